@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 301;
 const SUITES: [Suite; 3] = [Suite::Aes256CtrSha3, Suite::Aes256CtrTurboShake, Suite::Aes256Gcm];
 
-/// How many messages, and the lengths of each five of them, in KiB: equal ones, and one that is most of the work.
+/// How many messages, and the lengths in KiB of every five of them: equal lengths, and one that is most of the work.
 const SHAPES: [(usize, [usize; 5]); 7] =
     [(5, [4; 5]), (5, [16; 5]), (5, [64; 5]), (5, [256; 5]), (5, [1, 2, 8, 32, 256]), (20, [16; 5]), (100, [16; 5])];
 

@@ -1,8 +1,8 @@
 //! A million messages of 256 bytes, each under its own key, sealed and opened where they lie and copied into one buffer, by one
-//! thread and by two. A time is that of a group of 65,536 messages: of the million, every measurement takes the next ones,
-//! so that messages and keys come from memory and not from the caches.
+//! thread and by two. Each time is for a group of 65,536 messages. Every measurement takes the next group of the million, so
+//! that messages and keys come from memory and not from the caches.
 //!
-//! `cargo bench -p phalanx-core --bench messages`; a part of it with `-- seal/` and the like.
+//! `cargo bench -p phalanx-core --bench messages`; a part of it with `-- seal/`, for example.
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use phalanx_core::batch::{self, BehindRoom, Copied, Message};
@@ -31,7 +31,7 @@ fn messages(c: &mut Criterion) {
         for threads in [1, 2] {
             let roster = Roster::new(&[Arc::new(CpuEngine::parallel(threads, Levels::detect()))]);
             let mut next = (0..COUNT / GROUP).cycle().map(|i| i * GROUP);
-            // Only one of the two is timed, but both run, because what is opened must be sealed.
+            // Only one of the two is timed, but both run, because only sealed messages can be opened.
             let mut timed = |opens: bool, iterations: u64| {
                 let mut total = Duration::ZERO;
                 for _ in 0..iterations {

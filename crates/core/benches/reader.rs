@@ -1,7 +1,7 @@
-//! Reading protected files through a `Reader`: whole, in order, beside unprotecting them; and 4 KiB at random places, beside
-//! the bare work of opening chunks. The file is in the page cache, or in memory where a row says so.
+//! Reading protected files through a `Reader`: whole files in order, compared with unprotecting them, and 4 KiB at random
+//! places, compared with the bare work of opening chunks. The file is in the page cache, or in memory if a row says so.
 //!
-//! `cargo bench -p phalanx-core --bench reader`; a part of it with `-- whole/` and the like.
+//! `cargo bench -p phalanx-core --bench reader`; a part of it with `-- whole/`, for example.
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
@@ -28,7 +28,7 @@ fn opener() -> Opener<SecretKey> {
     Opener::new(key(), KdfLimit::default())
 }
 
-/// A protected file of so many bytes that are not zero.
+/// A protected file of this many bytes that are not zero.
 fn protected(len: usize, chunk: usize) -> File {
     let new =
         NewFile::with_chunk_size(Suite::default(), ChunkSize::new(chunk as u64).unwrap(), &[Recipient::key(&key())]);
@@ -101,7 +101,7 @@ fn random_reads(c: &mut Criterion) {
     let mut bare = |group: &mut BenchmarkGroup<'_, WallTime>, label: &str, source: &dyn ReadAt| {
         group.bench_function(format!("bare/{label}"), |b| {
             b.iter(|| {
-                // Not the last one, which is bound as such.
+                // Not the last chunk, which is bound as the last.
                 let index = next(CHUNKS - 1);
                 source.read_at(&mut job.buf, header.bytes().len() as u64 + index * record as u64).unwrap();
                 let (nonce, tag) = job.buf[..suite.overhead()].split_at(suite.nonce_len());

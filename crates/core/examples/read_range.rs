@@ -1,5 +1,5 @@
-//! Reads a part of a protected file by a password, and opens no more chunks than it needs:
-//! `cargo run -p phalanx-core --example read_range -- FILE.phx PASSWORD_FILE OFFSET LENGTH >PART`.
+//! Reads a part of a protected file with a password, and opens only the chunks that it needs: `cargo run -p phalanx-core
+//! --example read_range -- FILE.phx PASSWORD_FILE OFFSET LENGTH >PART`.
 
 use phalanx_core::{KdfLimit, Opener, Password, Reader};
 use std::fs::File;
@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (offset, len): (u64, u64) = (offset.parse()?, len.parse()?);
     let opener = Opener::new(Password::new(std::fs::read(password)?), KdfLimit::default());
 
-    // Any source of bytes at offsets will do: it has to implement `ReadAt`.
+    // Any type that implements `ReadAt` can be the source.
     let mut reader = Reader::open(File::open(path)?, &opener)?;
     let needed = reader.protected_range(offset..offset.saturating_add(len));
     eprintln!("{} bytes of plaintext; the range needs the bytes {needed:?} of the file", reader.len());

@@ -14,7 +14,7 @@ use crate::{Error, Result, Suite};
 use std::sync::{Arc, LazyLock};
 use zeroize::Zeroizing;
 
-/// One message is no work for several cores.
+/// One message is not enough work for several cores.
 static ONE_CORE: LazyLock<Roster> = LazyLock::new(|| Roster::new(&[Arc::new(CpuEngine::serial(Levels::detect()))]));
 
 /// Protects bytes for recipients, as a whole protected file with the default suite.
@@ -43,15 +43,16 @@ pub fn protect(plaintext: &[u8], recipients: &[Recipient]) -> Result<Vec<u8>> {
 /// # Errors
 /// Those of [`ProtectedFile::open`] and [`ProtectedFile::unprotect`].
 pub fn unprotect(protected: &[u8], keys: &Opener<impl KeySource>) -> Result<Zeroizing<Vec<u8>>> {
-    // With this capacity it never moves, which would leave a copy that is not wiped.
+    // With this capacity the vector is never moved. Moving it would leave a copy that is not wiped.
     let mut plaintext = Zeroizing::new(Vec::with_capacity(protected.len()));
     let file = ProtectedFile::open(Source::ranged(protected), keys)?;
     file.unprotect(&Roster::cpu(), Sink::stream(&mut *plaintext), &())?;
     Ok(plaintext)
 }
 
-/// Seals a message under a key, with the default suite. It opens only with the same associated data, which is not stored: what the
-/// message belongs to, such as a table and a row. Many messages are sealed in one call by [`batch::seal`].
+/// Seals a message under a key, with the default suite. It opens only with the same associated data, which is not stored. The
+/// associated data say what the message belongs to, such as a table and a row. Many messages are sealed in one call by
+/// [`batch::seal`].
 ///
 /// ```
 /// use phalanx_core::{Error, SecretKey, open, seal};
@@ -76,8 +77,8 @@ pub fn seal(key: &SecretKey, plaintext: &[u8], associated_data: &[u8]) -> Result
 /// Opens a message. [`seal`] has an example.
 ///
 /// # Errors
-/// [`Error::NotAuthentic`] if the key, the message or the associated data is not that of [`seal`], or if the message is too short to be one.
-/// Those of [`batch::open`].
+/// [`Error::NotAuthentic`] if the key, the message or the associated data differ from those of [`seal`], or if the message is
+/// too short. Those of [`batch::open`].
 pub fn open(key: &SecretKey, message: &[u8], associated_data: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
     let suite = Suite::default();
     let mut opened = Zeroizing::new(vec![0; message.len()]);

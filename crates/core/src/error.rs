@@ -22,7 +22,7 @@ pub enum Error {
     /// The header breaks a rule of the format.
     #[error("malformed header: {0}")]
     Header(&'static str),
-    /// The file is the config of a volume: it has no content of its own.
+    /// The file is the config of a volume, which has no content of its own.
     #[error("it is the config of a volume, not a file: mount the folder that it lies in")]
     Volume,
     /// Deriving the key from a password would cost more than the limit.
@@ -88,7 +88,7 @@ pub enum Error {
     /// The keyring has no key of this name.
     #[error("no key named {0} in the keyring")]
     NoSuchKey(String),
-    /// This cannot be the name of a key.
+    /// This is not a valid name for a key.
     #[error("not a name for a key{}: it has 1 to 64 letters, digits, '.', '_', '-' and '@', the first a letter or digit", told(.0))]
     KeyName(String),
     /// The file of this key does not hold a key.
@@ -111,7 +111,7 @@ pub enum Error {
         password: bool,
         /// Whether another key or a password was tried and does not open the file.
         tried: bool,
-        /// For each of these keys, which it is and why.
+        /// For each refused key, which one it is and why.
         refused: Vec<String>,
     },
     /// A file cannot be protected for this age recipient.
@@ -122,7 +122,7 @@ pub enum Error {
         /// What failed, in one line.
         reason: String,
     },
-    /// A file cannot have this number of recipients.
+    /// The number of recipients is not allowed.
     #[error("a file has 1 to 64 keys, not {0}")]
     KeyCount(usize),
     /// A file cannot have more passwords than the format allows.
@@ -131,10 +131,10 @@ pub enum Error {
     /// The slots of the file would make its header too long.
     #[error("too many recipients: a header has at most 65536 bytes, and these need {0}")]
     HeaderLen(usize),
-    /// The header keeps its length when it is changed in place, and the ways in do not fit into it.
+    /// A header that is changed in place keeps its length, and the ways in do not fit into it.
     #[error("its header has no room for these keys and passwords")]
     HeaderRoom,
-    /// Nothing would open the file any more, as far as the keys at hand can tell.
+    /// As far as the keys at hand can tell, nothing would open the file any more.
     #[error("no way in would be left that is known to work")]
     LastWay,
     /// The header has no such slot, or it is padding.
@@ -149,11 +149,11 @@ pub enum Error {
     /// A change of the ways in was interrupted, and may be why the file does not open.
     #[error("{0}; a change of its keys was interrupted")]
     Interrupted(Box<Error>),
-    /// The changed ways in are in their place, but the side file of the change, or its name, may still be there. The next
-    /// change of the file removes it.
+    /// The changed header is in place, but the side file of the change, or its name, may still be there. The next change of the
+    /// file removes it.
     #[error("its keys are changed, but the side file of the change may be left: {0}")]
     Uncleared(#[source] Box<Error>),
-    /// The file system has no locks, so that two changes of a header in place at once could destroy it.
+    /// The file system has no locks, so two changes in place at the same time could destroy the header.
     #[error("its file system has no locks, which a change in place needs")]
     NoLocks,
     /// There is not enough memory to derive a key from a password.
@@ -184,8 +184,7 @@ pub enum Error {
     Cancelled,
 }
 
-/// An engine could not run a job. The job's input is as it was. If another engine can continue, this one is not asked
-/// again.
+/// An engine could not run a job. The job's input is unchanged. If another engine can continue, this one is not used again.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("engine {engine} failed: {reason}")]
 pub struct Fault {
@@ -274,7 +273,7 @@ impl Error {
         }
     }
 
-    /// Whether it happened at the output, where there are an input and an output.
+    /// Whether it happened at the output and not at the input.
     #[must_use]
     pub fn is_of_output(&self) -> bool {
         matches!(
@@ -290,7 +289,7 @@ impl Error {
     }
 }
 
-/// An error of input or output stays what it was. What is not authentic, or changed while it was read, is
+/// An error of input or output is passed on as it is. If data are not authentic, or changed while they were read, the kind is
 /// [`io::ErrorKind::InvalidData`] with the [`Error`] inside.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
@@ -328,7 +327,7 @@ fn unopened(keys: &[KeyId], identity: bool, password: bool, tried: bool) -> Stri
     }
 }
 
-/// A recipient's text, which can have thousands of characters.
+/// A recipient's text, shortened, because it can have thousands of characters.
 fn brief(text: &str) -> String {
     const START: usize = 64;
     match text.split_at_checked(START) {
@@ -342,7 +341,7 @@ fn told(name: &str) -> String {
     if name.len() > 64 { String::new() } else { format!(" ({})", name.escape_debug()) }
 }
 
-/// What is not used, and why. The text says what mends it, where a command does.
+/// A key that is not used, and why. If a command fixes this, the text names it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is refused because {why}")]
 pub struct Refused {

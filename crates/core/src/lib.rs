@@ -6,14 +6,15 @@
 //! - [`NewFile`] protects a [`Source`] for [`Recipient`]s, and writes it to a [`Sink`]. [`ProtectedFile`] opens one with an
 //!   [`Opener`] and the keys of a [`KeySource`]: [`SecretKey`]s and [`Password`]s.
 //! - [`Ways`] are the ways into a file. They are changed in place, or in a new file.
-//! - [`Reader`] reads a protected file by range, [`RangeReader`] from bytes that somebody else fetches, and [`Writer`] protects what is written piece by piece.
+//! - [`Reader`] reads a protected file by range, and [`RangeReader`] does so from bytes that the caller fetches. [`Writer`]
+//!   protects what is written piece by piece.
 //! - [`batch`] seals and opens many users' messages in one call. Its [`Coalescer`](batch::coalescer::Coalescer) does so for
 //!   messages that arrive one by one.
 //! - A [`Roster`] is the set of engines that do the work. [`Roster::cpu`] is all cores.
 //!
-//! [`volume`] is what a mounted volume is made of. [`engine`] is for authors of engines, [`format`](mod@format) for tools that look into files, and [`file`](mod@file) for
-//! what several processes protect together. Files on a machine are the crate `phalanx-host`: it writes and deletes them without leaving
-//! half-written ones or losing data.
+//! [`volume`] has the parts of a mounted volume. [`engine`] is for authors of engines, [`format`](mod@format) for tools that
+//! look into files, and [`file`](mod@file) for several processes that protect a file together. The crate `phalanx-host` works
+//! with files on a machine: it writes and deletes them without leaving half-written ones or losing data.
 //!
 //! The path of a byte: a `pipeline` or a batch makes jobs of it. The `schedule` passes these to an [`engine::Engine`] of
 //! the roster. The CPU's engine seals them in chunks with the kernels. Nothing here knows of files on a host, GPUs, MPI or FUSE.

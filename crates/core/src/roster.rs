@@ -1,4 +1,4 @@
-//! The engines that do the work, and how one takes over from another that fails. An engine that failed is not asked again.
+//! The engines that do the work, and how one takes over from another that fails. An engine that failed is not used again.
 
 use crate::Suite;
 use crate::cpu::{CpuEngine, Levels};
@@ -22,9 +22,9 @@ pub struct Roster {
 /// An engine of a roster.
 pub(crate) struct Member {
     pub engine: Arc<dyn Engine>,
-    /// Whether it works only if no other engine can.
+    /// Whether it is used only if no other engine can work.
     is_fallback: bool,
-    /// The fault for which another engine has taken over.
+    /// The fault after which another engine took over.
     fault: OnceLock<Fault>,
     /// The most bytes of a job.
     most: usize,
@@ -43,7 +43,7 @@ impl Member {
         self.fault.get().is_none() && self.has(suite)
     }
 
-    /// The weight of a worker of this engine beside others.
+    /// The weight of a worker of this engine relative to others.
     pub fn weight(&self) -> u64 {
         let info = self.engine.info();
         info.preferred_job.min(info.largest_job).min(self.most).max(1) as u64
@@ -71,14 +71,14 @@ impl Roster {
         self
     }
 
-    /// Makes no job longer than this many bytes, but for a single chunk.
+    /// Makes no job longer than this many bytes, unless a single chunk is longer.
     #[must_use]
     pub fn with_jobs_of(mut self, most: usize) -> Self {
         self.engines.iter_mut().for_each(|member| member.most = most);
         self
     }
 
-    /// Starts no more workers than can have a job each in this many bytes of memory, but for a single one.
+    /// Starts at most as many workers as can each have a job in this many bytes of memory, but at least one.
     #[must_use]
     pub fn with_memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
@@ -105,7 +105,7 @@ impl Roster {
         if workers.is_empty() { Err(self.none_can(suite)) } else { Ok(workers) }
     }
 
-    /// The engine for a job that is alone: the first that can run the suite.
+    /// The engine for a single job: the first that can run the suite.
     pub(crate) fn first(&self, suite: Suite) -> Result<&Member, Fault> {
         let able = |fallback: bool| {
             self.engines.iter().find(|m| m.is_fallback == fallback && m.can(suite) && m.engine.info().workers > 0)
@@ -125,7 +125,7 @@ impl Roster {
         Fault { engine: names.join(" and "), reason: format!("it has no {}", suite.name()) }
     }
 
-    /// The engine that takes over from one that failed, which is not asked again. Without one, the fault.
+    /// The engine that takes over from one that failed, which is not used again. If there is none, the fault.
     fn successor(&self, failed: &Member, suite: Suite, fault: Fault) -> Result<&Member, Fault> {
         let able = |m: &&Member| m.can(suite) && !ptr::eq(*m, failed);
         let Some(next) = self.engines.iter().find(able) else { return Err(fault) };

@@ -1,8 +1,8 @@
 //! How work is cut into jobs, and jobs are shared among workers.
 //!
-//! Each worker takes a job, runs it and finishes it itself. Nothing passes from thread to thread. Workers of a faster
-//! engine come back sooner and so take more. Towards the end all take less, so that they end together. A worker whose
-//! engine fails keeps the job that it has filled. It runs this job and all later ones on another engine, if one can.
+//! Each worker takes a job, runs it and finishes it itself. Nothing passes from thread to thread. Workers of a faster engine
+//! come back sooner and so take more. Towards the end all take less, so that they finish together. A worker whose engine fails
+//! keeps the job that it has filled. It runs this job and all later ones on another engine, if there is one.
 
 use crate::Suite;
 use crate::error::Fault;
@@ -41,21 +41,21 @@ pub trait Work: Sync {
     /// An error that ends the whole work, such as a failed write or a wrong tag.
     fn finish(&self, job: &mut Job, verdicts: &Verdicts) -> Result<(), Self::Error>;
 
-    /// Ends all waiting calls, because a worker has failed.
+    /// Ends all waiting calls after a worker has failed.
     fn abort(&self);
 }
 
 /// The amount of work, and how finely it can be cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
-    /// All of it in bytes, if that is known.
+    /// The total in bytes, if it is known.
     pub len: Option<u64>,
     /// The unit of jobs, which are whole multiples of it, in bytes.
     pub granule: usize,
 }
 
 impl Extent {
-    /// All of it, in whole multiples.
+    /// The total in granules, rounded up.
     fn granules(self) -> Option<u64> {
         self.len.map(|len| len.div_ceil(self.granule as u64).max(1))
     }
@@ -69,8 +69,8 @@ impl Extent {
     }
 }
 
-/// The part of the remaining work that a worker takes at once. It is less than the worker's fair share, so that no worker
-/// waits long for the last one.
+/// The part of the remaining work that a worker takes at once. It is less than the worker's fair share, so that the others do
+/// not wait long for the last worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// The weight of the worker, in bytes.
@@ -88,7 +88,7 @@ impl Share {
     }
 }
 
-/// Runs the work to its end, or to its first failure.
+/// Runs the work until it is done or fails.
 ///
 /// # Errors
 /// The first failure of the work, or the fault of the last engine that could run it.
@@ -156,7 +156,7 @@ impl<'a, W: Work> Run<'a, W> {
         let _abort = AbortOnPanic(self);
         if let Err(error) = self.jobs(member) {
             let mut failure = self.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            // The first failure is the cause; the others' are its effects.
+            // The first failure is the cause, and the others are its effects.
             failure.get_or_insert(error);
             drop(failure);
             self.abort();
@@ -195,7 +195,7 @@ impl<'a, W: Work> Run<'a, W> {
     }
 }
 
-/// Keeps the other workers from waiting for one that panicked. The scope passes the panic on.
+/// Keeps the other workers from waiting for one that panicked. The thread scope passes the panic on.
 struct AbortOnPanic<'a, 'b, W: Work>(&'a Run<'b, W>);
 
 impl<W: Work> Drop for AbortOnPanic<'_, '_, W> {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_as_engines_like_them_and_shrink() {
+    fn shares_fit_the_engines_and_shrink() {
         let (large, small) = (Share { mine: 16, all: 24 }, Share { mine: 2, all: 24 });
         assert_eq!((large.of(240), small.of(240)), (80, 10));
         assert_eq!((large.of(2), small.of(2), small.of(0)), (1, 1, 1));

@@ -43,7 +43,7 @@ pub enum Bind {
     },
     /// A message.
     Message {
-        /// Its associated data, in the job's buffer: before its own bytes, and behind those of the unit before.
+        /// Its associated data, in the job's buffer: before its own bytes, and after those of the previous unit.
         ad: Range<usize>,
     },
 }
@@ -139,10 +139,10 @@ impl Verdicts {
     }
 }
 
-/// What an engine is and wants.
+/// Properties of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineInfo {
-    /// The name that commands and reports use.
+    /// The name in commands and reports.
     pub name: String,
     /// What it runs on and by which kernels, in words.
     pub detail: String,
@@ -150,44 +150,44 @@ pub struct EngineInfo {
     pub suites: &'static [Suite],
     /// How many jobs it runs at the same time: CPU threads, or GPU streams.
     pub workers: usize,
-    /// The job length at which it is at its best, in bytes.
+    /// The job length at which it is fastest, in bytes.
     pub preferred_job: usize,
     /// The longest job that it takes, in bytes.
     pub largest_job: usize,
 }
 
-/// Where the work runs: seals and opens jobs in place. `run` is called from as many threads as it has workers, or from more
-/// where it takes over for an engine that failed.
+/// An engine seals and opens jobs in place. `run` is called from as many threads as it has workers, or from more if it takes
+/// over from an engine that failed.
 pub trait Engine: Send + Sync {
-    /// What the engine is.
+    /// The engine's properties.
     fn info(&self) -> &EngineInfo;
 
-    /// How much stack its calls use at most, in bytes: the roster wipes it after each call, because the compiler leaves
-    /// secrets there. The default is 32 KiB. An engine that calls another one may return what that one returns, and 1 KiB
-    /// for its own calls.
+    /// How much stack its calls use at most, in bytes: the roster wipes it after each call, because the compiler leaves secrets
+    /// there. The default is 32 KiB. An engine that calls another one may return the other's value plus 1 KiB for its own
+    /// calls.
     fn stack(&self) -> usize {
         DEPTH
     }
 
-    /// A buffer of `len` bytes as the engine likes it best.
+    /// A buffer of `len` bytes, of the kind that suits the engine best.
     ///
     /// # Errors
     /// A fault if there is no memory.
     fn buffer(&self, len: usize) -> Result<Buffer, Fault>;
 
     /// Runs a job. After sealing, every unit holds ciphertext and its tag. After opening, it holds plaintext. The bytes of the
-    /// units that the verdicts name are then of no use, and the roster wipes them.
-    /// On a fault the input is as it was. The buffer may be of any engine's making.
+    /// units that the verdicts name are then useless, and the roster wipes them. On a fault the input is unchanged. Any engine
+    /// may have made the buffer.
     ///
     /// # Errors
-    /// A fault if the engine could not run the job. A tag that is wrong is a verdict and no fault.
+    /// A fault if the engine could not run the job. A wrong tag is a verdict and not a fault.
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault>;
 
     /// Seals or opens messages in the caller's memory, with the nonces that they have; none is shorter than nonce and tag.
     /// Verdicts and faults are as with [`Engine::run`], but the caller wipes what failed.
     ///
-    /// `None`, the default, means that the engine runs jobs only: the messages are then copied into jobs. An engine that
-    /// works on ordinary memory spares the copies.
+    /// `None`, the default, means that the engine runs jobs only: the messages are then copied into jobs. An engine that works
+    /// on ordinary memory avoids the copies.
     fn messages(&self, op: Op, suite: Suite, messages: &mut [Message<'_>]) -> Option<Result<Verdicts, Fault>> {
         let _ = (op, suite, messages);
         None
@@ -214,7 +214,7 @@ impl Buffer {
     /// `len` zero bytes of ordinary memory, aligned to a page.
     ///
     /// # Panics
-    /// If there is not so much memory.
+    /// If there is not enough memory.
     #[must_use]
     pub fn paged(len: usize) -> Self {
         Self::try_paged(len).expect("there is enough memory")
@@ -223,7 +223,7 @@ impl Buffer {
     /// `len` zero bytes of ordinary memory, aligned to a page, if there is enough memory.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is not so much memory.
+    /// [`Error::Memory`] if there is not enough memory.
     pub fn try_paged(len: usize) -> Result<Self, Error> {
         const PAGE: usize = 4096;
         let mut storage = Vec::new();

@@ -1,13 +1,13 @@
-//! Wiping secrets: bytes, and the stack that work with secrets has used.
+//! Wiping secrets: bytes, and stack memory that held secrets.
 //!
 //! The compiler may leave copies of keys and texts on the stack: of values that were moved, and of registers when there
 //! were too few. Owners of secrets wipe them when they drop them, but cannot know of these copies.
 
-/// Overwrites secrets with zeros. Filling is many times faster than writing byte by byte. The barrier keeps the compiler
-/// from leaving it out.
+/// Overwrites secrets with zeros. Filling is many times faster than writing byte by byte. The barrier keeps the compiler from
+/// removing it.
 pub(crate) fn wipe(bytes: &mut [u8]) {
-    // Where there is nothing, the address of an empty Vec is no memory. Filling it with a masked store, as C libraries do,
-    // takes Intel processors 100 ns and more.
+    // The address of an empty Vec points to no memory. Filling it with a masked store, as C libraries do, takes Intel
+    // processors 100 ns and more.
     if bytes.is_empty() {
         return;
     }
@@ -15,7 +15,7 @@ pub(crate) fn wipe(bytes: &mut [u8]) {
     zeroize::optimization_barrier(bytes);
 }
 
-/// The depth that is enough for any work here, in bytes.
+/// A depth in bytes that is enough for any work in this crate.
 pub(crate) const DEPTH: usize = 32 << 10;
 
 /// Does the work, and then wipes the stack that it used, even if it panics. This happens below the caller's own stack
@@ -27,7 +27,7 @@ pub(crate) fn wiped<T>(work: impl FnOnce() -> T) -> T {
 /// Does work whose calls use `depth` bytes of stack at most, and then wipes that much, even if it panics.
 #[inline(never)]
 pub(crate) fn wiped_to<T>(depth: usize, work: impl FnOnce() -> T) -> T {
-    /// A function of its own, so that the whole stack of the work is below.
+    /// A separate function, so that the whole stack of the work is below.
     #[inline(never)]
     fn call<T>(work: impl FnOnce() -> T) -> T {
         work()

@@ -1,4 +1,4 @@
-//! An engine that does each job twice, by different kernels, and compares: for machines that nobody trusts.
+//! An engine that does each job twice, by different kernels, and compares the results: for machines that are not trusted.
 
 use crate::Suite;
 use crate::cpu::{Levels, chunk};
@@ -9,8 +9,8 @@ use crate::secret::DEPTH;
 use phalanx_kernels::aes::{self, BLOCK, ctr_xor};
 use std::sync::Arc;
 
-/// Another engine, whose jobs are all done again by other kernels of the CPU. If the results differ, the job fails, and its
-/// bytes are as they were.
+/// Wraps another engine, and does all its jobs again by other kernels of the CPU. If the results differ, the job fails, and its
+/// bytes are unchanged.
 ///
 /// AES-256-GCM has no other kernels here. There the library that has sealed a chunk opens it again, and our AES-CTR must give the
 /// same text.
@@ -41,7 +41,7 @@ impl Twice {
         Ok(copy)
     }
 
-    /// Whether the job is done as other kernels do it.
+    /// Whether other kernels give the same result.
     fn agrees(&self, before: &Job, done: &Job, verdicts: &Verdicts) -> Result<bool, Fault> {
         let mut schedules = done.keys.iter().filter_map(|keys| keys.chunk_keys());
         if !schedules.all(|keys| keys.schedule.is_right()) {
@@ -73,7 +73,7 @@ impl Twice {
         for (i, unit) in done.units.iter().enumerate() {
             let mut counter = [0; BLOCK];
             counter[..12].copy_from_slice(&unit.nonce[..12]);
-            // The first block is the tag's.
+            // The first counter block is used for the tag.
             counter[15] = 2;
             let key = aes::Key::new(done.keys[unit.key as usize].encrypt());
             let data = &mut text.buf[unit.data.clone()];
@@ -122,7 +122,7 @@ mod tests {
 
     const LEN: usize = 3 * 4096 + 77;
 
-    /// A processor whose keystream has a wrong bit: it seals a whole, authentic file of another plaintext. It opens what it
+    /// A processor whose keystream has a wrong bit: it seals an authentic file with a wrong plaintext, and opens what it
     /// sealed.
     struct Wrong(CpuEngine, AtomicBool);
 

@@ -42,13 +42,13 @@ pub(crate) fn by_jobs(
     Ok(Verdicts::from_failed(failed))
 }
 
-/// A copy of the messages, each behind its associated data.
+/// A copy of the messages, each after its associated data.
 fn job(engine: &dyn Engine, op: Op, suite: Suite, messages: &[Message<'_>]) -> Result<Job, Fault> {
     let (which, keys) = derive(keccak::Level::detect(), suite, messages);
-    // Devices like data that begin with a whole block.
+    // Devices work best on data that begin on a block boundary.
     let start = |at: usize, message: &Message| (at + message.ad.len()).next_multiple_of(BLOCK);
     let len = messages.iter().fold(0, |at, m| start(at, m) + m.data.len() - suite.overhead());
-    // Cloned, because converting it would leave keys in memory that nobody wipes.
+    // Cloned, because converting it would leave keys in memory that is not wiped.
     let mut job = Job::of_messages(op, suite, keys.iter().cloned().collect(), engine.buffer(len)?);
     let mut at = 0;
     for (message, key) in messages.iter().zip(which) {

@@ -29,7 +29,7 @@ impl<'a> Message<'a> {
         Self { key, ad, data: plaintext.buffer, op: Op::Seal, room: plaintext.room }
     }
 
-    /// A stored message to be opened. Its plaintext will follow [`Suite::overhead`] bytes without a meaning.
+    /// A stored message to be opened. Its plaintext will lie after [`Suite::overhead`] bytes without a meaning.
     pub fn to_open(key: &'a SecretKey, ad: &'a [u8], stored: &'a mut [u8]) -> Self {
         Self { key, ad, data: stored, op: Op::Open, room: 0 }
     }
@@ -65,7 +65,7 @@ impl fmt::Debug for Message<'_> {
     }
 }
 
-/// The number of messages at the front that together are at most `cost` bytes of work, and at least one.
+/// How many messages at the front together cost at most `cost`; at least one.
 pub(crate) fn front(messages: &[Message<'_>], cost: usize) -> usize {
     let mut sum = 0;
     let within = |message: &&Message| {

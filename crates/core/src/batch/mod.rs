@@ -1,6 +1,6 @@
 //! Many users' messages in one call, each under its own key: `docs/format.md`, section 7.
 //!
-//! A service seals its records, and stores each one as it then lies in memory:
+//! A service seals its records in place, and stores the bytes of each:
 //!
 //! ```
 //! use phalanx_core::batch::{self, BehindRoom, Message};
@@ -29,10 +29,10 @@
 //! # }
 //! ```
 //!
-//! The messages may lie anywhere. [`seal_into`] and [`open_into`] copy them into one buffer. Where [`open`] is an error that names the
-//! messages that are not authentic, [`open_into`] gives no range for each of them. The workers of a roster share
-//! the work. Keys, digests and tags of different messages are computed side by side, so that short messages cost little
-//! more than their bytes. The cost is linear in messages and bytes.
+//! The messages may lie anywhere. [`seal_into`] and [`open_into`] copy them into one buffer. For messages that are not
+//! authentic, [`open`] returns an error that names them, and [`open_into`] returns no range. The workers of a roster share the
+//! work. Keys, digests and tags of different messages are computed side by side, so that short messages cost little more than
+//! their bytes. The cost is linear in messages and bytes.
 
 pub mod coalescer;
 pub(crate) mod jobs;
@@ -62,8 +62,8 @@ pub fn with_room(suite: Suite, plaintext: &[u8]) -> Vec<u8> {
 /// Seals all messages where they lie, under new random nonces.
 ///
 /// # Errors
-/// If a message has no room for nonce and tag, or is too long for its suite; if no engine has the suite; or if engines or
-/// the system's random generator failed. Every message's plaintext is then as it was.
+/// If a message has no room for nonce and tag, or is too long for its suite; if no engine has the suite; or if engines or the
+/// system's random generator failed. Every message's plaintext is then unchanged.
 pub fn seal(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Result<()> {
     share(roster, Op::Seal, suite, messages, &|_, group| draw_nonces(suite, group)).map(drop)
 }
@@ -71,8 +71,8 @@ pub fn seal(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Resu
 /// Opens all messages where they lie.
 ///
 /// # Errors
-/// [`Error::NotAuthentic`] names the messages that are not authentic. These are wiped, and all others are opened. If no
-/// engine has the suite, or engines failed, every message is as it was, except those already found not to be authentic.
+/// [`Error::NotAuthentic`] names the messages that are not authentic. These are wiped, and all others are opened. If no engine
+/// has the suite, or engines failed, every message is unchanged, except those already found not to be authentic.
 pub fn open(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Result<()> {
     let failed = open_all(roster, suite, messages)?;
     if failed.is_empty() { Ok(()) } else { Err(Error::NotAuthentic { failed }) }
@@ -94,8 +94,8 @@ pub struct Copied<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Like [`seal`], but copies messages from anywhere into one buffer. They lie there one after another, each as it is
-/// stored, in the ranges that are returned. The buffer must have room for all plaintexts and [`Suite::overhead`] for each.
+/// Like [`seal`], but copies messages from anywhere into one buffer. They lie there one after another, each in its stored form,
+/// in the returned ranges. The buffer must have room for all plaintexts and [`Suite::overhead`] for each.
 ///
 /// # Errors
 /// As for [`seal`], or if the buffer is too short. The buffer is then wiped.

@@ -1,6 +1,6 @@
 //! Sharing a batch of messages among the workers of a roster, all or nothing.
 //!
-//! Workers take parts of the remaining messages, large parts first and smaller ones towards the end, so that all end
+//! Workers take parts of the remaining messages, large parts first and smaller ones towards the end, so that all finish
 //! together. If an engine cannot do a part, another one does it. If none can, the finished parts are undone.
 
 use crate::batch::jobs::by_jobs;
@@ -15,8 +15,8 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 use std::{iter, panic, thread};
 
-/// The work that pays for starting a thread, in the unit of [`Message::cost`]: what one thread does in 200 microseconds. Starting
-/// and ending it takes 50 to 65 (`benches/few.rs`), and longer where others use the core too.
+/// The least work for which a thread is started, in the unit of [`Message::cost`]: what one thread does in 200 microseconds.
+/// Starting and ending a thread takes 50 to 65 microseconds (`benches/few.rs`), and longer if other programs use the core too.
 fn worth_a_thread(suite: Suite) -> usize {
     match suite {
         Suite::Aes256Gcm => 2 << 20,
@@ -25,7 +25,8 @@ fn worth_a_thread(suite: Suite) -> usize {
     }
 }
 
-/// How many threads share messages of these costs with gain. While one is at work on the longest, the others have only the rest.
+/// How many threads can usefully share messages of these costs. While one works on the longest message, the others have only
+/// the rest.
 fn useful_threads(suite: Suite, costs: impl Iterator<Item = usize>) -> usize {
     let (all, longest) = costs.fold((0, 0), |(all, longest), cost| (all + cost, cost.max(longest)));
     let worth = worth_a_thread(suite);
@@ -35,10 +36,11 @@ fn useful_threads(suite: Suite, costs: impl Iterator<Item = usize>) -> usize {
 /// The least that a worker takes at once, which is enough for the kernels to work side by side.
 const LEAST: usize = 64 << 10;
 
-/// A function that a worker calls for messages before its engine gets them. It gets the number of the first one.
+/// A function that a worker calls for messages before its engine gets them. Its first argument is the number of the first
+/// message.
 pub(crate) type Prepare<'a> = dyn Fn(usize, &mut [Message<'_>]) -> Result<()> + Sync + 'a;
 
-/// Seals or opens all messages where they lie, and wipes those that failed. After an error all others are as they were.
+/// Seals or opens all messages where they lie, and wipes those that failed. After an error all others are unchanged.
 pub(crate) fn share(
     roster: &Roster,
     op: Op,
@@ -151,7 +153,7 @@ struct State<'q, 'm> {
 }
 
 impl<'q, 'm> Run<'_, 'q, 'm> {
-    /// Works until nothing is left. Returns whether the engine, or one that took over, is able to.
+    /// Works until nothing is left. Returns whether the engine, or one that took over, still works.
     fn worker(&self, member: &Member) -> bool {
         while let Some(part) = self.take(member.engine.info().preferred_job) {
             if !self.part(member, part) {

@@ -88,7 +88,7 @@ fn group_end(pieces: &[Piece<'_>], slice_len: usize, first: usize) -> usize {
     first + pieces[first..].iter().take(GROUP_UNITS).take_while(fits).count().max(1)
 }
 
-/// Keys, expanded once for all pieces where that saves work.
+/// Keys, expanded once for all pieces if that saves work.
 pub(crate) enum Keys<'a> {
     CtrSha3 { keys: Vec<Expanded<'a>>, slicing: Slicing },
     Gcm(&'a [ContentKeys]),
@@ -105,8 +105,8 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Seals or opens the pieces in place. Calls `fail` with those that are not authentic, in ascending order: they hold
-    /// ciphertext or nothing.
+    /// Seals or opens the pieces in place. Calls `fail` with those that are not authentic, in ascending order. These hold
+    /// ciphertext or zeros.
     pub fn run(&self, levels: Levels, op: Op, pieces: &mut [Piece<'_>], fail: impl FnMut(usize)) {
         match (self, pieces) {
             (_, []) => {}

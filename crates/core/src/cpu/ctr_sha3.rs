@@ -20,7 +20,7 @@ use subtle::ConstantTimeEq;
 /// The domain separation byte of the slices' TurboSHAKE256.
 const SLICE_DOMAIN: u8 = 0x50;
 
-/// What is encrypted at once, in bytes: half of the smallest first-level cache.
+/// How many bytes are encrypted at once: half of the smallest first-level cache.
 const WINDOW: usize = 4 * SLICE;
 
 /// How ciphertext is cut into slices, and how these are hashed.
@@ -170,7 +170,7 @@ impl<'a> Scratch<'a> {
         const PREFIX: usize = RATE + size_of::<Nonce>() + DIGEST;
         let (count, digests) = (heads.len(), heads.clone().map(|head| head.slices).sum::<usize>());
         let mut scratch = Self {
-            // Large enough that it never moves, which would leave keys behind.
+            // Large enough that it is never moved. Moving it would leave keys in freed memory.
             bytes: Vec::with_capacity(count * PREFIX + digests * DIGEST),
             messages: Vec::with_capacity(count),
             ads: Vec::new(),

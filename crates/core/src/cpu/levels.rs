@@ -1,4 +1,4 @@
-//! The instruction sets in use: the fastest of the machine, or others by name.
+//! The instruction sets in use: the fastest of the machine, or those that are named.
 
 use phalanx_kernels::{aes, keccak};
 use std::str::FromStr;
@@ -13,7 +13,7 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// The fastest of this machine that compute known answers rightly.
+    /// The fastest kernels of this machine that compute the known answers.
     #[must_use]
     pub fn detect() -> Self {
         Self {
@@ -22,8 +22,8 @@ impl Levels {
         }
     }
 
-    /// Others than these, to do the same work again: the fastest of this machine below them. Below the portable ones there
-    /// are none.
+    /// Other kernels, to do the same work again: the fastest of this machine below these. There are none below the portable
+    /// ones.
     #[must_use]
     pub fn second(self) -> Self {
         let slower_aes = aes::Level::available().take_while(|level| *level < self.aes);
@@ -34,7 +34,7 @@ impl Levels {
         }
     }
 
-    /// The kernels that this machine has and that are not used, because they compute known answers wrongly, in words.
+    /// The kernels of this machine that are not used because they fail the known answers, in words.
     #[must_use]
     pub fn wrong() -> Vec<String> {
         let used = Self::detect();
@@ -43,7 +43,7 @@ impl Levels {
         aes.chain(keccak.map(|level| format!("SHA-3 {level}"))).collect()
     }
 
-    /// Which of these computes known answers wrongly, in words. They were asked once in this process.
+    /// Which of these fails the known answers, in words. They are tested once in a process.
     pub(crate) fn first_wrong(self) -> Option<String> {
         match (is_right_aes(self.aes), is_right_keccak(self.keccak)) {
             (false, _) => Some(format!("AES {}", self.aes)),
@@ -53,7 +53,7 @@ impl Levels {
     }
 }
 
-/// The last level, in ascending order, that is right.
+/// The last level, in ascending order, that computes the known answers.
 fn fastest<L: Copy>(levels: impl Iterator<Item = L>, is_right: impl Fn(L) -> bool) -> Option<L> {
     levels.collect::<Vec<_>>().into_iter().rfind(|level| is_right(*level))
 }
@@ -66,7 +66,7 @@ fn is_right_keccak(level: keccak::Level) -> bool {
     level.is_right() && !seems_wrong(level.name())
 }
 
-/// For tests, in builds with debug assertions only: the variable names levels that are taken for wrong.
+/// For tests, in builds with debug assertions only: the variable names levels that count as wrong.
 fn seems_wrong(level: &str) -> bool {
     cfg!(debug_assertions)
         && std::env::var("PHALANX_WRONG_KERNELS").is_ok_and(|names| names.split(',').any(|name| name == level))

@@ -8,9 +8,9 @@ use crate::cpu::pieces::{Bound, Piece};
 use crate::op::Op;
 use crate::seam::SLICE;
 
-/// The size of what the CPU does side by side, as `Message::cost` counts it. It fits in the second-level cache of a core.
+/// The most work that the CPU does side by side, as `Message::cost` counts it. It fits in the second-level cache of a core.
 const GROUP: usize = 512 << 10;
-/// The most messages that it does side by side. What it knows of short ones then takes 100 KiB.
+/// The most messages that it does side by side. For short ones its working memory is then 100 KiB.
 const SIDE_BY_SIDE: usize = 128;
 
 /// Seals or opens messages on the CPU, where they lie. Returns those that failed.
@@ -20,7 +20,7 @@ const SIDE_BY_SIDE: usize = 128;
 pub(crate) fn run(levels: Levels, op: Op, suite: Suite, mut messages: &mut [Message<'_>]) -> Vec<usize> {
     let mut failed = Vec::new();
     let mut first = 0;
-    // AES-GCM takes one message after another: only the keys are side by side.
+    // AES-GCM takes one message after another: only the keys are derived side by side.
     let most = if suite == Suite::Aes256Gcm { usize::MAX } else { GROUP };
     while !messages.is_empty() {
         let (group, rest) = messages.split_at_mut(front(messages, most).min(SIDE_BY_SIDE));

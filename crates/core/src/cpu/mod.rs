@@ -61,7 +61,7 @@ impl CpuEngine {
 }
 
 impl CpuEngine {
-    /// Kernels that compute known answers wrongly get no data: those that were named, or the last ones that were left.
+    /// Kernels that fail the known answers get no data, even if they were named or no others are left.
     fn check(&self) -> Result<(), Fault> {
         match self.levels.first_wrong() {
             Some(kernel) => {
@@ -79,7 +79,7 @@ impl Engine for CpuEngine {
 
     fn stack(&self) -> usize {
         // Optimized builds use 13 KiB with these kernels, and 20 KiB with the portable one: a test measures it. Builds without
-        // any optimization use up to 62 KiB. They also leave copies in all other code, so nothing is promised for them.
+        // any optimization use up to 62 KiB. They also leave copies in all other code, so no limit is claimed for them.
         match self.levels.aes {
             aes::Level::AesNi | aes::Level::Vaes256 | aes::Level::Vaes512 => 16 << 10,
             _ => DEPTH,

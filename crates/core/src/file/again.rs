@@ -18,8 +18,8 @@ const PIECE: usize = 1 << 20;
 type Piece = Zeroizing<Vec<u8>>;
 
 impl ProtectedFile<'_> {
-    /// Protects the plaintext again, as `new`, and writes that to `sink`. The file key is new, and knowing the old one does
-    /// not help to find it. The plaintext goes through memory only. Returns its length in bytes.
+    /// Protects the plaintext again, as `new`, and writes that to `sink`. The new file key is independent of the old one. The
+    /// plaintext goes through memory only. Returns its length in bytes.
     ///
     /// # Errors
     /// Those of [`ProtectedFile::unprotect`] and [`NewFile::protect`]. What `sink` holds is then no protected file.
@@ -29,7 +29,7 @@ impl ProtectedFile<'_> {
             let open = move || {
                 let opened = self.unprotect(roster, Sink::Stream(Box::new(Pour(to.clone()))), &());
                 if opened.is_ok() {
-                    // If nobody takes it any more, sealing has failed.
+                    // If nothing receives it any more, sealing has failed.
                     let _ = to.send(Piece::default());
                 }
                 opened
@@ -39,7 +39,7 @@ impl ProtectedFile<'_> {
             let draw = Draw { from, piece: Piece::default(), taken: 0, ended: false };
             let sealed = new.protect(roster, Source::stream(draw), sink, progress);
             match opening.join().unwrap_or_else(|cause| panic::resume_unwind(cause)) {
-                // Sealing failed first, and its error says why.
+                // Sealing failed first, and its error is the cause.
                 Ok(_) | Err(Error::Write(_)) => sealed,
                 Err(error) => Err(error),
             }

@@ -1,11 +1,11 @@
-//! Opened chunks that are kept: which ones are there, which ones somebody is about to open, and which ones go first.
+//! The cache of opened chunks: which ones are there, which ones a thread is about to open, and which ones are evicted first.
 
 use crate::file::records::{Memory, Records};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Opened chunks that follow each other. The memory is wiped when the last one that uses them is done.
+/// Consecutive opened chunks. The memory is wiped when its last user drops it.
 pub(crate) struct Block {
     pub chunks: Range<u64>,
     memory: Memory,
@@ -25,21 +25,21 @@ impl Block {
 /// What the cache knows of a chunk.
 pub(crate) enum Found {
     Opened(Arc<Block>),
-    /// Somebody is about to open it.
+    /// A thread is about to open it.
     Claimed,
     Absent,
 }
 
-/// Chunks that somebody is about to open, and the memory for them. It goes back to the cache by [`Cache::keep`] or
+/// Chunks that a thread is about to open, and the memory for them. It goes back to the cache by [`Cache::keep`] or
 /// [`Cache::release`].
 pub(crate) struct Claim {
     place: usize,
     pub chunks: Range<u64>,
-    /// Memory of chunks that had to go, if it has the right length.
+    /// Memory of evicted chunks, if it has the right length.
     pub memory: Option<Memory>,
 }
 
-/// Opened chunks, the ones first out that were not used for the longest time.
+/// Opened chunks. The least recently used ones are evicted first.
 pub(crate) struct Cache {
     /// The most that is kept, in bytes.
     limit: usize,
@@ -73,7 +73,7 @@ impl Cache {
         Self { limit, used: 0, chunks, places, free, newest: NONE, oldest: NONE }
     }
 
-    /// What the cache knows of a chunk. What is opened counts as used now.
+    /// What the cache knows of a chunk. Finding an opened chunk counts as using it.
     pub fn find(&mut self, chunk: u64) -> Found {
         let Some(&place) = self.chunks.get(&chunk) else { return Found::Absent };
         let Some(block) = self.places[place].block.clone() else { return Found::Claimed };
@@ -83,7 +83,7 @@ impl Cache {
         Found::Opened(block)
     }
 
-    /// The first chunks of the range that are neither kept nor claimed, and follow each other: `most` of them or fewer.
+    /// The first consecutive chunks of the range that are neither kept nor claimed, at most `most` of them.
     pub fn absent(&self, chunks: Range<u64>, most: u64) -> Range<u64> {
         let is_absent = |chunk: &u64| !self.chunks.contains_key(chunk);
         let Some(start) = chunks.clone().find(is_absent) else { return chunks.end..chunks.end };
@@ -91,14 +91,14 @@ impl Cache {
         start..start + 1 + more.take_while(is_absent).count() as u64
     }
 
-    /// Claims absent chunks, which take `bytes` of memory. Others go until there is room; where all are claimed, more is
-    /// used. What went is added to `gone`, to be dropped when nothing is locked any more.
+    /// Claims absent chunks, which take `bytes` of memory. Others are evicted until there is room. If all are claimed, more
+    /// memory is used. Evicted blocks are added to `gone`, to be dropped after the lock is released.
     pub fn claim(&mut self, chunks: Range<u64>, bytes: usize, gone: &mut Vec<Arc<Block>>) -> Claim {
         let memory = self.make_room(bytes, gone);
         self.insert(chunks, bytes, false, memory)
     }
 
-    /// Claims absent chunks that are read ahead, as [`Self::claim`] does. `None` if something would have to go that was read
+    /// Claims absent chunks that are read ahead, as [`Self::claim`] does. `None` if this would evict a chunk that was read
     /// ahead too and is not used yet.
     pub fn claim_ahead(&mut self, chunks: Range<u64>, bytes: usize, gone: &mut Vec<Arc<Block>>) -> Option<Claim> {
         let (mut free, mut place) = (self.limit.saturating_sub(self.used), self.oldest);
@@ -110,7 +110,7 @@ impl Cache {
         Some(self.insert(chunks, bytes, true, memory))
     }
 
-    /// Keeps what was claimed; of a block with fewer chunks, those that it has.
+    /// Keeps what was claimed. If the block has fewer chunks, only these are kept.
     pub fn keep(&mut self, claim: &Claim, block: Arc<Block>) {
         for chunk in block.chunks.end..claim.chunks.end {
             self.chunks.remove(&chunk);
@@ -126,7 +126,8 @@ impl Cache {
         self.remove(claim.place);
     }
 
-    /// Lets blocks go until there is room. Gives the memory of one, if nobody else uses it and it has that length.
+    /// Evicts blocks until there is room. Returns the memory of one of them, if nothing else uses it and it has the right
+    /// length.
     fn make_room(&mut self, bytes: usize, gone: &mut Vec<Arc<Block>>) -> Option<Memory> {
         let mut memory = None;
         while self.used + bytes > self.limit && self.oldest != NONE {
@@ -171,7 +172,7 @@ impl Cache {
         self.places[place].block.take()
     }
 
-    /// Puts a place at the new end of the list.
+    /// Adds a place at the new end of the list.
     fn link(&mut self, place: usize) {
         let before = self.newest;
         (self.places[place].older, self.places[place].newer) = (before, NONE);
@@ -216,11 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_for_the_longest_time_goes_first() {
+    fn the_least_recently_used_goes_first() {
         let mut cache = Cache::new(30);
         assert!(!keep(&mut cache, 0..1) && !keep(&mut cache, 1..2) && !keep(&mut cache, 2..3));
         assert!(matches!(cache.find(0), Found::Opened(_)));
-        // The memory of what goes is used again where it has the right length.
+        // The memory of evicted chunks is used again if it has the right length.
         assert!(keep(&mut cache, 3..4));
         assert_eq!(has(&cache, 0..5), [true, false, true, true, false]);
         assert!(!keep(&mut cache, 5..7));
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_somebody_reads_is_not_used_again() {
+    fn memory_in_use_is_not_used_again() {
         let mut cache = Cache::new(10);
         keep(&mut cache, 0..1);
         let Found::Opened(held) = cache.find(0) else { panic!("it is there") };
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_ahead_displaces_nothing_that_was_read_ahead() {
+    fn read_ahead_does_not_evict_read_ahead() {
         let mut cache = Cache::new(20);
         let mut gone = Vec::new();
         keep(&mut cache, 0..1);
@@ -272,7 +273,7 @@ mod tests {
         cache.keep(&ahead, block(3..4));
         assert!(cache.claim_ahead(4..5, 10, &mut gone).is_none());
         assert!(matches!(cache.find(2), Found::Opened(_)));
-        // The oldest is fresh still.
+        // The oldest is still fresh.
         assert!(cache.claim_ahead(4..5, 10, &mut gone).is_none());
         assert!(matches!(cache.find(3), Found::Opened(_)));
         assert!(cache.claim_ahead(4..5, 10, &mut gone).is_some());

@@ -1,8 +1,8 @@
-//! Opened chunks for many readers at once: from the cache, opened by whoever needs them, or opened ahead by threads.
+//! Opened chunks for many readers at once: from the cache, opened by the reader that needs them, or opened ahead by threads.
 //!
-//! A chunk that is to be opened is claimed first, under the lock, so that no two threads open the same one. Whoever finds
-//! a claim waits for it, unless no thread has begun: then it does the work itself. So nobody ever waits for a thread that
-//! does not run.
+//! A chunk that is to be opened is claimed first, under the lock, so that no two threads open the same one. A reader that finds
+//! a claim waits for it. If no thread has begun on it, the reader does the work itself. So no reader ever waits for a thread
+//! that does not run.
 
 use crate::file::cache::{Block, Cache, Claim, Found};
 use crate::file::ranges::{CUT_OFF, Ranges};
@@ -20,7 +20,7 @@ const JOB: usize = 1 << 20;
 /// A thread that has nothing to open for this time ends.
 const IDLE: Duration = Duration::from_millis(200);
 
-/// One protected file and what is opened of it.
+/// One protected file, and its opened chunks.
 pub(crate) struct Fetch<S> {
     pub source: S,
     pub ranges: Ranges,
@@ -31,9 +31,9 @@ pub(crate) struct Fetch<S> {
     /// How many threads open chunks ahead at most.
     most_threads: usize,
     state: Mutex<State>,
-    /// Some claim has ended.
+    /// Signals that a claim has ended.
     ended: Condvar,
-    /// There is something to open ahead, or all is over.
+    /// Signals that there is something to open ahead, or that all work has ended.
     queued: Condvar,
 }
 
@@ -50,10 +50,10 @@ struct State {
     is_closed: bool,
 }
 
-/// A reader that goes on where it stopped.
+/// A stream of reads, each of which continues where the one before ended.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Stream {
-    /// Where it stopped, in bytes of plaintext.
+    /// Where the last read ended, in bytes of plaintext.
     pub end: u64,
     /// What it has read without a jump, in bytes.
     pub run: u64,
@@ -62,12 +62,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// One that begins at `offset`.
+    /// A stream that begins at `offset`.
     pub fn new(offset: u64) -> Self {
         Self { end: offset, ..Self::default() }
     }
 
-    /// `len` bytes up to `end` were read. Only those count that nobody has read before.
+    /// Notes that `len` bytes up to `end` were read. Bytes before the old end do not count.
     pub fn advance(&mut self, end: u64, len: usize) {
         self.run = self.run.saturating_add(end.saturating_sub(self.end).min(len as u64));
         self.end = self.end.max(end);
@@ -75,14 +75,14 @@ impl Stream {
 }
 
 impl<S: ReadAt> Fetch<S> {
-    /// With a cache and a read-ahead of so many bytes at most.
+    /// With a cache and a read-ahead of at most this many bytes.
     pub fn new(source: S, ranges: Ranges, cache: usize, ahead: usize) -> Result<Self> {
         let threads = ranges.roster.workers(ranges.records.suite)?.len();
         let record = ranges.records.record_len();
         let limit = cache.max(record);
-        // What is ahead must not displace what is being read.
+        // Chunks that are read ahead must not evict those that are being read.
         let ahead = (ahead.min(limit / 2) / record) as u64;
-        // Two jobs for each thread are to lie ahead, if they do not get too short for that.
+        // There should be two jobs ahead for each thread, unless the jobs get too short.
         let share = if ahead == 0 { JOB } else { ahead as usize * record / (2 * threads) };
         let job = share.clamp(JOB / 8, JOB).min(limit / 2) / record;
         let state = State {
@@ -106,13 +106,13 @@ impl<S: ReadAt> Fetch<S> {
         })
     }
 
-    /// Opens the last chunk, and so finds out whether the length is the true one.
+    /// Opens the last chunk, which proves the length.
     pub fn check_end(&self) -> Result<()> {
         let last = self.ranges.layout.chunks() - 1;
         let claim = self.claim(last..last + 1);
         match self.open_here(claim) {
             Ok(_) => Ok(()),
-            // A chunk that is whole at its place, but not the last of its file, tells more.
+            // A chunk that is intact at its place, but not the last of its file, allows a more exact error.
             Err(Error::Altered { .. }) if self.opens_before_the_end(last)? => Err(CUT_OFF),
             Err(error) => Err(error),
         }
@@ -127,7 +127,7 @@ impl<S: ReadAt> Fetch<S> {
     fn claim(&self, chunks: Range<u64>) -> Claim {
         let mut gone = Vec::new();
         let bytes = self.ranges.stored_len(&chunks);
-        // What had to go is wiped, which takes time, when nothing is locked any more.
+        // Evicted blocks are wiped after the lock is released, because that takes time.
         self.lock().cache.claim(chunks, bytes, &mut gone)
     }
 
@@ -145,7 +145,7 @@ impl<S: ReadAt> Fetch<S> {
         Ok(block)
     }
 
-    /// The thread's own work: what it claimed, or took over.
+    /// Opens what this thread has claimed or taken over.
     fn open_here(&self, claim: Claim) -> Result<Arc<Block>> {
         let claim = self.hold(claim);
         self.open(claim, self.ranges.roster.first(self.ranges.records.suite)?)
@@ -155,7 +155,7 @@ impl<S: ReadAt> Fetch<S> {
         Claimed { fetch: self, claim, is_kept: false }
     }
 
-    /// Tells those who wait that a claim has ended.
+    /// Notifies the waiting readers that a claim has ended.
     fn tell(&self, state: &State) {
         if state.waiting > 0 {
             self.ended.notify_all();
@@ -163,8 +163,8 @@ impl<S: ReadAt> Fetch<S> {
     }
 }
 
-/// Whether an error is one of these bytes, and others may be read all the same: they are not authentic, or the system cannot
-/// read them. What a source says of itself, such as that its user wants no more, is not asked for twice.
+/// Whether an error concerns only these bytes, because they are not authentic or the system cannot read them. Others may then
+/// still be readable. An error of the source itself, such as an interruption by its user, is not provoked twice.
 fn is_of_bytes(error: &Error) -> bool {
     match error {
         Error::Read(e) => e.raw_os_error().is_some(),
@@ -186,9 +186,9 @@ impl<S> Fetch<S> {
         drop(state);
         self.queued.notify_all();
         drop(queue);
-        // The last reader may be dropped by a source that such a thread calls. A thread cannot wait for itself.
+        // A source that such a thread calls may drop the last reader. A thread cannot wait for itself.
         for thread in threads.into_iter().filter(|thread| thread.thread().id() != thread::current().id()) {
-            // One that panicked has said so.
+            // A thread that panicked has already printed its message.
             let _ = thread.join();
         }
     }
@@ -232,14 +232,14 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
             match self.open_here(claim) {
                 Ok(block) if block.chunks.contains(&chunk) => return Ok(block),
                 Err(error) if is_exact && is_alone || !is_of_bytes(&error) => return Err(error),
-                // What lies around the chunk must not keep anybody from reading it.
+                // A failure in the chunks around it must not prevent reading this chunk.
                 Ok(_) | Err(_) => most = 1,
             }
         }
     }
 
-    /// Claims what the reader will need next, from chunk `next` on: all that it has asked for, and no more beyond that
-    /// than it has read without a jump.
+    /// Claims what the reader will need next, from chunk `next` on: all that it has asked for, and beyond that at most as much
+    /// as it has read without a jump.
     fn ask_ahead(
         self: &Arc<Self>,
         state: &mut State,
@@ -257,7 +257,7 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
             let is_short = chunks.end - chunks.start < self.job;
             let waits = is_short && chunks.end == target && target > end && target < self.ranges.layout.chunks();
             if chunks.is_empty() || waits {
-                // What is there already is not looked through again at the next read.
+                // The next read does not search the chunks that are there already.
                 stream.ahead = chunks.start;
                 break;
             }
@@ -270,7 +270,8 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
         }
     }
 
-    /// Sees to it that a thread takes what was queued. Where the system gives no thread, whoever needs it does the work.
+    /// Makes sure that a thread takes what was queued. If the system cannot start a thread, the reader that needs a chunk does
+    /// the work.
     fn call_thread(self: &Arc<Self>, state: &mut State) {
         if state.idle > 0 {
             self.queued.notify_one();
@@ -286,7 +287,7 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
         }
     }
 
-    /// A thread's life.
+    /// The loop of a thread.
     fn work(&self, number: usize) {
         let mut running = Running { fetch: self, is_counted: true };
         loop {
@@ -297,7 +298,7 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
                 state = after;
                 state.idle -= 1;
                 if wait.timed_out() && state.queue.is_empty() {
-                    // Under the same lock, so that nobody counts on this thread any more.
+                    // Under the same lock, so that no reader relies on this thread any more.
                     state.running -= 1;
                     running.is_counted = false;
                     return;
@@ -305,7 +306,7 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
             }
             let Some(claim) = state.queue.pop_front().filter(|_| !state.is_closed) else { return };
             drop(state);
-            // Whoever needs a chunk that could not be opened tries again, and tells why.
+            // A reader that needs a chunk that could not be opened tries again, and reports the error.
             let claim = self.hold(claim);
             if let Ok(members) = self.ranges.roster.workers(self.ranges.records.suite) {
                 let _ = self.open(claim, members[number % members.len()]);
@@ -314,7 +315,7 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
     }
 }
 
-/// A claim that is given up unless something comes of it.
+/// A claim that is released on drop unless its chunks were opened.
 struct Claimed<'a, S: ReadAt> {
     fetch: &'a Fetch<S>,
     claim: Claim,
@@ -340,7 +341,7 @@ impl<S: ReadAt> Drop for Claimed<'_, S> {
     }
 }
 
-/// Counts a thread as long as it runs, also if it panics.
+/// Counts a thread as long as it runs, even if it panics.
 struct Running<'a, S: ReadAt> {
     fetch: &'a Fetch<S>,
     is_counted: bool,

@@ -23,8 +23,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// Protects `source`: writes `header` and then the sealed chunks to `sink`. With `runs`, which are in ascending order, only these
-/// chunks of a file. Returns how many bytes of plaintext were sealed.
+/// Protects `source`: writes `header` and then the sealed chunks to `sink`. With `runs`, in ascending order, it seals only
+/// these chunks of a file. Returns how many bytes of plaintext were sealed.
 pub(crate) fn seal(
     roster: &Roster,
     header: &Header,
@@ -41,14 +41,14 @@ pub(crate) fn seal(
     let is_whole = runs.is_none();
     let input = Input::new(source, |len| header.layout_for_plaintext(len), runs)?;
     let len = transfer(roster, Op::Seal, header, keys, input, sink, is_whole, progress)?;
-    // An input that changed meanwhile may have been read half old and half new, or without its end.
+    // If the input has changed, it may have been read half old and half new, or without its end.
     let is_unchanged = snapshot.map_or(Ok(true), |snapshot| snapshot.is_unchanged()).map_err(Error::Read)?;
     if is_unchanged { Ok(len) } else { Err(Error::Changed) }
 }
 
-/// Unprotects `source`, from which `header` was read and opened: writes the plaintext to `sink`, each chunk after its
-/// tag is checked. With `runs`, which are in ascending order, only these chunks of a file: zeros are left out, and so the file
-/// may be too short afterwards. Returns how many bytes of plaintext were opened.
+/// Unprotects `source`, from which `header` was read and opened: writes the plaintext to `sink`, each chunk after its tag is
+/// checked. With `runs`, in ascending order, it opens only these chunks of a file. Zeros are then left out, so the file may be
+/// too short afterwards. Returns how many bytes of plaintext were opened.
 pub(crate) fn open(
     roster: &Roster,
     header: &Header,
@@ -256,8 +256,8 @@ impl Transfer<'_> {
         1 << self.header.chunk_log2()
     }
 
-    /// The room that a whole chunk takes in the job's buffer. Chunks to be sealed have room for their nonces and tags, as
-    /// they will be stored. Chunks to be opened follow each other as one piece of plaintext.
+    /// The room that a whole chunk takes in the job's buffer. Chunks to be sealed have room for their nonces and tags, as they
+    /// will be stored. Chunks to be opened lie next to each other as one piece of plaintext.
     fn stride(&self) -> usize {
         self.chunk_len() + if self.op == Op::Seal { self.suite.overhead() } else { 0 }
     }

@@ -1,4 +1,4 @@
-//! Protecting a file for its recipients, and opening one. Each is one value that is used once.
+//! Protecting a file for its recipients, and opening a protected file. Each is a value that is used once.
 
 use crate::file::pipeline;
 use crate::file::salvage::{self, Salvage};
@@ -45,8 +45,8 @@ impl NewFile {
     /// Protects `source`: writes the header and the sealed chunks to `sink`. Returns the plaintext's length in bytes.
     ///
     /// # Errors
-    /// If reading, an engine or writing failed, if the input changed meanwhile, or if it is too long for its suite. What
-    /// `sink` holds is then no protected file.
+    /// If reading, an engine or writing failed, if the input changed while it was read, or if it is too long for its suite.
+    /// What `sink` holds is then no protected file.
     pub fn protect(
         self,
         roster: &Roster,
@@ -58,7 +58,7 @@ impl NewFile {
         pipeline::seal(roster, &header, &self.keys, source, sink, None, progress)
     }
 
-    /// For several processes that protect a plaintext together. It has this length, if that is known.
+    /// For several processes that protect a plaintext together. `len` is its length, if that is known.
     ///
     /// # Errors
     /// If it is too long for the suite.
@@ -81,7 +81,7 @@ impl NewFile {
     }
 
     /// Protects bytes that come piece by piece: what is written to the [`Writer`] is sealed and goes to `output`. The protected
-    /// file is whole when [`Writer::finish`] has succeeded, and only then.
+    /// file is complete only after [`Writer::finish`] has succeeded.
     ///
     /// # Errors
     /// A fault if no engine has the suite.
@@ -107,7 +107,7 @@ impl<'a> ProtectedFile<'a> {
     /// Reads the header, and finds a key that opens it.
     ///
     /// # Errors
-    /// If reading failed, if it is no Phalanx file or a malformed one, or if no key at hand opens it.
+    /// If reading failed, if it is not a Phalanx file or is malformed, or if no key at hand opens it.
     pub fn open(mut source: Source<'a>, keys: &Opener<impl KeySource>) -> Result<Self> {
         let (header, opened) = source.open(keys)?;
         Ok(Self { source, header, opened })
@@ -131,7 +131,7 @@ impl<'a> ProtectedFile<'a> {
         self.opened.slot
     }
 
-    /// What names a recipient in its age slot, given the recipient's canonical text.
+    /// The tag that names a recipient in its age slot, given the recipient's canonical text.
     #[must_use]
     pub fn recipient_tag(&self, recipient: &str) -> [u8; 16] {
         self.opened.keys.recipient_tag(recipient)
@@ -153,13 +153,13 @@ impl<'a> ProtectedFile<'a> {
     /// [`Sink::Nothing`] the chunks are checked only.
     ///
     /// # Errors
-    /// If a chunk is not authentic, if the file is truncated or goes on after its end, or if reading, an engine or writing
+    /// If a chunk is not authentic, if the file is truncated or continues after its end, or if reading, an engine or writing
     /// failed. What `sink` holds is then not the plaintext.
     pub fn unprotect(self, roster: &Roster, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
         pipeline::open(roster, &self.header, &self.opened.keys, self.source, sink, None, progress)
     }
 
-    /// Whether it is for these recipients and for nobody else. `opener` has their keys and passwords.
+    /// Whether it is for exactly these recipients. `opener` has their keys and passwords.
     ///
     /// # Errors
     /// If one of its slots cannot be tried.

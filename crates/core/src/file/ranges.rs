@@ -1,4 +1,4 @@
-//! Reading a protected file by range without any input of its own: it says which bytes it needs, and takes them.
+//! Reading a protected file by range without doing any input: it says which bytes it needs, and the caller passes them in.
 
 use crate::file::records::{Memory, Records};
 use crate::format::chunk_size::ChunkSize;
@@ -14,12 +14,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// What is asked for first: most headers, in bytes.
+/// How many bytes are requested first: enough for most headers.
 const HEAD: u64 = 4096;
 
-/// A protected file that is about to be opened by range. It reads nothing: whoever has the file gives it the bytes that it needs, which
-/// may come from a store, by whatever client, with or without async. Opening costs the header, 4 KiB mostly, and the last chunk; smaller
-/// chunks ([`NewFile::with_chunk_size`](crate::NewFile::with_chunk_size)) make ranges cheaper to fetch.
+/// A protected file that is about to be opened by range. It reads nothing itself: the caller passes it the bytes that it needs.
+/// They may come from a store, by any client, with or without async. Opening needs the header, mostly 4 KiB, and the last
+/// chunk. Smaller chunks ([`NewFile::with_chunk_size`](crate::NewFile::with_chunk_size)) make ranges cheaper to fetch.
 ///
 /// ```
 /// use phalanx_core::{KdfLimit, Opener, RangeOpening, Recipient, Roster, SecretKey, protect};
@@ -42,14 +42,14 @@ pub struct RangeOpening {
     /// The length of the file.
     size: u64,
     head: Vec<u8>,
-    /// The header, and the layout that belongs to the length, or why none does.
+    /// The header, and the layout for the file's length, or why there is none.
     header: Option<(Header, Result<Layout>)>,
-    /// The last chunk as it is stored.
+    /// The stored form of the last chunk.
     end: Option<Vec<u8>>,
 }
 
 impl RangeOpening {
-    /// A protected file of this length in bytes.
+    /// For a protected file of this length in bytes.
     #[must_use]
     pub fn new(size: u64) -> Self {
         Self { size, head: Vec::new(), header: None, end: None }
@@ -69,8 +69,8 @@ impl RangeOpening {
     /// Takes the bytes that [`RangeOpening::needs`] has named. After [`Error::Changed`] they can be given again.
     ///
     /// # Errors
-    /// [`Error::Changed`] if it is another number of bytes: the file does not have the length that it was said to have.
-    /// [`Error::NotPhalanx`], [`Error::Version`] or [`Error::Header`] if there is no header that can be read.
+    /// [`Error::Changed`] if the number of bytes differs: the file does not have the expected length. [`Error::NotPhalanx`],
+    /// [`Error::Version`] or [`Error::Header`] if there is no header that can be read.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(range) = self.needs() else { return Ok(()) };
         if bytes.len() as u64 != range.end - range.start {
@@ -90,9 +90,9 @@ impl RangeOpening {
         Ok(())
     }
 
-    /// Finds a key that opens the header, and opens the last chunk, which proves the length. The chunk is not kept. An engine of the
-    /// roster opens chunks, here and later, on the thread that calls. Nothing waits for input, but a password costs its key derivation,
-    /// and a large chunk some milliseconds: async programs call it where they may block.
+    /// Finds a key that opens the header, and opens the last chunk, which proves the length. The chunk is not kept. An engine
+    /// of the roster opens chunks, here and later, on the calling thread. Nothing waits for input, but a password costs its key
+    /// derivation, and a large chunk some milliseconds. Async programs call it where they may block.
     ///
     /// # Errors
     /// [`Error::NoKey`] or [`Error::WrongKey`] if no key at hand opens it. [`Error::Truncated`] or [`Error::Extended`] if chunks are missing
@@ -116,11 +116,11 @@ impl RangeOpening {
         Ok(RangeReader { ranges, slot, by })
     }
 
-    /// How much of the beginning is to be read, as far as is known.
+    /// How much of the beginning must be read, as far as this is known.
     fn head_end(&self) -> u64 {
         let len = self.head.get(8..12).map(|len| u32::from_le_bytes(len.try_into().expect("four bytes")).into());
         let have = self.head.len() as u64;
-        // Whoever reads the header refuses a length that no header has.
+        // Parsing the header refuses a length that no header has.
         len.filter(|len| (have..=1 << 16).contains(len)).unwrap_or(HEAD.max(have)).min(self.size)
     }
 }
@@ -131,10 +131,10 @@ impl fmt::Debug for RangeOpening {
     }
 }
 
-/// Why a file does not open that has more than its chunks.
+/// The error for a file with more bytes than its chunks.
 pub(crate) const GOES_ON: Error = Error::Extended("it goes on after its last chunk");
 
-/// The layout of the whole chunks of a file whose length cannot be right, if it is too short for one chunk more.
+/// For a file whose length cannot be right because its last chunk is too short: the layout of the whole chunks before.
 pub(crate) fn whole_layout(header: &Header, size: u64) -> Option<Layout> {
     let header_len = header.bytes().len() as u64;
     let record = (header.suite().overhead() + (1 << header.chunk_log2())) as u64;
@@ -142,7 +142,7 @@ pub(crate) fn whole_layout(header: &Header, size: u64) -> Option<Layout> {
     if whole == 0 { None } else { header.layout_for_file(header_len + whole * record).ok() }
 }
 
-/// Where the last chunk lies. If the length cannot be right: the last whole one, which may be the true end.
+/// Where the last chunk lies. If the length cannot be right, this is the last whole chunk, which may be the true end.
 fn last_chunk(header: &Header, layout: &Result<Layout>, size: u64) -> Option<Range<u64>> {
     let whole;
     let layout = match layout {
@@ -156,7 +156,7 @@ fn last_chunk(header: &Header, layout: &Result<Layout>, size: u64) -> Option<Ran
     Some(layout.file_offset(layout.chunks() - 1)..layout.file_len())
 }
 
-/// A protected file that is read by range, from bytes that somebody else fetches: [`RangeOpening`].
+/// A protected file that is read by range, from bytes that the caller fetches. Made by [`RangeOpening`].
 pub struct RangeReader {
     ranges: Ranges,
     slot: usize,
@@ -176,18 +176,19 @@ impl RangeReader {
         self.len() == 0
     }
 
-    /// Which bytes of the file a range of the plaintext needs: whole chunks, with their nonces and tags. What lies after the end of the
-    /// plaintext does not count. An empty range needs nothing, `0..0`, and is not to be fetched.
+    /// Which bytes of the file a range of the plaintext needs: whole chunks, with their nonces and tags. Bytes after the end of
+    /// the plaintext do not count. An empty range needs nothing: it gives `0..0`, which must not be fetched.
     #[must_use]
     pub fn needs(&self, plaintext: Range<u64>) -> Range<u64> {
         self.ranges.stored(plaintext)
     }
 
-    /// The plaintext of a range, given the bytes that [`RangeReader::needs`] has named. Each chunk is checked before any of its bytes
-    /// is given out. The work is done on the thread that calls. A range that goes on after the end has what is before it.
+    /// The plaintext of a range, given the bytes that [`RangeReader::needs`] has named. Each chunk is checked before any of its
+    /// bytes is returned. The work is done on the calling thread. A range that exceeds the plaintext stops at its end.
     ///
     /// # Errors
-    /// [`Error::Changed`] if it is another number of bytes, [`Error::Altered`] if a chunk is not authentic, or if an engine failed.
+    /// [`Error::Changed`] if the number of bytes differs, [`Error::Altered`] if a chunk is not authentic, or a fault if an
+    /// engine failed.
     pub fn read(&self, plaintext: Range<u64>, stored: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
         let needed = self.needs(plaintext.clone());
         if stored.len() as u64 != needed.end - needed.start {
@@ -275,7 +276,7 @@ impl Ranges {
         self.layout.file_offset(first)..after
     }
 
-    /// The length of a run of chunks as they are stored.
+    /// The stored length of a run of chunks.
     pub fn stored_len(&self, chunks: &Range<u64>) -> usize {
         let last = chunks.end - 1;
         let data = self.layout.data_len(last) + self.records.suite.overhead();
@@ -287,7 +288,8 @@ impl Ranges {
         Memory::new(self.stored_len(chunks), self.records.suite.overhead())
     }
 
-    /// Opens a run of chunks where it lies in memory. Returns how many of them are authentic, from the first on; none is an error.
+    /// Opens a run of chunks where it lies in memory. Returns how many of them are authentic, from the first on. It is an error
+    /// if the first is not.
     pub fn open(&self, memory: &mut Memory, chunks: &Range<u64>, member: &Member) -> Result<usize> {
         let unit =
             |(place, chunk)| self.records.unit(place, chunk, self.layout.is_last(chunk), self.layout.data_len(chunk));
@@ -298,7 +300,7 @@ impl Ranges {
         }
     }
 
-    /// Opens the last chunk, of which these are the stored bytes, and so finds out whether the length is the true one.
+    /// Opens the last chunk from its stored bytes, which proves the length.
     fn check_end(&self, stored: &[u8]) -> Result<()> {
         let last = self.layout.chunks() - 1;
         let chunks = last..last + 1;
@@ -313,7 +315,7 @@ impl Ranges {
         }
     }
 
-    /// Whether a chunk, whose stored bytes are in memory, is whole at its place, but not the last of its file.
+    /// Whether a chunk, whose stored bytes are in memory, is intact at its place, but not the last of its file.
     pub fn goes_on_after(&self, chunk: u64, mut memory: Memory) -> Result<bool> {
         let units = vec![self.records.unit(0, chunk, false, self.layout.data_len(chunk))];
         let member = self.roster.first(self.records.suite)?;
@@ -321,5 +323,5 @@ impl Ranges {
     }
 }
 
-/// Why a file does not open whose last chunk is one from its middle.
+/// The error for a file whose last chunk is one from its middle.
 pub(crate) const CUT_OFF: Error = Error::Truncated("chunks are missing at its end");

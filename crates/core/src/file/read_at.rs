@@ -1,4 +1,4 @@
-//! Sources of bytes at offsets: files, memory, and whatever else can be read by range.
+//! Sources of bytes at offsets: files, memory, and anything else that can be read by range.
 
 use crate::{Error, Result};
 use std::fs::File;
@@ -18,20 +18,20 @@ pub trait ReadAt {
     /// only if `buf` is empty or if the source ends at or before `offset`.
     ///
     /// # Errors
-    /// What the source gives. After [`io::ErrorKind::Interrupted`] the read is repeated.
+    /// Errors of the source. After [`io::ErrorKind::Interrupted`] the read is repeated.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// The length of the source in bytes.
     ///
     /// # Errors
-    /// What the source gives.
+    /// Errors of the source.
     fn size(&self) -> io::Result<u64>;
 
     /// Reads bytes from `offset` on into the parts, one after the other, and returns how many. The contract is that of
     /// [`ReadAt::read_at`]. A source that fills several parts in one call overrides it.
     ///
     /// # Errors
-    /// What the source gives. After [`io::ErrorKind::Interrupted`] the read is repeated.
+    /// Errors of the source. After [`io::ErrorKind::Interrupted`] the read is repeated.
     fn read_vectored_at(&self, parts: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
         match parts.iter_mut().find(|part| !part.is_empty()) {
             Some(part) => self.read_at(part, offset),
@@ -40,17 +40,16 @@ pub trait ReadAt {
     }
 }
 
-/// A source that can tell whether it is still what it was when its protection began. Its [`ReadAt::size`] is the length that it had
-/// then.
+/// A source that knows whether it is unchanged since its protection began. Its [`ReadAt::size`] is the length that it had then.
 pub trait Snapshot: ReadAt + Send + Sync {
-    /// Whether it is unchanged. Asked when all of it has been read.
+    /// Whether it is unchanged. Called after all of it has been read.
     ///
     /// # Errors
-    /// If it cannot be looked at.
+    /// If this cannot be found out.
     fn is_unchanged(&self) -> io::Result<bool>;
 }
 
-/// A regular file. Its cursor is not used. On Windows it is moved.
+/// A regular file. Its cursor is not used, but on Windows it moves.
 impl ReadAt for File {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         #[cfg(unix)]
@@ -143,7 +142,7 @@ impl<T: Snapshot + ?Sized> Snapshot for &T {
     }
 }
 
-/// Fills `buf` from `offset` on. A source that ends before that has changed since its length was asked for.
+/// Fills `buf` from `offset` on. If the source ends before that, it has changed since its length was read.
 pub(crate) fn read_full_at(source: &(impl ReadAt + ?Sized), buf: &mut [u8], offset: u64) -> Result<()> {
     let mut done = 0;
     while done < buf.len() {
@@ -158,7 +157,7 @@ pub(crate) fn read_full_at(source: &(impl ReadAt + ?Sized), buf: &mut [u8], offs
     Ok(())
 }
 
-/// Fills all parts from `offset` on; returns the offset after them. A source that ends before that has changed.
+/// Fills all parts from `offset` on, and returns the offset after them. If the source ends before that, it has changed.
 pub(crate) fn read_parts(source: &dyn Snapshot, mut parts: &mut [IoSliceMut], mut offset: u64) -> Result<u64> {
     let mut left: usize = parts.iter().map(|part| part.len()).sum();
     while left > 0 {
@@ -208,7 +207,7 @@ impl<S: ReadAt + ?Sized> Read for FromStart<'_, S> {
 mod tests {
     use super::*;
 
-    /// Says that it read more than there was room for.
+    /// A source that claims to have read more than there was room for.
     struct Boasts;
 
     impl ReadAt for Boasts {

@@ -17,13 +17,12 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// As many streams of [`Reader::read_at`] are told apart.
+/// The number of streams that [`Reader::read_at`] distinguishes.
 const STREAMS: usize = 8;
 
 /// How a [`Reader`] works: how much it keeps, how far it reads ahead, and which engines do the work.
 ///
-/// Without a setting it keeps 16 MiB or four chunks, reads 8 MiB or two chunks ahead, whichever is more, and works on all
-/// cores.
+/// By default it keeps 16 MiB or four chunks, reads 8 MiB or two chunks ahead, whichever is more, and works on all cores.
 #[derive(Clone, Debug, Default)]
 pub struct ReaderOptions {
     cache: Option<usize>,
@@ -32,29 +31,29 @@ pub struct ReaderOptions {
 }
 
 impl ReaderOptions {
-    /// Those of [`Reader::open`].
+    /// The options of [`Reader::open`].
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many bytes of opened chunks are kept at most, but one chunk at least. Each thread that is reading uses the
-    /// memory of a chunk, or of 1 MiB, besides.
+    /// How many bytes of opened chunks are kept at most, but at least one chunk. In addition, each reading thread uses the
+    /// memory of a chunk, or 1 MiB.
     #[must_use]
     pub fn cache(mut self, bytes: usize) -> Self {
         self.cache = Some(bytes);
         self
     }
 
-    /// How many bytes are opened ahead of somebody who reads on and on; 0 for none, and never more than half of the cache.
-    /// Nobody's first read is followed by more, and no more is opened ahead than was read before.
+    /// How many bytes are opened ahead of a sequential reader; 0 for none, and never more than half of the cache. The first
+    /// read of a stream opens nothing ahead, and later reads at most as much as was read before.
     #[must_use]
     pub fn read_ahead(mut self, bytes: usize) -> Self {
         self.read_ahead = Some(bytes);
         self
     }
 
-    /// Which engines open chunks, and by how many threads: a read-ahead starts as many as they have workers.
+    /// Which engines open chunks, and by how many threads: a read-ahead starts as many threads as they have workers.
     #[must_use]
     pub fn roster(mut self, roster: Arc<Roster>) -> Self {
         self.roster = Some(roster);
@@ -62,19 +61,18 @@ impl ReaderOptions {
     }
 }
 
-/// A protected file whose plaintext is read by range. Each chunk is checked before any of its bytes is given out, and so is
-/// the length before anybody is told it.
+/// A protected file whose plaintext is read by range. Each chunk is checked before any of its bytes is returned, and the length
+/// is checked too.
 ///
-/// It is [`Read`], [`BufRead`] and [`Seek`]. [`Reader::read_at`] needs no cursor, and many threads may call it at
-/// once. A clone has a cursor of its own, and shares the opened chunks. A clone that reads by its cursor also keeps the
-/// chunks that its last read ended in. When the last clone is dropped, all of these are wiped, and the threads that read
-/// ahead have ended.
+/// It is [`Read`], [`BufRead`] and [`Seek`]. [`Reader::read_at`] needs no cursor, and many threads may call it at once. A clone
+/// has a cursor of its own, and shares the opened chunks. A clone that reads by its cursor also keeps the chunks that its last
+/// read ended in. When the last clone has been dropped, all chunks are wiped, and the threads that read ahead have ended.
 ///
 /// That drop waits for reads of the source that are under way. Do not drop the last clone while you hold a lock that the
 /// source takes, such as an interpreter's. A child process after `fork` must not use a reader of its parent.
 ///
-/// Errors of [`Read`] are of the kind [`io::ErrorKind::InvalidData`] where the file is not authentic, and have the [`Error`]
-/// inside. One error does not end a reader: other chunks can be read all the same.
+/// If the file is not authentic, errors of [`Read`] have the kind [`io::ErrorKind::InvalidData`], with the [`Error`] inside. A
+/// reader can be used after an error: other chunks can still be read.
 ///
 /// ```
 /// use phalanx_core::{KdfLimit, NewFile, Opener, Reader, Recipient, Roster, SecretKey, Sink, Source, Suite};
@@ -103,10 +101,10 @@ pub struct Reader<S> {
 /// What all clones share.
 struct Shared<S> {
     fetch: Arc<Fetch<S>>,
-    /// The place of the slot that opened the file, and whose it is.
+    /// The place of the slot that opened the file, and its owner.
     slot: usize,
     by: OpenedBy,
-    /// The streams of `read_at`, the last one last.
+    /// The streams of `read_at`, the most recent one last.
     streams: Mutex<Vec<Stream>>,
 }
 
@@ -120,8 +118,8 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     /// Reads the header, finds a key that opens it, and opens the last chunk, which proves the length.
     ///
     /// # Errors
-    /// If reading failed, if it is no Phalanx file or a malformed one, if no key at hand opens it, or if the file is
-    /// truncated, extended, or damaged in its last chunk.
+    /// If reading failed, if it is not a Phalanx file or is malformed, if no key at hand opens it, or if the file is truncated,
+    /// extended, or damaged in its last chunk.
     pub fn open(source: S, keys: &Opener<impl KeySource>) -> Result<Self> {
         Self::open_with(source, keys, &ReaderOptions::new())
     }
@@ -148,13 +146,13 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         Ok(Self { shared: Arc::new(shared), position: 0, here: None, stream: Stream::default() })
     }
 
-    /// Reads plaintext from `offset` on into `buf`, and returns how many bytes. It is called from any number of threads.
+    /// Reads plaintext from `offset` on into `buf`, and returns how many bytes. Any number of threads may call it.
     ///
-    /// `buf` is filled, unless the file ends: a read at the end or behind it returns 0.
+    /// `buf` is filled unless the file ends. A read at or after the end returns 0.
     ///
     /// # Errors
     /// [`Error::Altered`] if a chunk is not authentic, [`Error::Changed`] if the source ends earlier than it said, or if
-    /// reading or an engine failed. `buf` may then hold authentic bytes of chunks before.
+    /// reading or an engine failed. `buf` may then hold authentic bytes of earlier chunks.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let left = self.len().saturating_sub(offset);
         let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
@@ -221,11 +219,10 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         &self.shared.fetch.source
     }
 
-    /// Which bytes of the source a range of the plaintext needs, besides those that were read at the opening: whole chunks,
-    /// with their nonces and tags. What lies behind the end of the plaintext does not count, and an empty range needs
-    /// nothing: `0..0`.
+    /// Which bytes of the source a range of the plaintext needs, besides those that were read on opening: whole chunks, with
+    /// their nonces and tags. Bytes after the end of the plaintext do not count, and an empty range needs nothing: `0..0`.
     ///
-    /// A caller that fetches these bytes at once, and gives them to the source, spares it smaller requests.
+    /// A caller that fetches these bytes at once, and gives them to the source, avoids smaller requests.
     #[must_use]
     pub fn protected_range(&self, plaintext: Range<u64>) -> Range<u64> {
         self.shared.fetch.ranges.stored(plaintext)
@@ -235,7 +232,7 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         self.shared.fetch.ranges.chunk_of(offset)
     }
 
-    /// Copies what a block has from `offset` of the plaintext on, as far as there is room for it.
+    /// Copies as many bytes of a block, from `offset` of the plaintext on, as there is room for.
     fn copy(&self, block: &Block, offset: u64, buf: &mut [u8]) -> usize {
         let fetch = &self.shared.fetch;
         let (mut done, mut skip) = (0, (offset % self.chunk_len() as u64) as usize);
@@ -251,7 +248,7 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         done
     }
 
-    /// The block that the cursor is in, for somebody who wants so many bytes; `None` at the end or behind it.
+    /// The block that the cursor is in, for a reader that wants this many bytes. `None` at or after the end.
     fn block_here(&mut self, wanted: usize) -> Result<Option<Arc<Block>>> {
         if self.position >= self.len() {
             self.here = None;
@@ -277,8 +274,8 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         self.stream.advance(self.position, len);
     }
 
-    /// The stream that a read goes on with. Reads of several threads may come in another order than they were meant, so
-    /// it may begin a little before or behind the end of the one before.
+    /// The stream that a read continues. Reads of several threads may arrive out of order, so a read may begin a little before
+    /// or after the end of the one before.
     fn take_stream(&self, offset: u64, len: u64) -> Stream {
         let near = len.saturating_mul(2).min(1 << 20);
         let mut streams = self.streams();
@@ -301,7 +298,7 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     }
 }
 
-/// Why a file of an impossible length does not open: whether it ends too early, or goes on after its last chunk.
+/// Why a file of an impossible length does not open: it ends too early, or it continues after its last chunk.
 fn explain<S: ReadAt>(error: Error, source: &S, len: u64, header: &Header, keys: &FileKeys) -> Error {
     let ends_before = |layout| -> Result<()> {
         let ranges = Ranges::new(header, keys, layout, Arc::new(Roster::cpu()));
@@ -342,7 +339,7 @@ impl<S: ReadAt + Send + Sync + 'static> BufRead for Reader<S> {
     }
 }
 
-/// A position may lie behind the end: nothing is read there.
+/// A position may lie after the end: nothing is read there.
 impl<S: ReadAt + Send + Sync + 'static> Seek for Reader<S> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let position = match to {

@@ -1,4 +1,4 @@
-//! Runs of chunks in memory, each with its nonce and tag before it, as they are stored: opened and sealed where they lie.
+//! Runs of chunks in memory in their stored form, each after its nonce and tag. They are opened and sealed in place.
 
 use crate::format::chunk_size::ChunkSize;
 use crate::format::header::Header;
@@ -52,7 +52,7 @@ impl Records {
 
     /// Opens a run where it lies. Returns how many of its chunks are authentic, from the first on. The others are wiped.
     ///
-    /// An engine's fault is the only error. The memory then holds what it held before.
+    /// An engine's fault is the only error. The memory is then unchanged.
     pub fn open(&self, roster: &Roster, member: &Member, memory: &mut Memory, units: Vec<Unit>) -> Result<usize> {
         let all = units.len();
         let verdicts = self.open_each(roster, member, memory, units)?;
@@ -62,7 +62,7 @@ impl Records {
         Ok(authentic)
     }
 
-    /// Opens a run where it lies. Each chunk counts for itself: only those that are not authentic are wiped.
+    /// Opens a run in place. Each chunk is judged by itself: only those that are not authentic are wiped.
     pub fn open_each(
         &self,
         roster: &Roster,
@@ -107,7 +107,7 @@ impl Records {
         Ok(())
     }
 
-    /// The one place where jobs of records are made. It takes the memory.
+    /// Makes a job of records. It takes the memory.
     fn job(&self, op: Op, memory: &mut Memory, units: Vec<Unit>) -> Job {
         let buf = Buffer::new(mem::take(memory));
         let mut job = Job::of_chunks(op, self.suite, self.chunk_log2, self.keys.clone(), buf);
@@ -130,7 +130,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// `len` zero bytes, so that the data of the first chunk, behind `before` bytes, is aligned as kernels like it.
+    /// `len` zero bytes. The data of the first chunk, after `before` bytes, are aligned for the kernels.
     pub fn new(len: usize, before: usize) -> Result<Self> {
         const LINE: usize = 64;
         let mut storage = Vec::new();

@@ -27,8 +27,7 @@ impl SharedFile {
         Self { header, keys }
     }
 
-    /// For another process: the keys of the content and the header. Whoever has these bytes can read and write the file, and
-    /// no other.
+    /// For another process: the keys of the content and the header. These bytes give access to this file, and to no other.
     #[must_use]
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let header = self.header.bytes();
@@ -38,10 +37,10 @@ impl SharedFile {
         bytes
     }
 
-    /// What [`SharedFile::to_bytes`] gave in another process.
+    /// Reads what [`SharedFile::to_bytes`] returned in another process.
     ///
     /// # Errors
-    /// If these bytes are not that.
+    /// If these bytes are something else.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let (keys, mut header) = bytes.split_first_chunk::<SHARED>().ok_or(Error::Header("keys without a header"))?;
         let header = Header::read(&mut header)?;
@@ -64,14 +63,14 @@ impl SharedFile {
         self.header.suite()
     }
 
-    /// The tag of an entry in the record of an unfinished output: `docs/format.md`, section 11. `output` is what the record knows the
-    /// output by.
+    /// The tag of an entry in the record of an unfinished output: `docs/format.md`, section 11. `output` identifies the output
+    /// in the record.
     #[must_use]
     pub fn record_tag(&self, entry: &[u8], output: &[u8]) -> [u8; 32] {
         self.keys.record_tag(entry, output, self.header.bytes())
     }
 
-    /// Whether it is for these recipients and for nobody else. `opener` has their keys and passwords.
+    /// Whether it is for exactly these recipients. `opener` has their keys and passwords.
     ///
     /// # Errors
     /// If one of its slots cannot be tried.
@@ -117,11 +116,11 @@ impl SharedFile {
         pipeline::open(roster, &self.header, &self.keys, source, sink, runs, progress)
     }
 
-    /// The chunks of a run that are not done yet in an output that is being protected: runs in ascending order. `progress` hears
-    /// of those that are done. The plaintext has `len` bytes.
+    /// The chunks of a run that are not done yet in an output that is being protected, as runs in ascending order. `progress`
+    /// is notified of those that are done. The plaintext has `len` bytes.
     ///
     /// # Errors
-    /// If an engine fails. A chunk that cannot be read is not done.
+    /// If an engine fails. A chunk that cannot be read counts as not done.
     pub fn not_sealed(
         &self,
         roster: &Roster,
@@ -134,8 +133,9 @@ impl SharedFile {
         survey::missing(roster, &self.header, &self.keys, &layout, Partial::Protected(output), within, progress)
     }
 
-    /// The chunks of a run that are not done yet in the plaintext `output` of the file `protected`: runs in ascending order.
-    /// `progress` hears of those that are done. What was there of the others stays: whoever goes on with it clears it first.
+    /// The chunks of a run that are not done yet in the plaintext `output` of the file `protected`, as runs in ascending order.
+    /// `progress` is notified of those that are done. Existing bytes of the others stay, and the caller must clear them before
+    /// it continues.
     ///
     /// # Errors
     /// If an engine fails, or if `protected` cannot be read.
@@ -159,7 +159,7 @@ impl fmt::Debug for SharedFile {
     }
 }
 
-/// Whether a header gives its file to these recipients and to nobody else.
+/// Whether a header gives access to exactly these recipients.
 pub(crate) fn gives_to(
     header: &Header,
     keys: &FileKeys,
@@ -170,7 +170,7 @@ pub(crate) fn gives_to(
     if slots().count() != recipients.len() {
         return Ok(false);
     }
-    // Each slot is somebody else's.
+    // Each slot belongs to a different recipient.
     let mut left: Vec<&Recipient> = recipients.iter().collect();
     for (place, slot) in slots() {
         let is_its = |recipient: &&Recipient| match (recipient, slot) {

@@ -17,7 +17,7 @@ pub struct Source<'a>(pub(crate) Kind<'a>);
 pub(crate) enum Kind<'a> {
     /// Any worker reads anywhere in it.
     Ranged(Arc<dyn Snapshot + 'a>),
-    /// It is read in order. If it was found empty and may be written to meanwhile, the file is here too.
+    /// It is read in order. If it was found empty and may still be written to, the file is here too.
     Stream(Stream<'a>, Option<Arc<dyn Snapshot + 'a>>),
 }
 
@@ -62,12 +62,12 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Reads the header of a file, and finds a key that opens it. It is read again if need be: [`open_header`].
+    /// Reads the header of a file, and finds a key that opens it. It is read again if necessary: see [`open_header`].
     pub(crate) fn open(&mut self, keys: &Opener<impl KeySource>) -> Result<(Header, Opened)> {
         self.open_for(|header| header.check_purpose(Purpose::File), keys)
     }
 
-    /// Reads the header of a file that `check` accepts, and finds a key that opens it. It is read again if need be.
+    /// Reads the header of a file that `check` accepts, and finds a key that opens it. It is read again if necessary.
     pub(crate) fn open_for(
         &mut self,
         check: impl Fn(&Header) -> Result<()>,
@@ -86,8 +86,8 @@ impl<'a> Source<'a> {
 
 /// Reads a header, which can be read more than once, and finds a key that opens it.
 ///
-/// What is read while another process changes the header in place may be half of the old one and half of the new one. So
-/// what does not open is read again, and tried again if it has changed.
+/// What is read while another process changes the header in place may be half of the old one and half of the new one. So a
+/// header that does not open is read again, and tried again if it has changed.
 pub(crate) fn open_header(
     mut read: impl FnMut() -> Result<Header>,
     keys: &Opener<impl KeySource>,
@@ -112,7 +112,7 @@ pub(crate) fn open_header(
 
 /// Where the bytes go.
 pub enum Sink<'a> {
-    /// An output that is empty or has nothing but chunks of the same run. Any worker writes anywhere in it.
+    /// An output that is empty or has only chunks of the same run. Any worker writes anywhere in it.
     Ranged(Box<dyn WriteAt + 'a>),
     /// Anything else, written in order.
     Stream(Box<dyn Write + Send + 'a>),
@@ -137,7 +137,7 @@ pub trait Progress: Sync {
     /// Notes that more bytes are done.
     fn advance(&self, bytes: u64);
 
-    /// Whether the work is to end with [`Error::Cancelled`](crate::Error::Cancelled). Each worker asks after each job.
+    /// Whether the work should end with [`Error::Cancelled`](crate::Error::Cancelled). Each worker calls it after each job.
     fn is_cancelled(&self) -> bool {
         false
     }

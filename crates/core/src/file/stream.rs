@@ -1,4 +1,4 @@
-//! Streams with a look ahead.
+//! Streams that can look ahead.
 
 use crate::Result;
 use crate::io::read_full;

@@ -1,7 +1,7 @@
-//! What an interrupted run has done: the chunks of its output whose tags are right.
+//! Finding out what an interrupted run has done: the chunks of its output whose tags are right.
 //!
-//! A protected output has them beside its chunks. For a plaintext output they are in the protected file, and the plaintext is
-//! encrypted once more to compare them.
+//! A protected output has the tags beside its chunks. For a plaintext output they are in the protected file, and the plaintext
+//! is encrypted again to compare them.
 
 use crate::file::read_at::{ReadAt, read_full_at};
 use crate::file::source::Progress;
@@ -28,7 +28,7 @@ pub(crate) enum Partial<'a> {
     Plaintext { output: &'a dyn Draft, protected: &'a (dyn ReadAt + Send + Sync) },
 }
 
-/// Finds the chunks of a run that are missing, as runs in ascending order. `progress` is told of the others.
+/// Finds the missing chunks of a run, as runs in ascending order. `progress` is notified of the others.
 pub(crate) fn missing(
     roster: &Roster,
     header: &Header,
@@ -52,13 +52,13 @@ pub(crate) fn missing(
     Ok(survey.done.into_inner().unwrap_or_else(PoisonError::into_inner).others(within))
 }
 
-/// What two runs have in common.
+/// The intersection of two runs.
 fn cut(run: &Range<u64>, within: &Range<u64>) -> Range<u64> {
     let start = run.start.max(within.start);
     start..run.end.min(within.end).max(start)
 }
 
-/// The chunks of a run, and perhaps some beside it, of which the output has all bytes, as far as its holes tell.
+/// The chunks of a run, and perhaps some next to it, that are not entirely in holes of the output.
 fn candidates(header: &Header, layout: &Layout, partial: Partial<'_>, within: &Range<u64>) -> Result<Vec<Range<u64>>> {
     let (output, head, record) = match partial {
         Partial::Protected(output) => (output, header.bytes().len() as u64, record_len(header)),
@@ -79,7 +79,7 @@ fn candidates(header: &Header, layout: &Layout, partial: Partial<'_>, within: &R
         }
         at = end.max(start + 1);
     }
-    // What it does not have to its end cannot be whole.
+    // A chunk that the output does not have to its end cannot be complete.
     let last_end = |index: u64| match partial {
         Partial::Protected(_) => {
             layout.file_offset(index) + (header.suite().overhead() + layout.data_len(index)) as u64
@@ -154,7 +154,7 @@ impl Work for Survey<'_> {
                 Partial::Protected(output) => (output, self.layout.file_offset(run.start)),
                 Partial::Plaintext { output, .. } => (output, self.layout.plaintext_offset(run.start)),
             };
-            // What cannot be read is missing.
+            // A chunk that cannot be read counts as missing.
             if read_full_at(output, &mut job.buf[..end], offset).is_ok() {
                 break run;
             }

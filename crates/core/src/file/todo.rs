@@ -1,10 +1,10 @@
-//! Which chunks of a file are to be done: workers take them run by run.
+//! Which chunks of a file remain to be done. Workers take them run by run.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Chunks that nobody has taken yet.
+/// Chunks that no worker has taken yet.
 pub(crate) struct Todo(Mutex<Left>);
 
 struct Left {
@@ -26,7 +26,7 @@ impl Todo {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).count
     }
 
-    /// Takes chunks that follow each other: at most `most` of how many are left.
+    /// Takes consecutive chunks. `most` gets how many are left, and returns how many to take at most.
     pub fn take(&self, most: impl FnOnce(u64) -> u64) -> Option<Range<u64>> {
         let left = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let run = left.runs.front_mut()?;
@@ -69,7 +69,7 @@ impl Done {
         self.0.iter().map(|(start, end)| *start..*end)
     }
 
-    /// The runs between them, of a run that contains them.
+    /// The rest of a run that contains them, as runs.
     #[must_use]
     pub fn others(&self, of: Range<u64>) -> Vec<Range<u64>> {
         let starts = std::iter::once(of.start).chain(self.0.values().copied());
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_done_lies_between() {
+    fn the_rest_lies_between_the_runs() {
         let mut done = Done::default();
         assert_eq!(done.others(0..3).len(), 1);
         for run in [4..6, 0..1, 8..9, 6..8, 2..2, 1..2] {

@@ -7,8 +7,8 @@ use crate::file::read_at::ReadAt;
 
 /// A new, empty output, written by several threads at once, each at its own offsets.
 pub trait WriteAt: Send + Sync {
-    /// Called once, before the first byte: the length in bytes, if it is known, and how the output will be filled. An output that
-    /// has no room for it says so here.
+    /// Called once, before the first byte: the length in bytes, if it is known, and how the output will be filled. An output
+    /// that has no room for it fails here.
     ///
     /// # Errors
     /// If there is no room for it.
@@ -20,14 +20,14 @@ pub trait WriteAt: Send + Sync {
     /// Writes all of the bytes from `offset` on. No other call writes there.
     ///
     /// # Errors
-    /// What the output gives.
+    /// Errors of the output.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Writes the bytes like [`WriteAt::write_all_at`]. What is left out reads as zeros: so an output that can have holes leaves out
-    /// blocks of zeros.
+    /// Writes the bytes like [`WriteAt::write_all_at`]. What is left out reads as zeros, so an output that can have holes
+    /// leaves out blocks of zeros.
     ///
     /// # Errors
-    /// What the output gives.
+    /// Errors of the output.
     fn write_sparse_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.write_all_at(bytes, offset)
     }
@@ -35,7 +35,7 @@ pub trait WriteAt: Send + Sync {
     /// Ends the output at this length. What was not written before it reads as zeros.
     ///
     /// # Errors
-    /// What the output gives.
+    /// Errors of the output.
     fn set_len(&self, len: u64) -> io::Result<()>;
 }
 
@@ -54,7 +54,7 @@ pub trait Draft: ReadAt + Send + Sync {
     /// holes.
     ///
     /// # Errors
-    /// If it cannot be looked at.
+    /// If this cannot be found out.
     fn written_from(&self, from: u64) -> io::Result<Option<Range<u64>>> {
         let len = self.size()?;
         Ok((from < len).then_some(from..len))

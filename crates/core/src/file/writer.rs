@@ -17,12 +17,12 @@ const BATCH: usize = 64 << 20;
 
 /// Protects what is written to it. Made by [`NewFile::writer`](crate::NewFile::writer).
 ///
-/// Chunks gather until there are two jobs for each worker of the roster, but no more than 64 MiB. All cores then seal them,
-/// and they are written to the output in order. Every chunk tells whether it is the last one of its file, so
-/// [`Writer::finish`] must be called: a writer that is dropped before leaves an unfinished file, which everybody refuses.
-/// [`Write::flush`] passes on what is sealed already and seals nothing.
+/// Chunks gather until there are two jobs for each worker of the roster, but no more than 64 MiB. All cores then seal them, and
+/// they are written to the output in order. Every chunk records whether it is the last one of its file, so [`Writer::finish`]
+/// must be called. A writer that is dropped before leaves an unfinished file, which every reader refuses. [`Write::flush`]
+/// passes on what is sealed already and seals nothing.
 ///
-/// After an error, what the output holds is no protected file, and all that follows fails.
+/// After an error, the output does not hold a protected file, and all further calls fail.
 ///
 /// ```
 /// use phalanx_core::{NewFile, Recipient, Roster, SecretKey, Suite};
@@ -187,7 +187,7 @@ impl<W: Write> Write for Writer<W> {
         self.check()?;
         let mut done = 0;
         while done < buf.len() {
-            // Which chunk is the last shows only when nothing more comes. So the gathered bytes wait for the next one.
+            // Which chunk is the last is known only at the end. So the gathered bytes wait for the next byte.
             if self.gathered == self.most * self.job * self.records.chunk_len {
                 self.seal(false)?;
             }

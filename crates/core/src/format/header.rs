@@ -28,7 +28,7 @@ const SMALL: u64 = 16384;
 /// The least padding, in bytes: room for four keys or passwords.
 const LEAST_ROOM: usize = 320;
 
-/// A header as it stands in a file. That its tag is right shows only when a slot has been opened.
+/// A header as it is stored in a file. Its tag can be checked only after a slot has been opened.
 #[derive(Clone, Debug)]
 pub struct Header {
     bytes: Vec<u8>,
@@ -75,7 +75,7 @@ impl Header {
         Ok(Self { bytes, suite, chunk_log2, slots })
     }
 
-    /// Writes the header of a new file, with room for more ways in behind these slots.
+    /// Writes the header of a new file, with room for more ways in after these slots.
     ///
     /// # Errors
     /// Those of [`Header::new`].
@@ -100,7 +100,7 @@ impl Header {
         Self::with_len(self.suite, self.chunk_log2, slots, keys, len)
     }
 
-    /// Writes a header that is `len` bytes long, padding included: behind these slots, among which there is no padding.
+    /// Writes a header that is `len` bytes long, including padding after these slots. There must be no padding among them.
     ///
     /// # Errors
     /// Those of [`Header::new`], or [`Error::HeaderRoom`] if the slots do not fit into that length.
@@ -120,9 +120,10 @@ impl Header {
         Self::new(suite, chunk_log2, slots, keys)
     }
 
-    /// Reads the header that `input` begins with, and not a byte more.
+    /// Reads the header that `input` begins with, and no further.
     ///
-    /// Nothing is believed before it is checked: at most 64 KiB are read, and the checks are those of the format's section 5, steps 1 to 3.
+    /// Nothing is trusted before it is checked. At most 64 KiB are read, and the checks are those of the format's section 5,
+    /// steps 1 to 3.
     ///
     /// # Errors
     /// [`Error::NotPhalanx`], [`Error::Version`] or [`Error::Header`] if there is no header that can be read, [`Error::Read`]
@@ -176,7 +177,7 @@ impl Header {
         Ok(Self { bytes, suite, chunk_log2, slots })
     }
 
-    /// Whether the tag is that of the file key behind `keys`.
+    /// Whether the tag is right for the file key that `keys` come from.
     #[must_use]
     pub fn is_authentic(&self, keys: &FileKeys) -> bool {
         let (body, tag) = self.bytes.split_at(self.bytes.len() - TAG);
@@ -218,13 +219,13 @@ impl Header {
         Layout::for_file(self.bytes.len(), self.suite, self.chunk_log2, len)
     }
 
-    /// What it stands before.
+    /// What it is the header of.
     #[must_use]
     pub fn purpose(&self) -> Purpose {
         purpose_of(&self.slots)
     }
 
-    /// Refuses a header that stands before something else: a reader of files refuses the config of a volume.
+    /// Refuses a header of something else: a reader of files refuses the config of a volume.
     pub(crate) fn check_purpose(&self, purpose: Purpose) -> Result<()> {
         match (self.purpose(), purpose) {
             (Purpose::Volume, Purpose::File) => Err(Error::Volume),
@@ -240,7 +241,7 @@ impl Header {
     }
 }
 
-/// What a header with these slots stands before.
+/// What a header with these slots is for.
 pub(crate) fn purpose_of(slots: &[Slot]) -> Purpose {
     let is_volume = slots.iter().any(|slot| slot.kind() == slot::VOLUME);
     if is_volume { Purpose::Volume } else { Purpose::File }
@@ -251,8 +252,8 @@ fn len_of(slots: &[Slot]) -> usize {
     FIXED + TAG + slots.iter().map(Slot::len).sum::<usize>()
 }
 
-/// The length that a new header with these slots gets, padding included: so much that ways in can be added later in
-/// place. Without padding where the format leaves no room for any.
+/// The length of a new header with these slots, including padding, so that ways in can be added later in place. There is no
+/// padding if the format leaves no room for it.
 fn padded_len(slots: &[Slot], granule: usize) -> usize {
     let len = len_of(slots);
     let padded = (len + slot::PREFIX + LEAST_ROOM).next_multiple_of(granule);

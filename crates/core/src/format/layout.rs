@@ -1,4 +1,4 @@
-//! Where things lie in a file: `docs/format.md`, section 2.3. Pure arithmetic.
+//! Where things lie in a file: `docs/format.md`, section 2.3.
 
 use crate::{Error, Result, Suite};
 
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_is_lawful_exactly_when_some_plaintext_has_it() {
+    fn a_length_is_valid_exactly_if_a_plaintext_gives_it() {
         for suite in SUITES {
             let lawful: std::collections::HashSet<u64> =
                 (0..3 * 4096).map(|n| Layout::for_plaintext(60, suite, 12, n).unwrap().file_len()).collect();

@@ -1,6 +1,6 @@
 //! What a header is for.
 
-/// What a header stands before, which decides on the label of its key-encrypting keys.
+/// What a header is for. This determines the label of its key-encrypting keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A file, protected for itself or in a volume.

@@ -35,9 +35,10 @@ pub enum Slot {
         /// The wrapped file key.
         wrapped: [u8; WRAPPED],
     },
-    /// Type 3: the file key in an age file for one recipient. Nothing here has looked into that file.
+    /// Type 3: the file key in an age file for one recipient. The age file is not checked here.
     Age {
-        /// Names the recipient to whoever can open the file: [`FileKeys::recipient_tag`](crate::format::FileKeys::recipient_tag).
+        /// Identifies the recipient to anybody who can open the file:
+        /// [`FileKeys::recipient_tag`](crate::format::FileKeys::recipient_tag).
         tag: [u8; AGE_TAG],
         /// The age file: 1 to 16384 bytes.
         file: Vec<u8>,
@@ -52,7 +53,7 @@ pub enum Slot {
 }
 
 impl Slot {
-    /// Takes one slot off the front of `rest`.
+    /// Reads one slot from the front of `rest`.
     pub(crate) fn parse(rest: &mut &[u8]) -> Result<Self> {
         const OVER: Error = Error::Header("a slot runs over the end");
         let (prefix, behind) = rest.split_first_chunk::<PREFIX>().ok_or(OVER)?;
@@ -101,7 +102,7 @@ impl Slot {
         (1..=MAX_AGE_FILE).contains(&file.len()).then(|| Slot::Age { tag: *tag, file: file.to_vec() })
     }
 
-    /// Whether it would be read as what it is.
+    /// Checks that a reader would read it as the same slot.
     ///
     /// # Errors
     /// [`Error::Header`] if not.

@@ -11,9 +11,9 @@ pub enum Suite {
     Aes192CtrSha3 = 2,
     /// AES-128-CTR + SHA-3.
     Aes128CtrSha3 = 3,
-    /// AES-256-GCM: on CPUs only, for what is written once, with a tag of 128 bits that does not commit to the key.
+    /// AES-256-GCM: on CPUs only, for chunks that are written once, with a tag of 128 bits that does not commit to the key.
     Aes256Gcm = 4,
-    /// AES-256-CTR + TurboSHAKE: as the default, with half the rounds of Keccak in the digests of slices.
+    /// AES-256-CTR + TurboSHAKE: like the default, with half the rounds of Keccak in the digests of slices.
     Aes256CtrTurboShake = 5,
 }
 
@@ -61,7 +61,7 @@ impl Suite {
         if self == Suite::Aes256Gcm { 16 } else { 32 }
     }
 
-    /// What a stored chunk or message is longer than its plaintext, in bytes.
+    /// How many bytes a stored chunk or message is longer than its plaintext.
     #[must_use]
     pub fn overhead(self) -> usize {
         self.nonce_len() + self.tag_len()

@@ -1,4 +1,4 @@
-//! Giving access to a file, and gaining it: headers made for recipients, and opened by the keys at hand.
+//! Giving access to a file and opening it: headers are made for recipients, and opened by the keys at hand.
 
 use crate::format::header::Header;
 use crate::format::purpose::Purpose;
@@ -11,28 +11,28 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-/// What a file is protected for: each becomes a slot. Made once, for any number of files.
+/// A recipient that a file is protected for. Each becomes a slot. It is made once, for any number of files.
 #[derive(Clone, Debug)]
 pub enum Recipient {
-    /// Whoever knows a password.
+    /// Anybody who knows a password.
     Password {
         /// Its parameters and salt.
         kdf: Kdf,
         /// What Argon2 made of it.
         kek: WrappingKey,
     },
-    /// Whoever holds a named key.
+    /// Anybody who holds a named key.
     Key {
         /// Its id.
         id: KeyId,
         /// Its key-encrypting key.
         kek: WrappingKey,
     },
-    /// Whoever holds the identity of an age recipient.
+    /// Anybody who holds the identity of an age recipient.
     Age(Arc<dyn AgeRecipient>),
 }
 
-/// A recipient of age files: a public key, that is. The crate `phalanx-age` has them.
+/// A recipient of age files: a public key. The crate `phalanx-age` implements it.
 pub trait AgeRecipient: fmt::Debug + Send + Sync {
     /// Its canonical text: “age1…” in small letters, or an SSH key's type and Base64 with one space between them.
     fn text(&self) -> &str;
@@ -82,7 +82,7 @@ impl Recipient {
 
 /// Draws a new file key and writes the header that gives it to the recipients.
 pub fn new_header(suite: Suite, chunk_log2: u8, recipients: &[Recipient]) -> Result<(Header, FileKeys)> {
-    // What is left on the stack is wiped at each step, because slots are moved to memory that nobody wipes.
+    // The stack is wiped at each step, because slots are moved to memory that is not wiped.
     wiped(|| {
         let file_key = wiped(SecretKey::random)?;
         let keys = file_key.file_keys(suite);
@@ -101,12 +101,12 @@ pub(crate) fn slots_for(
     recipients.iter().map(|recipient| recipient.slot(purpose, file_key, keys)).collect()
 }
 
-/// Where the keys at hand come from. Asked only for what a file can use, and perhaps for the same again: it then
-/// answers the same.
+/// Where the keys at hand come from. It is only asked for what a file can use. If it is asked again, it must give the same
+/// answer.
 pub trait KeySource {
     /// The named key with this id, if it is at hand.
     ///
-    /// [`Error::KeysRefused`] says that a key may be the one and is not used: the file's other ways in are then tried.
+    /// [`Error::KeysRefused`] says that a key may be the right one but is not used. The file's other ways in are then tried.
     ///
     /// # Errors
     /// Any other error ends the search, and the file is not opened.
@@ -114,15 +114,15 @@ pub trait KeySource {
     /// The password, if there is one; a command asks its user here.
     ///
     /// # Errors
-    /// If there is a password that cannot be had; the file is not opened then.
+    /// If there is a password but it cannot be read. The file is then not opened.
     fn password(&self) -> Result<Option<Password>>;
     /// Tries the age identities at hand on the age files in the file's slots.
     ///
-    /// `opens` is given the place of an age file among `files` and the file key that was found in it. It says whether that
-    /// opens the header. The first one that does ends the search, and what names the identity to its user is returned. `None`
-    /// if no identity opens the header, or none is at hand.
+    /// `opens` gets the place of an age file among `files` and the file key that was found in it. It returns whether that key
+    /// opens the header. The first key that does ends the search, and the identity's name for its user is returned. `None` if
+    /// no identity opens the header, or none is at hand.
     ///
-    /// [`Error::KeysRefused`] says that an identity may open the file and cannot be used.
+    /// [`Error::KeysRefused`] says that an identity may open the file but cannot be used.
     ///
     /// # Errors
     /// Any other error ends the search, and the file is not opened.
@@ -131,7 +131,7 @@ pub trait KeySource {
         Ok(None)
     }
     /// The public key of an age identity at hand for whose canonical text `is_it` returns true. `None` if there is none, or if
-    /// the identity does not tell it, as those of plugins do not.
+    /// the identity does not have it, like those of plugins.
     fn age_recipient(&self, is_it: &dyn Fn(&str) -> bool) -> Option<Arc<dyn AgeRecipient>> {
         let _ = is_it;
         None
@@ -144,8 +144,8 @@ pub trait KeySource {
 pub enum OpenedBy {
     /// A named key.
     Key(KeyId),
-    /// An age identity, with the name that [`KeySource::identity`] gives. Anybody can write a file for a public key, so
-    /// nothing is known about who wrote this one.
+    /// An age identity, with the name that [`KeySource::identity`] gives. Anybody can write a file for a public key, so the
+    /// sender of this one is unknown.
     Identity(String),
     /// A password.
     Password,
@@ -201,13 +201,13 @@ impl Default for KdfLimit {
     }
 }
 
-/// Opens headers with the keys at hand. One Argon2 serves all files with the same password and salt.
+/// Opens headers with the keys at hand. Argon2 runs once for all files with the same password and salt.
 pub struct Opener<S> {
     source: S,
     limit: KdfLimit,
-    // Boxed, since a map that grows would leave copies behind.
+    // Boxed, since a map that grows would leave copies in freed memory.
     derived: Mutex<HashMap<Kdf, Box<WrappingKey>>>,
-    /// Held while Argon2 runs: whoever needs the same key waits for it instead of deriving it again.
+    /// Held while Argon2 runs: a thread that needs the same key waits for it instead of deriving it again.
     deriving: Mutex<()>,
     /// The password under a salt of this run.
     renewed: Mutex<Option<Recipient>>,
@@ -224,19 +224,19 @@ impl<S: KeySource> Opener<S> {
         &self.source
     }
 
-    /// The keys of the file that `header` stands before; the header's tag has then been checked.
+    /// The keys of the file with this header, whose tag has then been checked.
     ///
     /// Key slots are tried first, since they cost nothing, then age slots, then password slots.
     ///
     /// # Errors
-    /// [`Error::NoKey`] if no key at hand is for the file, [`Error::WrongKey`] if one is and does not open it,
+    /// [`Error::NoKey`] if no key at hand is for the file, [`Error::WrongKey`] if one is but does not open it,
     /// [`Error::KeysRefused`] if none opens it and some were refused. [`Error::KdfLimit`] or [`Error::KdfMemory`] if a password
     /// cannot be tried. Also what the source of keys reports.
     pub fn open(&self, header: &Header) -> Result<Opened> {
         self.open_slot(header, |_| true)
     }
 
-    /// The keys of the file that `header` stands before, by one of the slots for which `tries` returns true: [`Self::open`].
+    /// The keys of the file with this header, by one of the slots for which `tries` returns true. See [`Self::open`].
     pub(crate) fn open_slot(&self, header: &Header, tries: impl Fn(usize) -> bool) -> Result<Opened> {
         let mut unopened = Unopened::default();
         for (slot, (id, wrapped)) in slots(header, key_slot).filter(|(slot, _)| tries(*slot)) {
@@ -298,7 +298,7 @@ impl<S: KeySource> Opener<S> {
 
     /// The recipients of the slots for which `keeps` returns true, to protect a new file for them. Each slot must open with
     /// what is at hand; [`Error::NotAtHand`] names the first that does not. An age slot does not show its recipient, but its
-    /// tag says whether it is the one of an identity at hand. `keys` come from the file key.
+    /// tag says whether it is that of an identity at hand. `keys` come from the file key.
     pub(crate) fn recipients(
         &self,
         header: &Header,
@@ -340,7 +340,7 @@ impl<S: KeySource> Opener<S> {
         Ok(recipients)
     }
 
-    /// The password for new files. One Argon2 serves all of them.
+    /// The password for new files. Argon2 runs once for all of them.
     fn renewed(&self, password: &Password) -> Result<Recipient> {
         let mut renewed = self.renewed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if renewed.is_none() {
@@ -375,20 +375,20 @@ impl<S: KeySource> Opener<S> {
     }
 }
 
-/// What is known about a file that no key at hand opens, so far.
+/// What is known so far about a file that no key at hand has opened.
 #[derive(Default)]
 struct Unopened {
-    /// The ids of key slots that no key was found for.
+    /// The ids of key slots for which no key was found.
     keys: Vec<KeyId>,
     identity: bool,
     password: bool,
-    /// Whether something was at hand for the file and does not open it.
+    /// Whether a key or password for the file was at hand but did not open it.
     tried: bool,
     refused: Vec<String>,
 }
 
 impl Unopened {
-    /// Keeps a refusal, for other ways in may open the file. Any other error ends the search.
+    /// Keeps a refusal, because other ways in may open the file. Any other error ends the search.
     fn refuse(&mut self, error: Error) -> Result<()> {
         let Error::KeysRefused { refused, .. } = error else { return Err(error) };
         self.refused.extend(refused);
@@ -436,7 +436,7 @@ fn password_slot(slot: &Slot) -> Option<(&Kdf, &[u8; WRAPPED])> {
     }
 }
 
-/// Unwraps the file key and checks the header's tag with what comes of it.
+/// Unwraps the file key and checks the header's tag with it.
 fn unlock(header: &Header, kek: &WrappingKey, wrapped: &[u8; WRAPPED]) -> Option<(SecretKey, FileKeys)> {
     let file_key = kek.unwrap(header.purpose(), wrapped)?;
     let keys = file_key.file_keys(header.suite());

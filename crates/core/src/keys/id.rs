@@ -7,7 +7,7 @@ use std::fmt;
 pub struct KeyId(pub [u8; 16]);
 
 impl KeyId {
-    /// The id that is shown as these 32 hexadecimal digits.
+    /// Parses 32 hexadecimal digits.
     #[must_use]
     pub fn from_hex(digits: &str) -> Option<Self> {
         let is_hex = digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_hexdigit());

@@ -1,4 +1,5 @@
-//! Secrets and what is derived from them: `docs/format.md`, sections 3 and 4. All are wiped on drop, none shows in Debug.
+//! Secrets and what is derived from them: `docs/format.md`, sections 3 and 4. All are wiped on drop, and Debug shows none of
+//! them.
 
 use crate::format::purpose::Purpose;
 use crate::keys::id::KeyId;
@@ -35,7 +36,7 @@ impl SecretKey {
         Some(Self(bytes.try_into().ok()?))
     }
 
-    /// The key's bytes: for storing it, and for nothing else.
+    /// The key's bytes. Use them only to store the key.
     #[must_use]
     pub fn expose(&self) -> &[u8; 32] {
         &self.0
@@ -56,7 +57,7 @@ impl SecretKey {
         KeyId(id)
     }
 
-    /// The key-encrypting keys of slots whose secret this is.
+    /// The key-encrypting keys of slots with this secret.
     #[must_use]
     pub fn wrapping_key(&self) -> WrappingKey {
         WrappingKey(self.clone())
@@ -67,14 +68,14 @@ impl SecretKey {
         Kmac256::new(&self.0, label).derive(b"", out);
     }
 
-    /// The key that [`SecretKey::derive`] gives.
+    /// A key derived by [`SecretKey::derive`].
     pub(crate) fn derived(&self, label: &[u8]) -> Self {
         let mut key = Self([0; 32]);
         self.derive(label, &mut key.0);
         key
     }
 
-    /// The keys of a file whose file key this is.
+    /// The keys of a file with this file key.
     #[must_use]
     pub fn file_keys(&self, suite: Suite) -> FileKeys {
         static LABEL: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 file keys"));
@@ -86,7 +87,7 @@ impl SecretKey {
         })
     }
 
-    /// The keys of the messages whose user's key this is.
+    /// The keys of messages under this user's key.
     #[must_use]
     pub fn message_keys(&self, suite: Suite) -> ContentKeys {
         ContentKeys::of_messages(keccak::Level::Portable, suite, iter::once(self))[0].clone()
@@ -99,8 +100,8 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// What the key-encrypting keys of a slot come from, one for each [`Purpose`]. They wrap and unwrap file keys (AES-256 key
-/// wrap, RFC 3394).
+/// The source of a slot's key-encrypting keys, one for each [`Purpose`]. They wrap and unwrap file keys (AES-256 key wrap, RFC
+/// 3394).
 #[derive(Clone, Debug)]
 pub struct WrappingKey(SecretKey);
 
@@ -117,7 +118,7 @@ impl WrappingKey {
         wiped(|| self.kek(purpose).unwrap(wrapped))
     }
 
-    /// The key-encrypting key of one purpose: for many files, it is derived once.
+    /// The key-encrypting key of one purpose. It is derived once for many files.
     pub(crate) fn kek(&self, purpose: Purpose) -> Kek {
         let label: &[u8] = match purpose {
             Purpose::File => b"phalanx v1 key wrap",
@@ -152,9 +153,9 @@ impl Kek {
 /// The label of the KMAC of headers.
 static HEADER: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 header"));
 
-/// What a file key gives: the keys of its chunks, and the key of its header's tag.
+/// The keys that are derived from a file key: those of its chunks, and that of its header's tag.
 ///
-/// They stay in one place: what is moved leaves copies on the stack, and a moved enum carries what lies there into freed memory.
+/// They stay in one place. Moving them would leave copies on the stack, and a moved enum carries such copies into freed memory.
 #[derive(Clone, Debug)]
 pub struct FileKeys(Arc<Secrets>);
 
@@ -165,7 +166,7 @@ struct Secrets {
     header: Kmac256,
 }
 
-/// The length of a file's keys for another process, in bytes.
+/// The length in bytes of a file's keys for another process.
 pub(crate) const SHARED: usize = 64;
 
 impl FileKeys {
@@ -179,13 +180,13 @@ impl FileKeys {
         &self.0.content[0]
     }
 
-    /// The keys of jobs of the file's chunks: those of the chunks alone.
+    /// The keys for jobs of the file's chunks.
     #[must_use]
     pub fn of_jobs(&self) -> Arc<[ContentKeys]> {
         self.0.content.clone()
     }
 
-    /// For another process: K_encrypt, padded with zeros to 32 bytes, and then K_mac.
+    /// For another process: K_encrypt, padded with zeros to 32 bytes, then K_mac.
     pub(crate) fn to_bytes(&self) -> Zeroizing<[u8; SHARED]> {
         let mut bytes = Zeroizing::new([0; SHARED]);
         bytes[..32].copy_from_slice(&self.content().encrypt);
@@ -210,22 +211,22 @@ impl FileKeys {
         self.0.header.tag(header)
     }
 
-    /// The tag of the record of an unfinished file, given its bytes before the tag, what names the output, if it is a plaintext,
+    /// The tag of the record of an unfinished file, given its bytes before the tag, the output's name, if it is a plaintext,
     /// and the file's header: KMAC256(K_mac, ·, 256, "phalanx v1 resume").
     #[must_use]
     pub fn record_tag(&self, record: &[u8], output: &[u8], header: &[u8]) -> [u8; 32] {
         Kmac256::new(&self.content().mac, b"phalanx v1 resume").tag(&[record, output, header].concat())
     }
 
-    /// What names a file of a volume in the volume's journal and binds its extended attributes: KMAC256(K_mac, "", 128,
-    /// "phalanx v1 volume file").
+    /// The value that names a file of a volume in the volume's journal and binds its extended attributes: KMAC256(K_mac, "",
+    /// 128, "phalanx v1 volume file").
     #[must_use]
     pub fn volume_file_id(&self) -> [u8; 16] {
         Kmac256::new(&self.content().mac, b"phalanx v1 volume file").tag_128(b"")
     }
 
-    /// What names a recipient in its age slot, given the recipient's canonical text: whoever can open the file can tell which
-    /// slot is whose.
+    /// The tag that names a recipient in its age slot, given the recipient's canonical text. Anybody who can open the file can
+    /// tell which slot is whose.
     #[must_use]
     pub fn recipient_tag(&self, recipient: &str) -> [u8; 16] {
         Kmac256::new(&self.content().mac, b"phalanx v1 recipient").tag_128(recipient.as_bytes())
@@ -238,14 +239,14 @@ pub struct ContentKeys {
     suite: Suite,
     encrypt: [u8; 32],
     mac: [u8; 32],
-    /// Those of a file have it.
+    /// Only the keys of a file have it.
     expanded: Option<Arc<ChunkKeys>>,
 }
 
 /// The label of the KMACs of chunks.
 pub(crate) static CHUNK: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 chunk"));
 
-/// What the chunks of a file in suites with SHA-3 have in common, made once for all of them.
+/// Expanded keys that all chunks of a file share, in suites with SHA-3.
 pub(crate) struct ChunkKeys {
     /// The key schedule of K_encrypt.
     pub schedule: aes::Key,
@@ -279,7 +280,7 @@ impl ContentKeys {
             keccak::key_block(&secret.0, input.first_chunk_mut().expect("longer than a block"));
         }
         let each = inputs.chunks(INPUT).map(|input| (label.unkeyed(), input));
-        // The length enters the computation.
+        // The output length is part of the computation.
         match suite.key_len() {
             32 => keccak::kmac256_each(level, each, |i, both: &[u8; 64]| keys[i].fill(both)),
             24 => keccak::kmac256_each(level, each, |i, both: &[u8; 56]| keys[i].fill(both)),
@@ -297,12 +298,12 @@ impl ContentKeys {
         }
     }
 
-    /// What the chunks of a file have in common, where these are the keys of a file.
+    /// The expanded keys, if these are the keys of a file.
     pub(crate) fn chunk_keys(&self) -> Option<&ChunkKeys> {
         self.expanded.as_deref()
     }
 
-    /// Takes over K_encrypt ‖ K_mac.
+    /// Copies K_encrypt ‖ K_mac into the keys.
     fn fill(&mut self, both: &[u8]) {
         let (encrypt, mac) = both.split_at(self.suite.key_len());
         self.encrypt[..encrypt.len()].copy_from_slice(encrypt);
@@ -346,7 +347,7 @@ impl Password {
         Self(bytes)
     }
 
-    /// Whether there is not a single byte.
+    /// Whether it has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

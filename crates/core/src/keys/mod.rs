@@ -1,4 +1,4 @@
-//! Keys, what is derived from them, who gives them, and where they are kept.
+//! Keys, what is derived from them, and where they come from.
 
 pub mod access;
 pub mod id;

@@ -8,7 +8,7 @@ use phalanx_kernels::keccak::Kmac256;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// What every text begins with.
+/// The prefix of every text.
 pub const PREFIX: &str = "phalanx-key-1-";
 /// The prefix as it is compared: without hyphens, in capitals.
 const BARE_PREFIX: &[u8] = b"PHALANXKEY1";
@@ -22,10 +22,10 @@ const CHARS: usize = 60;
 const GROUP: usize = 5;
 /// The length of a text as [`write()`] gives it.
 pub const LEN: usize = PREFIX.len() + CHARS + CHARS / GROUP - 1;
-/// The longest text that is read: room for more separators than anybody types.
+/// The longest text that is read. It has room for more separators than anybody types.
 pub const LONGEST: usize = 1024;
 
-/// The key as text of [`LEN`] characters, without a line's end.
+/// The key as text of [`LEN`] characters, without a line end.
 #[must_use]
 pub fn write(key: &SecretKey) -> Zeroizing<String> {
     let mut text = Zeroizing::new(String::with_capacity(LEN));
@@ -40,11 +40,11 @@ pub fn write(key: &SecretKey) -> Zeroizing<String> {
     text
 }
 
-/// The key of a text. Capital and small letters are the same, hyphens and white space do not count, and 0, 1 and 8 stand
-/// for O, I and B, which they are mistaken for.
+/// The key of a text. Capital and small letters are the same, hyphens and white space do not count, and 0, 1 and 8 are read as
+/// O, I and B, which they resemble.
 ///
 /// # Errors
-/// [`Unreadable`], which says what kind of mistake the text has.
+/// [`Unreadable`] says what is wrong with the text.
 pub fn read(text: &[u8]) -> Result<SecretKey, Unreadable> {
     let mut bare = Zeroizing::new([0; BARE_PREFIX.len() + CHARS]);
     let mut len = 0;
@@ -83,7 +83,7 @@ impl SecretKey {
     /// Reads a key of exactly 32 raw bytes; `None` where the input has another length.
     ///
     /// # Errors
-    /// If reading failed, and [`Error::KeyText`] if these bytes are the beginning of a key's text, of which the rest is missing.
+    /// If reading failed, and [`Error::KeyText`] if these bytes are the beginning of a key's text whose rest is missing.
     pub fn read(input: &mut impl std::io::Read) -> crate::Result<Option<Self>> {
         let mut bytes = Zeroizing::new([0; 33]);
         let len = crate::io::read_full(input, &mut *bytes)?;
@@ -94,7 +94,7 @@ impl SecretKey {
     }
 }
 
-/// Whether a text begins as a key's does, whatever follows.
+/// Whether a text begins like a key's text, whatever follows.
 pub fn is_meant(text: &[u8]) -> bool {
     let bare = text.iter().filter(|c| !c.is_ascii_whitespace() && **c != b'-').map(u8::to_ascii_uppercase);
     bare.take(BARE_PREFIX.len()).eq(BARE_PREFIX.iter().copied())
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_text_is_told_apart() {
+    fn errors_say_what_is_wrong() {
         let text = text();
         assert_eq!(read(&text[..LEN - 1]).unwrap_err(), Unreadable::Length(59));
         assert_eq!(read(&[&text[..], b"A"].concat()).unwrap_err(), Unreadable::Length(61));

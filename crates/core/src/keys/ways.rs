@@ -11,7 +11,7 @@ use crate::keys::key::{FileKeys, SecretKey};
 use crate::{Class, Error, Result};
 use std::fmt;
 
-/// The ways into a protected file that a key at hand opens, and how they are to change.
+/// The ways into a protected file that a key at hand opens, and their intended changes.
 ///
 /// Slots are numbered from 1, in the order of the header. What is removed and added here changes no file:
 /// `InPlace::write` of `phalanx-host` does, or a [`NewFile`](crate::NewFile) for [`Ways::recipients`].
@@ -22,10 +22,10 @@ pub struct Ways {
     /// The index of the slot that opened the header.
     opened: usize,
     by: OpenedBy,
-    /// Whether each of the header's slots stays. Padding never does: it is made anew.
+    /// Whether each of the header's slots stays. Padding never does, because it is made again.
     kept: Vec<bool>,
     added: Vec<Recipient>,
-    /// Whether the header is another one than a caller can have seen before.
+    /// Whether the header differs from the one that a caller may have seen before.
     renumbered: bool,
 }
 
@@ -39,7 +39,8 @@ impl Ways {
         Ok(Self::new(header, opened))
     }
 
-    /// Reads a header, which may be that of a volume's config, and opens it. That of a file is read again where another process may have been writing it.
+    /// Reads a header, which may be that of a volume's config, and opens it. The header of a file is read again if another
+    /// process may have been writing it.
     ///
     /// # Errors
     /// Those of [`Source::header`] and [`Opener::open`].
@@ -98,15 +99,15 @@ impl Ways {
         matches!(recipient, Recipient::Age(recipient) if self.keys.recipient_tag(recipient.text()) == *tag)
     }
 
-    /// Whether the slot of this number is an age slot for the recipient with this canonical text.
+    /// Whether the slot with this number is an age slot for the recipient with this canonical text.
     #[must_use]
     pub fn is_for(&self, number: usize, text: &str) -> bool {
         let slot = number.checked_sub(1).and_then(|i| self.header.slots().get(i));
         matches!(slot, Some(Slot::Age { tag, .. }) if self.keys.recipient_tag(text) == *tag)
     }
 
-    /// Adds a recipient. A named key that is a way in already, and stays one, is not added again. An age recipient that
-    /// has a slot gets a new one in its place, because nobody but the recipient can tell whether the old one opens.
+    /// Adds a recipient. A named key that is already a way in, and stays one, is not added again. An age recipient that has a
+    /// slot gets a new one in its place, because only the recipient can tell whether the old one opens.
     pub fn add(&mut self, recipient: &Recipient) {
         if let Recipient::Age(age) = recipient {
             self.remove_recipient(age.text());
@@ -146,27 +147,27 @@ impl Ways {
         }
     }
 
-    /// Removes all slots of a named key. Says whether there were any.
+    /// Removes all slots of a named key. Returns whether there were any.
     pub fn remove_key(&mut self, id: &KeyId) -> bool {
         self.remove(|slot| matches!(slot, Slot::Key { id: other, .. } if other == id))
     }
 
-    /// Removes all slots of an age recipient, given its canonical text. Says whether there were any.
+    /// Removes all slots of an age recipient, given its canonical text. Returns whether there were any.
     pub fn remove_recipient(&mut self, text: &str) -> bool {
         let tag = self.keys.recipient_tag(text);
         self.remove(|slot| matches!(slot, Slot::Age { tag: other, .. } if *other == tag))
     }
 
-    /// Removes all password slots. Says whether there were any.
+    /// Removes all password slots. Returns whether there were any.
     pub fn remove_passwords(&mut self) -> bool {
         self.remove(|slot| matches!(slot, Slot::Password { .. }))
     }
 
-    /// Removes the slot of this number, of whatever type.
+    /// Removes the slot with this number, whatever its type.
     ///
     /// # Errors
     /// [`Error::NoSuchSlot`] if there is none, or if it is padding. [`Error::Renumbered`] if an interrupted change was finished
-    /// when these ways were opened: the number may then be one of the header before.
+    /// when these ways were opened: the number may then be one of the earlier header.
     pub fn remove_slot(&mut self, number: usize) -> Result<()> {
         if self.renumbered {
             return Err(Error::Renumbered);
@@ -210,7 +211,7 @@ impl Ways {
     /// file has a new file key. A password gets a new salt, and the recommended parameters.
     ///
     /// # Errors
-    /// [`Error::NotAtHand`] if a slot that stays cannot be made anew. [`Error::LastWay`] if no recipient is left. Those of
+    /// [`Error::NotAtHand`] if a slot that stays cannot be made again. [`Error::LastWay`] if no recipient is left. Those of
     /// [`Recipient::password`], and what the source of keys reports.
     pub fn recipients(&self, opener: &Opener<impl KeySource>) -> Result<Vec<Recipient>> {
         let mut recipients = opener.recipients(&self.header, |i| self.kept[i], &self.file_key, &self.keys)?;
@@ -218,7 +219,7 @@ impl Ways {
         if recipients.is_empty() { Err(Error::LastWay) } else { Ok(recipients) }
     }
 
-    /// A slot that nobody has opened may be none that anybody can open.
+    /// A slot that was never opened may be one that nobody can open.
     fn check_last(&self, opener: &Opener<impl KeySource>) -> Result<()> {
         if self.kept[self.opened] || !self.added.is_empty() || self.open_to(opener)? {
             return Ok(());
@@ -226,7 +227,8 @@ impl Ways {
         Err(Error::LastWay)
     }
 
-    /// Notes that nobody can have seen this header in its place before: from now on no slot is removed by its number.
+    /// Notes that this header is new in its place, so nobody can have seen its slot numbers. From now on no slot is removed by
+    /// its number.
     pub fn renumber(&mut self) {
         self.renumbered = true;
     }
@@ -239,7 +241,7 @@ impl Ways {
         salvage::opens(&self.header, &self.keys, file)
     }
 
-    /// Whether a header has been written by somebody who knows the file key.
+    /// Whether a header was written by somebody who knows the file key.
     #[must_use]
     pub fn vouch_for(&self, header: &Header) -> bool {
         header.is_authentic(&self.file_key.file_keys(header.suite()))

@@ -21,8 +21,8 @@ pub struct Place {
     pub len: usize,
 }
 
-/// Memory for records, one behind another: nonce, tag, and a chunk's bytes, as they are stored. Every record but the last
-/// has a whole chunk, or the room of one. Wiped on drop.
+/// Memory for records in their stored form, one after another: nonce, tag, and a chunk's bytes. Every record but the last has a
+/// whole chunk, or room for one. Wiped on drop.
 pub struct Records {
     memory: Memory,
     record_len: usize,
@@ -62,7 +62,7 @@ impl Records {
 }
 
 impl Chunks {
-    /// Those of the file with this header.
+    /// The chunks of the file with this header.
     #[must_use]
     pub fn new(header: &Header, keys: &FileKeys) -> Self {
         Self(records::Records::new(header, keys))
@@ -93,19 +93,19 @@ impl Chunks {
         Ok(Records { memory: Memory::new(len, overhead)?, record_len, overhead })
     }
 
-    /// Seals records where they lie, each under a new nonce.
+    /// Seals records in place, each under a new nonce.
     ///
     /// # Errors
-    /// [`Error::Random`](crate::Error::Random) or an engine's fault: the records then hold what is of no use.
+    /// [`Error::Random`](crate::Error::Random) or an engine's fault: the records are then useless.
     pub fn seal(&self, roster: &Roster, records: &mut Records, places: &[Place]) -> Result<()> {
         let member = roster.first(self.0.suite)?;
         self.0.seal(roster, member, &mut records.memory, self.units(places))
     }
 
-    /// Opens records where they lie. Those that are not authentic are wiped, and named by the verdicts.
+    /// Opens records in place. Those that are not authentic are wiped, and named by the verdicts.
     ///
     /// # Errors
-    /// An engine's fault: the records then hold what they held before.
+    /// An engine's fault: the records are then unchanged.
     pub fn open(&self, roster: &Roster, records: &mut Records, places: &[Place]) -> Result<Verdicts> {
         let member = roster.first(self.0.suite)?;
         let verdicts = self.0.open_each(roster, member, &mut records.memory, self.units(places))?;

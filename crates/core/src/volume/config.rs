@@ -19,7 +19,7 @@ pub const CONFIG: &str = "phalanx.volume";
 /// The version of volumes that this program knows, and no features: the body of the slot.
 const BODY: [u8; 8] = [1, 0, 0, 0, 0, 0, 0, 0];
 
-/// What the config of a volume tells whoever can open it.
+/// The content of a volume's config.
 #[derive(Clone)]
 pub struct Config {
     suite: Suite,
@@ -31,7 +31,7 @@ impl Config {
     /// Draws the keys of a new volume. Also returns the bytes of its config, which give them to the recipients.
     ///
     /// # Errors
-    /// [`Error::Header`] for suite 4, which cannot write a chunk anew. Those of [`NewFile::new`](crate::NewFile::new), and
+    /// [`Error::Header`] for suite 4, which must not write a chunk twice. Those of [`NewFile::new`](crate::NewFile::new), and
     /// [`Error::Recipient`] for an age recipient.
     pub fn create(suite: Suite, chunk_size: ChunkSize, recipients: &[Recipient]) -> Result<(Vec<u8>, Self)> {
         check_suite(suite)?;
@@ -49,7 +49,7 @@ impl Config {
         Ok((bytes, Self { suite, chunk_size, keys: VolumeKeys::new(&file_key) }))
     }
 
-    /// Reads a config with the keys at hand, and checks all of it.
+    /// Reads a config with the keys at hand, and checks it completely.
     ///
     /// # Errors
     /// If it cannot be read, is no config of a volume, or one that this program does not know; if no key at hand opens it; or

@@ -20,7 +20,7 @@ pub const MAX_HOLES: usize = 240;
 pub struct Holes(Vec<Range<u64>>);
 
 impl Holes {
-    /// Takes ranges; `None` if they are not as the format has them, or more than [`MAX_HOLES`].
+    /// Takes ranges. `None` if the format does not allow them, or if they are more than [`MAX_HOLES`].
     #[must_use]
     pub fn new(ranges: Vec<Range<u64>>) -> Option<Self> {
         let is_ascending = ranges.windows(2).all(|pair| pair[0].end < pair[1].start);
@@ -79,7 +79,8 @@ impl Config {
     /// Opens the header of one of the volume's files by the volume's own key.
     ///
     /// # Errors
-    /// [`Error::Header`] if it is not as the headers of a volume's files are, [`Error::WrongKey`] if it is not this volume's.
+    /// [`Error::Header`] if it is not like the headers of a volume's files, [`Error::WrongKey`] if it belongs to another
+    /// volume.
     pub fn open_file(&self, header: &Header) -> Result<(FileKeys, Holes)> {
         if header.bytes().len() != HEADER_LEN || (header.suite(), header.chunk_log2()) != self.shape() {
             return Err(Error::Header("not as in the files of this volume"));

@@ -1,4 +1,4 @@
-//! The keys of a volume: `docs/format-volumes.md`, section 10.3. All are wiped on drop, none shows in Debug.
+//! The keys of a volume: `docs/format-volumes.md`, section 10.3. All are wiped on drop, and Debug shows none of them.
 
 use crate::format::purpose::Purpose;
 use crate::keys::id::KeyId;
@@ -7,7 +7,7 @@ use phalanx_kernels::keccak::Kmac256;
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// A key for AES-SIV, as `AEAD_AES_SIV_CMAC_512` has it.
+/// A key for AES-SIV, as in `AEAD_AES_SIV_CMAC_512`.
 pub type SivKey = Zeroizing<[u8; 64]>;
 
 /// The keys of a volume.

@@ -1,5 +1,5 @@
 //! Every engine gives the same bytes as the reference. This set of checks runs for each engine. The file that includes it
-//! provides the engines by `engines`.
+//! provides the engines in the function `engines`.
 
 use super::common::{SIZES, painted};
 use super::engines;
@@ -10,10 +10,10 @@ use std::ops::Range;
 
 const FILE_KEY: [u8; 32] = [7; 32];
 
-/// One of each length of slices.
+/// One chunk size for each length of slices.
 const CHUNK_LOG2S: [u8; 4] = [12, 13, 14, 20];
 
-/// Nonces whose counters carry over 32 bits, over 64, over all, and not at all.
+/// Nonces whose counters carry through 32 bits, through 64, through all, and not at all.
 fn nonce(i: usize) -> [u8; 16] {
     let high = (i as u128 + 1) << 64;
     [high, high | 0xffff_fffe, high | 0xffff_ffff_ffff_fffe, u128::MAX - 2][i % 4].to_be_bytes()
@@ -113,7 +113,7 @@ fn chunks_are_those_of_the_reference() {
     for &suite in Suite::ALL {
         let keys = reference::file_keys(&FILE_KEY, suite.id());
         for (&size, &chunk_log2) in SIZES.iter().flat_map(|size| CHUNK_LOG2S.iter().map(move |log2| (size, log2))) {
-            // The engines do not mind how long a chunk is. The reference is slow, so the shortest slices stand for all
+            // Engines work the same for every length of chunks. The reference is slow, so the shortest slices stand for all
             // short ones, unless the sweep is exhaustive.
             let is_left_out = [13, 14].contains(&chunk_log2) && std::env::var_os("PHALANX_EXHAUSTIVE").is_none();
             if size > 20_000 && chunk_log2 < 20 || is_left_out {
@@ -183,7 +183,7 @@ fn check(engine: &dyn Engine, mut job: Job, expected: &[Vec<u8>]) {
 }
 
 #[test]
-fn a_job_without_units_is_nothing() {
+fn a_job_without_units_does_nothing() {
     for engine in engines() {
         let keys = vec![SecretKey::from_slice(&FILE_KEY).unwrap().file_keys(Suite::default()).content().clone()];
         let mut job = job(&*engine, Suite::default(), Some(20), keys, &[], |_, _| unreachable!());
@@ -192,7 +192,7 @@ fn a_job_without_units_is_nothing() {
 }
 
 #[test]
-fn bytes_outside_of_units_stay() {
+fn bytes_outside_of_units_are_unchanged() {
     for engine in engines() {
         let keys = vec![SecretKey::from_slice(&FILE_KEY).unwrap().file_keys(Suite::default()).content().clone()];
         let lengths = [1, 4096, 33, 70_000];

@@ -1,4 +1,4 @@
-//! What the core's tests share.
+//! Shared helpers of the core's tests.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use phalanx_core::engine::{CpuEngine, Engine, Levels, Twice};
@@ -61,7 +61,7 @@ impl KeySource for AtHand {
     }
 }
 
-/// The step of a sweep: `all` if PHALANX_EXHAUSTIVE is set, otherwise `part`, and a line says so.
+/// The step of a sweep: `all` if PHALANX_EXHAUSTIVE is set. Otherwise `part`, and a line says so.
 pub fn sweep_by(all: usize, part: usize) -> usize {
     if std::env::var_os("PHALANX_EXHAUSTIVE").is_some() {
         return all;

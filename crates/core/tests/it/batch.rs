@@ -1,4 +1,4 @@
-//! Many users' messages in one call, compared with the reference and the vectors, and with failures.
+//! Many users' messages in one call, compared with the reference and the vectors, also when engines fail.
 
 use crate::common::{engines, unhex};
 use phalanx_core::batch::{self, BehindRoom, Copied, Message};
@@ -219,7 +219,8 @@ fn one_giant_among_small_ones_and_one_key_for_all() {
     for engines in [vec![engines().pop().unwrap()], engines()] {
         let roster = Roster::new(&engines);
         for &suite in Suite::ALL {
-            // The giant is the first, the last, or between. Its length is not a multiple of a slice or of a thread's part.
+            // The giant is the first, the last, or one in between. Its length is not a multiple of a slice or of a thread's
+            // part.
             for place in [0, 1000, 2000] {
                 let mut random = Random(place as u64);
                 let mut record = |i: usize| {
@@ -249,9 +250,9 @@ fn one_giant_among_small_ones_and_one_key_for_all() {
     }
 }
 
-/// Longer than the length from which several threads share a message.
+/// The associated data are longer than the length from which several threads share a message.
 #[test]
-fn long_associated_data_of_little_text() {
+fn long_associated_data_of_a_short_text() {
     let keys = [SecretKey::from_slice(&[3; 32]).unwrap()];
     let roster = Roster::new(&[engines().pop().unwrap()]);
     for &suite in Suite::ALL {
@@ -315,12 +316,12 @@ fn into_one_buffer() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_messages_are_refused() {
     let key = SecretKey::random().unwrap();
     let roster = Roster::new(&engines()[..1]);
     for &suite in Suite::ALL {
         let (mut room, mut none) = (batch::with_room(suite, b"text"), vec![1; suite.overhead() - 1]);
-        // A plaintext without room cannot be passed, and a message to open is not sealed by mistake.
+        // A plaintext without room cannot be passed, and a message to be opened cannot be sealed by mistake.
         assert!(BehindRoom::new(suite, &mut none).is_none());
         let first = Message::to_seal(&key, b"", BehindRoom::new(suite, &mut room).unwrap());
         let mut set = [first, Message::to_open(&key, b"", &mut none)];
@@ -334,7 +335,7 @@ fn what_cannot_be_is_refused() {
 }
 
 #[test]
-fn another_engine_does_what_one_could_not() {
+fn another_engine_takes_over() {
     let cpu = || CpuEngine::parallel(1, Levels::detect());
     for jobs in [0, 1, 3] {
         let roster = Roster::new(&[Arc::new(Faulty::after(jobs, cpu())), Arc::new(cpu())]);
@@ -350,7 +351,7 @@ fn another_engine_does_what_one_could_not() {
 }
 
 #[test]
-fn where_no_engine_can_all_is_as_it_was() {
+fn without_a_working_engine_nothing_changes() {
     let faulty = |jobs| Roster::new(&[Arc::new(Faulty::after(jobs, CpuEngine::parallel(3, Levels::detect())))]);
     for &suite in Suite::ALL {
         let (keys, records) = records(13, 600);
@@ -373,7 +374,7 @@ fn where_no_engine_can_all_is_as_it_was() {
         stored[5][0] ^= 1;
         let mut sealed = stored.clone();
         batch::open(&faulty(4), suite, &mut to_open(&keys, &records, &mut stored)).unwrap_err();
-        // A message that was found altered before the fault is wiped. The rest is as it was.
+        // A message that was found altered before the fault is wiped. The rest is unchanged.
         if stored[5].iter().all(|byte| *byte == 0) {
             sealed[5].fill(0);
         }
@@ -382,7 +383,7 @@ fn where_no_engine_can_all_is_as_it_was() {
 }
 
 #[test]
-fn engines_without_the_suite_are_left_alone() {
+fn engines_without_the_suite_are_not_used() {
     struct Without(CpuEngine, EngineInfo);
     impl Engine for Without {
         fn info(&self) -> &EngineInfo {

@@ -95,7 +95,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 #[test]
-fn what_it_seals_it_opens() {
+fn sealed_messages_open() {
     for &suite in Suite::ALL {
         let sealing = Coalescer::to_seal(cpu(), suite, Limits::default()).unwrap();
         let opening = Coalescer::to_open(cpu(), suite, Limits::default()).unwrap();
@@ -154,7 +154,7 @@ fn a_batch_begins_with_enough_bytes_or_after_the_delay() {
     sealing.submit(&key(1), b"", &[0; 5000]).unwrap().wait().unwrap();
     assert_eq!(std::mem::take(&mut *sizes.lock().unwrap()), [1]);
 
-    // Longer than a busy machine keeps a thread from running.
+    // Longer than a busy machine delays a thread.
     let delay = Duration::from_secs(1);
     let sealing = counted(Limits { enough: usize::MAX, bytes: usize::MAX, delay, queue: 10_000 });
     let start = Instant::now();
@@ -165,7 +165,7 @@ fn a_batch_begins_with_enough_bytes_or_after_the_delay() {
 }
 
 #[test]
-fn what_gathers_while_a_batch_runs_is_one_batch() {
+fn messages_during_a_batch_form_one_batch() {
     let sizes = Arc::new(Mutex::new(Vec::new()));
     let noted = sizes.clone();
     let (gate, engine) = gated(move |len| noted.lock().unwrap().push(len));
@@ -201,7 +201,7 @@ fn a_full_queue_pushes_back() {
     while submit().map(|ticket| tickets.push(ticket)) != Err(Failure::Full) {
         assert!(Instant::now() < deadline && tickets.len() <= 3, "the queue takes too much");
     }
-    // A future that is dropped leaves its place.
+    // A dropped future gives up its place.
     let mut given_up = Box::pin(sealing.submit_async(&key(1), b"", &[0; 52]));
     assert!(given_up.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     drop(given_up);
@@ -252,12 +252,12 @@ fn tasks_that_wait_for_room_are_woken_when_it_is_their_turn() {
             gate.open();
         }
     }
-    // Once at first, once or twice for room, once for the result, and not once for each batch.
+    // One poll at first, one or two for room, one for the result, and not one for each batch.
     assert!(polls <= 5 * TASKS, "{polls} polls of {TASKS} tasks");
 }
 
 #[test]
-fn a_turn_that_is_given_up_is_the_next_ones() {
+fn a_turn_that_is_given_up_goes_to_the_next() {
     struct Flag(AtomicUsize);
     impl Wake for Flag {
         fn wake(self: Arc<Self>) {
@@ -267,7 +267,7 @@ fn a_turn_that_is_given_up_is_the_next_ones() {
     let (gate, engine) = gated(|_| ());
     let limits = Limits { enough: usize::MAX, bytes: 100, delay: Duration::ZERO, queue: 100 };
     let sealing = Coalescer::to_seal(engine, SUITE, limits).unwrap();
-    // One is at work, one fills the queue, two wait.
+    // One is being sealed, one fills the queue, two wait.
     let first = sealing.submit(&key(1), b"", &[0; 52]).unwrap();
     let second = sealing.submit(&key(1), b"", &[0; 52]).unwrap();
     let flags = [(); 2].map(|()| Arc::new(Flag(AtomicUsize::new(0))));
@@ -287,7 +287,7 @@ fn a_turn_that_is_given_up_is_the_next_ones() {
 }
 
 #[test]
-fn a_fault_or_a_panic_costs_its_batch_and_no_other() {
+fn a_fault_or_a_panic_costs_only_its_batch() {
     let turn = AtomicUsize::new(0);
     let engine = before(move |_| match turn.fetch_add(1, Ordering::Relaxed) % 3 {
         0 => Ok(()),
@@ -307,7 +307,7 @@ fn a_fault_or_a_panic_costs_its_batch_and_no_other() {
 }
 
 #[test]
-fn a_panic_of_one_task_is_none_of_the_others() {
+fn a_panic_of_one_task_does_not_affect_others() {
     struct Bad;
     impl Wake for Bad {
         fn wake(self: Arc<Self>) {
@@ -350,7 +350,7 @@ fn it_may_be_dropped_by_its_own_worker() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_not_done() {
+fn abandoned_messages_are_not_sealed() {
     let done = Arc::new(AtomicUsize::new(0));
     let count = {
         let done = done.clone();

@@ -1,4 +1,4 @@
-//! The CPU's engines against the reference.
+//! The CPU's engines, compared with the reference.
 
 use crate::common::{self, engines};
 

@@ -27,7 +27,7 @@ enum End {
 const ENDS: [(End, End); 4] =
     [(End::File, End::File), (End::File, End::Stream), (End::Stream, End::File), (End::Stream, End::Stream)];
 
-/// Runs `work` with the bytes behind a source and a sink of these kinds; returns what it wrote.
+/// Runs `work` with a source and a sink of these kinds, and returns what it wrote.
 fn through(input: &[u8], ends: (End, End), work: impl FnOnce(Source, Sink) -> Result<()>) -> Result<Vec<u8>> {
     let (from, to) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
     fs::write(from.path(), input).unwrap();
@@ -42,7 +42,7 @@ fn through(input: &[u8], ends: (End, End), work: impl FnOnce(Source, Sink) -> Re
     Ok(if ends.1 == End::File { fs::read(to.path()).unwrap() } else { collected.into_inner().unwrap() })
 }
 
-/// Reads in odd pieces, as pipes do.
+/// Returns odd pieces, as pipes do.
 struct Dribble<'a>(&'a [u8], usize);
 
 impl Read for Dribble<'_> {
@@ -143,7 +143,7 @@ fn every_pair_of_ends_with_small_chunks() {
 }
 
 #[test]
-fn several_engines_share_one_piece_of_work() {
+fn several_engines_share_the_work() {
     let roster = Roster::new(&engines());
     let plain = painted(40 << 20);
     let stored = seal(&roster, Suite::default(), 20, &plain, (End::File, End::Stream));
@@ -201,7 +201,7 @@ fn a_file_that_shrinks_or_grows_is_refused() {
     }
 }
 
-/// A terminal, or a growing file, may continue after an end.
+/// A terminal or a growing file may continue after an end.
 #[test]
 fn the_first_end_of_a_stream_is_its_end() {
     struct Resumes(Vec<&'static [u8]>);
@@ -222,7 +222,7 @@ fn the_first_end_of_a_stream_is_its_end() {
 }
 
 #[test]
-fn a_file_written_to_meanwhile_is_refused() {
+fn a_file_that_changes_while_it_is_read_is_refused() {
     struct Overwrite<'a>(&'a File);
     impl Progress for Overwrite<'_> {
         fn advance(&self, _: u64) {

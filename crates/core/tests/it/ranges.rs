@@ -1,4 +1,4 @@
-//! Reading by range without input: the bytes that are asked for are enough, and say the same as a reader.
+//! Reading by range from bytes that the caller fetches: the requested bytes suffice, and the results are those of a reader.
 
 use crate::common::painted;
 use phalanx_core::{
@@ -61,7 +61,7 @@ fn every_range_of_every_suite_is_the_plaintext() {
 }
 
 #[test]
-fn what_is_cut_extended_or_altered_is_the_same_error_as_for_a_reader() {
+fn errors_of_damaged_files_are_those_of_a_reader() {
     let whole = stored(Suite::default(), &painted(3 * CHUNK + 5), 1);
     let record = CHUNK + Suite::default().overhead();
     let head = whole.len() - 3 * record - 5 - Suite::default().overhead();
@@ -102,14 +102,14 @@ fn a_chunk_that_is_not_authentic_spoils_the_ranges_that_touch_it() {
 }
 
 #[test]
-fn another_number_of_bytes_than_was_asked_for_is_an_error() {
+fn a_wrong_number_of_bytes_is_an_error() {
     let stored = stored(Suite::default(), &painted(10_000), 1);
     let mut opening = RangeOpening::new(stored.len() as u64);
     assert!(matches!(opening.feed(&stored[..10]), Err(Error::Changed)));
     assert!(matches!(opening.open(&opener(), Arc::new(Roster::cpu())), Err(Error::Changed)));
     let (reader, _) = open(&stored).unwrap();
     assert!(matches!(reader.read(0..10, &stored[..100]), Err(Error::Changed)));
-    // No store can be made to wait for bytes that no header has.
+    // A header with an impossible length never causes a request.
     let mut opening = RangeOpening::new(u64::MAX);
     opening.feed(&[b"PHALANX\x01\xff\xff\xff\xff".as_slice(), &[0; 4084]].concat()).unwrap_err();
 }

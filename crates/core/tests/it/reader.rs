@@ -1,4 +1,4 @@
-//! Reading by range: the same bytes as the plain file, whatever the source does, and nothing else.
+//! Reading by range gives the bytes of the plain file, whatever the source does.
 
 use crate::common::painted;
 use phalanx_core::engine::{CpuEngine, Levels};
@@ -44,7 +44,7 @@ pub fn options(cache: usize, read_ahead: usize) -> ReaderOptions {
     ReaderOptions::new().cache(cache).read_ahead(read_ahead).roster(roster(3))
 }
 
-/// With chunks enough to read ahead, and few enough to be evicted.
+/// The cache is large enough to read ahead, and small enough to evict chunks.
 pub fn open<S: ReadAt + Send + Sync + 'static>(source: S) -> Result<Reader<S>> {
     Reader::open_with(source, &opener(), &options(40 * CHUNK, 16 * CHUNK))
 }
@@ -61,7 +61,7 @@ impl Random {
     }
 }
 
-/// Bytes that no two chunks have in common.
+/// Bytes that differ from chunk to chunk.
 pub fn noise(len: usize) -> Vec<u8> {
     let mut random = Random(len as u64 + 1);
     (0..len).map(|_| random.below(256) as u8).collect()
@@ -94,7 +94,7 @@ fn a_thousand_random_ranges_are_those_of_the_plain_file() {
                 let most = if round % 50 == 0 { len as u64 } else { 3 * chunk as u64 };
                 let wanted = random.below(most) as usize;
                 check_range(&reader, &plain, offset, wanted);
-                // The same by the cursor.
+                // The same range, read by the cursor.
                 reader.seek(SeekFrom::Start(offset)).unwrap();
                 let mut read = Vec::new();
                 reader.by_ref().take(wanted as u64).read_to_end(&mut read).unwrap();
@@ -106,7 +106,7 @@ fn a_thousand_random_ranges_are_those_of_the_plain_file() {
 }
 
 #[test]
-fn every_way_through_the_file_gives_the_same() {
+fn every_way_of_reading_gives_the_same_bytes() {
     for len in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 100 * CHUNK, 100 * CHUNK + 17] {
         let plain = noise(len);
         let stored = Arc::new(protected(Suite::default(), CHUNK, &plain));
@@ -124,7 +124,7 @@ fn every_way_through_the_file_gives_the_same() {
                 }
                 assert!(read == plain, "{len} in pieces of {piece}, cache {cache}, ahead {ahead}");
                 assert_eq!(cursor.read(&mut buf).unwrap(), 0);
-                // Without a copy, a piece of each chunk at a time.
+                // Without copying, one piece of a chunk at a time.
                 let mut borrowed = Vec::new();
                 cursor.rewind().unwrap();
                 while let bytes @ [_, ..] = cursor.fill_buf().unwrap() {
@@ -175,7 +175,7 @@ fn many_threads_read_at_once() {
 }
 
 #[test]
-fn positions_are_where_they_are_sought() {
+fn seeking_sets_the_position() {
     let plain = painted(3 * CHUNK);
     let mut reader = open(protected(Suite::default(), CHUNK, &plain)).unwrap();
     let mut buf = [0; 10];
@@ -200,7 +200,7 @@ fn positions_are_where_they_are_sought() {
 }
 
 #[test]
-fn an_empty_file_has_no_bytes_and_is_authentic_all_the_same() {
+fn an_empty_file_is_authentic() {
     for &suite in Suite::ALL {
         let stored = protected(suite, CHUNK, &[]);
         let mut reader = open(stored.clone()).unwrap();
@@ -215,19 +215,19 @@ fn an_empty_file_has_no_bytes_and_is_authentic_all_the_same() {
     }
 }
 
-/// A source that does as it is told, and counts.
+/// A source that misbehaves on demand, and counts.
 pub struct Tricky {
     pub bytes: Mutex<Vec<u8>>,
     pub size: AtomicU64,
     reads: AtomicUsize,
     /// How many bytes were read.
     read: AtomicU64,
-    /// How far anybody has read.
+    /// The farthest byte that was read.
     farthest: AtomicU64,
     short: bool,
     /// Reads that touch this byte fail.
     pub broken: AtomicU64,
-    /// Nothing is there from here on.
+    /// The source ends here.
     pub ends: AtomicU64,
     delay: Duration,
 }
@@ -278,7 +278,7 @@ impl ReadAt for Tricky {
 }
 
 #[test]
-fn short_and_interrupted_reads_are_gone_on_with() {
+fn short_and_interrupted_reads_are_continued() {
     let plain = noise(50 * CHUNK + 5);
     let source = Tricky { short: true, ..Tricky::new(&protected(Suite::default(), CHUNK, &plain)) };
     let mut reader = open(source).unwrap();
@@ -341,7 +341,7 @@ fn random_reads_fetch_no_more_than_they_need() {
 }
 
 #[test]
-fn what_is_read_in_order_is_read_once_and_not_far_ahead() {
+fn sequential_reads_fetch_once_and_not_far_ahead() {
     const AHEAD: u64 = 64 * CHUNK as u64;
     let plain = noise(1000 * CHUNK);
     let stored = protected(Suite::default(), CHUNK, &plain);
@@ -366,20 +366,20 @@ fn what_is_read_in_order_is_read_once_and_not_far_ahead() {
             offset += n as u64;
             let needed = reader.protected_range(0..offset).end;
             let ahead = source.farthest.load(Ordering::Relaxed).saturating_sub(needed);
-            // One job of at least 128 KiB, and what it goes on to.
+            // One job of at least 128 KiB, and the read-ahead after it.
             assert!(ahead <= 2 * AHEAD + (128 << 10), "{ahead} bytes ahead of {offset}");
             was_ahead |= ahead > 0;
         }
         assert_eq!(offset, plain.len() as u64);
         assert!(was_ahead);
-        // The last chunk was read at the opening too.
+        // The last chunk was also read on opening.
         let total = source.read.load(Ordering::Relaxed);
         assert!(total <= stored.len() as u64 + 2 * (4096 + 48) + 4096, "{total} of {}", stored.len());
     }
 }
 
 #[test]
-fn the_range_that_a_reader_names_is_all_that_it_needs() {
+fn a_reader_needs_only_the_range_that_it_names() {
     struct Only(Vec<u8>, Mutex<Vec<std::ops::Range<u64>>>);
     impl ReadAt for Only {
         fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -429,7 +429,7 @@ fn dropping_the_last_reader_ends_its_threads() {
 }
 
 #[test]
-fn files_and_borrowed_and_shared_sources_are_read_alike() {
+fn files_and_borrowed_and_shared_sources_can_be_read() {
     let plain = noise(10 * CHUNK);
     let stored = protected(Suite::default(), CHUNK, &plain);
     let mut file = tempfile::tempfile().unwrap();

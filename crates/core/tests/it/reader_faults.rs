@@ -1,4 +1,4 @@
-//! Reading by range where something is wrong: altered and cut files, wrong keys, and sources and engines that fail.
+//! Errors of reading by range: altered and cut files, wrong keys, and sources and engines that fail.
 
 use crate::common::{painted, sweep_by};
 use crate::reader::{CHUNK, Tricky, check_range, header_len, key, noise, open, opener, options, protected};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 #[test]
-fn nobody_is_told_a_length_that_is_not_authentic() {
+fn a_length_that_is_not_authentic_is_an_error() {
     for &suite in Suite::ALL {
         for len in [1, CHUNK, 3 * CHUNK, 3 * CHUNK + 5] {
             let plain = painted(len);
@@ -20,7 +20,7 @@ fn nobody_is_told_a_length_that_is_not_authentic() {
                 let error = open(stored[..cut].to_vec()).unwrap_err();
                 assert_eq!(error.class(), Class::NotAuthentic, "{len} cut to {cut}: {error}");
             }
-            // At the edge between two chunks, where nothing but the last chunk's tag shows it.
+            // At the edge between two chunks, where only the last chunk's tag shows it.
             for chunks in 1..len.div_ceil(CHUNK) {
                 let cut = &stored[..header + chunks * record];
                 assert!(matches!(open(cut.to_vec()), Err(Error::Truncated("chunks are missing at its end"))));
@@ -46,7 +46,7 @@ fn an_altered_chunk_fails_alone() {
                 let mut altered = stored.clone();
                 altered[header + bad * record + at] ^= 0x10;
                 let mut reader = open(altered).unwrap();
-                // By the cursor: all that is authentic before it, then an error, and the rest behind it.
+                // By the cursor: all authentic bytes before it, then an error, then the rest.
                 let mut read = Vec::new();
                 let error = reader.read_to_end(&mut read).unwrap_err();
                 assert!(read == plain[..bad * CHUNK], "{} bytes before chunk {bad}", read.len());
@@ -90,14 +90,14 @@ fn chunks_of_other_places_and_files_are_refused() {
         check_range(&reader, &plain, 0, CHUNK);
         check_range(&reader, &plain, 2 * CHUNK as u64, 3 * CHUNK);
     }
-    // The last chunk of another file: already the opening fails.
+    // With the last chunk of another file, opening already fails.
     let mut foreign = stored.clone();
     foreign[at(4)].copy_from_slice(&other[at(4)]);
     assert!(matches!(open(foreign), Err(Error::Altered { chunk: 4, last: true })));
 }
 
 #[test]
-fn other_keys_and_other_files_are_told_as_everywhere() {
+fn wrong_keys_and_other_files_give_the_usual_errors() {
     let stored = protected(Suite::default(), CHUNK, b"text");
     let opener = Opener::new(SecretKey::random().unwrap(), KdfLimit::default());
     assert!(matches!(Reader::open(stored.clone(), &opener), Err(Error::NoKey { .. })));
@@ -124,7 +124,7 @@ fn a_file_that_goes_on_after_its_end_is_not_called_truncated() {
 }
 
 #[test]
-fn errors_of_the_source_are_told_and_pass() {
+fn errors_of_the_source_are_reported_and_temporary() {
     let plain = noise(50 * CHUNK);
     let stored = protected(Suite::default(), CHUNK, &plain);
     let header = header_len(Suite::default(), &stored, plain.len()) as u64;
@@ -180,7 +180,7 @@ fn a_source_that_changes_gives_old_bytes_or_an_error() {
     for chunk in 1..30 {
         match reader.read_at(&mut [0; 10], chunk * CHUNK as u64) {
             Err(Error::Altered { chunk: bad, .. }) => assert_eq!(bad, chunk),
-            // The last one was opened, and is kept.
+            // The last one was opened before, and is kept.
             read => assert!(chunk == 29 && read.is_ok(), "chunk {chunk}"),
         }
     }
@@ -189,7 +189,7 @@ fn a_source_that_changes_gives_old_bytes_or_an_error() {
     check_range(&reader, &plain, 0, CHUNK);
 }
 
-/// Fails, or panics, while it is told to.
+/// Fails or panics on demand.
 struct Failing {
     inner: CpuEngine,
     fails: AtomicBool,
@@ -224,7 +224,7 @@ fn failing() -> Arc<Failing> {
 }
 
 #[test]
-fn an_engine_that_fails_is_an_error_or_another_takes_over() {
+fn if_an_engine_fails_another_takes_over_or_it_is_an_error() {
     let plain = noise(50 * CHUNK);
     let stored = protected(Suite::default(), CHUNK, &plain);
     let engine = failing();
@@ -253,7 +253,7 @@ fn an_engine_that_fails_is_an_error_or_another_takes_over() {
 }
 
 #[test]
-fn a_panic_of_one_reader_leaves_the_others_nothing_to_wait_for() {
+fn a_panic_of_one_reader_does_not_block_the_others() {
     let plain = noise(50 * CHUNK);
     let engine = failing();
     let options = ReaderOptions::new().cache(0).roster(roster_of(&engine));

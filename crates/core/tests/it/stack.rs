@@ -1,7 +1,7 @@
-//! The stack behind calls of engines: how deep the calls go, and that the roster wipes as deep as an engine says.
+//! The stack below calls of engines: how deep the calls go, and that the roster wipes as deep as an engine says.
 //!
-//! The stack is painted, and looked at after the work: what is still painted was not used. This holds for optimized builds,
-//! as the profiles of this repository make them, also for tests.
+//! The stack is painted before the work and examined after it. What is still painted was not used. This holds for optimized
+//! builds, as the profiles of this repository make them, also for tests.
 
 use crate::common::painted;
 use phalanx_core::batch::{self, BehindRoom, Message};
@@ -34,13 +34,13 @@ fn cover<const LEN: usize>() {
     black_box(&stack);
 }
 
-/// The work has a frame of its own.
+/// Gives the work a frame of its own.
 #[inline(never)]
 fn call(work: impl FnOnce()) {
     work();
 }
 
-/// This process's memory, and room for what was painted. Looking uses far less stack than engines do.
+/// This process's memory, and room for a copy of the painted stack. Examining it uses far less stack than engines do.
 struct Look {
     memory: File,
     seen: Vec<u8>,
@@ -61,7 +61,7 @@ impl Look {
     }
 }
 
-/// Looks at the stack of a thread of its own, which is long enough.
+/// Examines the stack of a separate thread, which is large enough.
 fn look(work: impl FnOnce(&mut Look) + Send + 'static) {
     let work = || match File::open("/proc/self/mem") {
         Ok(memory) => work(&mut Look { memory, seen: vec![0; PAINTED] }),
@@ -104,9 +104,9 @@ fn deepest(look: &mut Look, engine: &dyn Engine, suite: Suite) -> usize {
 }
 
 #[test]
-fn engines_use_no_more_stack_than_they_say() {
+fn engines_use_no_more_stack_than_they_declare() {
     look(|look| {
-        // The measure itself.
+        // The measurement itself.
         let short = look.depth(|| {});
         let long = look.depth(cover::<20_000>);
         assert!(short < 1000 && (20_000..22_000).contains(&long), "{short} {long}");
@@ -122,7 +122,7 @@ fn engines_use_no_more_stack_than_they_say() {
     });
 }
 
-/// The CPU. It leaves paint on so much stack, and says so.
+/// The CPU. It paints this much stack, and declares it.
 struct Painter<const LEN: usize>(CpuEngine);
 
 impl<const LEN: usize> Engine for Painter<LEN> {
@@ -142,7 +142,7 @@ impl<const LEN: usize> Engine for Painter<LEN> {
     }
 }
 
-/// What is left of an engine's paint after a call of it, as the length of the longest run of bytes.
+/// The length of the longest run of paint that is left after a call of the engine.
 fn left<const LEN: usize>(look: &mut Look) -> usize {
     let roster = Roster::new(&[Arc::new(Painter::<LEN>(CpuEngine::serial(Levels::detect())))]);
     let (key, mut data) = (SecretKey::from_slice(&[1; 32]).unwrap(), painted(1000));
@@ -154,7 +154,7 @@ fn left<const LEN: usize>(look: &mut Look) -> usize {
 }
 
 #[test]
-fn the_roster_wipes_as_much_stack_as_an_engine_says() {
+fn the_roster_wipes_as_much_stack_as_an_engine_declares() {
     look(|look| {
         let left = [left::<3_000>(look), left::<15_000>(look), left::<31_000>(look), left::<100_000>(look)];
         assert!(left.iter().all(|len| *len < 8), "{left:?}");

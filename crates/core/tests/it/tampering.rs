@@ -62,7 +62,7 @@ fn every_flipped_bit_is_found() {
         let plain = painted(2 * CHUNK + 10);
         let stored = protected(suite, &plain);
         assert_eq!(open(&stored).1, plain);
-        // In steps of 7 bits, which is at least one bit of every byte.
+        // In steps of 7 bits, so that at least one bit of every byte is flipped.
         for bit in (0..stored.len() * 8).step_by(sweep_by(1, 7)) {
             let mut altered = stored.clone();
             altered[bit / 8] ^= 1 << (bit % 8);
@@ -120,7 +120,7 @@ fn chunks_out_of_place_are_found() {
             chunks[i] = foreign[i].clone();
             refused(&with(&chunks), &plain, &format!("{i} of another file under the same key"));
         }
-        // The header of one with the chunks of the other, and slots of one in the header of the other.
+        // The header of one file with the chunks of the other, and slots of one in the header of the other.
         refused(&[&other[..header], &stored[header..]].concat(), &plain, "another's header");
         let mut mixed = stored.clone();
         mixed[18..header - 32].copy_from_slice(&other[18..header - 32]);

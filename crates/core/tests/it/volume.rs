@@ -43,7 +43,7 @@ fn a_config_is_no_file_and_a_file_no_config() {
     let (bytes, _) = volume(Suite::default());
     assert!(matches!(ProtectedFile::open(Source::stream(&bytes[..]), &opener()), Err(Error::Volume)));
     assert!(matches!(Reader::open(bytes.clone(), &opener()), Err(Error::Volume)));
-    // Its ways in can be changed all the same.
+    // Its ways in can still be changed.
     assert!(Ways::read(&mut Source::stream(&bytes[..]), &opener()).is_ok());
 
     let file_key = SecretKey::random().unwrap();

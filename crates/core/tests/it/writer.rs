@@ -1,4 +1,4 @@
-//! The writer: the same files as everywhere, whatever the pieces, and none that is whole before it is finished.
+//! The writer makes the usual files, whatever the pieces, and no complete file before it is finished.
 
 use crate::common::{engines, painted};
 use phalanx_core::engine::{CpuEngine, Levels};

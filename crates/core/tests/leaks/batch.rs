@@ -42,7 +42,7 @@ pub fn what_is_not_authentic() {
         check(engine, |op, mut set| {
             if op == Op::Open {
                 set.data.iter_mut().for_each(|data| data[0] ^= 1);
-                // Nobody wipes them, because there must be nothing to wipe.
+                // The caller does not wipe them, because there must be nothing to wipe.
                 let opened = call(&roster, op, &mut set);
                 let all = set.data.len();
                 assert!(matches!(opened, Err(Error::NotAuthentic { failed }) if failed.len() == all));

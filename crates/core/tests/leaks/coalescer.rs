@@ -1,4 +1,5 @@
-//! The coalescer: with results taken, given up before and after the work, engines that fail, and shut down with work queued.
+//! The coalescer: results that are taken, or abandoned before or after the work, engines that fail, and a shutdown with work
+//! queued.
 
 use crate::common::sweep_by;
 use crate::set::{AD, After, ByJobs, Set, cpu, fault, panics, wipe};
@@ -27,7 +28,7 @@ fn submit(to: &Coalescer, op: Op, set: &Set) -> Vec<Ticket> {
     set.keys.iter().zip(set.inputs(op)).map(|(key, input)| to.submit(key, AD, input.bytes).unwrap()).collect()
 }
 
-/// Waits for all results, and treats them like a caller.
+/// Waits for all results, and handles them like a caller.
 fn take(tickets: Vec<Ticket>) {
     for (i, ticket) in tickets.into_iter().enumerate() {
         let result = ticket.wait().unwrap();
@@ -84,7 +85,7 @@ pub fn results_that_nobody_takes() {
         drop(coalescer);
         drop(tickets);
     });
-    // The tickets go while the engine is at work.
+    // The tickets are dropped while the engine works.
     let (barrier, first) = (Arc::new(Barrier::new(2)), Arc::new(AtomicBool::new(true)));
     let held = || {
         first.store(true, Ordering::Relaxed);

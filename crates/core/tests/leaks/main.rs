@@ -1,5 +1,5 @@
-//! What the batch call, the coalescer, the reader and the writer leave behind in memory, after everything is dropped and the caller has wiped its
-//! own buffers. No block of 16 bytes may be left of plaintexts, keystream, users' keys, derived keys and round keys.
+//! What the batch call, the coalescer, the reader and the writer leave in memory after everything is dropped and the caller has
+//! wiped its own buffers. No block of 16 bytes may be left of plaintexts, keystream, users' keys, derived keys and round keys.
 //! (Beyond the first 4 KiB only every sixteenth block is searched for.) Freed memory and the stacks of threads are searched
 //! too, including threads that have ended.
 //!
@@ -21,7 +21,7 @@ mod schedule;
 #[cfg(target_os = "linux")]
 mod set;
 
-/// There is only one test, because a search sees the memory of all threads, and none may start or end meanwhile.
+/// There is only one test, because a search sees the memory of all threads, and none may start or end during it.
 #[test]
 fn nothing_secret_stays_in_memory() {
     #[cfg(not(target_os = "linux"))]

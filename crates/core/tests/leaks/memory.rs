@@ -39,7 +39,7 @@ pub fn key(seed: u64) -> SecretKey {
 /// Does something, and wipes the stack and the registers that it used, so that nothing found later is from it.
 #[inline(never)]
 pub fn tidily<T>(work: impl FnOnce() -> T) -> T {
-    /// A function of its own, so that the work's whole stack is wiped. If the work were inlined, it would use the frame of
+    /// A separate function, so that the work's whole stack is wiped. If the work were inlined, it would use the frame of
     /// `tidily`, which is not wiped.
     #[inline(never)]
     fn call<T>(work: impl FnOnce() -> T) -> T {
@@ -81,7 +81,7 @@ pub struct Hunt {
 }
 
 impl Hunt {
-    /// Adds a secret to search for, in whole blocks from its start. Of a long one, every sixteenth block.
+    /// Adds a secret to search for, in whole blocks from its start; for a long secret, every sixteenth block.
     pub fn seek(&mut self, name: impl Into<String>, bytes: impl IntoIterator<Item = u8>) {
         const LONG: usize = 4 << 10;
         let mut bytes = bytes.into_iter();
@@ -132,7 +132,7 @@ impl Hunt {
         const FILTER: u32 = 20;
         const PAGE: usize = 4096;
         let bit = |low: u64| (low.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FILTER)) as usize;
-        // One bit for each, so that the filter stays in the cache.
+        // One bit for each entry, so that the filter stays in the cache.
         let mut filter = vec![0u64; 1 << (FILTER - 6)];
         self.windows.keys().map(|window| bit(*window as u64)).for_each(|bit| filter[bit / 64] |= 1 << (bit % 64));
         let may_be = |low: u64| filter[bit(low) / 64] >> (bit(low) % 64) & 1 == 1;

@@ -1,4 +1,4 @@
-//! The reader and the writer: once a reader is dropped, and of what its cache has let go before that.
+//! The reader and the writer: after a reader is dropped, and chunks that its cache evicted before that.
 
 use crate::memory::{Hunt, key, secret, tidily, write};
 use crate::set::{KEYS, cpu, seeds, wipe};
@@ -10,7 +10,7 @@ const CHUNK: usize = 4096;
 /// More than a writer gathers, and more than is read ahead.
 const LEN: usize = 2000 * CHUNK + 5;
 
-/// A protected file, whose plaintext nobody has any more.
+/// A protected file whose plaintext is no longer in memory.
 fn protected(seed: u64, suite: Suite) -> Vec<u8> {
     let recipients = [Recipient::key(&key(KEYS + seed))];
     let new = NewFile::with_chunk_size(suite, ChunkSize::new(CHUNK as u64).unwrap(), &recipients).unwrap();

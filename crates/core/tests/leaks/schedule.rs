@@ -20,7 +20,7 @@ fn substitute(byte: u8) -> u8 {
     (0..5).fold(0x63, |sum, turn| sum ^ inverse.rotate_left(turn))
 }
 
-/// All round keys, one behind another. Wiped by the caller.
+/// All round keys, one after another. Wiped by the caller.
 pub fn expand(key: &[u8]) -> Vec<u8> {
     let len = 16 * (key.len() / 4 + 7);
     let mut schedule = Vec::with_capacity(len);

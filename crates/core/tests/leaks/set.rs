@@ -20,7 +20,7 @@ pub const AD: &[u8] = b"associated";
 /// The first seed of keys.
 pub const KEYS: u64 = 1 << 32;
 
-/// New seeds, which neither another set nor the test of the search has used. That test has the first few.
+/// New seeds, which neither another set nor the test of the search has used. That test uses the first few.
 pub fn seeds() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1000);
     NEXT.fetch_add(LENGTHS.len() as u64, Ordering::Relaxed)
@@ -30,7 +30,7 @@ pub fn seeds() -> u64 {
 pub struct Set {
     pub suite: Suite,
     pub keys: Vec<Arc<SecretKey>>,
-    /// Room, and the plaintext; or the message as it is stored.
+    /// Room and the plaintext, or the stored message.
     pub data: Vec<Vec<u8>>,
     first: u64,
 }
@@ -134,7 +134,7 @@ impl Engine for ByJobs {
         self.inner.buffer(len)
     }
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
-        // It does the work before it fails, so that there is something to leave behind.
+        // It does the work before it fails, so that there is something that could be left in memory.
         let verdicts = self.inner.run(job)?;
         let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         left.map(|_| verdicts).map_err(|_| (self.fail)())

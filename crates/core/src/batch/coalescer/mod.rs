@@ -18,9 +18,9 @@
 //! # }
 //! ```
 //!
-//! Dropping a ticket gives up its message. A panic or fault of an engine costs only its batch: the tickets get a
-//! [`Failure`], and the next batch runs. A closed coalescer accepts nothing more and finishes what waits. Plaintexts are
-//! wiped whatever happens to their messages.
+//! Dropping a ticket abandons its message. A panic or fault of an engine costs only its batch: the tickets get a [`Failure`],
+//! and the next batch runs. A closed coalescer accepts nothing more and finishes the queued messages. Plaintexts are wiped
+//! whatever happens to their messages.
 
 mod queue;
 mod slot;
@@ -103,7 +103,7 @@ impl Coalescer {
     /// Starts the thread that seals batches on the workers of a roster.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system cannot start a thread.
     pub fn to_seal(roster: Roster, suite: Suite, limits: Limits) -> io::Result<Self> {
         Self::new(roster, Op::Seal, suite, limits)
     }
@@ -111,7 +111,7 @@ impl Coalescer {
     /// Starts the thread that opens batches on the workers of a roster.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system cannot start a thread.
     pub fn to_open(roster: Roster, suite: Suite, limits: Limits) -> io::Result<Self> {
         Self::new(roster, Op::Open, suite, limits)
     }
@@ -161,7 +161,7 @@ impl Coalescer {
         }
     }
 
-    /// Accepts nothing more, and wakes all waiting submitters. Queued messages are still worked on.
+    /// Accepts nothing more, and wakes all waiting submitters. Queued messages are still processed.
     pub fn close(&self) {
         self.queue.close();
     }
@@ -199,7 +199,7 @@ impl fmt::Debug for Coalescer {
     }
 }
 
-/// Whatever ends the worker, nobody waits for it afterwards.
+/// Closes the queue when the worker ends, for whatever reason, so that nobody waits for it.
 struct CloseAtEnd<'a>(&'a Queue);
 
 impl Drop for CloseAtEnd<'_> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-/// A message to be sealed or opened. If it is dropped without a result, it leaves one.
+/// A message to be sealed or opened. If it is dropped without a result, its ticket gets a failure.
 pub(super) struct Item {
     key: Arc<SecretKey>,
     ad: Vec<u8>,
@@ -62,9 +62,9 @@ impl Drop for Item {
 pub(super) struct Queue {
     limits: Limits,
     state: Mutex<State>,
-    /// The worker waits for it.
+    /// Signals the worker that messages have arrived.
     filled: Condvar,
-    /// Threads that submit wait for it.
+    /// Signals submitting threads that there is room.
     drained: Condvar,
 }
 
@@ -74,7 +74,7 @@ struct State {
     /// The bytes of all items.
     len: usize,
     closed: bool,
-    /// Tasks that wait for room, each in a place of its own, and how much room.
+    /// Tasks that wait for room: each has its own place and the room that it needs.
     wakers: BTreeMap<u64, (Waker, usize)>,
     places: u64,
 }
@@ -122,7 +122,7 @@ impl Queue {
         result
     }
 
-    /// Gives up a place among the waiting tasks. If its turn had come, the next tasks get it.
+    /// Gives up a place among the waiting tasks. If it was that place's turn, the next tasks are woken.
     pub fn forget(&self, place: u64) {
         let mut state = lock(&self.state);
         let old = state.wakers.remove(&place);
@@ -132,14 +132,14 @@ impl Queue {
         next.into_iter().for_each(wake);
     }
 
-    /// Takes out the tasks for which there is room, in their order, or all of them when the queue is closed. Waking every
-    /// task at each batch would take quadratic time.
+    /// Removes the tasks for which there is room, in their order, or all of them when the queue is closed. Waking every task at
+    /// each batch would take quadratic time.
     fn next(&self, state: &mut State) -> Vec<Waker> {
         let mut room = self.limits.queue.saturating_sub(state.len);
         let mut next = Vec::new();
         while let Some(first) = state.wakers.first_entry() {
             let len = first.get().1;
-            // As in admit(): an empty queue takes one message of any length.
+            // Like `admit()`: an empty queue takes one message of any length.
             if len > room && !state.closed && !(state.items.is_empty() && next.is_empty()) {
                 break;
             }
@@ -211,7 +211,7 @@ impl Queue {
         Some(batch)
     }
 
-    /// Accepts nothing more, and wakes everybody who waits for room.
+    /// Accepts nothing more, and wakes all that wait for room.
     pub fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;
@@ -221,10 +221,10 @@ impl Queue {
         self.there_is_room(next);
     }
 
-    /// Drops all waiting messages, because nobody works on them any more.
+    /// Drops all waiting messages, because no worker is left.
     pub fn clear(&self) {
         let items = mem::take(&mut lock(&self.state).items);
-        // Outside the lock, because the tasks of their tickets may come back at once.
+        // Outside the lock, because the tasks of their tickets may call back at once.
         drop(items);
     }
 

@@ -62,7 +62,7 @@ impl fmt::Debug for Wiped {
     }
 }
 
-/// The place where a result is left for its ticket.
+/// The place where a ticket finds its result.
 pub(super) struct Slot {
     state: Mutex<State>,
     done: Condvar,
@@ -79,7 +79,7 @@ impl Slot {
         Self { state: Mutex::new(State::Waiting(None)), done: Condvar::new() }
     }
 
-    /// Leaves the result, unless there is one.
+    /// Sets the result, unless there is one already.
     pub fn finish(&self, result: Result<Wiped, Failure>) {
         let mut state = lock(&self.state);
         let State::Waiting(waker) = &mut *state else { return };
@@ -98,7 +98,7 @@ pub(super) fn wake(waker: Waker) {
     let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }
 
-/// The right to a message's result. Wait for it, or await it. Dropping it gives the message up.
+/// The right to a message's result: call [`Ticket::wait`], or await it. Dropping it abandons the message.
 pub struct Ticket {
     slot: Arc<Slot>,
 }
@@ -129,7 +129,7 @@ impl Future for Ticket {
     type Output = Result<Wiped, Failure>;
 
     /// # Panics
-    /// If it was polled to its end before.
+    /// If it has already returned its result.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = lock(&self.slot.state);
         match mem::replace(&mut *state, State::Given) {

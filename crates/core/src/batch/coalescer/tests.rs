@@ -41,7 +41,7 @@ fn is_sealed(stored: Result<super::Wiped, Failure>, text: &[u8]) {
 }
 
 #[test]
-fn every_thread_gets_its_own_message_though_the_queue_is_short() {
+fn every_thread_gets_its_own_message_from_a_short_queue() {
     shuttle::check_random(
         || {
             let sealing = coalescer(Op::Seal, NARROW);
@@ -84,7 +84,7 @@ fn tasks_wait_for_room_too() {
 }
 
 #[test]
-fn dropped_waiters_hold_nobody_up() {
+fn dropped_waiters_do_not_block_others() {
     shuttle::check_random(
         || {
             let sealing = coalescer(Op::Seal, NARROW);
@@ -107,7 +107,7 @@ fn dropped_waiters_hold_nobody_up() {
 }
 
 #[test]
-fn closing_loses_nothing_that_was_taken() {
+fn closing_loses_no_accepted_message() {
     shuttle::check_random(
         || {
             let sealing = coalescer(Op::Seal, NARROW);
@@ -138,7 +138,8 @@ fn closing_loses_nothing_that_was_taken() {
     );
 }
 
-/// Whatever ends the worker, even a panic, the messages in work, the waiting ones and those who wait for room get a result.
+/// Whatever ends the worker, even a panic, all messages get a result: those in work, those in the queue, and those that wait
+/// for room.
 #[test]
 fn nobody_waits_for_a_worker_that_has_ended() {
     shuttle::check_random(
@@ -171,7 +172,7 @@ fn nobody_waits_for_a_worker_that_has_ended() {
 }
 
 #[test]
-fn dropping_it_works_off_what_waits() {
+fn dropping_it_finishes_queued_messages() {
     shuttle::check_random(
         || {
             let sealing = coalescer(Op::Seal, Limits { delay: Duration::from_secs(3600), ..Limits::default() });

@@ -17,9 +17,9 @@ use zeroize::Zeroizing;
 /// The largest number of blocks that one group of the kernels with tables takes.
 pub const MAX_SPAN: u32 = 16384;
 
-/// The kernel for spans. Of those in bit planes, the one for groups whose threads all have the same key.
+/// The kernel for spans. Among the kernels in bit planes, it is the one for groups whose threads all have the same key.
 const SPANS: &str = "aes_ctr_spans";
-/// The kernel in bit planes that computes once what the first rounds of a tile have in common.
+/// The kernel in bit planes that computes the common part of a tile's first rounds once.
 const TILES: &str = "aes_ctr_tiles";
 /// The counters of a tile differ only in their last two bytes.
 const TILE: u64 = 1 << 16;
@@ -28,7 +28,7 @@ const WARP_BLOCKS: u64 = 1024;
 /// The kernel in bit planes whose threads may each have their own key.
 const KEYS: &str = "aes_ctr_keys";
 
-/// How the cipher is computed. All variants give the same bytes. `docs/security.md` says why the default was chosen.
+/// How the cipher is computed. All variants give the same bytes. `docs/security.md` explains the choice of the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Variant {
     /// Bit planes, without tables: no address and no branch depends on data or keys.
@@ -110,7 +110,7 @@ impl Default for AesLaunch {
 }
 
 impl AesLaunch {
-    /// A good launch of this variant for large data.
+    /// A suitable launch of this variant for large data.
     #[must_use]
     pub fn new(variant: Variant) -> Self {
         match variant {
@@ -225,8 +225,8 @@ pub struct Spans {
     one_key: bool,
     /// The length of all together, in blocks.
     total: u64,
-    /// If none reaches beyond the tile that it begins in: the most blocks from the last multiple of [`WARP_BLOCKS`] on that a
-    /// counter has before a span to the end of the span.
+    /// The largest number of blocks from the last multiple of [`WARP_BLOCKS`] before a span's first counter to the end of the
+    /// span. `None` if a span reaches beyond the tile that it begins in.
     in_tiles: Option<u64>,
 }
 
@@ -241,8 +241,8 @@ impl Stream {
         self.round_keys_again(keys, direction, None)
     }
 
-    /// Expands keys and copies them to the device, as [`Stream::round_keys`] does, into the memory of `old` if that is large
-    /// enough: this needs no allocation.
+    /// Expands keys and copies them to the device, as [`Stream::round_keys`] does. If the memory of `old` is large enough, it
+    /// is used again, without an allocation.
     ///
     /// # Errors
     /// As for [`Stream::round_keys`], and [`Reason::Refused`](crate::Reason::Refused) if `old` is on another device. On an
@@ -278,9 +278,9 @@ impl Stream {
     /// Copies spans to the device. They are in ascending order and do not overlap.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if a span does not begin at a multiple of 16, begins before the end of
-    /// the one before it (a span owns its last block whole), is longer than 4 GiB or ends beyond 32 GiB, or if there are
-    /// more than 2^24. Otherwise as for [`Stream::buffer_of`].
+    /// [`Reason::Refused`](crate::Reason::Refused) if a span does not begin at a multiple of 16, begins before the end of the
+    /// one before it (a span owns its whole last block), is longer than 4 GiB or ends beyond 32 GiB, or if there are more than
+    /// 2^24. Otherwise as for [`Stream::buffer_of`].
     pub fn spans(&mut self, spans: &[Span]) -> Result<Spans> {
         self.spans_again(spans, None)
     }
@@ -306,7 +306,7 @@ impl Stream {
             let counter = span.counter.as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word));
             words.extend([(span.at / ALIGN) as u32, span.len as u32, span.key, 0]);
             words.extend(counter);
-            // A span owns its last block whole, so that no two spans share a block.
+            // A span owns its whole last block, so no two spans share a block.
             end = span_end.next_multiple_of(ALIGN);
             let len = span.len.div_ceil(ALIGN) as u64;
             blocks = blocks.max(len);
@@ -325,15 +325,15 @@ impl Stream {
 
     /// Starts AES-CTR of `spans` of `data`, in place, each under its key of `keys` and its counter.
     ///
-    /// The bitsliced kernels take 32 blocks in each thread. The fastest is for long spans during which only the last two bytes of
-    /// the counter change. The next is for groups whose threads all have the same key: if all spans have the same key, or each
-    /// takes whole groups. The third takes any spans. A kernel with tables takes one span in each group, which is P2's
-    /// GCS if the spans are slices.
+    /// The bitsliced kernels take 32 blocks in each thread. The fastest is for long spans in which only the last two bytes of
+    /// the counter change. The second is for groups whose threads all have the same key: all spans have the same key, or each
+    /// takes whole groups. The third takes any spans. A kernel with tables takes one span in each group, which is P2's GCS if
+    /// the spans are slices.
     ///
     /// # Errors
     /// [`Reason::Refused`](crate::Reason::Refused) if
     /// - the keys, spans or data are on another device,
-    /// - a span ends behind the data or names a key that is not there, or the keys are for decryption,
+    /// - a span ends after the data or names a missing key, or the keys are for decryption,
     /// - the device or the kernel does not support the launch (granularity, threads or local memory),
     /// - a span is longer than [`MAX_SPAN`] blocks, with tables,
     /// - the longest span times the number of spans takes 2^31 threads or more, without tables.
@@ -377,13 +377,13 @@ impl Stream {
             self.table(launch, &keys.buffer, false)?,
             spans.buffer.argument(),
         ];
-        // SAFETY: the kernel writes the spans, which end within data, and reads their descriptions, their keys and T0. Where it
-        // asks for groups whose threads have the same key, or for spans within tiles, they are so.
+        // SAFETY: the kernel writes the spans, which end within data, and reads their descriptions, their keys and T0. A kernel
+        // that needs groups whose threads have the same key, or spans within tiles, is only chosen for such spans.
         unsafe { self.aes(launch, entry, groups, &memory, &numbers) }
     }
 
-    /// The argument for the tables of a launch: T0 or its inverse. Kernels without tables do not read it, and get the keys a
-    /// second time.
+    /// The argument for the tables of a launch: T0 or its inverse. Kernels without tables do not read it, and get the keys
+    /// again.
     #[cfg_attr(
         not(feature = "papers"),
         expect(unused_variables, clippy::unnecessary_wraps, clippy::needless_pass_by_ref_mut)

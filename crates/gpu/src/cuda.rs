@@ -24,7 +24,7 @@ pub(crate) fn devices() -> Result<Vec<DeviceInfo>> {
     })
 }
 
-/// The code for a driver that works but has no device.
+/// The driver's code for having no device.
 const NO_DEVICE: Code = Code(100);
 
 fn find(library: &Library) -> std::result::Result<Vec<DeviceInfo>, Code> {
@@ -110,7 +110,7 @@ struct Loaded {
 
 // SAFETY: the driver takes calls from any thread. Each call makes the context current first.
 unsafe impl Send for Cuda {}
-// SAFETY: as above.
+// SAFETY: the driver takes calls from any thread. Each call makes the context current first.
 unsafe impl Sync for Cuda {}
 
 impl Cuda {
@@ -154,12 +154,12 @@ impl Cuda {
         }
     }
 
-    /// A failure after which nobody knows when the work of a stream is over.
+    /// A failure after which it is unknown when the work of a stream is over.
     fn lost(&self, what: &'static str) -> impl Fn(Code) -> Error {
         move |code| self.info.error(Reason::Lost(what, self.library.text(code)))
     }
 
-    /// Asks until the answer is another one than "not ready".
+    /// Asks until the answer differs from "not ready".
     fn wait(&self, limit: Duration, query: impl Fn(&Library) -> c_int) -> Result<()> {
         let over = poll(limit, || match self.ask(&query) {
             Err(Code::NOT_READY) => None,
@@ -173,7 +173,7 @@ impl Cuda {
 
     /// Waits for all work that any stream has been given so far.
     fn finish_all(&self, limit: Duration) -> Result<()> {
-        // The lock is held so that no stream is destroyed meanwhile.
+        // The lock is held so that no stream is destroyed during the wait.
         for stream in self.streams().iter() {
             let mark = event_of(self.mark(*stream)?);
             // SAFETY: the event was made just now.
@@ -211,7 +211,7 @@ impl Cuda {
         let ptx = CString::new(ptx).map_err(|_| self.info.error(Reason::Build("PTX with a NUL".into())))?;
         let mut log = [0u8; 4096];
         let mut options = [LOG, LOG_LEN];
-        // A number goes where an address would.
+        // The number is passed in place of an address.
         let mut values = [log.as_mut_ptr().cast(), std::ptr::without_provenance_mut::<c_void>(log.len())];
         let mut made = null_mut();
         // SAFETY: the PTX ends with a NUL. There are two options, a buffer and its length, and two values.
@@ -361,7 +361,7 @@ unsafe impl Driver for Cuda {
     unsafe fn upload(&self, stream: StreamId, memory: MemoryId, at: usize, from: &[u8]) -> Result<()> {
         // SAFETY: the caller has made sure that the range lies in the memory. `from` is borrowed until the wait below.
         let started = unsafe { self.start_upload(stream, memory, at, from.as_ptr(), from.len()) };
-        // SAFETY: the stream is ours. This waits whether the copy started or not, so that nothing still reads `from`.
+        // SAFETY: the stream is ours. This waits whether or not the copy has started, so that nothing reads `from` any more.
         let finished = self.ask(|library| unsafe { (library.synchronize_stream)(stream_of(stream)) });
         started.and(finished.map_err(self.lost("copying to the device")))
     }
@@ -369,7 +369,7 @@ unsafe impl Driver for Cuda {
     unsafe fn download(&self, stream: StreamId, memory: MemoryId, at: usize, to: &mut [u8]) -> Result<()> {
         // SAFETY: the caller has made sure that the range lies in the memory. `to` is borrowed until the wait below.
         let started = unsafe { self.start_download(stream, memory, at, to.as_mut_ptr(), to.len()) };
-        // SAFETY: the stream is ours. This waits whether the copy started or not, so that nothing still writes `to`.
+        // SAFETY: the stream is ours. This waits whether or not the copy has started, so that nothing writes `to` any more.
         let finished = self.ask(|library| unsafe { (library.synchronize_stream)(stream_of(stream)) });
         started.and(finished.map_err(self.lost("copying from the device")))
     }
@@ -382,8 +382,8 @@ unsafe impl Driver for Cuda {
         from: *const u8,
         len: usize,
     ) -> Result<()> {
-        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` as they are until the copy
-        // is over.
+        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` unchanged until the copy is
+        // over.
         self.call("copying to the device", |library| unsafe {
             (library.upload)(memory.0 + at as u64, from.cast(), len, stream_of(stream))
         })
@@ -483,7 +483,7 @@ impl Drop for Cuda {
             // SAFETY: the module was loaded here, and nothing uses it any more.
             let _ = self.ask(|library| unsafe { (library.unload_module)(module) });
         }
-        // SAFETY: the context was retained by `open`. A thread without a current context is what this may leave.
+        // SAFETY: the context was retained by `open`. This may leave the thread without a current context.
         unsafe {
             let _ = (self.library.set_context)(null_mut());
             let _ = (self.library.release_context)(self.device);

@@ -40,7 +40,8 @@ pub(crate) struct Shared {
     limit: AtomicU64,
     /// See [`Device::prepared_in`].
     pub(crate) prepared_in: OnceLock<Duration>,
-    /// Why the device is not used any more. Memory that it may still be working on is never freed, so nobody else gets it.
+    /// Why the device is not used any more. Memory that it may still be working on is never freed, so it is never used for
+    /// anything else.
     dead: OnceLock<Error>,
 }
 
@@ -70,7 +71,7 @@ impl Device {
         Self { shared: Arc::new(shared) }
     }
 
-    /// What is known of the device.
+    /// The properties of the device.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         self.shared.driver.info()
@@ -103,7 +104,7 @@ impl Device {
     /// The largest number of threads that a group of this kernel can have on this device.
     ///
     /// # Errors
-    /// [`Reason::Build`] if the module does not build, or a failure of the driver, also where the module has no such kernel.
+    /// [`Reason::Build`] if the module does not build, or a failure of the driver, also if the module has no such kernel.
     pub fn max_threads(&self, kernel: Kernel) -> Result<u32> {
         self.ask(|driver, _| driver.load(kernel.module).and_then(|()| driver.max_threads(kernel)))
     }
@@ -111,7 +112,7 @@ impl Device {
     /// Whether the device has enough local memory for a module's tables.
     #[must_use]
     pub fn has_room_for(&self, module: Module) -> bool {
-        // For the round keys and tiles, which the kernels keep beside the tables.
+        // For the round keys and tiles, which the kernels keep in addition to the tables.
         const BESIDE: u32 = 2048;
         module.table_bytes() == 0 || module.table_bytes() + BESIDE <= self.info().local_memory
     }
@@ -133,8 +134,8 @@ impl Device {
         Ok(Pinned { device: self.clone(), id, len })
     }
 
-    /// Pinned memory that kernels write to, if this device can: the digests of a job come back without a copy. `None` if it
-    /// cannot.
+    /// Pinned memory that kernels can write to, so that the digests of a job come back without a copy. `None` if this device
+    /// does not support it.
     ///
     /// # Errors
     /// As for [`Device::pinned`].
@@ -151,8 +152,8 @@ impl Device {
         Ok(id.map(buffer))
     }
 
-    /// How long it took to load and test the kernels that the engine uses. The first time on a machine, the driver compiles
-    /// them, which takes seconds; then it keeps what it compiled.
+    /// How long it took to load and test the kernels that the engine uses. On its first use on a machine, the driver compiles
+    /// them, which takes seconds. Then it keeps the compiled code.
     #[must_use]
     pub fn prepared_in(&self) -> Duration {
         self.shared.prepared_in.get().copied().unwrap_or_default()
@@ -194,12 +195,12 @@ pub struct Buffer {
     len: usize,
 }
 
-/// What is allocated and freed at once.
+/// Memory that is allocated and freed as one.
 struct Allocation {
     device: Device,
     id: MemoryId,
     len: usize,
-    /// If it is pinned memory of the host that kernels reach.
+    /// The host's memory, if this is pinned memory that kernels reach.
     host: Option<Pinned>,
 }
 
@@ -209,7 +210,7 @@ impl Buffer {
         Self { memory: Arc::new(memory), at: 0, len }
     }
 
-    /// Its length in bytes: what was asked for, rounded up to a multiple of 16.
+    /// Its length in bytes: the requested length, rounded up to a multiple of 16.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -221,7 +222,7 @@ impl Buffer {
         false
     }
 
-    /// The bytes from `at` on, as a buffer of their own. Both places are multiples of 16, and there is at least one block.
+    /// A range of the bytes, as a separate buffer. Both ends are multiples of 16, and there is at least one block.
     pub(crate) fn part(&self, range: Range<usize>) -> Self {
         assert!(range.start < range.end && range.end <= self.len && range.start.is_multiple_of(ALIGN));
         Self { memory: self.memory.clone(), at: self.at + range.start, len: range.len() }
@@ -241,7 +242,7 @@ impl Drop for Allocation {
     fn drop(&mut self) {
         // Pinned memory frees itself.
         if self.host.is_none() {
-            // SAFETY: the memory is this driver's and has that length. Nobody can start work on it any more.
+            // SAFETY: the memory is this driver's and has that length. No work can be started on it any more.
             let _ = self.device.ask(|driver, limit| unsafe { driver.free(self.id, self.len, limit) });
         }
     }
@@ -269,15 +270,16 @@ unsafe impl Sync for Pinned {}
 impl Deref for Pinned {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: the driver gave that many initialized bytes. Copies to them are over when their calls return. Whoever
-        // starts a copy without waiting promises that nobody looks before it is over.
+        // SAFETY: the driver gave that many initialized bytes. Copies to them are over when their calls return. A caller that
+        // starts a copy without waiting must make sure that nothing reads the bytes before it is over.
         unsafe { std::slice::from_raw_parts(self.id.address, self.len) }
     }
 }
 
 impl DerefMut for Pinned {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and nobody else has them.
+        // SAFETY: the driver gave that many initialized bytes, no copy to them is in progress (see above), and this borrow is
+        // exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.id.address, self.len) }
     }
 }
@@ -290,7 +292,7 @@ impl Drop for Pinned {
         self.fill(0);
         zeroize::optimization_barrier(&**self);
         let _ = self.device.ask(|driver, limit| {
-            // SAFETY: the memory is this driver's, and nobody else has it.
+            // SAFETY: the memory is this driver's, and nothing else uses it.
             unsafe { driver.free_pinned(self.id, limit) }
         });
     }

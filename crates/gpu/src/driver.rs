@@ -1,7 +1,7 @@
-//! The interface to the drivers: CUDA, OpenCL, or one that a test brings.
+//! The interface to the drivers: CUDA, OpenCL, or one that a test provides.
 //!
-//! Only [`crate::Device`] calls a driver. The trait is public so that tests can run the kernels as plain C, and can let a
-//! device fail.
+//! Only [`crate::Device`] calls a driver. The trait is public so that tests can run the kernels as plain C and make a device
+//! fail.
 
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
@@ -16,7 +16,7 @@ pub enum Api {
     Cuda,
     /// An OpenCL driver of any vendor.
     OpenCl,
-    /// A driver that the caller brings.
+    /// A driver that the caller provides.
     Other,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What is known of a device before it is opened.
+/// The properties of a device, which are known before it is opened.
 #[derive(Clone, Debug)]
 pub struct DeviceInfo {
     /// The interface through which it is reached.
@@ -89,28 +89,28 @@ impl DeviceInfo {
     }
 }
 
-/// How a driver names memory of the device.
+/// A driver's identifier for memory of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MemoryId(pub u64);
-/// How a driver names a stream. Work on a stream is done in order.
+/// A driver's identifier for a stream. Work on a stream is done in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamId(pub u64);
-/// How a driver names a point in a stream.
+/// A driver's identifier for a point in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MarkId(pub u64);
-/// Pinned memory of the host, which the device reaches by itself.
+/// Pinned memory of the host, which the device can access directly.
 #[derive(Clone, Copy, Debug)]
 pub struct PinnedId {
     /// Its first byte.
     pub address: *mut u8,
-    /// How the driver names it.
+    /// The driver's identifier for it.
     pub name: u64,
 }
 
 /// An argument of a kernel. Memory comes first, and numbers follow.
 #[derive(Clone, Copy, Debug)]
 pub enum Argument {
-    /// Memory, from the byte of this number on.
+    /// Memory, from this byte on.
     Memory(MemoryId, usize),
     /// A number.
     Number(u32),
@@ -131,16 +131,16 @@ pub struct Launch<'a> {
     pub arguments: &'a [Argument],
 }
 
-/// A device as its driver offers it. Every call can come from any thread. Lengths and places are in bytes.
+/// A device, accessed through its driver. Any call may come from any thread. Lengths and places are in bytes.
 ///
 /// # Safety
-/// Allocations have the length that was asked for, calls do what is said here, and a launch runs the entry of that name in
+/// Allocations have the requested length, calls do what their documentation says, and a launch runs the entry of that name in
 /// [`Module::source`]. The safety of [`crate::Device`] depends on this.
 pub unsafe trait Driver: Send + Sync {
-    /// What is known of the device.
+    /// The properties of the device.
     fn info(&self) -> &DeviceInfo;
 
-    /// Compiles or loads a module, unless that is done already.
+    /// Compiles or loads a module, unless it is loaded already.
     ///
     /// # Errors
     /// [`Reason::Build`] if it does not compile, [`Reason::Failed`] or [`Reason::Lost`] if the driver reports another error.
@@ -164,10 +164,10 @@ pub unsafe trait Driver: Send + Sync {
     ///
     /// # Errors
     /// [`Reason::TimedOut`] if the work is not done within the limit, [`Reason::Failed`] or [`Reason::Lost`] if the driver
-    /// reports an error. The memory is not freed then.
+    /// reports an error. The memory is then not freed.
     ///
     /// # Safety
-    /// The memory is this driver's and has that length, and nobody starts work on it any more.
+    /// The memory is this driver's and has that length, and no work is started on it any more.
     unsafe fn free(&self, memory: MemoryId, len: usize, limit: Duration) -> Result<()>;
 
     /// Allocates pinned memory of `len` > 0 bytes, zeroed, which the CPU reads at full speed (not write-combined).
@@ -176,23 +176,23 @@ pub unsafe trait Driver: Send + Sync {
     /// As for [`Driver::allocate`].
     fn allocate_pinned(&self, len: usize) -> Result<PinnedId>;
 
-    /// Frees pinned memory. If it has to wait for that, it waits at most `limit`.
+    /// Frees pinned memory. If this has to wait, it waits at most `limit`.
     ///
     /// # Errors
     /// As for [`Driver::free`].
     ///
     /// # Safety
-    /// The memory is this driver's, and nobody uses it any more, not even the device.
+    /// The memory is this driver's, and nothing uses it any more, including the device.
     unsafe fn free_pinned(&self, pinned: PinnedId, limit: Duration) -> Result<()>;
 
-    /// Pinned memory as kernels reach it, if they can: what they write there is in the host's memory when the stream is
+    /// Pinned memory as kernels access it, if they can. What they write there is in the host's memory when the stream is
     /// finished.
     ///
     /// # Errors
     /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
     ///
     /// # Safety
-    /// The memory is this driver's. What this returns is not used after it is freed, and not given to [`Driver::free`].
+    /// The memory is this driver's. The result is not used after the memory is freed, and not passed to [`Driver::free`].
     unsafe fn mapped(&self, pinned: PinnedId) -> Result<Option<MemoryId>> {
         let _ = pinned;
         Ok(None)
@@ -207,10 +207,10 @@ pub unsafe trait Driver: Send + Sync {
     /// Closes a stream that has no work left.
     ///
     /// # Safety
-    /// The stream is this driver's, and nobody uses it any more.
+    /// The stream is this driver's, and nothing uses it any more.
     unsafe fn free_stream(&self, stream: StreamId);
 
-    /// Starts to write zeros, in the stream's order.
+    /// Starts writing zeros, in the stream's order.
     ///
     /// # Errors
     /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
@@ -260,7 +260,7 @@ pub unsafe trait Driver: Send + Sync {
     /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
     ///
     /// # Safety
-    /// The range lies in the memory. `to` has `len` bytes of this driver's pinned memory, which nobody uses until the stream
+    /// The range lies in the memory. `to` has `len` bytes of this driver's pinned memory, which nothing uses until the stream
     /// is finished.
     unsafe fn start_download(
         &self,
@@ -292,8 +292,8 @@ pub unsafe trait Driver: Send + Sync {
     /// Waits for all work of the stream, at most `limit`.
     ///
     /// # Errors
-    /// [`Reason::TimedOut`] if some of the work may still go on. After any other result none does. [`Reason::Failed`] or
-    /// [`Reason::Lost`] if the driver reports an error, also of earlier work.
+    /// [`Reason::TimedOut`] if some of the work may still be running. After any other result none is. [`Reason::Failed`] or
+    /// [`Reason::Lost`] if the driver reports an error, possibly of earlier work.
     fn finish(&self, stream: StreamId, limit: Duration) -> Result<()>;
 
     /// Marks the point that the stream reaches after all its work so far.
@@ -312,14 +312,14 @@ pub unsafe trait Driver: Send + Sync {
     unsafe fn between(&self, from: MarkId, to: MarkId) -> Result<Duration>;
 }
 
-/// Asks repeatedly whether something is over: without a pause at first, because a pause would take longer than a short job,
-/// and then with pauses that leave the CPU to others. `None` after `limit`.
+/// Asks repeatedly whether something is over: at first without pauses, because a pause would take longer than a short job, then
+/// with pauses that free the CPU. `None` after `limit`.
 pub(crate) fn poll<T>(limit: Duration, mut is_over: impl FnMut() -> Option<T>) -> Option<T> {
     const BUSY: Duration = Duration::from_micros(300);
     const PAUSE: Duration = Duration::from_micros(50);
     let start = Instant::now();
     loop {
-        // Taken before the question: if this process was stopped meanwhile, the device had that time, too.
+        // Taken before the question: if this process was stopped in between, the device had that time too.
         let elapsed = start.elapsed();
         if let Some(result) = is_over() {
             return Some(result);

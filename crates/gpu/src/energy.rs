@@ -12,7 +12,7 @@ type Handle = *mut c_void;
 
 /// A device's counter of energy.
 ///
-/// Devices refresh their counters some tens of times a second, so a span of less than a second says little.
+/// Devices refresh their counters some tens of times a second, so differences over less than a second are inaccurate.
 #[derive(Debug)]
 pub struct EnergyCounter {
     info: DeviceInfo,

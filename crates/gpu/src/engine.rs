@@ -1,12 +1,12 @@
 //! The engine `gpu`: jobs of the CTR suites on a device.
 //!
 //! A job goes through a *lane*: a stream with its own memory, so that the copies of one lane run at the same time as the
-//! kernels of others. All that a job needs on the device is started at once, and then the lane waits a single time. Keys,
-//! spans and slices go there in one copy. The device encrypts and hashes the slices. The CPU computes the tags, a hundredth of
-//! the work, by the code of its own engine. The device's results go to a second buffer, which takes the place of the first
-//! when everything has succeeded. So after any fault the job is as it was, even if the device wakes up late. Opening is the
-//! same: the device decrypts before the CPU has checked the tags, but only into that second buffer, where the units that are
-//! not authentic are overwritten before anybody gets it.
+//! kernels of others. All of a job's work on the device is started at once, and then the lane waits a single time. Keys, spans
+//! and slices go there in one copy. The device encrypts and hashes the slices. The CPU computes the tags, a hundredth of the
+//! work, with the code of its own engine. The device's results go to a second buffer, which replaces the first when everything
+//! has succeeded. So after any fault the job is unchanged, even if the device answers late. Opening works in the same way: the
+//! device decrypts before the CPU has checked the tags, but only into that second buffer. Units there that are not authentic
+//! are overwritten before the buffer is returned.
 
 use crate::cipher::{AesLaunch, Direction, RoundKeys, Spans};
 use crate::device::{Block, Buffer, Device, Pinned, Stream};
@@ -26,23 +26,22 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 /// The suites that a device can run.
 const SUITES: &[Suite] =
     &[Suite::Aes256CtrSha3, Suite::Aes192CtrSha3, Suite::Aes128CtrSha3, Suite::Aes256CtrTurboShake];
-/// Buffers of at least this length, in bytes, are pinned. For shorter ones a copy takes less time than pinning.
+/// Buffers of at least this length, in bytes, are pinned. Shorter ones are faster to copy than to pin.
 const WORTH_PINNING: usize = 1 << 20;
 /// The threads of each group that hashes: few, so that even a short job uses all multiprocessors.
 const HASH_THREADS: u32 = 32;
 /// The most that a span and a slice take in a block, in bytes.
 const SPAN_LEN: usize = 32;
 const SLICE_LEN: usize = 8;
-/// A lane's memory has room for a job's chunks and for this part of their length besides (1/16): for the nonces, tags and
-/// header between them.
+/// A lane's memory has room for a job's chunks and for 1/16 of their length more, for the nonces, tags and header between them.
 const BETWEEN: usize = 16;
-/// The lanes of a GPU: enough that some copy each way while others compute, and that a lane whose CPU thread is busy with tags
-/// or with a file leaves no gap.
+/// The lanes of a GPU: enough that some copy in each direction while others compute, and that a lane whose CPU thread is busy
+/// with tags or a file leaves no gap.
 const LANES: usize = 8;
-/// A job of more windows than this waits each time it has started this many: a wait has a limit, and one wait for all of a very long
-/// message could take longer.
+/// A job of more windows than this waits after each group of this many. A wait has a limit, and one wait for all of a very long
+/// message could exceed it.
 const WINDOWS_A_WAIT: usize = 32;
-/// Where the digests of a window begin: a multiple of this, in bytes. OpenCL's devices ask for at most 512.
+/// The digests of a window begin at multiples of this, in bytes. OpenCL devices require at most 512.
 const WINDOW_DIGESTS: usize = 512;
 
 /// Seals and opens jobs on a device.
@@ -52,7 +51,7 @@ pub struct GpuEngine {
     keccak: keccak::Level,
     limits: Limits,
     lanes: Mutex<Lanes>,
-    /// Notified when a lane is free again.
+    /// Signals that a lane is free again.
     freed: Condvar,
     pool: Arc<Pool>,
 }
@@ -64,7 +63,7 @@ struct Lanes {
 }
 
 impl GpuEngine {
-    /// An engine on an open device, which has therefore passed its self-test. The CPU computes the tags with `keccak`.
+    /// An engine on an open device, which has passed its self-test. The CPU computes the tags with `keccak`.
     ///
     /// Nothing is allocated on the device before the first job.
     #[must_use]
@@ -111,7 +110,7 @@ impl GpuEngine {
         let mut taken = self.take()?;
         let lane = taken.lane.as_mut().expect("it was taken just now");
         let failed = lane.run(job, self.keccak, self.limits).inspect_err(|_| {
-            // Nothing may reach the job's memory any more. Memory that a dead device may still reach is never used again.
+            // No access to the job's memory may be left. Memory that a dead device may still access is never used again.
             let _ = lane.stream.finish();
         });
         if failed.is_err() {
@@ -120,7 +119,7 @@ impl GpuEngine {
         failed.map(Verdicts::from_failed)
     }
 
-    /// A lane that nobody else uses. If all are in use, this waits for one.
+    /// A lane that is not in use. If all are in use, this waits for one.
     fn take(&self) -> Result<Taken<'_>> {
         let all_busy = |lanes: &mut Lanes| lanes.busy >= self.info.workers;
         let mut lanes = self.freed.wait_while(self.lanes(), all_busy).unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -173,7 +172,7 @@ impl Engine for GpuEngine {
     }
 }
 
-/// A lane in use. When this is dropped, the lane is free again. One that failed is replaced by a new one.
+/// A lane in use. When this is dropped, the lane is free again. A lane that failed is replaced by a new one.
 struct Taken<'a> {
     engine: &'a GpuEngine,
     lane: Option<Lane>,
@@ -182,7 +181,7 @@ struct Taken<'a> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The job's memory is about to be dropped, so no copy to it may be under way.
+            // The job's memory is about to be dropped, so no copy to it may be in progress.
             self.lane.take().map(|mut lane| lane.stream.finish());
         }
         let mut lanes = self.engine.lanes();
@@ -193,9 +192,9 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// A stream with its own memory, which all its jobs use: allocating and freeing would wait for the other lanes.
+/// A stream with its own memory for all its jobs, because allocating and freeing would wait for the other lanes.
 struct Lane {
-    /// First, so that it is finished before the memory is freed.
+    /// The first field, so that it is finished before the memory is freed.
     stream: Stream,
     launch: AesLaunch,
     data: Buffer,
@@ -209,7 +208,7 @@ struct Ready<'a> {
     window: &'a Window,
     spans: Spans,
     slices: Slices,
-    /// Where its digests lie among all of the job, in bytes.
+    /// The place of its digests among those of the job, in bytes.
     digests: Range<usize>,
 }
 
@@ -221,7 +220,7 @@ impl Lane {
         let default = AesLaunch::default();
         let threads = default.threads.min(device.max_threads(default.kernel("aes_ctr_tiles"))?);
         let launch = AesLaunch { threads, ..default };
-        // For a job whose slices are as short as the format has them. Other jobs may need more, and then get it.
+        // For a job with the shortest slices of the format. Other jobs may need more, and then get it.
         let block = Block::new(device, Block::room([64 << 10, limits.slices * SLICE_LEN]))?;
         let digests = Digests::new(&mut stream, limits.slices * DIGEST)?;
         Ok(Self { stream, launch, data, block: Some(block), digests })
@@ -257,7 +256,7 @@ impl Lane {
         Ok(failed)
     }
 
-    /// Gathers the keys, spans and slices of a job, and starts to copy them to the device.
+    /// Gathers the keys, spans and slices of a job, and starts copying them to the device.
     fn name<'a>(&mut self, job: &Job, windows: &'a [Window]) -> Result<(RoundKeys, Vec<Ready<'a>>)> {
         let keys: Vec<&[u8]> = job.keys.iter().map(|keys| keys.encrypt()).collect();
         // With spans of this length all threads of a group have the same key.
@@ -287,18 +286,18 @@ impl Lane {
             ready.push(Ready { window, spans, slices, digests });
         }
         // SAFETY: the block is cleared when the stream is finished. If that fails, the lane is dropped, and if the device is
-        // dead the block's memory is neither used again nor freed.
+        // dead, the block's memory is neither used again nor freed.
         self.block = Some(unsafe { self.stream.send_gathered() }?);
         Ok((keys, ready))
     }
 
-    /// Starts all that the device does for a window. Its digests are those of the ciphertext.
+    /// Starts all the device's work for a window. Its digests are those of the ciphertext.
     fn start(&mut self, job: &mut Job, keys: &RoundKeys, each: &Ready<'_>) -> Result<()> {
         let (suite, op, pair) = (job.suite, job.op, pair(&mut job.buf));
         for copy in &each.window.copies {
-            // SAFETY: the front does not change until `run` has returned, and the stream is finished before that. If
-            // finishing fails, the device is dead, and the front is neither lent again nor freed. If the CPU then works on
-            // the job there, the device reads other bytes, and nobody uses what it makes of them.
+            // SAFETY: the front does not change until `run` has returned, and the stream is finished before that. If finishing
+            // fails, the device is dead, and the front is neither lent again nor freed. If the CPU then works on the job there,
+            // the device reads other bytes, and its results are not used.
             unsafe { self.stream.start_upload(&mut self.data, copy.at, pair.front(), copy.bytes.clone())? };
         }
         match op {
@@ -312,7 +311,7 @@ impl Lane {
             }
         }
         for copy in &each.window.copies {
-            // SAFETY: nobody uses the back until the stream is finished. If that fails, the device is dead: the pair is not
+            // SAFETY: nothing uses the back until the stream is finished. If that fails, the device is dead: the pair is not
             // swapped, and its back is neither lent again nor freed.
             unsafe { self.stream.start_download(&self.data, copy.at, pair.back(), copy.bytes.clone())? };
         }
@@ -339,7 +338,7 @@ impl Lane {
 enum Digests {
     /// In pinned memory that kernels write to.
     Mapped(Buffer),
-    /// On the device, and where they are copied to.
+    /// On the device, and the memory that they are copied to.
     Copied(Buffer, Pinned),
 }
 
@@ -360,21 +359,21 @@ impl Digests {
         Ok(())
     }
 
-    /// Where kernels write them.
+    /// The memory that kernels write them to.
     fn on_device(&self, place: Range<usize>) -> Buffer {
         let (Self::Mapped(memory) | Self::Copied(memory, _)) = self;
         memory.part(place)
     }
 
-    /// Starts to copy them to the host, unless they are written there.
+    /// Starts copying them to the host, unless kernels write them there.
     fn fetch(&mut self, stream: &mut Stream, place: Range<usize>) -> Result<()> {
         let Self::Copied(memory, to) = self else { return Ok(()) };
-        // SAFETY: nobody uses the bytes until the stream is finished. If that fails, this value is dropped, and if the
-        // device is dead they are not freed.
+        // SAFETY: nothing uses the bytes until the stream is finished. If that fails, this value is dropped, and if the device
+        // is dead, they are not freed.
         unsafe { stream.start_download(memory, place.start, to, place) }
     }
 
-    /// Those of a window, once the stream is finished.
+    /// The digests of a window, after the stream is finished.
     fn of(&self, each: &Ready<'_>) -> &[[u8; DIGEST]] {
         let all = match self {
             Self::Mapped(memory) => memory.host().expect("it is the host's"),

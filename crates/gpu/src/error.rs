@@ -1,4 +1,4 @@
-//! What can go wrong. Each text is one line.
+//! Errors. The text of each is one line.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,9 +27,9 @@ pub enum Reason {
     Absent(String),
     /// The device, or the host for pinned memory, has too little free memory for this number of bytes.
     OutOfMemory(usize),
-    /// The kernels did not build. This is what the compiler said.
+    /// The kernels did not build. This is the compiler's output.
     Build(String),
-    /// A known answer came out wrong.
+    /// The result for a known answer is wrong.
     SelfTest(String),
     /// The device or the kernel cannot do this. Nothing was started.
     Refused(String),
@@ -37,7 +37,7 @@ pub enum Reason {
     Failed(&'static str, String),
     /// The driver reported a failure, as in [`Reason::Failed`], after which the device cannot be used any more.
     Lost(&'static str, String),
-    /// The device did not end its work within this time. It is not used any more.
+    /// The device did not finish its work within this time. It is not used any more.
     TimedOut(Duration),
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The words of drivers can have many lines and any length.
+/// Shortens a driver's text, which can have many lines and any length, to one line.
 fn one_line(text: &str) -> String {
     let words = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
     match words.char_indices().nth(1000) {

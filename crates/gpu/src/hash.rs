@@ -1,4 +1,5 @@
-//! Launches of SHA3-256 and TurboSHAKE256: a slice a thread. The papers' launches, digests of keys, are in `papers.rs`.
+//! Launches of SHA3-256 and TurboSHAKE256, with one slice in each thread. The papers' launches, digests of keys, are in
+//! `papers.rs`.
 
 #[cfg(feature = "papers")]
 mod papers;
@@ -35,7 +36,7 @@ pub struct Slices {
 }
 
 impl Stream {
-    /// Brings slices to the device.
+    /// Copies slices to the device.
     ///
     /// # Errors
     /// [`Reason::Refused`](crate::Reason::Refused) if a slice does not begin at a multiple of 16, is longer than 4 GiB or
@@ -44,7 +45,7 @@ impl Stream {
         self.slices_again(slices, None)
     }
 
-    /// Brings slices to the device, as [`Stream::slices`] does, into the memory of `old` if they fit.
+    /// Copies slices to the device, as [`Stream::slices`] does, into the memory of `old` if they fit.
     pub(crate) fn slices_again(&mut self, slices: &[Slice], old: Option<Slices>) -> Result<Slices> {
         let mut end = 0;
         let mut words = Vec::with_capacity(slices.len() * 2);
@@ -63,18 +64,18 @@ impl Stream {
         Ok(Slices { buffer: self.buffer_of_words(&words, old.map(|old| old.buffer))?, count, end })
     }
 
-    /// SHA3-256 of each slice, 32 bytes each into `digests`, `threads` a group.
+    /// SHA3-256 of each slice, 32 bytes each into `digests`, with `threads` threads in each group.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if a slice ends behind the data, the digests do not fit into their
-    /// buffer, an argument is on another device, or a group cannot have that many threads.
-    /// [`Reason::Build`](crate::Reason::Build) or [`Reason::SelfTest`](crate::Reason::SelfTest) if the kernel has failed its
-    /// self-test. Otherwise a failure of the driver.
+    /// [`Reason::Refused`](crate::Reason::Refused) if a slice ends after the data, the digests do not fit into their buffer, an
+    /// argument is on another device, or a group cannot have that many threads. [`Reason::Build`](crate::Reason::Build) or
+    /// [`Reason::SelfTest`](crate::Reason::SelfTest) if the kernel has failed its self-test. Otherwise a failure of the driver.
     pub fn sha3_slices(&mut self, threads: u32, slices: &Slices, data: &Buffer, digests: &mut Buffer) -> Result<()> {
         self.digest_slices(SHA3, threads, slices, data, digests)
     }
 
-    /// TurboSHAKE256 of each slice, 32 bytes each into `digests`, `threads` a group, with the domain separation byte 0x50.
+    /// TurboSHAKE256 of each slice with the domain separation byte 0x50, 32 bytes each into `digests`, with `threads` threads
+    /// in each group.
     ///
     /// # Errors
     /// Those of [`Stream::sha3_slices`].
@@ -88,7 +89,7 @@ impl Stream {
         self.digest_slices(TURBOSHAKE, threads, slices, data, digests)
     }
 
-    /// By one of the two kernels that make digests of slices.
+    /// Hashes slices by one of the two kernels.
     fn digest_slices(
         &mut self,
         kernel: Kernel,
@@ -101,8 +102,8 @@ impl Stream {
         self.check(data, 0..slices.end)?;
         self.check(digests, 0..slices.count as usize * DIGEST)?;
         let memory = [data.argument(), slices.buffer.argument(), digests.argument()];
-        // SAFETY: either kernel reads the slices, each with the whole of its last block of 16 bytes: they end within data, whose
-        // length is a multiple of that. It writes a digest for each, for which there is room.
+        // SAFETY: either kernel reads the slices, each including its whole last block of 16 bytes. They end within data, whose
+        // length is a multiple of 16. It writes a digest for each, for which there is room.
         unsafe { self.hash(kernel, threads, slices.count, &memory, &[]) }
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct OpenCl {
     device: cl_device_id,
     context: cl_context,
     built: Mutex<Built>,
-    /// All streams, each with its work that is not known to be over.
+    /// All streams, each with its work that may not be over.
     pending: Mutex<HashMap<StreamId, Vec<Event>>>,
     /// The queue of each buffer of pinned memory, by the buffer's address.
     pinned: Mutex<HashMap<u64, cl_command_queue>>,
@@ -41,7 +41,7 @@ struct Built {
 
 // SAFETY: all calls of OpenCL except clSetKernelArg may come from any thread. That one is called with `built` locked.
 unsafe impl Send for OpenCl {}
-// SAFETY: as above.
+// SAFETY: all calls of OpenCL except clSetKernelArg may come from any thread. That one is called with `built` locked.
 unsafe impl Sync for OpenCl {}
 
 impl OpenCl {
@@ -56,7 +56,7 @@ impl OpenCl {
     }
 
     fn failed(&self, what: &'static str) -> impl Fn(cl_int) -> Error {
-        // NVIDIA gives -9999 when a kernel has gone wrong.
+        // NVIDIA returns -9999 when a kernel has failed.
         let is_final = |code| code == error_codes::CL_DEVICE_NOT_AVAILABLE || code == -9999;
         move |code| {
             let reason = if is_final(code) { Reason::Lost } else { Reason::Failed };
@@ -80,10 +80,10 @@ impl OpenCl {
         let status = |made| event::get_event_info(made, event::CL_EVENT_COMMAND_EXECUTION_STATUS).map(i32::from);
         let mut done = Ok(());
         for Event(made, what) in events {
-            // A negative status is an error. A positive one waits or runs.
+            // A negative status is an error. A positive one means waiting or running.
             let over = poll(limit, || Some(status(made)).filter(|s| s.is_err() || *s <= Ok(event::CL_COMPLETE)));
             let Some(status) = over else { return Err(self.info.error(Reason::TimedOut(limit))) };
-            // If asking fails, nobody will know when the work is over.
+            // If asking fails, it remains unknown when the work is over.
             let status = status.map_err(|code| self.info.error(Reason::Lost("asking for work's end", text(code))))?;
             self.forget(made);
             if status < 0 && done.is_ok() {
@@ -160,7 +160,7 @@ impl OpenCl {
         .map_err(self.failed("opening a stream"))
     }
 
-    /// Releases an event that nobody waits for.
+    /// Releases an event that nothing waits for.
     fn forget(&self, made: cl_event) {
         // SAFETY: the event was made by a call just before, and is not used again.
         let _ = unsafe { event::release_event(made) };
@@ -199,7 +199,7 @@ unsafe impl Driver for OpenCl {
     }
 
     unsafe fn free(&self, memory: MemoryId, len: usize, limit: Duration) -> Result<()> {
-        // The work of any stream so far may use the memory. Each event is retained, because the streams wait for it, too.
+        // The work of any stream so far may use the memory. Each event is retained, because the streams wait for it too.
         let mut given = Vec::new();
         for (stream, events) in self.pending().iter() {
             command_queue::flush(queue_of(*stream)).map_err(self.failed("starting work"))?;
@@ -263,7 +263,7 @@ unsafe impl Driver for OpenCl {
     unsafe fn free_pinned(&self, pinned: PinnedId, _: Duration) -> Result<()> {
         let buffer = pinned.name as cl_mem;
         let queue = self.pinned.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&pinned.name);
-        // SAFETY: the buffer is mapped at that address, its queue was made with it, and nobody uses them any more.
+        // SAFETY: the buffer is mapped at that address, its queue was made with it, and nothing uses them any more.
         unsafe {
             if let Some(queue) = queue {
                 let unmapped = command_queue::enqueue_unmap_mem_object(queue, buffer, pinned.address.cast(), 0, null());
@@ -327,8 +327,8 @@ unsafe impl Driver for OpenCl {
         len: usize,
     ) -> Result<()> {
         let (queue, buffer, bytes) = (queue_of(stream), buffer_of(memory), from.cast_mut().cast());
-        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` as they are until the copy
-        // is over. The call only reads them.
+        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` unchanged until the copy is
+        // over. The call only reads them.
         let made = unsafe { command_queue::enqueue_write_buffer(queue, buffer, CL_FALSE, at, len, bytes, 0, null()) };
         self.keep(stream, "copying to the device", made)
     }
@@ -401,7 +401,7 @@ unsafe impl Driver for OpenCl {
         if events.is_empty() {
             return Ok(());
         }
-        // If flushing fails, nobody will know when the work is over, so the device is lost.
+        // If flushing fails, it remains unknown when the work is over, so the device is lost.
         command_queue::flush(queue_of(stream))
             .map_err(|code| self.info.error(Reason::Lost("starting work", text(code))))?;
         self.wait(events, limit)
@@ -411,7 +411,7 @@ unsafe impl Driver for OpenCl {
         // SAFETY: the stream is ours.
         let made = unsafe { command_queue::enqueue_marker_with_wait_list(queue_of(stream), 0, null()) };
         let made = made.map_err(self.failed("marking the time"))?;
-        // SAFETY: the event was made just now. Whoever asks for its time and the stream each hold a reference to it.
+        // SAFETY: the event was made just now. The caller, who reads its time, and the stream each hold a reference to it.
         unsafe { event::retain_event(made) }.map_err(self.failed("marking the time"))?;
         self.keep(stream, "marking the time", Ok(made))?;
         Ok(MarkId(made as u64))
@@ -450,7 +450,7 @@ impl Drop for OpenCl {
 mod tests {
     use super::*;
 
-    /// Work that waits for an event that does not come: each wait ends, and nothing is freed.
+    /// Work that waits for an event that never comes: each wait ends, and nothing is freed.
     fn does_not_answer(device: &OpenCl) {
         let limit = Duration::from_millis(50);
         let stream = device.stream().unwrap();
@@ -459,7 +459,7 @@ mod tests {
         // SAFETY: the queue is the stream's, the event was made just now.
         let made = unsafe { command_queue::enqueue_marker_with_wait_list(queue_of(stream), 1, &never) };
         device.keep(stream, "waiting", made).unwrap();
-        // SAFETY: the memory has that length, and nobody uses it.
+        // SAFETY: the memory has that length, and nothing uses it.
         let freed = unsafe { device.free(memory, 64, limit) };
         assert_eq!(freed.unwrap_err().reason, Reason::TimedOut(limit));
         assert_eq!(device.finish(stream, limit).unwrap_err().reason, Reason::TimedOut(limit));

@@ -1,4 +1,4 @@
-//! Buffers for jobs: pinned memory, lent in pairs and used again.
+//! Buffers for jobs: pinned memory, handed out in pairs and used again.
 
 use crate::device::{Device, Pinned};
 use crate::error::Result;
@@ -54,7 +54,7 @@ impl Pool {
             // The shortest is the least useful.
             let shortest = (0..free.len()).min_by_key(|i| free[*i].len()).expect("there is at least one");
             let shortest = free.swap_remove(shortest);
-            // The driver may need long to free it: not with the lock held.
+            // The driver may take long to free it, so the lock is released first.
             drop(free);
             drop(shortest);
         }
@@ -65,8 +65,8 @@ impl Pool {
     }
 }
 
-/// A job's bytes (the front), and room for the device's results (the back). So the job does not change before everything has
-/// succeeded, and then the two change places without a copy.
+/// A job's bytes (the front), and room for the device's results (the back). The job does not change before everything has
+/// succeeded. Then the two change places without a copy.
 pub(crate) struct Pair {
     pool: Arc<Pool>,
     /// Both are `Some` until this is dropped.
@@ -90,13 +90,13 @@ impl Pair {
         self.back.as_mut().expect("it is there")
     }
 
-    /// Copies bytes of the job over what the device made of them: nobody gets that.
+    /// Overwrites the device's results with the job's bytes, because the results must not be released.
     pub fn restore(&mut self, bytes: Range<usize>) {
         let (front, back) = (self.front.as_ref().expect("it is there"), self.back.as_mut().expect("it is there"));
         back[bytes.clone()].copy_from_slice(&front[bytes]);
     }
 
-    /// Lets front and back change places. Bytes outside the units stay as they are.
+    /// Swaps front and back. Bytes outside the units do not change.
     pub fn swap(&mut self, units: &[Unit]) {
         let (front, back) = (self.front.as_ref().expect("it is there"), self.back.as_mut().expect("it is there"));
         let mut keep = |outside: Range<usize>| back[outside.clone()].copy_from_slice(&front[outside]);

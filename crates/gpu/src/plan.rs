@@ -1,5 +1,4 @@
-//! How a job goes through a device: which bytes lie where in the device's memory. A job that does not fit goes through in
-//! windows, one after the other.
+//! How a job is laid out in a device's memory. A job that does not fit is processed in windows, one after another.
 
 use crate::cipher::Span;
 use crate::hash::Slice;
@@ -7,10 +6,10 @@ use phalanx_core::engine::Unit;
 use phalanx_kernels::aes::{BLOCK, counter_after};
 use std::ops::Range;
 
-/// Two units that lie at most this far apart in the job, in bytes, are copied together with what lies between them.
+/// Two units at most this far apart in the job, in bytes, are copied together with the bytes between them.
 const GAP: usize = 4096;
 
-/// The most that a window holds.
+/// The limits of a window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Its length in bytes: a slice or more.
@@ -24,7 +23,7 @@ pub(crate) struct Limits {
 pub(crate) struct Window {
     slice_len: usize,
     parts: Vec<Part>,
-    /// What is copied, in ascending order both in the job and on the device.
+    /// The copies, in ascending order both in the job and on the device.
     pub copies: Vec<Copy>,
     /// The number of slices in all parts.
     pub slices: usize,
@@ -79,7 +78,7 @@ impl Window {
     }
 
     /// Where byte `start` of the job would lie on the device. If it is near the bytes before it and a number of whole blocks
-    /// behind their beginning, then it keeps that distance. Otherwise it comes right behind them.
+    /// after their beginning, it keeps that distance. Otherwise it lies right after them.
     fn place(&self, start: usize) -> usize {
         let Some(last) = self.copies.last() else { return 0 };
         let from = start - last.bytes.start;
@@ -145,7 +144,7 @@ mod tests {
 
     /// Every byte of every unit is in exactly one span and one slice, at the same place, and in exactly one copy.
     #[test]
-    fn every_byte_is_where_it_should_be() {
+    fn every_byte_is_at_its_place() {
         let cases: [&[Range<usize>]; 6] = [
             &[],
             &[5..5, 7..8],
@@ -199,7 +198,7 @@ mod tests {
 
     #[test]
     fn chunks_of_a_file_are_one_copy() {
-        // As in a job that is being sealed: behind the header, with room for nonces and tags.
+        // As in a job that is being sealed: after the header, with room for nonces and tags.
         let chunks: Vec<_> = (0..8).map(|i| 153 + 48 + i * 1072..153 + 48 + i * 1072 + 1024).collect();
         let windows = windows(&units(&chunks), 4096, Limits { len: 1 << 20, slices: 100 });
         assert_eq!((windows.len(), windows[0].copies.len()), (1, 1));

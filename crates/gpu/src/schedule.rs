@@ -25,7 +25,7 @@ pub(crate) fn tables() -> [[u32; 256]; 2] {
     tables
 }
 
-/// The round keys of a key of 16, 24 or 32 bytes. Words behind the last round key are zero.
+/// The round keys of a key of 16, 24 or 32 bytes. Words after the last round key are zero.
 pub(crate) fn expand(key: &[u8]) -> [u32; KEY_WORDS] {
     let words = key.len() / 4;
     let rounds = words + 6;

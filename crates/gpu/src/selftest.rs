@@ -1,4 +1,5 @@
-//! What a device must get right before it takes data: published answers, and a longer run compared with the CPU's kernels.
+//! The self-test that a device must pass before it gets data: published answers, and a longer run compared with the CPU's
+//! kernels.
 
 #[cfg(feature = "papers")]
 mod papers;
@@ -18,8 +19,8 @@ impl Device {
     /// Opens a device of [`crate::devices`] and runs the self-test of the kernels that the engine uses.
     ///
     /// # Errors
-    /// [`Reason::Absent`] if the device is not there any more. [`Reason::Refused`] if its interface is [`Api::Other`].
-    /// Otherwise as for [`Device::with_driver`].
+    /// [`Reason::Absent`] if the device is no longer there. [`Reason::Refused`] if its interface is [`Api::Other`]. Otherwise
+    /// as for [`Device::with_driver`].
     pub fn open(info: &DeviceInfo) -> Result<Self> {
         match info.api {
             Api::Cuda => Self::with_driver(Box::new(cuda::Cuda::open(info)?)),
@@ -28,7 +29,7 @@ impl Device {
         }
     }
 
-    /// Opens a device by a driver of the caller's, with the same self-test. The kernels for messages and for TurboSHAKE256 are
+    /// Opens a device through the caller's driver, with the same self-test. The kernels for messages and for TurboSHAKE256 are
     /// built and tested when they are first launched.
     ///
     /// # Errors
@@ -131,7 +132,7 @@ fn keys(stream: &mut Stream) -> Result<()> {
     Ok(())
 }
 
-/// AES-CTR of spans, each under a key of its own, by the kernel of that module.
+/// AES-CTR of spans, each under its own key, by the kernel of that module.
 fn many(stream: &mut Stream, keys: &[&[u8]], counters: &[([u8; 16], usize)], module: Module) -> Result<()> {
     let (mut spans, mut plain, mut want) = (Vec::new(), Vec::new(), Vec::new());
     for (key, (counter, len)) in counters.iter().enumerate() {
@@ -182,7 +183,7 @@ fn expect(stream: &Stream, got: &[u8], want: &[u8], module: impl std::fmt::Displ
     }
 }
 
-/// Bytes that repeat every 251, so that no two blocks, slices or threads next to each other have the same.
+/// Bytes that repeat every 251, so that no two neighbouring blocks, slices or threads have equal bytes.
 fn paint(len: usize) -> Vec<u8> {
     (0..=250u8).cycle().take(len).collect()
 }

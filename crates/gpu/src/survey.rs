@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// If this environment variable is 1, an OpenCL device may be the CPU itself: for tests of the engine without a GPU.
 pub const CPU_VARIABLE: &str = "PHALANX_OPENCL_CPU";
 
-/// What became of a device.
+/// Whether a device is used, and why not.
 pub enum State {
     /// It passed its self-test, and the engines gpu and hybrid use it.
     Taken,
@@ -39,10 +39,10 @@ impl fmt::Display for State {
     }
 }
 
-/// What was found on this machine.
+/// The result of looking for devices on this machine.
 #[derive(Default)]
 pub struct Survey {
-    /// Each device that was looked at, and what became of it.
+    /// Each device that was examined, and its state.
     pub devices: Vec<(DeviceInfo, State)>,
     /// Why an interface has no devices, in one line for each.
     pub absent: Vec<String>,
@@ -85,23 +85,23 @@ impl Survey {
         }
     }
 
-    /// Whether a driver or a device is there that does not work.
+    /// Whether there is a driver or a device that does not work.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.has_failed || self.devices.iter().any(|(_, state)| state.failure().is_some())
     }
 
-    /// Records that the device that was taken has failed since.
+    /// Records that the chosen device has failed since.
     pub fn fail(&mut self, why: String) {
         if let Some((_, state)) = self.devices.iter_mut().find(|(_, state)| matches!(state, State::Taken)) {
             *state = State::Failed(why);
         }
     }
 
-    /// The device that was taken.
+    /// The chosen device.
     ///
     /// # Errors
-    /// If there is none, why, in one line.
+    /// The reason in one line, if there is none.
     pub fn device(self) -> Result<Device, String> {
         let Self { devices, absent, found, .. } = self;
         let state = |(info, state): (DeviceInfo, State)| format!("{}: {}: {state}", info.api, info.name);
@@ -110,7 +110,7 @@ impl Survey {
     }
 }
 
-/// Why a device must not be used, if so.
+/// Why a device must not be used; `None` if it may.
 fn unfit(info: &DeviceInfo) -> Option<String> {
     // The CPU's own engine is faster than OpenCL on the CPU.
     let is_cpu = info.api == Api::OpenCl && info.kind == Kind::Cpu;
@@ -126,7 +126,7 @@ fn unfit(info: &DeviceInfo) -> Option<String> {
 /// The first device that opens and passes its self-test.
 ///
 /// # Errors
-/// If there is none, why, in one line.
+/// The reason in one line, if there is none.
 pub fn find() -> Result<Device, String> {
     Survey::new(false).device()
 }

@@ -1,5 +1,4 @@
-//! What only the papers' experiments launch: AES-ECB, AES-CTR of one run of data, and of users whose keys the device
-//! expands.
+//! Launches only for the papers' experiments: AES-ECB, AES-CTR of one run of data, and of users whose keys the device expands.
 
 use super::{AesLaunch, Direction, RoundKeys, Span, Spans, stride_log};
 use crate::device::{ALIGN, Buffer, Stream};
@@ -8,7 +7,7 @@ use crate::schedule::KEY_WORDS;
 use std::ops::Range;
 use zeroize::Zeroizing;
 
-/// Users on a device: a span for each, their keys, and room for the round keys that the device makes of them.
+/// Users on a device: a span for each, their keys, and room for the round keys that the device expands from them.
 #[derive(Debug)]
 pub struct Users {
     spans: Spans,
@@ -35,13 +34,13 @@ impl Stream {
     /// Copies users to the device: a span for each, and the keys that the spans name. The keys are not expanded.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if a span names a key that is not there. Otherwise as for
-    /// [`Stream::round_keys`] and [`Stream::spans`].
+    /// [`Reason::Refused`](crate::Reason::Refused) if a span names a missing key. Otherwise as for [`Stream::round_keys`] and
+    /// [`Stream::spans`].
     pub fn users(&mut self, spans: &[Span], keys: &[&[u8]]) -> Result<Users> {
         self.users_again(spans, keys, None)
     }
 
-    /// Copies users to the device, as [`Stream::users`] does, into the memory of `old` where that is large enough.
+    /// Copies users to the device, as [`Stream::users`] does, into the memory of `old` if that is large enough.
     ///
     /// # Errors
     /// As for [`Stream::users`], and [`Reason::Refused`](crate::Reason::Refused) if `old` is on another device. On an error,

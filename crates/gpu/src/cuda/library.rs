@@ -1,7 +1,7 @@
-//! NVIDIA's driver library, loaded at run time, and the functions of it that this crate calls.
+//! NVIDIA's driver library, loaded at run time, and its functions that this crate calls.
 //!
-//! The functions give back plain numbers. Newer drivers have codes that no list here has, and a Rust enumeration that got
-//! one of them would be undefined behaviour.
+//! The functions return plain numbers. Newer drivers have codes that are not listed here, and such a code in a Rust enumeration
+//! would be undefined behaviour.
 
 use std::ffi::{CStr, c_char, c_float, c_int, c_uint, c_void};
 use std::fmt;
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 pub(super) type DeviceNumber = c_int;
 pub(super) type Address = u64;
-/// Contexts, modules, functions, streams and events are addresses of things that only the driver knows.
+/// Contexts, modules, functions, streams and events are opaque addresses.
 pub(super) type Handle = *mut c_void;
 
 /// Declares the functions. A library that lacks one of them is not used.
@@ -37,7 +37,7 @@ macro_rules! functions {
     };
 }
 
-// The names with a version are those that a driver keeps for programs that were built for CUDA 4 to 12.
+// Drivers keep the names with a version for programs that were built for CUDA 4 to 12.
 functions! {
     init = "cuInit"(c_uint);
     driver_version = "cuDriverGetVersion"(*mut c_int);
@@ -88,13 +88,13 @@ impl Library {
     }
 
     fn load() -> Result<Self, String> {
-        // Without a version it may be the toolkit's library for linking, without a driver.
+        // A library without a version may be the toolkit's stub for linking, without a driver.
         const NAMES: [&str; 2] = if cfg!(windows) { ["nvcuda.dll", "nvcuda"] } else { ["libcuda.so.1", "libcuda.so"] };
         // SAFETY: a library of this name is NVIDIA's driver.
         let library = NAMES.iter().find_map(|name| unsafe { libloading::Library::new(*name) }.ok());
         // The driver has threads of its own, so it is never unloaded.
         let library = ManuallyDrop::new(library.ok_or("its library is not installed")?);
-        // SAFETY: as above.
+        // SAFETY: a library of this name is NVIDIA's driver.
         unsafe { Self::new(&library) }
     }
 
@@ -111,7 +111,7 @@ impl Library {
     }
 }
 
-/// A result of the driver other than success: any number.
+/// An error code of the driver: any number other than success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Code(pub c_int);
 
@@ -124,8 +124,8 @@ impl Code {
     pub const OUT_OF_MEMORY: Self = Self(2);
     pub const NOT_READY: Self = Self(600);
 
-    /// Whether the context can still be used after a call that gave this. It keeps the errors of kernels, and does not recover
-    /// when the device is gone. A code that is not known here may be such an error, so it counts as one.
+    /// Whether the context can still be used after a call that returned this code. A context keeps the errors of kernels, and
+    /// does not recover when the device is gone. An unknown code may be such an error, so it counts as one.
     pub fn is_harmless(self) -> bool {
         matches!(
             self.0,
@@ -179,7 +179,7 @@ pub(super) const PORTABLE_AND_MAPPED: u32 = 1 | 2;
 mod tests {
     use super::Code;
 
-    /// `CUresult` of CUDA 12.9's cuda.h. Device memory, or what crossed NVLink, can be wrong after 214 and 220.
+    /// `CUresult` of CUDA 12.9's cuda.h. After 214 device memory can be wrong, and after 220 data that crossed NVLink.
     #[test]
     fn errors_of_the_hardware_are_not_harmless() {
         let expected = [

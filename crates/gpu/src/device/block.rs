@@ -1,14 +1,14 @@
-//! What a job brings besides its data, in one piece of pinned memory, for one copy.
+//! A job's keys, spans and slices in one piece of pinned memory, for one copy to the device.
 
 use super::{ALIGN, Buffer, Device, Pinned};
 use crate::error::Result;
 use std::ops::Range;
 use zeroize::Zeroize;
 
-/// Where a part of a block begins: a multiple of this, in bytes. OpenCL's devices ask for at most 512.
+/// Parts of a block begin at multiples of this, in bytes. OpenCL devices require at most 512.
 const PART: usize = 512;
 
-/// Keys, spans and slices, one behind the other: the host's memory, and the device's.
+/// Keys, spans and slices, one after another, in the host's memory and in the device's.
 pub(crate) struct Block {
     host: Pinned,
     memory: Buffer,
@@ -25,7 +25,7 @@ impl Block {
         Ok(Self { host: device.pinned(len)?, memory: device.stream()?.buffer(len)?, used: 0 })
     }
 
-    /// The room that parts of these lengths take at most.
+    /// The most room that parts of these lengths take.
     pub fn room(parts: impl IntoIterator<Item = usize>) -> usize {
         parts.into_iter().map(|len| (len + ALIGN).next_multiple_of(PART)).sum()
     }
@@ -35,7 +35,7 @@ impl Block {
         self.host.len()
     }
 
-    /// Adds bytes, and returns where they will lie on the device. `None` if there is no room for them.
+    /// Adds bytes, and returns their place on the device. `None` if there is no room for them.
     pub fn add(&mut self, bytes: &[u8]) -> Option<Buffer> {
         let end = self.used.checked_add(bytes.len().max(1).next_multiple_of(ALIGN)).filter(|end| *end <= self.len())?;
         self.host[self.used..self.used + bytes.len()].copy_from_slice(bytes);
@@ -44,17 +44,17 @@ impl Block {
         Some(part)
     }
 
-    /// The host's memory, that of the device, and which bytes of them are in use.
+    /// The host's memory, the device's memory, and the range of them in use.
     pub fn both(&mut self) -> (&Pinned, &mut Buffer, Range<usize>) {
         (&self.host, &mut self.memory, 0..self.used)
     }
 
-    /// The device's memory that is in use.
+    /// The device's memory, and how much of it is in use.
     pub fn memory(&self) -> (&Buffer, usize) {
         (&self.memory, self.used)
     }
 
-    /// Empties it, and wipes the host's memory, where the keys were. Nothing copies from there any more.
+    /// Empties it, and wipes the host's memory, which held keys. No copy from there may be in progress.
     pub fn clear(&mut self) {
         self.host[..self.used].zeroize();
         self.used = 0;

@@ -1,4 +1,4 @@
-//! Streams: what a device is told to do, in order.
+//! Streams: queues of work for a device.
 
 use super::{ALIGN, Block, Buffer, Device, Pinned};
 #[cfg(feature = "papers")]
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// A queue of work for a device. Its work is done in order, at the same time as that of other streams.
+/// A queue of work for a device. Its work is done in order, in parallel with that of other streams.
 ///
 /// Copies to and from the host are over when their call returns. Kernels are only started: the next copy on the same stream,
 /// or [`Stream::finish`], waits for them and reports their failures.
@@ -22,9 +22,9 @@ pub struct Stream {
     id: StreamId,
     /// Whether this is the stream of a self-test, which runs kernels that have not passed it yet.
     testing: bool,
-    /// Where what would be copied to new device memory is gathered instead, for one copy.
+    /// Gathers bytes for new device memory, for one copy.
     block: Option<Block>,
-    /// T0 and its inverse, once a kernel has needed them.
+    /// T0 and its inverse, if a kernel has needed them.
     #[cfg(feature = "papers")]
     tables: Option<[Buffer; 2]>,
 }
@@ -76,8 +76,8 @@ impl Stream {
         Ok(buffer)
     }
 
-    /// Copies the words, little-endian, to device memory: to `old` if that is large enough, else to a new buffer. The words
-    /// may be secret, so the copy made of them on the host is wiped.
+    /// Copies the words, little-endian, to device memory: to `old` if that is large enough, otherwise to a new buffer. The
+    /// words may be secret, so the host's copy of them is wiped.
     pub(crate) fn buffer_of_words(&mut self, words: &[u32], old: Option<Buffer>) -> Result<Buffer> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(size_of_val(words)));
         bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
@@ -89,19 +89,19 @@ impl Stream {
         self.block = Some(block);
     }
 
-    /// Starts to copy what was gathered to the device, and gives the block back.
+    /// Starts copying the gathered bytes to the device, and returns the block.
     ///
     /// # Safety
-    /// The block stays as it is until the stream is finished, or for good if it never is.
+    /// The block does not change until the stream is finished. If it is never finished, the block never changes.
     pub(crate) unsafe fn send_gathered(&mut self) -> Result<Block> {
         let mut block = self.block.take().expect("`gather` was called");
         let (host, memory, used) = block.both();
-        // SAFETY: the caller leaves the block as it is until the stream is finished, or for good if it never is.
+        // SAFETY: the caller does not change the block until the stream is finished.
         unsafe { self.start_upload(memory, 0, host, used) }.map(|()| block)
     }
 
-    /// Copies the bytes to device memory: to `old` if that is large enough, else to a new buffer. Where a block gathers what
-    /// is new, they are copied with it.
+    /// Copies the bytes to device memory: to `old` if that is large enough, otherwise to a new buffer. If a block gathers new
+    /// bytes, they are copied with it.
     pub(crate) fn buffer_again(&mut self, bytes: &[u8], old: Option<Buffer>) -> Result<Buffer> {
         if let (Some(block), None) = (&mut self.block, &old)
             && let Some(part) = block.add(bytes)
@@ -123,14 +123,14 @@ impl Stream {
     /// Copies bytes to device memory, `at` bytes from its beginning. All earlier work of the stream is done first.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if the bytes do not fit there or the buffer is on another device.
-    /// Otherwise a failure of the driver, also of earlier work.
+    /// [`Reason::Refused`](crate::Reason::Refused) if the bytes do not fit there or the buffer is on another device. Otherwise
+    /// a failure of the driver, possibly of earlier work.
     pub fn upload(&mut self, to: &mut Buffer, at: usize, from: &[u8]) -> Result<()> {
         self.check(to, at..at.saturating_add(from.len()))?;
         if from.is_empty() {
             return Ok(());
         }
-        // A copy to or from memory that is not pinned has no time limit, so all that could hang must be over.
+        // A copy to or from memory that is not pinned has no time limit, so all work that could hang must be over.
         self.finish()?;
         // SAFETY: the range was checked.
         self.device.ask(|driver, _| unsafe { driver.upload(self.id, to.memory.id, to.at + at, from) })
@@ -139,8 +139,8 @@ impl Stream {
     /// Copies bytes from device memory, `at` bytes from its beginning. All earlier work of the stream is done first.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if the range does not lie in the buffer or the buffer is on another
-    /// device. Otherwise a failure of the driver, also of earlier work.
+    /// [`Reason::Refused`](crate::Reason::Refused) if the range does not lie in the buffer or the buffer is on another device.
+    /// Otherwise a failure of the driver, possibly of earlier work.
     pub fn download(&mut self, from: &Buffer, at: usize, to: &mut [u8]) -> Result<()> {
         self.check(from, at..at.saturating_add(to.len()))?;
         self.finish()?;
@@ -154,7 +154,7 @@ impl Stream {
     /// Starts a copy of pinned bytes to device memory, `at` bytes from its beginning.
     ///
     /// # Safety
-    /// The bytes stay as they are until the stream is finished, or for good if it never is.
+    /// The bytes do not change until the stream is finished. If it is never finished, they never change.
     pub(crate) unsafe fn start_upload(
         &mut self,
         to: &mut Buffer,
@@ -165,7 +165,7 @@ impl Stream {
         self.check(to, at..at.saturating_add(part.len()))?;
         let from = &from[part];
         let at = to.at + at;
-        // SAFETY: the ranges were checked. The caller leaves the bytes as they are until the stream is finished.
+        // SAFETY: the ranges were checked. The caller does not change the bytes until the stream is finished.
         self.device
             .ask(|driver, _| unsafe { driver.start_upload(self.id, to.memory.id, at, from.as_ptr(), from.len()) })
     }
@@ -173,7 +173,7 @@ impl Stream {
     /// Starts a copy from device memory, `at` bytes from its beginning, to pinned bytes.
     ///
     /// # Safety
-    /// Nobody uses the bytes until the stream is finished. If it never is, nobody ever uses them.
+    /// Nothing uses the bytes until the stream is finished. If it is never finished, nothing ever uses them.
     pub(crate) unsafe fn start_download(
         &mut self,
         from: &Buffer,
@@ -184,7 +184,7 @@ impl Stream {
         self.check(from, at..at.saturating_add(part.len()))?;
         let to = &mut to[part];
         let at = from.at + at;
-        // SAFETY: the ranges were checked. The caller lets nobody use the bytes until the stream is finished.
+        // SAFETY: the ranges were checked. The caller makes sure that nothing uses the bytes until the stream is finished.
         self.device
             .ask(|driver, _| unsafe { driver.start_download(self.id, from.memory.id, at, to.as_mut_ptr(), to.len()) })
     }
@@ -219,8 +219,8 @@ impl Stream {
     /// Waits for all work of the stream.
     ///
     /// # Errors
-    /// A failure of the driver, also of any earlier work. [`Reason::TimedOut`](crate::Reason::TimedOut) if the work is not
-    /// done within the limit.
+    /// A failure of the driver, possibly of earlier work. [`Reason::TimedOut`](crate::Reason::TimedOut) if the work is not done
+    /// within the limit.
     pub fn finish(&mut self) -> Result<()> {
         self.device.ask(|driver, limit| driver.finish(self.id, limit))
     }
@@ -298,7 +298,7 @@ impl Drop for Stream {
         // After this, its work is over, successful or not, unless the device is dead.
         let _ = self.finish();
         let _ = self.device.ask(|driver, _| {
-            // SAFETY: the stream is this driver's, nobody else has it, and it is finished.
+            // SAFETY: the stream is this driver's, nothing else uses it, and it is finished.
             unsafe { driver.free_stream(self.id) };
             Ok(())
         });

@@ -1,4 +1,4 @@
-//! What only the papers' experiments launch: digests of keys, a key a thread.
+//! Launches only for the papers' experiments: digests of keys, one key in each thread.
 
 use super::DIGEST;
 use crate::device::{Buffer, Stream};
@@ -33,7 +33,7 @@ fn absorb_label(customization: &str) -> [u64; 25] {
     state
 }
 
-/// Keys on a device as they are, all of one length.
+/// Keys on a device, not expanded, all of one length.
 #[derive(Debug)]
 pub struct RawKeys {
     buffer: Buffer,
@@ -41,12 +41,12 @@ pub struct RawKeys {
     count: u32,
 }
 
-/// By what P5 finds a key.
+/// The digest by which P5 finds a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyDigest {
-    /// KMAC256(key, "", 256, label): 32 bytes a key.
+    /// KMAC256(key, "", 256, label): 32 bytes for each key.
     Kmac256,
-    /// MD5 as the paper has it: 16 bytes a key. It is broken: for its experiments only.
+    /// MD5, as in the paper: 16 bytes for each key. It is broken, and only for the paper's experiments.
     Md5,
 }
 
@@ -62,7 +62,7 @@ impl KeyDigest {
 }
 
 impl Stream {
-    /// Brings a customization string of at most 122 bytes to the device.
+    /// Copies a customization string of at most 122 bytes to the device.
     ///
     /// # Errors
     /// [`Reason::Refused`](crate::Reason::Refused) if it is longer. Otherwise as for [`Stream::buffer_of`].
@@ -74,7 +74,7 @@ impl Stream {
         Ok(Label(self.buffer_of(&state.iter().flat_map(|lane| lane.to_le_bytes()).collect::<Vec<_>>())?))
     }
 
-    /// Brings keys to the device, all of one length of 1 to 125 bytes.
+    /// Copies keys to the device, all of one length of 1 to 125 bytes.
     ///
     /// # Errors
     /// [`Reason::Refused`](crate::Reason::Refused) if the keys have other or different lengths, or there are none or more
@@ -83,7 +83,7 @@ impl Stream {
         self.raw_keys_again(keys, None)
     }
 
-    /// Brings keys to the device, as [`Stream::raw_keys`] does, into the memory of `old` if they fit.
+    /// Copies keys to the device, as [`Stream::raw_keys`] does, into the memory of `old` if they fit.
     ///
     /// # Errors
     /// As for [`Stream::raw_keys`]. On an error, `old` is freed.
@@ -97,7 +97,7 @@ impl Stream {
         Ok(RawKeys { len: len as u32, count, buffer: self.buffer_again(&bytes, old.map(|old| old.buffer))? })
     }
 
-    /// The digest of each key, one behind the other into `out`. MD5 takes keys of at most 55 bytes; it has no label.
+    /// The digest of each key, one after another into `out`. MD5 takes keys of at most 55 bytes; it has no label.
     ///
     /// # Errors
     /// [`Reason::Refused`](crate::Reason::Refused) if the digests do not fit into their buffer, or the keys are too long for

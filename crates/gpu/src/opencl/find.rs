@@ -1,4 +1,4 @@
-//! Which devices OpenCL's drivers offer.
+//! Finding the devices of OpenCL drivers.
 
 use crate::driver::{Api, DeviceInfo, Kind};
 use crate::error::{Error, Reason, Result};

@@ -3,13 +3,13 @@
 use cl3::memory;
 use cl3::types::*;
 
-/// Buffers that begin within others, for the arguments of one launch. They are released when the launch was given to its
-/// queue, which keeps them until it is over.
+/// Buffers that begin within others, for the arguments of one launch. They are released when the launch is in its queue, which
+/// keeps them until the launch is over.
 #[derive(Default)]
 pub(super) struct Parts(Vec<cl_mem>);
 
 impl Parts {
-    /// What lies in `memory` from a byte on.
+    /// The part of `memory` from a byte on.
     pub(super) fn part(&mut self, memory: cl_mem, at: usize) -> std::result::Result<cl_mem, cl_int> {
         if at == 0 {
             return Ok(memory);

@@ -1,4 +1,4 @@
-//! A device that fails as a test says.
+//! A device that fails on demand.
 
 use super::plain_c::PlainC;
 use phalanx_gpu::driver::{Driver, Launch, MarkId, MemoryId, PinnedId, StreamId};
@@ -14,7 +14,7 @@ pub enum How {
     Once,
     /// Only this call fails, because there is too little memory.
     OutOfMemory,
-    /// The device has vanished, for good.
+    /// The device has vanished permanently.
     Lost,
     /// The call succeeds, but work that the device gets from then on does not end.
     Hangs,
@@ -22,7 +22,7 @@ pub enum How {
 
 pub const NEVER: usize = usize::MAX / 2;
 
-/// What goes wrong, and what the device has seen.
+/// Which call goes wrong, and what the device has recorded.
 pub struct Script {
     /// How many calls come before the one that fails.
     pub fails: AtomicUsize,
@@ -30,12 +30,13 @@ pub struct Script {
     pub lies: AtomicUsize,
     how: How,
     hangs: AtomicBool,
-    /// Whether the call that failed was a wait. That of a stream which ends, when its results are there, is told to nobody.
+    /// Whether the call that failed was a wait. The last wait of a stream whose results are there already is reported to
+    /// nobody.
     was_wait: AtomicBool,
-    /// Whether the device is dead. From then on each call is a mistake.
+    /// Whether the device is dead. Each later call is a mistake.
     given_up: AtomicBool,
     mistakes: AtomicUsize,
-    /// The addresses and lengths of copies that are under way when the device hangs.
+    /// The addresses and lengths of copies that are in progress when the device hangs.
     under_way: Mutex<Vec<(usize, usize)>>,
 }
 
@@ -53,7 +54,7 @@ impl Script {
         })
     }
 
-    /// Opens a device that does so.
+    /// Opens a device with this script.
     pub fn open(self: &Arc<Self>) -> Result<Device> {
         Device::with_driver(Box::new(Faulty { device: PlainC::new(), script: self.clone() }))
     }
@@ -63,7 +64,7 @@ impl Script {
         self.fails.load(Ordering::SeqCst) > NEVER
     }
 
-    /// Whether the chosen call has come, and nobody may have been told: see `was_wait`.
+    /// Whether the chosen call has come, but the failure may not have been reported: see `was_wait`.
     pub fn has_failed_quietly(&self) -> bool {
         self.was_wait.load(Ordering::SeqCst) && matches!(self.how, How::Once | How::OutOfMemory)
     }
@@ -78,10 +79,10 @@ impl Script {
         self.mistakes.load(Ordering::SeqCst)
     }
 
-    /// Lets the device wake up and go on with its copies. The host's memory must still be there for it.
+    /// Lets the device wake up and continue its copies. The host's memory must still exist.
     pub fn wake_up(&self) {
         for (address, len) in self.under_way.lock().unwrap().drain(..) {
-            // SAFETY: pinned memory of a dead device is never freed, and nobody looks at it any more.
+            // SAFETY: pinned memory of a dead device is never freed, and nothing reads it any more.
             unsafe { (address as *mut u8).write_bytes(0xee, len) };
         }
     }
@@ -116,7 +117,7 @@ fn counts_down_to_zero(counter: &AtomicUsize) -> bool {
     counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| Some(n.wrapping_sub(1))) == Ok(0)
 }
 
-/// Does the same as plain C, except for what the script says.
+/// Works like plain C, except for the failures in the script.
 struct Faulty {
     device: PlainC,
     script: Arc<Script>,
@@ -204,8 +205,8 @@ unsafe impl Driver for Faulty {
         from: *const u8,
         len: usize,
     ) -> Result<()> {
-        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` as they are until the copy
-        // is over.
+        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` unchanged until the copy is
+        // over.
         self.step().and_then(|()| unsafe { self.device.start_upload(stream, memory, at, from, len) })
     }
     unsafe fn start_download(

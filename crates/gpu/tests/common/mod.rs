@@ -25,7 +25,7 @@ pub fn cuda() -> Option<Device> {
     DEVICE.get_or_init(|| first(Api::Cuda, "cuda")).clone()
 }
 
-/// Opens the first device of an interface. If there is none, prints that, or fails if PHALANX_REQUIRE names the interface.
+/// Opens the first device of an interface. If there is none, says so, or fails if PHALANX_REQUIRE names the interface.
 fn first(api: Api, name: &str) -> Option<Device> {
     let (devices, reasons) = phalanx_gpu::devices();
     let Some(info) = devices.iter().find(|info| info.api == api) else {
@@ -37,7 +37,7 @@ fn first(api: Api, name: &str) -> Option<Device> {
     Some(Device::open(info).unwrap())
 }
 
-/// Bytes that repeat every 251, so that no two blocks, slices or threads next to each other have the same.
+/// Bytes that repeat every 251, so that no two neighbouring blocks, slices or threads have equal bytes.
 pub fn paint(len: usize) -> Vec<u8> {
     (0..=250u8).cycle().take(len).collect()
 }

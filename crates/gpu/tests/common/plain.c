@@ -1,4 +1,5 @@
-// This is compiled behind the source of each module, and behind a definition of MODULE_<its name>. It calls a kernel by its name, once for each group of one thread.
+// This is compiled after the source of each module and a definition of MODULE_<its name>. It calls a kernel by its name, once
+// for each group of one thread.
 
 #include <string.h>
 

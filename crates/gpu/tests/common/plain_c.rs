@@ -90,7 +90,7 @@ impl PlainC {
 
     fn take(&self, len: usize) -> u64 {
         let layout = Layout::from_size_align(len, 64).unwrap();
-        // SAFETY: the trait asks for no empty memory.
+        // SAFETY: the trait never asks for empty memory.
         let address = unsafe { alloc_zeroed(layout) } as u64;
         assert_ne!(address, 0);
         self.memory.lock().unwrap().insert(address, layout);
@@ -184,8 +184,8 @@ unsafe impl Driver for PlainC {
         from: *const u8,
         len: usize,
     ) -> Result<()> {
-        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` as they are until the copy
-        // is over.
+        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` unchanged until the copy is
+        // over.
         unsafe { self.upload(stream, memory, at, std::slice::from_raw_parts(from, len)) }
     }
 

@@ -1,14 +1,14 @@
 // A stand-in for the part of NVIDIA's driver that this crate calls. The device is the host, and its kernels are plain C. It
-// compares the PTX that it gets with the files in $STAND_IN, and runs what was compiled from the same source, which lies
-// beside them. It reads the arguments of a launch as the PTX declares them.
+// compares the PTX that it gets with the files in $STAND_IN, and runs the code next to them, which was compiled from the same
+// source. It reads the arguments of a launch as the PTX declares them.
 //
-// It holds callers to what the driver promises, and to no more:
-// - Every call for a device needs a context that is current on the thread and retained by somebody.
-// - Work on a stream is only noted. It is done when somebody asks for its end, and the first answer is "not ready". So what a
-//   copy reads or writes too early or too late shows.
-// - Pinned memory has another address for kernels than for the host, and only if it was asked for with that flag.
-// - A copy of memory that is not pinned is done at once, with all work before it. Tests count these copies, and the waits.
-// - No memory is freed while work is left that uses it, and none of the device's that was not wiped.
+// It guarantees to callers only what the driver guarantees:
+// - Every call for a device needs a retained context that is current on the thread.
+// - Work on a stream is only queued. It is done when the caller asks whether it is over, and the first answer is "not ready".
+//   So copies that read or write too early or too late are noticed.
+// - Pinned memory has another address for kernels than for the host, and only if it was allocated with that flag.
+// - A copy of memory that is not pinned is done at once, after all earlier work. Tests count these copies, and the waits.
+// - No memory is freed while work is left that uses it, and no device memory is freed before it is wiped.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -33,18 +33,18 @@ typedef struct {
 
 enum { OK, INVALID = 1, OUT_OF_MEMORY = 2, NO_CONTEXT = 201, BAD_IMAGE = 200, OS_CALL = 304, NOT_FOUND = 500, NOT_READY = 600 };
 
-// One lock for all. It is taken where a call begins, and given back where it returns.
+// One lock for everything. It is held during each call.
 static pthread_mutex_t all = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static void unlock(pthread_mutex_t **lock) { pthread_mutex_unlock(*lock); }
 
-// The context is as new after its last release, at another address.
+// After its last release, the context is new again, at another address.
 static char contexts[256];
 static int retained, context;
 static __thread void *current;
 
-// Once this is set, no work ends any more. Then every call that waits without a limit, or frees anything, is a mistake.
+// If this is set, no work ends any more. Every call that waits without a limit, or frees anything, is then a mistake.
 static int hangs;
-// Which call fails, counted from 0, and with which code.
+// The number of the call that fails, from 0, and its code.
 static long fails = -1;
 static int failure;
 
@@ -72,8 +72,8 @@ static int outcome(void) { return fails >= 0 && fails-- == 0 ? failure : OK; }
         mistake("a call that may wait for ever"); \
     }
 
-// What the driver needs of its process. It reserves more addresses than there is memory, and it may not run in a process whose
-// files in /proc belong to root: the tests of the program say so.
+// The driver's needs. It reserves more addresses than there is memory, and it may not work in a process whose files in /proc
+// belong to root, if a test of the program says so.
 int cuInit(unsigned flags) {
     BEGIN()
     const char *needs = getenv("STAND_IN_NEEDS");
@@ -210,7 +210,7 @@ int cuFuncGetAttribute(int *value, int attribute, function_t *function) {
     return function != NULL && attribute == 0 ? OK : INVALID;
 }
 
-// Memory of the device, and pinned memory as the host and as the device see it.
+// Memory of the device, and pinned memory with its addresses for the host and for the device.
 typedef struct {
     char *address, *on_device;
     size_t len;
@@ -408,7 +408,7 @@ int cuMemsetD8Async(uint64_t to, unsigned char value, size_t len, stream_t *stre
     return OK;
 }
 
-// `host` is the one of the two addresses that is the host's, if any.
+// `host` is the one of the two addresses that is on the host, if any.
 static int copy(void *to, const void *from, size_t len, stream_t *stream, const void *host) {
     INSIDE()
     if (stream == NULL) {

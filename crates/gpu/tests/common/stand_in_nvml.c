@@ -1,4 +1,4 @@
-// A stand-in for the part of NVML that this crate calls. Its device takes 1.5 J from one look at its counter to the next.
+// A stand-in for the part of NVML that this crate calls. Its device takes 1.5 J between two reads of its counter.
 
 #include <stddef.h>
 #include <string.h>
@@ -17,7 +17,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *address, void **out) {
     return strcmp(address, "0000:1A:00.0") == 0 ? OK : NOT_FOUND;
 }
 
-// After some looks the counter stops working.
+// After some reads the counter stops working.
 int nvmlDeviceGetTotalEnergyConsumption(void *of, unsigned long long *millijoules) {
     *millijoules = 5000000000ull + 1500ull * looks++;
     return of != &device ? NOT_FOUND : looks > 3 ? NOT_SUPPORTED : OK;

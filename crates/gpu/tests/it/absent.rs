@@ -1,4 +1,4 @@
-//! Without a driver there are no devices, but a reason in one line, and no panic.
+//! Without a driver there are no devices, but a reason in one line and no panic.
 
 #[test]
 fn every_interface_has_devices_or_a_reason() {
@@ -24,7 +24,7 @@ fn no_opencl_driver() {
     let output = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success(), "{output}");
     let reasons = ["OpenCL: no driver offers a device\n", "OpenCL: its library is not installed\n"];
-    // Another loader may ignore the variable. Then it has its devices.
+    // Another loader may ignore the variable, and then finds its devices.
     assert!(reasons.iter().any(|reason| output.contains(reason)) || output.contains("api: OpenCl"), "{output}");
 }
 

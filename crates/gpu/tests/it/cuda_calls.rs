@@ -1,5 +1,5 @@
-//! The calls of NVIDIA's driver, checked on any machine with a stand-in for it: their order, their arguments, and what
-//! happens on errors. This says nothing about a GPU.
+//! The calls of NVIDIA's driver, checked on any machine with a stand-in for it: their order, their arguments, and what happens
+//! on errors. This proves nothing about a GPU.
 
 use crate::common::sweep_by;
 use crate::devices::{
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Runs one of the ignored tests of this file with the stand-in as the driver.
 fn with_stand_in(test: &str) {
-    // For tests at the same time, and gone after the last of them.
+    // Shared by parallel tests, and removed after the last of them.
     static FOLDER: Mutex<Weak<tempfile::TempDir>> = Mutex::new(Weak::new());
     let folder = {
         let mut shared = FOLDER.lock().unwrap();
@@ -49,7 +49,7 @@ fn stand_in() -> tempfile::TempDir {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn calls_are_what_the_driver_asks_for() {
+fn calls_meet_the_requirements_of_the_driver() {
     with_stand_in("inside");
 }
 
@@ -80,7 +80,7 @@ impl StandIn {
     }
 }
 
-/// The part that runs with the stand-in as the driver. `calls_are_what_the_driver_asks_for` starts it.
+/// The part that runs with the stand-in as the driver. `calls_meet_the_requirements_of_the_driver` starts it.
 #[test]
 #[ignore = "needs the stand-in"]
 fn inside() {
@@ -114,7 +114,7 @@ fn inside() {
     let refused = stream.buffer((1 << 28) + 16).unwrap_err().to_string();
     assert!(refused.starts_with("stand-in 0 (CUDA): a buffer of 268435472 bytes"), "{refused}");
     drop((held, data, copy, keys, pinned, stream));
-    // Another thread, on which nobody has made the context current.
+    // Another thread, on which the context is not current.
     std::thread::spawn(move || device.stream().unwrap().buffer(16).map(drop).unwrap()).join().unwrap();
 
     let gone = DeviceInfo { index: 1, ..info.clone() };
@@ -145,7 +145,7 @@ fn engine(device: Device) {
     let synchronous = || StandIn::new().ask("stand_in_synchronous");
     for len in [5000, plain.len()] {
         let mut job = job(&engine, &plain[..len]);
-        // Short jobs take a kernel of another module, which is built and tested when it is first needed.
+        // Short jobs use a kernel of another module, which is built and tested when it is first needed.
         let mut first = job.like(engine.buffer(len).unwrap());
         first.units.clone_from(&job.units);
         assert!(engine.run(&mut first).unwrap().all_passed());
@@ -155,14 +155,14 @@ fn engine(device: Device) {
         job.op = Op::Open;
         assert!(engine.run(&mut job).unwrap().all_passed());
         assert!(job.buf[..] == plain[..len]);
-        // What a lane allocates is cleared and waited for, but no byte of a job is copied while anybody waits.
+        // A lane clears its memory and waits for that, but no byte of a job is copied synchronously.
         assert_eq!(synchronous(), before, "{len} bytes");
         job.units[0].tag[7] ^= 1;
         let before = job.buf.to_vec();
         assert_eq!(engine.run(&mut job).unwrap().failed(), [0]);
         assert!(job.buf[..] == before, "what is not authentic is not decrypted");
     }
-    // A device's context is current on no thread that has not used it.
+    // A device's context is not current on a thread that has not used it.
     std::thread::scope(|scope| {
         for _ in 0..3 * engine.info().workers {
             scope.spawn(|| {
@@ -186,8 +186,7 @@ fn job_in(buffer: Buffer, plain: &[u8]) -> Job {
     job
 }
 
-/// Codes that this program does not know, and some that it does, at each call in turn. `any_code_at_any_call_is_one_line`
-/// starts it.
+/// Unknown codes, and some known ones, at each call in turn. `any_code_at_any_call_is_one_line` starts it.
 #[test]
 #[ignore = "needs the stand-in"]
 fn failing() {

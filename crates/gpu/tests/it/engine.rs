@@ -1,5 +1,5 @@
-//! The engine on every device of this machine, compared with the reference: the checks of the core, and tests of what only
-//! devices have.
+//! The engine on every device of this machine, compared with the reference: the checks of the core, and tests that only concern
+//! devices.
 
 use crate::common::{self, painted};
 use crate::devices;
@@ -78,7 +78,7 @@ fn jobs_of_any_length_in_any_buffer() {
     }
 }
 
-/// So many windows that the engine waits before the end of the job, and gathers more than a lane has room for at first.
+/// So many windows that the engine waits before the end of the job, and gathers more than a lane first has room for.
 #[test]
 fn jobs_of_many_windows() {
     for device in devices() {
@@ -153,7 +153,7 @@ fn batches_of_messages() {
 }
 
 #[test]
-fn a_suite_that_no_device_has_is_refused() {
+fn a_suite_without_a_kernel_is_refused() {
     for engine in engines() {
         assert!(!engine.info().suites.contains(&Suite::Aes256Gcm));
         let mut job = chunks(Suite::Aes256Gcm, &[100], 0, Buffer::paged);
@@ -165,14 +165,14 @@ fn a_suite_that_no_device_has_is_refused() {
 
 /// Pinned memory is used again, and is zeroed before that.
 #[test]
-fn buffers_are_wiped_before_they_are_lent_again() {
+fn buffers_are_wiped_before_they_are_used_again() {
     for engine in engines() {
         for _ in 0..3 {
             let mut buffer = engine.buffer(3 << 20).unwrap();
             assert!(buffer.iter().all(|byte| *byte == 0));
             buffer.fill(7);
         }
-        // The buffer that a job swaps out is zeroed, too.
+        // The buffer that a job swaps out is zeroed too.
         let mut job = chunks(Suite::default(), &[2 << 20], 0, |len| engine.buffer(len).unwrap());
         drop(engine.run(&mut job).unwrap());
         drop(job);

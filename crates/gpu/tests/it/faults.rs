@@ -20,9 +20,9 @@ fn a_failure_at_any_step_of_opening_is_one_line() {
     for step in 0.. {
         match open(step, NEVER) {
             (_, Err(error)) => assert_eq!(error.to_string(), "faulty: something failed: it is; broken", "step {step}"),
-            // The streams of the two self-tests wait once more when they are dropped, and ignore a failure of that.
+            // The streams of the two self-tests wait again when they are dropped, and ignore a failure of that wait.
             (script, Ok(_)) if script.has_failed() => unharmed += 1,
-            // Opening has fewer steps.
+            // Opening has fewer steps than this.
             (_, Ok(_)) => {
                 assert!(step > 50 && unharmed == 2, "{step} steps, {unharmed} without harm");
                 break;
@@ -43,7 +43,7 @@ fn any_wrong_answer_fails_the_self_test() {
             assert!(text.starts_with("plain C (other): the self-test failed: "), "answer {answer}: {text}");
         }
     };
-    // The engine's modules, when a device is opened, and then the papers'. Those with tables share their test.
+    // The engine's modules, when a device is opened, and then those of the papers. Modules with tables share their test.
     answers(4, &|answer| open(NEVER, answer).1.map(drop));
     for (module, least) in [
         (Module::AesBitslice, 4),
@@ -63,7 +63,7 @@ fn any_wrong_answer_fails_the_self_test() {
 }
 
 #[test]
-fn a_failed_self_test_bars_the_module_and_no_other() {
+fn a_failed_self_test_blocks_only_its_module() {
     let (script, device) = open(NEVER, NEVER);
     let device = device.unwrap();
     script.lies.store(3, Ordering::SeqCst);
@@ -80,7 +80,7 @@ fn a_failed_self_test_bars_the_module_and_no_other() {
 }
 
 #[test]
-fn a_device_may_fail_in_the_middle_and_recover() {
+fn a_device_may_fail_in_between_and_recover() {
     let (script, device) = open(NEVER, NEVER);
     let device = device.unwrap();
     let mut stream = device.stream().unwrap();

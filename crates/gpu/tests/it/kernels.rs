@@ -31,7 +31,7 @@ fn small(variant: Variant) -> AesLaunch {
     AesLaunch { variant, threads: 64, granularity }
 }
 
-/// Keys, spans and users work in the same way in new memory and in that of others, which may be shorter or longer.
+/// Keys, spans and users work in new memory and in the memory of earlier ones, which may be shorter or longer.
 fn replaced(device: &Device) {
     let launch = small(Variant::Bitsliced);
     let mut stream = device.stream().unwrap();
@@ -125,7 +125,7 @@ fn official_vectors(device: &Device) {
     for ((test, len), got) in tests.iter().zip(lens).zip(digests.chunks(32)) {
         assert_eq!(got, hex(test, "digest"), "{}, {len} bytes", test["name"]);
     }
-    // The kernel has but one domain.
+    // The kernel has only one domain.
     let tests: Vec<_> = vectors("turboshake256").into_iter().filter(|test| test["domain"] == 0x50).collect();
     assert!(!tests.is_empty());
     let messages: Vec<_> = tests.iter().map(|test| paint(test["pattern_len"].as_u64().unwrap() as usize)).collect();
@@ -136,7 +136,7 @@ fn official_vectors(device: &Device) {
     }
 }
 
-/// What makes digests of slices: [`Stream::sha3_slices`] or [`Stream::turboshake_slices`].
+/// A method that makes digests of slices: [`Stream::sha3_slices`] or [`Stream::turboshake_slices`].
 type DigestSlices = fn(&mut Stream, u32, &Slices, &Buffer, &mut Buffer) -> phalanx_gpu::Result<()>;
 
 fn run_slices(device: &Device, digest: DigestSlices, threads: u32, messages: &[&[u8]]) -> Vec<u8> {
@@ -163,7 +163,7 @@ fn sha3_slices(device: &Device) {
 
 fn turboshake_slices(device: &Device) {
     check_slices(device, Stream::turboshake_slices, |message| {
-        // The CPU's kernels stand in for the reference: they have the official vectors as tests.
+        // The CPU's kernels replace the reference: they are tested with the official vectors.
         let mut digest = [[0; 32]];
         keccak::turboshake256_many::<0x50>(keccak::Level::Portable, &[message], &mut digest);
         digest[0]

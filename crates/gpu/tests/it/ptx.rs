@@ -1,4 +1,4 @@
-//! The committed PTX is made of the present source.
+//! The committed PTX is made from the present source.
 
 use phalanx_gpu::Module;
 use phalanx_kernels::keccak::sha3_256;

@@ -1,4 +1,4 @@
-//! The S-box of the kernels in bit planes: the netlist, the code that `scripts/make-sbox` made of it, and the compiled code.
+//! The S-box of the kernels in bit planes: the netlist, the code that `scripts/make-sbox` made from it, and the compiled code.
 
 use crate::devices::plain_c::compile;
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 const NETLIST: &str = include_str!("../../kernels/aes_sbox.blif");
 const CODE: &str = include_str!("../../kernels/aes_sbox.h");
 
-/// A value for each of the 256 bytes that go in.
+/// A value for each of the 256 input bytes.
 type Bits = [bool; 256];
 
 /// SubBytes of a byte by its definition (FIPS 197, section 5.1.1).
@@ -44,7 +44,7 @@ fn of_netlist() -> HashMap<String, Bits> {
             let Some(inputs) = inputs.iter().map(|name| values.get(*name).copied()).collect::<Option<Vec<_>>>() else {
                 return true;
             };
-            // Lines of the inputs' bits and the output's, which is the same in all of them.
+            // Lines with the bits of the inputs and the output bit, which is the same in all of them.
             let rows: Vec<_> = lines.filter_map(|line| line.split_once(' ')).collect();
             let on = rows[0].1 == "1";
             assert!(rows.iter().all(|(_, output)| (*output == "1") == on) && inputs.len() <= 3);
@@ -74,7 +74,7 @@ fn netlist_is_the_s_box() {
 
 /// Each operation of the code has the value of the netlist's cell of that number. Those called m… have its complement.
 #[test]
-fn code_is_that_of_the_netlist() {
+fn code_matches_the_netlist() {
     let netlist = of_netlist();
     let mut values = inputs(|i| format!("q{i}"));
     for line in CODE.lines().filter(|line| line.contains("= LUT3(")) {

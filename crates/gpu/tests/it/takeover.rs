@@ -1,5 +1,5 @@
-//! A device that fails at every step of a job, in every way. Alone, it fails cleanly, and the job is as it was. With the CPU
-//! beside it or as its fallback, the bytes are the right ones, and one fault is reported.
+//! A device that fails at every step of a job, in every way. Alone, it fails cleanly, and the job is unchanged. With the CPU
+//! beside it or as its fallback, the bytes are right, and one fault is reported.
 
 use crate::common::{AtHand, painted, sweep_by};
 use crate::devices::faulty::{How, NEVER, Script};
@@ -47,7 +47,7 @@ fn before_cpu(engine: Arc<dyn Engine>, as_fallback: bool) -> (Roster, Arc<Atomic
     (roster.on_fault(tell), told)
 }
 
-/// Whether the run ended before this step, so that the test is over. Also checks that nobody called a dead device.
+/// Whether the run ended before this step, so that the test is over. Also checks that a dead device is not called.
 fn is_over(script: &Script, step: usize, least: usize) -> bool {
     script.wake_up();
     assert_eq!(script.mistakes(), 0, "step {step}: calls of a device that was given up");
@@ -81,7 +81,7 @@ fn job(op: Op, engine: &dyn Engine, short: bool) -> Job {
 }
 
 #[test]
-fn alone_it_fails_cleanly_and_the_job_is_as_it_was() {
+fn alone_it_fails_cleanly_and_the_job_is_unchanged() {
     for how in HOWS {
         for (op, short) in [(Op::Seal, true), (Op::Seal, false), (Op::Open, true), (Op::Open, false)] {
             let mut want = self::job(op, &*cpu(), short);
@@ -103,7 +103,7 @@ fn alone_it_fails_cleanly_and_the_job_is_as_it_was() {
                         assert!(same || op == Op::Seal, "{what}");
                     }
                 }
-                // If the device wakes up, its results do not reach the job, and the CPU's bytes are the right ones.
+                // If the device wakes up, its results do not reach the job, and the CPU's bytes are right.
                 script.wake_up();
                 if done.is_err() {
                     assert!(job.buf[..] == before.0, "{what}");
@@ -145,7 +145,7 @@ fn opened(roster: &Roster, stored: &[u8]) -> Result<Vec<u8>, Error> {
 fn at_every_step(least: usize, work: impl Fn(&Roster, &Script)) {
     for how in HOWS {
         for as_fallback in [true, false] {
-            // The steps of several workers come in an order that is not always the same.
+            // The order of the steps of several workers varies.
             for step in (0..10).chain((10..).step_by(sweep_by(11, 31))) {
                 let (script, engine) = engine(how, step);
                 let (roster, told) = before_cpu(engine.clone(), as_fallback);
@@ -165,14 +165,14 @@ fn at_every_step(least: usize, work: impl Fn(&Roster, &Script)) {
     }
 }
 
-/// The run goes on with the CPU, at whichever step the device fails.
+/// The run continues with the CPU, at whatever step the device fails.
 #[test]
-fn a_run_goes_on_with_the_cpu() {
+fn a_run_continues_with_the_cpu() {
     let plain = painted(150_000);
     at_every_step(30, |roster, script| {
         round_trip(roster, &plain).unwrap();
         script.forget_mistakes();
-        // In another run the engine that failed is not asked again.
+        // In another run, the engine that failed is not used again.
         round_trip(roster, &plain[..100]).unwrap();
     });
 }
@@ -192,7 +192,7 @@ fn a_run_without_another_engine_fails_with_the_fault() {
 }
 
 #[test]
-fn a_batch_goes_on_with_the_cpu() {
+fn a_batch_continues_with_the_cpu() {
     let keys: Vec<SecretKey> = (0..7).map(|i| SecretKey::from_slice(&[i; 32]).unwrap()).collect();
     let plain: Vec<Vec<u8>> = (0..60).map(|i| painted(i * 611)).collect();
     at_every_step(10, |roster, script| {

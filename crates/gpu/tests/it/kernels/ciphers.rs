@@ -90,7 +90,7 @@ pub fn ctr_launches(device: &Device) {
     }
 }
 
-/// Spans of these lengths, one behind the other. Every third has the key of the one before it, and the others their own.
+/// Spans of these lengths, one after another. Every third has the key of the one before it, and the others have their own.
 pub fn spans_of(lens: &[usize]) -> (Vec<Span>, Vec<Vec<u8>>, Vec<u8>) {
     let mut at = 16;
     let mut spans = Vec::new();
@@ -132,7 +132,7 @@ pub fn ctr_tiles(device: &Device) {
         }
         check_keys_and_spans(device, &launch, [16, 24, 32][usize::from(low % 3)], &spans, &keys, &plain);
     }
-    // The last of these reach beyond their tiles, which another kernel takes.
+    // The last of these reach beyond their tiles, so another kernel takes them.
     spans.iter_mut().for_each(|span| span.counter[14..].fill(0xff));
     check_keys_and_spans(device, &launch, 32, &spans, &keys, &plain);
 }

@@ -1,4 +1,4 @@
-//! What the tests of the command share.
+//! Shared helpers of the command's tests.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 mod sandbox;
@@ -23,7 +23,7 @@ impl Drop for Mounted {
 }
 
 impl Sandbox {
-    /// With a new key in the keyring, named k.
+    /// A sandbox with a new key in the keyring, named k.
     pub fn with_key() -> Self {
         let sandbox = Self::new();
         sandbox.run(&["key", "new", "k"]).ok();
@@ -38,7 +38,7 @@ impl Sandbox {
         command
     }
 
-    /// Whether another program ends in success, run in the folder. What it says is not shown.
+    /// Runs another program in the folder, and returns whether it succeeds. Its output is not shown.
     pub fn succeeds(&self, program: &str, args: &[&str]) -> bool {
         let mut command = Command::new(program);
         command.args(args).current_dir(self.path("")).stdout(Stdio::null()).stderr(Stdio::null());
@@ -56,15 +56,17 @@ impl Sandbox {
         Ended(self.command(args).env("PHALANX_PASSWORD", password).output().unwrap())
     }
 
-    /// A copy of the program in the folder, for users who cannot reach the original. Another process makes the copy: a
-    /// process that another test starts meanwhile would hold the new file open for writing, and then it could not be run.
+    /// A copy of the program in the folder, for users who cannot reach the original. Another process makes the copy. Otherwise
+    /// a process that another test starts at the same time could hold the new file open for writing, and then it could not be
+    /// run.
     pub fn copy_of_the_program(&self) -> PathBuf {
         let copy = self.path("phalanx");
         assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_phalanx")).arg(&copy).status().unwrap().success());
         copy
     }
 
-    /// The program under strace with these options, in the folder. The last `-o` of all is heeded. `None` if there is no strace, and a line says so.
+    /// The program under strace with these options, in the folder. The last `-o` counts. `None` if there is no strace, and a
+    /// line says so.
     pub fn traced(&self, options: &[&str], args: &[&str]) -> Option<Command> {
         if !has("strace") {
             return None;
@@ -86,7 +88,7 @@ impl Sandbox {
         let (trace_calls, inject) = (format!("trace={calls}"), format!("inject={calls}:delay_enter=2500000{when}"));
         let options = ["-o", trace.path().to_str().unwrap(), "-e", &trace_calls, "-e", &inject];
         let child = self.traced(&options, args)?.spawn().unwrap();
-        // A call that has begun and not ended is a line without its end.
+        // A call that has not ended yet is a line without its end.
         let text = || fs::read_to_string(trace.path()).unwrap();
         wait_for(|| {
             let is_ready = ready();
@@ -98,8 +100,8 @@ impl Sandbox {
         Some(Ended(child.wait_with_output().unwrap()))
     }
 
-    /// The program at a terminal of its own, which /dev/tty then is, by the program script of util-linux. Types a line whenever
-    /// it is asked for a password or a yes. Returns the exit code, and all that was shown.
+    /// Runs the program at a terminal of its own, with its own /dev/tty, by the program script of util-linux. Types a line
+    /// whenever the program asks for a password or a yes. Returns the exit code and all output.
     pub fn at_terminal(&self, args: &str, typed: &[&str]) -> (i32, String) {
         let line = format!("{} {args}", env!("CARGO_BIN_EXE_phalanx"));
         let mut child = Command::new("script")
@@ -121,7 +123,7 @@ impl Sandbox {
             if (asks_for_password || line.ends_with(b"[y/N] "))
                 && let Some(line) = typed.next()
             {
-                // Earlier, the terminal would still echo it: the prompt appears before the echo is off.
+                // If it were typed earlier, the terminal could echo it: the prompt appears before the echo is off.
                 sleep(Duration::from_millis(300));
                 stdin.write_all(line.as_bytes()).unwrap();
                 stdin.write_all(b"\n").unwrap();
@@ -151,8 +153,8 @@ pub fn is_exhaustive() -> bool {
     is_set
 }
 
-/// Whether whoever started the tests ignores a signal, as shells do with SIGINT for what runs in the background. The
-/// program then ignores it too. A line says so.
+/// Whether the parent of the tests ignores a signal, as shells do with SIGINT for background jobs. The program then ignores it
+/// too. A line says so.
 pub fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

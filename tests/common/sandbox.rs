@@ -1,4 +1,4 @@
-//! What the tests of both programs share: a folder for each test, and the program run in it.
+//! Shared helpers of the tests of both programs: a folder for each test, and running the program in it.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::fs;
@@ -51,7 +51,7 @@ impl Sandbox {
             self.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         std::thread::scope(|scope| {
-            // A program that fails early does not read on.
+            // A program that fails early does not read everything.
             scope.spawn(move || drop(stdin.write_all(input)));
             Ended(child.wait_with_output().unwrap())
         })
@@ -78,7 +78,7 @@ impl Ended {
     }
 }
 
-/// Says that something is missing for a test. Fails if PHALANX_REQUIRE names it.
+/// Reports that something is missing for a test. Fails if PHALANX_REQUIRE names it.
 pub fn skip(what: &str) {
     let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
     assert!(!required.split([',', ' ']).any(|r| r == what), "PHALANX_REQUIRE names {what}, which is missing");

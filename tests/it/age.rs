@@ -1,4 +1,4 @@
-//! Age recipients and identities at the command: `crates/age` tests the slots themselves.
+//! Age recipients and identities of the command. `crates/age` tests the slots themselves.
 
 use crate::common::{Ended, Sandbox, has, skip};
 use std::fs;
@@ -34,14 +34,14 @@ fn sandbox() -> Sandbox {
     s
 }
 
-/// The same with f.phx for alice.
+/// That folder, and f.phx for alice.
 fn for_alice() -> Sandbox {
     let s = sandbox();
     s.run(&["protect", "f", "-r", &public("alice.txt")]).ok();
     s
 }
 
-/// What a run that succeeded has said.
+/// The standard error of a run, which must succeed.
 #[track_caller]
 fn said(ended: Ended) -> String {
     let error = ended.error();
@@ -59,7 +59,7 @@ fn plugins(s: &Sandbox, names: &[&str]) -> String {
 }
 
 #[test]
-fn each_kind_of_recipient_gets_its_file_back_and_is_told_that_the_sender_is_unknown() {
+fn each_kind_of_recipient_opens_its_file_with_a_note_about_the_sender() {
     let s = sandbox();
     s.write("keys.pub", format!("# a team\n\n{}\n{}", data("ssh-ed25519.pub"), public("bob.txt")));
     s.run(&["protect", "f", "-r", &public("alice.txt"), "--recipients-file", "keys.pub", "-r", &data("ssh-rsa.pub")])
@@ -95,7 +95,7 @@ fn recipients_and_keys_and_a_password_open_one_file() {
         (&["-i", "alice.txt", "--password-file", "pw"], "slot 2: identity alice.txt ("),
         (&["-i", "bob.txt", "--password-file", "pw"], "slot 3: a password"),
     ] {
-        // Without --key the keyring is searched, but not where anything else is named.
+        // Without --key the keyring is searched, but not if anything else is named.
         let line = said(s.run(&[&["unprotect", "-vf", "f.phx", "-o", "g"], args].concat()));
         assert!(line.lines().last().unwrap().contains(&format!(", opened by {slot}")), "{args:?}: {line}");
         assert_eq!(line.contains("the sender is unknown"), slot.contains("identity"), "{line}");
@@ -105,7 +105,7 @@ fn recipients_and_keys_and_a_password_open_one_file() {
 }
 
 #[test]
-fn what_is_named_is_all_that_is_tried() {
+fn only_named_keys_are_tried() {
     let s = for_alice();
     s.run(&["key", "new", "work"]).ok();
     s.secret("pw", "secret");
@@ -119,7 +119,7 @@ fn what_is_named_is_all_that_is_tried() {
     s.run(&["verify", "f.phx", "-k", "work"]).fails(3);
     s.run(&["verify", "f.phx", "--password-file", "pw"]).fails(3);
     s.run(&["verify", "f.phx", "-i", "bob.txt"]).fails(3);
-    // Where identities are named, neither the keyring nor the variable is asked.
+    // If identities are named, neither the keyring nor the variable is used.
     s.run(&["protect", "f", "-k", "work", "-o", "keyed.phx"]).ok();
     s.run_with_password("secret", &["protect", "f", "-o", "password.phx"]).ok();
     s.run(&["verify", "keyed.phx"]).ok();
@@ -129,7 +129,7 @@ fn what_is_named_is_all_that_is_tried() {
 }
 
 #[test]
-fn a_recipient_needs_no_password_and_takes_one_beside_it() {
+fn a_recipient_needs_no_password_but_may_have_one() {
     let s = sandbox();
     let ended = s.run_with_password("secret", &["protect", "f", "-r", &public("alice.txt")]);
     assert_eq!(
@@ -139,7 +139,7 @@ fn a_recipient_needs_no_password_and_takes_one_beside_it() {
     s.run_with_password("secret", &["protect", "-pf", "f", "-r", &public("alice.txt")]).ok();
     s.run_with_password("secret", &["verify", "f.phx"]).ok();
     s.run(&["verify", "f.phx", "-i", "alice.txt"]).ok();
-    // The same recipient twice is one.
+    // A recipient that is named twice counts once.
     s.run(&["protect", "-f", "f", "-r", &public("alice.txt"), "-r", &public("alice.txt").to_uppercase()]).ok();
     assert_eq!(s.run(&["inspect", "f.phx"]).text().matches("age recipient").count(), 1);
 }
@@ -153,7 +153,7 @@ fn an_identity_that_does_not_fit_is_named() {
 }
 
 #[test]
-fn a_public_key_in_the_place_of_a_private_one_is_told() {
+fn a_public_key_in_place_of_a_private_one_is_reported() {
     let s = for_alice();
     s.write("id.pub", data("ssh-ed25519.pub"));
     let line = s.run(&["verify", "f.phx", "-i", "id.pub"]).fails(4);
@@ -228,7 +228,7 @@ fn a_run_says_once_for_each_identity_that_the_sender_is_unknown() {
     assert_eq!(s.read("again/7"), b"x");
 }
 
-/// Otherwise nobody could tell which of the files have a sender who is known.
+/// Otherwise nobody could tell which files have a known sender.
 #[test]
 fn with_keys_and_identities_each_file_of_an_unknown_sender_is_named() {
     let s = mixed_tree();
@@ -270,7 +270,7 @@ fn ranges_and_salvage_say_what_opened_the_file() {
 }
 
 #[test]
-fn wrong_recipients_are_told_and_not_repeated() {
+fn wrong_recipients_are_reported_and_not_repeated() {
     let s = sandbox();
     let long = "q".repeat(58);
     let cases = [
@@ -313,7 +313,7 @@ fn wrong_recipients_are_told_and_not_repeated() {
     assert!(!s.exists("f.phx"));
 }
 
-/// The crate `age` panics on it. It is the key that is damaged, and not the program.
+/// The crate `age` panics on it, but the key is damaged and not the program.
 #[test]
 fn a_damaged_key_is_no_internal_error() {
     let s = sandbox();
@@ -338,7 +338,7 @@ fn files_of_identities_are_as_private_as_keys() {
     assert!(line.starts_with("phalanx: pq: line 2 is a post-quantum identity"), "{line}");
     s.run(&["verify", "f.phx", "-i", "missing"]).fails(4);
     s.run(&["verify", "f.phx", "-i", "plugins"]).fails(4);
-    // A pipe has no permissions that count.
+    // The permissions of a pipe do not matter.
     s.run_with_input(data("alice.txt").as_bytes(), &["verify", "f.phx", "-i", "-"]).ok();
     s.run_with_input(public("alice.txt").as_bytes(), &["protect", "f", "-f", "--recipients-file", "-"]).ok();
     assert!(s.run(&["verify", "-", "-i", "-"]).fails(2).contains("- is given more than once"));
@@ -348,7 +348,7 @@ fn files_of_identities_are_as_private_as_keys() {
 #[test]
 fn passphrases_need_somebody_to_ask() {
     let s = for_alice();
-    // A session of its own has no terminal.
+    // A new session has no terminal.
     if !has("setsid") {
         return;
     }
@@ -388,7 +388,7 @@ fn passphrases_are_asked_for_at_the_terminal() {
     assert!(ended == 3 && shown.contains("alice-locked.age: the passphrase is wrong"), "{ended}: {shown}");
 }
 
-/// Files of a tree are opened at once, but the terminal takes one answer at a time.
+/// Files of a tree are opened in parallel, but the terminal takes one answer at a time.
 #[test]
 fn two_passphrases_are_asked_for_one_after_the_other() {
     if !has("script") {
@@ -433,7 +433,7 @@ fn plugins_run_without_passwords_and_keys_in_their_environment() {
 }
 
 #[test]
-fn a_plugin_that_is_missing_is_one_line() {
+fn a_missing_plugin_is_one_line() {
     let s = sandbox();
     let path = plugins(&s, &["test"]);
     let line = s.run(&["protect", "f", "-r", PLUGIN]).fails(1);
@@ -445,7 +445,7 @@ fn a_plugin_that_is_missing_is_one_line() {
     s.secret("plugin", "AGE-PLUGIN-TEST-1QQQQQQQQJGX4L0\n");
     let line = s.run(&["verify", "f.phx", "-i", "plugin"]).fails(3);
     assert!(line.ends_with("; plugin: it needs the program age-plugin-test, which is not in PATH"), "{line}");
-    // Post-quantum keys are a plugin's, here.
+    // Post-quantum keys need a plugin here.
     let line = Ended(
         s.command(&["protect", "-f", "f", "-r", data("pq.pub").trim()]).env("PATH", "/nowhere").output().unwrap(),
     )
@@ -456,7 +456,7 @@ fn a_plugin_that_is_missing_is_one_line() {
     );
 }
 
-/// The newest `age` reads what is in the slots, and its new keys work: `crates/age` has more of this.
+/// The newest `age` reads the slots, and its new keys work. `crates/age` has more such tests.
 #[test]
 fn new_keys_of_age_and_ssh_work() {
     let s = sandbox();
@@ -491,7 +491,7 @@ fn new_keys_of_age_and_ssh_work() {
     }
 }
 
-/// Whether a program is there; where it is not, the test is skipped under the name of what has it.
+/// Whether a program is there. If not, the test is skipped under the name of its package.
 fn find(program: &str, what: &str) -> bool {
     let found =
         std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|dir| dir.join(program).is_file());

@@ -15,7 +15,7 @@ fn wrong_usage_is_one_line_and_exit_2() {
         &["protect"],
         &["bogus"],
         &["protect", "f", "--bogus"],
-        &["protect", "f"], // nobody to ask for a password
+        &["protect", "f"], // there is nobody to ask for a password
         &["protect", "f", "--threads", "0"],
         &["protect", "f", "--engine", "abacus"],
         &["protect", "-", "-", "--key-file", "raw"],
@@ -92,7 +92,7 @@ fn keys_are_kept_to_their_owner_and_never_overwritten() {
 }
 
 #[test]
-fn inspect_tells_what_shows_without_a_key() {
+fn inspect_shows_what_is_visible_without_a_key() {
     let s = Sandbox::new();
     s.write("f", painted((2 << 20) + 1));
     s.run(&["key", "new", "k"]).ok();
@@ -138,7 +138,7 @@ fn paths_in_json_are_the_real_ones() {
 }
 
 #[test]
-fn paths_in_json_that_are_not_utf8_are_told_apart() {
+fn paths_in_json_that_are_not_utf8_stay_distinct() {
     use std::os::unix::ffi::OsStrExt;
     let s = Sandbox::with_key();
     s.write("f", "x");
@@ -166,7 +166,7 @@ fn a_name_that_begins_like_an_option_gets_a_hint() {
 }
 
 #[test]
-fn every_kernel_of_this_machine_gives_the_same() {
+fn every_kernel_of_this_machine_gives_the_same_bytes() {
     let s = Sandbox::with_key();
     s.write("f", painted((2 << 20) + 77));
     s.run(&["protect", "f", "-k", "k"]).ok();
@@ -221,7 +221,7 @@ fn nothing_secret_shows() {
 }
 
 #[test]
-fn a_password_file_loses_one_newline_and_no_more() {
+fn a_password_file_loses_exactly_one_newline() {
     let s = Sandbox::new();
     s.write("f", "x");
     s.secret("one", "pass\n");
@@ -278,7 +278,7 @@ fn hostile_names_do_no_harm() {
     s.run(&["protect", "-k", "k", &"y".repeat(252)]).fails(4);
 }
 
-/// The lines of runs beside each other, as those of a cluster, do not get into each other.
+/// Lines of parallel runs, such as those of a cluster, do not mix.
 #[test]
 fn a_line_is_written_by_one_call() {
     let s = Sandbox::new();
@@ -290,7 +290,7 @@ fn a_line_is_written_by_one_call() {
 }
 
 #[test]
-fn one_line_says_what_was_done_on_a_terminal_only() {
+fn only_on_a_terminal_one_line_says_what_was_done() {
     let s = Sandbox::with_key();
     s.write("f", painted(2000));
     let ended = s.run(&["protect", "f", "-k", "k"]);

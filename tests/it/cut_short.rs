@@ -1,4 +1,4 @@
-//! Runs that are interrupted, at any point and by anything, lose nothing and leave nothing half done.
+//! Runs that are interrupted, at any point and for any reason, lose nothing and leave nothing half done.
 
 use crate::common::{Ended, Mounted, Sandbox, has, is_exhaustive, is_ignored, painted, skip, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
@@ -145,7 +145,7 @@ fn an_ignored_signal_stays_ignored() {
 }
 
 #[test]
-fn what_happens_to_names_meanwhile_leads_nowhere_else() {
+fn renames_during_a_run_do_not_redirect_its_output() {
     let s = Sandbox::with_key();
     fs::create_dir(s.path("out")).unwrap();
     fs::create_dir(s.path("trap")).unwrap();
@@ -162,7 +162,7 @@ fn what_happens_to_names_meanwhile_leads_nowhere_else() {
         wait_for(|| temporary("out"));
         (child, stdin)
     };
-    // The target becomes a link to something precious. Without --force it is refused, and with it the link is replaced.
+    // The target becomes a link to a precious file. Without --force it is refused, and with it the link is replaced.
     let args = ["protect", "-", "-o", "out/a.phx", "-k", "k", "--force"];
     for force in [false, true] {
         let (child, stdin) = begin(&args[..if force { 7 } else { 6 }]);
@@ -178,7 +178,7 @@ fn what_happens_to_names_meanwhile_leads_nowhere_else() {
         assert_eq!(fs::symlink_metadata(s.path("out/a.phx")).unwrap().is_symlink(), !force);
         fs::remove_file(s.path("out/a.phx")).unwrap();
     }
-    // The folder becomes a link to another one. The output goes where it began.
+    // The folder becomes a link to another one. The output goes to the original folder.
     let (child, stdin) = begin(&args[..6]);
     fs::rename(s.path("out"), s.path("moved")).unwrap();
     symlink("trap", s.path("out")).unwrap();
@@ -195,7 +195,7 @@ fn what_happens_to_names_meanwhile_leads_nowhere_else() {
 }
 
 #[test]
-fn a_reader_that_goes_away_and_a_full_device_are_errors() {
+fn a_closed_pipe_and_a_full_device_are_errors() {
     let s = Sandbox::with_key();
     s.write("f", painted(20 << 20));
     s.run(&["protect", "f", "-k", "k"]).ok();
@@ -210,14 +210,14 @@ fn a_reader_that_goes_away_and_a_full_device_are_errors() {
         Ended(s.command(&args).stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap())
             .fails(4);
     }
-    // Nobody sees the message, but the exit code tells.
+    // Nobody sees the message, but the exit code shows the failure.
     let full = File::options().write(true).open("/dev/full").unwrap();
     let status = s.command(&["verify", "missing.phx"]).stderr(full).status().unwrap();
     assert_eq!(status.code(), Some(4));
 }
 
 #[test]
-fn a_full_standard_output_is_told_once() {
+fn a_full_standard_output_is_reported_once() {
     let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();
     for name in ["t/a", "t/b", "t/c"] {
@@ -234,7 +234,7 @@ fn a_full_standard_output_is_told_once() {
         assert!(line.contains("cannot write: No space left on device"), "{line}");
     }
     run(&["verify", "-R", "t.phx"]).fails(4);
-    // What is not authentic is told all the same.
+    // A file that is not authentic is still reported.
     s.write("t.phx/b.phx", "not ours");
     for args in [&[&["verify"][..], &files].concat()[..], &["verify", "-R", "t.phx"]] {
         let told = run(args).fails_with_lines(3);
@@ -297,7 +297,7 @@ fn a_limit_on_file_sizes_is_an_error() {
 }
 
 #[test]
-fn what_may_not_be_read_or_written_is_an_error() {
+fn missing_permissions_are_an_error() {
     // Root may read and write everything, so another user is needed.
     if !has("setpriv") {
         return;
@@ -355,7 +355,7 @@ fn data_is_on_the_disk_before_it_has_its_name() {
             call if call.starts_with("fsync") => "sync folder",
             call if call.starts_with("syncfs") => "sync all",
             call if call.starts_with("rename") => "rename",
-            // A new output looks whether there is a record for `--resume`, and there is none.
+            // A new output looks for a record for `--resume`, and there is none.
             call if call.starts_with("unlink") && call.contains("ENOENT") => "other",
             call if call.starts_with("unlink") => "remove",
             _ => "other",
@@ -389,7 +389,7 @@ fn no_core_is_dumped_and_memory_is_locked() {
     wait_for(|| s.leftovers().len() == 1);
     let limits = fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
-    // Nobody but root raises a limit of 0, as `ulimit -c 0` sets it.
+    // Only root can raise a limit of 0, as set by `ulimit -c 0`.
     let most = rustix::process::getrlimit(rustix::process::Resource::Core).maximum.map_or(1, |most| most.min(1));
     let core_limit: u64 = core.split_whitespace().nth(4).unwrap().parse().unwrap();
     assert!((most..=1).contains(&core_limit), "{core}");

@@ -1,4 +1,4 @@
-//! `phalanx engines` and `--engine auto`, by the command.
+//! `phalanx engines` and `--engine auto`.
 
 use crate::common::{Ended, Sandbox, painted};
 use serde_json::Value;
@@ -57,7 +57,7 @@ fn engines_are_explained() {
 }
 
 #[test]
-fn crossings_begin_at_nothing() {
+fn crossings_begin_at_zero() {
     let s = Sandbox::new();
     let report = report(&s, &[]);
     let crossings = report["crossings"].as_array().unwrap();
@@ -66,7 +66,7 @@ fn crossings_begin_at_nothing() {
         let own: Vec<_> = crossings.iter().filter(of).collect();
         assert_eq!(own[0]["from_bytes"], 0);
         assert!(own.is_sorted_by_key(|c| c["from_bytes"].as_u64().unwrap()));
-        // The engine for 1 GB is that of the last crossing before it.
+        // The engine for 1 GB is that of the last crossing below it.
         if !open {
             let last = own.iter().rev().find(|c| c["from_bytes"].as_u64().unwrap() <= 1_000_000_000).unwrap();
             assert_eq!(report["auto"][2][direction], last["engine"]);
@@ -76,9 +76,9 @@ fn crossings_begin_at_nothing() {
     assert_eq!(sizes, [4_000, 1_000_000, 1_000_000_000]);
 }
 
-/// A cache folder that cannot be written is the failure of `--calibrate` alone.
+/// A cache folder that cannot be written is an error only for `--calibrate`.
 #[test]
-fn what_cannot_be_kept() {
+fn a_calibration_that_cannot_be_kept() {
     let s = Sandbox::new();
     s.write("cache", "a file");
     s.run(&["key", "new", "k"]).ok();
@@ -89,9 +89,9 @@ fn what_cannot_be_kept() {
     s.run(&["verify", "f.phx"]).ok();
 }
 
-/// Whatever lies in the cache folder, commands work and say nothing of it.
+/// Whatever is in the cache folder, commands work and do not mention it.
 #[test]
-fn a_hostile_cache_is_absent() {
+fn a_hostile_cache_is_ignored() {
     let s = Sandbox::with_key();
     s.write("f", painted(5 << 20));
     report(&s, &[]);
@@ -112,9 +112,9 @@ fn a_hostile_cache_is_absent() {
     s.run(&["verify", "f.phx"]).ok();
 }
 
-/// Small work is done before anybody would ask what else there is.
+/// Small work is done without a look at other engines.
 #[test]
-fn auto_tells_what_it_chose() {
+fn auto_says_what_it_chose() {
     let s = Sandbox::with_key();
     for (bytes, engine) in [(1000, "engine serial ("), (3 << 20, "engine cpu (")] {
         s.write("f", painted(bytes));
@@ -134,8 +134,8 @@ fn on_opencl(s: &Sandbox, args: &[&str]) -> Ended {
     Ended(s.command(args).env("PHALANX_OPENCL_CPU", "1").output().unwrap())
 }
 
-/// Whether there is such a device, and it works: then it is measured, and the sandbox has a key. Says so where there is
-/// none; fails where PHALANX_REQUIRE names opencl.
+/// Whether there is such a device that works. It is then measured, and the sandbox has a key. If there is none, says so, or
+/// fails if PHALANX_REQUIRE names opencl.
 fn has_opencl(s: &Sandbox) -> bool {
     let report: Value = serde_json::from_str(&on_opencl(s, &["engines", "--json"]).text()).unwrap();
     let taken = report["devices"].as_array().unwrap().iter().any(|d| d["taken"] == true);
@@ -148,7 +148,7 @@ fn has_opencl(s: &Sandbox) -> bool {
     taken
 }
 
-/// Rewrites what was kept so that the engine takes no time at all, if it needs a device, and a day else.
+/// Rewrites the kept file so that engines take no time at all if they need a device, and a day otherwise.
 fn make_devices_fast(s: &Sandbox) -> Value {
     let mut all: Value = serde_json::from_slice(&fs::read(kept(s)).unwrap()).unwrap();
     for (name, engine) in all["engines"].as_object_mut().unwrap() {
@@ -169,7 +169,7 @@ fn make_devices_fast(s: &Sandbox) -> Value {
 }
 
 #[test]
-fn a_device_that_is_the_cpu_is_used_only_where_that_is_wished() {
+fn a_device_that_is_the_cpu_is_used_only_on_request() {
     let s = Sandbox::new();
     if !has_opencl(&s) {
         return;
@@ -201,7 +201,7 @@ fn a_device_that_is_the_cpu_is_used_only_where_that_is_wished() {
     assert!(state.starts_with("not used: it is the CPU itself"), "{state}");
 }
 
-/// By doctored measurements, since no device is faster than the CPU that it is.
+/// With changed measurements, because a device that is the CPU is never faster than the CPU.
 #[test]
 fn auto_follows_what_was_measured() {
     let s = Sandbox::new();
@@ -224,7 +224,7 @@ fn auto_follows_what_was_measured() {
     verified.ok();
     s.run(&["unprotect", "f.phx", "--engine", "cpu", "-o", "back"]).ok();
     assert_eq!(s.read("back"), s.read("f"));
-    // What only the CPU has is the CPU's; of a pipe nobody knows how long it is; and without the device all is the CPU's.
+    // The CPU does the suite that only it has, a pipe, whose length is unknown, and everything if the device is missing.
     let gcm = on_opencl(&s, &["protect", "f", "-k", "k", "-v", "--force", "--cipher", "aes-256-gcm"]);
     assert!(gcm.error().contains("engine cpu ("), "{}", gcm.error());
     let piped = s.command(&["protect", "-", "-k", "k", "-v", "-o", "p.phx"]);
@@ -236,7 +236,7 @@ fn auto_follows_what_was_measured() {
     assert!(without.error().contains("engine cpu ("), "{}", without.error());
 }
 
-/// Together they are worth a start; then each goes where it is fastest.
+/// Together the files are worth starting the device. Then each goes to its fastest engine.
 #[test]
 fn files_open_a_device_together() {
     let s = Sandbox::new();
@@ -255,7 +255,7 @@ fn files_open_a_device_together() {
 }
 
 #[test]
-fn another_device_is_measured_anew() {
+fn another_device_is_measured_again() {
     let s = Sandbox::new();
     if !has_opencl(&s) {
         return;
@@ -276,7 +276,7 @@ fn another_device_is_measured_anew() {
 }
 
 #[test]
-fn a_device_that_is_gone_is_told_of() {
+fn a_missing_device_is_reported() {
     let s = Sandbox::new();
     if !has_opencl(&s) {
         return;
@@ -297,7 +297,7 @@ fn a_device_that_is_gone_is_told_of() {
     assert_eq!(s.read("back"), s.read("f"));
 }
 
-/// The first work that is large enough measures; where there is no device, that is kept too.
+/// The first work that is large enough measures the engines. The absence of a device is kept too.
 #[test]
 fn large_work_measures_once() {
     let s = Sandbox::new();
@@ -324,7 +324,7 @@ fn large_work_measures_once() {
     }
 }
 
-/// The kernels in use: AES's and SHA-3's.
+/// The kernels in use, for AES and for SHA-3.
 fn kernels(s: &Sandbox, wrong: &str) -> (String, String, String) {
     let ended = Ended(s.command(&["version", "-v"]).env("PHALANX_WRONG_KERNELS", wrong).output().unwrap());
     let error = ended.error();
@@ -334,7 +334,7 @@ fn kernels(s: &Sandbox, wrong: &str) -> (String, String, String) {
     (aes.into(), keccak.into(), error)
 }
 
-/// Only builds with debug assertions let a test call kernels wrong.
+/// Only builds with debug assertions let a test mark kernels as wrong.
 #[test]
 fn kernels_that_compute_wrongly_are_named_and_not_used() {
     if !cfg!(debug_assertions) {
@@ -364,7 +364,7 @@ fn kernels_that_compute_wrongly_are_named_and_not_used() {
         s.run(&["unprotect", "f.phx", "-o", "g", "--force"]).ok();
         assert!(s.read("g") == s.read("f"));
     }
-    // What is named is used or refused, and so is the last one.
+    // A named kernel is used or refused, and so is the last one.
     fs::remove_file(s.path("f.phx")).unwrap();
     for (wrong, named) in [("portable", "portable,"), (&format!("{wrong}portable"), "")] {
         let mut command = s.command(&["protect", "f", "-k", "k"]);
@@ -376,7 +376,7 @@ fn kernels_that_compute_wrongly_are_named_and_not_used() {
 }
 
 #[test]
-fn paranoid_work_is_done_twice_and_gives_the_same() {
+fn paranoid_work_is_done_twice_and_gives_the_same_bytes() {
     let s = Sandbox::with_key();
     s.run(&["key", "new", "other"]).ok();
     s.write("f", painted(5 << 20 | 7));

@@ -26,7 +26,7 @@ With several paths each failure has a line of its own, and the exit code is the 
 same lines. A test makes this page from the program.
 ";
 
-/// The sections of the page: a heading, and what all of its messages have in common.
+/// The sections of the page: exit code, heading, and introduction.
 const SECTIONS: [(u8, &str, &str); 5] = [
     (
         3,
@@ -43,15 +43,15 @@ const SECTIONS: [(u8, &str, &str); 5] = [
     (0, "Warnings and notes", "The command goes on. `--quiet` leaves out notes."),
 ];
 
-/// A message and what a reader needs to know of it.
+/// A message and what a reader needs to know about it.
 struct Message {
     /// The exit code.
     code: u8,
     /// The line, without the name of the program.
     line: String,
-    /// When it appears. Empty where the line says it.
+    /// When it appears. Empty if the line says it.
     when: &'static str,
-    /// What to do. Empty where the line says it.
+    /// What to do. Empty if the line says it.
     then: &'static str,
 }
 
@@ -68,7 +68,7 @@ fn page() -> String {
     page
 }
 
-/// The words as a sentence with a space behind it.
+/// The words as a sentence, followed by a space.
 fn sentence(words: &str) -> String {
     let mut chars = words.chars();
     let first = chars.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
@@ -98,7 +98,7 @@ fn the_committed_page_has_every_message() {
     check_source(&page.replace("\\|", "|"));
 }
 
-/// A new message in the source is not forgotten: its longest piece of text is on the page.
+/// Checks that no message in the source is forgotten: the longest piece of its text must be on the page.
 fn check_source(page: &str) {
     let mut folders = vec![root().join("src"), root().join("crates/host/src")];
     let (mut found, mut missing) = (0, Vec::new());

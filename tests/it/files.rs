@@ -1,4 +1,4 @@
-//! Protecting and getting back real files by the command.
+//! Protecting and unprotecting real files by the command.
 
 use crate::common::{Sandbox, painted};
 use std::fs::{self, File, Permissions};
@@ -52,7 +52,7 @@ fn each_of_several_keys_opens_the_file() {
 }
 
 #[test]
-fn the_cipher_is_the_one_asked_for() {
+fn the_cipher_is_the_requested_one() {
     let s = Sandbox::with_key();
     for (suite, cipher) in [(1, "aes-256"), (2, "aes-192"), (3, "aes-128"), (4, "aes-256-gcm"), (5, "aes-256-turbo")] {
         s.write("f", painted(70_000));
@@ -178,7 +178,7 @@ fn every_flipped_bit_is_found() {
 }
 
 #[test]
-fn pipes_give_the_same_as_files() {
+fn pipes_give_the_same_bytes_as_files() {
     let s = Sandbox::with_key();
     for size in [0, 1, 1 << 20, (9 << 20) + 5] {
         let plain = painted(size);
@@ -219,7 +219,7 @@ fn one_failure_does_not_stop_the_others() {
 }
 
 #[test]
-fn remove_deletes_the_input_once_the_output_stands() {
+fn remove_deletes_the_input_after_the_output_exists() {
     let s = Sandbox::with_key();
     s.write("f", "x");
     s.run(&["protect", "f", "-k", "k", "--remove"]).ok();

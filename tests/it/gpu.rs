@@ -27,7 +27,7 @@ fn on_opencl(s: &Sandbox, args: &[&str]) -> Ended {
 }
 
 #[test]
-fn what_one_engine_protects_every_other_opens() {
+fn every_engine_opens_files_of_the_others() {
     let Some(s) = sandbox() else { return };
     let engines = ["cpu", "gpu", "hybrid"];
     for (i, len) in [0, 1, 4097, (3 << 20) + 5, 20 << 20].into_iter().enumerate() {
@@ -41,7 +41,7 @@ fn what_one_engine_protects_every_other_opens() {
             on_opencl(&s, &["verify", "f.phx", "-e", engines[(i + j + 2) % 3]]).ok();
         }
     }
-    // An altered byte is found by each, and nothing is left behind.
+    // Each engine finds an altered byte, and leaves no output.
     let mut bytes = s.read("f.phx");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
@@ -87,7 +87,7 @@ fn pipe(s: &Sandbox, input: &[u8], args: &[&str]) -> Vec<u8> {
     })
 }
 
-/// Long writes and sequential reads go to the device in batches, and small ones too where nothing else is wanted.
+/// Long writes and sequential reads go to the device in batches. With `--engine gpu`, small ones do too.
 #[test]
 fn a_volume_on_the_gpu_is_the_same_as_on_the_cpu() {
     let Some(s) = sandbox() else { return };
@@ -102,7 +102,7 @@ fn a_volume_on_the_gpu_is_the_same_as_on_the_cpu() {
             std::fs::write(&path, painted(len)).unwrap();
             let file = std::fs::File::options().write(true).open(&path).unwrap();
             file.write_all_at(b"changed", 4095).and_then(|()| file.sync_all()).unwrap();
-            // Those of the mounts before, which the kernel does not have.
+            // Files of earlier mounts, which the kernel has not cached.
             for before in 0..i {
                 let mut expected = painted(len);
                 expected[4095..4102].copy_from_slice(b"changed");
@@ -126,12 +126,12 @@ fn the_gpu_engine_says_what_it_is_and_what_it_lacks() {
     let line = on_opencl(&s, &["protect", "f", "-k", "k", "-e", "gpu", "--cipher", "aes-256-gcm", "-o", "g"]).fails(1);
     assert!(line.contains("engine gpu failed: it has no AES-256-GCM"), "{line}");
     assert!(!s.exists("g"));
-    // Together with the CPU there is one that has it.
+    // With `hybrid`, the CPU has it.
     on_opencl(&s, &["protect", "f", "-k", "k", "-e", "hybrid", "--cipher", "aes-256-gcm", "-o", "g"]).ok();
     s.run(&["verify", "g"]).ok();
 }
 
-/// Drivers out of reach: an error under `gpu`, and one warning under `hybrid`, which goes on.
+/// Without drivers, `gpu` fails, and `hybrid` warns once and continues.
 #[test]
 fn without_a_device() {
     let s = Sandbox::with_key();
@@ -153,7 +153,7 @@ fn without_a_device() {
     assert!(ended.error().contains("hybrid runs on the CPU alone") && ended.error().lines().count() == 1);
     ended.ok();
     run(&["verify", "f.phx"]).ok();
-    // A device that is the CPU is not taken unless it is admitted.
+    // A device that is the CPU is not used unless it is allowed.
     let mut command = s.command(&["verify", "f.phx", "-e", "gpu"]);
     let ended = Ended(command.env("CUDA_VISIBLE_DEVICES", "").env_remove("PHALANX_OPENCL_CPU").output().unwrap());
     assert!(ended.error().contains("engine gpu: ") || ended.0.status.success(), "{}", ended.error());

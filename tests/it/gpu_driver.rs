@@ -1,5 +1,5 @@
-//! The engine `gpu` in a process whose secrets are protected, with a driver that may not bear it: a stand-in, since this must
-//! be known on machines without a GPU.
+//! The engine `gpu` in a process whose secrets are protected, with a driver that may not work there. The driver is a stand-in,
+//! because this must be tested on machines without a GPU.
 
 use crate::common::{Sandbox, has, painted, skip};
 use phalanx_gpu::Module;
@@ -37,7 +37,7 @@ fn compile(source: &str, library: &Path) {
 
 const NO_LONGER: &str = "warning: the GPU's driver does not work in a process that others cannot trace";
 
-/// Runs the command with the stand-in as NVIDIA's driver, which needs this of its process. Returns standard error.
+/// Runs the command with the stand-in as NVIDIA's driver, which has these needs. Returns standard error.
 fn run(s: &Sandbox, needs: &str, before: &[&str], args: &[&str]) -> (bool, String) {
     let command = s.command(args);
     let mut with = match before {
@@ -87,7 +87,7 @@ fn a_driver_that_never_works_is_one_error() {
     assert!(done && told.contains("hybrid runs on the CPU alone"), "{told}");
 }
 
-/// The driver reserves more addresses than any limit on locked memory allows. The stand-in does, too.
+/// Drivers reserve more addresses than any limit on locked memory allows. The stand-in does so too.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_limit_on_locked_memory_leaves_room_for_a_driver() {

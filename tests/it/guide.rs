@@ -12,7 +12,7 @@ const PROGRAMS: [&str; 7] = ["bash", "tar", "seq", "dd", "diff", "cmp", "ssh-key
 
 struct Chapter {
     title: &'static str,
-    /// Shell lines, each block with what it needs beyond the usual programs, or nothing.
+    /// Blocks of shell lines. The first part of each is what it needs beyond the usual programs, or empty.
     blocks: Vec<(&'static str, &'static str)>,
 }
 
@@ -21,7 +21,7 @@ impl Chapter {
         self.blocks.iter().map(|(need, _)| *need).find(|need| !need.is_empty()).unwrap_or_default()
     }
 
-    /// Runs the lines in the folder work, as somebody would who copies them.
+    /// Runs the lines in the folder work, like somebody who copies them.
     fn run(&self, s: &Sandbox) -> Ended {
         let lines: Vec<&str> = [setup()].into_iter().chain(self.blocks.iter().map(|(_, lines)| *lines)).collect();
         for folder in ["home", "work"] {
@@ -31,7 +31,7 @@ impl Chapter {
     }
 }
 
-/// All chapters that have shell lines, but for the first, whose lines come before those of each other.
+/// All chapters with shell lines, except the first, whose lines are run before those of each other chapter.
 fn chapters() -> Vec<Chapter> {
     let mut all = all();
     all.remove(0);
@@ -39,7 +39,7 @@ fn chapters() -> Vec<Chapter> {
     all
 }
 
-/// The lines that come before those of each chapter.
+/// The lines that are run before those of each chapter.
 fn setup() -> &'static str {
     let first = all().remove(0);
     assert_eq!((first.title, first.blocks.len()), ("Before you begin", 1));
@@ -58,14 +58,14 @@ fn all() -> Vec<Chapter> {
     GUIDE.split("\n## ").skip(1).map(chapter).collect()
 }
 
-/// Says whether the chapter ran to its end, with what it said if not.
+/// Asserts that the chapter ran to its end. Otherwise shows its output.
 #[track_caller]
 fn check_ended(chapter: &Chapter, ended: &Ended) {
     assert!(ended.0.status.success(), "{}: {:?}\n{}", chapter.title, ended.0.status, ended.error());
 }
 
 #[test]
-fn the_chapters_are_all_run_by_somebody() {
+fn every_chapter_is_run_by_some_test() {
     let needs: Vec<_> = chapters().iter().map(|chapter| (chapter.title, chapter.needs())).collect();
     let special: Vec<_> = needs.iter().filter(|(_, need)| !need.is_empty()).copied().collect();
     assert_eq!(special, [("A mounted folder", "fuse"), ("A cluster", "mpi"), ("Java", "java")]);
@@ -147,7 +147,7 @@ fn the_lines_in_java_run() {
     }
 }
 
-/// A reader who copies a line must not need anything that only we have.
+/// A reader who copies a line must not need anything that only the tests have.
 #[test]
 fn no_line_writes_outside_the_folder_or_asks() {
     for (_, lines) in all().iter().flat_map(|chapter| &chapter.blocks) {

@@ -82,14 +82,14 @@ fn java_has_the_same_version() {
         include_str!("../../java/cluster/pom.xml"),
         include_str!("../../java/papers/pom.xml"),
     ] {
-        // The first one is that of the project, or of its parent, from which it comes.
+        // The first version is that of the project, or of the parent that it is inherited from.
         let version = pom.split_once("<version>").unwrap().1.split_once('<').unwrap().0;
         assert_eq!(version, env!("CARGO_PKG_VERSION"), "{pom}");
     }
 }
 
 #[test]
-fn verbose_versions_tell_what_a_bug_report_needs() {
+fn verbose_versions_have_what_a_bug_report_needs() {
     let s = Sandbox::new();
     let text = s.run(&["--version", "--verbose"]).text();
     for same in [&["version", "--verbose"][..], &["-V", "-v"], &["-vV"], &["-v", "--version"], &["-v", "version"]] {
@@ -103,14 +103,14 @@ fn verbose_versions_tell_what_a_bug_report_needs() {
     let [first, commit, kernels, engines, devices @ ..] = &lines[..] else { panic!("{text}") };
     assert_eq!(*first, plain.trim_end());
     let (commit, compiler) = commit.strip_prefix("commit  ").unwrap().split_once(", ").unwrap();
-    // A copy of the sources without a history, or a build that names a commit itself.
+    // The sources may have no history, or the build may name a commit itself.
     let is_hash = |name: &str| name.len() >= 7 && name.bytes().all(|b| b.is_ascii_hexdigit());
     let is_known = is_hash(commit.trim_end_matches("-dirty")) || std::env::var_os("PHALANX_COMMIT").is_some();
     let is_clone = Path::new(env!("CARGO_MANIFEST_DIR")).join(".git").exists() && has("git");
     assert!(is_known || commit == "unknown" && !is_clone, "{text}");
     assert!(compiler.starts_with("rustc "), "{text}");
     assert!(engines.starts_with("engines serial, cpu ("), "{text}");
-    // The same words as everywhere else.
+    // The engines are described in the same words as elsewhere.
     let told = s.run(&["engines"]).text();
     assert!(told.contains(kernels.strip_prefix("kernels ").unwrap()), "{text}{told}");
     let is_device = |line: &&str| line.starts_with("device  ") || line.starts_with("none    ");
@@ -124,7 +124,7 @@ fn verbose_versions_tell_what_a_bug_report_needs() {
 }
 
 #[test]
-fn the_experiments_are_said_to_be_elsewhere() {
+fn a_hint_says_where_the_experiments_are() {
     let s = Sandbox::new();
     for args in
         [&["bench"][..], &["bench", "sefps", "--quick", "--out", "results"], &["bench", "--help"], &["-q", "bench"]]
@@ -137,7 +137,7 @@ fn the_experiments_are_said_to_be_elsewhere() {
 
 /// The message for each mistake is tested beside the code.
 #[test]
-fn what_is_not_understood_is_one_sentence_with_one_hint() {
+fn usage_errors_are_one_sentence_with_one_hint() {
     let s = Sandbox::new();
     s.write("f", "x");
     let wrong: &[&[&str]] = &[
@@ -221,7 +221,7 @@ fn completions_know_every_command() {
     }
 }
 
-/// The candidates for the last word, as bash would offer them.
+/// The candidates that bash would offer for the last word.
 fn in_bash(s: &Sandbox, words: &[&str]) -> Vec<String> {
     let script = r#"
         source ./phalanx.bash || exit 1
@@ -238,7 +238,7 @@ fn in_bash(s: &Sandbox, words: &[&str]) -> Vec<String> {
     lines(s, "bash", &args)
 }
 
-/// The output of a shell that finds the program by its name, in order.
+/// The sorted lines of output of a shell that finds the program by its name.
 fn lines(s: &Sandbox, shell: &str, args: &[&str]) -> Vec<String> {
     let program = Path::new(env!("CARGO_BIN_EXE_phalanx"));
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -291,7 +291,7 @@ fn bash_completes_files_and_names_of_keys() {
         assert_eq!(found, files, "{words:?}");
     }
     assert_eq!(in_bash(&s, &["protect", "raw", "--output-dir", "ph"]), ["photos"]);
-    // Everything else is clap's.
+    // Everything else is completed by clap.
     assert_eq!(in_bash(&s, &["protect", "raw", "--engine", "s"]), ["serial"]);
     assert_eq!(in_bash(&s, &["prot"]), ["protect"]);
     assert_eq!(in_bash(&s, &["key", "sh"]), ["show"]);
@@ -301,7 +301,7 @@ fn bash_completes_files_and_names_of_keys() {
 }
 
 #[test]
-fn zsh_and_fish_scripts_are_whole_and_ask_for_names_of_keys() {
+fn zsh_and_fish_scripts_are_complete_and_ask_for_names_of_keys() {
     let s = Sandbox::new();
     for (shell, calls) in [("zsh", "_phalanx_key_names"), ("fish", "(phalanx key list --names 2>/dev/null)")] {
         let script = s.run(&["completions", shell]).text();

@@ -1,5 +1,5 @@
-//! Faults of the system, odd streams, and others who change files meanwhile: each ends in the right error and leaves nothing
-//! behind.
+//! Faults of the system, odd streams, and other users who change files during a run. Each ends in the right error and leaves
+//! nothing.
 
 use crate::common::{Ended, Sandbox, has, is_ignored, painted, skip, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
@@ -20,7 +20,7 @@ pub fn shell(s: &Sandbox, line: &str) -> Ended {
 }
 
 #[test]
-fn an_empty_file_that_is_written_to_meanwhile_is_refused() {
+fn an_empty_file_that_is_written_to_during_the_run_is_refused() {
     let s = Sandbox::with_key();
     s.write("e", "");
     let ready = || !s.leftovers().is_empty();
@@ -70,7 +70,7 @@ pub fn nobodys(s: &Sandbox, name: &str, content: &[u8], mode: u32) {
 
 #[test]
 fn a_leftover_that_becomes_a_link_changes_no_other_file() {
-    // Root may open everything: another user is needed.
+    // Root may open everything, so another user is needed.
     if !rustix::process::getuid().is_root() || !has("setpriv") || !has("strace") {
         return skip("root");
     }
@@ -89,7 +89,7 @@ fn a_leftover_that_becomes_a_link_changes_no_other_file() {
     command.arg(&program).args(["protect", "f", "--key-file", "raw"]).current_dir(s.path("")).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     sleep(Duration::from_millis(600));
-    // On a machine that pauses, it may have its final name by now.
+    // On a machine that pauses, it may already have its final name.
     if fs::remove_file(s.path(&temporary)).is_ok() {
         symlink("victim", s.path(&temporary)).unwrap();
     }
@@ -154,7 +154,7 @@ fn every_signal_that_ends_a_run_leaves_nothing() {
         let mut child = s.command(&args).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         wait_for(|| !s.leftovers().is_empty());
         assert!(Command::new("sh").args(["-c", &format!("kill -{signal} {}", child.id())]).status().unwrap().success());
-        // Waiting would close its input, and then it could end by itself.
+        // `wait` would close its input, and then it could end by itself.
         let _open = child.stdin.take();
         let status = child.wait().unwrap();
         assert!(status.signal() == Some(signal) || status.code() == Some(128 + signal), "{signal}: {status}");
@@ -162,7 +162,7 @@ fn every_signal_that_ends_a_run_leaves_nothing() {
     }
 }
 
-/// Also those that arrive when the file has been made, and its name not been noted yet.
+/// This includes signals that arrive after the file is made and before its name is noted.
 #[test]
 fn a_signal_while_a_file_begins_leaves_nothing() {
     let s = Sandbox::with_key();
@@ -182,7 +182,7 @@ fn a_signal_while_a_file_begins_leaves_nothing() {
 }
 
 #[test]
-fn an_output_that_vanishes_meanwhile_causes_no_panic() {
+fn an_output_that_vanishes_during_the_run_causes_no_panic() {
     let s = Sandbox::with_key();
     s.write("f", "x");
     s.write("f.phx", "in the way");
@@ -232,13 +232,13 @@ fn a_file_system_without_permissions_is_good_enough() {
 }
 
 #[test]
-fn odd_names_are_names() {
+fn odd_names_are_accepted() {
     let s = Sandbox::with_key();
     s.write("f", "x");
     s.run(&["protect", "f", "-k", "k", "-o", "./-.phx"]).ok();
     assert!(s.run(&["unprotect", "--", "-.phx"]).ok().is_empty(), "nothing goes to standard output");
     assert_eq!(s.read("-"), b"x");
-    // Only the exact form of a temporary name is one.
+    // Only names of the exact form are temporary names.
     fs::create_dir(s.path("t")).unwrap();
     s.write("t/.phalanx-notes.tmp", "mine");
     let left = Sandbox::temporary("f.phx");

@@ -1,4 +1,4 @@
-//! Folders that are deep, large, owned by others or changed by somebody else meanwhile.
+//! Folders that are deep, large, owned by others, or changed by others during a run.
 
 use crate::common::{Ended, Sandbox, has, is_exhaustive, skip, wait_for};
 use crate::hostile::{nobodys, shell};
@@ -25,7 +25,7 @@ fn deep(s: &Sandbox, depth: usize, name: &str) {
 #[test]
 fn a_tree_may_have_any_depth() {
     let s = Sandbox::with_key();
-    // In little memory, on a small stack, with few files open.
+    // With little memory, a small stack, and few open files.
     let deepest = if is_exhaustive() { 7000 } else { 2500 };
     for (depth, name, limits) in [(deepest, "d", "-n 400; ulimit -s 1024"), (1200, &*"n".repeat(240), "-v 600000")] {
         deep(&s, depth, name);
@@ -48,7 +48,7 @@ fn a_tree_may_have_any_depth() {
 }
 
 #[test]
-fn few_open_files_slow_a_run_down_and_do_not_fail_it() {
+fn few_open_files_only_slow_a_run_down() {
     let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();
     for i in 0..600 {
@@ -126,7 +126,7 @@ fn the_root_of_a_mirror_is_not_followed() {
 }
 
 #[test]
-fn a_folder_that_somebody_else_puts_in_the_place_of_a_new_one_gets_nothing() {
+fn a_folder_put_in_place_of_a_new_one_gets_nothing() {
     if !rustix::process::getuid().is_root() {
         return skip("root");
     }
@@ -211,7 +211,7 @@ fn a_folder_of_somebody_else_in_a_mirror_gets_nothing() {
         assert!(told.contains(path) && told.contains(why), "{told}");
         assert_eq!(fs::read_dir(s.path(path)).unwrap().count(), 0, "{path}");
     }
-    // Root does not take it either, unless nobody else can have put it there, or the tree says whose it is.
+    // Root does not accept it either, unless nobody else can have put it there, or the tree records its owner.
     let told = restore(0, "shared/root").fails_with_lines(4);
     assert!(told.contains(why) && fs::read_dir(s.path("shared/root")).unwrap().next().is_none(), "{told}");
     folder("homes", 0, 0o755);
@@ -226,7 +226,7 @@ fn a_folder_of_somebody_else_in_a_mirror_gets_nothing() {
 
 #[test]
 fn a_file_that_got_the_name_of_a_leftover_keeps_its_permissions() {
-    // Root may open everything: another user is needed.
+    // Root may open everything, so another user is needed.
     if !rustix::process::getuid().is_root() || !has("setpriv") {
         return skip("root");
     }

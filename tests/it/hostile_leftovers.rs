@@ -1,4 +1,5 @@
-//! Another user who may rename files in the folder gives a file that they hold open the name of what an interrupted run has left.
+//! Another user, who may rename files in the folder, holds a file open and gives it the name of a file that an interrupted run
+//! has left.
 
 use crate::common::{Ended, Sandbox, has, painted, skip, wait_for};
 use std::fs::{self, Permissions};
@@ -13,7 +14,7 @@ const ATTACKER: u32 = 2002;
 const LEN: usize = 20 << 20;
 const LETTER: &[u8] = b"old words\n";
 
-/// A folder of the attacker's, where the victim has a letter.
+/// A folder of the attacker, in which the victim has a letter.
 struct Scene {
     s: Sandbox,
     program: PathBuf,
@@ -65,7 +66,7 @@ impl Scene {
         command
     }
 
-    /// Begins a script of the attacker's. It says a line when it has done its first part.
+    /// Starts a script of the attacker. It prints a line when it has done its first part.
     fn attacker(&self, script: &str) -> Attacker {
         let mut command = self.command(ATTACKER, "sh");
         command.args(["-e", "-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -90,7 +91,7 @@ impl Attacker {
         assert_eq!(line, "ready\n");
     }
 
-    /// Lets it do its next part.
+    /// Lets it continue with its next part.
     fn goes_on(&mut self) {
         self.go.write_all(b"go\n").unwrap();
         self.is_ready();
@@ -111,7 +112,7 @@ fn a_plaintext_is_never_written_into_a_file_that_another_user_holds_open() {
     let Some(scene) = Scene::new() else { return };
     let temporary = Sandbox::temporary("f");
     let unprotect = ["unprotect", "home/f.phx", "-o", "shared/f", "--resume", "--no-sync"];
-    // One that everybody may read, and that its owner cannot write to; and one that was everybody's once.
+    // One file that everybody may read and its owner cannot write, and one that everybody could write before.
     for mode in [0o444, 0o666] {
         scene.victims("shared/letter", LETTER, mode);
         let open = if mode == 0o444 { "3<letter" } else { "3<>letter" };
@@ -132,7 +133,7 @@ fn a_plaintext_is_never_written_into_a_file_that_another_user_holds_open() {
 }
 
 #[test]
-fn what_an_interrupted_run_has_left_is_not_exchanged() {
+fn leftovers_of_an_interrupted_run_cannot_be_exchanged() {
     let Some(scene) = Scene::new() else { return };
     let (s, temporary) = (&scene.s, Sandbox::temporary("f"));
     let unprotect = ["unprotect", "home/f.phx", "-o", "shared/f", "--resume", "--no-sync", "--engine", "serial"];

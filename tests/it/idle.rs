@@ -1,4 +1,4 @@
-//! `phalanx mount --idle`: a mount that nobody uses ends by itself, and only then.
+//! `phalanx mount --idle`: only a mount that nobody uses ends by itself.
 
 use crate::common::{Sandbox, skip, wait_for};
 use crate::mount::{is_mounted, stop};
@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A mount of `va` that ends when it is idle, and its time. Until it does so, `name` is open. Where the machine is too slow for a short
-/// time, the next one is longer.
+/// A mount of `va` that ends when it is idle, its time limit, and its open file `name`. If the machine is too slow for a short
+/// limit, the next one is longer.
 fn held(mounts: &Mounts) -> (Pid, Duration, File) {
     for seconds in [1, 2, 4, 8, 16, 32] {
         let process = mounts.start_with("a", &["--idle", &format!("{seconds}s")]).unwrap();
@@ -25,12 +25,12 @@ fn held(mounts: &Mounts) -> (Pid, Duration, File) {
     panic!("it ends at once");
 }
 
-/// Its clock runs out at least twice.
+/// Waits until the limit has passed at least twice.
 fn beyond(limit: Duration) {
     sleep(limit * 5 / 2);
 }
 
-/// It has unmounted itself, and ended well.
+/// Asserts that it unmounts itself and ends well.
 fn ends(mounts: &Mounts, process: Pid) {
     mounts.wait(process);
     assert!(!is_mounted(&mounts.mountpoint()));
@@ -103,7 +103,7 @@ fn requests_keep_a_mount() {
             last = now;
             sleep(Duration::from_millis(10));
         }
-        // Otherwise the machine was too slow to say anything.
+        // Otherwise the machine was too slow for a conclusion.
         if longest.max(last.elapsed()) < limit {
             assert!(is_mounted(&mounts.mountpoint()));
         }
@@ -112,7 +112,7 @@ fn requests_keep_a_mount() {
 }
 
 #[test]
-fn to_look_at_the_free_space_is_no_use() {
+fn asking_for_free_space_does_not_keep_a_mount() {
     each(|mounts| {
         let process = mounts.start_with("a", &["--idle", "1s"]).unwrap();
         wait_for(|| {
@@ -126,9 +126,9 @@ fn to_look_at_the_free_space_is_no_use() {
 }
 
 #[test]
-fn a_mount_that_is_idle_leaves_its_successor() {
+fn an_idle_mount_leaves_its_successor() {
     each(|mounts| {
-        // Its time runs out while it stands still, and while it is no more.
+        // Its time runs out while it is stopped, and after it is unmounted.
         let (first, limit) = loop {
             let (first, limit, file) = held(&mounts);
             drop(file);
@@ -148,7 +148,7 @@ fn a_mount_that_is_idle_leaves_its_successor() {
         mounts.unmount(&[]);
         mounts.wait(second);
 
-        // Its time runs out while it goes on without a name.
+        // Its time runs out while it continues without a name.
         let (first, limit, file) = held(&mounts);
         mounts.unmount(&["-z"]);
         let second = mounts.start("b").unwrap();
@@ -164,7 +164,7 @@ fn a_mount_that_is_idle_leaves_its_successor() {
 }
 
 #[test]
-fn what_is_mounted_on_top_keeps_a_mount() {
+fn a_mount_on_top_keeps_a_mount() {
     if !geteuid().is_root() {
         return skip("root");
     }

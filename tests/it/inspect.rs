@@ -1,4 +1,4 @@
-//! `phalanx inspect`: whose the recipients are, and whole folders. What it shows of single files, other modules test.
+//! `phalanx inspect`: names of recipients, and whole folders. Other modules test what it shows of single files.
 
 use crate::age::{data, public};
 use crate::common::Sandbox;
@@ -49,7 +49,7 @@ fn recipients_get_the_names_that_a_file_gives_them() {
 }
 
 #[test]
-fn keys_are_for_names_only() {
+fn keys_are_only_needed_for_names() {
     let s = for_a_team();
     assert!(s.run(&["inspect", "f.phx", "-k", "k"]).fails(2).contains("--recipients-file"));
     assert!(s.run(&["inspect", "-", "--recipients-file", "-"]).fails(2).contains("more than once"));
@@ -85,7 +85,7 @@ fn a_folder_has_a_line_for_each_protected_file() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["path"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(paths, ["t/b/c/a.phx", "t/v/phalanx.volume", "t/z.phx"]);
-    // A failure ends nothing.
+    // A failure does not stop the run.
     s.write("t/b/damaged.phx", "no");
     let ended = s.run(&["inspect", "-R", "t"]);
     let shown = String::from_utf8(ended.0.stdout.clone()).unwrap();

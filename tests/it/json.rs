@@ -53,7 +53,7 @@ fn files_are_reported_one_by_one() {
 }
 
 #[test]
-fn folders_say_what_became_of_everything_in_them() {
+fn folders_report_every_entry() {
     let s = Sandbox::with_key();
     fs::create_dir_all(s.path("t/sub")).unwrap();
     s.write("t/a", "1");
@@ -83,7 +83,7 @@ fn folders_say_what_became_of_everything_in_them() {
 }
 
 #[test]
-fn volumes_say_what_is_in_them() {
+fn volumes_report_their_content() {
     let s = Sandbox::with_key();
     s.run(&["init", "vol", "-k", "k"]).ok();
     let Some(mut mounted) = Mounted::start(&s, &["vol", "mnt", "-k", "k"]) else { return };
@@ -107,7 +107,7 @@ fn lines_and_an_output_do_not_share_standard_output() {
     for args in [&["protect", "a", "-o", "-", "-k", "k", "--json"][..], &["protect", "-", "-k", "k", "--json"]] {
         assert!(s.run(args).fails(2).contains("--json needs standard output"));
     }
-    // Where lines cannot be written, the work is done, and the run fails.
+    // If lines cannot be written, the work is done, but the run fails.
     let mut command = s.command(&["protect", "a", "-k", "k", "--json"]);
     let ended = Ended(command.stdout(File::options().write(true).open("/dev/full").unwrap()).output().unwrap());
     assert!(ended.fails(4).contains("standard output"));

@@ -37,7 +37,7 @@ fn is_root() -> bool {
     is_root
 }
 
-/// Runs the command, and fails instead of waiting for ever.
+/// Runs the command, and fails if it does not end.
 fn run_without_hanging(s: &Sandbox, args: &[&str]) -> Ended {
     let mut command = Command::new("timeout");
     command.args(["60", env!("CARGO_BIN_EXE_phalanx")]).args(args).current_dir(s.path("")).stdin(Stdio::null());
@@ -70,7 +70,7 @@ fn a_keyring_that_others_may_write_to_is_refused() {
 }
 
 #[test]
-fn a_key_that_others_may_read_is_refused_and_told_where_it_is_needed() {
+fn a_key_that_others_may_read_is_refused_and_named_if_it_is_needed() {
     let s = protected();
     for mode in [0o640, 0o604, 0o620, 0o666] {
         set_mode(&s, "keyring/work.key", mode);
@@ -80,7 +80,7 @@ fn a_key_that_others_may_read_is_refused_and_told_where_it_is_needed() {
         assert!(line.contains("the key work is refused because it is open to other users (chmod 600 "), "{line}");
     }
     assert!(!s.exists("g"));
-    // Another key opens it, or is needed. Then a refused one does not matter.
+    // If another key opens it, or is needed, a refused one does not matter.
     s.run(&["key", "new", "fine"]).ok();
     s.run(&["protect", "f", "-k", "work", "-k", "fine", "-o", "both"]).fails(4);
     set_mode(&s, "keyring/work.key", 0o600);
@@ -92,7 +92,7 @@ fn a_key_that_others_may_read_is_refused_and_told_where_it_is_needed() {
     s.run(&["protect", "f", "-k", "fine", "-o", "other"]).ok();
     s.run(&["key", "rm", "fine", "--force"]).ok();
     assert!(!s.run(&["verify", "other"]).fails(3).contains("refused"));
-    // A password opens it all the same.
+    // A password still opens it.
     set_mode(&s, "keyring/work.key", 0o600);
     s.secret("password", "p");
     s.run(&["protect", "f", "-k", "work", "--password-file", "password", "-o", "two"]).ok();
@@ -154,7 +154,7 @@ fn key_and_password_files_that_are_open_to_others_are_refused() {
         }
     }
     assert!(!s.exists("g"));
-    // Only files have permissions that count.
+    // Only the permissions of regular files matter.
     s.run_with_input(&[1; 32], &["verify", "RAW", "--key-file", "-"]).ok();
     s.run_with_input(&[1; 32], &["verify", "RAW", "--key-file", "/dev/stdin"]).ok();
     s.run_with_input(b"p\n", &["verify", "PASSWORD", "--password-file", "-"]).ok();
@@ -168,7 +168,7 @@ fn key_and_password_files_that_are_open_to_others_are_refused() {
 }
 
 #[test]
-fn what_is_no_file_in_the_keyring_stops_nobody() {
+fn other_things_in_the_keyring_do_no_harm() {
     if !has("timeout") || !has("mkfifo") {
         return;
     }
@@ -213,7 +213,7 @@ fn a_password_in_the_environment_is_used_or_a_line_says_that_it_is_not() {
         assert_eq!(slots("g"), 1);
         s.run_with_password("p", &["verify", "g"]).ok();
     }
-    // A user who opens a file with a key does not need to hear of it.
+    // A user who opens a file with a key need not be warned.
     let ended = s.run_with_password("p", &["verify", "f.phx", "-k", "work"]);
     assert_eq!(ended.error(), "");
     ended.ok();
@@ -241,10 +241,10 @@ fn a_password_among_the_arguments_is_refused_and_not_repeated() {
         assert!(!line.contains("hunter"), "{line}");
     }
     assert_eq!(s.names(), ["f", "f.phx"]);
-    // An existing path is a path.
+    // An existing path is taken as a path.
     s.write("hunter2", "x");
     s.run_with_password("p", &["protect", "--password", "hunter2"]).ok();
-    // The same goes for keys.
+    // The text of a key is refused too.
     for args in [&["key", "import", TEXT][..], &["key", "import", "k", TEXT], &["key", "new", TEXT]] {
         let line = s.run(args).fails(2);
         assert!(line.contains("a key's text does not belong in arguments") && !line.contains("AAAQE"), "{line}");
@@ -273,7 +273,7 @@ fn deleting_a_key_looks_before_it_asks() {
 }
 
 #[test]
-fn export_overwrites_where_it_is_told_to() {
+fn export_overwrites_only_with_force() {
     let s = protected();
     s.write("copy", "something else");
     let line = s.run(&["key", "export", "work", "-o", "copy"]).fails(4);
@@ -360,7 +360,7 @@ fn all_keys_go_to_one_file_and_back() {
     assert!(lines.len() == 3 && lines[0].starts_with("a  phalanx-key-1-"), "{}", lines.len());
     s.run(&["key", "export", "--all", "-o", "backup"]).fails(4);
 
-    // All are there, so there is nothing to do. A missing one comes back.
+    // If all keys are there, there is nothing to do. A missing one is restored.
     assert_eq!(s.run(&["key", "import", "--all", "backup"]).text(), "");
     s.run(&["key", "rm", "b", "--force"]).ok();
     assert!(s.run(&["key", "import", "--all", "backup"]).text().ends_with("  b\n"));
@@ -469,7 +469,7 @@ fn a_keyring_without_keys_says_where_it_is() {
 }
 
 #[test]
-fn exit_codes_of_keys_are_those_of_the_table() {
+fn exit_codes_of_keys_match_the_table() {
     let s = protected();
     for command in
         [&["key", "show", "gone"][..], &["key", "export", "gone"], &["protect", "f", "-k", "gone", "-o", "g"]]
@@ -501,7 +501,7 @@ fn exit_codes_of_keys_are_those_of_the_table() {
     assert!(!s.exists("g"));
 }
 
-/// A file of 32 bytes that are the beginning of a key's text is no key: that would be another one.
+/// 32 bytes that begin a key's text are not accepted as a raw key: they would be another key.
 #[test]
 fn a_key_text_that_was_cut_is_no_raw_key() {
     let s = Sandbox::with_key();

@@ -1,6 +1,6 @@
 //! The tests of the command, in one program: it is compiled and linked once.
 //!
-//! `cargo test --test it keys::` runs those of one module.
+//! `cargo test --test it keys::` runs the tests of one module.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -28,7 +28,7 @@ mod ranges;
 mod readme;
 mod rekey;
 mod rekey_cut_short;
-mod rekey_told;
+mod rekey_reports;
 mod removal;
 mod resume;
 mod starting;

@@ -31,7 +31,7 @@ pub fn required() {
     assert!(!required.split([',', ' ']).any(|name| name == "fuse"), "PHALANX_REQUIRE names fuse, which is missing");
 }
 
-/// A mount, which is gone at the end of the test whatever happens.
+/// A mount. It is unmounted at the end of the test in any case.
 pub struct Mounted {
     pub child: Option<Child>,
     pub mountpoint: PathBuf,
@@ -47,7 +47,7 @@ impl Mounted {
         Self::start_by(s, command)
     }
 
-    /// The same by a command that has all its arguments.
+    /// Mounts by a command that already has all its arguments.
     pub fn start_by(s: &Sandbox, mut command: Command) -> Option<Self> {
         if !is_fuse_here() {
             return None;
@@ -68,7 +68,7 @@ impl Mounted {
             required();
             return None;
         }
-        // A mount that does not answer would stop the test for ever.
+        // A mount that does not answer would block the test for ever.
         let (alive, watch) = mpsc::channel::<()>();
         let pid = Pid::from_child(child);
         thread::spawn(move || {
@@ -80,7 +80,7 @@ impl Mounted {
         Some(mounted)
     }
 
-    /// For a mount that others begin and end here.
+    /// For a mount that is started and ended by other means.
     pub fn at(mountpoint: PathBuf) -> Self {
         Self { child: None, log: mountpoint.with_extension("log"), mountpoint, _alive: None }
     }
@@ -129,7 +129,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Stops all threads of a process, and waits until they stand still: on a busy machine they run on for a while.
+/// Stops all threads of a process, and waits until they have stopped: on a busy machine this takes a while.
 pub fn stop(process: Pid) {
     kill_process(process, Signal::STOP).unwrap();
     let threads = format!("/proc/{}/task", process.as_raw_nonzero());
@@ -191,10 +191,10 @@ fn planted(s: &Sandbox) {
 }
 
 #[test]
-fn a_tree_is_shown_as_it_was() {
+fn a_tree_is_shown_unchanged() {
     let s = Sandbox::new();
     planted(&s);
-    // What is not shown.
+    // Files that are not shown.
     s.write("tree.phx/stray", "not ours");
     s.write(&format!("tree.phx/{}", Sandbox::temporary("x")), "left over");
     for hostile in ["..phx", "...phx", ".phx"] {
@@ -242,7 +242,7 @@ fn a_tree_is_shown_as_it_was() {
     refused(fs::rename(mounted.path("large"), mounted.path("other")));
     refused(OpenOptions::new().append(true).open(mounted.path("large")).map(drop));
 
-    // What changes in the tree shows.
+    // Changes in the tree are shown.
     s.write("late", "came late");
     s.run(&["protect", "late", "-k", "k", "-o", "tree.phx/late.phx"]).ok();
     assert_eq!(fs::read(mounted.path("late")).unwrap(), b"came late");
@@ -255,7 +255,7 @@ fn a_tree_is_shown_as_it_was() {
 }
 
 #[test]
-fn what_does_not_open_or_is_damaged_is_an_error_and_named_once() {
+fn damaged_and_unreadable_files_are_errors_and_named_once() {
     let s = Sandbox::new();
     fs::create_dir(s.path("t")).unwrap();
     for key in ["k", "other"] {
@@ -282,7 +282,7 @@ fn what_does_not_open_or_is_damaged_is_an_error_and_named_once() {
             assert_eq!(fs::read(mounted.path(name)).unwrap_err().raw_os_error(), Some(5), "{name}");
         }
     }
-    // Only the chunk that is damaged.
+    // Only the damaged chunk fails.
     let file = File::open(mounted.path("damaged")).unwrap();
     for chunk in [0, 1, 3, 4] {
         let mut buf = [0; 4096];
@@ -308,7 +308,7 @@ fn what_does_not_open_or_is_damaged_is_an_error_and_named_once() {
 }
 
 #[test]
-fn signals_end_a_mount_in_order() {
+fn signals_end_a_mount_cleanly() {
     let s = Sandbox::new();
     s.secret("password", "p");
     s.write("f", painted(200_000));
@@ -334,7 +334,7 @@ fn signals_end_a_mount_in_order() {
             }
         }
     }
-    // In use, it goes on for those who use it.
+    // If it is in use, it continues for its users.
     for signals in 1..=2 {
         let Some(mut mounted) = Mounted::start(&s, &["f.phx", "mnt", "--password-file", "password"]) else { return };
         let file = File::open(mounted.path("f")).unwrap();
@@ -354,7 +354,7 @@ fn signals_end_a_mount_in_order() {
 }
 
 #[test]
-fn a_mountpoint_is_checked_again_when_the_password_is_there() {
+fn a_mountpoint_is_checked_again_after_the_password_prompt() {
     if !is_fuse_here() {
         return;
     }
@@ -404,7 +404,7 @@ fn a_daemon_is_mounted_when_its_command_ends() {
     let mounted =
         Mounted { child: None, mountpoint: s.path("mnt").canonicalize().unwrap(), log: s.path("log"), _alive: None };
     let mut command = s.command(&["-q", "mount", "--daemon", "--", "tree.phx", "mnt"]);
-    // Its output ends, too: nobody who waits for that waits for the daemon.
+    // Its output is closed too, so a reader of the output does not wait for the daemon.
     let ended = Ended(command.env("PHALANX_KEYRING", "keyring").output().unwrap());
     if ended.error().contains("Operation not permitted") {
         skip("FUSE");
@@ -421,7 +421,7 @@ fn a_daemon_is_mounted_when_its_command_ends() {
     assert_eq!(fs::read_to_string(daemon.join("comm")).unwrap(), "phalanx\n", "what ps and pkill call it");
     mounted.unmount();
 
-    // Its user is asked for a password, and then the terminal may go.
+    // Its user is asked for a password. Then the terminal may close.
     if has("script") {
         let (code, shown) = s.at_terminal("mount --daemon secret.phx mnt", &["p"]);
         assert!(code == 0 && shown.contains("Password: "), "{code}: {shown}");
@@ -461,7 +461,7 @@ fn a_daemon_keeps_open_only_what_its_arguments_name() {
     mounted.unmount();
 }
 
-/// A process of this program that works in a folder and names a mountpoint.
+/// A process of this program in this working directory that names this mountpoint.
 fn daemon_at(mountpoint: &str, folder: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().unwrap();
     fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()).find(|process| {
@@ -472,7 +472,7 @@ fn daemon_at(mountpoint: &str, folder: &Path) -> Option<PathBuf> {
 }
 
 #[test]
-fn what_cannot_be_mounted_has_one_line() {
+fn mount_errors_are_one_line() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
     for folder in ["t", "t/in", "full", "none"] {

@@ -12,7 +12,7 @@ fn sandbox(plain: &[u8], chunk_size: &str) -> Sandbox {
     s
 }
 
-/// Bytes that no two places have in common.
+/// Bytes that differ from place to place.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 1u64;
     let mut next = || {
@@ -67,7 +67,7 @@ fn a_range_is_an_output_like_any_other() {
     fs::set_permissions(s.path("f.phx"), fs::Permissions::from_mode(0o600)).unwrap();
     s.run(&["unprotect", "f.phx", "--range", "0-1", "-o", "private"]).ok();
     assert_eq!(fs::metadata(s.path("private")).unwrap().permissions().mode() & 0o777, 0o600);
-    // A range that is not there makes no output.
+    // A range beyond the end makes no output.
     let line = s.run(&["unprotect", "f.phx", "--range", "100000-", "-o", "none"]).fails(2);
     assert_eq!(line, "phalanx: f.phx: it has 100000 bytes, and none of them is in the range");
     s.write("empty", "");
@@ -120,12 +120,12 @@ fn only_what_is_authentic_comes_out() {
     let ended = range("altered.phx", "0-", "-");
     assert!(plain[..100 * 4096].starts_with(&ended.0.stdout));
     ended.fails(3);
-    // Cut between two chunks, far behind the range.
+    // Cut between two chunks, far after the range.
     s.write("cut.phx", &stored[..header + 150 * record]);
     assert!(range("cut.phx", "0-10", "part").fails(3).contains("truncated"));
     s.write("long.phx", [&stored[..], &[0; 48]].concat());
     range("long.phx", "0-10", "part").fails(3);
-    // A wrong key, and no such file.
+    // A wrong key, and a missing file.
     s.run(&["key", "rm", "-f", "k"]).ok();
     range("f.phx", "0-10", "part").fails(3);
     range("none.phx", "0-10", "part").fails(4);
@@ -133,7 +133,7 @@ fn only_what_is_authentic_comes_out() {
 }
 
 #[test]
-fn chunks_have_the_size_that_was_asked_for() {
+fn chunks_have_the_requested_size() {
     let plain = painted(40_000);
     let s = sandbox(&plain, "4K");
     for (size, bytes) in [("4K", 4096), ("4096", 4096), ("32k", 32768), ("1M", 1 << 20), ("16M", 16 << 20)] {

@@ -22,7 +22,7 @@ fn parts() -> ([&'static str; 2], &'static str) {
     ([job, tests], four)
 }
 
-/// A shell that has the program by its name, and neither a terminal nor the user's home.
+/// A shell that finds the program by its name, without a terminal and without the user's home.
 pub fn shell(s: &Sandbox, script: &str) -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_phalanx"));
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -43,7 +43,7 @@ fn the_setup_commands_are_one_line_each() {
 }
 
 #[test]
-fn the_main_job_returns_the_file_and_says_how_fast_also_when_repeated() {
+fn the_main_job_returns_the_file_and_says_how_fast() {
     if !has("bash") {
         return;
     }
@@ -91,7 +91,7 @@ fn no_line_writes_outside_the_folder_or_asks() {
     check_lines(parts().1);
 }
 
-/// A reader who copies lines must not need anything that only we have.
+/// A reader who copies lines must not need anything that only the tests have.
 pub fn check_lines(lines: &str) {
     for line in lines.lines() {
         let command = line.split('#').next().unwrap();
@@ -106,7 +106,7 @@ pub fn check_lines(lines: &str) {
     }
 }
 
-/// Each file that the design names is there, so that the document does not outlive what it tells of.
+/// Each file that the design names exists.
 #[test]
 fn the_design_names_files_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

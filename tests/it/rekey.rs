@@ -44,7 +44,7 @@ pub fn raw(s: &Sandbox, key: &str) -> [u8; 32] {
 }
 
 #[test]
-fn each_option_changes_what_it_says() {
+fn each_option_changes_the_slots_that_it_names() {
     let s = protected();
     let (a, b) = (id(&s, "a"), id(&s, "b"));
     let before = s.read("f.phx");
@@ -62,7 +62,7 @@ fn each_option_changes_what_it_says() {
     opens(&s, "abc");
     s.run(&["rekey", "f.phx", "--remove-key", "a", "-q", "-k", "b"]).ok();
     opens(&s, "bc");
-    // By id, where the key is gone.
+    // By id, if the key is gone.
     let c = id(&s, "c");
     fs::rename(s.path("keyring/c.key"), s.path("kept")).unwrap();
     s.run(&["rekey", "f.phx", "--remove-key", &c]).ok();
@@ -85,7 +85,7 @@ fn each_option_changes_what_it_says() {
     };
     without_keys(&["verify", "f.phx", "--password-file", "new"]).ok();
     without_keys(&["verify", "f.phx", "--password-file", "p"]).fails(3);
-    // The first slot is b's.
+    // The first slot belongs to b.
     s.run(&["rekey", "f.phx", "--password-file", "new", "--remove-slot", "1", "--add-key", "a"]).ok();
     opens(&s, "a");
 
@@ -122,7 +122,7 @@ fn public_keys_come_and_go() {
         assert!(opened_by(identity).ok() == s.read("f"), "{identity}");
     }
     opens(&s, "a");
-    // Whoever opens it by an identity can tell whose slots are whose, and is told that the sender is unknown.
+    // A user who opens it by an identity sees whose slots they are, and a note that the sender is unknown.
     let ended = s.run(&["rekey", "f.phx", "-i", "bob.txt", "--remove-recipient", &alice.to_uppercase()]);
     assert!(ended.error().contains("the sender is unknown"), "{}", ended.error());
     let told = ended.text();
@@ -153,7 +153,7 @@ fn public_keys_come_and_go() {
 }
 
 #[test]
-fn what_rekey_does_not_take_back_is_said() {
+fn rekey_says_what_it_cannot_revoke() {
     let s = protected();
     let ended = s.run(&["rekey", "f.phx", "--add-key", "b"]);
     assert_eq!(ended.error(), "");
@@ -162,7 +162,7 @@ fn what_rekey_does_not_take_back_is_said() {
     ended.ok();
     assert!(told.lines().count() == 1 && told.contains("file key") && told.contains("--fresh"), "{told}");
     assert!(told.contains("old copy of the header"), "{told}");
-    // What is said to go must be a way in; if it is none, that is as wished, and said.
+    // If a key that is to be removed is no way in, that is no error, and a line says so.
     let ended = s.run(&["rekey", "f.phx", "--remove-key", "b"]);
     assert!(ended.error().contains(&id(&s, "b")) && ended.error().contains("has no slot"), "{}", ended.error());
     ended.ok();
@@ -180,7 +180,7 @@ fn the_last_way_in_stays() {
     }
     assert!(s.run(&["rekey", "f.phx", "--remove-slot", "2"]).fails(2).contains("no slot 2"), "it is padding");
     assert!(s.read("f.phx") == before);
-    // Another slot counts if what is at hand opens it, and not otherwise.
+    // Another slot counts only if a key at hand opens it.
     s.run(&["rekey", "f.phx", "--add-key", "b"]).ok();
     s.run(&["rekey", "f.phx", "-k", "a", "--remove-key", "a"]).fails(2);
     s.run(&["rekey", "f.phx", "-k", "a", "-k", "b", "--remove-key", "a"]).ok();
@@ -212,7 +212,7 @@ fn slots_of_unknown_types_stay() {
     assert_eq!(header.slots[1], (77, painted(77)));
     assert_eq!(header.slots[2].1[..16], key_id(&raw(&s, "b")));
     assert!(header.slots[3].0 == 0 && header.slots.len() == 4);
-    // Nobody can carry them over to another file key.
+    // They cannot be carried over to another file key.
     assert!(s.run(&["rekey", "f.phx", "--fresh"]).fails(2).contains("slot 1 cannot be kept"));
     s.run(&["rekey", "f.phx", "--fresh", "--remove-slot", "1", "--remove-slot", "2"]).ok();
     opens(&s, "b");
@@ -256,7 +256,7 @@ fn a_fresh_file_has_another_file_key() {
     let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     File::options().write(true).open(s.path("f.phx")).unwrap().set_modified(modified).unwrap();
     let old = s.read("f.phx");
-    // What stays must be at hand.
+    // The keys of all slots that stay must be at hand.
     assert!(s.run(&["rekey", "f.phx", "--fresh", "-k", "a"]).fails(2).contains("slot 2 cannot be kept"));
     assert!(s.run(&["rekey", "f.phx", "--fresh", "-k", "a", "-k", "b"]).fails(2).contains("slot 3 cannot be kept"));
     let args = ["rekey", "f.phx", "--fresh", "-k", "a", "--password-file", "p", "--remove-key", "b", "--add-key", "c"];
@@ -271,7 +271,7 @@ fn a_fresh_file_has_another_file_key() {
     let new = s.read("f.phx");
     s.write("f.phx", [&old[..HEADER], &new[HEADER..]].concat());
     opens(&s, "");
-    // What is damaged is not protected anew.
+    // A damaged file is not protected again.
     let mut damaged = old.clone();
     *damaged.last_mut().unwrap() ^= 1;
     s.write("f.phx", &damaged);
@@ -280,7 +280,7 @@ fn a_fresh_file_has_another_file_key() {
     assert!(s.read("f.phx") == damaged && s.leftovers().is_empty());
 }
 
-/// An identity knows its public key, so its slot can be made anew.
+/// An identity has its public key, so its slot can be made again.
 #[test]
 fn a_fresh_file_keeps_the_recipients_whose_identities_are_at_hand() {
     let s = protected();
@@ -290,7 +290,7 @@ fn a_fresh_file_keeps_the_recipients_whose_identities_are_at_hand() {
     s.write("team", format!("# Alice\n{}\n{}", age::public("alice.txt"), age::data("ssh-ed25519.pub")));
     s.run(&["rekey", "f.phx", "--add-recipients-file", "team", "--remove-key", "a"]).ok();
     let old = s.read("f.phx");
-    // The other one's is missing, and is not dropped.
+    // The identity of the other recipient is missing, and its slot is not dropped.
     let line = s.run(&["rekey", "f.phx", "--fresh", "-i", "alice.txt"]).fails(2);
     assert!(line.contains("cannot be kept") && line.contains("its identity"), "{line}");
     assert!(s.read("f.phx") == old);
@@ -327,7 +327,7 @@ fn the_command_line_is_checked_first() {
         let line = s.run(&[&["rekey", "f.phx"][..], &args].concat()).fails(2);
         assert!(line.contains("does not belong in arguments") && !line.contains("hunter"), "{line}");
     }
-    // PHALANX_PASSWORD opens files, and is no password to add. Nobody is there to be asked for one.
+    // PHALANX_PASSWORD opens files, but is not a password to add, and there is nobody to ask for one.
     if has("setsid") {
         let mut command = Command::new("setsid");
         command.args(["--wait", env!("CARGO_BIN_EXE_phalanx"), "rekey", "f.phx", "-k", "a", "--add-password"]);
@@ -370,7 +370,7 @@ fn whole_trees_change_and_one_failure_does_not_stop_the_rest() {
     s.run(&["verify", "-R", "t.phx/sub", "-k", "a"]).fails_with_lines(3);
     assert!(s.run(&["verify", "-R", "t.phx/sub", "-k", "b"]).text().contains("20 files"));
     opens(&s, "b");
-    // A volume in a folder changes like one that is named.
+    // A volume in a folder changes like a named one.
     s.run(&["init", "t.phx/sub/vol", "-k", "a"]).ok();
     let ended = s.run(&["rekey", "-R", "t.phx/sub", "-k", "a", "-k", "b", "--add-key", "b", "--remove-key", "a"]);
     let told = ended.error();
@@ -385,7 +385,7 @@ fn whole_trees_change_and_one_failure_does_not_stop_the_rest() {
 }
 
 #[test]
-fn what_may_not_be_written_is_an_error() {
+fn a_file_that_cannot_be_written_is_an_error() {
     let s = protected();
     // A file system that is read only.
     fs::create_dir(s.path("disk")).unwrap();
@@ -435,7 +435,8 @@ fn a_huge_file_takes_no_longer() {
     let blocks = file.metadata().unwrap().blocks();
     let started = Instant::now();
     s.run(&["rekey", "f.phx", "-k", "a", "--add-key", "b", "-q"]).ok();
-    // In a release build, on an idle machine, it is below 50 ms. To read it all in the time that is allowed here would take 37 GB/s.
+    // In a release build, on an idle machine, it is below 50 ms. Reading all of it in the time that is allowed here would need
+    // 37 GB/s.
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     let meta = file.metadata().unwrap();
     assert!(meta.len() == 1 << 40 && meta.blocks() <= blocks + 16);

@@ -1,4 +1,5 @@
-//! A change of keys that is cut short, meets another one, or meets what somebody has planted: nothing is lost or half done.
+//! A change of keys that is interrupted, runs at the same time as another one, or finds planted files. Nothing is lost or half
+//! done.
 
 use crate::common::{Ended, Sandbox, has, painted, skip};
 use crate::cut_short::stop_everywhere;
@@ -33,7 +34,7 @@ fn killed_at_any_point_the_old_ways_in_or_the_new_ones_are_whole() {
         assert!(s.leftovers().is_empty());
         opens(&s, "ab");
     });
-    // Other signals leave nothing behind at all.
+    // Other signals leave nothing at all.
     for signal in [Signal::INT, Signal::TERM] {
         stop_everywhere(&s, &args, signal, 25, || {
             assert!(s.leftovers().is_empty(), "{:?}", s.leftovers());
@@ -46,7 +47,7 @@ fn killed_at_any_point_the_old_ways_in_or_the_new_ones_are_whole() {
 const CALLS: &str = "openat,pwrite64,fsync,utimensat,unlinkat";
 
 #[test]
-fn killed_before_each_of_its_system_calls_nothing_is_half_done() {
+fn a_kill_before_any_system_call_leaves_nothing_half_done() {
     let s = protected();
     s.run(&["rekey", "f.phx", "--add-key", "b"]).ok();
     let (old, mut left, mut seen) = (s.read("f.phx"), 0, [0; 2]);
@@ -65,7 +66,7 @@ fn killed_before_each_of_its_system_calls_nothing_is_half_done() {
             seen[usize::from(is_new)] += 1;
             opens(&s, if is_new { "ac" } else { "ab" });
             left += s.leftovers().len();
-            // The next run takes away what was left; a look is enough.
+            // The next run removes leftovers, even if it changes nothing.
             s.run(&["rekey", "f.phx", "-k", "a"]).ok();
             assert!(s.leftovers().is_empty(), "{call} {when}");
             opens(&s, if is_new { "ac" } else { "ab" });
@@ -106,7 +107,7 @@ fn a_disk_that_fails_at_any_step_leaves_the_old_header() {
     opens(&s, "a");
 }
 
-/// The steps of a change, as the system is asked for them.
+/// The system calls of a change, in order.
 fn steps(s: &Sandbox, args: &[&str]) -> Vec<String> {
     let mut command = Command::new("strace");
     command.args(["-f", "-y", "-o", "trace", "-e", &format!("trace={CALLS}"), env!("CARGO_BIN_EXE_phalanx")]);
@@ -159,12 +160,12 @@ fn each_step_is_on_the_disk_before_the_next() {
 }
 
 #[test]
-fn a_torn_header_is_told_and_mended() {
+fn a_torn_header_is_reported_and_repaired() {
     let s = protected();
     let old = s.read("f.phx");
     s.run(&["rekey", "f.phx", "--remove-key", "a", "--add-key", "b"]).ok();
     let new = s.read("f.phx");
-    // In the first key's slot, and so that it is malformed.
+    // Torn in the first key's slot, and so that it is malformed.
     for cut in [60, 17] {
         let mut torn = [&new[..cut], &old[cut..]].concat();
         if cut == 17 {
@@ -183,7 +184,7 @@ fn a_torn_header_is_told_and_mended() {
         let ended = s.run(&["inspect", "f.phx"]);
         let told = ended.error() + &String::from_utf8_lossy(&ended.0.stdout);
         assert!(told.contains("interrupted") && told.contains("phalanx rekey finishes it"), "{told}");
-        // Not with the key that goes.
+        // The key that is being removed does not open it.
         let line = s.run(&["rekey", "f.phx", "-k", "a"]).fails(3);
         assert!(line.contains("phalanx rekey finishes it"), "{line}");
         assert!(s.read("f.phx") == torn && s.exists(&side()) && !s.exists("g"));
@@ -205,7 +206,7 @@ fn a_torn_header_is_told_and_mended() {
     assert_eq!(fs::read_dir(s.path("t")).unwrap().count(), 1);
 }
 
-/// What is planted, in words, and what does it.
+/// A planted file, in words, and the function that plants it.
 type Plant<'a> = (&'a str, &'a dyn Fn(&Path));
 
 #[test]
@@ -213,7 +214,7 @@ fn planted_side_files_change_nothing() {
     let s = protected();
     s.write("precious", "precious");
     let before = s.read("f.phx");
-    // The attacker's own file key, for a key that both have, and for the attacker's alone.
+    // The attacker's own file key, for a key that both have, and for a key that only the attacker has.
     let header = |slots: Vec<Slot>| {
         let recipe = Recipe { file_key: [9; 32], suite: 1, chunk_log2: 20, slots, nonces: vec![] };
         seal_header(&recipe)
@@ -239,7 +240,7 @@ fn planted_side_files_change_nothing() {
         }),
     ];
     for (what, plant) in plant {
-        // A look, and a change, take it away.
+        // A run without a change, and one with a change, remove it.
         plant(&path);
         s.run(&["verify", "f.phx"]).ok();
         let report: serde_json::Value = serde_json::from_str(&s.run(&["rekey", "f.phx", "--json"]).text()).unwrap();
@@ -249,7 +250,7 @@ fn planted_side_files_change_nothing() {
         s.run(&["rekey", "f.phx", "--add-key", "b"]).ok();
         opens(&s, "ab");
         assert!(s.leftovers().is_empty(), "{what}");
-        // Where the header in place is torn, it is not taken for the new one.
+        // If the header in place is torn, it is not taken for the new one.
         let mut torn = before.clone();
         torn[HEADER - 1] ^= 1;
         s.write("f.phx", &torn);
@@ -294,7 +295,7 @@ fn runs_at_the_same_time_lose_no_change() {
         s.run(&["verify", "f.phx", "-k", name]).ok();
     }
     assert!(s.leftovers().is_empty());
-    // While somebody else has it locked, nothing is changed.
+    // While another process has it locked, nothing is changed.
     let file = File::open(s.path("f.phx")).unwrap();
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
     assert!(s.run(&["rekey", "f.phx", "--add-key", "b"]).fails(4).contains("another run"));
@@ -336,7 +337,7 @@ fn without_locks_no_header_is_changed_in_place() {
     let line = ended.fails(4);
     assert!(line.contains("has no locks") && line.contains("--fresh"), "{line}");
     assert!(s.read("f.phx") == before && s.leftovers().is_empty());
-    // Another run may need its side file just now.
+    // Another run may need its side file at this moment.
     s.write(&side(), &before[..HEADER]);
     run(&["rekey", "f.phx"]).unwrap().ok();
     assert_eq!(s.leftovers(), [side()]);
@@ -352,7 +353,7 @@ fn without_locks_no_header_is_changed_in_place() {
 }
 
 #[test]
-fn a_torn_header_is_mended_where_the_disk_does_not_give_it_back() {
+fn a_torn_header_that_cannot_be_read_is_repaired() {
     let s = protected();
     let old = s.read("f.phx");
     s.run(&["rekey", "f.phx", "--remove-key", "a", "--add-key", "b"]).ok();
@@ -361,7 +362,7 @@ fn a_torn_header_is_mended_where_the_disk_does_not_give_it_back() {
         s.write("f.phx", [&new[..60], &old[60..]].concat());
         s.write(&side(), &new[..HEADER]);
     };
-    // The header, every time it is read; and the file's last chunk.
+    // Reads of the header fail, and reads of the file's last chunk.
     for faults in ["pread64:error=EIO:when=1", "pread64:error=EIO:when=2"] {
         tear();
         let Some(ended) = with_faults(&s, Some("f.phx"), &[faults], &["rekey", "f.phx"]) else { return };
@@ -374,7 +375,7 @@ fn a_torn_header_is_mended_where_the_disk_does_not_give_it_back() {
         let line = ended.fails(4);
         assert!(line.contains("phalanx rekey finishes it"), "{line}");
     }
-    // What does not even begin like a protected file.
+    // A file that does not even begin like a protected file.
     s.write("f.phx", [&[0; 512][..], &old[512..]].concat());
     assert!(s.run(&["verify", "f.phx"]).fails(3).contains("phalanx rekey finishes it"));
     // A side file that cannot be read may be the right one.
@@ -385,7 +386,7 @@ fn a_torn_header_is_mended_where_the_disk_does_not_give_it_back() {
 }
 
 #[test]
-fn before_a_side_file_goes_the_header_is_written_again_and_synced() {
+fn the_header_is_written_and_synced_again_before_its_side_file_is_removed() {
     if !has("strace") {
         return;
     }

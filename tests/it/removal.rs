@@ -1,4 +1,4 @@
-//! `--remove` deletes an input only when its output is proven to be on the disk, and nothing else ever.
+//! `--remove` deletes an input only when its output is proven to be on the disk, and never anything else.
 
 use crate::age::public;
 use crate::common::{Ended, Mounted, Sandbox, has, painted, skip, wait_for};
@@ -11,7 +11,7 @@ fn an_output_that_never_reached_the_disk_keeps_its_input() {
     fs::create_dir(s.path("t")).unwrap();
     (0..5).for_each(|i| drop(s.write(&format!("t/{i}"), painted(5000))));
     let args = ["protect", "-R", "t", "-k", "k", "--remove"];
-    // As on an overlay, whose `syncfs` reports no error.
+    // As on an overlay file system, whose `syncfs` reports no error.
     let Some(mut command) = s.traced(&["-e", "trace=fsync", "-e", "inject=fsync:error=EIO"], &args) else { return };
     Ended(command.output().unwrap()).fails_with_lines(4);
     for i in 0..5 {
@@ -36,7 +36,7 @@ fn an_error_at_closing_is_an_error() {
 }
 
 #[test]
-fn a_folder_that_becomes_a_link_meanwhile_leads_to_no_other_file() {
+fn a_folder_that_becomes_a_link_does_not_redirect_the_removal() {
     let s = Sandbox::with_key();
     for folder in ["d", "other"] {
         fs::create_dir(s.path(folder)).unwrap();
@@ -55,7 +55,7 @@ fn a_folder_that_becomes_a_link_meanwhile_leads_to_no_other_file() {
 }
 
 #[test]
-fn a_file_that_replaces_a_link_meanwhile_stays() {
+fn a_file_that_replaces_a_link_stays() {
     let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();
     symlink("nowhere", s.path("t/a")).unwrap();
@@ -74,7 +74,7 @@ fn a_file_that_replaces_a_link_meanwhile_stays() {
 }
 
 #[test]
-fn what_is_saved_meanwhile_stays() {
+fn files_saved_during_the_run_stay() {
     let s = Sandbox::with_key();
     // An editor replaces it by a new file just before the old one is deleted.
     s.write("f", "old");
@@ -116,7 +116,7 @@ fn modified(s: &Sandbox, name: &str) -> std::time::SystemTime {
 }
 
 #[test]
-fn an_output_that_was_replaced_meanwhile_keeps_its_input() {
+fn a_replaced_output_keeps_its_input() {
     let s = Sandbox::with_key();
     s.write("f", "x");
     s.write("other", "other");
@@ -142,7 +142,7 @@ fn no_output_of_a_run_replaces_another() {
 }
 
 #[test]
-fn names_that_a_file_system_takes_for_the_same_do_not_become_one() {
+fn names_that_a_file_system_treats_as_equal_do_not_become_one() {
     if !has("mkfs.exfat") || !has("mount.exfat-fuse") {
         return;
     }
@@ -209,7 +209,7 @@ fn bind(s: &Sandbox, from: &str, to: &str) -> Option<Mounted> {
 }
 
 #[test]
-fn an_output_within_its_input_is_found_behind_a_mount_too() {
+fn an_output_within_its_input_is_found_through_a_mount_too() {
     let s = Sandbox::with_key();
     for folder in ["t", "t/sub", "elsewhere"] {
         fs::create_dir(s.path(folder)).unwrap();
@@ -233,7 +233,7 @@ fn an_input_within_its_output_is_not_overwritten() {
 }
 
 #[test]
-fn what_is_saved_meanwhile_stays_on_simple_file_systems_too() {
+fn files_saved_during_the_run_stay_on_simple_file_systems_too() {
     let s = Sandbox::with_key();
     s.write("f", "old");
     let save = || {
@@ -253,7 +253,7 @@ fn what_is_saved_meanwhile_stays_on_simple_file_systems_too() {
 }
 
 #[test]
-fn the_key_does_not_protect_itself_to_death() {
+fn a_key_in_use_is_not_deleted() {
     let s = Sandbox::new();
     fs::create_dir(s.path("home")).unwrap();
     fs::create_dir(s.path("home/d")).unwrap();
@@ -281,14 +281,14 @@ fn the_key_does_not_protect_itself_to_death() {
     run(&["unprotect", "-R", "out", "-k", "k", "-o", "back"]).ok();
     assert_eq!(s.read("back/d/f"), b"x");
     assert_eq!(s.read("back/keyring/k.key"), s.read("home/keyring/k.key"));
-    // Where the keyring's names are links, these stay, and so do the keys that they lead to.
+    // If the keyring's names are links, these stay, and so do the keys that they lead to.
     fs::rename(s.path("home/keyring/other.key"), s.path("home/far.key")).unwrap();
     symlink("../far.key", s.path("home/keyring/other.key")).unwrap();
     let ended = run(&["protect", "-R", "home", "-k", "k", "-o", "out2", "--remove"]);
     assert!(ended.error().contains("warning: home/far.key: not deleted"), "{}", ended.error());
     ended.ok();
     run(&["key", "show", "other"]).ok();
-    // By itself, too.
+    // Also if the key is named alone.
     let ended = run(&["protect", "home/keyring/k.key", "-k", "k", "-o", "key.phx", "--remove"]);
     assert!(ended.error().contains("not deleted") && ended.error().contains("protected with itself"));
     ended.ok();
@@ -347,7 +347,7 @@ fn no_output_replaces_a_key_or_password_in_use() {
     // Other files are replaced, and new ones appear even in the keyring.
     s.run(&["protect", "f", "--key-file", "kf", "-o", "kf.phx", "--force"]).ok();
     s.run(&["key", "export", "k", "--output", "keyring/copy.key"]).ok();
-    // A key that is not in use, and that nobody kept.
+    // A key that is no longer in use may be replaced.
     s.run(&["protect", "f", "-k", "k", "-o", "kf", "--force"]).ok();
 }
 
@@ -421,7 +421,7 @@ fn a_folder_that_is_restored_replaces_no_key() {
     assert!(told.contains("2 files, ") && told.contains("1 failed"), "{told}");
     assert_eq!(s.read("home/keyring/k.key"), new);
     assert!(s.exists("home/keyring/old.key") && s.exists("home/f"));
-    // A link does not take the place of a key either.
+    // A link does not replace a key either.
     s.run(&["key", "new", "any"]).ok();
     fs::create_dir_all(s.path("t/keyring")).unwrap();
     symlink("nowhere", s.path("t/keyring/k.key")).unwrap();
@@ -446,7 +446,7 @@ fn rekey_does_not_change_the_file_that_is_its_password() {
 }
 
 #[test]
-fn what_opens_files_for_recipients_stays() {
+fn identities_of_recipients_stay() {
     let s = Sandbox::new();
     let data = |name| fs::read(format!("{}/crates/age/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     fs::create_dir(s.path("home")).unwrap();
@@ -467,7 +467,7 @@ fn what_opens_files_for_recipients_stays() {
     assert!(!s.exists("home/f") && !s.exists("home/public.txt"), "the rest is gone");
     s.run(&["unprotect", "-R", "out", "-i", "home/alice.txt", "-o", "back"]).ok();
     assert_eq!(s.read("back/f"), b"x");
-    // By itself, too, and with recipients from a file.
+    // Also if it is named alone, and with recipients from a file.
     let args = ["protect", "home/alice.txt", "--recipients-file", "back/public.txt", "-o", "a.phx", "--remove"];
     let ended = s.run(&args);
     assert!(ended.error().contains("warning: home/alice.txt: not deleted"), "{}", ended.error());
@@ -511,7 +511,7 @@ fn links_that_lead_to_keys_stay() {
 }
 
 #[test]
-fn what_cannot_be_deleted_is_a_failure() {
+fn an_input_that_cannot_be_deleted_is_a_failure() {
     let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();
     symlink("nowhere", s.path("t/link")).unwrap();
@@ -533,7 +533,7 @@ fn what_cannot_be_deleted_is_a_failure() {
     for (input, args) in
         [("f", &["protect", "f", "-k", "k", "--remove"][..]), ("f.phx", &["unprotect", "f.phx", "-o", "g", "--remove"])]
     {
-        // The first one is for what an earlier run may have left.
+        // The first call is for what an earlier run may have left.
         let options = ["-e", "trace=unlinkat", "-e", "inject=unlinkat:error=EACCES:when=2+"];
         let mut command = s.traced(&options, args).unwrap();
         let line = Ended(command.output().unwrap()).fails(4);
@@ -541,7 +541,7 @@ fn what_cannot_be_deleted_is_a_failure() {
         assert!(s.exists(input));
     }
     assert_eq!(s.read("g"), b"x");
-    // A file that appears in a folder meanwhile keeps the folder, and a line says so.
+    // If a file appears in a folder during the run, the folder stays, and a line says so.
     let ready = || s.exists("t.phx");
     let args = ["protect", "-R", "t", "-k", "k", "--remove", "--force"];
     let ended = s.meanwhile("fsync:when=1", &args, ready, || drop(s.write("t/new", "x"))).unwrap();

@@ -1,4 +1,4 @@
-//! `--resume`: a run goes on where an interrupted one ended.
+//! `--resume`: a run continues where an interrupted one ended.
 
 use crate::common::{Sandbox, is_exhaustive, painted};
 use rustix::process::{Pid, Signal, kill_process};
@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Runs that are interrupted have this much to do, in bytes.
+/// The length in bytes of the input of interrupted runs.
 const LEN: usize = (40 << 20) + 12_345;
 const PROTECT: [&str; 9] = ["protect", "f", "-k", "k", "-f", "--resume", "--no-sync", "--engine", "serial"];
 const UNPROTECT: [&str; 9] = ["unprotect", "f.phx", "-k", "k", "-f", "--resume", "--no-sync", "--engine", "serial"];
@@ -25,8 +25,8 @@ fn record(target: &str) -> String {
     Sandbox::temporary(target).replace(".tmp", ".resume")
 }
 
-/// Stops a run when its output has this length. Returns whether that was before its target got its name: a run may be
-/// stopped after that as well.
+/// Stops a run when its output has this length. Returns whether that was before its target got its name, because a run may also
+/// be stopped after that.
 fn stop(s: &Sandbox, args: &[&str], target: &str, len: u64, signal: Signal) -> bool {
     assert!(!s.exists(target));
     let temporary = s.path(&Sandbox::temporary(target));
@@ -48,7 +48,7 @@ fn stop(s: &Sandbox, args: &[&str], target: &str, len: u64, signal: Signal) -> b
     !s.exists(target)
 }
 
-/// Stops runs until one leaves something to be done.
+/// Stops runs until one leaves an unfinished output.
 fn interrupt(s: &Sandbox, args: &[&str], target: &str) {
     for _ in 0..50 {
         if stop(s, args, target, LEN as u64 / 3, Signal::KILL) {
@@ -60,7 +60,7 @@ fn interrupt(s: &Sandbox, args: &[&str], target: &str) {
     panic!("every run ended before it was stopped");
 }
 
-/// Ends an interrupted `protect` by a run, which says something, and checks what comes of it.
+/// Finishes an interrupted `protect` by another run, and checks its message and its output.
 #[track_caller]
 fn ends(s: &Sandbox, args: &[&str], says: &str) {
     let ended = s.run(args);
@@ -75,7 +75,7 @@ fn ends(s: &Sandbox, args: &[&str], says: &str) {
 }
 
 #[test]
-fn what_is_interrupted_goes_on() {
+fn interrupted_runs_continue() {
     let s = Sandbox::with_key();
     s.write("f", plaintext());
     let times = if is_exhaustive() { 50 } else { 5 };
@@ -84,7 +84,7 @@ fn what_is_interrupted_goes_on() {
         let at = LEN as u64 * i as u64 / times as u64;
         if stop(&s, &PROTECT, "f.phx", at, signal) && at > 8 << 20 {
             assert_eq!(s.leftovers(), [record("f.phx"), Sandbox::temporary("f.phx")]);
-            // And once more, somewhere behind.
+            // And again, at a later point.
             stop(&s, &PROTECT, "f.phx", at + (LEN as u64 - at) / 2, signal);
         }
         s.run(&PROTECT).ok();
@@ -105,7 +105,7 @@ fn what_is_interrupted_goes_on() {
 }
 
 #[test]
-fn a_run_for_something_else_starts_anew() {
+fn a_run_for_something_else_starts_again() {
     let s = Sandbox::with_key();
     s.run(&["key", "new", "other"]).ok();
     s.write("f", plaintext());
@@ -118,7 +118,7 @@ fn a_run_for_something_else_starts_anew() {
         interrupt(&s, &with(more), "f.phx");
         ends(&s, &with(more), "going on: ");
     }
-    // The other key alone does not open what was left.
+    // The other key alone does not open the leftovers.
     interrupt(&s, &PROTECT, "f.phx");
     let other = ["protect", "f", "-k", "other", "--resume"];
     let ended = s.run(&other);
@@ -136,7 +136,7 @@ fn a_run_for_something_else_starts_anew() {
 }
 
 #[test]
-fn passwords_go_on_too() {
+fn runs_with_passwords_continue_too() {
     let s = Sandbox::with_key();
     s.secret("password", "correct horse");
     s.secret("wrong", "battery");
@@ -179,7 +179,7 @@ fn damaged_leftovers_do_no_harm() {
     for at in [3 << 20, LEN as u64 / 3] {
         fs::remove_file(s.path("f")).unwrap();
         interrupt(&s, &UNPROTECT, "f");
-        // The second lies where zeros belong.
+        // The second change lies where zeros belong.
         change(&Sandbox::temporary("f"), &|file| file.write_all_at(&[9; 3_000_000], at).unwrap());
         s.run(&UNPROTECT).ok();
         assert!(s.read("f") == plain, "damaged at {at}");
@@ -187,7 +187,7 @@ fn damaged_leftovers_do_no_harm() {
 }
 
 #[test]
-fn what_cannot_go_on_is_said() {
+fn a_run_that_cannot_continue_says_so() {
     let s = Sandbox::with_key();
     s.write("f", "short");
     let recipient = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
@@ -198,7 +198,7 @@ fn what_cannot_go_on_is_said() {
     s.run(&["unprotect", "f.phx", "--resume", "--range", "0-1", "-o", "x"]).fails(2);
     let line = s.run(&["protect", "f", "-k", "k", "--resume", "--cipher", "aes-256-gcm"]).fails(2);
     assert!(line.contains("aes-256-gcm"), "{line}");
-    // What does not begin leaves nothing.
+    // A run that does not begin leaves nothing.
     s.write("large", plaintext());
     s.run(&["key", "new", "other"]).ok();
     s.run(&["protect", "large", "-k", "k"]).ok();
@@ -206,13 +206,13 @@ fn what_cannot_go_on_is_said() {
     assert_eq!(s.leftovers(), Vec::<String>::new());
     fs::remove_file(s.path("large")).unwrap();
     fs::remove_file(s.path("large.phx")).unwrap();
-    // A short file is done at once.
+    // A short file needs no record.
     s.run(&["protect", "f", "-k", "k", "--resume"]).ok();
     assert_eq!(s.names(), ["f", "f.phx"]);
 }
 
 #[test]
-fn what_is_not_ours_is_left_alone() {
+fn files_of_others_are_left_alone() {
     let s = Sandbox::with_key();
     s.write("f", plaintext());
     s.write("victim", "only copy");
@@ -220,7 +220,7 @@ fn what_is_not_ours_is_left_alone() {
     s.run(&PROTECT).ok();
     assert_eq!((s.read("victim"), s.leftovers()), (b"only copy".to_vec(), vec![]));
     fs::remove_file(s.path("f.phx")).unwrap();
-    // One that others have been able to open.
+    // A file that others were able to open.
     interrupt(&s, &PROTECT, "f.phx");
     fs::set_permissions(s.path(&Sandbox::temporary("f.phx")), fs::Permissions::from_mode(0o640)).unwrap();
     ends(&s, &PROTECT, "");

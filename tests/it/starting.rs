@@ -1,4 +1,5 @@
-//! What a start costs, in system calls: a script over 10,000 small files pays it each time. And what it takes over from the parent.
+//! The system calls of a start, because a script over 10,000 small files pays for them each time. And what the program inherits
+//! from its parent.
 
 use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,7 +16,7 @@ use std::time::Duration;
 fn calls(s: &Sandbox, args: &[&str]) -> Option<Vec<String>> {
     let trace = s.path("trace");
     let mut command = s.traced(&["-o", trace.to_str().unwrap()], args)?;
-    // With it, which cargo sets, the loader looks for each library in many folders.
+    // Cargo sets this variable, and the loader then looks for each library in many folders.
     Ended(command.env_remove("LD_LIBRARY_PATH").output().unwrap()).ok();
     let text = fs::read_to_string(trace).unwrap();
     let is_call = |line: &&str| !line.contains(" resumed>") && !line.contains(" +++ ") && !line.contains(" --- ");
@@ -108,7 +109,7 @@ fn what_the_parent_ignores_or_blocks_ends_nothing() {
         drop(stdin);
         assert!(child.wait().unwrap().success(), "{option} {signal}");
     }
-    // The others still end it.
+    // Other signals still end it.
     let mut child = Command::new("env")
         .args(["--block-signal=HUP", env!("CARGO_BIN_EXE_phalanx"), "protect", "-", "-o", "g.phx", "-k", "k"])
         .current_dir(s.path(""))
@@ -132,7 +133,7 @@ fn what_the_parent_ignores_or_blocks_ends_nothing() {
     }
 }
 
-/// A folder with a file f, and a plugin that does this, for a recipient of whom it is needed.
+/// A folder with a file f, a plugin that does this, and a recipient that needs it.
 fn with_plugin(does: &str) -> (Sandbox, String) {
     let s = Sandbox::new();
     s.write("f", "x");
@@ -145,7 +146,7 @@ fn with_plugin(does: &str) -> (Sandbox, String) {
 
 const FOR_PLUGIN: [&str; 4] = ["protect", "f", "-r", "age1test1qqqqqqqqgsf9kn"];
 
-/// The program blocks signals. What it starts blocks and ignores what the program was given, and no more.
+/// The program blocks signals. Programs that it starts block and ignore only the signals that it inherited as such.
 #[test]
 fn programs_that_it_starts_have_the_signals_that_it_was_given() {
     if !Command::new("env").arg("--block-signal=HUP").arg("true").output().unwrap().status.success() {
@@ -155,7 +156,7 @@ fn programs_that_it_starts_have_the_signals_that_it_was_given() {
     let status = r#"while read -r line; do case $line in Sig*) echo "$line" ;; esac; done </proc/self/status"#;
     let (s, path) = with_plugin(&format!("cd \"${{PATH%%/plugins:*}}\" && {status} >masks"));
     let bit = |signal: Signal| 1u64 << (signal.as_raw() - 1);
-    // The system's library may have others ignored, which are its own.
+    // The C library may ignore other signals, which it keeps for itself.
     let looked_at = bit(Signal::HUP) | bit(Signal::INT) | bit(Signal::USR1) | bit(Signal::TERM) | bit(Signal::XFSZ);
     let blocked_and_ignored = |given: &[&str]| {
         let mut command = Command::new("env");
@@ -173,13 +174,13 @@ fn programs_that_it_starts_have_the_signals_that_it_was_given() {
     assert_eq!(blocked_and_ignored(&["--ignore-signal=HUP"]), [0, bit(Signal::HUP)]);
 }
 
-/// The thread that starts a program does not block signals meanwhile.
+/// The thread that starts a program does not block signals during the start.
 #[test]
-fn a_signal_that_comes_while_a_program_is_started_ends_it_with_clean_up() {
+fn a_signal_during_the_start_of_a_program_ends_the_run_cleanly() {
     if is_ignored(Signal::TERM.as_raw()) {
         return;
     }
-    // It ends when the program has.
+    // The run ends when the plugin has ended.
     let (s, path) = with_plugin("kill -TERM $PPID && cat >/dev/null");
     for _ in 0..200 {
         let status = s.command(&FOR_PLUGIN).env("PATH", &path).output().unwrap().status;

@@ -29,7 +29,7 @@ fn listing(root: &Path) -> BTreeMap<String, (u32, SystemTime, Vec<u8>)> {
     all
 }
 
-/// A folder with a bit of everything.
+/// A folder with one of each kind of entry.
 fn planted(s: &Sandbox) -> BTreeMap<String, (u32, SystemTime, Vec<u8>)> {
     for folder in ["tree", "tree/empty", "tree/a", "tree/a/b"] {
         fs::create_dir(s.path(folder)).unwrap();
@@ -51,7 +51,7 @@ fn planted(s: &Sandbox) -> BTreeMap<String, (u32, SystemTime, Vec<u8>)> {
 }
 
 #[test]
-fn a_folder_comes_back_as_it_was() {
+fn a_folder_round_trips() {
     let s = Sandbox::with_key();
     let before = planted(&s);
     assert!(s.run(&["protect", "tree", "-k", "k"]).fails(4).contains("--recursive"));
@@ -64,7 +64,8 @@ fn a_folder_comes_back_as_it_was() {
         s.run(&["unprotect", "--recursive", "tree.phx", "-o", &back, "--engine", engine]).ok();
         assert!(listing(&s.path(&back)) == before);
     }
-    // The same command writes to the same place, whatever exists. One folder is the output, and the other one contains it.
+    // The same command writes to the same place, whatever exists. `--output` names the output, and `--output-dir` the folder
+    // that contains it.
     fs::create_dir(s.path("shelf")).unwrap();
     let line = s.run(&["unprotect", "-R", "tree.phx", "-o", "shelf"]).fails(4);
     assert!(
@@ -128,7 +129,7 @@ fn one_failure_does_not_stop_the_rest() {
 }
 
 #[test]
-fn what_is_no_protected_file_is_named_and_left_out() {
+fn other_files_are_named_and_left_out() {
     let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();
     s.write("t/f", "x");
@@ -143,7 +144,7 @@ fn what_is_no_protected_file_is_named_and_left_out() {
     ended.ok();
     let names = |folder: &str| listing(&s.path(folder)).into_keys().collect::<Vec<_>>();
     assert_eq!((names("u"), s.read("u/f")), (names("t"), b"x".to_vec()));
-    // A volume is one thing. It is verified, and not taken apart.
+    // A volume is verified as a whole.
     s.run(&["-q", "init", "t.phx/vault", "-k", "k"]).ok();
     let ended = s.run(&["verify", "-R", "t.phx"]);
     assert_eq!(ended.error(), line);
@@ -174,7 +175,7 @@ fn a_volume_is_not_unprotected_as_a_folder() {
 }
 
 #[test]
-fn what_has_no_input_stays_in_the_mirror_and_is_named() {
+fn entries_without_an_input_stay_in_the_mirror_and_are_named() {
     let s = Sandbox::with_key();
     for folder in ["t", "t/d", "t/gone"] {
         fs::create_dir(s.path(folder)).unwrap();
@@ -209,7 +210,7 @@ fn what_has_no_input_stays_in_the_mirror_and_is_named() {
 }
 
 #[test]
-fn remove_takes_the_whole_folder_away_and_no_more() {
+fn remove_deletes_the_whole_folder_and_nothing_else() {
     let s = Sandbox::with_key();
     let before = planted(&s);
     fs::set_permissions(s.path("tree/empty"), Permissions::from_mode(0o755)).unwrap();
@@ -238,7 +239,7 @@ fn links_in_the_mirror_are_not_followed() {
     assert!(told.contains(&format!("t.phx/d: cannot write: a link or file {hint}")), "{told}");
     assert!(fs::read_dir(s.path("elsewhere")).unwrap().next().is_none());
     assert!(fs::symlink_metadata(s.path("t.phx/d")).unwrap().is_symlink());
-    // The other way round.
+    // The opposite direction.
     fs::remove_file(s.path("t.phx/d")).unwrap();
     s.run(&["protect", "-R", "t", "-k", "k", "--force"]).ok();
     fs::remove_dir_all(s.path("t/d")).unwrap();
@@ -248,8 +249,8 @@ fn links_in_the_mirror_are_not_followed() {
     assert!(s.exists("t.phx/d/f.phx"));
 }
 
-/// An entry that becomes another kind of thing has another name in the mirror, where its old one stays. A mirror with both could not be
-/// unprotected.
+/// An entry that becomes another kind of thing gets another name in the mirror, and its old entry stays. A mirror with both
+/// could not be unprotected.
 #[test]
 fn an_entry_that_changed_its_kind_is_an_error() {
     let make = |s: &Sandbox, kind: &str| match kind {
@@ -279,14 +280,14 @@ fn an_entry_that_changed_its_kind_is_an_error() {
             assert!(told.contains(&named), "{before} {after}: {told}");
         }
         assert!(told.contains("1 file, ") && told.contains("1 failed"), "the rest is done: {told}");
-        // The old entry stays, and the mirror is whole.
+        // The old entry stays, and the mirror is complete.
         let now: Vec<_> = listing(&s.path("t.phx")).into_keys().collect();
         assert_eq!(now, mirrored.into_keys().collect::<Vec<_>>());
         s.run(&["verify", "-R", "t.phx"]).ok();
         s.run(&["unprotect", "-R", "t.phx", "-o", "back"]).ok();
         assert_eq!(s.read("back/z"), b"another one");
         assert!(fs::symlink_metadata(s.path("back/a")).is_ok());
-        // The old one makes room.
+        // The old entry is renamed.
         let old = s.path("t.phx").join(names(before));
         if before == "folder" { fs::remove_dir_all(old) } else { fs::remove_file(old) }.unwrap();
         s.run(&["protect", "-R", "t", "-k", "k", "--force"]).ok();
@@ -296,7 +297,7 @@ fn an_entry_that_changed_its_kind_is_an_error() {
 }
 
 #[test]
-fn a_mirror_with_two_kinds_of_one_name_is_not_whole() {
+fn a_mirror_with_two_kinds_of_one_name_is_not_valid() {
     for is_link in [false, true] {
         let s = Sandbox::with_key();
         fs::create_dir(s.path("t")).unwrap();
@@ -402,7 +403,7 @@ fn a_nightly_run_writes_to_the_same_place_each_night() {
     }
     let names: Vec<OsString> = fs::read_dir(s.path("bk/nd")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["f.phx"]);
-    // One input and a missing folder does not become a file of that name.
+    // With one input, a missing output folder does not become a file of that name.
     assert!(
         s.run(&["protect", "nd/f", "--output-dir", "backup", "-k", "k", "--remove"])
             .fails(4)
@@ -431,7 +432,7 @@ fn outputs_do_not_get_the_names_of_temporary_files() {
     }
     let there: Vec<_> = listing(&s.path("back")).into_keys().collect();
     assert_eq!(there, ["", "f"]);
-    // They are whole, and nothing keeps anybody from naming another output.
+    // They are complete, and another output can be named.
     s.run(&["verify", "-R", "t.phx"]).ok();
     s.run(&["unprotect", &format!("t.phx/{}.phx", names[0]), "-o", "saved"]).ok();
 }

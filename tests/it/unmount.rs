@@ -1,4 +1,4 @@
-//! A mount that ends takes nothing away but itself, whatever is in its place by then.
+//! A mount that ends unmounts only itself, whatever is mounted in its place by then.
 
 use crate::common::{Sandbox, skip, wait_for};
 use crate::mount::{is_fuse_here, is_mounted, required, stop};
@@ -49,9 +49,9 @@ impl Mounts {
         self.start_with(letter, &[])
     }
 
-    /// The same, with more options. It may have ended in order by then.
+    /// Mounts with more options. The mount may already have ended cleanly.
     pub fn start_with(&self, letter: &str, options: &[&str]) -> Option<Pid> {
-        // By these arguments the process is found.
+        // The process is found by these arguments.
         let (tree, mountpoint) = (self.s.path(&format!("v{letter}")), self.mountpoint());
         let mut command = self.s.command(&["mount", "-k", "k"]);
         command.args(options).arg(&tree).arg(&mountpoint).args(self.is_daemon.then_some("--daemon"));
@@ -76,7 +76,7 @@ impl Mounts {
             return Some(process);
         }
         assert!(child.wait().unwrap().success());
-        // A process that has ended has this number no more, and is not waited for.
+        // A process that has ended no longer has this id, and is not waited for.
         Some(process_with(&[&tree, &mountpoint]).unwrap_or(Pid::from_child(&child)))
     }
 
@@ -174,7 +174,7 @@ fn a_mount_without_a_name_leaves_its_successor() {
         let second = mounts.start("b").unwrap();
         kill_process(first, Signal::TERM).unwrap();
         if mounts.is_daemon {
-            // It has a log of the system only. Another signal would end it at once.
+            // A daemon only logs to the system log. Another signal would end it at once.
         } else {
             wait_for(|| fs::read_to_string(mounts.s.path("log-a")).unwrap().contains("in use"));
         }
@@ -189,7 +189,7 @@ fn a_mount_without_a_name_leaves_its_successor() {
 }
 
 #[test]
-fn what_is_mounted_on_top_of_a_mount_stays() {
+fn a_mount_on_top_of_a_mount_stays() {
     if !geteuid().is_root() {
         return skip("root");
     }
@@ -249,7 +249,7 @@ fn a_mount_whose_mountpoint_was_renamed_is_unmounted() {
 fn a_mount_that_fails_to_start_is_unmounted() {
     for volumes in [true, false] {
         let Some(mounts) = Mounts::new(volumes, false) else { return };
-        // What --daemon starts. It cannot say that it is ready.
+        // The process that --daemon starts. It cannot report that it is ready.
         let mut command = mounts.s.command(&["mount", "--detached", "-q", "-k", "k"]);
         command.arg(mounts.s.path("va")).arg(mounts.mountpoint());
         let full = File::options().write(true).open("/dev/full").unwrap();

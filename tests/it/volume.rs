@@ -1,4 +1,4 @@
-//! Volumes in use: `phalanx init`, `phalanx mount` and `phalanx verify`, as their users meet them.
+//! Volumes in use: `phalanx init`, `phalanx mount` and `phalanx verify`.
 
 mod daily;
 mod full;
@@ -21,7 +21,7 @@ fn init(s: &Sandbox, volume: &str, chunk_size: &str) {
 /// Mounts a volume on the folder mnt. `None` if this system lets nobody mount, and a line says so.
 fn mount(s: &Sandbox, volume: &str) -> Option<Mounted> {
     let mounted = Mounted::start(s, &[volume, "mnt", "--key-file", "key"])?;
-    // It is listed as mounted a moment before it answers.
+    // It is listed as mounted shortly before it answers.
     rustix::fs::statfs(&mounted.mountpoint).unwrap();
     Some(mounted)
 }
@@ -33,7 +33,7 @@ fn is_sound(s: &Sandbox, volume: &str) {
     assert!(ended.0.status.success() && ended.error().is_empty(), "{:?}: {}", ended.0.status, ended.error());
 }
 
-/// Unmounts a volume, which has nothing to say.
+/// Unmounts a volume, whose log must be empty.
 #[track_caller]
 fn unmount(mut mounted: Mounted) {
     mounted.unmount();

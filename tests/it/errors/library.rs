@@ -1,4 +1,4 @@
-//! Messages made from the libraries' errors, of each kind at least one.
+//! Messages made from the libraries' errors, at least one of each kind.
 
 use super::{Message, root};
 use phalanx::volume_failures;
@@ -25,7 +25,7 @@ pub fn all() -> Vec<Message> {
     all
 }
 
-/// A message, and the variant that it is of.
+/// A variant of an error, and its message.
 struct Made(String, Message);
 
 fn made(debug: String, failure: &Failure, when: &'static str, then: &'static str) -> Made {
@@ -43,7 +43,7 @@ fn variants(file: &str, name: &str) -> BTreeSet<String> {
     begins.map(|line| line.split(['(', ' ', '{', ',']).next().unwrap().to_owned()).collect()
 }
 
-/// The messages, of all variants but those that `elsewhere` names. The enums may grow, so no `match` here is complete.
+/// The messages of all variants except those in `elsewhere`. The enums may grow, so no `match` here is complete.
 fn complete(all: Vec<Made>, elsewhere: &[&str], file: &str, name: &str) -> Vec<Message> {
     let found: BTreeSet<String> =
         all.iter().map(|made| made.0.clone()).chain(elsewhere.iter().map(|&name| name.to_owned())).collect();

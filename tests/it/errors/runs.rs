@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 const COPY: &str = "restore the file from a copy";
 
-/// What is run with these arguments, when its line appears, and what to do.
+/// The arguments, when the line appears, and what to do.
 type Run = (&'static str, &'static str, &'static str);
 
 pub fn all() -> Vec<Message> {
@@ -57,7 +57,7 @@ fn run(s: &Sandbox, args: &str) -> Ended {
     Ended(command.arg(env!("CARGO_BIN_EXE_phalanx")).args(words).output().unwrap())
 }
 
-/// A folder with something for each run.
+/// A folder with the files for each run.
 fn prepared() -> Sandbox {
     let s = Sandbox::new();
     let ok = |args: &str| drop(run(&s, args).ok());
@@ -110,7 +110,7 @@ fn prepared() -> Sandbox {
     fs::copy(s.path("vault/phalanx.folder"), s.path("lost/phalanx.folder")).unwrap();
     fs::create_dir_all(s.path("vault/within")).unwrap();
     fs::copy(s.path("vault/phalanx.folder"), s.path("vault/within/phalanx.folder")).unwrap();
-    // Other keyrings: one whose key others may read, and one that has the name of a key for another.
+    // Other keyrings: one whose key others may read, and one in which a key's name belongs to another key.
     ok("PHALANX_KEYRING=open key import work work.raw");
     ok("PHALANX_KEYRING=second key import lab work.raw");
     ok("key export --all --output keys.txt");
@@ -272,7 +272,7 @@ const RUNS: &[Run] = &[
     ("PHALANX_KERNELS=abacus verify run42.h5.phx", "the variable is set wrongly", "unset it"),
 ];
 
-/// Runs that go on, or whose first line is about something else.
+/// Runs that continue, or whose first line is about something else.
 const WARNINGS: &[Run] = &[
     ("PHALANX_PASSWORD=x protect -R ann.pub", "`-R` of age is `--recipients-file`", ""),
     ("PHALANX_PASSWORD=x protect run42.h5 --key work --output unused.phx", "", "`--password` adds it"),

@@ -1,4 +1,4 @@
-//! Messages that no test can provoke on every machine, as the source has them.
+//! Messages that no test can provoke on every machine, copied from the source.
 
 use super::{Message, root};
 use std::fs;
@@ -353,7 +353,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     ),
 ];
 
-/// All of them. Each is in its file, so none outlives its source.
+/// All of them. Each must still be in its source file.
 pub fn all() -> Vec<Message> {
     let from_source = |&(file, code, literal, when, then): &(&str, u8, &str, &'static str, &'static str)| {
         let text = joined(&fs::read_to_string(root().join("src").join(file)).unwrap());
@@ -399,7 +399,7 @@ pub fn messages(text: &str) -> impl Iterator<Item = &str> {
     BEFORE.into_iter().flat_map(move |before| text.split(before).skip(1).filter_map(first_literal))
 }
 
-/// The literal that is the first argument, perhaps of `format!` or behind an exit code.
+/// The literal that is the first argument, possibly inside `format!` or after an exit code.
 fn first_literal(text: &str) -> Option<&str> {
     let end = text.find([';', '}']).unwrap_or(text.len());
     let start = text.find('"').filter(|start| *start < end)?;
@@ -407,7 +407,7 @@ fn first_literal(text: &str) -> Option<&str> {
     Some(&literal[..literal.find('"')?])
 }
 
-/// Without the ends of lines that a literal leaves out.
+/// The literal without the line breaks that a backslash removes.
 fn joined(text: &str) -> String {
     let mut lines = text.split("\\\n");
     lines.next().into_iter().chain(lines.map(str::trim_start)).collect()

@@ -1,4 +1,4 @@
-//! A mounted volume behaves as a disk does.
+//! A mounted volume behaves like a disk.
 
 use super::{init, is_sound, mount, unmount};
 use crate::common::{Sandbox, has, painted, skip, wait_for};
@@ -36,7 +36,7 @@ fn files_hold_what_was_written() {
     for len in LENS {
         fs::write(mounted.path(&format!("{len}")), painted(len)).unwrap();
     }
-    // Lengths and what lies behind an end.
+    // Lengths, and bytes after an end.
     let file = editable(&mounted.path("100000"));
     file.set_len(5000).unwrap();
     file.set_len(70_000).unwrap();
@@ -112,7 +112,7 @@ fn holes_take_no_space() {
     let stored: u64 = stored_blocks(&s.path("vol"));
     assert!(stored < 2048, "{stored} blocks of 512 bytes");
 
-    // Punched.
+    // Holes that are punched.
     let whole = painted(1 << 20);
     fs::write(mounted.path("punched"), &whole).unwrap();
     let file = editable(&mounted.path("punched"));
@@ -173,7 +173,7 @@ fn names_links_and_folders() {
     fs::set_permissions(at("two"), Permissions::from_mode(0o640)).unwrap();
     fs::set_permissions(at("full"), Permissions::from_mode(0o2711)).unwrap();
 
-    // What is open has no name any more.
+    // An open file without a name.
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(at("gone")).unwrap();
     file.write_all(&painted(50_000)).unwrap();
     fs::remove_file(at("gone")).unwrap();
@@ -185,7 +185,7 @@ fn names_links_and_folders() {
     assert!(content.len() == 50_000 && content[10..14] == *b"late" && file.metadata().unwrap().nlink() == 0);
     drop(file);
 
-    // Extended attributes, where the system below has them.
+    // Extended attributes, if the file system below has them.
     let has_xattrs = setxattr(s.path("vol"), "user.probe", b"", XattrFlags::empty()).is_ok();
     if has_xattrs {
         setxattr(at("two"), "user.mime", b"text/plain", XattrFlags::CREATE).unwrap();
@@ -211,7 +211,7 @@ fn names_links_and_folders() {
         let len = listxattr(at("two"), &mut value[..]).unwrap();
         assert_eq!(&value[..len], b"user.mime\0".as_slice());
     }
-    // Nothing below has a name or a content that was given here. Shorter ones could be there by chance.
+    // Nothing below has a name or a content from here. Shorter ones could be there by chance.
     for (name, (_, content)) in listing(&s.path("vol")) {
         for secret in ["second", "renamed", "nowhere", "user.mime", "text/plain"] {
             assert!(!name.contains(secret) && !content.windows(secret.len()).any(|w| w == secret.as_bytes()), "{name}");
@@ -230,7 +230,7 @@ fn times_stay() {
     let times = FileTimes::new().set_modified(then).set_accessed(then + Duration::from_nanos(5));
     let mut file = File::create(mounted.path("written")).unwrap();
     file.write_all(&painted(100_000)).unwrap();
-    // As cp -p does.
+    // Like cp -p.
     file.set_times(times).unwrap();
     drop(file);
     fs::write(mounted.path("touched"), "x").unwrap();
@@ -266,7 +266,7 @@ fn times_stay() {
 }
 
 #[test]
-fn what_programs_ask_of_a_disk() {
+fn programs_can_use_it_like_a_disk() {
     let s = Sandbox::new();
     init(&s, "vol", "4K");
     let Some(mounted) = mount(&s, "vol") else { return };
@@ -347,9 +347,9 @@ with open('made', 'r+b') as file:
     is_sound(&s, "vol");
 }
 
-/// The kernel has what was written, and nobody has asked for it to be stored.
+/// The kernel has the written bytes, and no program has asked to store them.
 #[test]
-fn what_is_being_written_is_copied_whole() {
+fn a_file_that_is_being_written_is_copied_completely() {
     let s = Sandbox::new();
     init(&s, "vol", "4K");
     let Some(mounted) = mount(&s, "vol") else { return };
@@ -369,7 +369,7 @@ fn what_is_being_written_is_copied_whole() {
     assert!(fs::read(s.path("mnt/log")).unwrap() == [65; 200_000]);
     drop((log, holed));
     unmount(mounted);
-    // What changes nothing says where holes are.
+    // A mount for reading reports holes.
     let Some(mounted) = Mounted::start(&s, &["vol", "mnt", "--key-file", "key", "--read-only"]) else { return };
     let file = File::open(mounted.path("holed")).unwrap();
     assert_eq!(seek(&file, Seek::Data(8192)), Ok(2 << 20));
@@ -377,7 +377,7 @@ fn what_is_being_written_is_copied_whole() {
 }
 
 #[test]
-fn a_folder_is_read_anew_from_its_beginning() {
+fn a_folder_can_be_read_again_from_its_beginning() {
     let s = Sandbox::new();
     init(&s, "vol", "4K");
     let Some(mounted) = mount(&s, "vol") else { return };
@@ -413,7 +413,7 @@ fn reading_changes_no_times() {
 }
 
 #[test]
-fn whoever_changes_a_file_takes_its_set_ids_away() {
+fn changing_a_file_clears_its_set_ids() {
     if !geteuid().is_root() || !has("setpriv") {
         return skip("root with setpriv");
     }
@@ -421,7 +421,7 @@ fn whoever_changes_a_file_takes_its_set_ids_away() {
     init(&s, "vol", "4K");
     let Some(mounted) = Mounted::start(&s, &["vol", "mnt", "--key-file", "key", "-o", "allow_other"]) else { return };
     fs::set_permissions(&mounted.mountpoint, Permissions::from_mode(0o755)).unwrap();
-    // Whoever asks for nothing else gets what the kernel remembers.
+    // A plain request gets the mode that the kernel has cached.
     let mode = || {
         let state = statx(CWD, mounted.path("f"), AtFlags::empty(), StatxFlags::MODE).unwrap();
         u32::from(state.stx_mode) & 0o7777

@@ -1,4 +1,4 @@
-//! The disk below a volume is full, in the middle of random work. What was synced stays, and what is refused is told.
+//! The disk below a volume becomes full during random work. Synced data stays, and refused writes are reported.
 
 use super::kills::{rounds, seed};
 use super::workload::{Random, Stop, Worker};
@@ -45,7 +45,7 @@ fn a_full_disk_loses_nothing_that_was_synced() {
     let seed = seed();
     println!("PHALANX_SEED={seed}");
     let rounds = rounds(1, 1);
-    // The journal reserves 40 MiB, where there is so much.
+    // The journal reserves 40 MiB if there is enough space.
     for (number, (kind, mib)) in [("tmpfs", 16), ("tmpfs", 60), ("ext4", 80)].into_iter().enumerate() {
         let s = Sandbox::new();
         let Some(_disk) = disk(&s, kind, mib) else { continue };
@@ -54,9 +54,9 @@ fn a_full_disk_loses_nothing_that_was_synced() {
     }
 }
 
-/// ext4 makes itself read-only when it finds an error, and has a file by which a test can pretend one.
+/// ext4 becomes read-only when it finds an error, and has a file by which a test can simulate one.
 #[test]
-fn a_file_system_that_becomes_read_only_is_said_to_be_read_only() {
+fn a_file_system_that_becomes_read_only_is_reported_as_such() {
     let s = Sandbox::new();
     if !is_fuse_here() {
         return;
@@ -86,7 +86,7 @@ fn a_file_system_that_becomes_read_only_is_said_to_be_read_only() {
     assert!(line.contains("(--read-only mounts it for reading)"), "{line}");
 }
 
-/// The journal names it still, and it must not hold its space for that.
+/// The journal still names the file, but must not hold its space.
 #[test]
 fn the_space_of_a_file_is_free_when_it_is_removed() {
     let s = Sandbox::new();
@@ -113,14 +113,14 @@ fn the_space_of_a_file_is_free_when_it_is_removed() {
         closed.elapsed()
     };
     for is_synced in [true, false] {
-        // An idle mount trims its journal after 5 seconds anyway. One of three is quicker also on a machine that pauses.
+        // An idle mount trims its journal after 5 seconds anyway. One of three must be quicker, even on a machine that pauses.
         assert!((0..3).any(|_| took(is_synced) < Duration::from_secs(4)), "it waits until the mount is idle");
     }
     unmount(mounted);
     is_sound(&s, "vol");
 }
 
-/// The journal takes no space that others need.
+/// The journal takes no space that other data need.
 #[test]
 fn a_disk_that_is_nearly_full_keeps_its_space() {
     if !is_fuse_here() {
@@ -138,9 +138,9 @@ fn a_disk_that_is_nearly_full_keeps_its_space() {
     is_sound(&s, "disk/vol");
 }
 
-/// The journal has no space of its own there, and is trimmed when the disk is full.
+/// The journal has no reserved space there, and is trimmed when the disk is full.
 #[test]
-fn changes_of_a_small_disk_go_on() {
+fn changes_continue_on_a_small_disk() {
     if !is_fuse_here() {
         return;
     }
@@ -158,10 +158,10 @@ fn changes_of_a_small_disk_go_on() {
     is_sound(&s, "disk/vol");
 }
 
-/// A process that is started inherits all descriptors for a moment, and closing them stores what is in memory too. What that
-/// closing says is heard by nobody, so a sync has to say it again: to each who wrote.
+/// A process that is started inherits all descriptors for a moment, and closing them stores what is in memory too. Nobody
+/// receives the errors of that close, so a sync must report them again to each writer.
 #[test]
-fn what_was_dropped_is_told_to_whoever_syncs() {
+fn lost_writes_are_reported_by_the_next_sync() {
     if !is_fuse_here() {
         return;
     }
@@ -176,7 +176,7 @@ fn what_was_dropped_is_told_to_whoever_syncs() {
     files[0].write_all_at(&[1; 1941], 0).and_then(|()| files[0].sync_all()).unwrap();
     fill_up(&mounted, 0);
     files[0].write_all_at(&[2; 90_000], 1941).unwrap();
-    // What the kernel has is passed on when somebody opens the file. It is stored a little later.
+    // The kernel passes on its data when the file is opened. They are stored a little later.
     let late = File::open(&path).unwrap();
     wait_for(|| mounted.log().contains("were dropped"));
     let heirs = std::process::Command::new("true").status();
@@ -187,18 +187,18 @@ fn what_was_dropped_is_told_to_whoever_syncs() {
         file.sync_all().unwrap();
     }
     drop((files, late));
-    // Whoever opens it after all have been told hears nothing of it.
+    // If the file is opened after all writers have got the error, the error is not reported again.
     let mut file = File::options().append(true).open(&path).unwrap();
     file.sync_all().unwrap();
 
-    // Closed by a process that hears nothing, and opened again.
+    // Closed by a process that ignores errors, and opened again.
     let told = mounted.log().lines().count();
     file.write_all(&[3; 2_000_000]).unwrap();
     drop(file);
     wait_for(|| mounted.log().lines().count() > told);
     fs::remove_file(mounted.path("filler")).unwrap();
     wait_for(|| statvfs(&mounted.mountpoint).unwrap().f_bavail > 2000);
-    // It can be emptied and written: what is lost is not needed for that.
+    // It can be truncated and written, which does not need the lost data.
     fs::write(&path, "hello").unwrap();
     let file = File::open(&path).unwrap();
     file.sync_all().unwrap_err();
@@ -248,14 +248,14 @@ fn fill(s: &Sandbox, seed: u64, rounds: u64) -> u64 {
             }
         });
         if is_there(&mounted) {
-            // Once there is space again, it goes on.
+            // When there is space again, the work continues.
             fs::remove_file(mounted.path("filler")).unwrap();
             workers.iter_mut().for_each(|worker| worker.remove_half().unwrap());
             let again = || {
                 let mut file = File::create(mounted.path("after"))?;
                 file.write_all(&[7; 10_000]).and_then(|()| file.sync_all())
             };
-            // The kernel tells of the end of a file some milliseconds later.
+            // The kernel reports the end of a file some milliseconds later.
             let removed = Instant::now();
             wait_for(|| again().is_ok());
             assert!(removed.elapsed() < Duration::from_secs(20), "{at}: {:?}", removed.elapsed());
@@ -295,7 +295,7 @@ fn is_there(mounted: &Mounted) -> bool {
 /// Writes the file filler until nothing more fits, and then makes it a little shorter.
 fn fill_up(mounted: &Mounted, left: u64) {
     let is_full = |e: &io::Error| Errno::from_io_error(e) == Some(Errno::NOSPC);
-    // Where a file was removed just now, the kernel tells of its end some milliseconds later.
+    // If a file was just removed, the kernel reports its end some milliseconds later.
     let mut created = None;
     wait_for(|| match File::create(mounted.path("filler")) {
         Ok(file) => created.insert(file).metadata().is_ok(),
@@ -305,7 +305,7 @@ fn fill_up(mounted: &Mounted, left: u64) {
     let mut file = created.unwrap();
     let mut stored = 0;
     for len in [1 << 20, 64 << 10, 4 << 10] {
-        // What was refused is written again.
+        // Refused data are written again.
         file.set_len(stored).unwrap_or_else(|e| assert!(is_full(&e), "{e}"));
         file = File::options().append(true).open(mounted.path("filler")).unwrap();
         loop {

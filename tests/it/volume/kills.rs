@@ -1,4 +1,4 @@
-//! The mount is killed at random moments. What was stored before is there at the next mount.
+//! The mount is killed at random moments. The next mount has what was stored before.
 
 use super::workload::{Random, Stop, Worker};
 use super::{init, is_sound, mount, unmount};
@@ -15,8 +15,8 @@ pub fn seed() -> u64 {
     named.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 % 1_000_000_007)
 }
 
-/// How many rounds a test has, and how many if sweeps are exhaustive. PHALANX_KILLS, instead of 60 kills, makes them as many
-/// times more.
+/// How many rounds a test has: `short`, or `swept` if sweeps are exhaustive. PHALANX_KILLS multiplies the latter by its ratio
+/// to 60.
 pub fn rounds(short: u64, swept: u64) -> u64 {
     let kills = || std::env::var("PHALANX_KILLS").ok().and_then(|text| text.parse().ok());
     if is_exhaustive() { (swept * kills().unwrap_or(SWEPT) / SWEPT).max(1) } else { short }
@@ -26,7 +26,7 @@ pub fn rounds(short: u64, swept: u64) -> u64 {
 const SWEPT: u64 = 60;
 
 #[test]
-fn what_was_stored_survives_kills() {
+fn stored_data_survives_kills() {
     if !is_fuse_here() {
         return;
     }
@@ -78,7 +78,7 @@ fn kill_a_volume(seed: u64, chunk_size: &str, rounds: u64) -> u64 {
         mounted.ended();
         assert_eq!(mounted.log(), "", "{at}");
         drop(mounted);
-        // The next mount may be killed too while it mends.
+        // The next mount may be killed too, during recovery.
         while random.below(3) == 0 {
             kill_early(&s, random.below(25));
         }
@@ -99,7 +99,7 @@ fn kill_a_volume(seed: u64, chunk_size: &str, rounds: u64) -> u64 {
     workers.iter().map(|worker| worker.steps).sum()
 }
 
-/// Mounts it, and kills that after some milliseconds.
+/// Mounts it, and kills the mount after some milliseconds.
 fn kill_early(s: &Sandbox, after: u64) {
     let mut command = s.command(&["mount", "vol", "mnt", "--key-file", "key"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -111,14 +111,14 @@ fn kill_early(s: &Sandbox, after: u64) {
     }
 }
 
-/// Goes on with a copy of the volume, whose files have other inodes.
+/// Continues with a copy of the volume, whose files have other inodes.
 fn copy(s: &Sandbox) {
     assert!(s.succeeds("cp", &["-a", "vol", "copy"]));
     std::fs::remove_dir_all(s.path("vol")).unwrap();
     std::fs::rename(s.path("copy"), s.path("vol")).unwrap();
 }
 
-/// Keeps what was found for whoever looks into it.
+/// Keeps the failed volume for inspection.
 fn keep(s: &Sandbox) -> String {
     let kept = std::env::temp_dir().join(format!("phalanx-kept-{}", std::process::id()));
     let _ = Command::new("cp").arg("-a").arg(s.path("vol")).arg(&kept).status();

@@ -1,4 +1,4 @@
-//! What a folder may hold after a kill: names, and the contents that its files have had since they were last stored.
+//! What a folder may hold after a kill: names, and the contents of its files since they were last stored.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -21,11 +21,11 @@ pub enum Node {
 /// Paths below the folder.
 pub type Names = BTreeMap<String, Node>;
 
-/// The contents of a file since it was last stored for good: that first one, and what became of it.
+/// The contents of a file since it was last stored permanently: first that one, then each later one.
 #[derive(Clone)]
 pub struct Content {
     pub versions: Vec<Vec<u8>>,
-    /// Something of it was refused, so it is not known what is stored until it goes.
+    /// A write was refused, so it is not known what is stored.
     pub is_tainted: bool,
 }
 
@@ -38,14 +38,15 @@ impl Content {
         self.versions.last().unwrap()
     }
 
-    /// It is stored as it is now.
+    /// Notes that the present content is stored.
     pub fn stored(&mut self) {
         if !self.is_tainted {
             self.versions.drain(..self.versions.len() - 1);
         }
     }
 
-    /// Checks what was found: its length is one that the file has had, or ends with a page; and each byte is one that was there.
+    /// Checks what was found: its length is one that the file has had, or ends with a page, and each byte was there in some
+    /// version.
     pub fn admits(&self, found: &[u8]) -> Result<(), String> {
         if self.versions.iter().any(|version| version == found) {
             return Ok(());
@@ -79,7 +80,7 @@ pub struct Model {
     next: u64,
 }
 
-/// What is found in a folder: a file with its inode and its content.
+/// The entries found in a folder: a file with its inode and its content.
 type Found = BTreeMap<String, (Node, Vec<u8>)>;
 
 impl Model {

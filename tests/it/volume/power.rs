@@ -1,5 +1,5 @@
-//! Power cuts: the disk below a volume is copied while the volume is being changed, as a power cut would leave it. What was
-//! synced is there in the copy.
+//! Power cuts: the disk below a volume is copied while the volume is being changed, as a power cut would leave it. Synced data
+//! must be in the copy.
 
 use super::full::disk;
 use super::kills::{rounds, seed};
@@ -19,10 +19,10 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-/// What a path may lead to: to nothing, or to one of these files. The last is what it leads to now.
+/// What a path may lead to: nothing, or one of these files. The last entry is the present one.
 type Alternatives = Vec<Option<u64>>;
 
-/// What is known of a writer's folder.
+/// The known state of a writer's folder.
 #[derive(Clone, Default)]
 struct Known {
     paths: BTreeMap<String, Alternatives>,
@@ -34,7 +34,7 @@ struct Known {
 #[derive(Clone)]
 struct Tracked {
     content: Content,
-    /// Until it is, nothing is promised.
+    /// Before the first sync, nothing is guaranteed.
     is_synced: bool,
 }
 
@@ -43,7 +43,7 @@ impl Known {
         self.paths.get(path).and_then(|all| *all.last()?)
     }
 
-    /// A path leads to something else.
+    /// Notes that a path leads to something else.
     fn leads(&mut self, path: &str, to: Option<u64>) {
         self.paths.entry(path.into()).or_insert_with(|| vec![None]).push(to);
     }
@@ -69,7 +69,7 @@ impl Known {
         }
     }
 
-    /// Compares it with a folder, which it then describes. Returns the paths of which nothing is promised.
+    /// Compares it with a folder, which it then describes. Returns the paths for which nothing is guaranteed.
     fn check(&mut self, root: &Path) -> Result<Vec<String>, String> {
         let mut left = Known { next: self.next, ..Self::default() };
         let mut unsynced = Vec::new();
@@ -99,7 +99,7 @@ impl Known {
     }
 }
 
-/// Works in a folder until something fails, which the end of the mount makes happen.
+/// Works in a folder until an operation fails because the mount has ended.
 fn work(root: &Path, random: &mut Random, known: &Mutex<Known>) -> io::Error {
     loop {
         if let Err(error) = step(root, random, known) {
@@ -123,9 +123,9 @@ fn step(root: &Path, random: &mut Random, known: &Mutex<Known>) -> io::Result<()
             }
             if random.below(2) == 0 { sync(random, known, &path, id, &file) } else { Ok(()) }
         }
-        // As editors save a file.
+        // Saving a file like an editor.
         (Some(_), 11..14) => {
-            // A power cut has left it.
+            // It may be left from a power cut.
             if known.lock().unwrap().now("new").is_some() {
                 lead(known, &[("new", None)]);
                 fs::remove_file(root.join("new"))?;
@@ -202,7 +202,7 @@ fn sync(random: &mut Random, known: &Mutex<Known>, path: &str, id: u64, file: &F
 }
 
 #[test]
-fn what_was_synced_survives_a_power_cut() {
+fn synced_data_survives_a_power_cut() {
     if !is_fuse_here() {
         return;
     }
@@ -243,7 +243,7 @@ fn remount(s: &Sandbox) -> Disk {
     Disk(s.path("disk"))
 }
 
-/// What was promised is there, and nothing else is damaged than what was never synced.
+/// Checks that all guaranteed data are there, and that only data that were never synced are damaged.
 fn check(s: &Sandbox, all: &mut [Known], at: &str) {
     let mut mounted = mount(s, "disk/vol").unwrap();
     let mut unsynced = Vec::new();
@@ -259,8 +259,8 @@ fn check(s: &Sandbox, all: &mut [Known], at: &str) {
     is_sound(s, "disk/vol");
 }
 
-/// Lets writers work, and copies the disk at some moments. Returns what was known at each. If it may be long, the journal is
-/// trimmed in some rounds.
+/// Lets writers work, and copies the disk at some moments. Returns what was known at each. If `is_long`, the journal is trimmed
+/// in some rounds.
 fn cut(s: &Sandbox, random: &mut Random, all: Vec<Known>, is_long: bool) -> Vec<Vec<Known>> {
     let _disk = remount(s);
     let mut mounted = mount(s, "disk/vol").unwrap();
@@ -278,7 +278,7 @@ fn cut(s: &Sandbox, random: &mut Random, all: Vec<Known>, is_long: bool) -> Vec<
         for number in 0..=random.below(3) {
             let longest = if is_long && random.below(8) == 0 { 6000 } else { 400 };
             thread::sleep(Duration::from_millis(random.below(longest)));
-            // What is under way comes to its end, and then nothing more is synced.
+            // Operations in progress finish, and then nothing more is synced.
             mounted.stop();
             let known = all.iter().map(|known| known.lock().unwrap().clone()).collect();
             copy_disk(s, &format!("copy{number}"));
@@ -288,7 +288,8 @@ fn cut(s: &Sandbox, random: &mut Random, all: Vec<Known>, is_long: bool) -> Vec<
         mounted.signal(Signal::KILL);
         for writer in working {
             let (error, is_gone) = writer.join().unwrap();
-            // ENOTCONN, or ECONNABORTED of what was under way. EIO if the kernel still had to write: it forgets why that failed.
+            // ENOTCONN, or ECONNABORTED for operations in progress. EIO if the kernel still had to write: it forgets why that
+            // failed.
             let is_its = match error.raw_os_error() {
                 Some(107 | 103) => true,
                 Some(5) => is_gone && mounted.log().is_empty(),
@@ -301,7 +302,7 @@ fn cut(s: &Sandbox, random: &mut Random, all: Vec<Known>, is_long: bool) -> Vec<
     copies
 }
 
-/// Copies the image as it is at one moment: the kernel may write to it meanwhile, and then the copy is made again.
+/// Copies the image as it is at one moment. If the kernel writes to it during the copy, the copy is made again.
 fn copy_disk(s: &Sandbox, to: &str) {
     let image = s.path("image").canonicalize().unwrap();
     let writes = || {

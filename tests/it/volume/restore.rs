@@ -13,7 +13,7 @@ use std::path::Path;
 
 const DEPTH: usize = 150;
 
-/// A volume with something of everything. `None` if this system lets nobody mount.
+/// A volume with one of each kind of entry. `None` if this system lets nobody mount.
 fn filled() -> Option<Sandbox> {
     let s = Sandbox::new();
     init(&s, "vol", "4K");
@@ -56,7 +56,7 @@ fn enter(dir: &OwnedFd, name: &str) -> OwnedFd {
     openat(dir, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
 }
 
-/// Takes the deep folders away, which nothing that recurses could. Returns what the file in the last one holds.
+/// Removes the deep folders without recursion, which would overflow. Returns the content of the file in the deepest one.
 fn remove_deep(root: &Path) -> Vec<u8> {
     let mut dir = (0..DEPTH).fold(File::open(root).unwrap().into(), |dir, _| enter(&dir, "d"));
     let file = openat(&dir, "file", OFlags::RDONLY, Mode::empty()).unwrap();
@@ -71,7 +71,7 @@ fn remove_deep(root: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn a_volume_comes_back_whole_without_a_mount() {
+fn a_volume_is_restored_completely_without_a_mount() {
     let Some(s) = filled() else { return };
     let line = "umask 022 && ulimit -n 64 && exec \"$0\" unprotect -R vol -o out --key-file key --force";
     let mut command = std::process::Command::new("sh");
@@ -97,7 +97,7 @@ fn a_volume_comes_back_whole_without_a_mount() {
         assert_eq!(&bytes[..len], value.as_bytes(), "{name}");
     }
     let mode = |name: &str| fs::metadata(s.path(&format!("out/{name}"))).unwrap().mode() & 0o7777;
-    // As of protected files, without --preserve: those of new files, and none that the stored ones lack.
+    // As with protected files without --preserve: the permissions of new files, and none that the stored files lack.
     assert_eq!((mode("a/short"), mode("empty"), mode("a/b")), (0o640, 0o600, 0o500));
     for name in ["a/short", "a/b", "a"] {
         let meta = fs::metadata(s.path(&format!("out/{name}"))).unwrap();
@@ -116,7 +116,7 @@ fn a_volume_comes_back_whole_without_a_mount() {
 }
 
 #[test]
-fn what_is_damaged_fails_alone_and_what_is_there_stays() {
+fn damaged_files_fail_alone_and_existing_files_stay() {
     let s = Sandbox::new();
     init(&s, "vol", "4K");
     let Some(mounted) = mount(&s, "vol") else { return };
@@ -140,13 +140,13 @@ fn what_is_damaged_fails_alone_and_what_is_there_stays() {
     assert!(said.contains("vol/bad: ") && said.contains("2 files, 13 bytes; 1 failed"), "{said}");
     assert!(s.read("out/good") == b"good" && !s.exists("out/bad"));
     assert_eq!(fs::read_dir(s.path("out")).unwrap().count(), 2);
-    // Nothing that is there is replaced, unless that is asked for.
+    // No existing file is replaced without --force.
     s.write("out/good", "mine");
     assert!(run(&["-R", "-o", "out"]).fails_with_lines(4).contains("out: "));
     assert_eq!(s.read("out/good"), b"mine");
     run(&["-qR", "-f", "-o", "out"]).fails_with_lines(3);
     assert_eq!(s.read("out/good"), b"good");
-    // The key in use is not replaced by what has its name.
+    // The key in use is not replaced by a file with its name.
     let said = run(&["-R", "-f", "-o", "."]).fails_with_lines(3);
     assert!(said.contains("./key: it holds a key or password, which no output replaces"), "{said}");
     assert_eq!(s.read("key"), [7; 32]);

@@ -28,7 +28,7 @@ fn a_password_and_a_key_open_it_and_others_do_not() {
     // One mount at a time, and nothing else that uses it.
     fs::create_dir(s.path("second")).unwrap();
     let commands = [&["mount", "vol", "second", "--key-file", "key"][..], &["verify", "vol", "--key-file", "key"]];
-    // They wait for some seconds, so they do it at once.
+    // They wait for some seconds, so they run in parallel.
     thread::scope(|scope| {
         for command in commands {
             scope.spawn(|| {
@@ -60,7 +60,7 @@ fn ways_into_a_volume_change() {
     is_sound(&s, "vol");
     let ended = s.run(&["rekey", "vol", "--password-file", "password", "--remove-slot", "1"]);
     assert!(ended.0.status.success(), "{}", ended.error());
-    // Files have a way out that a volume has not.
+    // Files have a remedy that a volume does not have.
     let warning = ended.error();
     assert!(
         warning.contains("only a new volume, to which the files are copied") && !warning.contains("--fresh"),
@@ -95,7 +95,7 @@ fn verify_finds_volumes_in_folders_and_inspect_shows_their_config() {
 }
 
 #[test]
-fn a_volume_without_its_config_is_named_as_that() {
+fn a_volume_without_its_config_is_reported_as_such() {
     let s = Sandbox::new();
     fs::create_dir_all(s.path("t/empty")).unwrap();
     init(&s, "t/vol", "4K");
@@ -188,7 +188,7 @@ fn a_mount_for_reading_changes_nothing() {
     refused(fs::remove_file(mounted.path("folder/f")));
     refused(fs::rename(mounted.path("folder"), mounted.path("other")));
     refused(OpenOptions::new().append(true).open(mounted.path("folder/f")).map(drop));
-    // Whoever only reads keeps no other reader away.
+    // A mount for reading does not keep out other readers.
     is_sound(&s, "vol");
     unmount(mounted);
     assert!(listing(&s.path("vol")) == stored);
@@ -216,7 +216,7 @@ fn init_refuses_what_is_in_use() {
 }
 
 #[test]
-fn verify_names_what_is_damaged_and_the_rest_goes_on() {
+fn verify_names_damaged_files_and_checks_the_rest() {
     let s = Sandbox::new();
     init(&s, "vol", "4K");
     let Some(mounted) = mount(&s, "vol") else { return };
@@ -243,7 +243,7 @@ fn verify_names_what_is_damaged_and_the_rest_goes_on() {
         assert_eq!(lines.matches(&format!("vol/{name}")).count(), 1, "{name}: {lines}");
     }
     assert_eq!(lines.lines().count(), 4, "{lines}");
-    // Where the summary cannot be written, the exit code still tells of the damage.
+    // If the summary cannot be written, the exit code still reports the damage.
     let full = File::options().write(true).open("/dev/full").unwrap();
     let mut verify = s.command(&["verify", "vol", "--key-file", "key"]);
     assert_eq!(verify.stdout(full).stderr(Stdio::null()).status().unwrap().code(), Some(3));

@@ -7,13 +7,13 @@ use std::io;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// More contents of one file are not kept in mind.
+/// The most contents of one file that the model keeps.
 const VERSIONS: usize = 12;
-/// No file gets longer.
+/// The longest file, in bytes.
 const LONGEST: u64 = 3 << 20;
 const OPEN: usize = 5;
 
-/// The same numbers for the same seed.
+/// A generator of random numbers. The same seed gives the same numbers.
 pub struct Random(u64);
 
 impl Random {
@@ -43,7 +43,7 @@ impl Random {
             1..=9 => self.below(3000),
             10..=15 => self.below(20_000),
             16..=18 => self.below(150_000),
-            // More than what goes to its place without the journal.
+            // More than the length from which data go to their place without the journal.
             _ => (256 << 10) + self.below(700_000),
         }
     }
@@ -54,7 +54,7 @@ impl Random {
 pub enum Stop {
     /// The mount is gone.
     Gone,
-    /// What must not happen.
+    /// An error that must not happen.
     #[expect(dead_code, reason = "it is printed")]
     Wrong(String),
 }
@@ -66,9 +66,9 @@ pub struct Worker {
     /// What may be there if the last operation was cut short.
     pub maybe: Vec<Names>,
     open: Vec<(u64, File)>,
-    /// Whether the disk may be full. It was, if there is a number: how often.
+    /// `None` if the disk must not be full. Otherwise how often it was.
     pub full: Option<u64>,
-    /// Whether files are taken for stored only if they have been synced.
+    /// Whether only synced files count as stored.
     pub only_synced: bool,
     pub steps: u64,
 }
@@ -179,7 +179,7 @@ impl Worker {
         if self.open.len() > OPEN || self.random.below(3) > 0 { self.close_at(self.open.len() - 1) } else { Ok(()) }
     }
 
-    /// An open file, opened anew in most cases.
+    /// An open file, in most cases opened again.
     fn some_file(&mut self) -> io::Result<Option<usize>> {
         if !self.open.is_empty() && self.random.below(3) > 0 {
             return Ok(Some(self.random.below(self.open.len() as u64) as usize));
@@ -225,7 +225,7 @@ impl Worker {
         let Some(at) = self.some_file()? else { return Ok(()) };
         let len = self.random.len();
         let most = match self.random.below(8) {
-            // Beyond the end.
+            // After the end.
             0 => (self.len_at(at) + 200_000).min(LONGEST),
             _ => self.len_at(at) + 1,
         };
@@ -243,7 +243,7 @@ impl Worker {
         self.write_to(at, end, &bytes)
     }
 
-    /// Truncates it and writes it anew, as most programs do.
+    /// Truncates it and writes it again, as most programs do.
     fn rewrite(&mut self) -> Step {
         let Some(at) = self.some_file()? else { return Ok(()) };
         self.change(at, Vec::new(), |file| file.set_len(0))?;
@@ -305,12 +305,12 @@ impl Worker {
 
     fn close_at(&mut self, at: usize) -> Step {
         if self.only_synced {
-            // What closing says is not heard.
+            // Nobody gets the errors of a close.
             self.sync_at(at)?;
         }
         let (id, file) = self.open.swap_remove(at);
         drop(file);
-        // If the mount is there, it has done what closing asks it for.
+        // If the mount is still there, it has processed the close.
         statfs(&self.root)?;
         if !self.only_synced {
             self.model.files.get_mut(&id).unwrap().stored();
@@ -410,13 +410,13 @@ impl Worker {
         let after = self.moved(&from, &to);
         let mut between = Vec::new();
         match node {
-            // A link is made anew before the old one goes.
+            // A link is made before the old one is removed.
             Node::Link(_) => {
                 let mut both = self.model.names.clone();
                 both.insert(to.clone(), node);
                 between.push(both);
             }
-            // An empty folder goes before another takes its place.
+            // An empty folder is removed before another takes its place.
             Node::Folder if old.is_some() => between.push(self.without(&to)),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! What `rekey` tells where a change fails half-way, was interrupted, or meets one file under two names.
+//! What `rekey` reports if a change fails half-way, was interrupted, or finds one file under two names.
 
 use crate::common::{Ended, Sandbox};
 use crate::rekey::{HEADER, opens, protected};
@@ -11,12 +11,12 @@ fn told(ended: &Ended) -> String {
 }
 
 #[test]
-fn what_fails_behind_the_change_does_not_hide_it() {
+fn a_failure_after_the_change_does_not_hide_it() {
     let s = protected();
     s.run(&["rekey", "f.phx", "--add-key", "b"]).ok();
     let old = s.read("f.phx");
     let args = ["rekey", "f.phx", "-k", "a", "--remove-key", "b", "--add-key", "c"];
-    // The folder, after the side file is gone; and the side file stays.
+    // Syncing the folder fails after the side file is removed, or the side file cannot be removed.
     for (fault, left) in [("fsync:error=EIO:when=4", 0), ("unlinkat:error=EIO:when=1", 1)] {
         s.write("f.phx", &old);
         let Some(ended) = with_faults(&s, None, &[fault], &args) else { return };
@@ -37,7 +37,7 @@ fn what_fails_behind_the_change_does_not_hide_it() {
     assert!(lines.contains("after, under a new file key"), "{lines}");
 }
 
-/// Leaves a change half done that takes the key `a` away and adds `b`. The new header is in `new`.
+/// Leaves a half-done change that removes the key `a` and adds `b`. The new header is in `new`.
 fn torn(s: &Sandbox, name: &str) {
     let (old, new) = (s.read("old"), s.read("new"));
     s.write(name, [&new[..60], &old[60..]].concat());
@@ -46,12 +46,12 @@ fn torn(s: &Sandbox, name: &str) {
 }
 
 #[test]
-fn a_change_that_was_finished_is_told_whatever_fails_then() {
+fn a_finished_change_is_reported_whatever_fails_then() {
     let s = protected();
     s.write("old", s.read("f.phx"));
     s.run(&["rekey", "f.phx", "--remove-key", "a", "--add-key", "b"]).ok();
     s.write("new", s.read("f.phx"));
-    // The number of a slot may be that of the header before.
+    // The number of a slot may refer to the earlier header.
     torn(&s, "f.phx");
     let ended = s.run(&["rekey", "f.phx", "--remove-slot", "1", "--add-key", "c"]);
     let (lines, errors) = (told(&ended), ended.fails_with_lines(2));
@@ -108,7 +108,7 @@ fn a_file_with_two_names_is_changed_once() {
     let lines = s.run(&["rekey", "t/1.phx", "t/2.phx", "-k", "a", "--add-key", "b", "--json"]).text();
     assert!(lines.contains("\"changed\":true") && lines.contains("\"other_name\":true"), "{lines}");
     s.run(&["verify", "-R", "t", "-k", "b"]).ok();
-    // Under new file keys they are files of their own.
+    // With new file keys they are separate files.
     let ended = s.run(&["rekey", "-R", "t", "--fresh", "--remove-key", "b"]);
     assert!(ended.error().contains("4 files, 4 changed"), "{}", ended.error());
     ended.ok();
@@ -117,7 +117,7 @@ fn a_file_with_two_names_is_changed_once() {
 }
 
 #[test]
-fn only_what_is_lost_is_warned_of() {
+fn only_lost_access_is_warned_about() {
     let s = protected();
     assert_eq!(s.run(&["rekey", "f.phx", "--remove-key", "a", "--add-key", "a"]).error(), "");
     opens(&s, "a");
@@ -128,7 +128,7 @@ fn only_what_is_lost_is_warned_of() {
 }
 
 #[test]
-fn a_change_that_cannot_be_printed_is_told() {
+fn a_change_that_cannot_be_printed_is_reported() {
     let s = protected();
     for json in [&[][..], &["--json"]] {
         let mut command = s.command(&[&["rekey", "f.phx", "-k", "a", "--fresh"], json].concat());
@@ -136,19 +136,19 @@ fn a_change_that_cannot_be_printed_is_told() {
         let errors = Ended(command.stdout(full).output().unwrap()).fails_with_lines(4);
         assert!(errors.contains("f.phx: its keys are changed, although this could not be printed"), "{errors}");
     }
-    // Where nothing has changed, nothing is said of it.
+    // If nothing has changed, nothing is said about it.
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let errors = Ended(s.command(&["rekey", "f.phx"]).stdout(full).output().unwrap()).fails_with_lines(4);
     assert!(!errors.contains("are changed"), "{errors}");
 }
 
-/// The side file is removed, or its name is said.
+/// The side file is removed, or a line names it.
 #[test]
-fn a_side_file_does_not_stay_unsaid() {
+fn a_side_file_that_stays_is_named() {
     let s = protected();
     let before = s.read("f.phx");
     let args = ["rekey", "f.phx", "-k", "a", "--add-key", "b"];
-    // More than there are.
+    // More calls than there are.
     for at in 1..50 {
         s.write("f.phx", &before);
         let fault = format!("fstat,newfstatat:error=EIO:when={at}");

@@ -1,6 +1,6 @@
 package phalanx;
 
-/** What was read is not what the writer wrote: a chunk or message is altered, or the file was cut or made longer. */
+/** The data are not what the writer wrote: a chunk or message is altered, or the file was truncated or extended. */
 public sealed class AuthenticationException extends PhalanxException permits TruncatedException, MessagesException {
     private static final long serialVersionUID = 1L;
 
@@ -14,7 +14,7 @@ public sealed class AuthenticationException extends PhalanxException permits Tru
         return new AuthenticationException("damaged in chunk " + index + where);
     }
 
-    /** The file goes on after its end. */
+    /** The file continues after its end. */
     static AuthenticationException extended(String how) {
         return new AuthenticationException("bytes after the end: " + how);
     }

@@ -6,12 +6,12 @@ import java.nio.channels.FileChannel;
 
 /** Reading and writing whole ranges of files. */
 final class Bytes {
-    /** The JDK copies through a buffer outside of the heap that is as large as one call, and keeps it for each thread. */
+    /** The JDK copies through an off-heap buffer as large as one call, and keeps it for each thread. */
     private static final int PIECE = 1 << 20;
 
     private Bytes() {}
 
-    /** Reads at a place of a file. Returns fewer bytes than asked for only at the end of the file. */
+    /** Reads at a position of a file. Returns fewer bytes than requested only at the end of the file. */
     static int readAt(FileChannel file, byte[] into, int offset, int length, long position) throws IOException {
         int done = 0;
         while (done < length) {
@@ -25,7 +25,7 @@ final class Bytes {
         return done;
     }
 
-    /** Writes at a place of a file. */
+    /** Writes at a position of a file. */
     static void writeAt(FileChannel file, byte[] from, int offset, int length, long position) throws OutputException {
         try {
             int done = 0;

@@ -50,7 +50,7 @@ public final class ChunkCipher {
         sealUnder(chunk, offset, length, index, last);
     }
 
-    /** The same under the nonce that is in its place. */
+    /** Seals a chunk under the nonce that is already in its place. */
     void sealUnder(byte[] chunk, int offset, int length, long index, boolean last) {
         if (!suite.isCtr()) {
             unit.sealGcm(key, binding(index, last), chunk, offset, length);
@@ -69,7 +69,7 @@ public final class ChunkCipher {
      * @param length the length of the ciphertext
      * @param index the index of the chunk in its file
      * @param last whether it is the file's last chunk
-     * @throws AuthenticationException if the chunk is not authentic. It is as it was then
+     * @throws AuthenticationException if the chunk is not authentic. It is then unchanged
      */
     public void open(byte[] chunk, int offset, int length, long index, boolean last) throws AuthenticationException {
         if (!isAuthentic(chunk, offset, length, index, last)) {
@@ -80,7 +80,7 @@ public final class ChunkCipher {
         }
     }
 
-    /** Whether the chunk is authentic. In suite 4 it is opened then. */
+    /** Whether the chunk is authentic. In suite 4 it is then opened. */
     private boolean isAuthentic(byte[] chunk, int offset, int length, long index, boolean last) {
         if (!suite.isCtr()) {
             return unit.openGcm(key, binding(index, last), chunk, offset, length);

@@ -4,8 +4,8 @@ import java.io.IOException;
 import java.util.function.Supplier;
 
 /**
- * All chunks of a file, divided among threads. Each takes the next chunk that nobody has taken, so the failure that is told
- * is always that of the first chunk that fails.
+ * All chunks of a file, divided among threads. Each takes the next chunk that no thread has taken, so the reported
+ * failure is always that of the first chunk that fails.
  */
 final class ChunkLoop {
     /** Does one chunk. It belongs to one thread. */

@@ -6,8 +6,8 @@ import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.RejectedExecutionException;
 
 /**
- * Who does the work: the calling thread, and some threads of an executor. The calling thread does all of it if the executor
- * is busy, so no executor can make it wait for ever.
+ * The threads that do the work: the calling thread, and some threads of an executor. The calling thread does all of it
+ * if the executor is busy, so no executor can make it wait for ever.
  */
 final class Crew {
     private final Executor executor;
@@ -28,7 +28,7 @@ final class Crew {
         return new Crew(ForkJoinPool.commonPool(), Runtime.getRuntime().availableProcessors());
     }
 
-    /** So many threads: the calling one, and others of the executor. */
+    /** This many threads: the calling one, and others of the executor. */
     static Crew of(Executor executor, int size) {
         if (size < 1) {
             throw new IllegalArgumentException("at least one thread is needed, not " + size);
@@ -45,15 +45,15 @@ final class Crew {
         return executor;
     }
 
-    /** What each of the threads does. */
+    /** The work of each thread. */
     @FunctionalInterface
     interface Work {
         void run() throws IOException;
     }
 
     /**
-     * Does the work on at most {@code most} threads at once, and returns when all that have begun have ended. The work of each
-     * must end when there is nothing more to do, or when that of another has failed.
+     * Does the work on at most {@code most} threads at once, and returns when all that have begun have ended. The work
+     * of each thread must end when there is nothing more to do, or when that of another has failed.
      */
     void run(long most, Work work) throws IOException {
         Shift shift = new Shift(work);
@@ -62,7 +62,7 @@ final class Crew {
                 try {
                     executor.execute(shift);
                 } catch (RejectedExecutionException | OutOfMemoryError e) {
-                    // It has no thread to give, or the system has none. Those that have begun are enough.
+                    // The executor or the system has no more threads. Those that have begun are enough.
                     break;
                 }
             }
@@ -107,7 +107,7 @@ final class Crew {
             }
         }
 
-        /** Waits for those who have begun; nobody else begins. A busy executor may keep the shift, but not its work. */
+        /** Waits for the threads that have begun. No others begin. A busy executor may keep the shift, but not its work. */
         synchronized void end() throws IOException {
             over = true;
             work = null;

@@ -2,11 +2,11 @@ package phalanx;
 
 import java.io.IOException;
 
-/** What ended the work of a thread. */
+/** Failures that ended the work of a thread. */
 final class Failures {
     private Failures() {}
 
-    /** Throws it as it is; does nothing if there is none. */
+    /** Throws it unchanged. Does nothing if there is none. */
     static void rethrow(Throwable failure) throws IOException {
         if (failure instanceof IOException e) {
             throw e;

@@ -62,7 +62,7 @@ public final class FileKeys implements AutoCloseable {
         return both;
     }
 
-    /** The keys that {@link #expose} gave, which are copied. */
+    /** The keys that {@link #expose} returned. They are copied. */
     static FileKeys exposed(Suite suite, byte[] both) {
         int length = suite.aesKeyBytes();
         if (both.length != length + MAC_BYTES) {
@@ -72,7 +72,7 @@ public final class FileKeys implements AutoCloseable {
                 suite, Arrays.copyOf(both, length), Arrays.copyOfRange(both, length, length + MAC_BYTES));
     }
 
-    /** The tag of a header, which is given with room for the tag at its end. */
+    /** The tag of a header. The array has room for the tag at its end. */
     byte[] headerTag(byte[] header) {
         Kmac kmac = new Kmac(mac, "phalanx v1 header");
         kmac.update(header, 0, header.length - Header.TAG);

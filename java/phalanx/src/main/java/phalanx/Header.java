@@ -13,7 +13,7 @@ import java.util.Optional;
 import phalanx.primitives.KeyWrap;
 
 /**
- * The header of a protected file: what can be seen without a key, and the ways in. Nothing in it is authenticated before
+ * The header of a protected file: what is visible without a key, and the ways in. Nothing in it is authenticated before
  * {@link #open}.
  */
 public final class Header {
@@ -46,15 +46,15 @@ public final class Header {
         this.volume = volume;
     }
 
-    /** Where bytes come from: a stream, or a file at offsets. */
+    /** A source of bytes: a stream, or a file at offsets. */
     @FunctionalInterface
     private interface From {
-        /** Reads as many bytes as there are, up to the end of the array. */
+        /** Reads as many bytes as are available, up to the end of the array. */
         int read(byte[] into, int offset) throws IOException;
     }
 
     /**
-     * Reads the header at the beginning of a stream, and no byte behind it.
+     * Reads the header at the beginning of a stream, and no further.
      *
      * @param in the stream
      * @return the header
@@ -101,7 +101,7 @@ public final class Header {
         return parse(bytes);
     }
 
-    /** The header that this library has made. */
+    /** A header that this library has made. */
     static Header ofOurs(byte[] bytes) {
         try {
             return parse(bytes);
@@ -110,7 +110,7 @@ public final class Header {
         }
     }
 
-    /** The header of these bytes, whose first twelve are right. */
+    /** Parses these bytes, whose first twelve are known to be right. */
     private static Header parse(byte[] bytes) throws MalformedHeaderException {
         ByteBuffer fields = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
         Optional<Suite> suite = Suite.of(Byte.toUnsignedInt(bytes[12]));
@@ -161,7 +161,7 @@ public final class Header {
     /**
      * Finds a key or a password that opens the file: docs/format.md, section 5, step 4.
      *
-     * @param keys what is at hand
+     * @param keys the keys and the password at hand
      * @return the file's keys: close them
      * @throws WrongKeyException if nothing at hand opens the file
      * @throws KeyDerivationException if a password is needed and its derivation would take too much

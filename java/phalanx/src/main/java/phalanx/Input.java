@@ -14,8 +14,8 @@ import java.nio.file.attribute.PosixFileAttributes;
 import java.util.Objects;
 
 /**
- * A regular file that has been opened for reading. Java cannot ask an open file for its attributes, so the path is asked before
- * and after the file is opened, and must lead to the same file both times.
+ * A regular file that has been opened for reading. Java cannot read the attributes of an open file, so those of the
+ * path are read before and after the file is opened, and the path must lead to the same file both times.
  */
 final class Input implements Closeable {
     private final Path path;
@@ -50,7 +50,7 @@ final class Input implements Closeable {
         }
     }
 
-    /** What the system says of a path: with owner and permissions where it has them. */
+    /** The attributes of a path, with owner and permissions if the system has them. */
     static BasicFileAttributes attributes(Path path) throws IOException {
         boolean isPosix = path.getFileSystem().supportedFileAttributeViews().contains("posix");
         Class<? extends BasicFileAttributes> kind = isPosix ? PosixFileAttributes.class : BasicFileAttributes.class;
@@ -61,7 +61,7 @@ final class Input implements Closeable {
         return channel;
     }
 
-    /** Those of the time when it was opened. */
+    /** The attributes at the time when it was opened. */
     BasicFileAttributes attributes() {
         return attributes;
     }
@@ -71,7 +71,7 @@ final class Input implements Closeable {
         return attributes.size();
     }
 
-    /** Its bytes. The end comes only if the file is unchanged, so what is made of a changed one is never whole. */
+    /** Its bytes. The stream ends only if the file is unchanged, so the output of a changed file is never complete. */
     InputStream stream() {
         InputStream bytes = Channels.newInputStream(channel);
         return new InputStream() {

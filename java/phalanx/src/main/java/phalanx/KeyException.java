@@ -1,8 +1,8 @@
 package phalanx;
 
 /**
- * A key of the keyring or a file with a key or password is missing, damaged or refused: because others could read or change it, or
- * because it is not a regular file.
+ * A key of the keyring, or a file with a key or password, is missing, damaged or refused. It is refused if others could
+ * read or change it, or if it is not a regular file.
  */
 public final class KeyException extends PhalanxException {
     private static final long serialVersionUID = 1L;

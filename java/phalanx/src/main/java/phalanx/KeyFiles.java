@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Arrays;
 
-/** Keys and passwords in files of their own. Files that others than their user and root could read or change are refused. */
+/** Keys and passwords in files. Files that anybody but the user and root could read or change are refused. */
 public final class KeyFiles {
     private static final int LONGEST_PASSWORD = 1 << 16;
 
@@ -29,7 +29,7 @@ public final class KeyFiles {
         }
     }
 
-    /** Refuses the beginning of a key's text, of which the rest is missing. */
+    /** Refuses the beginning of a key's text whose rest is missing. */
     private static void refuseText(byte[] bytes) throws KeyException {
         byte[] prefix = {'P', 'H', 'A', 'L', 'A', 'N', 'X', 'K', 'E', 'Y', '1'};
         int chars = 0;

@@ -3,7 +3,7 @@ package phalanx;
 import java.util.Arrays;
 import java.util.HexFormat;
 
-/** The public id of a {@link PhalanxKey}: 16 bytes. It tells nothing about the key. */
+/** The public id of a {@link PhalanxKey}: 16 bytes. It reveals nothing about the key. */
 public final class KeyId implements Comparable<KeyId> {
     /** Its length in bytes. */
     static final int BYTES = 16;

@@ -5,9 +5,9 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * The keys and the password that are at hand to open files. It may be asked from several threads.
+ * The keys and the password that are at hand to open files. Several threads may use it.
  *
- * <p>What it gives belongs to it: a reader does not close keys or passwords.
+ * <p>It owns what it returns: a reader does not close keys or passwords.
  */
 public interface KeyProvider {
     /**
@@ -15,7 +15,7 @@ public interface KeyProvider {
      *
      * @param id the id in a slot of a file
      * @return the key, or nothing if it is not at hand
-     * @throws KeyException if it is at hand and refused. Another way in may still open the file
+     * @throws KeyException if it is at hand but refused. Another way in may still open the file
      * @throws IOException if it cannot be read
      */
     Optional<PhalanxKey> key(KeyId id) throws IOException;
@@ -34,7 +34,7 @@ public interface KeyProvider {
      * Provides some keys.
      *
      * @param keys the keys
-     * @return what provides them
+     * @return the provider
      */
     static KeyProvider of(PhalanxKey... keys) {
         List<PhalanxKey> all = List.of(keys);
@@ -45,7 +45,7 @@ public interface KeyProvider {
      * Provides a password.
      *
      * @param password the password
-     * @return what provides it
+     * @return the provider
      */
     static KeyProvider of(Password password) {
         return new KeyProvider() {
@@ -62,10 +62,10 @@ public interface KeyProvider {
     }
 
     /**
-     * Provides what this one has, and otherwise what another one has.
+     * Provides the keys and the password of this provider, and otherwise those of another one.
      *
-     * @param other the other one
-     * @return what provides both
+     * @param other the other provider
+     * @return the provider
      */
     default KeyProvider or(KeyProvider other) {
         KeyProvider first = this;

@@ -16,8 +16,8 @@ import java.util.Optional;
 import java.util.regex.Pattern;
 
 /**
- * A folder of named keys, each in a file {@code NAME.key} of 32 raw bytes. It is the one that the command {@code phalanx key}
- * manages. A folder or key that others than its user and root could read or change is refused.
+ * A folder of named keys, each in a file {@code NAME.key} of 32 raw bytes. The command {@code phalanx key} manages it.
+ * A folder or key that anybody but its user and root could read or change is refused.
  */
 public final class Keyring implements KeyProvider {
     private static final String VARIABLE = "PHALANX_KEYRING";
@@ -142,9 +142,9 @@ public final class Keyring implements KeyProvider {
     }
 
     /**
-     * The key with this id. Keys that cannot be used are passed over.
+     * The key with this id. Keys that cannot be used are skipped.
      *
-     * @throws KeyException if it is not there, and one that is refused or damaged may be the one
+     * @throws KeyException if it is not there, but a refused or damaged key may be the right one
      */
     @Override
     public Optional<PhalanxKey> key(KeyId id) throws IOException {
@@ -164,7 +164,7 @@ public final class Keyring implements KeyProvider {
      *
      * @param id the id
      * @return the key, or nothing if it is not there
-     * @throws KeyException if it is not there, and one that is refused or damaged may be the one
+     * @throws KeyException if it is not there, but a refused or damaged key may be the right one
      * @throws IOException if the keyring cannot be read
      */
     public Optional<Named> find(KeyId id) throws IOException {
@@ -178,7 +178,7 @@ public final class Keyring implements KeyProvider {
                 }
                 key.close();
             } catch (NoSuchFileException e) {
-                // It was deleted meanwhile.
+                // It has just been deleted.
             } catch (IOException e) {
                 unusable.add(e.getMessage());
             }
@@ -190,7 +190,7 @@ public final class Keyring implements KeyProvider {
     }
 
     /**
-     * Stores a key under a new name. It is on the disk then.
+     * Stores a key under a new name. The key is then on the disk.
      *
      * @param name the name
      * @param key the key
@@ -227,7 +227,7 @@ public final class Keyring implements KeyProvider {
         return folder.resolve(name + EXTENSION);
     }
 
-    /** Whether the folder exists; it is the user's alone then. */
+    /** Whether the folder exists. If so, it belongs to the user alone. */
     private boolean exists() throws IOException {
         if (!Files.exists(folder)) {
             return false;

@@ -3,7 +3,7 @@ package phalanx;
 import java.io.IOException;
 
 /**
- * Where the chunks of a file lie: docs/format.md, section 2.3.
+ * The places of a file's chunks: docs/format.md, section 2.3.
  *
  * @param suite the suite
  * @param chunkLog2 the binary logarithm of the chunk size

@@ -19,7 +19,7 @@ public record Message(PhalanxKey key, byte[] associatedData, byte[] content) {
         this(key, new byte[0], content);
     }
 
-    /** The length, and not the content. */
+    /** Shows the length, and not the content. */
     @Override
     public String toString() {
         return "Message[" + content.length + " bytes]";

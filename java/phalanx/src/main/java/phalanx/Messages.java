@@ -21,11 +21,11 @@ import phalanx.primitives.Sponge;
  * List<byte[]> opened = messages.open(List.of(new Message(key, sealed.get(0))));
  * }</pre>
  *
- * <p>The suite is not stored in a message: both sides know it. Messages carry no order and no protection against replay; put a
- * number into the associated data for that.
+ * <p>The suite is not stored in a message: both sides know it. Messages have no order and no protection against replay.
+ * A number in the associated data provides that.
  */
 public final class Messages {
-    /** From this number of bytes for each thread on, another thread is worth its start. */
+    /** The least number of bytes for each thread. Below it, starting another thread does not pay. */
     private static final long WORTHWHILE = 64 << 10;
 
     private static final int SLICE = 4096;
@@ -49,9 +49,10 @@ public final class Messages {
     }
 
     /**
-     * The same on other threads. The calling thread works too, and all of it if the executor gives no threads.
+     * A copy that works on other threads. The calling thread works too, and does everything if the executor has no
+     * threads.
      *
-     * @param executor gives the other threads
+     * @param executor provides the other threads
      * @param threads how many work at once on one batch, the calling one included
      * @return new messages
      */
@@ -76,7 +77,7 @@ public final class Messages {
      *
      * @param batch the messages, sealed
      * @return the plaintexts, in the same order
-     * @throws MessagesException if some are not authentic. It names them
+     * @throws MessagesException if some are not authentic. The exception names them
      */
     public List<byte[]> open(List<Message> batch) throws MessagesException {
         byte[][] out = openAll(batch);
@@ -123,7 +124,7 @@ public final class Messages {
         if (batch.isEmpty()) {
             return;
         }
-        // A message costs about as much as 2 KiB more of it would, since keys are derived for it.
+        // Deriving the keys of a message costs about as much as 2 KiB of content.
         long bytes = batch.stream().mapToLong(message -> message.content().length + 2048L).sum();
         int groups = (int) Math.min(Math.min(batch.size(), crew.size() * 4L), bytes / WORTHWHILE + 1);
         int size = (batch.size() + groups - 1) / groups;
@@ -177,7 +178,7 @@ public final class Messages {
             return out;
         }
 
-        /** The same under a given nonce, for tests. */
+        /** Seals a message under a given nonce, for tests. */
         byte[] seal(Message message, byte[] nonce) {
             byte[] out = room(message.content().length);
             System.arraycopy(nonce, 0, out, 0, nonce.length);

@@ -21,13 +21,14 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * What an output takes over from its input. Java has no access control lists of POSIX; they are left out.
+ * The metadata that an output takes over from its input. Java does not support POSIX access control lists, so they are
+ * left out.
  *
- * <p>An output is named by its path, and others may be able to write to its folder. So no link is followed there. Permissions
- * come last, because Java opens the file for whatever it sets, and they may not allow that.
+ * <p>An output is named by its path, and others may be able to write to its folder. So no link is followed there.
+ * Permissions are set last, because Java opens the file to set anything, and they may not allow that.
  */
 final class Metadata {
-    /** The usual umask where the system does not tell. */
+    /** The usual umask, if the system does not report it. */
     private static final int USUAL_UMASK = 022;
 
     private static final Set<PosixFilePermission> OF_GROUP = EnumSet.of(
@@ -103,7 +104,7 @@ final class Metadata {
         return permissions;
     }
 
-    /** Whether the group is that of the original now. */
+    /** Returns whether the group is now that of the original. */
     private static boolean takeOwner(PosixFileAttributes from, PosixFileAttributeView to) throws IOException {
         PosixFileAttributes own = to.readAttributes();
         UserPrincipal owner = from.owner();
@@ -119,7 +120,7 @@ final class Metadata {
             try {
                 to.setOwner(owner);
             } catch (IOException e) {
-                // As the command does, it keeps its own owner.
+                // Like the command, this leaves the owner unchanged.
             }
         }
         return true;
@@ -136,7 +137,7 @@ final class Metadata {
                 view.write(attribute.getKey(), ByteBuffer.wrap(attribute.getValue()));
             }
         } catch (IOException e) {
-            // The file system of the output does not take them.
+            // The file system of the output does not support them.
         }
     }
 
@@ -158,7 +159,7 @@ final class Metadata {
         return permissions;
     }
 
-    /** The process's file mode creation mask, which only Linux tells. */
+    /** The process's file mode creation mask, which only Linux reports. */
     private static int umask() {
         try {
             for (String line : Files.readAllLines(Path.of("/proc/self/status"), StandardCharsets.ISO_8859_1)) {

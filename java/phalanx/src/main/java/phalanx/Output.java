@@ -22,8 +22,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import phalanx.primitives.Sponge;
 
 /**
- * A file that appears whole under its name, or not at all. It is written under a temporary name beside its target, synced and
- * renamed. Without {@link #commit} it leaves nothing behind, also when the JVM is ended by a signal that it can catch; after
+ * A file that appears whole under its name, or not at all. It is written under a temporary name beside its target,
+ * synced and renamed. Without {@link #commit} it leaves nothing, even if a signal that the JVM can catch ends it. After
  * SIGKILL the temporary file stays.
  */
 final class Output implements Closeable {
@@ -52,7 +52,7 @@ final class Output implements Closeable {
         this.fileKey = fileKey;
     }
 
-    /** Begins a file that will have this name. Only its owner can read it until it has. */
+    /** Begins a file that will have this name. Until then, only its owner can read it. */
     static Output create(Path target, boolean replaces) throws IOException {
         // A link to a folder stays too: it may be on the way to a keyring.
         if (target.getFileName() == null || Files.isDirectory(target)) {
@@ -89,8 +89,8 @@ final class Output implements Closeable {
     }
 
     /**
-     * The name has a random part, because Java has no flock by which a run could see that another one is dead. So other
-     * programs leave such files alone.
+     * The name has a random part, because without flock, which Java lacks, a run cannot see that another one is dead.
+     * Other programs leave such files alone.
      */
     private static String temporaryName(Path target) {
         byte[] name = target.getFileName().toString().getBytes(StandardCharsets.UTF_8);
@@ -102,7 +102,7 @@ final class Output implements Closeable {
         return ".phalanx-" + hex.formatHex(hash, 0, NAME_HASH) + "-" + hex.formatHex(random) + ".tmp";
     }
 
-    /** What tells this regular file from others, or null where the system does not. */
+    /** The key that identifies this regular file, or null if the system has none. */
     private static Object fileKey(Path temporary) throws IOException {
         BasicFileAttributes attributes =
                 Files.readAttributes(temporary, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
@@ -113,8 +113,8 @@ final class Output implements Closeable {
     }
 
     /**
-     * Checks that the temporary name still leads to this file: whoever may write to the folder can put another one there. No
-     * other file has its key as long as it is open.
+     * Checks that the temporary name still leads to this file: anybody who may write to the folder can put another one
+     * there. No other file has its key as long as it is open.
      */
     void checkPlace() throws IOException {
         if (!Objects.equals(fileKey(temporary), fileKey)) {
@@ -130,7 +130,7 @@ final class Output implements Closeable {
         return temporary;
     }
 
-    /** Gives the file its name. With {@code sync}, its content is on the disk before, and its name after. */
+    /** Gives the file its name. With {@code sync}, its content is on the disk before that, and its name afterwards. */
     void commit(boolean sync) throws IOException {
         try {
             if (sync) {
@@ -154,7 +154,7 @@ final class Output implements Closeable {
         }
     }
 
-    /** A rename would replace a file that has appeared meanwhile. A second name does not. */
+    /** A rename would replace a file that has just appeared. A second name does not. */
     private void takeNewName() throws IOException {
         try {
             Files.createLink(target, temporary);
@@ -208,7 +208,7 @@ final class Output implements Closeable {
             try {
                 Files.deleteIfExists(file);
             } catch (IOException e) {
-                // Nobody can be told any more.
+                // The failure cannot be reported any more.
             }
         }
     }

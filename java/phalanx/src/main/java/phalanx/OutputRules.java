@@ -8,7 +8,7 @@ import java.nio.file.FileSystemException;
 import java.nio.file.Path;
 
 /**
- * How outputs come to be.
+ * How outputs are written.
  *
  * @param replaces whether an existing file is replaced
  * @param syncs whether outputs are on the disk when they have their names
@@ -54,7 +54,7 @@ record OutputRules(boolean replaces, boolean syncs) {
         out.commit(syncs);
     }
 
-    /** What writes a stream, and returns the length of the plaintext. */
+    /** Writes a stream, and returns the length of the plaintext. */
     @FunctionalInterface
     interface Writer {
         long write(OutputStream out) throws IOException;

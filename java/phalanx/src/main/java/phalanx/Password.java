@@ -19,7 +19,7 @@ import phalanx.primitives.Kmac;
  * {@link PhalanxKey}.
  */
 public final class Password implements AutoCloseable {
-    /** So many derived keys are kept: files that were protected in one run often have one salt. */
+    /** The number of derived keys that are kept: files that were protected in one run often have one salt. */
     private static final int KEPT = 16;
 
     private record Parameters(String salt, int kibibytes, int passes, int lanes) {}
@@ -135,13 +135,13 @@ public final class Password implements AutoCloseable {
         return other instanceof Password password && MessageDigest.isEqual(bytes, password.bytes);
     }
 
-    /** The same for all passwords, so that it tells nothing. */
+    /** The same value for all passwords, so that it reveals nothing. */
     @Override
     public int hashCode() {
         return Password.class.hashCode();
     }
 
-    /** No password. */
+    /** Does not show the password. */
     @Override
     public String toString() {
         return "Password[…]";

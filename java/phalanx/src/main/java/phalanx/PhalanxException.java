@@ -3,8 +3,8 @@ package phalanx;
 import java.io.IOException;
 
 /**
- * Why a call of this library failed, where it is not the system's input or output that failed. The message is one line, and
- * names neither a secret nor the path, which the caller knows.
+ * Why a call of this library failed, unless the system's input or output failed. The message is one line, and names
+ * neither a secret nor the path, which the caller knows.
  */
 public abstract sealed class PhalanxException extends IOException
         permits NotPhalanxException,

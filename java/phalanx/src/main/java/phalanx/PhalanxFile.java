@@ -8,8 +8,8 @@ import java.nio.channels.SeekableByteChannel;
 import java.nio.file.Path;
 
 /**
- * A protected file that is read like a plain one. Opening it reads the header and the last chunk, which authenticates the
- * length; reading at some place then opens the chunk there, and no other.
+ * A protected file that is read like a plain one. Opening it reads the header and the last chunk, which authenticates
+ * the length. Reading at some position then opens only the chunk there.
  *
  * <pre>{@code
  * try (PhalanxFile file = PhalanxFile.open(Path.of("run42.h5.phx"), KeyProvider.of(key));
@@ -36,7 +36,7 @@ public final class PhalanxFile implements Closeable {
      * @return the file: close it
      * @throws TruncatedException if whole chunks are missing at the end, or the length is not one of a file
      * @throws AuthenticationException if the last chunk is not authentic
-     * @throws PhalanxException if it is not a protected file for what is at hand; the type says why
+     * @throws PhalanxException if it is not a protected file for the keys at hand; the type says why
      * @throws IOException if it cannot be read
      */
     public static PhalanxFile open(Path path, KeyProvider keys) throws IOException {
@@ -77,11 +77,11 @@ public final class PhalanxFile implements Closeable {
     }
 
     /**
-     * A new channel for reading, with a position of its own, at the beginning. It keeps the chunk that was read last, and can
-     * be used by one thread at a time. Closing it leaves the file open.
+     * A new channel for reading, with its own position, at the beginning. It keeps the last chunk that was read, and
+     * can be used by one thread at a time. Closing it leaves the file open.
      *
-     * @return the channel. Writing to it throws {@link java.nio.channels.NonWritableChannelException}; reading what is not
-     *     authentic throws {@link AuthenticationException}
+     * @return the channel. Writing to it throws {@link java.nio.channels.NonWritableChannelException}; reading a chunk
+     *     that is not authentic throws {@link AuthenticationException}
      */
     public SeekableByteChannel channel() {
         return new PlainChannel(file);

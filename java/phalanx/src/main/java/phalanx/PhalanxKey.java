@@ -105,7 +105,7 @@ public final class PhalanxKey implements AutoCloseable {
         return id.hashCode();
     }
 
-    /** The id, and not the key. */
+    /** Shows the id, and not the key. */
     @Override
     public String toString() {
         return "PhalanxKey[" + id + "]";

@@ -5,7 +5,7 @@ import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.util.Arrays;
 
-/** A protected file whose header has been opened. The file itself belongs to somebody else. */
+/** A protected file whose header has been opened. The caller owns the file itself. */
 final class ProtectedInput implements Closeable {
     private final FileChannel file;
     private final Header header;
@@ -66,7 +66,7 @@ final class ProtectedInput implements Closeable {
         private final int overhead = layout.suite().overhead();
         private final byte[] bytes = new byte[layout.plaintextLength(0) + overhead];
 
-        /** Opens a chunk. Its plaintext lies in {@link #bytes} from {@link #offset} on then. Returns its length. */
+        /** Opens a chunk. Its plaintext then lies in {@link #bytes} from {@link #offset} on. Returns its length. */
         int open(long index) throws IOException {
             int length = read(index);
             cipher.open(bytes, 0, length, index, layout.isLast(index));

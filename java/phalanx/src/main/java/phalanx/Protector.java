@@ -20,8 +20,8 @@ import java.util.concurrent.Executor;
  * }
  * }</pre>
  *
- * <p>By default all processors work, on the JVM's common pool. Memory is bounded: each thread has a few chunks, and nothing
- * grows with the file.
+ * <p>By default all processors work, on the JVM's common pool. Memory is bounded: each thread has a few chunks,
+ * whatever the length of the file.
  */
 public final class Protector {
     /** The usual chunk size: 2^20 bytes. */
@@ -36,7 +36,7 @@ public final class Protector {
     /**
      * Protects for these recipients, in the usual suite and with the usual chunk size.
      *
-     * @param recipients for whom
+     * @param recipients the recipients
      */
     public Protector(Recipients recipients) {
         this(recipients, Suite.AES_256_CTR_SHA3, USUAL_CHUNK_LOG2, Crew.common(), OutputRules.USUAL);
@@ -51,7 +51,7 @@ public final class Protector {
     }
 
     /**
-     * The same in another suite.
+     * A copy with another suite.
      *
      * @param other the suite
      * @return a new protector
@@ -61,7 +61,7 @@ public final class Protector {
     }
 
     /**
-     * The same with another chunk size. A chunk is what is checked and decrypted at once.
+     * A copy with another chunk size. A chunk is checked and decrypted as a whole.
      *
      * @param log2 the binary logarithm of the size in bytes, 12 … 24
      * @return a new protector
@@ -73,9 +73,10 @@ public final class Protector {
     }
 
     /**
-     * The same on other threads. The calling thread works too, and all of it if the executor gives no threads.
+     * A copy that works on other threads. The calling thread works too, and does everything if the executor has no
+     * threads.
      *
-     * @param executor gives the other threads
+     * @param executor provides the other threads
      * @param threads how many work at once on one file, the calling one included
      * @return a new protector
      */
@@ -84,7 +85,7 @@ public final class Protector {
     }
 
     /**
-     * The same, and existing outputs are replaced.
+     * A copy that replaces existing outputs.
      *
      * @return a new protector
      */
@@ -93,7 +94,7 @@ public final class Protector {
     }
 
     /**
-     * The same without waiting until outputs are on the disk.
+     * A copy that does not wait until outputs are on the disk.
      *
      * @return a new protector
      */
@@ -102,13 +103,13 @@ public final class Protector {
     }
 
     /**
-     * Protects a file. The output has its name only when it is whole, and is on the disk then.
+     * Protects a file. The output gets its name only when it is complete and on the disk.
      *
      * @param input a regular file
      * @param output the new file
      * @return the length of the plaintext in bytes
      * @throws java.nio.file.FileAlreadyExistsException if the output exists, and is not to be replaced
-     * @throws ChangedException if the input changed meanwhile
+     * @throws ChangedException if the input changed while it was read
      * @throws OutputException if the output cannot be written
      * @throws IOException if the input cannot be read, or is too large for the suite and the chunk size
      */
@@ -135,9 +136,10 @@ public final class Protector {
      * Protects a file as a stream, which stays open.
      *
      * @param input a regular file
-     * @param out where the protected file goes to. If this fails, what went there is not whole, and no reader accepts it
+     * @param out where the protected file is written. If this fails, the written part is incomplete, and no reader
+     *     accepts it
      * @return the length of the plaintext in bytes
-     * @throws ChangedException if the input changed meanwhile
+     * @throws ChangedException if the input changed while it was read
      * @throws OutputException if the output cannot be written
      * @throws IOException if the input cannot be read, or is too large for the suite and the chunk size
      */
@@ -152,7 +154,8 @@ public final class Protector {
      * Protects a stream. Both streams stay open.
      *
      * @param in the plaintext, to its end
-     * @param out where the protected file goes to. If this fails, what went there is not whole, and no reader accepts it
+     * @param out where the protected file is written. If this fails, the written part is incomplete, and no reader
+     *     accepts it
      * @return the length of the plaintext in bytes
      * @throws OutputException if the output cannot be written
      * @throws IOException if the input cannot be read, or is too large for the suite and the chunk size
@@ -171,7 +174,7 @@ public final class Protector {
     }
 
     /**
-     * Protects a stream as a file. The output has its name only when it is whole.
+     * Protects a stream as a file. The output gets its name only when it is complete.
      *
      * @param in the plaintext, to its end. The stream stays open
      * @param output the new file

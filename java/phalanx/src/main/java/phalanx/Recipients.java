@@ -10,7 +10,7 @@ import java.util.OptionalLong;
 import phalanx.primitives.KeyWrap;
 
 /**
- * Those for whom files are protected: each key and password opens them.
+ * The recipients of files: each key and each password opens them.
  *
  * <pre>{@code
  * Recipients recipients = Recipients.of(key).and(password);
@@ -92,7 +92,7 @@ public final class Recipients {
         return and(password, MEMORY, PASSES, LANES);
     }
 
-    /** The same with other parameters, for tests. */
+    /** Adds a password with other parameters, for tests. */
     Recipients and(Password password, int memory, int passes, int lanes) {
         if (password.isEmpty()) {
             throw new IllegalArgumentException("an empty password protects nothing");
@@ -104,7 +104,7 @@ public final class Recipients {
         return new Recipients(keys, List.copyOf(more));
     }
 
-    /** No recipients, as a beginning for tests. */
+    /** No recipients, as a starting point for tests. */
     static Recipients none() {
         return new Recipients(List.of(), List.of());
     }
@@ -128,7 +128,7 @@ public final class Recipients {
      *
      * @param suite the suite
      * @param chunkLog2 the binary logarithm of the chunk size, 12 … 24
-     * @param plaintextLength the length of the plaintext, if it is known. It decides on padding only
+     * @param plaintextLength the length of the plaintext, if it is known. It only determines the padding
      * @return the header and the keys
      * @throws KeyDerivationException if there is not enough memory to derive a key from a password
      */

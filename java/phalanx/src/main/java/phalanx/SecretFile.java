@@ -15,8 +15,9 @@ import java.util.Objects;
 import java.util.Set;
 
 /**
- * What a file of secrets holds, and whether others could read or change it. Java cannot ask an open file for its owner, so the
- * path is asked before and after the file is read, and must lead to the same file both times.
+ * The content of a file of secrets, and whether others could read or change it. Java cannot read the owner of an open
+ * file, so that of the path is read before and after the file is read, and the path must lead to the same file both
+ * times.
  */
 final class SecretFile implements Closeable {
     private static final Set<PosixFilePermission> OF_OTHERS = EnumSet.of(
@@ -33,11 +34,11 @@ final class SecretFile implements Closeable {
         this.refusal = refusal;
     }
 
-    /** Reads at most so many bytes of a file. */
+    /** Reads at most this many bytes of a file. */
     static SecretFile read(Path path, String what, int most) throws IOException {
         State before = State.of(path);
         if (before.isOther) {
-            // Permissions of a pipe, such as a shell's <(…), do not count.
+            // The permissions of a pipe, such as a shell's <(…), do not matter.
             try (InputStream in = Files.newInputStream(path)) {
                 return new SecretFile(in.readNBytes(most), null);
             }
@@ -57,7 +58,7 @@ final class SecretFile implements Closeable {
         return new SecretFile(bytes, why == null ? null : what + " is refused because " + why);
     }
 
-    /** The same, and what is not a regular file is refused before it is opened, since opening a pipe may wait for ever. */
+    /** Reads a regular file. Anything else is refused before it is opened, since opening a pipe may wait for ever. */
     static SecretFile readRegular(Path path, String what, int most) throws IOException {
         if (!Files.readAttributes(path, BasicFileAttributes.class).isRegularFile()) {
             throw new KeyException(what + " is refused because it is not a regular file");
@@ -93,7 +94,7 @@ final class SecretFile implements Closeable {
         Arrays.fill(bytes, (byte) 0);
     }
 
-    /** What the system says of a path. */
+    /** The state of a path. */
     private record State(Object fileKey, boolean isOther, Set<PosixFilePermission> permissions, Integer owner) {
         static State of(Path path) throws IOException {
             if (!path.getFileSystem().supportedFileAttributeViews().contains("unix")) {
@@ -126,7 +127,7 @@ final class SecretFile implements Closeable {
         }
     }
 
-    /** The effective user id; −1 if the system does not tell. */
+    /** The effective user id; −1 if the system does not report it. */
     private static int user() {
         try {
             for (String line : Files.readAllLines(Path.of("/proc/self/status"), StandardCharsets.ISO_8859_1)) {

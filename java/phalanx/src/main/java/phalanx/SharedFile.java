@@ -22,9 +22,9 @@ import java.util.concurrent.Executor;
 /**
  * One file that several processes protect, unprotect or verify together. All must see the same files under the same paths.
  *
- * <p>One process leads. It begins the work and gives {@link #toBytes} to the others, which {@link #join} it. Each process,
- * the leader included, does its part by {@link #work}. When all have succeeded, the leader calls {@link #finish}: only then
- * does the output get its name. Whoever closes the leader's value before leaves nothing behind.
+ * <p>One process leads. It begins the work and gives {@link #toBytes} to the others, which {@link #join} it. Each
+ * process, the leader included, does its part by {@link #work}. When all have succeeded, the leader calls {@link
+ * #finish}: only then does the output get its name. If the leader's value is closed before, nothing is left.
  *
  * <pre>{@code
  * Path input = Path.of("run42.h5");
@@ -49,7 +49,7 @@ public final class SharedFile implements Closeable {
         VERIFY
     }
 
-    /** A file, and what tells that it is the same one in another process. */
+    /** A file, and the properties by which another process recognizes it. */
     private record Seen(String path, long length, long modifiedNanos) {
         static Seen at(Path path, BasicFileAttributes attributes) {
             var time = attributes.lastModifiedTime().toInstant();
@@ -60,13 +60,13 @@ public final class SharedFile implements Closeable {
 
     private final Kind kind;
     private final Seen input;
-    /** The leader's, when it opened the input. */
+    /** The attributes of the input when the leader opened it. */
     private final BasicFileAttributes attributes;
     private final Layout layout;
     private final FileKeys keys;
-    /** The output under its temporary name. Empty where there is none. */
+    /** The temporary name of the output. Empty if there is no output. */
     private final String temporary;
-    /** What the output holds at its beginning, when it is protected, or behind its end: so a process knows that it is it. */
+    /** Bytes by which a process recognizes the output: its beginning if it is protected, or otherwise bytes after its end. */
     private final byte[] mark;
     /** The leader's output. */
     private final Output output;
@@ -91,7 +91,7 @@ public final class SharedFile implements Closeable {
      *
      * @param input a regular file
      * @param output the new file
-     * @param recipients for whom
+     * @param recipients the recipients
      * @param suite the suite
      * @param chunkLog2 the binary logarithm of the chunk size, 12 … 24
      * @param replaces whether an existing output is replaced
@@ -128,7 +128,7 @@ public final class SharedFile implements Closeable {
      *
      * @param input a protected file
      * @param output the new file
-     * @param keys what is at hand
+     * @param keys the keys and the password at hand
      * @param replaces whether an existing output is replaced
      * @return the shared work
      * @throws IOException as for {@link Header#open}, or if the output cannot be written
@@ -141,7 +141,7 @@ public final class SharedFile implements Closeable {
      * Begins to verify a file.
      *
      * @param input a protected file
-     * @param keys what is at hand
+     * @param keys the keys and the password at hand
      * @return the shared work
      * @throws IOException as for {@link Header#open}
      */
@@ -194,8 +194,8 @@ public final class SharedFile implements Closeable {
     }
 
     /**
-     * What the other processes need. <strong>It holds the keys of the file's content</strong>, and neither the file key nor a
-     * key of a user: send it where nobody else can read it, and overwrite it after use.
+     * The data that the other processes need. <strong>It holds the keys of the file's content</strong>, but neither the
+     * file key nor a user's key. Send it where nobody else can read it, and overwrite it after use.
      *
      * @return bytes for {@link #join}
      */
@@ -235,7 +235,7 @@ public final class SharedFile implements Closeable {
      *
      * @param bytes the leader's {@link #toBytes}
      * @return the shared work
-     * @throws IOException if they are not such bytes
+     * @throws IOException if the bytes are something else
      */
     public static SharedFile join(byte[] bytes) throws IOException {
         DataInputStream in = new DataInputStream(new ByteArrayInputStream(bytes));
@@ -268,12 +268,12 @@ public final class SharedFile implements Closeable {
      *
      * @param part which part, 0 … {@code parts} − 1
      * @param parts how many there are
-     * @param executor gives threads; the calling one works too
+     * @param executor provides threads; the calling one works too
      * @param threads how many work at once, the calling one included
      * @param syncs whether the part is on the disk when this returns
      * @return the bytes of plaintext of this part
      * @throws AuthenticationException if a chunk is not authentic
-     * @throws ChangedException if the input changed meanwhile
+     * @throws ChangedException if the input changed while it was read
      * @throws IOException if this process sees other files than the leader, or if reading or writing failed
      */
     public long work(int part, int parts, Executor executor, int threads, boolean syncs) throws IOException {
@@ -353,8 +353,8 @@ public final class SharedFile implements Closeable {
     /**
      * Gives the output its name. For the leader, when all parts have succeeded.
      *
-     * @param syncs whether it is on the disk then
-     * @throws IOException if the input changed meanwhile, or if the output cannot get its name
+     * @param syncs whether it is on the disk when this returns
+     * @throws IOException if the input changed while it was read, or if the output cannot get its name
      */
     public void finish(boolean syncs) throws IOException {
         Map<String, byte[]> userAttributes =

@@ -28,14 +28,14 @@ public sealed interface Slot {
     record OfKey(KeyId id, Wrapped secret) implements Slot {}
 
     /**
-     * A way in for an identity of age, which this library passes over.
+     * A way in for an identity of age, which this library skips.
      *
      * @param bytes the length of the age file in it
      */
     record OfAge(int bytes) implements Slot {}
 
     /**
-     * A slot of a type that this library does not know, and passes over.
+     * A slot of a type that this library does not know and skips.
      *
      * @param type its type
      * @param bytes the length of its body

@@ -15,8 +15,9 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * The chunks of a stream: the calling thread reads and writes in order, and a crew seals or opens meanwhile. The calling
- * thread works too while it waits. One chunk for each thread of the crew is in memory, and two more where there are several.
+ * The chunks of a stream. The calling thread reads and writes in order, and a crew seals or opens in parallel. While it
+ * waits, the calling thread works too. One chunk for each thread of the crew is in memory, and two more if there are
+ * several.
  */
 final class StreamWork {
     private final Crew crew;
@@ -30,7 +31,7 @@ final class StreamWork {
     private final List<Piece> pieces = new ArrayList<>();
     private final Deque<Piece> free = new ArrayDeque<>();
     private final Deque<Piece> pending = new ArrayDeque<>();
-    /** How many tasks the executor has and has not begun. A busy one keeps also those that others have done. */
+    /** How many tasks are queued in the executor. A busy one also keeps tasks that other threads have done. */
     private final AtomicInteger queued = new AtomicInteger();
     private final long mostChunks;
     private long plaintext;
@@ -51,13 +52,13 @@ final class StreamWork {
         return seal(crew, keys, chunkLog2, keys.suite().mostChunks(), in, out);
     }
 
-    /** The same with another limit, for tests. */
+    /** Seals with another limit, for tests. */
     static long seal(Crew crew, FileKeys keys, int chunkLog2, long mostChunks, InputStream in, OutputStream out)
             throws IOException {
         return new StreamWork(crew, true, keys, chunkLog2, mostChunks).run(in, out);
     }
 
-    /** Opens all chunks behind a header. Returns the length of the plaintext. Writes nothing where {@code out} is null. */
+    /** Opens all chunks after a header. Returns the length of the plaintext. Writes nothing if {@code out} is null. */
     static long open(Crew crew, FileKeys keys, int chunkLog2, InputStream in, OutputStream out) throws IOException {
         return new StreamWork(crew, false, keys, chunkLog2, Long.MAX_VALUE).run(in, out);
     }
@@ -69,7 +70,7 @@ final class StreamWork {
                 if (index >= mostChunks) {
                     throw Layout.tooLarge(keys.suite());
                 }
-                // A chunk is the last one exactly when the stream ends behind it.
+                // A chunk is the last one exactly if the stream ends after it.
                 Piece following = piece.length == inLength ? read(in, take(out)) : null;
                 boolean last = following == null || following.length == 0;
                 piece.prepare(index, last);
@@ -90,7 +91,7 @@ final class StreamWork {
         }
     }
 
-    /** A piece that nobody uses. They are made when they are needed, so that a short stream takes little memory. */
+    /** A piece that is not in use. Pieces are made when they are needed, so that a short stream takes little memory. */
     private Piece take(OutputStream out) throws IOException {
         long most = crew.size() == 1 ? 2 : crew.size() + 2L;
         if (free.isEmpty() && pieces.size() >= most) {
@@ -109,12 +110,12 @@ final class StreamWork {
         return piece;
     }
 
-    /** Offers a chunk to the executor. If that does not take it, the calling thread does it, in {@link #write}. */
+    /** Offers a chunk to the executor. If the executor does not take it, the calling thread does the chunk, in {@link #write}. */
     private void offer(FutureTask<Void> task) {
         if (crew.size() == 1 || queued.get() >= 2L * crew.size()) {
             return;
         }
-        // What waits in a busy executor refers to nothing else, so it keeps neither chunks nor keys.
+        // A task in a busy executor refers to nothing else, so it keeps neither chunks nor keys.
         AtomicInteger count = queued;
         count.incrementAndGet();
         try {
@@ -125,7 +126,7 @@ final class StreamWork {
         } catch (RejectedExecutionException e) {
             count.decrementAndGet();
         } catch (OutOfMemoryError e) {
-            // There is no thread. The executor may have kept the task all the same, so it counts.
+            // There is no thread. The executor may still have kept the task, so it counts.
         }
     }
 
@@ -182,7 +183,7 @@ final class StreamWork {
             cipher.open(bytes, 0, ciphertext, index, last);
         }
 
-        /** Does the work if nobody has begun it, and waits until it is done. */
+        /** Does the work if no thread has begun it, and waits until it is done. */
         void await() throws IOException {
             task.run();
             boolean interrupted = false;
@@ -204,7 +205,7 @@ final class StreamWork {
             }
         }
 
-        /** Waits until nobody works on it any more, whatever came out. */
+        /** Waits until no thread works on it any more, whatever the result. */
         void abandon() {
             try {
                 await();

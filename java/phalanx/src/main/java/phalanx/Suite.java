@@ -14,7 +14,7 @@ public enum Suite {
     AES_128_CTR_SHA3(3, "AES-128-CTR + SHA-3", 16),
     /** AES-256-GCM. Its tags have 128 bits and do not commit to the key. */
     AES_256_GCM(4, "AES-256-GCM", 32),
-    /** As {@link #AES_256_CTR_SHA3}, with TurboSHAKE256 for the digests of slices. */
+    /** Like {@link #AES_256_CTR_SHA3}, with TurboSHAKE256 for the digests of slices. */
     AES_256_CTR_TURBOSHAKE(5, "AES-256-CTR + TurboSHAKE", 32);
 
     private final int number;
@@ -88,7 +88,7 @@ public enum Suite {
     }
 
     /**
-     * What a chunk or message takes beyond its ciphertext: nonce and tag.
+     * The bytes of a chunk or message beyond its ciphertext: nonce and tag.
      *
      * @return 28 or 48 bytes
      */
@@ -106,7 +106,7 @@ public enum Suite {
     }
 
     /**
-     * Whether it is one of the CTR suites, which are all but GCM.
+     * Whether it is one of the CTR suites, which are all except GCM.
      *
      * @return true for suites 1, 2, 3 and 5
      */

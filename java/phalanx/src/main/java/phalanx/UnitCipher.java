@@ -11,12 +11,13 @@ import javax.crypto.spec.SecretKeySpec;
 import phalanx.primitives.Sponge;
 
 /**
- * What chunks and messages of a suite have in common: AES by the JCE, and the digests of slices. It belongs to one thread.
+ * The common part of chunks and messages of a suite: AES by the JCE, and the digests of slices. It belongs to one
+ * thread.
  */
 final class UnitCipher {
     /**
-     * The JCE gets pieces of this length, which stay in the first cache: in place it would copy all of its input to new
-     * memory. A new JVM also compiles sooner what is called often.
+     * The JCE gets pieces of this length, which stay in the first-level cache. For in-place work it would copy its
+     * whole input to new memory. Also, a new JVM compiles code sooner that is called often.
      */
     private static final int PIECE = 1 << 14;
 
@@ -77,12 +78,12 @@ final class UnitCipher {
         return sponge.digests(data, offset, length, slice, digests) * Sponge.DIGEST;
     }
 
-    /** Where {@link #digest} has left the digests. */
+    /** The digests that {@link #digest} has computed. */
     byte[] digests() {
         return digests;
     }
 
-    /** Seals a unit of suite 4 in place: the plaintext lies behind room for nonce and tag, and the nonce is there. */
+    /** Seals a unit of suite 4 in place. The plaintext lies after room for nonce and tag, and the nonce is already there. */
     void sealGcm(SecretKeySpec key, byte[] associated, byte[] unit, int offset, int length) {
         int tag = suite.tagBytes();
         int start = offset + suite.overhead();
@@ -102,7 +103,7 @@ final class UnitCipher {
         System.arraycopy(out, length, unit, offset + suite.nonceBytes(), tag);
     }
 
-    /** Opens a unit of suite 4 in place. Returns whether it is authentic; it is as it was if not. */
+    /** Opens a unit of suite 4 in place. Returns whether it is authentic. If not, it is unchanged. */
     boolean openGcm(SecretKeySpec key, byte[] associated, byte[] unit, int offset, int length) {
         int tag = suite.tagBytes();
         int start = offset + suite.overhead();
@@ -127,7 +128,7 @@ final class UnitCipher {
         aes.updateAAD(associated);
     }
 
-    /** Holds nothing but ciphertext between calls. */
+    /** A buffer that holds only ciphertext between calls. */
     private byte[] scratch(int length) {
         if (scratch.length < length) {
             scratch = new byte[length];

@@ -10,7 +10,7 @@ import java.util.Arrays;
 import java.util.concurrent.Executor;
 
 /**
- * Gets files and streams back, or only checks them. One value may be used for many, from many threads at once.
+ * Unprotects files and streams, or only checks them. One value may be used for many, from many threads at once.
  *
  * <pre>{@code
  * Unprotector unprotector = new Unprotector(Keyring.usual());
@@ -18,8 +18,8 @@ import java.util.concurrent.Executor;
  * unprotector.unprotect(Path.of("run42.h5.phx"), Path.of("run42.h5"));
  * }</pre>
  *
- * <p>No plaintext is written before its chunk has been checked, and no output has its name before the whole file has been
- * checked. Memory is bounded, whatever the file says.
+ * <p>No plaintext is written before its chunk has been checked, and no output gets its name before the whole file has
+ * been checked. Memory is bounded, whatever the file contains.
  */
 public final class Unprotector {
     private final KeyProvider keys;
@@ -27,7 +27,7 @@ public final class Unprotector {
     private final OutputRules rules;
 
     /**
-     * Opens files with what is at hand.
+     * Opens files with the keys at hand.
      *
      * @param keys the keys and the password at hand
      */
@@ -42,9 +42,10 @@ public final class Unprotector {
     }
 
     /**
-     * The same on other threads. The calling thread works too, and all of it if the executor gives no threads.
+     * A copy that works on other threads. The calling thread works too, and does everything if the executor has no
+     * threads.
      *
-     * @param executor gives the other threads
+     * @param executor provides the other threads
      * @param threads how many work at once on one file, the calling one included
      * @return a new unprotector
      */
@@ -53,7 +54,7 @@ public final class Unprotector {
     }
 
     /**
-     * The same, and existing outputs are replaced.
+     * A copy that replaces existing outputs.
      *
      * @return a new unprotector
      */
@@ -62,7 +63,7 @@ public final class Unprotector {
     }
 
     /**
-     * The same without waiting until outputs are on the disk.
+     * A copy that does not wait until outputs are on the disk.
      *
      * @return a new unprotector
      */
@@ -71,12 +72,13 @@ public final class Unprotector {
     }
 
     /**
-     * Gets a file back. The output has its name only when the whole file has been found authentic, and is on the disk then.
+     * Unprotects a file. The output gets its name only when the whole file is found authentic and the output is on the
+     * disk.
      *
      * @param input the protected file
      * @param output the plaintext, a new file
      * @return the length of the plaintext in bytes
-     * @throws PhalanxException if it is not a whole, authentic file for what is at hand; the type says why
+     * @throws PhalanxException if it is not a whole, authentic file for the keys at hand; the type says why
      * @throws java.nio.file.FileAlreadyExistsException if the output exists, and is not to be replaced
      * @throws IOException if the input cannot be read
      */
@@ -94,11 +96,11 @@ public final class Unprotector {
     }
 
     /**
-     * Gets a stream back. Both streams stay open.
+     * Unprotects a stream. Both streams stay open.
      *
      * @param in the protected file, to its end
-     * @param out where the plaintext goes to, chunk by chunk, each after it has been checked. If this fails, what went there
-     *     is the beginning of the plaintext, and must not be taken for the whole
+     * @param out where the plaintext is written, chunk by chunk, each after it has been checked. If this fails, the
+     *     written part is only the beginning of the plaintext
      * @return the length of the plaintext in bytes
      * @throws IOException as for files
      */
@@ -109,7 +111,7 @@ public final class Unprotector {
     }
 
     /**
-     * Gets a stream back as a file. The output has its name only when all has been found authentic.
+     * Unprotects a stream as a file. The output gets its name only when everything is found authentic.
      *
      * @param in the protected file, to its end. The stream stays open
      * @param output the plaintext, a new file
@@ -121,10 +123,10 @@ public final class Unprotector {
     }
 
     /**
-     * Gets a file back as a stream, which stays open.
+     * Unprotects a file as a stream, which stays open.
      *
      * @param input the protected file
-     * @param out where the plaintext goes to, chunk by chunk, as for streams
+     * @param out where the plaintext is written, chunk by chunk, as for streams
      * @return the length of the plaintext in bytes
      * @throws IOException as for files
      */

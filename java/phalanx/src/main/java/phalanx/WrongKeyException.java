@@ -7,7 +7,7 @@ import java.util.List;
 public final class WrongKeyException extends PhalanxException {
     private static final long serialVersionUID = 2L;
 
-    /** Why there was nothing to try, or that something was tried. */
+    /** Whether something was tried, or why there was nothing to try. */
     private enum Reason { TRIED, REFUSED, NO_KEY, NO_PASSWORD, OTHER }
 
     /** What was at hand when no key opened the file. */
@@ -59,7 +59,8 @@ public final class WrongKeyException extends PhalanxException {
     }
 
     /**
-     * Whether a key or password was tried. It is wrong then, or the header was altered: nobody can tell which.
+     * Whether a key or password was tried. Either it is wrong, or the header was altered. These cannot be
+     * distinguished.
      *
      * @return false if there was nothing to try
      */

@@ -10,13 +10,14 @@
  *       among processes, and for tools.
  * </ul>
  *
- * <p>Failures are {@link phalanx.PhalanxException}s, whose type says what is wrong; those of the system's input and output stay
- * what they are. The format is docs/format.md, and the sections that are named here are its sections.
+ * <p>Failures are {@link phalanx.PhalanxException}s, whose type says what is wrong. Those of the system's input and
+ * output are passed on unchanged. The format is docs/format.md, and sections named here are its sections.
  *
- * <p><b>Secrets.</b> Keys, passwords and buffers of plaintext are overwritten when they are closed or no longer needed. Java
- * gives no more than that: the garbage collector moves and copies arrays, the JCE and Bouncy Castle keep the keys that they were
- * given, and memory may be swapped or dumped. Tags are compared in constant time. AES runs on the CPU's AES instructions once
- * the JVM has compiled what calls them; before that, and for the schedules of keys and the wrapping of file keys always, it looks
- * up tables. Whoever shares a CPU with an attacker who can time caches should use the program in Rust.
+ * <p><b>Secrets.</b> Keys, passwords and buffers of plaintext are overwritten when they are closed or no longer needed.
+ * Java allows no more than that: the garbage collector moves and copies arrays, the JCE and Bouncy Castle keep the keys
+ * that they get, and memory may be swapped or dumped. Tags are compared in constant time. AES uses the CPU's AES
+ * instructions after the JVM has compiled the code that calls them. Before that, and always for key schedules and for
+ * wrapping file keys, it looks up tables. If you share a CPU with an attacker who can time caches, use the program in
+ * Rust.
  */
 package phalanx;

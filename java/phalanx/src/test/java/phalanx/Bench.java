@@ -24,8 +24,8 @@ import org.bouncycastle.crypto.digests.SHA3Digest;
 import phalanx.primitives.Sponge;
 
 /**
- * Speeds beside the JCE's, in one run: each round measures every row once, so that a disturbance meets all of them, and the
- * figures are medians of the rounds. The guide says how to run it.
+ * Speeds compared with the JCE's, in one run. Each round measures every row once, so that a disturbance affects all of
+ * them. The figures are medians of the rounds. The guide says how to run it.
  */
 public final class Bench {
     private static final int CHUNK_LOG2 = 20;
@@ -41,7 +41,7 @@ public final class Bench {
         void run() throws IOException, GeneralSecurityException;
     }
 
-    /** With {@code -Dcpu=true}, the processor time of this thread, for a machine that does other work meanwhile. */
+    /** With {@code -Dcpu=true}, the processor time of this thread, for a machine that does other work at the same time. */
     private static long now() {
         boolean ofThread = Boolean.getBoolean("cpu");
         return ofThread ? ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() : System.nanoTime();
@@ -49,7 +49,7 @@ public final class Bench {
 
     private Bench() {}
 
-    /** Rounds to warm up, and rounds to measure: 15 and 21 unless they are given. */
+    /** Arguments: rounds to warm up, and rounds to measure, 15 and 21 by default. */
     public static void main(String[] args) throws IOException, GeneralSecurityException {
         int warm = args.length > 0 ? Integer.parseInt(args[0]) : 15;
         int rounds = args.length > 1 ? Integer.parseInt(args[1]) : 21;
@@ -151,7 +151,7 @@ public final class Bench {
         });
     }
 
-    /** A file in memory, where there is such a folder, protected by one thread and by two. */
+    /** A file in memory, if there is such a folder, protected by one thread and by two. */
     private void threads(byte[] plain) throws IOException {
         Path memory = Path.of("/dev/shm");
         Path folder = Files.createTempDirectory(Files.isDirectory(memory) ? memory : Path.of("."), "phalanx-bench");

@@ -25,7 +25,7 @@ class CrewTest {
     private final Protector protector = new Protector(Recipients.of(key)).withChunkLog2(12);
     private final Unprotector unprotector = new Unprotector(KeyProvider.of(key));
 
-    /** Protects a stream and gets it back. */
+    /** Protects a stream and unprotects it. */
     private void thereAndBack(Executor executor, int threads) throws IOException {
         byte[] plaintext = new byte[CHUNKS * 4096 - 7];
         new Random(1).nextBytes(plaintext);
@@ -36,7 +36,7 @@ class CrewTest {
         assertArrayEquals(plaintext, back.toByteArray());
     }
 
-    /** A cached pool of threads throws this where the system has no more of them. */
+    /** A cached thread pool throws this if the system has no more threads. */
     @Test
     void threadsThatCannotBeStartedAreNotNeeded() throws IOException {
         AtomicInteger asked = new AtomicInteger();
@@ -53,9 +53,9 @@ class CrewTest {
         assertTrue(done.get() >= 1);
     }
 
-    /** Whoever gets the failure may close the keys. */
+    /** After a failure the caller may close the keys. */
     @Test
-    void nobodyWorksBehindAFailure() {
+    void noThreadWorksAfterAFailure() {
         CountDownLatch begun = new CountDownLatch(1);
         AtomicInteger working = new AtomicInteger();
         AtomicInteger asked = new AtomicInteger();
@@ -85,7 +85,7 @@ class CrewTest {
         assertEquals(0, working.get());
     }
 
-    /** Runs something that holds an array, and lets the array go. */
+    /** Runs something that holds an array, and then drops the array. */
     private static WeakReference<byte[]> held(Executor executor) throws IOException {
         byte[] held = new byte[1];
         Crew.of(executor, 3).run(3, () -> held[0]++);
@@ -113,7 +113,7 @@ class CrewTest {
         // At most six for each of the two streams.
         assertTrue(queue.size() >= 2 && queue.size() <= 12, "there are " + queue.size());
         queue.forEach(Runnable::run);
-        // One that is busy from time to time gets more chunks when it has done what it has.
+        // An executor that is busy from time to time gets more chunks when it has finished its own.
         AtomicInteger done = new AtomicInteger();
         List<Runnable> late = new ArrayList<>();
         thereAndBack(work -> {

@@ -127,7 +127,7 @@ class CrossTest {
         assertArrayEquals(plaintext, Files.readAllBytes(folder.resolve("plain")));
     }
 
-    /** What one finds altered or cut, the other does. */
+    /** Both find the same files altered or cut. */
     @Test
     void bothFindTheSameDamage() throws IOException, InterruptedException {
         Files.createDirectory(folder.resolve("out"));

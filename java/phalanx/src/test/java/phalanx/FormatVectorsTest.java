@@ -20,7 +20,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import phalanx.Vectors.Vector;
 
-/** Every vector of {@code vectors/format} and {@code vectors/age} has the expected verdict, in every way to read. */
+/** Every vector of {@code vectors/format} and {@code vectors/age} has the expected verdict, in every way of reading. */
 class FormatVectorsTest {
     @TempDir
     Path folder;
@@ -61,7 +61,7 @@ class FormatVectorsTest {
         }
     }
 
-    /** By range, the chunks that are not asked for are not checked, but the last one always is. */
+    /** When reading by range, only the requested chunks and the last one are checked. */
     @ParameterizedTest
     @MethodSource("format")
     void byRange(Vector vector) throws IOException {
@@ -76,7 +76,7 @@ class FormatVectorsTest {
         }, true);
     }
 
-    /** A writer that is given keys and nonces makes the same chunks. */
+    /** With given keys and nonces, a writer makes the same chunks. */
     @ParameterizedTest
     @MethodSource("format")
     void aWriterMakesTheSameChunks(Vector vector) throws IOException {
@@ -111,7 +111,7 @@ class FormatVectorsTest {
 
     @ParameterizedTest
     @MethodSource("age")
-    void ageSlotsArePassedOver(Vector vector) throws IOException {
+    void ageSlotsAreSkipped(Vector vector) throws IOException {
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         KeyProvider keys = Vectors.keys(vector);
         new Unprotector(keys).unprotect(new ByteArrayInputStream(vector.bytes("file")), out);

@@ -52,7 +52,7 @@ class KeyringTest {
     }
 
     @Test
-    void whatIsOpenToOthersIsRefused() throws IOException {
+    void filesOpenToOthersAreRefused() throws IOException {
         Keyring ring = Keyring.in(folder.resolve("ring"));
         PhalanxKey key = PhalanxKey.random();
         ring.store("work", key);
@@ -73,7 +73,7 @@ class KeyringTest {
     }
 
     @Test
-    void damagedKeysAreTold() throws IOException {
+    void damagedKeysAreReported() throws IOException {
         Keyring ring = Keyring.in(folder.resolve("ring"));
         ring.store("work", PhalanxKey.random());
         Path file = ring.folder().resolve("work.key");
@@ -86,7 +86,7 @@ class KeyringTest {
     }
 
     @Test
-    void whatIsNoFileIsRefusedAndNotOpened() throws IOException, InterruptedException {
+    void thingsOtherThanFilesAreRefusedAndNotOpened() throws IOException, InterruptedException {
         Keyring ring = Keyring.in(folder.resolve("ring"));
         PhalanxKey key = PhalanxKey.random();
         ring.store("work", key);
@@ -103,7 +103,7 @@ class KeyringTest {
             assertEquals(key, ring.key(key.id()).orElseThrow());
             assertThrows(KeyException.class, () -> ring.key(PhalanxKey.random().id()));
         });
-        // A link to a key is the user's own way of keeping it elsewhere.
+        // A link to a key is allowed: the user may keep the key elsewhere.
         Path elsewhere = Files.move(ring.folder().resolve("work.key"), folder.resolve("elsewhere"));
         Files.createSymbolicLink(ring.folder().resolve("work.key"), elsewhere);
         assertEquals(key, ring.load("work"));

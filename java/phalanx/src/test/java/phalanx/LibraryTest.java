@@ -60,7 +60,7 @@ class LibraryTest {
         byte[] file = sealed(plaintext);
         Header header = Header.read(new ByteArrayInputStream(file));
         Layout layout = header.layout(file.length);
-        // Only the chunks that are read are looked at.
+        // Only the chunks that are read are checked.
         file[(int) layout.fileOffset(3) + 100] ^= 1;
         Path path = Files.write(folder.resolve("f.phx"), file);
         try (PhalanxFile opened = PhalanxFile.open(path, keys);
@@ -176,7 +176,7 @@ class LibraryTest {
     }
 
     @Test
-    void failuresOfOutputStreamsAreToldApart() {
+    void failuresOfOutputStreamsAreDistinguished() {
         OutputStream failing = new OutputStream() {
             @Override
             public void write(int b) throws IOException {
@@ -208,7 +208,7 @@ class LibraryTest {
         WrongKeyException e = assertThrows(WrongKeyException.class, () -> none.verify(file));
         assertTrue(e.lacksKey() && !e.wasTried() && !e.lacksPassword());
         assertEquals("no key at hand opens it: it needs key " + key.id(), e.getMessage());
-        // One that has the id of the right one is tried.
+        // A key with the right id is tried.
         Unprotector wrong = new Unprotector(id -> java.util.Optional.of(PhalanxKey.random()));
         assertTrue(assertThrows(WrongKeyException.class, () -> wrong.verify(file)).wasTried());
     }

@@ -63,7 +63,7 @@ class MeanwhileTest {
         return Files.setPosixFilePermissions(path, PosixFilePermissions.fromString(permissions));
     }
 
-    /** What others do. */
+    /** A change that others make. */
     private interface Deed {
         void run() throws IOException;
     }
@@ -76,7 +76,7 @@ class MeanwhileTest {
         }
     }
 
-    /** An executor that gives no thread. The first time that it is asked for one, others do this. */
+    /** An executor without threads. The first time that it is used, others make this change. */
     private static Executor meanwhile(Deed deed) {
         AtomicBoolean isDone = new AtomicBoolean();
         return work -> {
@@ -86,7 +86,7 @@ class MeanwhileTest {
         };
     }
 
-    /** A stream before whose end others do this. */
+    /** A stream. Before its end, others make this change. */
     private static InputStream meanwhile(byte[] bytes, Deed deed) {
         return new SequenceInputStream(new ByteArrayInputStream(bytes), new InputStream() {
             @Override
@@ -127,7 +127,7 @@ class MeanwhileTest {
     }
 
     @Test
-    void whatIsPlantedInThePlaceOfAnOutputIsNeitherChangedNorNamed() throws IOException {
+    void aPlantedFileInPlaceOfAnOutputIsNotChangedOrRenamed() throws IOException {
         setUserAttribute(input);
         for (Deed plant : List.<Deed>of(this::plantLink, this::plantFile)) {
             byte[] plain = Files.readAllBytes(input);
@@ -167,7 +167,7 @@ class MeanwhileTest {
         assertEquals(List.of("in", "in.phx", "victim"), names());
     }
 
-    /** Also where the link is planted after the last check. */
+    /** Also if the link is planted after the last check. */
     @Test
     void metadataFollowsNoLink() throws IOException {
         BasicFileAttributes attributes = Input.attributes(input);
@@ -181,7 +181,7 @@ class MeanwhileTest {
         checkVictim();
     }
 
-    /** Whether the file system has them. */
+    /** Whether the file system supports them. */
     private static boolean setUserAttribute(Path path) {
         try {
             Files.getFileAttributeView(path, UserDefinedFileAttributeView.class)
@@ -193,7 +193,7 @@ class MeanwhileTest {
     }
 
     @Test
-    void aProtectedFileHasTheExtendedAttributesAndItsPlaintextHasNot() throws IOException {
+    void onlyAProtectedFileHasTheExtendedAttributes() throws IOException {
         Needs.require("xattrs", setUserAttribute(input));
         protector.protect(input, output);
         Map<String, byte[]> found = Metadata.userAttributes(output);
@@ -237,7 +237,7 @@ class MeanwhileTest {
             Files.setLastModifiedTime(input, FileTime.fromMillis(Files.getLastModifiedTime(input).toMillis() + 5));
         };
         Deed append = () -> Files.write(input, new byte[1], StandardOpenOption.APPEND);
-        // The time and the length are those of before.
+        // The time and the length are unchanged.
         Deed exchange = () -> {
             FileTime time = Files.getLastModifiedTime(input);
             Files.move(input, folder.resolve("aside"));

@@ -11,11 +11,11 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Assumptions;
 
-/** What tests need beside the JVM. Where it is missing they say so, and fail if {@code PHALANX_REQUIRE} names it. */
+/** What tests need in addition to the JVM. If it is missing they say so, and fail if {@code PHALANX_REQUIRE} names it. */
 public final class Needs {
     private Needs() {}
 
-    /** The program {@code phalanx}: that of {@code PHALANX_PROGRAM}, or the one that cargo has built. */
+    /** The program {@code phalanx}: the one that {@code PHALANX_PROGRAM} names, or the one that cargo has built. */
     public static Path phalanx() {
         String named = System.getenv("PHALANX_PROGRAM");
         Path program =
@@ -45,9 +45,9 @@ public final class Needs {
         }
     }
 
-    /** What a program did: its exit code, and what it wrote. */
+    /** The result of a program: its exit code and its output. */
     public record Ran(int code, String out, String err) {
-        /** The same, and an error of the test if it failed. */
+        /** Returns this, and fails the test if the program failed. */
         public Ran ok() {
             assertTrue(code == 0, () -> "exit code " + code + ": " + err);
             return this;

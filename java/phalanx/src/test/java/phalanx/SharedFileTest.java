@@ -40,7 +40,7 @@ class SharedFileTest {
         return SharedFile.protect(plain, folder.resolve("sealed.phx"), Recipients.of(key), suite, LOG2, false);
     }
 
-    /** Does all parts, the last one first, each by a value of its own. */
+    /** Does all parts, the last one first, each by a separate value. */
     private static long inParts(SharedFile file, int parts) throws IOException {
         long bytes = 0;
         for (int part = parts - 1; part > 0; part--) {
@@ -135,7 +135,7 @@ class SharedFileTest {
     }
 
     @Test
-    void whatOthersGetHoldsNoKeyOfAUserAndNoFileKey() throws IOException {
+    void sharedBytesHoldNoUserKeyAndNoFileKey() throws IOException {
         Path plain = file("plain", 1);
         try (SharedFile file = protect(plain, Suite.AES_128_CTR_SHA3)) {
             byte[] told = file.toBytes();

@@ -59,7 +59,7 @@ public final class Vectors {
         return HexFormat.of().parseHex(fields.get(field).getAsString());
     }
 
-    /** All files of a folder, of which there must be at least so many. */
+    /** All files of a folder. There must be at least this many. */
     public static List<Vector> of(String folder, int least) {
         try (Stream<Path> files = Files.list(root().resolve("vectors").resolve(folder))) {
             List<Vector> vectors = files.filter(path -> path.toString().endsWith(".json"))
@@ -82,7 +82,7 @@ public final class Vectors {
         }
     }
 
-    /** What a vector says is at hand. */
+    /** The keys that are at hand in a vector. */
     static KeyProvider keys(Vector vector) {
         KeyProvider keys = id -> Optional.empty();
         if (vector.has("key")) {

@@ -1,6 +1,6 @@
 package phalanx.cluster;
 
-/** Exit codes, in ascending order of what counts first if there are several. */
+/** Exit codes, in ascending order of rank. If there are several, the highest counts. */
 enum Code {
     DONE(0),
     OTHER(1),

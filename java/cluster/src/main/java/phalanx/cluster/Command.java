@@ -13,7 +13,7 @@ import java.util.concurrent.Executors;
 import phalanx.SharedFile;
 import phalanx.command.Text;
 
-/** A whole command, as one rank of several. */
+/** A command, run by one rank of several. */
 public final class Command {
     private final World world;
     private final PrintStream out;
@@ -23,8 +23,8 @@ public final class Command {
      * For one rank.
      *
      * @param world all ranks
-     * @param out where results go to
-     * @param err where messages go to
+     * @param out where results are written
+     * @param err where messages are written
      */
     public Command(World world, PrintStream out, PrintStream err) {
         this.world = world;
@@ -33,7 +33,7 @@ public final class Command {
     }
 
     /**
-     * Runs it.
+     * Runs the command.
      *
      * @param args the same on all ranks
      * @return the exit code, the same on all ranks
@@ -127,7 +127,7 @@ public final class Command {
         if (plan.verbose) {
             report.line(String.format(Locale.ROOT, "%s (rank %d): %.3f s at work, %.3f s for messages, %d MiB of memory",
                     host(), world.rank(), job.work(), job.messages(), peakMebibytes()));
-            // So the summary comes last.
+            // This makes the summary the last line.
             world.barrier();
         }
         if (world.rank() != 0 || plan.quiet || plan.what == Plan.What.VERIFY || files == 0) {
@@ -147,7 +147,7 @@ public final class Command {
         }
     }
 
-    /** The largest resident memory of the process, which only Linux tells. */
+    /** The largest resident memory of the process, which only Linux reports. */
     private static long peakMebibytes() {
         try {
             for (String line : Files.readAllLines(Path.of("/proc/self/status"), StandardCharsets.ISO_8859_1)) {

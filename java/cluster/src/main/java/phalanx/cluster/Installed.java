@@ -13,22 +13,22 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * MPJ Express as it is installed.
+ * An installation of MPJ Express.
  *
  * @param home the folder with {@code lib} and {@code conf}, which MPJ Express calls {@code MPJ_HOME}
- * @param log4j the library that it logs with. Debian's package has it elsewhere than its own jars say
+ * @param log4j the library that it logs with. Debian's package has it in another place than its jars name
  */
 record Installed(Path home, Path log4j) {
     private static final Path DEBIAN = Path.of("/usr/share/mpj");
     private static final Path DEBIAN_JARS = Path.of("/usr/share/java");
-    /** What a process with all ranks starts from. The rest comes from the class path of each rank. */
+    /** The jars from which a process with all ranks starts. The rest comes from the class path of each rank. */
     private static final List<String> MULTICORE = List.of("smpdev", "xdev", "mpjbuf", "loader2", "starter", "mpiExp");
 
     /**
-     * Looks for it where the variable {@code MPJ_HOME} says, or else where Debian's package has it.
+     * Looks for it in the folder that the variable {@code MPJ_HOME} names, or else where Debian's package has it.
      *
      * @param environment the environment's variables
-     * @return what was found
+     * @return the installation, if there is one
      */
     static Optional<Installed> find(Map<String, String> environment) {
         String named = environment.get("MPJ_HOME");

@@ -6,8 +6,8 @@ import java.util.concurrent.Executor;
 import phalanx.SharedFile;
 
 /**
- * The work of one rank on one file after another. Rank 0 begins each file and tells the others what they need; each rank does
- * an equal part; and rank 0 gives the output its name when all have succeeded.
+ * The work of one rank on one file after another. Rank 0 begins each file and sends the others what they need. Each
+ * rank does an equal part. Rank 0 gives the output its name when all have succeeded.
  */
 final class Job {
     /** How rank 0 begins a file. */
@@ -16,7 +16,7 @@ final class Job {
         SharedFile begin() throws IOException;
     }
 
-    /** What a file came to, the same on all ranks. */
+    /** The result for a file, the same on all ranks. */
     record Result(Code code, long bytes) {}
 
     private final World world;
@@ -38,8 +38,8 @@ final class Job {
     /**
      * Does one file. All ranks call it in the same order.
      *
-     * @param name what messages call it
-     * @param beginning how it begins; only rank 0 asks for that
+     * @param name its name in messages
+     * @param beginning how it begins; only rank 0 uses it
      */
     Result run(String name, Beginning beginning) {
         SharedFile file = null;
@@ -89,14 +89,14 @@ final class Job {
         }
     }
 
-    /** What could not be removed has a temporary name, and its file key is nowhere any more. */
+    /** A file that cannot be removed keeps its temporary name, and its file key no longer exists. */
     private static void close(SharedFile file) {
         try {
             if (file != null) {
                 file.close();
             }
         } catch (IOException e) {
-            // The failure that counts has been told.
+            // The failure that counts has been reported.
         }
     }
 
@@ -115,12 +115,12 @@ final class Job {
         return message;
     }
 
-    /** Seconds at work, with reading and writing. */
+    /** Seconds of work, including reading and writing. */
     double work() {
         return workNanos / 1e9;
     }
 
-    /** Seconds for messages, with waiting for other ranks. */
+    /** Seconds for messages, including waiting for other ranks. */
     double messages() {
         return messageNanos / 1e9;
     }

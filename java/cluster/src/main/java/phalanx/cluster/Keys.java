@@ -14,8 +14,8 @@ import phalanx.PhalanxKey;
 import phalanx.Recipients;
 
 /**
- * The keys and the password that were named. Only rank 0 reads them. As in {@code phalanx}, keys that are named are the only
- * ones, and the password of the environment counts only where nothing is named.
+ * The keys and the password that were named. Only rank 0 reads them. As in {@code phalanx}, only named keys are used if
+ * there are any, and the password of the environment is used only if nothing is named.
  */
 final class Keys implements Closeable, KeyProvider {
     private static final String VARIABLE = "PHALANX_PASSWORD";
@@ -47,7 +47,7 @@ final class Keys implements Closeable, KeyProvider {
         asksKeyring = named.isEmpty();
     }
 
-    /** Those that a file is protected for: all that were named. */
+    /** The recipients of a file: all named keys and passwords. */
     Recipients recipients() {
         Recipients all = null;
         for (PhalanxKey key : named) {

@@ -14,7 +14,8 @@ import java.util.concurrent.TimeUnit;
 /**
  * The command {@code java -jar phalanx-cluster.jar}: starts the ranks of a job on this host, and ends with their exit code.
  *
- * <p>{@code mpjrun} does so too, and on several hosts, but needs daemons for more than one process, and always ends with 0.
+ * <p>{@code mpjrun} can do this too, also on several hosts, but needs daemons for more than one process, and always
+ * ends with 0.
  */
 public final class Launch {
     /** How long the other ranks may take to end when one has failed. */
@@ -106,7 +107,7 @@ public final class Launch {
                     inOneProcess = value.equals("multicore");
                 }
                 case "-J" -> javaOptions.add(value);
-                // For measurements: another program with ranks, and where it is.
+                // For measurements: another program with ranks, and its place.
                 case "-main" -> main = value;
                 case "-cp" -> more.addAll(List.of(value.split(File.pathSeparator)));
                 default -> throw new IllegalArgumentException("there is no option " + name + " (--help)");
@@ -142,7 +143,7 @@ public final class Launch {
         try {
             rendezvous.meet();
         } catch (IOException e) {
-            // It was closed, because the job is over.
+            // It was closed because the job is over.
         }
     }
 
@@ -155,8 +156,8 @@ public final class Launch {
     }
 
     /**
-     * One process. MPJ Express loads the classes of each rank anew, as it must for its own; the library is loaded, and
-     * compiled, once for all.
+     * One process for all ranks. MPJ Express loads its own classes separately for each rank, as it must. The library is
+     * loaded and compiled once for all.
      */
     private List<String> allRanks(Installed mpj) {
         List<Object> own = new ArrayList<>(List.of(Installed.of(Launch.class)));
@@ -198,7 +199,7 @@ public final class Launch {
         }
     }
 
-    /** Waits for all. When one has failed, the others may end by themselves for a while, and are then ended. */
+    /** Waits for all. When one has failed, the others get some time to end by themselves, and are then ended. */
     private static int outcome(List<Process> processes) throws InterruptedException {
         BlockingQueue<Process> ended = new LinkedBlockingQueue<>();
         processes.forEach(process -> process.onExit().thenAccept(ended::add));
@@ -224,7 +225,7 @@ public final class Launch {
         return 1;
     }
 
-    /** Ends all, first so that they can remove what is unfinished. */
+    /** Ends all processes, at first so that they can remove unfinished files. */
     private static void end(List<Process> processes) {
         List<Process> all;
         synchronized (processes) {

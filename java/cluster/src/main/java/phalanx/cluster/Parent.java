@@ -1,12 +1,12 @@
 package phalanx.cluster;
 
-/** The process that has started this rank. */
+/** The process that started this rank. */
 public final class Parent {
     static final String PROPERTY = "phalanx.launcher";
 
     private Parent() {}
 
-    /** Ends this process when the one that has started it is gone, so that no rank stays behind alone. */
+    /** Ends this process when its parent has ended, so that no rank is left alone. */
     public static void watch() {
         Long id = Long.getLong(PROPERTY);
         if (id == null) {

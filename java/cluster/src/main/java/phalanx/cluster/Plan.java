@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Map;
 import phalanx.Suite;
 
-/** The command line of a job: what is to be done to which files. The same on all ranks. */
+/** The command line of a job: what to do with which files. It is the same on all ranks. */
 final class Plan {
     static final String USAGE = """
             protect|unprotect|verify PATH… [OPTIONS]
@@ -51,7 +51,7 @@ final class Plan {
     boolean syncs = true;
     Suite suite = Suite.AES_256_CTR_SHA3;
     int chunkLog2 = 20;
-    /** 0 where it was not named. */
+    /** 0 if it was not given. */
     int threads;
     boolean quiet;
     boolean verbose;
@@ -149,7 +149,7 @@ final class Plan {
         }
     }
 
-    /** Where the output of a file goes, or null where its name does not tell. */
+    /** The path of a file's output, or null if the file's name does not determine it. */
     Path output(Path of) {
         if (output != null) {
             return output;

@@ -10,8 +10,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Where the processes of a job on one host learn each other's ports, as from {@code mpjrun}: each one tells its two ports and
- * its rank, and gets those of all.
+ * A server where the processes of a job on one host learn each other's ports, like {@code mpjrun}. Each process sends
+ * its two ports and its rank, and gets those of all.
  */
 final class Rendezvous implements AutoCloseable {
     private static final int PATIENCE_MS = 5_000;
@@ -31,7 +31,7 @@ final class Rendezvous implements AutoCloseable {
                 "#Server Name", "127.0.0.1", "#Server Port", Integer.toString(server.getLocalPort()));
     }
 
-    /** Waits for all processes, and tells them of each other. Ends with an exception when this is closed. */
+    /** Waits for all processes, and sends them each other's ports. Ends with an exception when this is closed. */
     void meet() throws IOException {
         String[] peers = new String[size];
         List<Socket> sockets = new ArrayList<>();
@@ -49,7 +49,7 @@ final class Rendezvous implements AutoCloseable {
                     rank = in.readInt();
                     peer = ";127.0.0.1@" + read + "@" + write + "@" + rank + "@0";
                 } catch (IOException e) {
-                    // Somebody else.
+                    // The connection is from another program.
                     socket.close();
                     continue;
                 }

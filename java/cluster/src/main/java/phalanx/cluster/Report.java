@@ -27,7 +27,7 @@ final class Report {
         err.println("phalanx-cluster: " + Text.oneLine(String.valueOf(text)));
     }
 
-    /** Tells why a file failed on this rank, and returns the code for it. */
+    /** Reports why a file failed on this rank, and returns the code for it. */
     Code failed(String name, Throwable why) {
         line(name + ": " + reason(why) + (rank == 0 ? "" : " (rank " + rank + ")"));
         return code(why);

@@ -1,8 +1,8 @@
 package phalanx.cluster;
 
 /**
- * The ranks of one job, as one of them sees them. Every rank calls the same methods in the same order; each call returns
- * when all ranks have called it.
+ * The ranks of one job, from the view of one of them. Every rank calls the same methods in the same order; each call
+ * returns when all ranks have called it.
  */
 public interface World {
     /**
@@ -20,7 +20,7 @@ public interface World {
     int size();
 
     /**
-     * Gives the bytes of rank 0 to all ranks.
+     * Sends the bytes of rank 0 to all ranks.
      *
      * @param message the bytes on rank 0; ignored on the others
      * @return the bytes of rank 0, on every rank

@@ -31,7 +31,7 @@ import org.junit.jupiter.api.io.TempDir;
 import phalanx.Header;
 import phalanx.Slot;
 
-/** The command with threads as ranks: where MPJ Express is not installed, too. */
+/** The command with threads as ranks, which also works without MPJ Express. */
 class CommandTest {
     @TempDir
     Path folder;
@@ -125,7 +125,7 @@ class CommandTest {
                 .map(word -> word.startsWith("/") ? at(word.substring(1)).toString() : word).toArray(String[]::new);
     }
 
-    /** Runs a command in a process of its own, with the bytes that printf makes of this as the password in its environment. */
+    /** Runs a command in a separate process. The password in its environment is what printf makes of {@code password}. */
     private Ended withPassword(String password, String line) throws Exception {
         List<String> command = new ArrayList<>(List.of(
                 "sh", "-c", "PHALANX_PASSWORD=$(printf \"$0\"); export PHALANX_PASSWORD; exec \"$@\"", password,
@@ -145,7 +145,7 @@ class CommandTest {
         }
     }
 
-    /** Runs a command, whose words that name files of the folder begin with a slash. */
+    /** Runs a command. Words that name files of the folder begin with a slash. */
     private Ended run(int ranks, String line) throws Exception {
         String[] args = words(line);
         ByteArrayOutputStream out = new ByteArrayOutputStream();
@@ -171,7 +171,7 @@ class CommandTest {
     }
 
     @Test
-    void filesGoThereAndBack() throws Exception {
+    void filesRoundTrip() throws Exception {
         int chunk = 1 << 20;
         List<Integer> lengths = List.of(0, 1, chunk - 1, chunk, chunk + 1, 4 * chunk + 5);
         StringBuilder plain = new StringBuilder();
@@ -229,7 +229,7 @@ class CommandTest {
     }
 
     @Test
-    void aKeyThatIsNamedIsTheOnlyWay() throws Exception {
+    void onlyANamedKeyIsTried() throws Exception {
         // Not UTF-8: the bytes count.
         String password = "p\\344";
         file("plain", 100);
@@ -238,7 +238,7 @@ class CommandTest {
         assertEquals("phalanx-cluster: warning: PHALANX_PASSWORD is set but not used, since a key was given"
                 + " (--password-file adds one)\n", ended.err);
         assertEquals(0, passwordsOf("plain.phx"));
-        // A user who opens a file with a key does not need to hear of it.
+        // A user who opens a file with a key need not be warned.
         ended = withPassword(password, "verify --key-file /key /plain.phx");
         assertTrue(ended.code == 0 && ended.err.isEmpty(), ended.err);
 
@@ -268,7 +268,7 @@ class CommandTest {
     }
 
     @Test
-    void whatIsWrongIsOneLineOfOneRank() throws Exception {
+    void errorsAreOneLineOfOneRank() throws Exception {
         file("plain", 100);
         Set<String> before = names();
         record Case(int code, String line, String words) {}

@@ -27,7 +27,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The command as it is installed, with MPJ Express. */
+/** The installed command, with MPJ Express. */
 class MpjIT {
     private static final Path JAR = Path.of("target", "phalanx-cluster.jar").toAbsolutePath();
     private static final Path LIBRARY = Path.of("..", "phalanx", "target", "phalanx.jar").toAbsolutePath().normalize();
@@ -65,7 +65,7 @@ class MpjIT {
         Files.write(at(name), bytes);
     }
 
-    /** A file of zeros that takes no room, and is long enough that a job does not end before it is disturbed. */
+    /** A file of zeros that takes no space. It is long enough that a job does not end before it is disturbed. */
     private void sparse(String name, long length) throws IOException {
         try (RandomAccessFile file = new RandomAccessFile(at(name).toFile(), "rw")) {
             file.setLength(length);
@@ -115,7 +115,7 @@ class MpjIT {
         return end(start(launch(ranks, device, line)));
     }
 
-    /** The command in Rust: the one that is named, or what was built last. */
+    /** The command in Rust: the named one, or the last one built. */
     private static Optional<Path> phalanx() {
         String named = System.getenv("PHALANX_PROGRAM");
         if (named != null) {
@@ -126,7 +126,7 @@ class MpjIT {
     }
 
     @Test
-    void filesGoThereAndBackWithAnyNumberOfRanksAndOpenInRust() throws Exception {
+    void filesRoundTripWithAnyNumberOfRanksAndOpenInRust() throws Exception {
         int chunk = 1 << 20;
         List<Integer> lengths = List.of(0, 1, chunk - 1, chunk, chunk + 1, 7 * chunk + 5);
         for (int length : lengths) {
@@ -177,11 +177,11 @@ class MpjIT {
     }
 
     @Test
-    void failuresOfOneRankLeaveNothingAndTellTheCode() throws Exception {
+    void failuresOfOneRankLeaveNothingAndSetTheCode() throws Exception {
         file("plain", 6 << 20);
         Set<String> before = names();
         for (String device : DEVICES) {
-            // Only the last ranks get to bytes that the system does not let them write.
+            // Only the last ranks reach bytes that the system does not let them write.
             List<String> command = new ArrayList<>(List.of("bash", "-c", "ulimit -f 4096; exec \"$@\"", "bash"));
             command.addAll(launch(3, device, "protect --key-file key plain"));
             Ended full = end(start(command));
@@ -215,7 +215,7 @@ class MpjIT {
         }
         List<ProcessHandle> ranks = job.children().toList();
         assertEquals(3, ranks.size(), "the job was over before a rank could be killed");
-        // Rank 0 removes what is unfinished, so another one is killed.
+        // Rank 0 removes unfinished files, so another rank is killed.
         ProcessHandle victim = ranks.stream().filter(rank -> argument(rank, "1")).findFirst().orElseThrow();
         victim.destroyForcibly();
         Ended ended = end(job);

@@ -16,20 +16,20 @@ import javax.crypto.spec.SecretKeySpec;
 import phalanx.cluster.World;
 
 /**
- * P3's program: a file is divided among processes, and the part of each among its threads; each thread encrypts its part by
- * the JCE.
+ * P3's program: a file is divided among processes, and the part of each process among its threads. Each thread encrypts
+ * its part by the JCE.
  *
  * <p>The paper times the encryption alone, with the data in memory. With an output, each thread reads its part, encrypts it,
  * waits for all others, and writes it.
  *
- * <p>{@code Divided MODE THREADS ROUNDS IN [OUT]}. THREADS are several numbers, divided by commas. Each round measures all of
- * them in turn, and each measurement is a line {@code time THREADS ROUND SECONDS}.
+ * <p>{@code Divided MODE THREADS ROUNDS IN [OUT]}. THREADS are several numbers, separated by commas. Each round
+ * measures all of them in turn, and each measurement is a line {@code time THREADS ROUND SECONDS}.
  */
 public final class Divided {
     private static final int BLOCK = 16;
-    /** What is read or written by one call. */
+    /** The bytes that one call reads or writes. */
     private static final int PIECE = 1 << 20;
-    /** What is encrypted by one call. The compiler counts calls, so short pieces get its fast code early. */
+    /** The bytes that one call encrypts. The JIT compiler counts calls, so short pieces are compiled early. */
     private static final int CALL = 16 << 10;
     private static final byte[] KEY = new byte[32];
 
@@ -52,7 +52,7 @@ public final class Divided {
     private final Path out;
 
     /**
-     * What the arguments ask for.
+     * The program with these arguments.
      *
      * @param args the arguments
      */
@@ -88,7 +88,7 @@ public final class Divided {
                 if (out != null && world.rank() == 0) {
                     Files.deleteIfExists(out);
                 }
-                // Otherwise garbage is collected while the next one is timed.
+                // Otherwise garbage would be collected while the next one is timed.
                 System.gc();
                 world.barrier();
                 long begun = System.nanoTime();
@@ -136,7 +136,7 @@ public final class Divided {
         void on(Part part) throws Exception;
     }
 
-    /** One that fails ends the program: the others may wait for it. */
+    /** A thread that fails ends the program, because the others may wait for it. */
     private static void inParallel(Part all, int n, Work work) throws InterruptedException {
         Thread[] threads = new Thread[n];
         for (int i = 0; i < n; i++) {
@@ -170,7 +170,7 @@ public final class Divided {
         }
     }
 
-    /** Each thread has a cipher of its own: one for all, as printed, is not safe. CBC's result is thrown away. */
+    /** Each thread has its own cipher: one for all, as printed in the paper, is not thread-safe. CBC's result is discarded. */
     private void encrypt(byte[] data, int at, Part part) throws GeneralSecurityException {
         SecretKeySpec key = new SecretKeySpec(KEY, "AES");
         if (mode == Mode.CBC) {

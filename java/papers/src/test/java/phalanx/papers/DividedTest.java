@@ -52,7 +52,7 @@ class DividedTest {
                 Divided.main(new String[] {"ctr", threads, "1", in.toString(), out.toString()});
                 assertArrayEquals(wanted, Files.readAllBytes(out), length + " by " + threads);
             }
-            // Three ranks, one after another. Rank 0 removes what was there before.
+            // Three ranks, one after another. Rank 0 removes the old output.
             Path ranks = Files.write(folder.resolve("ranks"), new byte[1]);
             for (int rank = 0; rank < 3; rank++) {
                 new Divided(new String[] {"ctr", "2", "1", in.toString(), ranks.toString()}).run(alone(rank, 3));

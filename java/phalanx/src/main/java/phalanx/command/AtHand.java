@@ -18,10 +18,10 @@ import phalanx.PhalanxKey;
 import phalanx.Recipients;
 
 /**
- * Where the command's keys and passwords come from. They are never arguments, and never part of a message.
+ * The source of the command's keys and passwords. They are never arguments, and never part of a message.
  *
- * <p>To open files: if keys are named, only these are tried, and the only password is that of {@code --password-file}. Else
- * the keyring is searched, and a password comes from {@code PHALANX_PASSWORD} or from a prompt.
+ * <p>To open files: if keys are named, only these are tried, and the only password is that of {@code --password-file}.
+ * Otherwise the keyring is searched, and a password comes from {@code PHALANX_PASSWORD} or from a prompt.
  */
 final class AtHand implements KeyProvider {
     private static final String VARIABLE = "PHALANX_PASSWORD";
@@ -40,7 +40,7 @@ final class AtHand implements KeyProvider {
         this.isPasswordKnown = !asks;
     }
 
-    /** What may open files. */
+    /** The keys and passwords that may open files. */
     static AtHand of(Options options) throws Failure {
         List<PhalanxKey> given = named(options);
         Optional<String> file = options.one("--password-file");
@@ -99,7 +99,7 @@ final class AtHand implements KeyProvider {
         return Optional.ofNullable(ask(console, "Password: "));
     }
 
-    /** For whom files are protected. */
+    /** The recipients of files. */
     static Recipients recipients(Options options) throws Failure {
         List<PhalanxKey> keys = named(options);
         Recipients recipients = null;

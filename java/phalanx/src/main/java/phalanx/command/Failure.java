@@ -19,7 +19,7 @@ import phalanx.PhalanxException;
 import phalanx.TruncatedException;
 import phalanx.WrongKeyException;
 
-/** How the command fails: with one line on standard error, and an exit code for the kind of failure. */
+/** A failure of the command: one line on standard error, and an exit code for its kind. */
 final class Failure extends Exception {
     private static final long serialVersionUID = 1L;
 
@@ -46,7 +46,7 @@ final class Failure extends Exception {
         }
     }
 
-    /** What the system says, with its number on Linux. */
+    /** The system's messages, with their numbers on Linux. */
     private static final Map<String, Integer> NUMBERS = Map.of(
             "No such file or directory", 2,
             "Input/output error", 5,
@@ -84,7 +84,7 @@ final class Failure extends Exception {
         return new Failure(codeOf(e), Text.shown(path) + ": " + sentence(e));
     }
 
-    /** A folder, which only the program {@code phalanx} takes. */
+    /** The failure for a folder, which only the program {@code phalanx} accepts. */
     static Failure folder(String path) {
         return new Failure(Code.INPUT_OUTPUT, Text.shown(path) + ": it is a folder (the program phalanx takes folders)");
     }
@@ -155,7 +155,7 @@ final class Failure extends Exception {
         return "cannot read: " + why + (why.equals("not a regular file") ? " (use - to read from a pipe)" : "");
     }
 
-    /** What the system says of a failure. Java leaves it out of the message of some. */
+    /** The system's message for a failure. Java leaves it out of the messages of some exceptions. */
     private static String system(IOException e) {
         String why = e.getMessage();
         if (e instanceof NoSuchFileException) {

@@ -1,6 +1,6 @@
 package phalanx.command;
 
-/** The failures of a run. One does not stop the others: its line is written at once, and the worst decides on the exit code. */
+/** The failures of a run. A failure does not stop the run: its line is written at once, and the worst failure determines the exit code. */
 final class Failures {
     private Failure.Code worst;
 

@@ -126,7 +126,7 @@ final class Inspect {
             found.ifPresent(named -> named.key().close());
             return found.map(Keyring.Named::name);
         } catch (IOException | IllegalStateException e) {
-            // The names of keys are only for the reader's comfort.
+            // The names of keys are only a convenience.
             return Optional.empty();
         }
     }

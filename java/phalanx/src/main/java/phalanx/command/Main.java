@@ -20,7 +20,7 @@ public final class Main {
         System.exit(run(List.of(args)));
     }
 
-    /** The exit code. */
+    /** Runs the command, and returns the exit code. */
     static int run(List<String> args) {
         try {
             dispatch(args);
@@ -50,7 +50,7 @@ public final class Main {
         }
         if (rest.isEmpty()) {
             if (before.isEmpty()) {
-                // The exit code tells a script that nothing was done.
+                // The exit code shows a script that nothing was done.
                 print("phalanx");
                 throw Failure.told(Failure.Code.USAGE);
             }

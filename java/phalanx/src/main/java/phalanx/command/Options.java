@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
-/** The arguments of one command, as they were given: which options, with which values, and which paths. */
+/** The arguments of one command: the options with their values, and the paths. */
 final class Options {
     /** An option: its long name, its letter or 0, and whether it takes a value and may be repeated. */
     record Option(String name, char letter, boolean takesValue, boolean isRepeatable) {}
@@ -28,7 +28,7 @@ final class Options {
         COMMANDS.put("inspect", joined(List.of(flag("--json", '\0')), GENERAL));
     }
 
-    /** What only the program in Rust has. */
+    /** Options that only the program in Rust has. */
     private static final List<String> ELSEWHERE = List.of(
             "--recursive", "-R", "--engine", "-e", "--resume", "--remove", "--recipient", "-r", "--recipients-file",
             "--identity", "-i", "--salvage", "--range", "--volume", "--preserve");
@@ -69,7 +69,7 @@ final class Options {
         return List.copyOf(COMMANDS.keySet());
     }
 
-    /** Parses what follows the name of a command. Options before it may be general ones. */
+    /** Parses the arguments after the name of a command. */
     static Options parse(String command, List<String> args) throws Failure {
         if (!COMMANDS.containsKey(command)) {
             if (COMMANDS_ELSEWHERE.contains(command)) {
@@ -183,7 +183,7 @@ final class Options {
         }
     }
 
-    /** A mistake of the command line, with where to read more. */
+    /** A mistake of the command line, with a hint where to read more. */
     Failure wrong(String line) {
         return Failure.usage(line + " (phalanx " + command + " --help)");
     }

@@ -13,7 +13,7 @@ import java.util.function.Function;
 import phalanx.Header;
 import phalanx.NotPhalanxException;
 
-/** Which file goes where. The command line alone decides this, never the files that happen to exist. */
+/** The outputs of the inputs. Only the command line determines them, never the files that happen to exist. */
 final class Places {
     /** Standard input or output, as the command line names it. */
     static final String STANDARD = "-";
@@ -22,7 +22,7 @@ final class Places {
 
     private Places() {}
 
-    /** One input and its output, as they are named; {@code -} is standard input or output. */
+    /** The names of one input and its output; {@code -} is standard input or output. */
     record Place(String input, String output) {
         boolean readsStandard() {
             return input.equals(STANDARD);
@@ -43,7 +43,7 @@ final class Places {
         }
     }
 
-    /** The places of all inputs. Those that have no output are told, and left out; {@code failures} gets their kinds. */
+    /** The places of all inputs. Inputs that have no output are reported and left out; {@code failures} gets their kinds. */
     static List<Place> of(Options options, Function<String, Optional<String>> outputName, Failures failures)
             throws Failure {
         checkStandard(options);
@@ -95,7 +95,7 @@ final class Places {
             } catch (NotPhalanxException e) {
                 return Failure.at(input, e);
             } catch (IOException | Failure e) {
-                // It has a header, or nobody can tell.
+                // It has a header, or this cannot be found out.
             }
         }
         return Failure.usage(Text.shown(input) + ": no name for the output: give one with --output");
@@ -136,7 +136,7 @@ final class Places {
         }
     }
 
-    /** The folder that contains a file, whatever way leads there, and its name in it. */
+    /** The folder that contains a file, whatever path leads there, and its name in it. */
     private static Optional<Path> identity(String name) throws Failure {
         Path path = path(name).toAbsolutePath();
         if (name.equals(STANDARD) || path.getFileName() == null) {
@@ -157,7 +157,7 @@ final class Places {
         }
     }
 
-    /** The name with {@code .phx} behind it. */
+    /** The name with {@code .phx} appended. */
     static Optional<String> protectedName(String name) {
         return Optional.of(name + EXTENSION);
     }

@@ -7,8 +7,8 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * Secrets that somebody typed into the command line. They are refused before any message can repeat them: everybody who can
- * list processes sees arguments, and shells keep them.
+ * Secrets in the command line. They are refused before any message can repeat them. Everybody who can list processes
+ * sees arguments, and shells keep them.
  */
 final class Secrets {
     private static final String PASSWORD =
@@ -23,7 +23,7 @@ final class Secrets {
 
     private Secrets() {}
 
-    /** Refuses what looks like a password behind {@code --password}, or like a key's text. */
+    /** Refuses an argument that looks like a password after {@code --password}, or like a key's text. */
     static void refuse(List<String> args) throws Failure {
         boolean afterPassword = false;
         boolean pathsOnly = false;
@@ -38,7 +38,7 @@ final class Secrets {
                 }
                 continue;
             }
-            // An existing path is a path, whatever option it follows.
+            // An existing path is taken as a path, whatever option it follows.
             if ((afterPassword || isKeyText(arg)) && isMissing(arg)) {
                 throw Failure.usage(afterPassword ? PASSWORD : KEY);
             }

@@ -4,7 +4,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
 
-/** What somebody may have meant. */
+/** Suggestions for misspelled words. */
 final class Similar {
     private static final int FURTHEST = 3;
 

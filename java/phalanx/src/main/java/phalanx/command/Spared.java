@@ -11,7 +11,7 @@ import phalanx.Keyring;
 
 /** The files that hold the user's keys and passwords, which no output replaces. */
 final class Spared {
-    /** No kernel follows more. */
+    /** The most links that a kernel follows. */
     private static final int MOST_LINKS = 40;
 
     private Spared() {}
@@ -44,7 +44,7 @@ final class Spared {
             // There is no keyring.
         }
         for (Path key : keys) {
-            // A link that an output replaces leaves the file that it leads to, unless the key is found by that link.
+            // Replacing a link does not change the file that it leads to, unless the key is found through that link.
             isSpared |= Files.isSymbolicLink(output) ? leadsBy(key, output) : isSame(key, output);
         }
         if (isSpared) {

@@ -10,7 +10,7 @@ import java.nio.file.Path;
 final class Terminal {
     private Terminal() {}
 
-    /** Writes one line to standard error. If that is broken, nobody can be told. */
+    /** Writes one line to standard error. If that fails, the failure cannot be reported. */
     static void complain(String line) {
         System.err.println("phalanx: " + Text.oneLine(line));
     }
@@ -24,7 +24,7 @@ final class Terminal {
         }
     }
 
-    /** Whether standard input (0), output (1) or error (2) is a terminal, as far as Linux tells. */
+    /** Whether standard input (0), output (1) or error (2) is a terminal, as reported by Linux. */
     static boolean isTerminal(int number) {
         try {
             String target = Files.readSymbolicLink(Path.of("/proc/self/fd/" + number)).toString();
@@ -35,8 +35,8 @@ final class Terminal {
     }
 
     /**
-     * Where a password can be asked for, or null. From Java 22 on there is a console also where standard input and output are
-     * no terminals.
+     * The console where a password can be asked for, or null. From Java 22 on there is a console even if standard input
+     * and output are no terminals.
      */
     static Console console() {
         boolean tells = Files.isSymbolicLink(Path.of("/proc/self/fd/0"));

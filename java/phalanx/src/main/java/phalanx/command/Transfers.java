@@ -34,7 +34,7 @@ final class Transfers {
         long move(Path input, InputStream in, Path output, OutputStream out) throws IOException;
     }
 
-    /** Makes a mover, when there is something to do: it may ask for a password. */
+    /** Makes a mover when there is something to do. It may ask for a password. */
     private interface Preparation {
         Mover prepare() throws Failure;
     }
@@ -86,7 +86,7 @@ final class Transfers {
         run(options, places, () -> mover, threads, false, failures);
     }
 
-    /** The threads beside the one that runs the command. They end with it. */
+    /** The threads in addition to the one that runs the command. They end with it. */
     static Executor others(int threads) {
         AtomicLong number = new AtomicLong();
         return threads == 1 ? Runnable::run : Executors.newFixedThreadPool(threads - 1, work -> {
@@ -123,7 +123,7 @@ final class Transfers {
         failures.end();
     }
 
-    /** What can be found before anybody is asked for a password. */
+    /** Finds errors that can be found before a password is asked for. */
     private static void check(Places.Place place, boolean protects, boolean force) throws Failure {
         Path input = Places.path(place.input());
         Path output = Places.path(place.output());

@@ -1,8 +1,8 @@
 package phalanx.primitives;
 
 /**
- * The permutation Keccak-p[1600] (FIPS 202, section 3.3) of one state, unrolled: the JDK's and Bouncy Castle's are slower on
- * this code's path (java/README.md has the figures). It branches on nothing secret and looks up nothing secret.
+ * The permutation Keccak-p[1600] (FIPS 202, section 3.3) of one state, unrolled. The JDK's and Bouncy Castle's are
+ * slower here (java/README.md has the figures). No branch and no table index depends on a secret.
  */
 final class Keccak {
     /** Words of a state. */

@@ -5,8 +5,8 @@ import org.bouncycastle.crypto.macs.KMAC;
 import org.bouncycastle.crypto.params.KeyParameter;
 
 /**
- * KMAC256 (SP 800-185, section 4.3) under one key and with one customization string, by Bouncy Castle. A value of this type
- * belongs to one thread. It holds the key, which Java gives no means to wipe there.
+ * KMAC256 (SP 800-185, section 4.3) under one key and with one customization string, by Bouncy Castle. A value of this
+ * type belongs to one thread. It holds the key, which cannot be wiped there.
  */
 public final class Kmac {
     private final KMAC kmac;
@@ -38,9 +38,9 @@ public final class Kmac {
     }
 
     /**
-     * Takes a part of the message.
+     * Adds a part of the message.
      *
-     * @param data where it lies
+     * @param data the array with the part
      * @param offset its first byte
      * @param length its length
      */
@@ -49,9 +49,9 @@ public final class Kmac {
     }
 
     /**
-     * Ends the message. The next one may begin then.
+     * Ends the message. The next one may then begin.
      *
-     * @param length the length of the output in bytes, which enters the computation
+     * @param length the length of the output in bytes, which is part of the computation
      * @return the output
      */
     public byte[] finish(int length) {

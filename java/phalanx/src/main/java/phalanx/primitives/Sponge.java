@@ -52,10 +52,10 @@ public final class Sponge {
     /**
      * The hash of some bytes.
      *
-     * @param data where they lie
-     * @param offset the first of them
-     * @param length how many they are
-     * @param out where the hash goes to
+     * @param data the array with the bytes
+     * @param offset the offset of the first byte
+     * @param length the number of bytes
+     * @param out the array for the hash
      * @param outOffset its place there
      * @param outLength its length in bytes
      */
@@ -86,13 +86,13 @@ public final class Sponge {
     }
 
     /**
-     * The digests of slices, one after another. The last slice may be short, and nothing has no slice.
+     * The digests of slices, one after another. The last slice may be short. Empty input has no slice.
      *
-     * @param data where the slices lie, one after another
+     * @param data the array with the slices, one after another
      * @param offset the first byte
      * @param length the length of all slices together
      * @param slice the length of a slice, a multiple of 8
-     * @param out where the digests go to
+     * @param out the array for the digests
      * @return how many digests there are
      */
     public int digests(byte[] data, int offset, int length, int slice, byte[] out) {
@@ -111,7 +111,7 @@ public final class Sponge {
         return count;
     }
 
-    /** The digests of a group of whole slices. Lanes beyond them hold what nobody looks at. */
+    /** The digests of a group of whole slices. The content of further lanes does not matter. */
     private void group(byte[] data, int offset, int lanes, int slice, byte[] out, int outOffset) {
         if (wide == null) {
             wide = new long[WideKeccak.WORDS];

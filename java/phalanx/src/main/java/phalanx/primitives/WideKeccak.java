@@ -3,14 +3,15 @@ package phalanx.primitives;
 /**
  * The permutation of {@link Keccak} on many states side by side.
  *
- * <p>Word w of state l is at {@code w · STRIDE + l} of one array, so each line below is a loop over neighbouring words without
- * branches. C2 compiles such loops to vector instructions (AVX2, AVX-512, NEON). They are all in one array, because C2 can
- * then see that the lines of a loop do not overlap. Each loop is a method of its own: C2 gives up on methods that are large.
+ * <p>Word w of state l is at {@code w · STRIDE + l} of one array, so each line below is a loop over neighbouring words
+ * without branches. C2 compiles such loops to vector instructions (AVX2, AVX-512, NEON). They are all in one array,
+ * because C2 can then see that the lines of a loop do not overlap. Each loop is a separate method, because C2 gives up
+ * on large methods.
  */
 final class WideKeccak {
     /** States in a group. */
     static final int LANES = 64;
-    /** The distance of two words of a state. */
+    /** The distance between two words of a state. */
     static final int STRIDE = LANES;
     /** Words of the array: the states, the same after rho and pi, and the parities of columns. */
     static final int WORDS = 55 * STRIDE;

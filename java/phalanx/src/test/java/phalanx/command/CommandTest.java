@@ -19,9 +19,9 @@ import phalanx.Keyring;
 import phalanx.Needs;
 import phalanx.PhalanxKey;
 
-/** The command says and returns what the program {@code phalanx} does. */
+/** The command has the same output and exit codes as the program {@code phalanx}. */
 class CommandTest {
-    /** Command lines that both understand, apart by what the words stand for. */
+    /** Command lines that both programs understand, grouped by topic. */
     private static final String[] LINES = {
         "protect",
         "protct f",
@@ -142,14 +142,15 @@ class CommandTest {
 
     /** All lines run in one JVM, because starting one for each would take a minute. */
     @Test
-    void saysWhatPhalanxSays() throws IOException, InterruptedException {
+    void hasTheOutputOfPhalanx() throws IOException, InterruptedException {
         Path script = folder.resolve("lines");
         Files.write(script, List.of(LINES));
         List<String> command = List.of(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                 "-cp", System.getProperty("java.class.path"), Lines.class.getName(), "lines");
         String ours = Needs.run(folder, command).ok().out();
-        // Only from its jar does the program know its version, and another program salvages and takes folders.
+        // The program knows its version only when run from its jar, and only the other program salvages and accepts
+        // folders.
         String[] each = ours.replaceAll("phalanx \\(not from its jar\\)", phalanx("--version").out().strip())
                 .replace("unprotect --salvage of the program phalanx", "unprotect --salvage")
                 .replace("(the program phalanx takes folders)", "(--recursive takes all that is in it)")

@@ -22,7 +22,7 @@ import phalanx.Vectors.Vector;
 /** The official vectors of the primitives that this library uses. */
 class PrimitiveVectorsTest {
     @Test
-    void allOfThem() throws GeneralSecurityException {
+    void allVectors() throws GeneralSecurityException {
         Set<String> seen = new HashSet<>();
         int checked = 0;
         for (Vector vector : Vectors.of("primitives", 10)) {
@@ -41,7 +41,7 @@ class PrimitiveVectorsTest {
         assertTrue(checked > 100, "only " + checked);
     }
 
-    /** Whether the test is one of a primitive that this library uses. */
+    /** Whether the test is for a primitive that this library uses. */
     private static boolean check(String algorithm, JsonObject test) throws GeneralSecurityException {
         String name = algorithm + " " + test.get("name").getAsString();
         switch (algorithm) {
@@ -110,7 +110,7 @@ class PrimitiveVectorsTest {
         return out;
     }
 
-    /** The digests of a group are those of its slices, whatever the number of slices and their length. */
+    /** The digests of a group equal those of its slices, whatever their number and length. */
     @Test
     void groupsOfSlicesAreHashedAsSingleOnes() {
         Random random = new Random(1);

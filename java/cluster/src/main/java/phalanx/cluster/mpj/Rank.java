@@ -5,15 +5,15 @@ import phalanx.cluster.Command;
 import phalanx.cluster.Parent;
 import phalanx.command.Text;
 
-/** One rank of the command, as {@code mpjrun} and the launcher start it. */
+/** One rank of the command, started by {@code mpjrun} or the launcher. */
 public final class Rank {
     private Rank() {}
 
     /**
-     * Runs it. A rank that fails alone ends its process, and so that of all ranks where they share one; the launcher ends
-     * those of the others.
+     * Runs the command. A rank that fails alone ends its process, which all ranks may share. The launcher ends the
+     * processes of the others.
      *
-     * @param args those of MPJ Express, then those of the command
+     * @param args the arguments of MPJ Express, then those of the command
      */
     public static void main(String[] args) {
         Parent.watch();

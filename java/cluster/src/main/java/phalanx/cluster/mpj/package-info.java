@@ -1,4 +1,4 @@
 /**
- * All that needs MPJ Express at compile time.
+ * The classes that need MPJ Express at compile time.
  */
 package phalanx.cluster.mpj;

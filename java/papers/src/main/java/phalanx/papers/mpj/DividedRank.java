@@ -12,7 +12,7 @@ public final class DividedRank {
     /**
      * Measures.
      *
-     * @param args those of MPJ Express, then those of {@link Divided}
+     * @param args the arguments of MPJ Express, then those of {@link Divided}
      */
     public static void main(String[] args) {
         Parent.watch();

@@ -1,4 +1,4 @@
-//! An age slot that somebody altered: only the sound age file gives a file key, and nothing panics, not even inside the crate `age`.
+//! An altered age slot: only the sound age file gives a file key, and nothing panics, not even inside the crate `age`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -28,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
         assert!((1..=8).contains(&outline.stanzas().len()));
         assert!(outline.stanzas().iter().all(|stanza| stanza.kind() != "scrypt" && !stanza.kind().is_empty()));
     }
-    // The sound one stands behind it.
+    // The sound one comes after it.
     let mut gave = false;
     let name = HAND.identity(&[&file, SOUND], &mut |at, key| {
         assert_eq!(key.expose(), &[42; 32]);
@@ -39,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(gave, file == SOUND);
 });
 
-/// The sound file with pieces cut out, put in, or changed.
+/// The sound file with pieces removed, inserted or changed.
 fn altered(steer: &mut Steer) -> Vec<u8> {
     let mut file = SOUND.to_vec();
     for _ in 0..=steer.below(4) {

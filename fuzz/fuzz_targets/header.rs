@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
     check(&bytes, usize::from(kind >> 1), hash(data));
 });
 
-/// A header from few bytes, mostly valid, so that long ones are reached too.
+/// A header made from few bytes, mostly valid, so that long ones are reached too.
 fn pieces(steer: &mut Steer) -> Vec<u8> {
     let mut bytes = b"PHALANX\x01\0\0\0\0".to_vec();
     bytes.push(steer.byte() % 6);
@@ -80,7 +80,7 @@ fn check(bytes: &[u8], piece: usize, hash: u64) {
     let allocated = ALLOCATED.load(Relaxed);
     let (at, asked) = (input.at, input.asked);
 
-    // No more is read or allocated than the checks so far allow.
+    // At most as much is read and allocated as the checks so far allow.
     assert!(allocated <= 4 * 65536, "{allocated} bytes allocated");
     let most = match (&expected, bytes) {
         (Err(reference::Error::NotPhalanx | reference::Error::Version), _) => 8,
@@ -100,7 +100,7 @@ fn check(bytes: &[u8], piece: usize, hash: u64) {
             assert_eq!((header.suite().id(), header.chunk_log2()), (expected.suite, expected.chunk_log2));
             let slots: Vec<_> = header.slots().iter().map(|slot| (slot.kind(), body(slot))).collect();
             assert_eq!(slots, expected.slots);
-            // The tag takes long, for a long header.
+            // The tag of a long header takes long.
             if at < 1000 || hash.is_multiple_of(16) {
                 write_again(&header);
             }
@@ -141,7 +141,7 @@ fn body(slot: &Slot) -> Vec<u8> {
     }
 }
 
-/// Gives its first bytes in pieces, and counts the bytes that were asked for.
+/// Returns its first bytes in pieces, and counts the requested bytes.
 struct Pieces<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -172,11 +172,11 @@ static ALLOCATOR: Counting = Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`.
         unsafe { System.dealloc(at, layout) }
     }
 }

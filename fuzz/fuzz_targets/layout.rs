@@ -31,7 +31,7 @@ fn number(steer: &mut Steer, header_len: usize, suite: Suite, log2: u8) -> u64 {
         1 => count.wrapping_mul(chunk).wrapping_add(delta),
         2 => count.wrapping_mul(chunk + head).wrapping_add(header_len as u64).wrapping_add(delta),
         3 => (1u64 << (count % 64)).wrapping_add(delta),
-        // Near the most chunks that a file of suite 4 may have.
+        // Near the largest number of chunks that a file of suite 4 may have.
         4 => (chunk << 32).wrapping_add(delta),
         5 => ((chunk + head) << 32).wrapping_add(header_len as u64).wrapping_add(delta),
         // Near the longest possible plaintext and file.

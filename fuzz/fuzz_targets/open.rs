@@ -1,5 +1,4 @@
-//! Opening: files that the reference made and that were altered, and any bytes; as a file, as a stream and by range. And
-//! sealing.
+//! Sealing, and opening altered files of the reference and arbitrary bytes: as a file, as a stream and by range.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -31,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
 /// State that is kept from run to run.
 struct World {
     made: Made,
-    /// One for each [`Hand`].
+    /// One opener for each [`Hand`].
     openers: Vec<Opener<AtHand>>,
     /// The number of passwords tried with the openers, which keep the keys they derive.
     derived: usize,
@@ -64,7 +63,7 @@ impl World {
         }
     }
 
-    /// Any bytes.
+    /// Arbitrary bytes.
     fn raw(&mut self, bytes: &[u8], hand: Hand, run: &Run, hash: u64) {
         let run = &Run { fails_at: None, ..*run };
         let (found, plaintext) = self.open_file(bytes, hand, run);
@@ -76,7 +75,7 @@ impl World {
                 assert!(run.checks_only && !run.to_file || plaintext == expected);
                 return;
             }
-            // A stream finds a bad chunk before its end, and describes its end in other words.
+            // A stream finds a bad chunk before its end, and reports its end as another error.
             (
                 Err(Error::Truncated(_) | Error::Extended(_)),
                 Err(Error::Truncated(_) | Error::Extended(_) | Error::Altered { .. }),
@@ -91,7 +90,7 @@ impl World {
         }
     }
 
-    /// A file that the reference made, altered or not.
+    /// A file of the reference, altered or not.
     fn made(&mut self, steer: &mut Steer, hand: Hand, run: &Run, hash: u64) {
         let made = &mut self.made;
         let shape = steer.byte();
@@ -226,7 +225,7 @@ impl World {
     }
 }
 
-/// The length of a plaintext: mostly short, seldom long enough for more than one vectored read.
+/// The length of a plaintext: mostly short, rarely long enough for more than one vectored read.
 fn plaintext_len(steer: &mut Steer, hash: u64) -> usize {
     match steer.byte() {
         more @ 192..240 => (usize::from(more) % 3 + 1) * 4096 + usize::from(chunk_len(steer) % 4096),
@@ -235,7 +234,7 @@ fn plaintext_len(steer: &mut Steer, hash: u64) -> usize {
     }
 }
 
-/// With one lane, the first bad chunk is the one that is named.
+/// With one worker, the first bad chunk is the one that is named.
 fn check_first(expected: &Expected, found: &Result<u64, Error>, run: &Run) {
     if let (Err(Error::Altered { chunk: index, .. }), 1) = (found, run.lanes) {
         assert_eq!(expected.first_bad(), Some(*index as usize));
@@ -312,7 +311,7 @@ impl Run {
         Self {
             levels: levels[usize::from(engine >> 4) % levels.len()],
             lanes: if hash.is_multiple_of(256) { 3 } else { 1 },
-            // Seldom long ones, because the buffers are wiped each time.
+            // Rarely long jobs, because the buffers are wiped each time.
             preferred: if engine & 15 == 15 { 40 } else { usize::from(engine & 3) } * 4096,
             piece: [usize::MAX, 1, 47, 1000][usize::from(io & 3)],
             interrupts: io & 4 != 0,
@@ -363,7 +362,7 @@ impl Engine for Cpu {
     }
 }
 
-/// A stream in pieces, small ones at first. It is interrupted now and then, and may fail.
+/// A stream in pieces, small ones at first. It is sometimes interrupted, and may fail.
 struct Pieces<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -1,4 +1,4 @@
-//! Alters a made file: its bytes, its chunks, its header.
+//! Alters a generated file: its bytes, its chunks, its header.
 
 use crate::Steer;
 use crate::made::{ChunkId, File, Made, Way, shape};
@@ -20,7 +20,7 @@ pub fn way(steer: &mut Steer) -> Way {
     }
 }
 
-/// Applies the changes that the rest of the bytes describe, up to a few. `other` is a file to take parts of.
+/// Applies the changes that the rest of the bytes describe, up to a few. `other` is a file to take parts from.
 pub fn alter(made: &mut Made, file: &mut File, other: &File, steer: &mut Steer) {
     for _ in 0..8 {
         if steer.is_empty() {

@@ -6,7 +6,7 @@ pub mod made;
 pub mod model;
 pub mod reader;
 
-/// The fuzzer's bytes, taken one after another as decisions. Zeros follow after their end.
+/// The fuzzer's bytes, used one after another as decisions. After their end, zeros follow.
 pub struct Steer<'a>(pub &'a [u8]);
 
 impl<'a> Steer<'a> {
@@ -24,7 +24,7 @@ impl<'a> Steer<'a> {
         self.byte() & 1 == 1
     }
 
-    /// A number below `n`, which is at most 65536; 0 where `n` is 0.
+    /// A number below `n`, which is at most 65536; 0 if `n` is 0.
     pub fn below(&mut self, n: usize) -> usize {
         if n <= 256 { usize::from(self.byte()) % n.max(1) } else { usize::from(self.u16()) % n }
     }

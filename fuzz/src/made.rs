@@ -1,4 +1,4 @@
-//! Files made by the reference, in parts that are kept. Its AES is slow, so each slot and each chunk is made once.
+//! Files made by the reference, in parts that are cached. Its AES is slow, so each slot and each chunk is made once.
 
 use phalanx_core::format::{FileKeys, Kdf};
 use phalanx_core::{KdfLimit, SecretKey, Suite};
@@ -6,7 +6,7 @@ use phalanx_reference::{self as reference, Cost, Keys};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// The binary logarithm of the chunks' length, in files as they are made.
+/// The binary logarithm of the chunks' length in generated files.
 pub const LOG2: u8 = 12;
 
 /// Two files with keys of their own.
@@ -25,7 +25,7 @@ pub const USER_KEYS: [[u8; 32]; 3] = [
 /// The password that can be given to a reader, that of the vectors, and another one.
 pub const PASSWORDS: [&[u8]; 2] = [b"correct horse battery staple", b"another"];
 
-/// Cheap ones; one exactly at [`LIMIT`], and two beyond it, by its memory and by its work.
+/// Cheap ones, one exactly at [`LIMIT`], and two beyond it: one by its memory and one by its work.
 pub const KDFS: [Kdf; 6] = [kdf(8, 1, 1), kdf(17, 1, 2), kdf(8, 2, 1), kdf(64, 2, 1), kdf(65, 1, 1), kdf(64, 3, 1)];
 
 pub const LIMIT: KdfLimit = KdfLimit { memory_kib: 64, work: 128 };
@@ -85,7 +85,7 @@ pub struct Chunk {
 pub struct Made {
     chunks: HashMap<ChunkId, Rc<Chunk>>,
     slots: HashMap<(usize, Way), Rc<[u8]>>,
-    /// By file key and suite.
+    /// The keys by file key and suite.
     keys: Vec<(Keys, FileKeys)>,
     ids: [[u8; 16]; 3],
 }
@@ -140,7 +140,7 @@ impl Made {
         record: &[u8],
     ) -> Option<&Rc<Chunk>> {
         let id = ChunkId::of(record)?;
-        // In chunks of another size the slices have other digests, unless there is one slice at most.
+        // In chunks of another size the slices have other digests, unless there is at most one slice.
         let (made, asked) = (reference::slice_len(LOG2), reference::slice_len(header.chunk_log2));
         let is_gcm = shape(header.suite).authentication == reference::Authentication::Gcm;
         let same_slices = is_gcm || made == asked || usize::from(id.len) <= made.min(asked);

@@ -18,7 +18,7 @@ pub enum Outcome {
     Version(u8),
     Header,
     KdfLimit,
-    /// There was nothing for any slot: the ids of the key slots, and whether there are age slots and password slots.
+    /// No key or password fits any slot: the ids of the key slots, and whether there are age slots and password slots.
     NoKey(Vec<[u8; 16]>, bool, bool),
     WrongKey,
     Altered,
@@ -30,7 +30,7 @@ pub struct Expected {
     pub chunk_len: usize,
     /// Whether the length is impossible.
     pub cut: bool,
-    /// Each chunk if it is authentic.
+    /// Each chunk, or `None` if it is not authentic.
     pub chunks: Vec<Option<Rc<Chunk>>>,
 }
 
@@ -41,13 +41,13 @@ impl Expected {
 
     /// The plaintext of the authentic chunks before the first bad one.
     pub fn authentic(&self) -> Vec<u8> {
-        // Byte by byte, each comparison would be told to the fuzzer: that took two fifths of all time.
+        // If this compared byte by byte, each comparison would be reported to the fuzzer, which took two fifths of all time.
         let chunks: Vec<&[u8]> =
             self.chunks.iter().map_while(Option::as_ref).map(|chunk| &chunk.plaintext[..]).collect();
         chunks.concat()
     }
 
-    /// Whether the core may give this result. If the length is wrong, a stream may first find that a chunk is.
+    /// Whether the core may give this result. If the length is wrong, a stream may first find a bad chunk.
     pub fn agrees<T>(&self, found: &Result<T, Error>) -> bool {
         match (&self.outcome, found) {
             (Outcome::Opens, Ok(_))

@@ -1,11 +1,11 @@
-//! What a `Reader` must make of a file: chunk by chunk the same as opening the whole.
+//! Checks that a `Reader` gives, chunk by chunk, the same as opening the whole file.
 
 use crate::model::{Expected, Outcome};
 use phalanx_core::{Error, KeySource, Opener, Reader, ReaderOptions, Roster};
 use std::io::Read;
 use std::sync::Arc;
 
-/// Opens the file and reads it: by chunks, by ranges and in order. `hash` decides on cache, read-ahead and ranges.
+/// Opens the file and reads it: by chunks, by ranges and in order. `hash` determines cache, read-ahead and ranges.
 pub fn check(bytes: &[u8], opener: &Opener<impl KeySource>, roster: Roster, expected: &Expected, hash: u64) {
     let part = |shift: u32, below: u64| (hash >> shift) % below;
     let options = ReaderOptions::new()

@@ -11,7 +11,7 @@ fn main() {
     print!("{}", made().2);
 }
 
-/// The volume after its journal was written, its config, and the section below its first paragraph.
+/// The volume after its journal was written, its config, and the text of the section after its first paragraph.
 pub fn made() -> (Stored, Config, String) {
     let mut out = Lines(String::new());
     let mut stored = Stored::default();
@@ -195,7 +195,7 @@ fn put(stored: &mut Stored, path: &[u8], kind: Kind) {
     stored.entries.insert(path.to_vec(), Entry { kind, inode, xattrs: Xattrs::new() });
 }
 
-/// What was made opens.
+/// Checks that the volume opens.
 fn check(stored: &Stored) {
     let opened = v::open_volume(stored, &[], &[count(0)]).unwrap();
     assert_eq!((opened.applied.transactions, opened.tree.len()), (1, 3));
@@ -222,7 +222,7 @@ impl Lines {
         writeln!(self.0, "{name:29} {hex}").unwrap();
     }
 
-    /// A line for each field from an offset on. Returns the offset behind the last.
+    /// A line for each field from an offset on. Returns the offset after the last.
     fn fields(&mut self, mut at: usize, fields: &[(&str, usize)], bytes: &[u8]) -> usize {
         for (name, len) in fields {
             self.line(&format!("{at:5}  {name}"), &bytes[at..at + len]);

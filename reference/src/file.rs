@@ -42,7 +42,7 @@ pub fn open_file(file: &[u8], passwords: &[&[u8]], keys: &[[u8; 32]]) -> Result<
     open_chunks(file, &header, &file_key)
 }
 
-/// Steps 5 and 6 of §5: the plaintext of all chunks behind the header.
+/// Steps 5 and 6 of §5: the plaintext of all chunks after the header.
 pub(crate) fn open_chunks(file: &[u8], header: &Header, file_key: &[u8; 32]) -> Result<Vec<u8>, Error> {
     let keys = file_keys(file_key, header.suite);
 

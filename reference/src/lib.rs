@@ -1,4 +1,4 @@
-//! The Phalanx format, version 1, written from `docs/format.md` alone: slow and meant to be read.
+//! The Phalanx format, version 1, written from `docs/format.md` alone. It is slow, and meant to be read.
 //!
 //! Other implementations are compared with it, and it makes and checks the files in `vectors/`. **It is never shipped**: it is not
 //! constant-time, it wipes no secrets, it draws no randomness (every nonce, salt and key is an argument), and it works on whole
@@ -50,7 +50,7 @@ pub enum Error {
     Header,
     /// Step 4: no given key opens the file, and trying the passwords would exceed the limits of §4.
     KdfLimit,
-    /// Step 4: no given password or key opens the file, or its header was altered. The two cannot be told apart.
+    /// Step 4: no given password or key opens the file, or its header was altered. The two cannot be distinguished.
     NoKey,
     /// Steps 5 and 6: the file was truncated, extended or altered.
     Altered,

@@ -58,8 +58,9 @@ fn gcm_tag(key: &[u8], iv: &[u8; 12], aad: &[u8], ciphertext: &[u8]) -> [u8; 16]
     array(&ctr(key, &gcm_counter(iv, 1), &ghash(h, &input).to_be_bytes()))
 }
 
-/// The counter block whose last 32 bits are `count`: J_0 for 1, then inc_32(J_0), and so on (§6.2, §7.1). GCM counts in these 32 bits
-/// and CTR in all 128. Both give the same, because GCM allows no plaintext that is long enough to wrap them.
+/// The counter block whose last 32 bits are `count`: J_0 for 1, then inc_32(J_0), and so on (§6.2, §7.1). GCM counts in these
+/// 32 bits and CTR in all 128. Both give the same result, because GCM allows no plaintext that is long enough to wrap the 32
+/// bits.
 fn gcm_counter(iv: &[u8; 12], count: u32) -> [u8; 16] {
     array(&[&iv[..], &count.to_be_bytes()].concat())
 }

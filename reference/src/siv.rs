@@ -32,7 +32,8 @@ pub fn siv_decrypt(key: &[u8], associated_data: &[&[u8]], sealed: &[u8]) -> Opti
     (s2v(k1, associated_data, &plaintext) == v).then_some(plaintext)
 }
 
-/// S2V (RFC 5297 §2.4) of the associated data and then the plaintext, which is always there, so that there is a last string.
+/// S2V (RFC 5297 §2.4) of the associated data and then the plaintext. The plaintext is always present, so there is a last
+/// string.
 fn s2v(key: &[u8], associated_data: &[&[u8]], plaintext: &[u8]) -> [u8; 16] {
     let d = associated_data.iter().fold(cmac(key, &[0; 16]), |d, string| xor(doubled(d), cmac(key, string)));
     if let Some(start) = plaintext.len().checked_sub(16) {

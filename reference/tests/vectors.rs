@@ -115,7 +115,7 @@ fn format() {
     }
 }
 
-/// The description of a file in a scenario, so that a reader can also be tested by parts, and a writer by making the chunks
+/// The description of a file in a scenario. With it, a reader can also be tested in parts, and a writer by making the chunks
 /// again.
 fn check_facts(name: &str, file: &Value, data: &[u8]) {
     let header = reference::read_header(data).unwrap();
@@ -157,7 +157,7 @@ fn messages() {
 }
 
 #[test]
-fn the_files_are_what_the_generator_makes() {
+fn the_files_match_the_generator() {
     for (folder, made) in
         [("format", scenarios::format()), ("messages", scenarios::messages()), ("volume", scenarios::volumes())]
     {

@@ -1,7 +1,7 @@
 //! Writes `format/*.json`, `messages/*.json` and `volume/*.json` into the folder given: `cargo run -p phalanx-reference --example make_vectors -- vectors`.
 //!
-//! Nothing here is random: each key, salt and nonce is the SHA3-256 of a label. A file that no scenario makes any more stays; the
-//! test `vectors` names it.
+//! Nothing here is random: each key, salt and nonce is the SHA3-256 of a label. A file that no scenario makes any more is not
+//! deleted; the test `vectors` names it.
 
 mod scenarios;
 

@@ -1,20 +1,20 @@
-//! What a reader does with a journal (§10.7).
+//! Applying a journal (§10.7).
 
 use super::backing::{layout, read_backing};
 use super::journal::{Record, What, read_journal};
 use super::{BACKING_HEADER_LEN, Backing, Config, Kind, Stored};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What became of a journal.
+/// The result of applying a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// How many transactions counted.
     pub transactions: usize,
-    /// The chunks that were left out and are to be reported.
+    /// The chunks that were left out and must be reported.
     pub left_out: Vec<LeftOut>,
 }
 
-/// A chunk of the journal that is not authentic where it belongs: its file and its index.
+/// A chunk of the journal that is not authentic at its place: its file and its index.
 pub type LeftOut = ([u8; 16], u64);
 
 /// Applies the journal to the files, and overwrites its first transaction with zeros.
@@ -68,7 +68,7 @@ pub fn apply_journal(config: &Config, stored: &mut Stored) -> Applied {
     Applied { transactions: whole.len(), left_out }
 }
 
-/// Where the key slot lies in a header. All headers of a file have it there, so that a header written in part has it too.
+/// Where the key slot lies in a header. All headers of a file have it there, so a partly written header has it too.
 const KEY_SLOT: std::ops::Range<usize> = 18..77;
 
 /// Step 1: the inode number of a file, and its header. `None` if the file is gone.
@@ -90,8 +90,8 @@ fn find(config: &Config, stored: &Stored, records: &[&Record], id: [u8; 16]) -> 
     if let Some((inode, backing)) = by_hint.or_else(by_looking) {
         return Some((*inode, backing.clone()?));
     }
-    // The header in place may have been written in part when a run was killed. Then a header record is there. If those of several
-    // files name this inode, the last one is right: the inode was another's before.
+    // The header in place may have been partly written when a run was killed. Then there is a header record. If records of
+    // several files name this inode, the last one is right: the inode belonged to another file before.
     in_place.iter().find(|(inode, backing)| *inode == hint && backing.is_none())?;
     let slot_in_place = stored.entries.values().find_map(|entry| match &entry.kind {
         Kind::File(bytes) if entry.inode == hint && bytes.len() >= BACKING_HEADER_LEN => Some(&bytes[KEY_SLOT]),
@@ -113,7 +113,7 @@ fn find(config: &Config, stored: &Stored, records: &[&Record], id: [u8; 16]) -> 
     (last == id).then_some((hint, header))
 }
 
-/// What the records of a file come to.
+/// The combined changes of a file's records.
 #[derive(Default)]
 struct Changes<'a> {
     header: Option<&'a [u8]>,

@@ -83,7 +83,7 @@ impl Backing {
         index.checked_mul(self.whole() as u64)?.checked_add(BACKING_HEADER_LEN as u64)
     }
 
-    /// As `layout` has it.
+    /// The number of chunks in a file of `len` bytes, and the length of the last.
     pub fn layout(&self, len: u64) -> Option<(u64, u64)> {
         layout_of(self.keys.suite.overhead(), self.chunk_log2, len)
     }
@@ -93,12 +93,12 @@ impl Backing {
         self.holes.iter().any(|(first, count)| (*first..first + count).contains(&index))
     }
 
-    /// The plaintext of each chunk, or `None` in the place of a chunk that is not authentic. `None` in place of all if the file must
-    /// be refused: also where the last chunk is not authentic, which vouches for the length.
+    /// The plaintext of each chunk, or `None` in the place of a chunk that is not authentic. `None` in place of all if the file
+    /// must be refused. This includes a last chunk that is not authentic, because it vouches for the length.
     pub fn open_chunks(&self, file: &[u8]) -> Option<Vec<Option<Vec<u8>>>> {
         let (n, _) = self.layout(file.len() as u64)?;
         if self.holes.last().is_some_and(|(first, count)| first + count > n - 1) {
-            return None; // a hole contains the last chunk, or lies behind it
+            return None; // a hole contains the last chunk, or lies after it
         }
         let chunks = file[BACKING_HEADER_LEN..].chunks(self.whole());
         let open = |(i, chunk): (usize, &[u8])| {
@@ -129,7 +129,8 @@ fn layout_of(overhead: usize, chunk_log2: u8, len: u64) -> Option<(u64, u64)> {
     (last > overhead || (last == overhead && n == 1)).then_some((n, last))
 }
 
-/// Writes a file of a volume. `more` are slots besides those that every file has, for tests; holes hold zeros in the result.
+/// Writes a file of a volume. `more` are slots in addition to those that every file has, for tests. Holes are zeros in the
+/// result.
 ///
 /// # Panics
 /// If the slots do not fit into the header, or there are too few nonces.

@@ -25,15 +25,15 @@ pub struct Transaction {
 /// A record of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The hint where to find the file.
+    /// A hint where to find the file.
     pub inode: u64,
     /// The file.
     pub file_id: [u8; 16],
-    /// What it says about the file.
+    /// The change of the file.
     pub what: What,
 }
 
-/// What a record says about its file.
+/// The change that a record describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// Kind 1: a chunk.
@@ -47,7 +47,7 @@ pub enum What {
     Header(Vec<u8>),
     /// Kind 3: the length of the stored file from now on.
     Length(u64),
-    /// Kind 4: chunks that lie in their places already.
+    /// Kind 4: chunks that are already at their places.
     Written {
         /// The first of them.
         first: u64,

@@ -1,4 +1,4 @@
-//! Volumes (§10). Whatever lies in the folder is a [`Stored`], in memory.
+//! Volumes (§10). The folder's content is a [`Stored`], in memory.
 //!
 //! The modules, top-down: `read` opens a volume, `write` makes one, `journal` and `apply` are §10.7, `backing` is §10.6, `names` are
 //! §10.4 and §10.5, `config` is §10.2 and §10.3, and `stored` is the folder itself.

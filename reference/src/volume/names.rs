@@ -30,7 +30,7 @@ pub fn base64url(bytes: &[u8]) -> Vec<u8> {
     text
 }
 
-/// The bytes of a base64url text. `None` if it is none: each text is that of its own bytes, so spare bits are 0.
+/// The bytes of a base64url text. `None` if it is not one. Each text has one encoding, so spare bits are 0.
 pub fn unbase64url(text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     for four in text.chunks(4) {

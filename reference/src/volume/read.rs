@@ -16,7 +16,7 @@ pub enum Refusal {
     Config(Error),
     /// The root has no id (§10.4).
     Root,
-    /// Something else than a regular file has the journal's place (§10.1).
+    /// Something other than a regular file has the journal's place (§10.1).
     Journal,
 }
 
@@ -25,7 +25,7 @@ pub enum Refusal {
 pub struct Opened {
     /// The config.
     pub config: Config,
-    /// What became of the journal.
+    /// The result of applying the journal.
     pub applied: Applied,
     /// The folder after the journal has been applied.
     pub stored: Stored,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 /// Extended attributes: each name with its value.
 pub type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A folder with all that lies in it, by path. A path is relative to the folder and has `/` between its parts; the folder itself has the
-/// empty path.
+/// A folder with all its entries, by path. A path is relative to the folder and has `/` between its parts; the folder itself
+/// has the empty path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
     /// The entries, the folder itself included.
@@ -37,7 +37,7 @@ pub enum Kind {
     Special(Special),
 }
 
-/// What an entry is that holds no data.
+/// The kind of an entry without data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     /// A FIFO.
@@ -72,7 +72,7 @@ impl Stored {
         self.entries.iter().filter_map(|(path, entry)| Some((&path[name_of(path)?..], entry))).collect()
     }
 
-    /// Moves an entry, and all that lies in it.
+    /// Moves an entry with everything in it.
     ///
     /// # Panics
     /// If it is not there.
@@ -82,14 +82,14 @@ impl Stored {
         self.entries.extend(moved.into_iter().map(|(path, entry)| ([to, &path[from.len()..]].concat(), entry)));
     }
 
-    /// Removes an entry, and all that lies in it, and returns them.
+    /// Removes an entry with everything in it, and returns them.
     pub fn remove(&mut self, path: &[u8]) -> Vec<(Vec<u8>, Entry)> {
         let below = join(path, b"");
         self.entries.extract_if(.., |other, _| other == path || other.starts_with(&below)).collect()
     }
 }
 
-/// Reads a folder into memory. The standard library cannot read extended attributes, so the caller says how.
+/// Reads a folder into memory. The standard library cannot read extended attributes, so the caller passes a function for this.
 ///
 /// # Errors
 /// If anything cannot be read.
@@ -123,7 +123,7 @@ pub fn load_folder(
         } else {
             Kind::Special(Special::Device)
         };
-        // Links and special files have no attributes of users.
+        // Links and special files have no user attributes.
         let xattrs = if matches!(kind, Kind::Folder | Kind::File(_)) { xattrs(&at)? } else { Xattrs::new() };
         stored.entries.insert(path, Entry { kind, inode: data.ino(), xattrs });
     }

@@ -1,4 +1,4 @@
-//! Making a volume. Whatever should be random is drawn from a label, so that the same calls make the same volume.
+//! Making a volume. All random values are derived from a label, so that the same calls make the same volume.
 
 use super::backing::{read_backing, seal_backing, seal_backing_header};
 use super::config::{Config, VolumeKeys, volume_slot};
@@ -11,12 +11,12 @@ use crate::file::{Recipe, seal_file};
 use crate::slot::Slot;
 use crate::{array, sha3_256};
 
-/// A volume in the making.
+/// A volume under construction.
 #[derive(Clone, Debug)]
 pub struct Writer {
     /// The folder so far. Tests alter it.
     pub stored: Stored,
-    /// What the config says.
+    /// The config.
     pub config: Config,
     label: String,
     drawn: u64,
@@ -39,12 +39,12 @@ pub struct Made {
     pub path: Vec<u8>,
     /// Its inode number.
     pub inode: u64,
-    /// The file key, of a regular file.
+    /// The file key of a regular file.
     pub file_key: [u8; 32],
 }
 
 impl Writer {
-    /// A volume without entries. `ways` are the slots of the config besides that of type 16.
+    /// A volume without entries. `ways` are the slots of the config other than that of type 16.
     pub fn new(label: &str, suite: u8, chunk_log2: u8, ways: &[Slot]) -> Self {
         let keys = VolumeKeys::new(&[0; 32]); // until the file key of the config is drawn
         let config = Config { suite, chunk_log2, keys };
@@ -71,13 +71,13 @@ impl Writer {
         Place { path: Vec::new(), id }
     }
 
-    /// The next bytes that stand for random ones.
+    /// The next pseudorandom bytes.
     pub fn draw<const N: usize>(&mut self) -> [u8; N] {
         self.drawn += 1;
         array(&sha3_256(format!("phalanx volume: {}: {}", self.label, self.drawn).as_bytes())[..N])
     }
 
-    /// Puts an entry under a stored path, as it is, and returns its inode number.
+    /// Stores an entry unchanged under a stored path, and returns its inode number.
     pub fn put(&mut self, path: &[u8], kind: Kind) -> u64 {
         let inode = self.inodes;
         self.inodes += 1;
@@ -96,7 +96,7 @@ impl Writer {
         }
     }
 
-    /// The stored name of a name in a folder. Where it is a long one, the file with the whole name is made.
+    /// The stored name of a name in a folder. If it is a long one, the file with the whole name is made.
     pub fn name(&mut self, folder: &Place, name: &[u8]) -> Vec<u8> {
         let sealed = seal_name(&self.config.keys, &folder.id, name);
         let stored = stored_name(&sealed);
@@ -126,7 +126,7 @@ impl Writer {
         self.raw_file(folder, name, file_key, bytes)
     }
 
-    /// Puts the bytes of a file under a name.
+    /// Stores the bytes of a file under a name.
     pub fn raw_file(&mut self, folder: &Place, name: &[u8], file_key: [u8; 32], bytes: Vec<u8>) -> Made {
         let stored = self.name(folder, name);
         let path = join(&folder.path, &stored);

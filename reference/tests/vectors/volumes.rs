@@ -28,7 +28,7 @@ fn volumes() {
             assert_eq!(opened.config.keys.volume[..], bytes(&file, "volume_key").unwrap(), "{name}");
             check_tree(&name, &file, &opened.tree);
             check_journal(&name, &file, &stored, &opened);
-            // The journal has been dealt with.
+            // The journal has been applied.
             let again = open_volume(&opened.stored, &passwords, &keys).unwrap();
             assert_eq!((again.applied, again.stored), (v::Applied::default(), opened.stored), "{name}");
             assert_eq!(again.tree, opened.tree, "{name}");
@@ -84,7 +84,7 @@ fn check_journal(name: &str, file: &Value, before: &Stored, opened: &Opened) {
         .collect();
     assert_eq!(opened.applied.left_out, left_out, "{name}");
 
-    // Nothing else is altered than what `after` names.
+    // Only the files that `after` names are altered.
     let after = file["after"].as_object().cloned().unwrap_or_default();
     for (path, entry) in &before.entries {
         match after.get(std::str::from_utf8(path).unwrap()) {
@@ -125,7 +125,7 @@ fn name_of(special: Special) -> &'static str {
     }
 }
 
-/// Each part of `bytes` or `content`, `None` for `null`.
+/// The parts of `bytes` or `content`, with `None` for `null`.
 fn parts(value: &Value) -> Vec<Option<Vec<u8>>> {
     let part = |part: &Value| match part {
         Value::Null => None,
@@ -139,7 +139,7 @@ fn parts(value: &Value) -> Vec<Option<Vec<u8>>> {
     value.as_array().unwrap().iter().map(part).collect()
 }
 
-/// Joins what follows without a `None` between.
+/// Joins parts that have no `None` between them.
 fn pieces(parts: &[Option<Vec<u8>>]) -> Vec<Option<Vec<u8>>> {
     let mut pieces: Vec<Option<Vec<u8>>> = Vec::new();
     for part in parts {
@@ -163,13 +163,13 @@ fn the_document_has_the_worked_example() {
     assert!(std::fs::read_to_string(document).unwrap().contains(&example), "{message}");
 }
 
-/// What a program finds on a disk is what the vectors describe: a volume that is written to a folder, loaded and opened.
+/// A volume that is written to a folder, loaded and opened is what the vectors describe.
 #[cfg(unix)]
 #[test]
 fn a_folder_on_a_disk() {
     let root = std::env::temp_dir().join(format!("phalanx-reference-{}", std::process::id()));
     std::fs::create_dir(&root).unwrap();
-    // These have neither extended attributes nor special files, so that any file system holds them.
+    // These have neither extended attributes nor special files, so that any file system can hold them.
     let names = ["volume/files-suite-1-chunk-12.json", "volume/folders.json", "volume/journal-two-files.json"];
     let files: Vec<_> = read_folder("volume", 177).into_iter().filter(|(name, _)| names.contains(&&name[..])).collect();
     assert_eq!(files.len(), names.len());

@@ -231,7 +231,7 @@ fn counters(all: &mut Scenarios) {
     }
 }
 
-/// The example that `docs/format.md` works out.
+/// The worked example of `docs/format.md`.
 fn worked_recipe() -> (Recipe, [u8; 32], Vec<u8>) {
     let count = |from: u8| (0..16).map(|i| from + i).collect();
     let key: [u8; 32] = std::array::from_fn(|i| i as u8);

@@ -24,7 +24,7 @@ struct OfSuite<'a> {
 }
 
 impl OfSuite<'_> {
-    /// The beginning of all of these: chunks of 4096, one key slot.
+    /// The common recipe: chunks of 4096, one key slot.
     fn plan(&self, name: &str) -> Recipe {
         recipe(&format!("{}{name}", prefix(self.suite)), self.suite, 12, vec![key_slot()])
     }
@@ -181,7 +181,7 @@ fn extended(all: &mut OfSuite) {
     all.alter("append-sound-chunk", comment, &recipe, [&file[..], &more].concat());
 }
 
-/// Files made by somebody who has the file key. Every tag is right over something.
+/// Files made by somebody who has the file key. Every tag is right over some bytes.
 fn wrongly_made(all: &mut OfSuite) {
     let mut make = |name: &str, comment: &str, chunks: &[(u64, u8, usize)]| {
         let recipe = all.plan(name);
@@ -243,7 +243,7 @@ fn slices(all: &mut Scenarios) {
     all.alter("slice-dropped", "a chunk of two slices is cut to one", &recipe, cut);
 }
 
-/// One chunk each, whose tag takes other digests of the ciphertext than its suite and chunk size ask for.
+/// One chunk each, whose tag covers other digests of the ciphertext than its suite and chunk size require.
 fn digests(all: &mut Scenarios) {
     for (name, comment, suite, chunk_log2, made_for, authentication) in [
         ("slices-of-4096", "slices of 4096 bytes, in chunks of 2^12", 1, 12, 20, Authentication::Sha3),
@@ -260,7 +260,7 @@ fn digests(all: &mut Scenarios) {
     }
 }
 
-/// One chunk each, in which suite 4 was mistaken for another suite, or another one for suite 4.
+/// One chunk each, in which suite 4 was confused with another suite.
 fn not_as_suite_4_is(all: &mut Scenarios) {
     let mut alter = |name: &str, comment: &str, recipe: &Recipe, chunk: Vec<u8>| {
         all.alter(name, comment, recipe, [reference::seal_header(recipe), chunk].concat());

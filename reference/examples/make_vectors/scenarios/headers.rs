@@ -1,7 +1,7 @@
 //! Steps 1 to 3 of section 5: no magic, another version, a malformed header.
 //!
-//! Where possible, the header tag is right over the actual bytes, a good slot for the given key comes first, and valid
-//! chunks follow. So a reader that leaves out the one check in question would open the file.
+//! Where possible, the header tag is right over the actual bytes, a good slot for the given key comes first, and valid chunks
+//! follow. So a reader that omits only the check in question would open the file.
 
 use super::*;
 

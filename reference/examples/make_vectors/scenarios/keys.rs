@@ -38,7 +38,7 @@ fn wrong_keys(all: &mut Scenarios) {
     let mut of_volume = Vec::new();
     let name = "key-wrapped-for-a-volume";
     for slot in [key_slot(), password_slot(PASSWORD, CHEAP)] {
-        // With a slot of type 16 the writer takes the label of volumes.
+        // With a slot of type 16 the writer uses the label of volumes.
         let slots = vec![slot, reference::volume::volume_slot(1, 0)];
         let config = reference::seal_header(&recipe(name, 1, 12, slots));
         let (kind, body) = reference::read_header(&config).expect("a sound header").slots[0].clone();
@@ -61,8 +61,7 @@ fn wrong_keys(all: &mut Scenarios) {
     refuse("no-password-before-chunks", comment, Hand::password(wrong), altered);
 }
 
-/// Headers that were altered while the tag stayed as it was. Their form is valid, so a reader only sees that no key opens
-/// them.
+/// Headers that were altered while the tag was not. Their form is valid, so a reader only sees that no key opens them.
 fn altered_headers(all: &mut Scenarios) {
     let mut refuse =
         |name: &str, comment: &str, hand: Hand, file: Vec<u8>| all.refuse(name, comment, "no-key", hand, file);

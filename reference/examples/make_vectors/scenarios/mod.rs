@@ -142,7 +142,7 @@ impl Hand {
 
 /// The password of most scenarios.
 const PASSWORD: &[u8] = b"correct horse battery staple";
-/// The cost of most password slots: as little as makes sense.
+/// The cost of most password slots: as low as possible.
 const CHEAP: Cost = Cost { memory: 32, passes: 1, lanes: 1 };
 
 /// The named key of most scenarios.
@@ -199,7 +199,7 @@ fn gcm(keys: &Keys, nonce: &[u8], aad: &[u8], len: usize) -> Vec<u8> {
     [nonce, &tag, &ciphertext].concat()
 }
 
-/// Byte i is i mod 251, so that no two slices are the same.
+/// Byte i is i mod 251, so that no two slices are equal.
 fn painted(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8).collect()
 }

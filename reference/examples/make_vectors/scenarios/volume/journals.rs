@@ -346,7 +346,7 @@ fn ends(cases: &mut Vec<Case>) {
     cases.push(case);
 }
 
-/// Chunks that count, and are not authentic where they belong.
+/// Chunks that count but are not authentic at their places.
 fn left_out(cases: &mut Vec<Case>) {
     let (mut case, file) = with_file("journal-wrong-final", "chunk 0 of two is sealed as the last", &[4096, 100]);
     let records = vec![vec![
@@ -478,7 +478,7 @@ fn found(cases: &mut Vec<Case>) {
     cases.push(case);
 }
 
-/// Files that could be taken for the one that is meant.
+/// Files that could be mistaken for the right one.
 fn copies(cases: &mut Vec<Case>) {
     let torn =
         |case: &mut Case, path: &[u8], header: &[u8]| case.writer.bytes(path)[..100].copy_from_slice(&header[..100]);

@@ -27,7 +27,7 @@ pub(super) fn all() -> Vec<Made> {
     cases.iter().map(Case::json).collect()
 }
 
-/// The example that `docs/format-volumes.md` works out.
+/// The worked example of `docs/format-volumes.md`.
 fn worked_example() -> Case {
     let mut case = Case::new("worked-example", "the example that docs/format-volumes.md works out");
     let (stored, config, _) = worked_volume::made();
@@ -43,11 +43,11 @@ fn worked_example() -> Case {
 
 /// The names on the way from the root.
 type PlainPath = Vec<Vec<u8>>;
-/// The expected extended attributes of an entry: each name, and its value unless that is damaged.
+/// The expected extended attributes of an entry: each name, and its value unless it is damaged.
 type PlainXattrs = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// One file of `vectors/volume`: a volume in the making, and what a reader must find in it. The expectations are noted down while
-/// the volume is made. They do not come from the reader of the reference.
+/// One file of `vectors/volume`: a volume under construction, and what a reader must find in it. The expectations are recorded
+/// while the volume is made. They do not come from the reader of the reference.
 struct Case {
     name: String,
     comment: String,
@@ -111,7 +111,7 @@ impl Case {
         file
     }
 
-    /// Puts the bytes of a file under a name. It is expected to be damaged.
+    /// Stores the bytes of a file under a name. The file is expected to be damaged.
     fn damaged_file(&mut self, parent: &Place, name: &[u8], bytes: Vec<u8>) -> Vec<u8> {
         let file = self.writer.raw_file(parent, name, [0; 32], bytes);
         self.note(&parent.path, name, &file.path, Plain::File(None));
@@ -134,7 +134,7 @@ impl Case {
         self.tree.get_mut(&self.plain[path]).unwrap().1.insert([b"user.", n].concat(), Some(value.to_vec()));
     }
 
-    /// Expects something else of a stored path than what was noted.
+    /// Replaces the recorded expectation for a stored path.
     fn want(&mut self, stored: &[u8], plain: Plain) {
         self.tree.get_mut(&self.plain[stored]).unwrap().0 = plain;
     }
@@ -155,7 +155,7 @@ impl Case {
         self.tree.insert(self.plain[stored].clone(), (Plain::Folder(None), PlainXattrs::new()));
     }
 
-    /// Puts a journal there, of which so many transactions count.
+    /// Adds a journal, in which this many transactions count.
     fn journal(&mut self, journal: Vec<u8>, transactions: usize) {
         self.writer.put(b"phalanx.journal", Kind::File(journal));
         self.journal = Some((transactions, Vec::new()));
@@ -290,7 +290,7 @@ fn parts(bytes: &[u8], with_painted: bool) -> String {
     format!("[{}]", part_list(bytes, with_painted).join(", "))
 }
 
-/// Bytes in short: a text is hexadecimal; a number stands for that many zeros; `[from, n]` stands for n bytes that are painted.
+/// Bytes in short form: a text is hexadecimal, a number stands for that many zeros, and `[from, n]` stands for n painted bytes.
 fn part_list(bytes: &[u8], with_painted: bool) -> Vec<String> {
     const SHORT: usize = 32;
     let (mut list, mut literal, mut at) = (Vec::new(), 0, 0);

@@ -54,7 +54,7 @@ fn headers(cases: &mut Vec<Case>) {
         ("file-two-paddings", "two slots of type 0", padding(5)),
     ] {
         bad_header(cases, name, comment, 4096, |case| {
-            // With a slot of type 16 the writer takes the label of configs; a file has its own.
+            // With a slot of type 16 the writer uses the label of configs. A file has its own label.
             let file_key = random("backing: file key");
             let key = reference::write_slot(&slot_of(case), &file_key)[3..].to_vec();
             vec![raw(2, &key), slot]
@@ -89,7 +89,7 @@ fn holes(cases: &mut Vec<Case>) {
         raw(17, &body.collect::<Vec<_>>())
     };
     let many: Vec<(u64, u64)> = (0..241).map(|i| (2 * i, 1)).collect();
-    // A file of eight chunks; all but the last are zeros that nobody wrote.
+    // A file of eight chunks. All but the last are zeros that were never written.
     let mut add = |name: &str, comment: &str, chunks: u64, slots: Vec<Slot>| {
         let (mut case, root) = sound(name, comment);
         let file_key = random("backing: file key");

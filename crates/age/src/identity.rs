@@ -96,7 +96,8 @@ impl Identities {
     /// Adds the identities of a file: lines as age writes them, such a file protected by a passphrase, or an SSH private key.
     /// `label` names the file to the user. A passphrase is asked for once, when an identity may open a file.
     ///
-    /// # Errors [`IdentityError`] if it is not a file of identities.
+    /// # Errors
+    /// [`IdentityError`] if it is not a file of identities.
     pub fn add(&mut self, label: &str, bytes: &[u8]) -> Result<(), IdentityError> {
         if bytes.len() > LONGEST {
             return Err(IdentityError::Long);

@@ -55,7 +55,8 @@ impl Recipient {
     /// Reads a recipient: `age1…`, or an SSH key's type and Base64, whatever follows. Any `age1…` that is not age's own kind is
     /// for the plugin that it names. `plugins` says where that plugin is looked for.
     ///
-    /// # Errors [`RecipientError`] if it is not a recipient.
+    /// # Errors
+    /// [`RecipientError`] if it is not a recipient.
     pub fn parse(text: &str, plugins: &Plugins) -> Result<Self, RecipientError> {
         let text = text.trim();
         if text.len() > LONGEST {
@@ -135,7 +136,8 @@ impl Recipient {
 
     /// Whether files can be protected for it now.
     ///
-    /// # Errors A sentence that names the missing plugin.
+    /// # Errors
+    /// A sentence that names the missing plugin.
     pub fn check(&self) -> Result<(), String> {
         if let Kind::Plugin(plugin) = &self.kind { plugin.check() } else { Ok(()) }
     }

@@ -76,8 +76,9 @@ pub fn seal(key: &SecretKey, plaintext: &[u8], associated_data: &[u8]) -> Result
 
 /// Opens a message. [`seal`] has an example.
 ///
-/// # Errors [`Error::NotAuthentic`] if the key, the message or the associated data differ from those of [`seal`], or if the
-/// message is too short. Those of [`batch::open`].
+/// # Errors
+/// [`Error::NotAuthentic`] if the key, the message or the associated data differ from those of [`seal`], or if the message is
+/// too short. Those of [`batch::open`].
 pub fn open(key: &SecretKey, message: &[u8], associated_data: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
     let suite = Suite::default();
     let mut opened = Zeroizing::new(vec![0; message.len()]);

@@ -179,7 +179,8 @@ pub trait Engine: Send + Sync {
     /// units that the verdicts name are then useless, and the roster wipes them. On a fault the input is unchanged. Any engine
     /// may have made the buffer.
     ///
-    /// # Errors A fault if the engine could not run the job. A wrong tag is a verdict and not a fault.
+    /// # Errors
+    /// A fault if the engine could not run the job. A wrong tag is a verdict and not a fault.
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault>;
 
     /// Seals or opens messages in the caller's memory, with the nonces that they have; none is shorter than nonce and tag.
@@ -212,7 +213,8 @@ impl Buffer {
 
     /// `len` zero bytes of ordinary memory, aligned to a page.
     ///
-    /// # Panics If there is not enough memory.
+    /// # Panics
+    /// If there is not enough memory.
     #[must_use]
     pub fn paged(len: usize) -> Self {
         Self::try_paged(len).expect("there is enough memory")
@@ -220,7 +222,8 @@ impl Buffer {
 
     /// `len` zero bytes of ordinary memory, aligned to a page, if there is enough memory.
     ///
-    /// # Errors [`Error::Memory`] if there is not enough memory.
+    /// # Errors
+    /// [`Error::Memory`] if there is not enough memory.
     pub fn try_paged(len: usize) -> Result<Self, Error> {
         const PAGE: usize = 4096;
         let mut storage = Vec::new();

@@ -277,9 +277,10 @@ impl Stream {
 
     /// Copies spans to the device. They are in ascending order and do not overlap.
     ///
-    /// # Errors [`Reason::Refused`](crate::Reason::Refused) if a span does not begin at a multiple of 16, begins before the end
-    /// of the one before it (a span owns its whole last block), is longer than 4 GiB or ends beyond 32 GiB, or if there are
-    /// more than 2^24. Otherwise as for [`Stream::buffer_of`].
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if a span does not begin at a multiple of 16, begins before the end of the
+    /// one before it (a span owns its whole last block), is longer than 4 GiB or ends beyond 32 GiB, or if there are more than
+    /// 2^24. Otherwise as for [`Stream::buffer_of`].
     pub fn spans(&mut self, spans: &[Span]) -> Result<Spans> {
         self.spans_again(spans, None)
     }

@@ -103,8 +103,8 @@ impl Device {
 
     /// The largest number of threads that a group of this kernel can have on this device.
     ///
-    /// # Errors [`Reason::Build`] if the module does not build, or a failure of the driver, also if the module has no such
-    /// kernel.
+    /// # Errors
+    /// [`Reason::Build`] if the module does not build, or a failure of the driver, also if the module has no such kernel.
     pub fn max_threads(&self, kernel: Kernel) -> Result<u32> {
         self.ask(|driver, _| driver.load(kernel.module).and_then(|()| driver.max_threads(kernel)))
     }

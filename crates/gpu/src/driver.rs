@@ -133,8 +133,9 @@ pub struct Launch<'a> {
 
 /// A device, accessed through its driver. Any call may come from any thread. Lengths and places are in bytes.
 ///
-/// # Safety Allocations have the requested length, calls do what their documentation says, and a launch runs the entry of that
-/// name in [`Module::source`]. The safety of [`crate::Device`] depends on this.
+/// # Safety
+/// Allocations have the requested length, calls do what their documentation says, and a launch runs the entry of that name in
+/// [`Module::source`]. The safety of [`crate::Device`] depends on this.
 pub unsafe trait Driver: Send + Sync {
     /// The properties of the device.
     fn info(&self) -> &DeviceInfo;
@@ -161,10 +162,12 @@ pub unsafe trait Driver: Send + Sync {
     /// Waits for all work that could use the memory, at most `limit` for each stream. Then overwrites it with zeros, if the
     /// device still can, and frees it.
     ///
-    /// # Errors [`Reason::TimedOut`] if the work is not done within the limit, [`Reason::Failed`] or [`Reason::Lost`] if the
-    /// driver reports an error. The memory is then not freed.
+    /// # Errors
+    /// [`Reason::TimedOut`] if the work is not done within the limit, [`Reason::Failed`] or [`Reason::Lost`] if the driver
+    /// reports an error. The memory is then not freed.
     ///
-    /// # Safety The memory is this driver's and has that length, and no work is started on it any more.
+    /// # Safety
+    /// The memory is this driver's and has that length, and no work is started on it any more.
     unsafe fn free(&self, memory: MemoryId, len: usize, limit: Duration) -> Result<()>;
 
     /// Allocates pinned memory of `len` > 0 bytes, zeroed, which the CPU reads at full speed (not write-combined).
@@ -178,7 +181,8 @@ pub unsafe trait Driver: Send + Sync {
     /// # Errors
     /// As for [`Driver::free`].
     ///
-    /// # Safety The memory is this driver's, and nothing uses it any more, including the device.
+    /// # Safety
+    /// The memory is this driver's, and nothing uses it any more, including the device.
     unsafe fn free_pinned(&self, pinned: PinnedId, limit: Duration) -> Result<()>;
 
     /// Pinned memory as kernels access it, if they can. What they write there is in the host's memory when the stream is
@@ -187,8 +191,8 @@ pub unsafe trait Driver: Send + Sync {
     /// # Errors
     /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
     ///
-    /// # Safety The memory is this driver's. The result is not used after the memory is freed, and not passed to
-    /// [`Driver::free`].
+    /// # Safety
+    /// The memory is this driver's. The result is not used after the memory is freed, and not passed to [`Driver::free`].
     unsafe fn mapped(&self, pinned: PinnedId) -> Result<Option<MemoryId>> {
         let _ = pinned;
         Ok(None)
@@ -202,7 +206,8 @@ pub unsafe trait Driver: Send + Sync {
 
     /// Closes a stream that has no work left.
     ///
-    /// # Safety The stream is this driver's, and nothing uses it any more.
+    /// # Safety
+    /// The stream is this driver's, and nothing uses it any more.
     unsafe fn free_stream(&self, stream: StreamId);
 
     /// Starts writing zeros, in the stream's order.
@@ -254,8 +259,9 @@ pub unsafe trait Driver: Send + Sync {
     /// # Errors
     /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
     ///
-    /// # Safety The range lies in the memory. `to` has `len` bytes of this driver's pinned memory, which nothing uses until the
-    /// stream is finished.
+    /// # Safety
+    /// The range lies in the memory. `to` has `len` bytes of this driver's pinned memory, which nothing uses until the stream
+    /// is finished.
     unsafe fn start_download(
         &self,
         stream: StreamId,
@@ -285,8 +291,9 @@ pub unsafe trait Driver: Send + Sync {
 
     /// Waits for all work of the stream, at most `limit`.
     ///
-    /// # Errors [`Reason::TimedOut`] if some of the work may still be running. After any other result none is.
-    /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error, possibly of earlier work.
+    /// # Errors
+    /// [`Reason::TimedOut`] if some of the work may still be running. After any other result none is. [`Reason::Failed`] or
+    /// [`Reason::Lost`] if the driver reports an error, possibly of earlier work.
     fn finish(&self, stream: StreamId, limit: Duration) -> Result<()>;
 
     /// Marks the point that the stream reaches after all its work so far.

@@ -66,10 +66,10 @@ impl Stream {
 
     /// SHA3-256 of each slice, 32 bytes each into `digests`, with `threads` threads in each group.
     ///
-    /// # Errors [`Reason::Refused`](crate::Reason::Refused) if a slice ends after the data, the digests do not fit into their
-    /// buffer, an argument is on another device, or a group cannot have that many threads.
-    /// [`Reason::Build`](crate::Reason::Build) or [`Reason::SelfTest`](crate::Reason::SelfTest) if the kernel has failed its
-    /// self-test. Otherwise a failure of the driver.
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if a slice ends after the data, the digests do not fit into their buffer, an
+    /// argument is on another device, or a group cannot have that many threads. [`Reason::Build`](crate::Reason::Build) or
+    /// [`Reason::SelfTest`](crate::Reason::SelfTest) if the kernel has failed its self-test. Otherwise a failure of the driver.
     pub fn sha3_slices(&mut self, threads: u32, slices: &Slices, data: &Buffer, digests: &mut Buffer) -> Result<()> {
         self.digest_slices(SHA3, threads, slices, data, digests)
     }

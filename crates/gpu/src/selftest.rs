@@ -18,8 +18,9 @@ use std::time::Instant;
 impl Device {
     /// Opens a device of [`crate::devices`] and runs the self-test of the kernels that the engine uses.
     ///
-    /// # Errors [`Reason::Absent`] if the device is no longer there. [`Reason::Refused`] if its interface is [`Api::Other`].
-    /// Otherwise as for [`Device::with_driver`].
+    /// # Errors
+    /// [`Reason::Absent`] if the device is no longer there. [`Reason::Refused`] if its interface is [`Api::Other`]. Otherwise
+    /// as for [`Device::with_driver`].
     pub fn open(info: &DeviceInfo) -> Result<Self> {
         match info.api {
             Api::Cuda => Self::with_driver(Box::new(cuda::Cuda::open(info)?)),

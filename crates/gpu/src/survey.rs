@@ -100,7 +100,8 @@ impl Survey {
 
     /// The chosen device.
     ///
-    /// # Errors The reason in one line, if there is none.
+    /// # Errors
+    /// The reason in one line, if there is none.
     pub fn device(self) -> Result<Device, String> {
         let Self { devices, absent, found, .. } = self;
         let state = |(info, state): (DeviceInfo, State)| format!("{}: {}: {state}", info.api, info.name);
@@ -124,7 +125,8 @@ fn unfit(info: &DeviceInfo) -> Option<String> {
 
 /// The first device that opens and passes its self-test.
 ///
-/// # Errors The reason in one line, if there is none.
+/// # Errors
+/// The reason in one line, if there is none.
 pub fn find() -> Result<Device, String> {
     Survey::new(false).device()
 }

@@ -83,7 +83,7 @@ impl Backing {
         index.checked_mul(self.whole() as u64)?.checked_add(BACKING_HEADER_LEN as u64)
     }
 
-    /// The number of chunks in a file of `len` bytes, and the length of the last, by the function `layout`.
+    /// The number of chunks in a file of `len` bytes, and the length of the last.
     pub fn layout(&self, len: u64) -> Option<(u64, u64)> {
         layout_of(self.keys.suite.overhead(), self.chunk_log2, len)
     }

@@ -61,16 +61,18 @@ pub fn with_room(suite: Suite, plaintext: &[u8]) -> Vec<u8> {
 
 /// Seals all messages where they lie, under new random nonces.
 ///
-/// # Errors If a message has no room for nonce and tag, or is too long for its suite; if no engine has the suite; or if engines
-/// or the system's random generator failed. Every message's plaintext is then unchanged.
+/// # Errors
+/// If a message has no room for nonce and tag, or is too long for its suite; if no engine has the suite; or if engines or the
+/// system's random generator failed. Every message's plaintext is then unchanged.
 pub fn seal(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Result<()> {
     share(roster, Op::Seal, suite, messages, &|_, group| draw_nonces(suite, group)).map(drop)
 }
 
 /// Opens all messages where they lie.
 ///
-/// # Errors [`Error::NotAuthentic`] names the messages that are not authentic. These are wiped, and all others are opened. If
-/// no engine has the suite, or engines failed, every message is unchanged, except those already found not to be authentic.
+/// # Errors
+/// [`Error::NotAuthentic`] names the messages that are not authentic. These are wiped, and all others are opened. If no engine
+/// has the suite, or engines failed, every message is unchanged, except those already found not to be authentic.
 pub fn open(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Result<()> {
     let failed = open_all(roster, suite, messages)?;
     if failed.is_empty() { Ok(()) } else { Err(Error::NotAuthentic { failed }) }

@@ -44,8 +44,9 @@ impl NewFile {
 
     /// Protects `source`: writes the header and the sealed chunks to `sink`. Returns the plaintext's length in bytes.
     ///
-    /// # Errors If reading, an engine or writing failed, if the input changed while it was read, or if it is too long for its
-    /// suite. What `sink` holds is then no protected file.
+    /// # Errors
+    /// If reading, an engine or writing failed, if the input changed while it was read, or if it is too long for its suite.
+    /// What `sink` holds is then no protected file.
     pub fn protect(
         self,
         roster: &Roster,
@@ -105,7 +106,8 @@ pub struct ProtectedFile<'a> {
 impl<'a> ProtectedFile<'a> {
     /// Reads the header, and finds a key that opens it.
     ///
-    /// # Errors If reading failed, if it is not a Phalanx file or is malformed, or if no key at hand opens it.
+    /// # Errors
+    /// If reading failed, if it is not a Phalanx file or is malformed, or if no key at hand opens it.
     pub fn open(mut source: Source<'a>, keys: &Opener<impl KeySource>) -> Result<Self> {
         let (header, opened) = source.open(keys)?;
         Ok(Self { source, header, opened })
@@ -150,8 +152,9 @@ impl<'a> ProtectedFile<'a> {
     /// Writes the plaintext to `sink`, each chunk after its tag is checked. Returns its length in bytes. With
     /// [`Sink::Nothing`] the chunks are checked only.
     ///
-    /// # Errors If a chunk is not authentic, if the file is truncated or continues after its end, or if reading, an engine or
-    /// writing failed. What `sink` holds is then not the plaintext.
+    /// # Errors
+    /// If a chunk is not authentic, if the file is truncated or continues after its end, or if reading, an engine or writing
+    /// failed. What `sink` holds is then not the plaintext.
     pub fn unprotect(self, roster: &Roster, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
         pipeline::open(roster, &self.header, &self.opened.keys, self.source, sink, None, progress)
     }

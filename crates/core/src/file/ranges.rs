@@ -68,8 +68,9 @@ impl RangeOpening {
 
     /// Takes the bytes that [`RangeOpening::needs`] has named. After [`Error::Changed`] they can be given again.
     ///
-    /// # Errors [`Error::Changed`] if the number of bytes differs: the file does not have the expected length.
-    /// [`Error::NotPhalanx`], [`Error::Version`] or [`Error::Header`] if there is no header that can be read.
+    /// # Errors
+    /// [`Error::Changed`] if the number of bytes differs: the file does not have the expected length. [`Error::NotPhalanx`],
+    /// [`Error::Version`] or [`Error::Header`] if there is no header that can be read.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(range) = self.needs() else { return Ok(()) };
         if bytes.len() as u64 != range.end - range.start {
@@ -185,8 +186,9 @@ impl RangeReader {
     /// The plaintext of a range, given the bytes that [`RangeReader::needs`] has named. Each chunk is checked before any of its
     /// bytes is returned. The work is done on the calling thread. A range that exceeds the plaintext stops at its end.
     ///
-    /// # Errors [`Error::Changed`] if the number of bytes differs, [`Error::Altered`] if a chunk is not authentic, or a fault
-    /// if an engine failed.
+    /// # Errors
+    /// [`Error::Changed`] if the number of bytes differs, [`Error::Altered`] if a chunk is not authentic, or a fault if an
+    /// engine failed.
     pub fn read(&self, plaintext: Range<u64>, stored: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
         let needed = self.needs(plaintext.clone());
         if stored.len() as u64 != needed.end - needed.start {

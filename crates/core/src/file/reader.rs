@@ -117,8 +117,9 @@ impl<S> Drop for Shared<S> {
 impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     /// Reads the header, finds a key that opens it, and opens the last chunk, which proves the length.
     ///
-    /// # Errors If reading failed, if it is not a Phalanx file or is malformed, if no key at hand opens it, or if the file is
-    /// truncated, extended, or damaged in its last chunk.
+    /// # Errors
+    /// If reading failed, if it is not a Phalanx file or is malformed, if no key at hand opens it, or if the file is truncated,
+    /// extended, or damaged in its last chunk.
     pub fn open(source: S, keys: &Opener<impl KeySource>) -> Result<Self> {
         Self::open_with(source, keys, &ReaderOptions::new())
     }
@@ -149,8 +150,9 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     ///
     /// `buf` is filled unless the file ends. A read at or after the end returns 0.
     ///
-    /// # Errors [`Error::Altered`] if a chunk is not authentic, [`Error::Changed`] if the source ends earlier than it said, or
-    /// if reading or an engine failed. `buf` may then hold authentic bytes of earlier chunks.
+    /// # Errors
+    /// [`Error::Altered`] if a chunk is not authentic, [`Error::Changed`] if the source ends earlier than it said, or if
+    /// reading or an engine failed. `buf` may then hold authentic bytes of earlier chunks.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let left = self.len().saturating_sub(offset);
         let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());

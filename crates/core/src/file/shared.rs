@@ -39,7 +39,8 @@ impl SharedFile {
 
     /// Reads what [`SharedFile::to_bytes`] returned in another process.
     ///
-    /// # Errors If these bytes are something else.
+    /// # Errors
+    /// If these bytes are something else.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let (keys, mut header) = bytes.split_first_chunk::<SHARED>().ok_or(Error::Header("keys without a header"))?;
         let header = Header::read(&mut header)?;
@@ -118,7 +119,8 @@ impl SharedFile {
     /// The chunks of a run that are not done yet in an output that is being protected, as runs in ascending order. `progress`
     /// is notified of those that are done. The plaintext has `len` bytes.
     ///
-    /// # Errors If an engine fails. A chunk that cannot be read counts as not done.
+    /// # Errors
+    /// If an engine fails. A chunk that cannot be read counts as not done.
     pub fn not_sealed(
         &self,
         roster: &Roster,

@@ -113,7 +113,8 @@ pub trait KeySource {
     fn key(&self, id: &KeyId) -> Result<Option<SecretKey>>;
     /// The password, if there is one; a command asks its user here.
     ///
-    /// # Errors If there is a password but it cannot be read. The file is then not opened.
+    /// # Errors
+    /// If there is a password but it cannot be read. The file is then not opened.
     fn password(&self) -> Result<Option<Password>>;
     /// Tries the age identities at hand on the age files in the file's slots.
     ///
@@ -227,7 +228,8 @@ impl<S: KeySource> Opener<S> {
     ///
     /// Key slots are tried first, since they cost nothing, then age slots, then password slots.
     ///
-    /// # Errors [`Error::NoKey`] if no key at hand is for the file, [`Error::WrongKey`] if one is but does not open it,
+    /// # Errors
+    /// [`Error::NoKey`] if no key at hand is for the file, [`Error::WrongKey`] if one is but does not open it,
     /// [`Error::KeysRefused`] if none opens it and some were refused. [`Error::KdfLimit`] or [`Error::KdfMemory`] if a password
     /// cannot be tried. Also what the source of keys reports.
     pub fn open(&self, header: &Header) -> Result<Opened> {

@@ -43,7 +43,8 @@ pub fn write(key: &SecretKey) -> Zeroizing<String> {
 /// The key of a text. Capital and small letters are the same, hyphens and white space do not count, and 0, 1 and 8 are read as
 /// O, I and B, which they resemble.
 ///
-/// # Errors [`Unreadable`] says what is wrong with the text.
+/// # Errors
+/// [`Unreadable`] says what is wrong with the text.
 pub fn read(text: &[u8]) -> Result<SecretKey, Unreadable> {
     let mut bare = Zeroizing::new([0; BARE_PREFIX.len() + CHARS]);
     let mut len = 0;
@@ -81,8 +82,8 @@ pub fn read(text: &[u8]) -> Result<SecretKey, Unreadable> {
 impl SecretKey {
     /// Reads a key of exactly 32 raw bytes; `None` where the input has another length.
     ///
-    /// # Errors If reading failed, and [`Error::KeyText`] if these bytes are the beginning of a key's text whose rest is
-    /// missing.
+    /// # Errors
+    /// If reading failed, and [`Error::KeyText`] if these bytes are the beginning of a key's text whose rest is missing.
     pub fn read(input: &mut impl std::io::Read) -> crate::Result<Option<Self>> {
         let mut bytes = Zeroizing::new([0; 33]);
         let len = crate::io::read_full(input, &mut *bytes)?;

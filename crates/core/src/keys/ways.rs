@@ -165,8 +165,9 @@ impl Ways {
 
     /// Removes the slot with this number, whatever its type.
     ///
-    /// # Errors [`Error::NoSuchSlot`] if there is none, or if it is padding. [`Error::Renumbered`] if an interrupted change was
-    /// finished when these ways were opened: the number may then be one of the earlier header.
+    /// # Errors
+    /// [`Error::NoSuchSlot`] if there is none, or if it is padding. [`Error::Renumbered`] if an interrupted change was finished
+    /// when these ways were opened: the number may then be one of the earlier header.
     pub fn remove_slot(&mut self, number: usize) -> Result<()> {
         if self.renumbered {
             return Err(Error::Renumbered);
@@ -209,8 +210,9 @@ impl Ways {
     /// The recipients of a new file that has the changed ways in. Each needs its key or password at hand, since a new
     /// file has a new file key. A password gets a new salt, and the recommended parameters.
     ///
-    /// # Errors [`Error::NotAtHand`] if a slot that stays cannot be made again. [`Error::LastWay`] if no recipient is left.
-    /// Those of [`Recipient::password`], and what the source of keys reports.
+    /// # Errors
+    /// [`Error::NotAtHand`] if a slot that stays cannot be made again. [`Error::LastWay`] if no recipient is left. Those of
+    /// [`Recipient::password`], and what the source of keys reports.
     pub fn recipients(&self, opener: &Opener<impl KeySource>) -> Result<Vec<Recipient>> {
         let mut recipients = opener.recipients(&self.header, |i| self.kept[i], &self.file_key, &self.keys)?;
         recipients.extend(self.added.iter().cloned());

@@ -95,7 +95,8 @@ impl Chunks {
 
     /// Seals records in place, each under a new nonce.
     ///
-    /// # Errors [`Error::Random`](crate::Error::Random) or an engine's fault: the records are then useless.
+    /// # Errors
+    /// [`Error::Random`](crate::Error::Random) or an engine's fault: the records are then useless.
     pub fn seal(&self, roster: &Roster, records: &mut Records, places: &[Place]) -> Result<()> {
         let member = roster.first(self.0.suite)?;
         self.0.seal(roster, member, &mut records.memory, self.units(places))
@@ -103,7 +104,8 @@ impl Chunks {
 
     /// Opens records in place. Those that are not authentic are wiped, and named by the verdicts.
     ///
-    /// # Errors An engine's fault: the records are then unchanged.
+    /// # Errors
+    /// An engine's fault: the records are then unchanged.
     pub fn open(&self, roster: &Roster, records: &mut Records, places: &[Place]) -> Result<Verdicts> {
         let member = roster.first(self.0.suite)?;
         let verdicts = self.0.open_each(roster, member, &mut records.memory, self.units(places))?;

@@ -78,8 +78,9 @@ impl Config {
 
     /// Opens the header of one of the volume's files by the volume's own key.
     ///
-    /// # Errors [`Error::Header`] if it is not like the headers of a volume's files, [`Error::WrongKey`] if it belongs to
-    /// another volume.
+    /// # Errors
+    /// [`Error::Header`] if it is not like the headers of a volume's files, [`Error::WrongKey`] if it belongs to another
+    /// volume.
     pub fn open_file(&self, header: &Header) -> Result<(FileKeys, Holes)> {
         if header.bytes().len() != HEADER_LEN || (header.suite(), header.chunk_log2()) != self.shape() {
             return Err(Error::Header("not as in the files of this volume"));

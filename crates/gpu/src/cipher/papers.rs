@@ -33,8 +33,9 @@ impl AesLaunch {
 impl Stream {
     /// Copies users to the device: a span for each, and the keys that the spans name. The keys are not expanded.
     ///
-    /// # Errors [`Reason::Refused`](crate::Reason::Refused) if a span names a missing key. Otherwise as for
-    /// [`Stream::round_keys`] and [`Stream::spans`].
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if a span names a missing key. Otherwise as for [`Stream::round_keys`] and
+    /// [`Stream::spans`].
     pub fn users(&mut self, spans: &[Span], keys: &[&[u8]]) -> Result<Users> {
         self.users_again(spans, keys, None)
     }

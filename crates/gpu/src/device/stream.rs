@@ -91,7 +91,8 @@ impl Stream {
 
     /// Starts copying the gathered bytes to the device, and returns the block.
     ///
-    /// # Safety The block does not change until the stream is finished. If it is never finished, the block never changes.
+    /// # Safety
+    /// The block does not change until the stream is finished. If it is never finished, the block never changes.
     pub(crate) unsafe fn send_gathered(&mut self) -> Result<Block> {
         let mut block = self.block.take().expect("`gather` was called");
         let (host, memory, used) = block.both();
@@ -121,8 +122,9 @@ impl Stream {
 
     /// Copies bytes to device memory, `at` bytes from its beginning. All earlier work of the stream is done first.
     ///
-    /// # Errors [`Reason::Refused`](crate::Reason::Refused) if the bytes do not fit there or the buffer is on another device.
-    /// Otherwise a failure of the driver, possibly of earlier work.
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if the bytes do not fit there or the buffer is on another device. Otherwise
+    /// a failure of the driver, possibly of earlier work.
     pub fn upload(&mut self, to: &mut Buffer, at: usize, from: &[u8]) -> Result<()> {
         self.check(to, at..at.saturating_add(from.len()))?;
         if from.is_empty() {
@@ -136,8 +138,9 @@ impl Stream {
 
     /// Copies bytes from device memory, `at` bytes from its beginning. All earlier work of the stream is done first.
     ///
-    /// # Errors [`Reason::Refused`](crate::Reason::Refused) if the range does not lie in the buffer or the buffer is on another
-    /// device. Otherwise a failure of the driver, possibly of earlier work.
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if the range does not lie in the buffer or the buffer is on another device.
+    /// Otherwise a failure of the driver, possibly of earlier work.
     pub fn download(&mut self, from: &Buffer, at: usize, to: &mut [u8]) -> Result<()> {
         self.check(from, at..at.saturating_add(to.len()))?;
         self.finish()?;
@@ -150,7 +153,8 @@ impl Stream {
 
     /// Starts a copy of pinned bytes to device memory, `at` bytes from its beginning.
     ///
-    /// # Safety The bytes do not change until the stream is finished. If it is never finished, they never change.
+    /// # Safety
+    /// The bytes do not change until the stream is finished. If it is never finished, they never change.
     pub(crate) unsafe fn start_upload(
         &mut self,
         to: &mut Buffer,
@@ -168,7 +172,8 @@ impl Stream {
 
     /// Starts a copy from device memory, `at` bytes from its beginning, to pinned bytes.
     ///
-    /// # Safety Nothing uses the bytes until the stream is finished. If it is never finished, nothing ever uses them.
+    /// # Safety
+    /// Nothing uses the bytes until the stream is finished. If it is never finished, nothing ever uses them.
     pub(crate) unsafe fn start_download(
         &mut self,
         from: &Buffer,
@@ -213,8 +218,9 @@ impl Stream {
 
     /// Waits for all work of the stream.
     ///
-    /// # Errors A failure of the driver, possibly of earlier work. [`Reason::TimedOut`](crate::Reason::TimedOut) if the work is
-    /// not done within the limit.
+    /// # Errors
+    /// A failure of the driver, possibly of earlier work. [`Reason::TimedOut`](crate::Reason::TimedOut) if the work is not done
+    /// within the limit.
     pub fn finish(&mut self) -> Result<()> {
         self.device.ask(|driver, limit| driver.finish(self.id, limit))
     }

@@ -266,7 +266,8 @@ pub struct Label(Kmac256);
 impl Label {
     /// KMAC256(·, ·, ·, `customization`) of SP 800-185, section 4.3.
     ///
-    /// # Panics If the customization string is longer than 122 bytes: it must fit in one block.
+    /// # Panics
+    /// If the customization string is longer than 122 bytes: it must fit in one block.
     #[must_use]
     pub fn new(customization: &[u8]) -> Self {
         let mut state = [0; 25];
@@ -317,7 +318,8 @@ pub struct Kmac256 {
 impl Kmac256 {
     /// KMAC256(`key`, ·, ·, `customization`) of SP 800-185, section 4.3.
     ///
-    /// # Panics If the key is longer than 125 or the customization string longer than 122 bytes: each must fit in one block.
+    /// # Panics
+    /// If the key is longer than 125 or the customization string longer than 122 bytes: each must fit in one block.
     #[must_use]
     pub fn new(key: &[u8], customization: &[u8]) -> Self {
         Label::new(customization).key(key)

@@ -128,7 +128,8 @@ impl Ticket {
 impl Future for Ticket {
     type Output = Result<Wiped, Failure>;
 
-    /// # Panics If it has already returned its result.
+    /// # Panics
+    /// If it has already returned its result.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = lock(&self.slot.state);
         match mem::replace(&mut *state, Delivery::Given) {

@@ -19,7 +19,7 @@ import phalanx.PhalanxException;
 import phalanx.TruncatedException;
 import phalanx.WrongKeyException;
 
-/** How the command fails: with one line on standard error, perhaps a hint on another, and an exit code for the kind of failure. */
+/** A failure of the command: one line on standard error, and an exit code for its kind. */
 final class Failure extends Exception {
     private static final long serialVersionUID = 1L;
 

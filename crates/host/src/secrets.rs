@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 const PASSWORD_VARIABLE: &str = "PHALANX_PASSWORD";
 
-/// The key with this id in a keyring, and its name. [`Error::KeysRefused`](phalanx_core::Error::KeysRefused) says that it may be one that is refused, or that the
+/// The key with this id in a keyring, and its name. [`Error::KeysRefused`] says that it may be one that is refused, or that the
 /// whole keyring is: another way in may still open the file.
 pub fn find_key(keyring: &Keyring, id: &KeyId) -> Result<Option<(String, SecretKey)>> {
     let text = |e: crate::Error| match failure::hint(&e) {

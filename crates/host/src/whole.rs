@@ -30,7 +30,7 @@ use std::path::Path;
 /// use phalanx_core::{ChunkSize, NewFile, Recipient, Roster, SecretKey, Suite};
 /// use phalanx_host::file::{Ends, OutputRules};
 ///
-/// # fn main() -> crate::Result<()> {
+/// # fn main() -> phalanx_host::Result<()> {
 /// # let recipients = [Recipient::key(&SecretKey::random()?)];
 /// let rules = OutputRules::default();
 /// let ends = Ends::of_paths("run42.h5".as_ref(), "run42.h5.phx".as_ref(), &rules)?;

@@ -60,7 +60,7 @@ impl Input {
     /// What the pipeline reads.
     ///
     /// # Errors
-    /// [`Error::Read`] if the file cannot be looked at.
+    /// [`Error::Read`](phalanx_core::Error::Read) if the file cannot be looked at.
     pub fn source(&self) -> Result<Source<'_>> {
         match self {
             // It may be a file that was partly read. Reading continues from there.

@@ -165,7 +165,7 @@ pub struct Unprotect {
     ///
     /// A- is from A to the end, and -N is the last N bytes. Numbers may have the suffix K, M, G or T for powers of 1024, and
     /// be added: 1G-1G+64K is 64 KiB from 1 GiB on. What is asked for beyond the end is left out, but a range that begins at
-    /// the end or behind it is an error. --output or --output-dir must be given. The end of the file is checked too, but no
+    /// the end or after it is an error. --output or --output-dir must be given. The end of the file is checked too, but no
     /// more chunks than the range needs.
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
     #[arg(conflicts_with_all = ["salvage", "recursive", "remove", "resume", "json"])]
@@ -235,8 +235,8 @@ struct DestinationArgs {
     /// For files of 16 MiB and more. If a run with this option is interrupted or fails, what it has done stays in the output's
     /// folder, as a file .phalanx-*.tmp (with plaintext, if it was unprotect), and protect leaves a small record beside it,
     /// .phalanx-*.resume. The next run with this option checks all that is there and does the rest. If the input has
-    /// changed, or the keys, the cipher or the chunk size are others, it starts anew and says so. A run without this
-    /// option starts anew too.
+    /// changed, or the keys, the cipher or the chunk size are others, it starts from the beginning and says so. A
+    /// run without this option starts from the beginning too.
     #[arg(long, conflicts_with = "recursive")]
     resume: bool,
     /// Delete each input once its output is on the disk

@@ -73,7 +73,7 @@ fn descriptors_in(text: &OsStr) -> Vec<RawFd> {
     text.split("/fd/").skip(1).filter_map(number).collect()
 }
 
-/// The child's failure, which it has told of unless a signal has ended it.
+/// The child's failure. The child has reported it, unless a signal ended it.
 fn ended(status: ExitStatus) -> Failure {
     match (status.code(), status.signal()) {
         (Some(2), _) => Failure::written(Code::Usage),

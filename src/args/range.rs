@@ -36,7 +36,7 @@ impl FromStr for ByteRange {
 }
 
 impl ByteRange {
-    /// The range in a plaintext of `len` bytes; `None` if it has none of these. What lies behind the end does not count.
+    /// The range in a plaintext of `len` bytes; `None` if it has none of these. What lies after the end does not count.
     pub fn within(self, len: u64) -> Option<Range<u64>> {
         let range = match self {
             ByteRange::Between(start, end) => start..end.min(len),

@@ -193,7 +193,7 @@ struct Added {
 }
 
 thread_local! {
-    /// What was done to the file that this thread works on, until it is told.
+    /// What was done to the file that this thread works on, until it is reported.
     static DONE: RefCell<Option<Done>> = const { RefCell::new(None) };
 }
 
@@ -298,7 +298,7 @@ impl Rekey {
         !adds && !removes && !self.fresh
     }
 
-    /// Changes a file. What has changed is told even if something fails behind that.
+    /// Changes a file. What has changed is reported even if something fails after it.
     fn change(&self, file: &InputFile, crew: &Crew, meter: &Meter) -> Result<OpenedBy> {
         let mut target = InPlace::open(file)?;
         let opened = target.ways(&self.opener).inspect_err(|error| {
@@ -375,7 +375,7 @@ impl Rekey {
         Ok(missing)
     }
 
-    /// Protects the file anew.
+    /// Protects the file again, as a new file.
     fn anew(&self, target: &InPlace, ways: &Ways, crew: &Crew, meter: &Meter, report: &mut Report) -> Result<()> {
         let recipients = ways.recipients(&self.opener)?;
         let protected = ProtectedFile::open(file::regular(target.file())?, &self.opener)?;

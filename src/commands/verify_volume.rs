@@ -31,7 +31,7 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
     volumes::check(dir)?;
     let volume = Volume::open(dir, opener, true).map_err(|e| not_opened(dir, e))?;
     let options = volume_engines::for_volume(engine, volume.config.suite(), verbosity)?;
-    // What is damaged is told with its path, by `Told`.
+    // What is damaged is reported with its path, by `Told`.
     let options = StoreOptions { read_only: true, ..options };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
     let plain_len = {

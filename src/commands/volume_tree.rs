@@ -49,7 +49,7 @@ pub fn run(shared: &Shared<'_>, dir: &Path, output: &Path) -> Outcome {
     volumes::check(dir)?;
     let volume = Volume::open(dir, shared.opener, true).map_err(|e| super::verify_volume::not_opened(dir, e))?;
     let options = volume_engines::for_volume(shared.engine, volume.config.suite(), shared.verbosity)?;
-    // What is damaged is told with its path.
+    // What is damaged is reported with its path.
     let options = StoreOptions { read_only: true, ..options };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
     let on_damage = {
@@ -213,7 +213,7 @@ impl Restore<'_> {
         let mut left = Vec::new();
         for index in 0..listing.len() {
             let Some(entry) = self.tree.entry(&listing, index) else {
-                // A name that does not decrypt has been told.
+                // A name that does not decrypt has been reported.
                 self.fail(&Failure::written(Code::NotAuthentic));
                 continue;
             };

@@ -239,7 +239,7 @@ impl Worker<'_> {
             return Ok(());
         };
         if !self.is_protecting() {
-            // The mark behind its end goes.
+            // The mark after its end goes.
             output.set_len(plaintext_len).map_err(|e| at(Error::write(e)))?;
         }
         // A write after the beginning shows here too, whoever has made it.
@@ -273,7 +273,7 @@ impl Worker<'_> {
         let Some(output) = owned.output() else { return Ok(()) };
         let at = |e: Error| owned.paths.blame(&e);
         for run in edges.chunk_by(|a, b| a + 1 == *b).map(|run| run[0]..run[run.len() - 1] + 1) {
-            // Opened anew, since this process may still see what the file was when it was begun.
+            // Opened again, since this process may still see what the file was when it was begun.
             let now = || open_again(output).map_err(|e| at(Error::write(e)));
             let missing = self.edge(owned, &now()?, run.clone())?;
             if missing.is_empty() {

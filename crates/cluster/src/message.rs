@@ -126,7 +126,7 @@ pub struct Join {
     /// The length of the plaintext, and of the plaintext of a chunk, in bytes.
     pub plaintext_len: u64,
     pub chunk_len: u64,
-    /// For an output that has no header: these bytes lie behind its end while it is written, so that each process knows that it
+    /// For an output that has no header: these bytes lie after its end while it is written, so that each process knows that it
     /// has the same file.
     pub mark: [u8; 32],
 }
@@ -183,7 +183,7 @@ pub struct Report {
     pub lines: Vec<String>,
     pub warnings: Vec<(Warned, String)>,
     pub strays: Vec<Astray>,
-    /// Trees that hold files to work on, as far as they have not been told.
+    /// Trees that hold files to work on, as far as they have not been reported.
     pub filled: Vec<u32>,
 }
 
@@ -299,7 +299,7 @@ pub enum Answer {
     End,
 }
 
-/// What all processes are told at the beginning.
+/// What all processes are given at the beginning.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Welcome {
     /// The folder that paths begin at.

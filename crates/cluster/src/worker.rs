@@ -193,7 +193,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Does one task after another, until there are no more. A panic is told to the thread that sends messages.
+    /// Does one task after another, until there are no more. A panic is reported to the thread that sends messages.
     pub fn work(&self, tasks: &Receiver<Task>) {
         if catch_unwind(AssertUnwindSafe(|| self.tasks(tasks))).is_err() {
             let _ = self.desk.out.send(Out::Dead);

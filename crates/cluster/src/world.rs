@@ -111,7 +111,7 @@ pub fn machine() -> u64 {
 /// Settings of the MPI libraries, where the user has made none.
 ///
 /// This process hides its memory from others, so the processes of one machine cannot copy messages straight from each other's
-/// memory. MPI libraries find that out too late, unless they are told.
+/// memory. MPI libraries find that out too late, unless they are informed.
 ///
 /// With MPICH 4.0.2, a process can wait for ever in `MPI_Finalize` after UCX has put a long message into the memory of its
 /// receiver by TCP: the acknowledgment comes only while the receiver is inside UCX, and it may wait elsewhere by then (pull

@@ -17,7 +17,7 @@ const FOLDER_HINT: &str = "phalanx init DIR --password";
 const KEY: &str = "a key's text does not belong in arguments, where others can see it: give the file that holds it, or - \
                    to type it";
 
-/// Refuses what looks like a password behind `--password`, or like a key's text.
+/// Refuses what looks like a password after `--password`, or like a key's text.
 pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
     let (mut after_password, mut paths_only) = (false, false);
     let mut args = args.peekable();

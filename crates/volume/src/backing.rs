@@ -264,7 +264,7 @@ impl Backing {
         self.content.write().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// A chunk is not authentic. It is told once.
+    /// A chunk is not authentic. It is reported once.
     fn damaged(&self, index: u64) -> VolumeError {
         let text = format!("the stored file with inode {} is damaged in chunk {index}", self.owner.inode);
         self.shared.tell_once(self.key, Some(index), &text);

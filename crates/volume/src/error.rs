@@ -71,7 +71,7 @@ impl VolumeError {
         }
     }
 
-    /// The error of a system call. A full file system is told apart.
+    /// The error of a system call. A full file system has its own variant.
     pub(crate) fn io(what: &'static str, error: impl Into<io::Error>) -> Self {
         let error = error.into();
         match Errno::from_io_error(&error) {

@@ -112,7 +112,7 @@ impl Front {
     }
 
     /// Somebody changes a file's content who may not keep its set-user-ID and set-group-ID, so these go first. The kernel leaves
-    /// this to the file system, and is told of it.
+    /// this to the file system, and forgets the attributes then.
     fn take_set_ids(&self, request: &Request, number: INodeNo) -> Result<()> {
         if self.tree.take_set_ids(number.0, request.gid())? {
             self.kernel.forget_attributes(number.0);

@@ -1,4 +1,4 @@
-//! The journal: transactions written one behind another (`docs/format-volumes.md`, section 10.7).
+//! The journal: transactions written one after another (`docs/format-volumes.md`, section 10.7).
 
 use crate::disk::Disk;
 use crate::error::{Result, VolumeError};

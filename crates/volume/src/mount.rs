@@ -71,7 +71,7 @@ pub enum MountError {
     /// Something is mounted there.
     #[error("something is mounted here already")]
     Mounted,
-    /// Something is mounted there, and the program behind it has ended.
+    /// Something is mounted there, and the program that served it has ended.
     #[error("what is mounted here has lost its program")]
     Dead,
     /// The kernel does not show which mount is this one.
@@ -137,7 +137,7 @@ struct Connection {
 }
 
 impl Kernel {
-    /// The attributes of a node are not those that it was told last.
+    /// The attributes of a node are not those that the kernel has.
     pub(crate) fn forget_attributes(&self, number: u64) {
         if let Some(connection) = self.0.get() {
             // It may have forgotten the node, which is as well.

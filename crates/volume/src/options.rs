@@ -30,7 +30,7 @@ pub struct StoreOptions {
 }
 
 impl Default for StoreOptions {
-    /// All cores, 48 MiB of changes in memory for a second at most, and nobody is told anything.
+    /// All cores, 48 MiB of changes in memory for a second at most, and nothing is reported.
     fn default() -> Self {
         let roster = Arc::new(Roster::cpu());
         Self {

@@ -62,9 +62,9 @@ pub(crate) struct Shared<F> {
     is_idle: AtomicBool,
     named: Mutex<Named>,
     numbers: AtomicU64,
-    /// The files of which changes were dropped and no sync has told anybody, by their ids.
+    /// The files of which changes were dropped that no sync has reported, by their ids.
     untold: Mutex<HashMap<[u8; 16], Errno>>,
-    /// The damaged files and chunks that have been told of.
+    /// The damaged files and chunks that have been reported.
     told: Mutex<HashSet<(Key, Option<u64>)>>,
     broken: AtomicBool,
     ending: AtomicBool,
@@ -155,9 +155,9 @@ impl<F: Uncommitted> Shared<F> {
         (self.options.on_damage)(what);
     }
 
-    /// Tells of a damaged file, or of a chunk of it, unless that has been told before.
+    /// Reports a damaged file, or a chunk of it, unless that has been reported before.
     pub fn tell_once(&self, key: Key, chunk: Option<u64>, what: &str) {
-        /// More are not told: somebody has replaced whole files.
+        /// More are not reported: somebody has replaced whole files.
         const TOLD: usize = 10_000;
         let mut told = self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if told.len() < TOLD && told.insert((key, chunk)) {
@@ -166,7 +166,7 @@ impl<F: Uncommitted> Shared<F> {
         }
     }
 
-    /// Changes of a file were dropped. Until a sync has told somebody, whoever opens it is told.
+    /// Changes of a file were dropped. Until a sync has reported it, whoever opens the file gets the error.
     pub fn remember_drop(&self, id: [u8; 16], why: Errno) {
         /// Of more files only the log tells.
         const FILES: usize = 100_000;
@@ -352,7 +352,7 @@ impl<F: Uncommitted> Shared<F> {
             }
             let is_idle = |last: Instant| last.elapsed() >= self.options.trim_after;
             if self.journal.as_ref().and_then(Journal::last).is_some_and(is_idle) && self.writable().is_ok() {
-                // Its failure has been told.
+                // Its failure has been reported.
                 let _ = self.checkpoint();
             }
         }

@@ -37,9 +37,9 @@ pub trait Findings: Sync {
     fn advance(&self, bytes: u64);
 }
 
-/// Checks everything in a volume that nobody changes meanwhile. What is damaged is told, and ends nothing.
+/// Checks everything in a volume that nobody changes meanwhile. Damage is reported, and does not end the check.
 ///
-/// Entries whose names cannot be decrypted are told by the tree's `on_damage`.
+/// Entries whose names cannot be decrypted are reported by the tree's `on_damage`.
 #[must_use]
 pub fn verify(tree: &Tree, store: &Store, threads: usize, findings: &dyn Findings) -> Verified {
     let work = Work::default();
@@ -98,7 +98,7 @@ fn folder(tree: &Tree, task: &Task, work: &Work, findings: &dyn Findings, sum: &
     sum.folders += u64::from(task.number != ROOT);
     let mut tasks = Vec::new();
     for index in 0..listing.len() {
-        // One that does not decrypt has been told.
+        // One that does not decrypt has been reported.
         let Some(entry) = tree.entry(&listing, index) else { continue };
         let path = task.path.join(OsStr::from_bytes(&entry.name));
         let looked_up = tree.lookup_entry(&listing, index).and_then(|attr| match attr.kind {

@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// How long the kernel may believe what it was told of a name or file.
+/// How long the kernel may cache what it knows of a name or file.
 const TTL: Duration = Duration::from_secs(1);
 /// Inode numbers are the tree's own, and never reused while they are known.
 const GENERATION: Generation = Generation(0);
@@ -63,14 +63,14 @@ pub struct ViewOptions {
     pub roster: Arc<Roster>,
     /// Gets a line about each file that cannot be shown, opened or read. It names the file.
     pub log: Tell,
-    /// Is told what opened each file.
+    /// Called with what opened each file.
     pub opened: TellOpened,
     /// The way to the kernel that asks.
     pub kernel: Kernel,
 }
 
 impl ViewOptions {
-    /// 128 MiB of memory, and nobody is told anything.
+    /// 128 MiB of memory, and nothing is reported.
     #[must_use]
     pub fn new(roster: Arc<Roster>) -> Self {
         Self {
@@ -266,7 +266,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         Ok((Handle::File(open), is_same))
     }
 
-    /// What a program is told of an error. The log is told what it is.
+    /// The error number for a program. The log has the error itself.
     fn failed(&self, path: &Path, error: &Error) -> io::Error {
         self.tell(&format!("{}: {error}", path.display()));
         match error {
@@ -334,7 +334,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
             let entries = [(OsStr::new("."), FileType::Directory), (OsStr::new(".."), FileType::Directory)];
             let entries = entries.into_iter().chain([(&**shown, FileType::RegularFile)]);
             for (at, (name, kind)) in (1..).zip(entries).skip(usize::try_from(offset).unwrap_or(usize::MAX)) {
-                // The file's number is told when it is looked up.
+                // The kernel learns the file's number when it looks it up.
                 if reply.add(INodeNo(if kind == FileType::Directory { nodes::ROOT } else { u64::MAX }), at, kind, name)
                 {
                     break;

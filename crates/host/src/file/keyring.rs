@@ -108,7 +108,7 @@ impl Keyring {
 
     /// The key with this id, and its name, if the keyring has it.
     ///
-    /// Keys that are refused or cannot be read are passed over, and told where they have this id or do not tell theirs.
+    /// Keys that are refused or cannot be read are skipped. They are reported if they have this id, or if their id is unknown.
     /// (A refused key is read for its id, and for nothing else.)
     ///
     /// # Errors

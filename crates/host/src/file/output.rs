@@ -160,7 +160,7 @@ impl Output {
         Ok(())
     }
 
-    /// Writes a part of the record anew. It is on the disk then.
+    /// Writes a part of the record again, and syncs it.
     pub(crate) fn update_record(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let Some(file) = self.opened_record() else { return Ok(()) };
         file.write_all_at(bytes, offset).and_then(|()| file.sync_data()).map_err(Error::write)

@@ -45,7 +45,7 @@ impl Backing {
     /// Stores the changes in memory and makes sure that they are on the disk. With `data_only` its times may not be there.
     ///
     /// # Errors
-    /// Those of [`Backing::commit`], but [`VolumeError::Dropped`] also if it happened earlier and no sync has told anybody; or
+    /// Those of [`Backing::commit`], but [`VolumeError::Dropped`] also if it happened earlier and no sync has reported it; or
     /// if the system reports that something was not written.
     pub fn sync(&self, witness: &Witness, data_only: bool) -> Result<()> {
         if !data_only && self.times_set.swap(false, Ordering::AcqRel) {
@@ -357,7 +357,7 @@ impl Backing {
             return why;
         }
         if let Err(e) = self.cut_back(content, plan) {
-            // What was written behind its end would hide the last chunk. The journal knows its length.
+            // What was written after its end would hide the last chunk. The journal knows its length.
             shared.break_off(&VolumeError::io("cannot cut a stored file", e));
             return why;
         }
@@ -374,7 +374,7 @@ impl Backing {
         why
     }
 
-    /// Takes away what was written behind the end of the file as it was committed, and the space that was reserved there.
+    /// Removes what was written after the end of the file as it was committed, and the space that was reserved there.
     fn cut_back(&self, content: &Content, plan: &Plan) -> std::io::Result<()> {
         if plan.parts.is_empty() { Ok(()) } else { self.shared.disk().set_len(&self.file, content.stored.file_len()) }
     }
@@ -388,7 +388,7 @@ impl Backing {
     fn sync_stored(&self, content: &mut Content, journal: &Journal) -> Result<()> {
         let shared = &*self.shared;
         let failed = |e| VolumeError::io("cannot sync a stored file", e);
-        // A checkpoint syncs the same file. What it is told of lost writes is not told again, so it has ended here or not begun.
+        // A checkpoint syncs the same file. The system reports lost writes to it only once, so it has ended here or not begun.
         let _epoch = shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         let is_whole = self.needs_fsync.swap(false, Ordering::AcqRel);
         if content.direct_unsynced && !is_whole {
@@ -398,7 +398,7 @@ impl Backing {
         if is_whole {
             shared.disk().sync_all(&self.file).map_err(failed).inspect_err(|e| shared.break_off(e))?;
         }
-        // A checkpoint may have been told of what was not written of this file.
+        // The system may have reported lost writes of this file to a checkpoint.
         shared.writable()?;
         content.direct_unsynced = false;
         if std::mem::replace(&mut content.is_fresh, false) && content.named == Some(shared.epochs()) {

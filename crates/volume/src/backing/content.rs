@@ -22,7 +22,7 @@ pub(super) struct Content {
     pub dirty: BTreeMap<u64, Page>,
     /// Whole chunks that are sealed already. The file's last is none of them.
     pub sealed: SealedRuns,
-    /// Whether the store has been told of changes.
+    /// Whether the store knows of changes.
     pub is_listed: bool,
     /// The changes that were dropped.
     pub drops: Drops,
@@ -108,7 +108,7 @@ impl Content {
         pieces
     }
 
-    /// Whether a chunk may be written to its place without any trace of the committed file being lost, and behind which chunk
+    /// Whether a chunk may be written to its place without any trace of the committed file being lost, and after which chunk
     /// that may change.
     fn free_until(&self, index: u64) -> (bool, u64) {
         let stored = self.stored.chunks();

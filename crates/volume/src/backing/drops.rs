@@ -1,4 +1,4 @@
-//! Changes that were accepted, could not be stored and were dropped: who has been told. As the system does it for its own
+//! Changes that were accepted, could not be stored and were dropped: who knows of it. As the system does it for its own
 //! files, each who has a file open hears of it from their next sync, and whoever opens it later if nobody has heard of it yet.
 
 use crate::error::{Result, VolumeError};
@@ -11,11 +11,11 @@ pub(super) struct Drops {
     count: u64,
     /// Why, the last time.
     why: Option<Errno>,
-    /// Whether a sync has told somebody of the last time.
+    /// Whether a sync has reported the last time.
     is_told: bool,
 }
 
-/// What one of those who have a file open has been told of.
+/// What has been reported to one of those who have a file open.
 ///
 /// A close tells what was dropped since the file was opened, once. That does not count for a sync: a process that is started
 /// closes what it has inherited, and nobody hears what that says.
@@ -25,7 +25,7 @@ pub struct Witness {
 }
 
 impl Drops {
-    /// Those of a file that is opened again: `why` if changes were dropped of which no sync has told.
+    /// Those of a file that is opened again: `why` if changes were dropped that no sync has reported.
     pub fn found(why: Option<Errno>) -> Self {
         Self { count: u64::from(why.is_some()), why, is_told: false }
     }

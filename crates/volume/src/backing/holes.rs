@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 impl Backing {
-    /// Makes a range of bytes zeros; whole chunks of it become holes. The length of the file stays, and what lies behind its
+    /// Makes a range of bytes zeros; whole chunks of it become holes. The length of the file stays, and what lies after its
     /// end is left out.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ impl Backing {
         // All that can commit comes before the first change.
         self.room_for(content, run.room() + 6 * chunk_len)?;
         self.write_pieces(content, offset, &data[..start])?;
-        // What lies behind the run comes first: the file is then long enough.
+        // What lies after the run comes first: the file is then long enough.
         self.write_pieces(content, offset + (start + len) as u64, &data[start + len..])?;
         self.insert_run(content, run);
         self.changed(content);
@@ -132,7 +132,7 @@ impl Backing {
             page.set_len(before, pool);
         }
         if new > old {
-            // A chunk of zeros behind a hole joins it: else each growth of a sparse file would leave one chunk.
+            // A chunk of zeros after a hole joins it: else each growth of a sparse file would leave one chunk.
             let joins = follows_hole && page.is_zeros();
             let hole = if joins { old } else { old + 1 }..new;
             if joins && let Some(page) = content.dirty.remove(&old) {
@@ -237,7 +237,7 @@ impl Backing {
         }
     }
 
-    /// Counts the memory of all changes anew.
+    /// Counts the memory of all changes again.
     pub(super) fn count_pages(&self, content: &Content) {
         self.account(self.dirty_bytes(), content.sealed.room() + content.dirty.values().map(Page::room).sum::<usize>());
     }

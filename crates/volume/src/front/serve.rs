@@ -262,7 +262,7 @@ impl Filesystem for Front {
         if open.writes && !self.read_only {
             return done(backing.commit(&open.witness), reply);
         }
-        // Who only reads is not told what became of others' changes.
+        // A reader gets no error for what became of others' changes.
         backing.commit_quietly();
         reply.ok();
     }
@@ -278,7 +278,7 @@ impl Filesystem for Front {
         reply: ReplyEmpty,
     ) {
         let _turn = self.kernel.turn();
-        // What was written through a mapping after the last close. Of an error whoever opens the file next is told.
+        // What was written through a mapping after the last close. Whoever opens the file next gets the error.
         if let Some(open) = self.files.remove(handle.0).filter(|_| !self.read_only) {
             open.backing.commit_quietly();
         }

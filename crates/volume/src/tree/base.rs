@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The plaintext length of a stored file of a length, in bytes; `None` if no stored file has it.
 pub type PlainLen = Box<dyn Fn(u64) -> Option<u64> + Send + Sync>;
-/// Is told what was altered from outside, once each.
+/// Called with what was altered from outside, once for each.
 pub type OnDamage = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How a tree is used.
@@ -30,7 +30,7 @@ pub struct TreeOptions {
     pub read_only: bool,
     /// Gives the length of files for [`Attr`](crate::tree::Attr).
     pub plain_len: PlainLen,
-    /// Is told what was altered from outside, once each.
+    /// Called with what was altered from outside, once for each.
     pub on_damage: OnDamage,
 }
 

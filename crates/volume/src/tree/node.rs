@@ -43,7 +43,7 @@ struct Node {
     lookups: u64,
     /// How many nodes have their place in this folder.
     children: usize,
-    /// Keeps the inode that the node is named after, when a link has been made anew under another.
+    /// Keeps the inode that the node is named after, when a link has been replaced by one of another inode.
     _reserve: Option<Arc<OwnedFd>>,
     folder: Option<Arc<Folder>>,
 }
@@ -219,7 +219,7 @@ impl Nodes {
         dropped
     }
 
-    /// Notes that a link has been made anew, as another inode. `old` is its inode before.
+    /// Notes that a link has been replaced, with another inode. `old` is its inode before.
     pub fn remade(&mut self, inode: (u64, OwnedFd), new: u64, from: (u64, &[u8]), to: (u64, &[u8])) -> Dropped {
         let mut dropped = Dropped::default();
         let (old, pin) = inode;

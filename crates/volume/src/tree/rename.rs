@@ -1,4 +1,4 @@
-//! Renaming and moving. What an entry is bound to its place by is made anew: a folder's `phalanx.folder` in three steps, so that
+//! Renaming and moving. What binds an entry to its place is written again: a folder's `phalanx.folder` in three steps, so that
 //! it can be read whenever the run is killed, and a symbolic link as a whole.
 
 use crate::error::{Result, VolumeError};
@@ -64,7 +64,7 @@ impl Tree {
     ///
     /// # Errors
     /// As `renameat2` has them. `EINVAL` also to exchange a symbolic link with anything: its target is bound to its name, and
-    /// two entries cannot be made anew at once.
+    /// two entries cannot be replaced at once.
     pub fn rename(&self, parent: u64, name: &[u8], new_parent: u64, new_name: &[u8], mode: RenameMode) -> Result<()> {
         let (from, to) = (self.dir_for_change(parent)?, self.dir_for_change(new_parent)?);
         if parent != new_parent {
@@ -178,7 +178,7 @@ impl Tree {
         Ok(())
     }
 
-    /// A link is made anew, bound to its new name, and replaces what is there. Then the old one goes: a run that is killed in
+    /// A new link is made, bound to its new name, and replaces what is there. Then the old one goes: a run that is killed in
     /// between leaves both.
     fn move_link(&self, from: Name<'_>, to: Name<'_>, old: Target, new: Option<Target>) -> Result<()> {
         let stat = from.stat()?;

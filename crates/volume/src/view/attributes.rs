@@ -1,4 +1,4 @@
-//! What a program is told of a folder, file or link.
+//! The attributes of a folder, file or link.
 
 use super::FILE;
 use super::nodes::{FolderEntry, Id, Kind};

@@ -90,7 +90,7 @@ struct Node {
     parent: u64,
     stored: OsString,
     kind: Kind,
-    /// How often the kernel was told of it.
+    /// How often the kernel was given it.
     lookups: u64,
     /// How many nodes have it as their parent.
     children: usize,
@@ -124,7 +124,7 @@ impl Nodes {
         self.table.get(&ino).ok_or(Errno::STALE.into())
     }
 
-    /// Notes that the kernel is told of what was found in a folder, and gives its number.
+    /// Notes that the kernel is given what was found in a folder, and returns its number.
     pub fn remember(&mut self, parent: u64, found: &FolderEntry) -> io::Result<u64> {
         let id = Id::of(&found.stat);
         if parent != ROOT && !self.table.contains_key(&parent) {
@@ -134,7 +134,7 @@ impl Nodes {
             Some(ino) => *ino,
             None => self.new_number(id),
         };
-        // Only once, lest the old place be let go of before the new one is held.
+        // Only once, so that the old place is not released before the new one is held.
         self.hold(parent);
         let node = self.table.entry(ino).or_insert_with(|| Node {
             id,

@@ -117,7 +117,7 @@ impl Tried {
         let opened = || -> phalanx_host::Result<_> { Ok(ProtectedFile::open(file::source(&file)?, view.opener())?) };
         match opened() {
             Ok(_) => self.opens = true,
-            // Damaged files show when they are opened; of the others, the first one is told of.
+            // Damaged files show when they are opened; of the others, the first one is reported.
             Err(phalanx_host::Error::Core(e)) if e.class() == Class::NotAuthentic && is_of_keys(&e) => {
                 self.locked.get_or_insert((path, e));
             }

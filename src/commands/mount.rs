@@ -59,7 +59,7 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
     let options = StoreOptions {
         read_only,
         // The kernel has a cache of changes, and tells the times.
-        times_are_told: true,
+        has_explicit_times: true,
         on_damage: Box::new(log.clone()),
         ..options
     };

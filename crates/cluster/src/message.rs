@@ -8,7 +8,6 @@ use phalanx_host::Error;
 use phalanx_host::failure::{self, Code, Failure};
 use phalanx_host::lines::shown;
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
 use std::ops::Range;
@@ -60,7 +59,7 @@ impl Told {
     }
 
     fn of(error: &Error, line: String) -> Self {
-        Self { code: Code::of(error).number(), line, hint: hint(error).map(Cow::into_owned) }
+        Self { code: Code::of(error).number(), line, hint: hint(error) }
     }
 
     /// The same for a line without its path.
@@ -89,7 +88,7 @@ impl From<Error> for Told {
 }
 
 /// What the user may do about an error. The options of this program are not all those of `phalanx`.
-fn hint(error: &Error) -> Option<Cow<'_, str>> {
+fn hint(error: &Error) -> Option<String> {
     match error {
         Error::NoLocks => Some("run without --resume".into()),
         Error::Core(CoreError::Altered { .. } | CoreError::Truncated(_) | CoreError::Extended(_)) => {

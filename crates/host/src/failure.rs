@@ -4,7 +4,6 @@ use crate::file::Obstacle;
 use crate::lines::{complain, complain_with, shown};
 use crate::{Error, home, last_resort};
 use phalanx_core::{Class, Error as CoreError};
-use std::borrow::Cow;
 use std::io;
 use std::panic::UnwindSafe;
 use std::path::{Path, PathBuf};
@@ -173,7 +172,7 @@ impl From<CoreError> for Failure {
 /// An error without a path.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { hint: hint(&error).map(Cow::into_owned), ..Self::new(Code::of(&error), sentence(&error)) }
+        Self { hint: hint(&error), ..Self::new(Code::of(&error), sentence(&error)) }
     }
 }
 
@@ -200,7 +199,7 @@ fn sentence(error: &Error) -> String {
 }
 
 /// What the user of a command may do about an error.
-pub fn hint(error: &Error) -> Option<Cow<'_, str>> {
+pub fn hint(error: &Error) -> Option<String> {
     let hint = match error {
         Error::Core(error) => return hint_of_core(error),
         Error::Exists => "--force replaces it",
@@ -211,13 +210,13 @@ pub fn hint(error: &Error) -> Option<Cow<'_, str>> {
             "phalanx key new makes it; phalanx key import brings a key back from a copy"
         }
         Error::NoSuchKey(_) => "phalanx key list shows them",
-        Error::Refused(refused) => return refused.hint().map(Cow::Borrowed),
+        Error::Refused(refused) => return refused.hint().map(str::to_owned),
         _ => return None,
     };
     Some(hint.into())
 }
 
-fn hint_of_core(error: &CoreError) -> Option<Cow<'_, str>> {
+fn hint_of_core(error: &CoreError) -> Option<String> {
     let hint = match error {
         CoreError::Read(e) if Obstacle::of(e) == Some(Obstacle::NotRegular) => {
             "name it -, and give it as standard input"
@@ -239,7 +238,7 @@ fn hint_of_core(error: &CoreError) -> Option<Cow<'_, str>> {
         CoreError::NoSuchSlot(_) | CoreError::Renumbered => "phalanx inspect shows its slots",
         CoreError::NotAtHand(slot) => {
             let ways = "name its key, its password, its identity or --add-recipient";
-            return Some(format!("{ways}, or drop it with --remove-slot {slot}").into());
+            return Some(format!("{ways}, or drop it with --remove-slot {slot}"));
         }
         CoreError::NoKey { identity: true, .. } => "--identity names a file of identities",
         CoreError::NoKey { keys, .. } if !keys.is_empty() => "phalanx key list shows yours",

@@ -238,7 +238,7 @@ impl Backing {
 
     /// The content has changed. Where others tell when, the time stays as it is until they do.
     fn touch_unless_told(&self) {
-        if !self.shared.options.times_are_told {
+        if !self.shared.options.has_explicit_times {
             return self.touch();
         }
         let mut pending = self.mtime.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -15,8 +15,9 @@ pub struct StoreOptions {
     pub threshold: usize,
     /// Nothing is changed.
     pub read_only: bool,
-    /// Whoever changes files also tells when, by [`Backing::set_mtime`](crate::Backing::set_mtime). Otherwise they are changed when they are told to.
-    pub times_are_told: bool,
+    /// The caller sets the time of each change by [`Backing::set_mtime`](crate::Backing::set_mtime). Otherwise a change has the
+    /// time at which it is made.
+    pub has_explicit_times: bool,
     /// How much plaintext of all files waits in memory to be committed, in bytes.
     pub dirty_limit: usize,
     /// How long changes wait in memory until they are committed.
@@ -38,7 +39,7 @@ impl Default for StoreOptions {
             large: roster,
             threshold: usize::MAX,
             read_only: false,
-            times_are_told: false,
+            has_explicit_times: false,
             dirty_limit: 48 << 20,
             commit_after: Duration::from_secs(1),
             trim_after: Duration::from_secs(5),

@@ -78,7 +78,7 @@ impl Target {
                 Record::Header(bytes) => new_header = Some(bytes),
                 Record::Length(len) => {
                     let Ok(its) = self.header.layout_for_file(*len) else {
-                        return damaged("have no lawful length");
+                        return damaged("have an impossible length");
                     };
                     chunks.split_off(&its.chunks());
                     layout = Some(its);

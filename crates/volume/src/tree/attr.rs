@@ -280,7 +280,7 @@ impl Tree {
     pub(super) fn attr(&self, number: u64, kind: Kind, stat: &Stat) -> Attr {
         let stored = u64::try_from(stat.st_size).unwrap_or(0);
         let size = match kind {
-            // What has no lawful length is shown all the same: so it can be removed.
+            // A file of an impossible length is shown, so that it can be removed.
             Kind::File => (self.options.plain_len)(stored).unwrap_or(0),
             Kind::Link => target_len(stored).unwrap_or(0),
             _ => stored,

@@ -51,6 +51,9 @@ pub mod engine {
 /// For the mounted volume: its config, its keys, and the files in it.
 pub mod volume;
 
+/// For trees with a manifest.
+pub mod tree;
+
 /// For tools that look into files: headers, slots, and the places of chunks.
 pub mod format;
 
@@ -60,7 +63,7 @@ pub use file::protected::{NewFile, ProtectedFile};
 pub use file::ranges::{RangeOpening, RangeReader};
 pub use file::read_at::{ReadAt, Snapshot};
 pub use file::reader::{Reader, ReaderOptions};
-pub use file::source::{Progress, Sink, Source};
+pub use file::source::{ChunkHead, Progress, Sink, Source};
 pub use file::write_at::WriteAt;
 pub use file::writer::Writer;
 pub use format::chunk_size::ChunkSize;

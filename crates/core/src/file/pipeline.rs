@@ -6,7 +6,7 @@
 use crate::file::look_ahead::LookAhead;
 use crate::file::read_at::{Snapshot, read_parts};
 use crate::file::salvage;
-use crate::file::source::{Kind, Progress, Sink, Source};
+use crate::file::source::{ChunkHead, Kind, Progress, Sink, Source};
 use crate::file::todo::Todo;
 use crate::file::write_at::{Filling, WriteAt};
 use crate::format::header::Header;
@@ -236,6 +236,11 @@ impl Work for Transfer<'_> {
             Output::Ranged(output) => output.write_sparse_at(bytes, offset).map_err(Error::Write)?,
             Output::Stream(out, turn) => write_in_turn(out, turn, bytes, chunks.clone())?,
             Output::Nothing => {}
+        }
+        for unit in &job.units {
+            let (index, is_last) = chunk(unit);
+            let (nonce, tag) = (&unit.nonce[..self.suite.nonce_len()], &unit.tag[..self.suite.tag_len()]);
+            self.progress.record(&ChunkHead { index, is_last, nonce, tag });
         }
         self.progress.written(chunks);
         self.done.fetch_add(len as u64, Ordering::Relaxed);

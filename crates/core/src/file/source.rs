@@ -146,6 +146,24 @@ pub trait Progress: Sync {
     fn written(&self, chunks: Range<u64>) {
         let _ = chunks;
     }
+
+    /// Notes a chunk that was sealed, or opened and found authentic, in any order.
+    fn record(&self, head: &ChunkHead<'_>) {
+        let _ = head;
+    }
+}
+
+/// What is stored before a chunk's ciphertext, and the place of the chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkHead<'a> {
+    /// Its number, from 0.
+    pub index: u64,
+    /// Whether it is the last chunk of its file.
+    pub is_last: bool,
+    /// Its nonce, as long as those of the suite.
+    pub nonce: &'a [u8],
+    /// Its tag, as long as those of the suite.
+    pub tag: &'a [u8],
 }
 
 /// Ignores progress.

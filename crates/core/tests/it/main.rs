@@ -6,6 +6,7 @@ mod common;
 
 mod batch;
 mod coalescer;
+mod contents;
 mod engines;
 mod pipeline;
 mod ranges;

@@ -1,0 +1,11 @@
+//! A protected tree: what its manifest lists, and how a stored file is known without a key. `docs/format.md`, section 9.
+//!
+//! A [`Manifest`] lists every entry of a tree. It is the plaintext of an ordinary protected file. [`Contents`] identify what a
+//! protected file holds: they are made while the file is written or opened, or read from it later without a key.
+
+mod contents;
+mod hash_tree;
+mod manifest;
+
+pub use contents::{Contents, LastChunk, Recorder};
+pub use manifest::{Digest, Entry, FileEntry, Head, Invalid, Kind, Manifest, ManifestWriter, Time, TreeId};

@@ -1,4 +1,4 @@
-//! What is open, by number.
+//! Open files and folders, by number.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! How folders are opened, each through the one above, and kept open.
+//! Opening folders, each through the one above, and keeping them open.
 
 use crate::error::Result;
 use crate::tree::base::Tree;

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_told_once_by_a_close_and_once_by_a_sync() {
+    fn a_drop_is_reported_once_by_a_close_and_once_by_a_sync() {
         let mut drops = Drops::default();
         let first = drops.witness();
         drops.tell_by_sync(&first).unwrap();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_sync_has_told_is_told_to_who_opens_the_file_again() {
+    fn an_unreported_drop_is_reported_after_the_file_is_opened_again() {
         let mut drops = Drops::found(Some(Errno::NOSPC));
         let witness = drops.witness();
         drops.tell_by_close(&witness).unwrap();

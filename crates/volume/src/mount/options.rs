@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_is_safe() {
+    fn default_options_are_safe() {
         let usual = options("default_permissions");
         assert_eq!(usual.flags(), MountFlags::NOSUID | MountFlags::NODEV);
         assert_eq!(usual.data(), "default_permissions");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn wrong_options_are_named() {
         let wrong = |words: &str| {
             let mut options = MountOptions::new(Path::new("/a"));
             options.add(words).and_then(|()| options.check()).unwrap_err().to_string()

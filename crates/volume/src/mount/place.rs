@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_in_each_others_way_are_found() {
+    fn overlapping_folders_are_found() {
         let root = tempfile::tempdir().unwrap();
         let [tree, inner, beside] = ["tree", "tree/inner", "beside"].map(|name| root.path().join(name));
         for folder in [&tree, &inner, &beside] {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_for_others_is_a_line_of_its_own() {
+    fn user_allow_other_must_be_a_line_of_its_own() {
         assert!(allows_others("# x\n user_allow_other \n"));
         assert!(!allows_others("#user_allow_other\nmount_max = 10\n"));
     }

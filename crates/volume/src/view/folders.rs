@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lose_one_ending_and_stay_names() {
+    fn names_lose_one_ending_and_stay_valid() {
         let plain = |name: &str| plain_name(OsStr::new(name));
         for (stored, name) in [("a.phx", "a"), ("a.phx.phx", "a.phx"), (".a.phx", ".a"), ("....phx", "...")] {
             assert_eq!(plain(stored).as_deref(), Some(OsStr::new(name)));

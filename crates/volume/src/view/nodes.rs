@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_the_inodes_and_never_shared() {
+    fn numbers_are_those_of_inodes_and_never_shared() {
         let (_folder, mut nodes, stat) = nodes();
         let mut number = |device, inode| nodes.remember(ROOT, &found("x", Kind::File, &stat, device, inode)).unwrap();
         assert_eq!(number(0, 77), 77);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_stay_as_long_as_something_in_them() {
+    fn folders_stay_while_something_in_them_is_known() {
         let (_folder, mut nodes, stat) = nodes();
         let mut parent = ROOT;
         // Too deep for recursion.
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_lets_its_old_folder_go() {
+    fn a_moved_node_releases_its_old_folder() {
         let (_folder, mut nodes, stat) = nodes();
         let a = nodes.remember(ROOT, &found("a", Kind::Folder, &stat, 0, 10)).unwrap();
         let b = nodes.remember(ROOT, &found("b", Kind::Folder, &stat, 0, 11)).unwrap();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_seem_to_be_in_each_other_end() {
+    fn folders_that_seem_to_contain_each_other_cause_no_endless_loop() {
         let (_folder, mut nodes, stat) = nodes();
         let a = nodes.remember(ROOT, &found("a", Kind::Folder, &stat, 0, 10)).unwrap();
         let b = nodes.remember(a, &found("b", Kind::Folder, &stat, 0, 11)).unwrap();

@@ -1,4 +1,4 @@
-//! Whole files by their paths, in one call.
+//! Processing a whole file, given by its path, in one call.
 
 use crate::Error;
 use crate::file::{Carry, Ends, Input, OutputRules, umask};
@@ -24,7 +24,7 @@ use std::path::Path;
 /// # }
 /// ```
 ///
-/// With another suite, chunk size or roster, it is these steps, where `&()` stands for no progress:
+/// With another suite, chunk size or roster, use these steps. `&()` stands for no progress:
 ///
 /// ```no_run
 /// use phalanx_core::{ChunkSize, NewFile, Recipient, Roster, SecretKey, Suite};

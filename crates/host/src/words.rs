@@ -5,7 +5,7 @@ use std::env;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Says what became of an interrupted run's output.
+/// What happened to an interrupted run's output, in words.
 pub fn past_words(past: Past) -> String {
     match past {
         Past::Continued { done, all } => format!("going on: {} of {} were done", size(done), size(all)),
@@ -17,14 +17,14 @@ pub fn past_words(past: Past) -> String {
     }
 }
 
-/// Says what was done in a time, and how fast: "2.0 GB in 1.3 s, 1.5 GB/s".
+/// What was done in a time, and how fast: "2.0 GB in 1.3 s, 1.5 GB/s".
 pub fn summary_of(bytes: u64, time: Duration) -> String {
     let brief = brief_of(bytes, time);
     // An empty file has no speed.
     if bytes == 0 { brief } else { format!("{brief}, {}", rate(bytes as f64 / time.as_secs_f64().max(1e-9))) }
 }
 
-/// The same without the speed: "2.0 GB in 1.3 s".
+/// What was done in a time, without the speed: "2.0 GB in 1.3 s".
 pub fn brief_of(bytes: u64, time: Duration) -> String {
     format!("{} in {}", size(bytes), duration(time))
 }

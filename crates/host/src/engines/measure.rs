@@ -9,7 +9,8 @@ use phalanx_core::{Error, Result, Roster, SecretKey, Suite};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// The time for opening the device and measuring all engines: about a second, apart from what cannot be cut short.
+/// The time for opening the device and measuring all engines: about a second, apart from steps that cannot be
+/// shortened.
 const TIME: Duration = Duration::from_millis(900);
 /// The least time for measuring alone, however long it took to open the device.
 const LEAST: Duration = Duration::from_millis(300);
@@ -20,10 +21,10 @@ pub fn all(ready: &Ready) -> Result<Calibration> {
     let end = Instant::now() + TIME.saturating_sub(opening).max(LEAST);
     let all: Vec<_> = Kind::ALL.into_iter().filter_map(|kind| Some((kind, ready.members(kind)?))).collect();
     let mut calibration = Calibration::default();
-    // Gpu comes before hybrid, so what a device does only once is done for both.
+    // Gpu is measured before hybrid, so what a device does only once is done before both.
     let mut start = opening.as_secs_f64();
     for (i, (kind, members)) in all.iter().enumerate() {
-        // If one of two engines failed, the other would be measured alone.
+        // If one of two engines fails, the measurement is of the other one alone, so it does not count.
         let fault = Arc::new(OnceLock::new());
         let failed = fault.clone();
         let roster = Roster::new(members).on_fault(move |fault| drop(failed.set(fault.clone())));
@@ -97,7 +98,7 @@ fn run(roster: &Roster, op: Op, bytes: u64, sample: &Sample) -> Result<f64> {
     Ok((done - started).max(Duration::from_nanos(1)).as_secs_f64())
 }
 
-/// A unit before and after it is sealed. All units of a run are the same, which makes no engine faster.
+/// A unit before and after it is sealed. All units of a run are the same. This makes no engine faster.
 struct Sample {
     keys: Arc<[ContentKeys]>,
     unit: Unit,

@@ -1,4 +1,4 @@
-//! Both ends of a file that is moved: the input that has been opened, and the output that has been begun.
+//! Both ends of a file that is processed: the opened input and the begun output.
 
 use crate::file::disk::sink;
 use crate::file::input::{InputFile, Removal, Stamp};
@@ -63,7 +63,7 @@ impl Input {
     /// [`Error::Read`](phalanx_core::Error::Read) if the file cannot be looked at.
     pub fn source(&self) -> Result<Source<'_>> {
         match self {
-            // It may be a file that was partly read. Reading continues from there.
+            // The stream may have been read in part. Reading continues from there.
             Input::Stream(file) => Ok(Source::stream(file)),
             Input::File(input) => source(input.file()),
         }
@@ -81,7 +81,7 @@ impl Input {
         matches!(self, Input::File(input) if is_unfinished(input))
     }
 
-    /// Why it does not open: perhaps because a change of its keys was interrupted.
+    /// The error for an input that does not open: it says so if a change of its keys may have been interrupted.
     #[must_use]
     pub fn interrupted(&self, error: impl Into<Error>) -> Error {
         let error = error.into();
@@ -165,7 +165,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Begins an output, which must not be the input, whatever paths lead there.
+    /// Begins an output, which must not be the input, even by another path.
     fn begin(input: &Input, place: OutputPlace<'_>, rules: &OutputRules<'_>) -> Result<Self> {
         let is_input = |id| input.stamp().is_some_and(|stamp| stamp.id() == id);
         let is_there = |stat: Stat| is_input((stat.st_dev, stat.st_ino));
@@ -184,7 +184,7 @@ impl Target {
         }
         let begin = if rules.resume { Output::resume_in } else { Output::create_in };
         let output = begin(dir, name, rules.existing)?;
-        // Somebody may have given the input the name of an unfinished file.
+        // The input may have the name of an unfinished file.
         if id(output.file()).is_ok_and(is_input) {
             return Err(Error::SameFile);
         }
@@ -220,7 +220,8 @@ impl Target {
     }
 }
 
-/// An input and its output. An error belongs to the output if [`Error::is_of_output`] says so, and else to the input.
+/// An input and its output. An error belongs to the output if [`Error::is_of_output`] says so, and otherwise to the
+/// input.
 #[derive(Debug)]
 pub struct Ends {
     /// The input.
@@ -283,13 +284,13 @@ impl Ends {
     }
 }
 
-/// Carries over metadata to an output that is written completely. Others may be able to open it from now on.
+/// Carries over metadata to an output that is written completely. Afterwards other users may be able to open it.
 ///
 /// # Errors
 /// Those of [`Output::sync_kept`], [`Output::carry`] and [`Output::set_mode`]. All are of the output.
 pub fn carry(input: &Input, output: &Output, rules: &OutputRules<'_>) -> Result<()> {
     if rules.sync && output.is_kept() {
-        // This may take long. Until it is done, nobody but the user can open the file, and a later run can go on with it.
+        // This may take long. Until it is done, only the user can open the file, and a later run can go on with it.
         output.sync_kept()?;
     }
     match input {

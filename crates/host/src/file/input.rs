@@ -1,7 +1,7 @@
-//! Inputs: regular files that are read, and perhaps deleted afterwards.
+//! Inputs: regular files that are read and may be deleted afterwards.
 //!
-//! A file is opened within its folder, which stays open. So a path that is changed meanwhile leads nowhere else. Nothing
-//! here ever waits.
+//! A file is opened within its folder, which stays open, so a change of the path meanwhile has no effect. Opening never
+//! blocks.
 
 use crate::file::names::rename_new;
 use crate::file::obstacle::Obstacle;
@@ -78,7 +78,7 @@ impl InputFile {
         self.stamp
     }
 
-    /// Its folder, open, and its name there.
+    /// Its open folder, and its name there.
     pub(crate) fn entry(&self) -> Option<&(Arc<File>, OsString)> {
         self.entry.as_ref()
     }
@@ -182,9 +182,9 @@ impl Removal {
 
     /// Deletes it.
     ///
-    /// It is compared, renamed aside, compared again, and then deleted. If something else took its name or it was written
-    /// to meanwhile, it is put back. A change between the two comparisons that restores the time of modification cannot be
-    /// seen. Nor can writes through a mapping on a file system that keeps no times for these (tmpfs).
+    /// It is compared, renamed aside, compared again, and then deleted. If something else took its name or it was
+    /// written to meanwhile, it is put back. Two changes go unnoticed: one between the comparisons that restores the
+    /// time of modification, and one through a mapping on a file system that keeps no times for these (tmpfs).
     ///
     /// # Errors
     /// [`Error::Changed`](phalanx_core::Error::Changed) if it changed. It then keeps its name, or has the name in [`Error::Aside`]. [`Error::Read`](phalanx_core::Error::Read) or
@@ -201,8 +201,8 @@ impl Removal {
         }
         let aside = unused_name("removed")?;
         let (name, aside) = (&*self.name, OsStr::new(&aside));
-        // Nobody else uses this name. Some file systems rename without replacing in two steps, and a new file could come
-        // between.
+        // Nobody else uses this name, so a plain rename is safe. Some file systems rename without replacing in two
+        // steps, and a new file could appear in between.
         fs::renameat(&self.dir, name, &self.dir, aside).map_err(|e| Error::write(e.into()))?;
         let removed = match stat(aside) {
             Ok(now) if self.stamp.has_same_content(&Stamp::new(&now)) && self.leads_as_before(aside) => {
@@ -226,7 +226,7 @@ impl Removal {
     }
 }
 
-/// The files with several names of which this process has deleted one.
+/// The files with several names, one of which this process has deleted.
 fn unlinked() -> MutexGuard<'static, HashSet<(u64, u64)>> {
     static UNLINKED: LazyLock<Mutex<HashSet<(u64, u64)>>> = LazyLock::new(Mutex::default);
     UNLINKED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())

@@ -1,7 +1,7 @@
 //! The keyring: named 32-byte keys, each in a file `NAME.key` of 32 raw bytes that only its owner can read.
 //!
-//! The folder is opened once for each look-up, and the keys in it. A folder or key that others could read or change is
-//! refused.
+//! Each look-up opens the folder once, and opens the keys within it. A folder or key that others could read or change
+//! is refused.
 
 use crate::file::output::{Existing, Output};
 use crate::file::private;
@@ -84,7 +84,7 @@ impl Keyring {
         Ok(key)
     }
 
-    /// Whether there is something under the name, whatever it is.
+    /// Whether anything has the name, whatever it is.
     ///
     /// # Errors
     /// [`Error::KeyName`], [`Error::Refused`] if others could change the keyring, or [`Error::Read`](phalanx_core::Error::Read).
@@ -121,7 +121,7 @@ impl Keyring {
                     Ok(()) => return Ok(Some((name, key))),
                     Err(refused) => unusable(refused.into()),
                 },
-                // It is another, or was deleted meanwhile.
+                // It is another key, or was deleted meanwhile.
                 Ok(_) | Err(Error::NoSuchKey(_)) => {}
                 Err(error) => unusable(error),
             }
@@ -143,7 +143,7 @@ impl Keyring {
         })
     }
 
-    /// Opens the folder, if it exists, and looks whether it is the user's alone.
+    /// Opens the folder, if it exists, and checks that only the user has access.
     fn open(&self) -> Result<Option<File>> {
         let failed = |e: io::Error| Error::read(at(&self.dir, e));
         let dir = match fs::open(&self.dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
@@ -172,7 +172,8 @@ impl Keyring {
         let (what, path) = (format!("the key {name}"), self.dir.join(file_name(name)?));
         let failed = |e: io::Error| Error::read(at(&path, e));
         let no_file = || Refused::new(&what, "it is not a regular file");
-        // A link leads to where its owner keeps the key. Opening a pipe must not wait for its other end.
+        // A link is followed, because the user may keep the key elsewhere. Opening a pipe must not wait for its other
+        // end.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let mut file = match fs::openat(dir, &*file_name(name)?, flags, Mode::empty()) {
             Ok(file) => File::from(file),
@@ -200,7 +201,7 @@ fn at(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// The file of a key, if that may be its name.
+/// The name of the file of a key, if the key's name is valid.
 fn file_name(name: &str) -> Result<String> {
     if is_name(name) { Ok(format!("{name}{EXTENSION}")) } else { Err(Error::KeyName(name.into())) }
 }

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_hangs_on_password_is_taken_for_one() {
+    fn only_values_given_to_password_are_taken_for_passwords() {
         for line in [
             "protect --password hunter2",
             "protect f --password hunter2 -o g",
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn private_keys_are_refused_wherever_they_stand() {
+    fn private_keys_are_refused_anywhere() {
         let key = format!("AGE-SECRET-KEY-1{}", "Q".repeat(58));
         let file = format!("# created: now\n# public key: age1\n{key}\n");
         let secrets =

@@ -4,11 +4,11 @@ use crate::Error;
 use crate::failure::Outcome;
 use crate::{hardening, signals, stdio};
 
-/// The first call of a program: keeps other processes and core dumps from the memory, and finds broken standard
-/// streams.
+/// The first call of a program: keeps other processes and core dumps from the memory, and checks that standard error is
+/// open.
 ///
 /// # Errors
-/// If standard output cannot be written to.
+/// If standard error is closed, or limits on file sizes cannot be made survivable.
 pub fn begin() -> Outcome {
     hardening::harden();
     signals::survive_limits()?;

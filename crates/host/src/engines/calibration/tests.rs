@@ -74,7 +74,7 @@ fn no_device_is_opened_for_a_pipe() {
 }
 
 #[test]
-fn without_measurements_it_is_the_cpu() {
+fn the_cpu_is_chosen_without_measurements() {
     let mut nothing = Calibration::default();
     let want = [(0, Kind::Serial), (1 << 20, Kind::Serial), ((1 << 20) + 1, Kind::Cpu), (1 << 45, Kind::Cpu)];
     for (bytes, kind) in want {
@@ -115,7 +115,7 @@ fn machines() -> impl Iterator<Item = Calibration> {
 }
 
 #[test]
-fn nothing_chosen_is_slower_by_a_tenth() {
+fn no_chosen_engine_is_slower_by_a_tenth() {
     for machine in machines() {
         for (op, bytes, warm) in P1.iter().flat_map(|n| OPS.map(|op| [(op, *n, false), (op, *n, true)])).flatten() {
             let seconds = |kind| machine.curve(kind).unwrap().seconds(op, bytes, warm);
@@ -144,7 +144,7 @@ fn crossings_are_where_the_choice_changes() {
 }
 
 #[test]
-fn between_points_it_is_a_line() {
+fn times_between_points_lie_on_a_line() {
     let curve = |points: &[Point]| Curve::new(0.5, points.to_vec(), points.to_vec());
     let seconds = |curve: &Curve, bytes| curve.seconds(Op::Open, bytes, true);
     let two = curve(&[(100, 1.0), (200, 3.0)]);
@@ -268,7 +268,7 @@ fn the_cpu_is_measured() {
 }
 
 #[test]
-fn what_happens_once_is_the_start() {
+fn one_time_costs_count_as_the_start() {
     let once = Duration::from_millis(300);
     let engine = MadeUp { wait_once: once, ..MadeUp::new(Duration::ZERO) };
     let curve = engine.measure(Duration::from_secs(60)).unwrap();

@@ -62,7 +62,8 @@ fn timed(engine: &CpuEngine, job: &mut Job, op: Op, iterations: u64) -> Duration
     total
 }
 
-/// The same work by another library, one chunk after another: encrypt, then hash the ciphertext, or the other way round.
+/// The work of another library, one chunk after another: encrypts and then hashes the ciphertext, or the other way
+/// round.
 fn peer(op: Op, data: &mut [u8], mut encrypt: impl FnMut(&mut [u8]), mut hash: impl FnMut(&[u8])) {
     for chunk in data.chunks_mut(CHUNK) {
         if op == Op::Seal {

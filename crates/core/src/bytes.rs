@@ -14,7 +14,7 @@ use crate::{Error, Result, Suite};
 use std::sync::{Arc, LazyLock};
 use zeroize::Zeroizing;
 
-/// One message is not enough work for several cores.
+/// A roster of one core. One message is not enough work for several.
 static ONE_CORE: LazyLock<Roster> = LazyLock::new(|| Roster::new(&[Arc::new(CpuEngine::serial(Levels::detect()))]));
 
 /// Protects bytes for recipients, as a whole protected file with the default suite.

@@ -12,12 +12,14 @@
 //!   messages that arrive one by one.
 //! - A [`Roster`] is the set of engines that do the work. [`Roster::cpu`] is all cores.
 //!
-//! [`volume`] has the parts of a mounted volume. [`engine`] is for authors of engines, [`format`](mod@format) for tools that
-//! look into files, and [`file`](mod@file) for several processes that protect a file together. The crate `phalanx-host` works
-//! with files on a machine: it writes and deletes them without leaving half-written ones or losing data.
+//! [`volume`] has the parts of a mounted volume. [`engine`] is for authors of engines, [`format`](mod@format) for tools
+//! that examine files, and [`file`](mod@file) for several processes that protect a file together. The crate
+//! `phalanx-host` works with files on a machine: it writes and deletes them without leaving half-written ones or losing
+//! data.
 //!
-//! The path of a byte: a `pipeline` or a batch makes jobs of it. The `schedule` passes these to an [`engine::Engine`] of
-//! the roster. The CPU's engine seals them in chunks with the kernels. Nothing here knows of files on a host, GPUs, MPI or FUSE.
+//! The data take this path: a `pipeline` or a batch makes jobs of them. The `schedule` passes these to an
+//! [`engine::Engine`] of the roster. The CPU's engine seals them in chunks with the kernels. Nothing in this crate
+//! depends on files of a host, GPUs, MPI or FUSE.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]
@@ -36,7 +38,7 @@ mod seam;
 mod secret;
 mod twice;
 
-/// For authors of engines, and of work for them.
+/// The interface for authors of engines, and of work for them.
 pub mod engine {
     pub use crate::cpu::chunk::tag;
     pub use crate::cpu::{CpuEngine, Levels, NoSuchKernel};
@@ -48,10 +50,10 @@ pub mod engine {
     pub use crate::twice::Twice;
 }
 
-/// For the mounted volume: its config, its keys, and the files in it.
+/// The parts of a mounted volume: its config, its keys, and the files in it.
 pub mod volume;
 
-/// For tools that look into files: headers, slots, and the places of chunks.
+/// The interface for tools that examine files: headers, slots, and the places of chunks.
 pub mod format;
 
 pub use bytes::{open, protect, seal, unprotect};

@@ -236,8 +236,7 @@ mod tests {
         assert_eq!((large.of(240), small.of(240)), (80, 10));
         assert_eq!((large.of(2), small.of(2), small.of(0)), (1, 1, 1));
         assert_eq!(Share { mine: u64::MAX, all: u64::MAX }.of(u64::MAX), u64::MAX / 2);
-        // Whatever the amount of work, the last job is one part, and there are few more jobs than there would be equal
-        // ones.
+        // For any amount of work, the last job is one part, and there are only a few more jobs than with equal parts.
         let (mut left, mut jobs) = (1000, 0);
         while left > 0 {
             left -= Share { mine: 1, all: 4 }.of(left).min(8);

@@ -51,9 +51,9 @@ pub enum Bind {
 /// A part of a job with a nonce and a tag of its own.
 #[derive(Clone, Debug)]
 pub struct Unit {
-    /// Which of the job's keys.
+    /// The index of its key among the job's keys.
     pub key: u32,
-    /// The nonce: given, for both operations.
+    /// The nonce: an input of both operations.
     pub nonce: Nonce,
     /// What the tag binds.
     pub bind: Bind,
@@ -121,7 +121,7 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// The given units failed, in ascending order.
+    /// Verdicts by which these units failed, in ascending order.
     pub fn from_failed(failed: Vec<usize>) -> Self {
         Self { failed }
     }
@@ -169,7 +169,7 @@ pub trait Engine: Send + Sync {
         DEPTH
     }
 
-    /// A buffer of `len` bytes, of the kind that suits the engine best.
+    /// A buffer of `len` bytes, of the kind that is best for the engine.
     ///
     /// # Errors
     /// A fault if there is no memory.
@@ -196,9 +196,9 @@ pub trait Engine: Send + Sync {
 
 /// Memory that an engine made for jobs.
 pub trait Memory: Any + Send {
-    /// The whole of it.
+    /// All bytes of the memory.
     fn bytes(&self) -> &[u8];
-    /// The whole of it, to write to.
+    /// All bytes of the memory, to write to.
     fn bytes_mut(&mut self) -> &mut [u8];
 }
 

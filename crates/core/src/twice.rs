@@ -1,4 +1,5 @@
-//! An engine that does each job twice, by different kernels, and compares the results: for machines that are not trusted.
+//! An engine that does each job twice, with different kernels, and compares the results, for machines that are not
+//! trusted.
 
 use crate::Suite;
 use crate::cpu::{Levels, chunk};
@@ -9,11 +10,11 @@ use crate::secret::DEPTH;
 use phalanx_kernels::aes::{self, BLOCK, ctr_xor};
 use std::sync::Arc;
 
-/// Wraps another engine, and does all its jobs again by other kernels of the CPU. If the results differ, the job fails, and its
-/// bytes are unchanged.
+/// Wraps another engine, and does all its jobs again with other kernels of the CPU. If the results differ, the job
+/// fails, and its bytes are unchanged.
 ///
-/// AES-256-GCM has no other kernels here. There the library that has sealed a chunk opens it again, and our AES-CTR must give the
-/// same text.
+/// There are no other kernels for AES-256-GCM. Instead, the library opens each chunk that it has sealed, and the
+/// AES-CTR of Phalanx must give the same text.
 pub struct Twice {
     info: EngineInfo,
     engine: Arc<dyn Engine>,
@@ -21,7 +22,7 @@ pub struct Twice {
 }
 
 impl Twice {
-    /// Does the jobs of the engine again, by these kernels: [`Levels::second`].
+    /// Does the jobs of the engine again with these kernels: [`Levels::second`].
     #[must_use]
     pub fn new(engine: Arc<dyn Engine>, levels: Levels) -> Self {
         let mut info = engine.info().clone();

@@ -94,8 +94,9 @@ pub struct Copied<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Like [`seal`], but copies messages from anywhere into one buffer. They lie there one after another, each in its stored form,
-/// in the returned ranges. The buffer must have room for all plaintexts and [`Suite::overhead`] for each.
+/// Seals messages as [`seal`] does, but copies them from anywhere into one buffer. They lie there one after another,
+/// each in its stored form, in the returned ranges. The buffer must have room for all plaintexts and
+/// [`Suite::overhead`] for each.
 ///
 /// # Errors
 /// As for [`seal`], or if the buffer is too short. The buffer is then wiped.

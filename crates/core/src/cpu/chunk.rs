@@ -1,4 +1,5 @@
-//! Sealing and opening chunks and messages on the CPU: what lies where, and what goes to the kernels together.
+//! Sealing and opening chunks and messages on the CPU: where their parts lie, and which of them go to the kernels
+//! together.
 
 use crate::Suite;
 use crate::cpu::ctr_sha3::{self, Expanded, Head, Slicing};
@@ -37,7 +38,7 @@ pub fn run(levels: Levels, job: &mut Job) -> Vec<usize> {
 /// and decrypts nothing.
 ///
 /// # Panics
-/// If there are more digests than slices, or fewer.
+/// If there are more or fewer digests than slices.
 pub fn tag(level: keccak::Level, job: &mut Job, digests: &[[u8; DIGEST]]) -> Vec<usize> {
     if job.units.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Messages on the CPU, where they lie in the caller's memory.
+//! Messages on the CPU, processed in place in the caller's memory.
 
 use crate::Suite;
 use crate::batch::message::{Message, derive, front};
@@ -13,7 +13,7 @@ const GROUP: usize = 512 << 10;
 /// The most messages that it does side by side. For short ones its working memory is then 100 KiB.
 const SIDE_BY_SIDE: usize = 128;
 
-/// Seals or opens messages on the CPU, where they lie. Returns those that failed.
+/// Seals or opens messages on the CPU in place. Returns those that failed.
 ///
 /// # Panics
 /// If a message is shorter than its nonce and tag.

@@ -67,7 +67,7 @@ impl ReadStream {
         Self { end: offset, ..Self::default() }
     }
 
-    /// Notes that `len` bytes up to `end` were read. Bytes before the old end do not count.
+    /// Records that `len` bytes up to `end` were read. Bytes before the old end do not count.
     pub fn advance(&mut self, end: u64, len: usize) {
         self.run = self.run.saturating_add(end.saturating_sub(self.end).min(len as u64));
         self.end = self.end.max(end);
@@ -75,7 +75,7 @@ impl ReadStream {
 }
 
 impl<S: ReadAt> Fetch<S> {
-    /// With a cache and a read-ahead of at most this many bytes.
+    /// Fetches with a cache and a read-ahead of at most this many bytes.
     pub fn new(source: S, ranges: Ranges, cache: usize, ahead: usize) -> Result<Self> {
         let threads = ranges.roster.workers(ranges.records.suite)?.len();
         let record = ranges.records.record_len();

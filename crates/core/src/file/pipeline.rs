@@ -328,7 +328,7 @@ impl Transfer<'_> {
                 return Err(Error::Read(io::ErrorKind::FileTooLarge.into()));
             }
             let mut unit = self.unit(job, index, false, self.chunk_len());
-            // A short stream has a buffer of its own length.
+            // For a short stream, the buffer is as long as the stream.
             unit.data.end = unit.data.end.min(job.buf.len());
             if self.op == Op::Open {
                 for part in [&mut unit.nonce[..self.suite.nonce_len()], &mut unit.tag[..self.suite.tag_len()]] {

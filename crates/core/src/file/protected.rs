@@ -58,7 +58,8 @@ impl NewFile {
         pipeline::seal(roster, &header, &self.keys, source, sink, None, progress)
     }
 
-    /// For several processes that protect a plaintext together. `len` is its length, if that is known.
+    /// The header and the keys, for several processes that protect a plaintext together. `len` is its length, if that
+    /// is known.
     ///
     /// # Errors
     /// If it is too long for the suite.
@@ -167,7 +168,7 @@ impl<'a> ProtectedFile<'a> {
         shared::gives_to(&self.header, &self.opened.keys, recipients, opener)
     }
 
-    /// For several processes that unprotect it together.
+    /// The header and the keys, for several processes that unprotect the file together.
     #[must_use]
     pub fn shared(self) -> SharedFile {
         SharedFile::new(self.header, self.opened.keys)

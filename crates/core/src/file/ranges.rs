@@ -49,7 +49,7 @@ pub struct RangeOpening {
 }
 
 impl RangeOpening {
-    /// For a protected file of this length in bytes.
+    /// Begins to open a protected file of this length in bytes.
     #[must_use]
     pub fn new(size: u64) -> Self {
         Self { size, head: Vec::new(), header: None, end: None }

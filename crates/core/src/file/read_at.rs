@@ -49,7 +49,7 @@ pub trait Snapshot: ReadAt + Send + Sync {
     fn is_unchanged(&self) -> io::Result<bool>;
 }
 
-/// A regular file. Its cursor is not used, but on Windows it moves.
+/// A regular file. The file's cursor is not used, but it moves on Windows.
 impl ReadAt for File {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         #[cfg(unix)]

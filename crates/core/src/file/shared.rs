@@ -27,7 +27,8 @@ impl SharedFile {
         Self { header, keys }
     }
 
-    /// For another process: the keys of the content and the header. These bytes give access to this file, and to no other.
+    /// The keys of the content and the header, as bytes for another process. They give access to this file and to no
+    /// other.
     #[must_use]
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let header = self.header.bytes();
@@ -37,7 +38,7 @@ impl SharedFile {
         bytes
     }
 
-    /// Reads what [`SharedFile::to_bytes`] returned in another process.
+    /// Reads the bytes that [`SharedFile::to_bytes`] returned in another process.
     ///
     /// # Errors
     /// If these bytes are something else.

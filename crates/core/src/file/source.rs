@@ -134,7 +134,7 @@ impl<'a> Sink<'a> {
 
 /// Receives the progress of the work, in bytes of plaintext. Called from all workers.
 pub trait Progress: Sync {
-    /// Notes that more bytes are done.
+    /// Receives how many more bytes are done.
     fn advance(&self, bytes: u64);
 
     /// Whether the work should end with [`Error::Cancelled`](crate::Error::Cancelled). Each worker calls it after each job.
@@ -142,7 +142,7 @@ pub trait Progress: Sync {
         false
     }
 
-    /// Notes that these chunks have been written to the output, though perhaps not to the disk.
+    /// Receives which chunks have been written to the output, though perhaps not to the disk.
     fn written(&self, chunks: Range<u64>) {
         let _ = chunks;
     }

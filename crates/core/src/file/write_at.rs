@@ -23,8 +23,8 @@ pub trait WriteAt: Send + Sync {
     /// Errors of the output.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Writes the bytes like [`WriteAt::write_all_at`]. What is left out reads as zeros, so an output that can have holes
-    /// leaves out blocks of zeros.
+    /// Writes the bytes as [`WriteAt::write_all_at`] does. An output that can have holes leaves out blocks of zeros,
+    /// since omitted bytes read as zeros.
     ///
     /// # Errors
     /// Errors of the output.

@@ -44,9 +44,9 @@ impl Header {
     /// If `chunk_log2` is not in 12 … 24.
     ///
     /// # Errors
-    /// [`Error::KeyCount`], [`Error::TooManyPasswords`] or [`Error::HeaderLen`] if the format does not allow such slots.
-    /// [`Error::Header`] if one of them would not be read as what it is: an age file of a length that the format does not
-    /// allow, or a [`Slot::Unknown`] of a known type.
+    /// [`Error::KeyCount`], [`Error::TooManyPasswords`] or [`Error::HeaderLen`] if the format does not allow such
+    /// slots. [`Error::Header`] if a reader would reject or misread one of them: an age file of a length that the
+    /// format does not allow, or a [`Slot::Unknown`] of a known type.
     pub fn new(suite: Suite, chunk_log2: u8, slots: Vec<Slot>, keys: &FileKeys) -> Result<Self> {
         assert!((12..=24).contains(&chunk_log2));
         if !(1..=MAX_SLOTS).contains(&slots.len()) {
@@ -219,7 +219,7 @@ impl Header {
         Layout::for_file(self.bytes.len(), self.suite, self.chunk_log2, len)
     }
 
-    /// What it is the header of.
+    /// What the header is for.
     #[must_use]
     pub fn purpose(&self) -> Purpose {
         purpose_of(&self.slots)

@@ -19,7 +19,7 @@ pub const MAX_AGE_FILE: usize = 16384;
 /// One way into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slot {
-    /// Type 0: room without a meaning.
+    /// Type 0: padding, whose content is ignored.
     Padding(Vec<u8>),
     /// Type 1: the file key under a password.
     Password {

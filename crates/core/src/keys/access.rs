@@ -18,7 +18,7 @@ pub enum Recipient {
     Password {
         /// Its parameters and salt.
         kdf: Kdf,
-        /// What Argon2 made of it.
+        /// The key that Argon2 derived from it.
         kek: WrappingKey,
     },
     /// Anybody who holds a named key.
@@ -101,12 +101,13 @@ pub(crate) fn slots_for(
     recipients.iter().map(|recipient| recipient.slot(purpose, file_key, keys)).collect()
 }
 
-/// Where the keys at hand come from. It is only asked for what a file can use. If it is asked again, it must give the same
-/// answer.
+/// The source of the keys at hand. It is only asked for keys that a file can use. If it is asked again, it must give
+/// the same answer.
 pub trait KeySource {
     /// The named key with this id, if it is at hand.
     ///
-    /// [`Error::KeysRefused`] says that a key may be the right one but is not used. The file's other ways in are then tried.
+    /// [`Error::KeysRefused`] means that a key may be the right one but is not used. The file's other ways in are then
+    /// tried.
     ///
     /// # Errors
     /// Any other error ends the search, and the file is not opened.
@@ -122,7 +123,7 @@ pub trait KeySource {
     /// opens the header. The first key that does ends the search, and the identity's name for its user is returned. `None` if
     /// no identity opens the header, or none is at hand.
     ///
-    /// [`Error::KeysRefused`] says that an identity may open the file but cannot be used.
+    /// [`Error::KeysRefused`] means that an identity may open the file but cannot be used.
     ///
     /// # Errors
     /// Any other error ends the search, and the file is not opened.
@@ -224,7 +225,7 @@ impl<S: KeySource> Opener<S> {
         &self.source
     }
 
-    /// The keys of the file with this header, whose tag has then been checked.
+    /// Opens a header and checks its tag. Returns the keys of the file.
     ///
     /// Key slots are tried first, since they cost nothing, then age slots, then password slots.
     ///
@@ -291,7 +292,7 @@ impl<S: KeySource> Opener<S> {
             }
             opens
         })?;
-        // Only what the header has confirmed counts.
+        // Only a key that the header has confirmed counts.
         let (Some(name), Some((slot, file_key, keys))) = (name, opened) else { return Ok(None) };
         Ok(Some(Opened { file_key, keys, slot, by: OpenedBy::Identity(name) }))
     }

@@ -1,5 +1,5 @@
-//! Secrets and what is derived from them: `docs/format.md`, sections 3 and 4. All are wiped on drop, and Debug shows none of
-//! them.
+//! Secrets and the keys derived from them: `docs/format.md`, sections 3 and 4. All are wiped on drop, and Debug shows
+//! none of them.
 
 use crate::format::purpose::Purpose;
 use crate::keys::id::KeyId;
@@ -112,7 +112,7 @@ impl WrappingKey {
         wiped(|| self.kek(purpose).wrap(file_key))
     }
 
-    /// Unwraps a file key; `None` where its integrity check fails.
+    /// Unwraps a file key; `None` if its integrity check fails.
     #[must_use]
     pub fn unwrap(&self, purpose: Purpose, wrapped: &[u8; WRAPPED]) -> Option<SecretKey> {
         wiped(|| self.kek(purpose).unwrap(wrapped))
@@ -186,7 +186,7 @@ impl FileKeys {
         self.0.content.clone()
     }
 
-    /// For another process: K_encrypt, padded with zeros to 32 bytes, then K_mac.
+    /// The keys as bytes for another process: K_encrypt, padded with zeros to 32 bytes, then K_mac.
     pub(crate) fn to_bytes(&self) -> Zeroizing<[u8; SHARED]> {
         let mut bytes = Zeroizing::new([0; SHARED]);
         bytes[..32].copy_from_slice(&self.content().encrypt);
@@ -225,8 +225,8 @@ impl FileKeys {
         Kmac256::new(&self.content().mac, b"phalanx v1 volume file").tag_128(b"")
     }
 
-    /// The tag that names a recipient in its age slot, given the recipient's canonical text. Anybody who can open the file can
-    /// tell which slot is whose.
+    /// The tag that identifies a recipient in its age slot, given the recipient's canonical text. Anybody who can open
+    /// the file can match slots to recipients.
     #[must_use]
     pub fn recipient_tag(&self, recipient: &str) -> [u8; 16] {
         Kmac256::new(&self.content().mac, b"phalanx v1 recipient").tag_128(recipient.as_bytes())

@@ -1,4 +1,4 @@
-//! The ways into a file, opened to be changed: which slots there are, which go, and which are new.
+//! The ways into a file, opened to be changed: which slots exist, which are removed, and which are new.
 
 use crate::file::read_at::ReadAt;
 use crate::file::salvage;
@@ -13,8 +13,8 @@ use std::fmt;
 
 /// The ways into a protected file that a key at hand opens, and their intended changes.
 ///
-/// Slots are numbered from 1, in the order of the header. What is removed and added here changes no file:
-/// `InPlace::write` of `phalanx-host` does, or a [`NewFile`](crate::NewFile) for [`Ways::recipients`].
+/// Slots are numbered from 1, in the order of the header. Removing and adding here changes no file. The changes take
+/// effect by `InPlace::write` of `phalanx-host`, or in a [`NewFile`](crate::NewFile) for [`Ways::recipients`].
 pub struct Ways {
     header: Header,
     file_key: SecretKey,
@@ -61,7 +61,7 @@ impl Ways {
         &self.header
     }
 
-    /// What opened it.
+    /// What opened the header.
     #[must_use]
     pub fn opened_by(&self) -> &OpenedBy {
         &self.by
@@ -191,8 +191,8 @@ impl Ways {
         found
     }
 
-    /// The header with the changed ways in. It is as long as the one that was opened, so that it can take its place.
-    /// Slots of unknown types stay as they are.
+    /// The header with the changed ways in. It has the length of the one that was opened, so that it can replace that
+    /// in place. Slots of unknown types stay as they are.
     ///
     /// # Errors
     /// [`Error::LastWay`] if no slot would be left that is new or opens with a key at hand. [`Error::HeaderRoom`],
@@ -227,8 +227,8 @@ impl Ways {
         Err(Error::LastWay)
     }
 
-    /// Notes that this header is new in its place, so nobody can have seen its slot numbers. From now on no slot is removed by
-    /// its number.
+    /// Records that this header is new in its place, so nobody can have seen its slot numbers. Afterwards no slot is
+    /// removed by its number.
     pub fn renumber(&mut self) {
         self.renumbered = true;
     }

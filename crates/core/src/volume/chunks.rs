@@ -1,4 +1,4 @@
-//! Single chunks of a file, in any order: sealed and opened in memory, each with its nonce and tag before it.
+//! Sealing and opening single chunks of a file in memory, in any order, each with its nonce and tag before it.
 
 use crate::Result;
 use crate::file::records::{self, Memory};

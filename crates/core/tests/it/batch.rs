@@ -243,7 +243,7 @@ fn one_giant_among_small_ones_and_one_key_for_all() {
     }
 }
 
-/// The associated data are longer than the length from which several threads share a message.
+/// The associated data are so long that several threads would share a message of that length.
 #[test]
 fn long_associated_data_of_a_short_text() {
     let keys = [SecretKey::from_slice(&[3; 32]).unwrap()];

@@ -323,7 +323,7 @@ fn a_panic_of_one_task_does_not_affect_others() {
     assert!(sealing.submit(&key(1), b"", b"text").unwrap().wait().is_ok());
 }
 
-/// A batch by size alone.
+/// With an endless delay, only the size begins a batch.
 #[test]
 fn a_delay_may_be_endless() {
     let limits = Limits { enough: 200, bytes: 200, delay: Duration::MAX, queue: 1000 };

@@ -201,7 +201,7 @@ fn a_file_that_shrinks_or_grows_is_refused() {
     }
 }
 
-/// A terminal or a growing file may continue after an end.
+/// A terminal or a growing file may continue after it has reported an end.
 #[test]
 fn the_first_end_of_a_stream_is_its_end() {
     struct Resumes(Vec<&'static [u8]>);

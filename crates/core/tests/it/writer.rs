@@ -1,4 +1,4 @@
-//! The writer makes the usual files, whatever the pieces, and no complete file before it is finished.
+//! The writer makes the usual files from pieces of any length, and no complete file before it is finished.
 
 use crate::common::{engines, painted};
 use phalanx_core::engine::{CpuEngine, Levels};

@@ -21,7 +21,7 @@ mod schedule;
 #[cfg(target_os = "linux")]
 mod set;
 
-/// There is only one test, because a search sees the memory of all threads, and none may start or end during it.
+/// There is only one test, because a search covers the memory of all threads, and no thread may start or end during it.
 #[test]
 fn nothing_secret_stays_in_memory() {
     #[cfg(not(target_os = "linux"))]

@@ -36,7 +36,7 @@ pub fn key(seed: u64) -> SecretKey {
     SecretKey::from_slice(&*bytes).expect("32 bytes")
 }
 
-/// Does something, and wipes the stack and the registers that it used, so that nothing found later is from it.
+/// Runs a function, and wipes the stack and the registers that it used, so that nothing found later is from it.
 #[inline(never)]
 pub fn tidily<T>(work: impl FnOnce() -> T) -> T {
     /// A separate function, so that the work's whole stack is wiped. If the work were inlined, it would use the frame of
@@ -103,8 +103,8 @@ impl Hunt {
         self.names.push(name.into());
     }
 
-    /// Does something, after which no secret may be left. It runs on its own thread, which still has its stack while memory
-    /// is searched.
+    /// Runs a function, after which no secret may be left. It runs on its own thread, which still has its stack while
+    /// memory is searched.
     #[track_caller]
     pub fn nothing_left(&self, what: &str, work: impl FnOnce() + Send) {
         let found = self.search_after(work);
@@ -216,7 +216,7 @@ fn regions() -> Vec<Range<usize>> {
     regions
 }
 
-/// The search must find secrets that are left. Otherwise the other tests mean nothing.
+/// The search must find secrets that are left. Otherwise the other tests would prove nothing.
 pub fn what_is_left_is_found() {
     let mut hunt = Hunt::default();
     hunt.seek("kept", secret(1).take(100));

@@ -161,7 +161,7 @@ impl Coalescer {
         }
     }
 
-    /// Accepts nothing more, and wakes all waiting submitters. Queued messages are still processed.
+    /// Accepts no more messages, and wakes all waiting submitters. Queued messages are still processed.
     pub fn close(&self) {
         self.queue.close();
     }
@@ -199,7 +199,7 @@ impl fmt::Debug for Coalescer {
     }
 }
 
-/// Closes the queue when the worker ends, for whatever reason, so that nobody waits for it.
+/// Closes the queue when the worker ends for any reason, so that nobody waits for it.
 struct CloseAtEnd<'a>(&'a Queue);
 
 impl Drop for CloseAtEnd<'_> {

@@ -1,4 +1,4 @@
-//! Age files that hold a file key: made and opened by the crate `age`, within bounds.
+//! Making and opening age files that hold a file key, with the crate `age` and within bounds.
 
 use crate::outline::Outline;
 use age::{Decryptor, EncryptError, Encryptor};

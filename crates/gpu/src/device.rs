@@ -1,4 +1,4 @@
-//! Devices, their streams and their memory, behind a safe interface.
+//! A safe interface to devices, their streams and their memory.
 
 mod block;
 mod stream;
@@ -21,8 +21,8 @@ pub(crate) const ALIGN: usize = 16;
 
 /// An open device. Clones are the same device.
 ///
-/// If it does not answer within its time limit, or its driver says that it is lost, it is *dead*: all later calls fail at
-/// once with the error that ended it.
+/// If it does not answer within its time limit, or its driver reports that it is lost, it is *dead*: all later calls
+/// fail immediately with the error that ended it.
 #[derive(Clone)]
 pub struct Device {
     pub(crate) shared: Arc<Shared>,
@@ -83,7 +83,7 @@ impl Device {
         self.shared.limit.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Whether the device did not answer in time, or its driver said that it is lost.
+    /// Whether the device did not answer in time, or its driver reported that it is lost.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         self.shared.dead.get().is_some()

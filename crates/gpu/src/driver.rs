@@ -71,9 +71,9 @@ pub struct DeviceInfo {
     pub largest_buffer: u64,
     /// The number of its multiprocessors.
     pub compute_units: u32,
-    /// The number of threads that a multiprocessor runs in step (CUDA: a warp). 0 if the driver does not say.
+    /// The number of threads that a multiprocessor runs in step (CUDA: a warp). 0 if the driver does not report it.
     pub warp: u32,
-    /// The highest clock of its multiprocessors in MHz. 0 if the driver does not say.
+    /// The highest clock of its multiprocessors in MHz. 0 if the driver does not report it.
     pub clock_mhz: u32,
     /// The most local (CUDA: shared) memory that a group (CUDA: block) can have, in bytes.
     pub local_memory: u32,
@@ -312,14 +312,14 @@ pub unsafe trait Driver: Send + Sync {
     unsafe fn between(&self, from: MarkId, to: MarkId) -> Result<Duration>;
 }
 
-/// Asks repeatedly whether something is over: at first without pauses, because a pause would take longer than a short job, then
+/// Polls until something is over: at first without pauses, because a pause would take longer than a short job, then
 /// with pauses that free the CPU. `None` after `limit`.
 pub(crate) fn poll<T>(limit: Duration, mut is_over: impl FnMut() -> Option<T>) -> Option<T> {
     const BUSY: Duration = Duration::from_micros(300);
     const PAUSE: Duration = Duration::from_micros(50);
     let start = Instant::now();
     loop {
-        // Taken before the question: if this process was stopped in between, the device had that time too.
+        // The time is taken before the question: if this process was stopped in between, the device had that time too.
         let elapsed = start.elapsed();
         if let Some(result) = is_over() {
             return Some(result);

@@ -1,12 +1,12 @@
 //! The engine `gpu`: jobs of the CTR suites on a device.
 //!
-//! A job goes through a *lane*: a stream with its own memory, so that the copies of one lane run at the same time as the
-//! kernels of others. All of a job's work on the device is started at once, and then the lane waits a single time. Keys, spans
-//! and slices go there in one copy. The device encrypts and hashes the slices. The CPU computes the tags, a hundredth of the
-//! work, with the code of its own engine. The device's results go to a second buffer, which replaces the first when everything
-//! has succeeded. So after any fault the job is unchanged, even if the device answers late. Opening works in the same way: the
-//! device decrypts before the CPU has checked the tags, but only into that second buffer. Units there that are not authentic
-//! are overwritten before the buffer is returned.
+//! A job goes through a *lane*: a stream with its own memory, so that the copies of one lane run at the same time as
+//! the kernels of others. All of a job's work on the device is started at once, and then the lane waits a single time.
+//! Keys, spans and slices go there in one copy. The device encrypts and hashes the slices. The CPU computes the tags, a
+//! hundredth of the work, with the code of its own engine. The device's results go to a second buffer, which replaces
+//! the first after everything has succeeded. So after any fault the job is unchanged, even if the device answers late.
+//! Opening works in the same way: the device decrypts before the CPU has checked the tags, but only into that second
+//! buffer. Units there that are not authentic are overwritten before the buffer is returned.
 
 use crate::cipher::{AesLaunch, Direction, RoundKeys, Spans};
 use crate::device::{Block, Buffer, Device, Pinned, Stream};
@@ -194,7 +194,7 @@ impl Drop for Taken<'_> {
 
 /// A stream with its own memory for all its jobs, because allocating and freeing would wait for the other lanes.
 struct Lane {
-    /// The first field, so that it is finished before the memory is freed.
+    /// This is the first field, so that it is finished before the memory is freed.
     stream: Stream,
     launch: AesLaunch,
     data: Buffer,

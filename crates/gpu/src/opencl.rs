@@ -23,7 +23,7 @@ pub(crate) struct OpenCl {
     device: cl_device_id,
     context: cl_context,
     built: Mutex<Built>,
-    /// All streams, each with its work that may not be over.
+    /// All streams, each with its work that may not be over yet.
     pending: Mutex<HashMap<StreamId, Vec<Event>>>,
     /// The queue of each buffer of pinned memory, by the buffer's address.
     pinned: Mutex<HashMap<u64, cl_command_queue>>,
@@ -83,7 +83,7 @@ impl OpenCl {
             // A negative status is an error. A positive one means waiting or running.
             let over = poll(limit, || Some(status(made)).filter(|s| s.is_err() || *s <= Ok(event::CL_COMPLETE)));
             let Some(status) = over else { return Err(self.info.error(Reason::TimedOut(limit))) };
-            // If asking fails, it remains unknown when the work is over.
+            // If the query fails, it is unknown when the work is over.
             let status = status.map_err(|code| self.info.error(Reason::Lost("asking for work's end", text(code))))?;
             self.forget(made);
             if status < 0 && done.is_ok() {
@@ -401,7 +401,7 @@ unsafe impl Driver for OpenCl {
         if events.is_empty() {
             return Ok(());
         }
-        // If flushing fails, it remains unknown when the work is over, so the device is lost.
+        // If flushing fails, it is unknown when the work is over, so the device is lost.
         command_queue::flush(queue_of(stream))
             .map_err(|code| self.info.error(Reason::Lost("starting work", text(code))))?;
         self.wait(events, limit)
@@ -450,7 +450,7 @@ impl Drop for OpenCl {
 mod tests {
     use super::*;
 
-    /// Work that waits for an event that never comes: each wait ends, and nothing is freed.
+    /// Work waits for an event that never comes: each wait ends, and nothing is freed.
     fn does_not_answer(device: &OpenCl) {
         let limit = Duration::from_millis(50);
         let stream = device.stream().unwrap();

@@ -72,7 +72,7 @@ fn a_passphrase_is_asked_for_once_and_only_where_it_may_help() {
     }
 }
 
-/// As with a folder: all files open, and the passphrase is asked for once.
+/// As for a folder of files: all of them open, and the passphrase is asked for once.
 #[test]
 fn many_threads_wait_for_one_passphrase() {
     for (locked, recipient) in [("ssh-ed25519-locked", "ssh-ed25519-locked"), ("alice-locked.age", "alice.txt")] {

@@ -81,7 +81,7 @@ functions! {
 }
 
 impl Library {
-    /// The library, if there is one with all functions. It is loaded once, and stays.
+    /// The library, if there is one with all functions. It is loaded once and never unloaded.
     pub fn get() -> Result<&'static Self, String> {
         static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
         LIBRARY.get_or_init(Self::load).as_ref().map_err(Clone::clone)
@@ -98,7 +98,7 @@ impl Library {
         unsafe { Self::new(&library) }
     }
 
-    /// What the driver says about a code, in one line, with the number.
+    /// The driver's text for a code, in one line, with the number.
     pub fn text(&self, Code(code): Code) -> String {
         let mut words = null();
         // SAFETY: the call writes the address of a text that stays, or null for a code that it does not know.

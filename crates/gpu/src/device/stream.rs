@@ -84,7 +84,7 @@ impl Stream {
         self.buffer_again(&bytes, old)
     }
 
-    /// From now on, bytes for new device memory are gathered in this block. The stream is finished, and the block is empty.
+    /// Makes bytes for new device memory gather in this block. The stream is finished, and the block is empty.
     pub(crate) fn gather(&mut self, block: Block) {
         self.block = Some(block);
     }

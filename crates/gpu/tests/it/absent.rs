@@ -1,4 +1,4 @@
-//! Without a driver there are no devices, but a reason in one line and no panic.
+//! Without a driver there are no devices and there is no panic, but a reason in one line.
 
 #[test]
 fn every_interface_has_devices_or_a_reason() {
@@ -28,7 +28,7 @@ fn no_opencl_driver() {
     assert!(reasons.iter().any(|reason| output.contains(reason)) || output.contains("api: OpenCl"), "{output}");
 }
 
-/// A driver that is too old, or no driver at all: one line, and no panic.
+/// A driver that is too old, or a missing driver, causes one line and no panic.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_library_without_a_function() {

@@ -168,7 +168,7 @@ impl Key {
     /// Whether the schedule is that of the key, computed again without AES instructions.
     #[must_use]
     pub fn is_right(&self) -> bool {
-        // A key, so that it is wiped. Both are secret, but whether they are the same is not.
+        // This is a `Key`, so that it is wiped. Both schedules are secret, but whether they are equal is not.
         let again =
             Self { round_keys: portable::expand(self.raw(), self.rounds, portable::sub_word), rounds: self.rounds };
         again.round_keys == self.round_keys
@@ -240,7 +240,8 @@ fn ctr_xor_low(level: Level, key: &Key, counter: u128, data: &mut [u8]) {
     }
 }
 
-/// Whether AES-NI expands a key of each length as the portable code does. Tested once, and only where there is AES-NI.
+/// Whether AES-NI expands a key of each length as the portable code does. Tested once, and only on machines with
+/// AES-NI.
 fn expands_rightly() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -275,8 +276,9 @@ fn answers(ctr_xor: impl Fn(&Key, &[u8; BLOCK], &mut [u8])) -> u64 {
     sum
 }
 
-/// The same key, by a reference that the compiler must treat as a new one, so that round keys are read again where they are
-/// used. Otherwise a kernel with too few registers for them would keep copies on the stack, which are never wiped.
+/// Returns the key by a reference that the compiler must treat as a new one, so that round keys are read again where
+/// they are used. Otherwise a kernel with too few registers for them would keep copies on the stack, which are never
+/// wiped.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn reread(key: &Key) -> &Key {

@@ -221,8 +221,8 @@ fn load_block(block: &[u8; BLOCK]) -> __m128i {
     unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
 
-/// The same value, computed in the order of the calls. Otherwise the compiler would put all rounds of one register one
-/// after another, and the processor would have to look far ahead for the next register.
+/// Returns its argument, and makes the compiler keep the order of the calls. Otherwise it would put all rounds of one
+/// register one after another, and the processor would have to look far ahead for the next register.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 fn in_order(mut blocks: __m512i) -> __m512i {

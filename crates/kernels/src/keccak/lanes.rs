@@ -1,7 +1,8 @@
 //! Sponges side by side, one in each lane of the vector registers: which input goes into which lane, and when.
 //!
-//! A lane that is done takes the next input at once, so that inputs of different lengths keep all lanes busy. Each call of the
-//! kernel absorbs as many blocks as every lane still has. For slices of equal length this is the whole slice.
+//! A lane that is done takes the next input immediately, so that inputs of different lengths keep all lanes busy. Each
+//! call of the kernel absorbs as many blocks as every lane still has. For slices of equal length this is the whole
+//! slice.
 
 use super::{Input, OUTPUT, RATE, State, Suffix, single};
 use core::{array, ptr};

@@ -20,7 +20,7 @@ use crate::answers::{Known, fold, paint};
 use core::{fmt, str::FromStr};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// The rate of SHA3-256, KMAC256 and TurboSHAKE256 in bytes: what one permutation absorbs.
+/// The rate of SHA3-256, KMAC256 and TurboSHAKE256: how many bytes one permutation absorbs.
 pub const RATE: usize = 136;
 
 /// The length of a digest and of a tag in bytes.
@@ -293,7 +293,8 @@ impl Label {
         kmac
     }
 
-    /// An input for [`kmac256_each`] where each message has a key of its own. The message begins with the key's [`key_block`].
+    /// An input for [`kmac256_each`] where each message has its own key. The message begins with the key's
+    /// [`key_block`].
     #[must_use]
     pub fn unkeyed(&self) -> &Kmac256 {
         &self.0

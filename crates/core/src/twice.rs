@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_keystream_is_found_and_nothing_else() {
+    fn a_wrong_keystream_is_found_and_a_right_one_passes() {
         let key = SecretKey::random().unwrap();
         let levels = Levels::detect();
         let engine = Arc::new(Wrong(CpuEngine::serial(levels), AtomicBool::new(false)));

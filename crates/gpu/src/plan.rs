@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_of_a_file_are_one_copy() {
+    fn chunks_of_a_file_are_copied_together() {
         // As in a job that is being sealed: after the header, with room for nonces and tags.
         let chunks: Vec<_> = (0..8).map(|i| 153 + 48 + i * 1072..153 + 48 + i * 1072 + 1024).collect();
         let windows = windows(&units(&chunks), 4096, Limits { len: 1 << 20, slices: 100 });

@@ -51,7 +51,7 @@ fn passphrases_are_refused_before_anything_is_derived() {
 }
 
 #[test]
-fn junk_and_any_cut_open_nothing() {
+fn junk_and_truncated_files_open_nothing() {
     opens_nothing(b"x", "one byte");
     opens_nothing(&[0; 300], "zeros");
     opens_nothing(b"age-encryption.org/v1\n", "no stanza");

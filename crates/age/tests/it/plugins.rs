@@ -205,7 +205,7 @@ fn a_slow_user_is_waited_for() {
 }
 
 #[test]
-fn what_a_plugin_says_is_shown_on_one_line() {
+fn messages_of_a_plugin_are_shown_on_one_line() {
     #[derive(Default)]
     struct Hears(Mutex<Vec<String>>);
     impl User for Hears {

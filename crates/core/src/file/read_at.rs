@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_ends_where_it_ends() {
+    fn reads_of_memory_stop_at_its_end() {
         let bytes = b"0123456789";
         let mut buf = [0; 4];
         for (offset, expected) in [(0, 4), (7, 3), (10, 0), (11, 0), (u64::MAX, 0)] {

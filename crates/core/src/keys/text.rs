@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn any_wrong_character_and_any_two_exchanged_are_found() {
+    fn any_wrong_or_exchanged_characters_are_found() {
         let text = text();
         let places = || (PREFIX.len()..LEN).filter(|i| text[*i] != b'-');
         for i in places() {

@@ -334,7 +334,7 @@ fn a_delay_may_be_endless() {
 
 /// The last owner may be a task that the worker wakes.
 #[test]
-fn it_may_be_dropped_by_its_own_worker() {
+fn a_coalescer_may_be_dropped_by_its_own_worker() {
     struct Owner(Mutex<Option<Arc<Coalescer>>>);
     impl Wake for Owner {
         fn wake(self: Arc<Self>) {
@@ -369,7 +369,7 @@ fn abandoned_messages_are_not_sealed() {
 }
 
 #[test]
-fn nothing_secret_shows() {
+fn debug_shows_no_secret_of_the_coalescer() {
     let sealing = Coalescer::to_open(cpu(), SUITE, Limits::default()).unwrap();
     let mut stored = batch::with_room(SUITE, b"secret");
     batch::seal(&cpu(), SUITE, &mut [Message::to_seal(&key(1), b"", BehindRoom::new(SUITE, &mut stored).unwrap())])

@@ -110,7 +110,7 @@ fn wrong_keys_and_other_files_give_the_usual_errors() {
 }
 
 #[test]
-fn a_file_that_goes_on_after_its_end_is_not_called_truncated() {
+fn a_file_that_continues_after_its_end_is_not_reported_as_truncated() {
     let plain = noise(5 * CHUNK);
     let stored = protected(Suite::default(), CHUNK, &plain);
     for more in [1, 47, 48] {
@@ -224,7 +224,7 @@ fn failing() -> Arc<Failing> {
 }
 
 #[test]
-fn if_an_engine_fails_another_takes_over_or_it_is_an_error() {
+fn a_failing_engine_is_replaced_or_an_error() {
     let plain = noise(50 * CHUNK);
     let stored = protected(Suite::default(), CHUNK, &plain);
     let engine = failing();

@@ -143,7 +143,7 @@ fn save(stored: &[u8]) -> (Result<Salvage>, Vec<u8>) {
 }
 
 #[test]
-fn salvage_saves_what_is_intact() {
+fn salvage_saves_intact_chunks() {
     for suite in SUITES {
         for len in [0, 1, CHUNK, 3 * CHUNK, 3 * CHUNK + 10] {
             let plain = painted(len);

@@ -139,7 +139,7 @@ fn after_an_error_everything_fails() {
 }
 
 #[test]
-fn without_an_engine_there_is_no_writer() {
+fn a_writer_needs_an_engine() {
     let writer = new(Suite::default(), CHUNK).writer(Arc::new(Roster::new(&[])), Vec::new());
     assert!(matches!(writer, Err(Error::Fault(_))));
 }

@@ -79,7 +79,7 @@ pub fn messages_that_are_given_up() {
     });
 }
 
-pub fn results_that_nobody_takes() {
+pub fn abandoned_results() {
     check("results dropped", Limits::default(), cpu, |op, coalescer, set| {
         let tickets = submit(&coalescer, op, set);
         drop(coalescer);

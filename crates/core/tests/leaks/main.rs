@@ -28,18 +28,18 @@ fn nothing_secret_stays_in_memory() {
     println!("skipped: not Linux");
     #[cfg(target_os = "linux")]
     {
-        memory::what_is_left_is_found();
+        memory::secrets_that_are_left_are_found();
         schedule::the_schedule_is_that_of_the_standard();
         batch::by_every_engine();
-        batch::what_is_not_authentic();
+        batch::messages_that_are_not_authentic();
         batch::into_one_buffer();
         batch::engines_that_fail_midway();
         coalescer::results_that_are_taken();
         coalescer::messages_that_are_given_up();
-        coalescer::results_that_nobody_takes();
+        coalescer::abandoned_results();
         coalescer::engines_that_fail();
         coalescer::shut_down_with_work_queued();
-        reader::what_is_written();
-        reader::what_is_read();
+        reader::written_files();
+        reader::read_files();
     }
 }

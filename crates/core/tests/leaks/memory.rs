@@ -217,7 +217,7 @@ fn regions() -> Vec<Range<usize>> {
 }
 
 /// The search must find secrets that are left. Otherwise the other tests would prove nothing.
-pub fn what_is_left_is_found() {
+pub fn secrets_that_are_left_are_found() {
     let mut hunt = Hunt::default();
     hunt.seek("kept", secret(1).take(100));
     hunt.seek("freed", secret(2).take(1000));

@@ -81,7 +81,7 @@ fn job(op: Op, engine: &dyn Engine, short: bool) -> Job {
 }
 
 #[test]
-fn alone_it_fails_cleanly_and_the_job_is_unchanged() {
+fn a_failing_device_alone_leaves_the_job_unchanged() {
     for how in HOWS {
         for (op, short) in [(Op::Seal, true), (Op::Seal, false), (Op::Open, true), (Op::Open, false)] {
             let mut want = self::job(op, &*cpu(), short);

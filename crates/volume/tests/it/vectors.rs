@@ -46,7 +46,7 @@ fn open(at: &Path, volume: &Volume, read_only: bool) -> Result<Mounted, Refused>
 }
 
 #[test]
-fn every_scenario_is_read_as_it_says() {
+fn every_scenario_is_read_as_expected() {
     let (mut opened, mut journals) = (0, 0);
     for (name, volume) in volumes() {
         let at = tempfile::tempdir().unwrap();

@@ -172,7 +172,7 @@ fn nobody_waits_for_a_worker_that_has_ended() {
 }
 
 #[test]
-fn dropping_it_finishes_queued_messages() {
+fn dropping_a_coalescer_finishes_queued_messages() {
     shuttle::check_random(
         || {
             let sealing = coalescer(Op::Seal, Limits { delay: Duration::from_secs(3600), ..Limits::default() });

@@ -115,7 +115,7 @@ impl<'a> Stanza<'a> {
         self.head.split(' ').next().unwrap_or_default()
     }
 
-    /// What follows the type. The first argument of an SSH stanza is a tag of the key.
+    /// The arguments after the type. The first argument of an SSH stanza is a tag of the key.
     pub fn arguments(&self) -> impl Iterator<Item = &'a str> {
         self.head.split(' ').skip(1)
     }

@@ -28,8 +28,8 @@ const SIZES: [(&str, usize); 6] = [
     ("64MiB", 64 * CHUNK),
 ];
 
-/// The suites with 32-byte keys, and the prefixes of their rows' names. Suite 4 has kernels of its own, so its rows are the
-/// same for all levels.
+/// The suites with 32-byte keys, and the prefixes of their rows' names. Suite 4 has its own kernels, so its rows are
+/// the same for all levels.
 const SUITES: [(&str, Suite); 3] =
     [("", Suite::Aes256CtrSha3), ("turbo-", Suite::Aes256CtrTurboShake), ("gcm-", Suite::Aes256Gcm)];
 

@@ -125,7 +125,7 @@ impl Roster {
         Fault { engine: names.join(" and "), reason: format!("it has no {}", suite.name()) }
     }
 
-    /// The engine that takes over from one that failed, which is not used again. If there is none, the fault.
+    /// The engine that takes over from a failed one, which is not used again. Returns the fault if there is none.
     fn successor(&self, failed: &Member, suite: Suite, fault: Fault) -> Result<&Member, Fault> {
         let able = |m: &&Member| m.can(suite) && !ptr::eq(*m, failed);
         let Some(next) = self.engines.iter().find(able) else { return Err(fault) };

@@ -48,7 +48,7 @@ pub enum Bind {
     },
 }
 
-/// A part of a job with a nonce and a tag of its own.
+/// A part of a job with its own nonce and tag.
 #[derive(Clone, Debug)]
 pub struct Unit {
     /// The index of its key among the job's keys.

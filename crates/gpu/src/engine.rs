@@ -73,7 +73,8 @@ impl GpuEngine {
         Self::with_lanes(device, keccak, lanes, job)
     }
 
-    /// An engine with this number of lanes, each of which takes jobs of about `preferred` bytes: for measurements. Neither is 0.
+    /// An engine, for measurements, with this number of lanes, each for jobs of about `preferred` bytes. Neither number
+    /// is 0.
     #[must_use]
     pub fn with_lanes(device: Device, keccak: keccak::Level, lanes: usize, preferred: usize) -> Self {
         let device_info = device.info();
@@ -220,7 +221,7 @@ impl Lane {
         let default = AesLaunch::default();
         let threads = default.threads.min(device.max_threads(default.kernel("aes_ctr_tiles"))?);
         let launch = AesLaunch { threads, ..default };
-        // For a job with the shortest slices of the format. Other jobs may need more, and then get it.
+        // This is enough for a job with the shortest slices of the format. Other jobs may need more, and then get it.
         let block = Block::new(device, Block::room([64 << 10, limits.slices * SLICE_LEN]))?;
         let digests = Digests::new(&mut stream, limits.slices * DIGEST)?;
         Ok(Self { stream, launch, data, block: Some(block), digests })

@@ -1,5 +1,5 @@
-//! Gives a protected file another password in place of all that it has:
-//! `cargo run -p phalanx-host --example rekey -- FILE.phx OLD_PASSWORD_FILE NEW_PASSWORD_FILE`.
+//! Replaces all keys and passwords of a protected file by another password: `cargo run -p phalanx-host --example rekey
+//! -- FILE.phx OLD_PASSWORD_FILE NEW_PASSWORD_FILE`.
 
 use phalanx_core::{Error as CoreError, KdfLimit, Opener, Password, Recipient};
 use phalanx_host::Error;

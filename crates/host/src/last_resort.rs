@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// The system's allocator, for programs. If it has no memory for a small allocation, the process ends, because nobody checks
-/// small allocations. A large allocation fails instead, and its caller returns an error.
+/// The system's allocator, for programs. If there is no memory for a small allocation, the process ends, because small
+/// allocations are not checked. A large allocation fails instead, and its caller returns an error.
 pub struct Allocator;
 
 /// The least size, in bytes, of an allocation that may fail.

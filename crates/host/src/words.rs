@@ -43,7 +43,7 @@ pub fn rate(bytes_per_second: f64) -> String {
     }
 }
 
-/// With the smallest unit, from kB on, that leaves at most three digits before the point.
+/// A size with the smallest unit, kB or larger, that leaves at most three digits before the point.
 fn scaled(bytes: f64) -> String {
     let (mut value, mut unit) = (bytes / 1e3, "kB");
     for larger in ["MB", "GB", "TB", "PB", "EB"] {
@@ -55,7 +55,7 @@ fn scaled(bytes: f64) -> String {
     format!("{} {unit}", two_digits(value))
 }
 
-/// At least two digits: 1.2, 12, 123.
+/// A number with at least two digits: 1.2, 12, 123.
 fn two_digits(value: f64) -> String {
     if value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
@@ -92,7 +92,8 @@ pub fn count(n: u64, thing: &str) -> String {
     }
 }
 
-/// What happened to the others, for the end of a summary: "; 2 left out; 1 failed", without those that are none.
+/// What happened to the other files, for the end of a summary: "; 2 left out; 1 failed". Numbers that are 0 are left
+/// out.
 pub fn others<const N: usize>(counts: [(u64, &str); N]) -> String {
     counts.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("; {n} {what}")).collect()
 }

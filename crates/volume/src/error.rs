@@ -10,7 +10,7 @@ pub type Result<T, E = VolumeError> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VolumeError {
-    /// From the core: a header, a chunk or a key.
+    /// An error of the core, about a header, a chunk or a key.
     #[error(transparent)]
     Core(#[from] phalanx_core::Error),
     /// A file on this host could not be read or made.

@@ -39,7 +39,7 @@ struct Open {
 /// A folder that a program has opened: its list as of the last read from the beginning.
 type OpenFolder = Mutex<Option<Arc<Listing>>>;
 
-/// What every folder has, beside its entries.
+/// The two names that every folder has in addition to its entries.
 const DOTS: [&str; 2] = [".", ".."];
 
 /// How a mount has ended; `None` until then.
@@ -120,7 +120,8 @@ impl Front {
         Ok(())
     }
 
-    /// [`Self::take_set_ids`] where the kernel does not say who may keep them: the superuser may.
+    /// Calls [`Self::take_set_ids`] for requests where the kernel does not say who may keep these bits, unless the
+    /// superuser makes them.
     fn take_set_ids_of_users(&self, request: &Request, number: INodeNo) -> Result<()> {
         if request.uid() == 0 { Ok(()) } else { self.take_set_ids(request, number) }
     }
@@ -139,7 +140,7 @@ impl Front {
         Ok(SetAttr { times: (atime.is_some() || mtime.is_some()).then_some(times), ..SetAttr::default() })
     }
 
-    /// What binds the extended attributes of a file.
+    /// The id that binds the extended attributes of a file.
     fn id(&self, number: u64) -> Result<[u8; 16]> {
         Ok(self.backing(number)?.id())
     }

@@ -214,7 +214,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Begins a new epoch: all files that the journal names have been synced, and nobody is writing to it.
+    /// Begins a new epoch. All files that the journal names have been synced, and nothing is being written to it.
     ///
     /// # Errors
     /// If it could not be overwritten and synced.

@@ -165,7 +165,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// A mounted file system, which nobody serves yet. Dropped, it is unmounted.
+/// A mounted file system that is not served yet. It is unmounted on drop.
 pub struct Session<F: Filesystem> {
     session: fuser::Session<Noted<F>>,
     mounted: Mounted,
@@ -229,7 +229,7 @@ impl<F: Filesystem> Session<F> {
     }
 }
 
-/// What has been mounted. Dropped, it is unmounted, if the kernel has not done so already.
+/// The mount itself. It is unmounted on drop, unless the kernel has done so already.
 struct Mounted {
     stopper: Stopper,
     clock: Arc<Clock>,

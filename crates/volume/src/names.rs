@@ -41,14 +41,14 @@ const KEPT: usize = 64;
 pub struct Stored {
     /// The name of the entry.
     pub entry: Box<[u8]>,
-    /// What the file beside a long name contains.
+    /// The content of the file beside a long name.
     pub full: Option<Box<[u8]>>,
 }
 
 /// AES-SIV under one key. Ciphers with their key schedules are kept and used again.
 struct Siv {
     key: SivKey,
-    /// In boxes, so that no copies of the schedules are left where they were moved from.
+    /// The ciphers are boxed, because moving them would leave copies of the schedules in memory.
     #[allow(clippy::vec_box)]
     kept: Mutex<Vec<Box<Aes256Siv>>>,
 }

@@ -229,7 +229,7 @@ impl<F: Uncommitted> Shared<F> {
                 self.epochs.store(*epoch, Ordering::Release);
                 self.named().files.clear();
             }
-            // What was not synced may be lost, and a second sync would not say so. The journal still has it.
+            // Unsynced changes may be lost, and a second sync would not report that. The journal still has them.
             Err(ref why) => self.break_off(why),
         }
         ended

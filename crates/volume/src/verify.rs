@@ -14,7 +14,7 @@ const WINDOW: usize = 1 << 20;
 /// How many damaged chunks of one file are named. More are only counted.
 const NAMED: usize = 8;
 
-/// What was found in a volume.
+/// The result of checking a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     /// The folders, without the root.

@@ -84,11 +84,11 @@ impl ViewOptions {
     }
 }
 
-/// What is shown.
+/// The tree that is shown.
 struct Tree {
-    /// For messages.
+    /// Its path, for messages.
     path: PathBuf,
-    /// The folder, or the one that the single file is in.
+    /// The folder, or the folder of the single file.
     folder: Arc<OwnedFd>,
     /// The stored name of the single file, and the name under which it is shown.
     single: Option<(OsString, OsString)>,

@@ -6,9 +6,9 @@ use std::str::FromStr;
 /// The kernels in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Levels {
-    /// For AES-CTR.
+    /// The kernel for AES-CTR.
     pub aes: aes::Level,
-    /// For SHA3-256 and KMAC256.
+    /// The kernel for SHA3-256 and KMAC256.
     pub keccak: keccak::Level,
 }
 
@@ -66,7 +66,8 @@ fn is_right_keccak(level: keccak::Level) -> bool {
     level.is_right() && !seems_wrong(level.name())
 }
 
-/// For tests, in builds with debug assertions only: the variable names levels that count as wrong.
+/// Whether a test wants a level to count as wrong. The variable that names such levels works only in builds with debug
+/// assertions.
 fn seems_wrong(level: &str) -> bool {
     cfg!(debug_assertions)
         && std::env::var("PHALANX_WRONG_KERNELS").is_ok_and(|names| names.split(',').any(|name| name == level))

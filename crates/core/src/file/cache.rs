@@ -43,7 +43,7 @@ pub(crate) struct Claim {
 pub(crate) struct Cache {
     /// The most that is kept, in bytes.
     limit: usize,
-    /// What is kept and what is claimed, in bytes.
+    /// The memory of kept and claimed chunks, in bytes.
     used: usize,
     /// The place of each chunk.
     chunks: HashMap<u64, usize>,

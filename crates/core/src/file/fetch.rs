@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// What one job opens, unless a single chunk is longer, in bytes.
+/// How many bytes one job opens, unless a single chunk is longer.
 const JOB: usize = 1 << 20;
 /// A thread that has nothing to open for this time ends.
 const IDLE: Duration = Duration::from_millis(200);
@@ -238,8 +238,8 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
         }
     }
 
-    /// Claims what the reader will need next, from chunk `next` on: all that it has asked for, and beyond that at most as much
-    /// as it has read without a jump.
+    /// Claims the chunks that the reader will need next, from `next` on: everything that it has asked for, and beyond
+    /// that at most as much as it has read without a jump.
     fn ask_ahead(
         self: &Arc<Self>,
         state: &mut FetchState,

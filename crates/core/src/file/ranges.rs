@@ -134,7 +134,7 @@ impl fmt::Debug for RangeOpening {
 /// The error for a file with more bytes than its chunks.
 pub(crate) const GOES_ON: Error = Error::Extended("it goes on after its last chunk");
 
-/// For a file whose length cannot be right because its last chunk is too short: the layout of the whole chunks before.
+/// The layout of the whole chunks of a file whose length cannot be right because its last chunk is too short.
 pub(crate) fn whole_layout(header: &Header, size: u64) -> Option<Layout> {
     let header_len = header.bytes().len() as u64;
     let record = (header.suite().overhead() + (1 << header.chunk_log2())) as u64;

@@ -64,9 +64,10 @@ impl ReaderOptions {
 /// A protected file whose plaintext is read by range. Each chunk is checked before any of its bytes is returned, and the length
 /// is checked too.
 ///
-/// It is [`Read`], [`BufRead`] and [`Seek`]. [`Reader::read_at`] needs no cursor, and many threads may call it at once. A clone
-/// has a cursor of its own, and shares the opened chunks. A clone that reads by its cursor also keeps the chunks that its last
-/// read ended in. When the last clone has been dropped, all chunks are wiped, and the threads that read ahead have ended.
+/// It is [`Read`], [`BufRead`] and [`Seek`]. [`Reader::read_at`] needs no cursor, and many threads may call it at once.
+/// A clone has its own cursor, and shares the opened chunks. A clone that reads by its cursor also keeps the chunks
+/// that its last read ended in. When the last clone has been dropped, all chunks are wiped, and the threads that read
+/// ahead have ended.
 ///
 /// That drop waits for reads of the source that are under way. Do not drop the last clone while you hold a lock that the
 /// source takes, such as an interpreter's. A child process after `fork` must not use a reader of its parent.
@@ -319,7 +320,7 @@ impl<S: ReadAt + Send + Sync + 'static> Read for Reader<S> {
     }
 }
 
-/// Without a copy: the bytes are those of the cache, up to the end of the chunk.
+/// Returns bytes without copying them: those of the cache, up to the end of the chunk.
 impl<S: ReadAt + Send + Sync + 'static> BufRead for Reader<S> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.block_here(1)?.is_none() {

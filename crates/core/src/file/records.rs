@@ -62,7 +62,7 @@ impl Records {
         Ok(authentic)
     }
 
-    /// Opens a run in place. Each chunk is judged by itself: only those that are not authentic are wiped.
+    /// Opens a run in place. Each chunk is checked separately: only those that are not authentic are wiped.
     pub fn open_each(
         &self,
         roster: &Roster,

@@ -80,7 +80,7 @@ pub(crate) fn salvage(
 /// Finds a more exact reason than `error` why a file whose `header` was opened does not open: it ends too early or too late, or
 /// a certain chunk is the first damaged one.
 pub(crate) fn explain(error: Error, header: &Header, keys: &FileKeys, source: &dyn ReadAt) -> Error {
-    /// The number of chunks before a damaged one that are looked at.
+    /// How many chunks before a damaged one are examined.
     const BACK: u64 = 64;
     if !matches!(error, Error::Altered { .. } | Error::Truncated(_)) {
         return error;

@@ -37,7 +37,7 @@ impl<'a> Source<'a> {
         Self(Kind::Stream(LookAhead::new(input), Some(Arc::new(file))))
     }
 
-    /// What is read by range.
+    /// The source, if it is read by range.
     pub(crate) fn by_range(&self) -> Option<Arc<dyn Snapshot + 'a>> {
         if let Kind::Ranged(input) = &self.0 { Some(input.clone()) } else { None }
     }
@@ -86,8 +86,8 @@ impl<'a> Source<'a> {
 
 /// Reads a header, which can be read more than once, and finds a key that opens it.
 ///
-/// What is read while another process changes the header in place may be half of the old one and half of the new one. So a
-/// header that does not open is read again, and tried again if it has changed.
+/// If another process is changing the header in place, the read bytes may be half old and half new. So a header that
+/// does not open is read again, and tried again if it has changed.
 pub(crate) fn open_header(
     mut read: impl FnMut() -> Result<Header>,
     keys: &Opener<impl KeySource>,

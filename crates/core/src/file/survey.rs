@@ -206,7 +206,7 @@ impl Work for Survey<'_> {
 }
 
 impl Survey<'_> {
-    /// The room of a whole chunk in a job: with its nonce and tag where these are stored beside it.
+    /// The room of a whole chunk in a job, with its nonce and tag if these are stored beside it.
     fn stride(&self) -> usize {
         let overhead = match self.partial {
             Partial::Protected(_) => self.suite.overhead(),

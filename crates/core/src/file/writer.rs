@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// What one job seals, unless a single chunk is longer, in bytes.
+/// How many bytes one job seals, unless a single chunk is longer.
 const JOB: usize = 1 << 20;
 /// The most that is gathered before it is sealed, unless a single chunk is longer, in bytes.
 const BATCH: usize = 64 << 20;

@@ -220,7 +220,7 @@ impl<S: KeySource> Opener<S> {
         Self { source, limit, derived: Mutex::default(), deriving: Mutex::default(), renewed: Mutex::default() }
     }
 
-    /// Where the keys come from.
+    /// The source of the keys.
     pub fn source(&self) -> &S {
         &self.source
     }

@@ -219,7 +219,7 @@ impl Ways {
         if recipients.is_empty() { Err(Error::LastWay) } else { Ok(recipients) }
     }
 
-    /// A slot that was never opened may be one that nobody can open.
+    /// Checks that a way in is left that is known to work. A slot that was never opened may open for nobody.
     fn check_last(&self, opener: &Opener<impl KeySource>) -> Result<()> {
         if self.kept[self.opened] || !self.added.is_empty() || self.open_to(opener)? {
             return Ok(());

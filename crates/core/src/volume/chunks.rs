@@ -80,7 +80,7 @@ impl Chunks {
         self.0.suite.overhead()
     }
 
-    /// Room for `count` records, of which the last has a chunk of `last_len` bytes.
+    /// Room for `count` records. The last one has a chunk of `last_len` bytes.
     ///
     /// # Errors
     /// [`Error::Memory`](crate::Error::Memory) if there is not enough memory.

@@ -150,7 +150,7 @@ fn a_batch_begins_with_enough_bytes_or_after_the_delay() {
     let tickets: Vec<_> = (0..3).map(|_| sealing.submit(&key(1), b"", &[0; 52]).unwrap()).collect();
     tickets.into_iter().for_each(|ticket| drop(ticket.wait().unwrap()));
     assert_eq!(std::mem::take(&mut *sizes.lock().unwrap()), [3]);
-    // A message longer than a batch is a batch by itself.
+    // A message longer than a batch forms its own batch.
     sealing.submit(&key(1), b"", &[0; 5000]).unwrap().wait().unwrap();
     assert_eq!(std::mem::take(&mut *sizes.lock().unwrap()), [1]);
 

@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::thread;
 use zeroize::Zeroizing;
 
-/// Secret bytes, of which only the seed is kept: splitmix64.
+/// Secret bytes from a seed, which alone is kept: splitmix64.
 pub fn secret(seed: u64) -> impl Iterator<Item = u8> {
     let word = move |i: u64| {
         let z = seed.wrapping_add((i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -92,7 +92,7 @@ impl Library {
         const NAMES: [&str; 2] = if cfg!(windows) { ["nvcuda.dll", "nvcuda"] } else { ["libcuda.so.1", "libcuda.so"] };
         // SAFETY: a library of this name is NVIDIA's driver.
         let library = NAMES.iter().find_map(|name| unsafe { libloading::Library::new(*name) }.ok());
-        // The driver has threads of its own, so it is never unloaded.
+        // The driver has its own threads, so it is never unloaded.
         let library = ManuallyDrop::new(library.ok_or("its library is not installed")?);
         // SAFETY: a library of this name is NVIDIA's driver.
         unsafe { Self::new(&library) }

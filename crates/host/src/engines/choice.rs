@@ -18,7 +18,7 @@ use std::time::Duration;
 pub struct Engines {
     /// The threads that work on small files, one file each.
     pub threads: usize,
-    /// For the small files of a folder.
+    /// The engines for the small files of a folder.
     small: (Kind, Vec<Arc<dyn Engine>>),
     pick: Pick,
 }

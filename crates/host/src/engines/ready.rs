@@ -32,7 +32,7 @@ pub struct Crew {
     pub roster: Roster,
     /// Whether it is several threads of the CPU, and nothing else.
     pub is_cpu: bool,
-    /// In words, for `--verbose`.
+    /// A description in words, for `--verbose`.
     pub description: String,
 }
 

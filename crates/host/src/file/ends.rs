@@ -57,7 +57,7 @@ impl Input {
         }
     }
 
-    /// What the pipeline reads.
+    /// The source that the pipeline reads.
     ///
     /// # Errors
     /// [`Error::Read`](phalanx_core::Error::Read) if the file cannot be looked at.
@@ -199,7 +199,7 @@ impl Target {
         }
     }
 
-    /// What the pipeline writes to.
+    /// The sink that the pipeline writes to.
     #[must_use]
     pub fn sink(&self) -> Sink<'_> {
         match self {
@@ -254,7 +254,7 @@ impl Ends {
         Self { input, target: Target::Nothing }
     }
 
-    /// What is to be read.
+    /// The source to read from.
     ///
     /// # Errors
     /// [`Error::Read`](phalanx_core::Error::Read) if the input cannot be looked at.
@@ -262,7 +262,7 @@ impl Ends {
         self.input.source()
     }
 
-    /// What is to be written to.
+    /// The sink to write to.
     #[must_use]
     pub fn sink(&self) -> Sink<'_> {
         self.target.sink()

@@ -91,7 +91,7 @@ impl InputFile {
     }
 }
 
-// Without NONBLOCK, opening a pipe that nobody writes to would wait for ever.
+// Without NONBLOCK, opening a pipe without a writer would wait for ever.
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// Opens a folder only to reach its entries, so it need not be readable.

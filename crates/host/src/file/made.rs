@@ -49,8 +49,7 @@ impl Spared {
 #[derive(Debug, Default)]
 struct Inner {
     ids: HashSet<(u64, u64)>,
-    /// The folders that the run has written to, and whether they treat names in other letters as the same, once that is
-    /// known.
+    /// The folders that the run has written to, and whether they ignore the case of names, once that is known.
     folders: HashMap<(u64, u64), Option<bool>>,
 }
 

@@ -22,14 +22,14 @@ const _: () = assert!(RECORD == 2 * PLACE);
 /// How many bytes of the output are written between two entries.
 const EVERY: u64 = 256 << 20;
 
-/// What an output will be.
+/// The kind of an output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Protected = 1,
     Plaintext = 2,
 }
 
-/// What the records of one output have in common.
+/// The common parts of the records of one output.
 pub(crate) struct Recorder<'a> {
     pub kind: Kind,
     pub stamp: Stamp,
@@ -58,7 +58,7 @@ impl Identity {
     }
 }
 
-/// What a record says.
+/// The content of a record.
 pub(crate) enum Recorded {
     /// The first chunks of the output, up to this one, are on the disk.
     Synced(u64),

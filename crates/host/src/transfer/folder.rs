@@ -194,7 +194,7 @@ impl Folder {
         }))
     }
 
-    /// What it shares with the rest of its tree.
+    /// The values that it shares with the rest of its tree.
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
@@ -282,7 +282,7 @@ impl Folder {
         lock(&self.handles).clone()
     }
 
-    /// Closes both ends as soon as nobody works with them.
+    /// Closes both ends as soon as they are not in use.
     pub fn park(&self) {
         *lock(&self.handles) = None;
     }

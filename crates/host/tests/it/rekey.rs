@@ -38,7 +38,7 @@ pub fn cheap(text: &str) -> Recipient {
     Recipient::Password { kdf, kek: password(text).wrapping_key(&kdf).unwrap() }
 }
 
-/// A protected file in a folder of its own.
+/// A protected file in its own folder.
 pub struct Disk {
     folder: tempfile::TempDir,
     pub plain: Vec<u8>,

@@ -150,7 +150,7 @@ const KECCAK_F: usize = 24;
 /// The rounds of TurboSHAKE256's permutation: the last ones of Keccak-f\[1600\].
 const TURBO: usize = 12;
 
-/// What follows a message: the bits that set the functions apart, and the first bit of the padding.
+/// What follows a message: the bits that distinguish the functions, and the first bit of the padding.
 ///
 /// At most four bytes, padded with zeros: a copy of four bytes is one instruction, and a copy of unknown length is a call.
 #[derive(Clone, Copy)]

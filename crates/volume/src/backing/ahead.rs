@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// How much of all files waits at most, in bytes.
 const LIMIT: usize = 32 << 20;
 
-/// What was read ahead of all files, the oldest first.
+/// The runs that were read ahead of all files, the oldest first.
 #[derive(Default)]
 pub(crate) struct Ahead(Mutex<VecDeque<Arc<Opened>>>);
 

@@ -26,7 +26,7 @@ impl Uncommitted for Backing {
 }
 
 impl Backing {
-    /// Makes the record, for somebody who opens the file now, of which dropped changes still have to be reported.
+    /// A record, for a user who opens the file now, of which dropped changes still have to be reported.
     #[must_use]
     pub fn witness(&self) -> Witness {
         self.read_content().drops.witness()
@@ -60,7 +60,7 @@ impl Backing {
         })
     }
 
-    /// Stores the changes in memory for somebody who has not opened the file.
+    /// Stores the changes in memory for a caller that has not opened the file.
     ///
     /// # Errors
     /// [`VolumeError::Full`] if there is no space: the changes are dropped. Earlier drops are not reported.

@@ -35,8 +35,8 @@ impl Drops {
         (self.count, self.why, self.is_told) = (self.count + 1, Some(why), false);
     }
 
-    /// The witness of somebody who opens the file now. A sync reports the last drop to them too, if no sync has
-    /// reported it yet.
+    /// The witness of a user who opens the file now. A sync reports the last drop to them too, if no sync has reported
+    /// it yet.
     pub fn witness(&self) -> Witness {
         let heard = if self.is_told { self.count } else { self.count.saturating_sub(1) };
         Witness { by_close: AtomicU64::new(self.count), by_sync: AtomicU64::new(heard) }

@@ -16,7 +16,7 @@ const PART: usize = 512 << 10;
 /// The longest job for an engine that prefers long jobs, in bytes.
 pub(super) const LARGEST: usize = 16 << 20;
 
-/// What a commit does.
+/// The steps of a commit.
 pub(super) struct Plan {
     /// The new header, if the holes have changed.
     pub header: Option<Header>,

@@ -128,7 +128,7 @@ impl Backing {
             return thread::scope(|scope| {
                 let other = thread::Builder::new().spawn_scoped(scope, open_right);
                 let mine = self.open_run_into(content, run.start..middle, left);
-                // Where the system gives no thread, this one does all of it.
+                // If the system gives no thread, this one does everything.
                 let theirs = match other {
                     Ok(other) => other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
                     Err(_) => open_right(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Runs of sealed chunks of one file, none of which is its last.
 #[derive(Default)]
 pub(super) struct SealedRuns {
-    /// By their first chunks.
+    /// The runs by their first chunks.
     runs: BTreeMap<u64, Run>,
     /// The memory that they take, in bytes.
     room: usize,

@@ -53,7 +53,7 @@ impl Id {
     }
 }
 
-/// Where the mount is, and its topmost folder.
+/// The path of the mount, and its topmost folder.
 struct MountFolder {
     path: PathBuf,
     folder: OwnedFd,
@@ -79,7 +79,7 @@ impl Stopper {
         &self.0.mountpoint
     }
 
-    /// Whether the kernel has ended the session. It does that when the file system is mounted nowhere and nobody uses it.
+    /// Whether the kernel has ended the session. It does that when the file system is mounted nowhere and not in use.
     #[must_use]
     pub fn is_over(&self) -> bool {
         const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };

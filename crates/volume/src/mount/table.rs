@@ -15,7 +15,7 @@ pub(super) struct Entry {
     pub number: u64,
     /// The mount that it lies on.
     pub parent: u64,
-    /// The device number of the file system. The major one is 0 for all that have no disk.
+    /// The device number of the file system. The major number is 0 if it has no disk.
     pub device: (u64, u64),
     pub path: PathBuf,
     pub is_fuse: bool,

@@ -19,7 +19,7 @@ use std::os::unix::fs::FileExt;
 
 type Id = [u8; 16];
 
-/// What the journal says of a file.
+/// What the journal says about a file.
 #[derive(Default)]
 struct Claim<'t> {
     /// The inode in the last record.

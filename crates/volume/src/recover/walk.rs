@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// What is done with an entry: its folder, its name, and its inode as the folder has it.
+/// The function that visits an entry, with its folder, its name, and its inode as the folder has it.
 pub(super) type Visit<'v> = dyn FnMut(&OwnedFd, &CStr, u64) -> Result<ControlFlow<()>> + 'v;
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);

@@ -26,7 +26,7 @@ pub type OnDamage = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How a tree is used.
 pub struct TreeOptions {
-    /// Nothing is written. Requests to change something are answered with `EROFS`.
+    /// Whether the tree is read-only. Requests to change something then fail with `EROFS`.
     pub read_only: bool,
     /// Gives the length of files for [`Attr`](crate::tree::Attr).
     pub plain_len: PlainLen,
@@ -192,7 +192,7 @@ impl Tree {
         if let Some(id) = folder.id.get() {
             return Ok(*id);
         }
-        // From the top: the record of each folder is bound to the id of the one above.
+        // This goes from the top down, because the record of each folder is bound to the id of the one above.
         let above: Vec<_> = {
             let nodes = self.nodes();
             let unread = |number: u64| nodes.folder(number).ok().filter(|folder| folder.id.get().is_none());

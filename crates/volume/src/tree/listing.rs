@@ -66,7 +66,7 @@ impl Listing {
         self.entries.len()
     }
 
-    /// Whether nothing was stored.
+    /// Whether no entries were stored.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

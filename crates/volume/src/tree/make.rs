@@ -79,7 +79,7 @@ impl Tree {
             let fd = open_folder(&dir.fd, new.as_bytes())?;
             let file = write_new(rustix::fd::AsFd::as_fd(&fd), &self.record(&dir, &stored.entry, &id))?;
             if self.is_privileged {
-                // Whoever owns the folder can use it without the superuser too.
+                // The owner of the folder can then use it without the superuser.
                 chownat(&file, "", Some(Uid::from_raw(owner.uid)), None, AtFlags::EMPTY_PATH)?;
             }
             self.give(&dir, &fd, owner, mode, Kind::Folder)?;

@@ -131,7 +131,7 @@ impl Nodes {
         self.ancestors(folder).any(|number| number == other)
     }
 
-    /// A folder and all that it lies in, up to the root.
+    /// A folder and all folders above it, up to the root.
     pub fn ancestors(&self, folder: u64) -> impl Iterator<Item = u64> + '_ {
         let above = std::iter::successors(Some(folder), |number| {
             (*number != ROOT).then(|| self.nodes.get(number).map(|node| node.place.parent))?

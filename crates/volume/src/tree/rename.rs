@@ -37,7 +37,7 @@ struct Name<'a> {
     stored: &'a Stored,
 }
 
-/// What has a name.
+/// The kind and the inode of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Target {
     kind: Kind,

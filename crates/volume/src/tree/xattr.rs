@@ -135,7 +135,7 @@ impl Tree {
         Ok(removexattr(through_proc(&handle), &*self.names.seal_attribute(&owner, name)?)?)
     }
 
-    /// What the attributes of a node are bound to.
+    /// The id that the attributes of a node are bound to.
     fn owner(&self, number: u64, file: impl FnOnce() -> Result<[u8; 16]>) -> Result<[u8; 16]> {
         let place = self.nodes().place(number)?;
         if place.kind == Kind::Folder { Ok(self.dir(number)?.id) } else { file() }

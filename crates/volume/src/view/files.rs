@@ -64,7 +64,7 @@ struct Ready {
 struct OpenFiles {
     /// By key: the file, and how many handles have it.
     open: HashMap<(u64, Stamp), (Arc<OpenFile>, usize)>,
-    /// By the file's number.
+    /// The readers by the file's number.
     ready: HashMap<u64, Ready>,
     /// The memory of all readers, also of those that are being made.
     memory: usize,

@@ -138,7 +138,7 @@ fn path(names: &[&[u8]]) -> String {
     names.iter().map(|name| hex(name)).collect::<Vec<_>>().join("/")
 }
 
-/// Checks that nothing new appears, and returns the paths of which something is missing.
+/// Checks that nothing new appears, and returns the paths where something is missing.
 fn lost(before: &Seen, after: &Seen) -> BTreeSet<String> {
     for path in after.keys() {
         assert!(before.contains_key(path), "{path} has come");

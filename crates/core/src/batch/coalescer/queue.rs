@@ -211,7 +211,7 @@ impl Queue {
         Some(batch)
     }
 
-    /// Accepts no more messages, and wakes all that wait for room.
+    /// Accepts no more messages, and wakes everyone who waits for room.
     pub fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;

@@ -227,7 +227,8 @@ pub fn ecb(device: &Device) {
     }
 }
 
-/// P1's layout: zeros up to whole blocks, one block with their number, SHA3-256 of all that, and AES-ECB of everything.
+/// P1's layout: zeros up to whole blocks, one block with their number, SHA3-256 of everything so far, and AES-ECB of
+/// the whole.
 pub fn p1_layout(device: &Device) {
     for len in [0, 1, 15, 16, 17, 123, 5610] {
         let mut plain = paint(len);

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-/// Set in a process of its own, which may open few files.
+/// Set in a separate process, which may open few files.
 const FEW: &str = "PHALANX_TEST_FEW_FILES";
 const TEST: &str = "store::deep::a_journal_is_applied_beneath_folders_of_any_depth";
 

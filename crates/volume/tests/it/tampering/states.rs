@@ -256,7 +256,7 @@ fn a_journal_that_was_removed_is_not_found() {
     let kept = fs::read(&journal).unwrap();
     fs::remove_file(&journal).unwrap();
     check_not_found(&lab, &before, "A journal that was removed");
-    // What it held.
+    // The journal is put back.
     fs::write(&journal, kept).unwrap();
     let mut content = painted(2, 2 * CHUNK + 100);
     content[10..30].copy_from_slice(&painted(50, 20));

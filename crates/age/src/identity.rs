@@ -93,8 +93,9 @@ impl Identities {
         Self { entries: Vec::new(), plugins, held: AtomicUsize::new(0) }
     }
 
-    /// Adds the identities of a file: lines as age writes them, such a file protected by a passphrase, or an SSH private key.
-    /// `label` names the file to the user. A passphrase is asked for once, when an identity may open a file.
+    /// Adds the identities of a file: lines as age writes them, such a file protected by a passphrase, or an SSH
+    /// private key. `label` names the file to the user. A passphrase is asked for once, when an identity may open a
+    /// file.
     ///
     /// # Errors
     /// [`IdentityError`] if it is not a file of identities.
@@ -303,7 +304,8 @@ impl Locked {
         }
     }
 
-    /// The identities in the file. The passphrase is asked for once. While one thread asks, the others wait for the answer.
+    /// The identities in the file. The passphrase is asked for once. While one thread asks, the others wait for the
+    /// answer.
     fn open(&self, label: &str, plugins: &Plugins, held: &AtomicUsize) -> Result<Arc<Vec<Identity>>, String> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let ask = || {

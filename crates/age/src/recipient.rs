@@ -200,8 +200,8 @@ pub fn is_public(text: &str) -> bool {
 /// comment names the recipient on the next line.
 ///
 /// # Errors
-/// The number of the first line that is no recipient, from 1, and why; or [`RecipientError::Unknown`] at line 0, if there is
-/// none in the file.
+/// The number of the first line that is no recipient, from 1, and why; or [`RecipientError::Unknown`] at line 0, if
+/// there is none in the file.
 pub fn recipients(text: &str, plugins: &Plugins) -> Result<Vec<Listed>, (usize, RecipientError)> {
     let (mut found, mut comment) = (Vec::new(), None);
     for (i, line) in text.lines().enumerate() {

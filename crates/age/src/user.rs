@@ -25,8 +25,8 @@ pub trait User: Send + Sync {
     fn tell(&self, message: &str) {
         let _ = message;
     }
-    /// Starts a plugin. A program inherits the signal mask of the thread that starts it. An implementation that blocks signals
-    /// gives the plugin another mask.
+    /// Starts a plugin. A program inherits the signal mask of the thread that starts it. An implementation that blocks
+    /// signals gives the plugin another mask.
     ///
     /// # Errors
     /// Those of [`Command::spawn`].

@@ -1,15 +1,15 @@
 //! Protects files, streams and messages with AES and SHA-3, in the format of `docs/format.md`.
 //!
-//! [`protect`] and [`unprotect`], [`seal`] and [`open`] work on bytes in memory. Most programs need no more than the names at the root
-//! of this crate:
+//! [`protect`] and [`unprotect`], [`seal`] and [`open`] work on bytes in memory. Most programs need no more than the
+//! names at the root of this crate:
 //!
-//! - [`NewFile`] protects a [`Source`] for [`Recipient`]s, and writes it to a [`Sink`]. [`ProtectedFile`] opens one with an
-//!   [`Opener`] and the keys of a [`KeySource`]: [`SecretKey`]s and [`Password`]s.
+//! - [`NewFile`] protects a [`Source`] for [`Recipient`]s, and writes it to a [`Sink`]. [`ProtectedFile`] opens one
+//!   with an [`Opener`] and the keys of a [`KeySource`]: [`SecretKey`]s and [`Password`]s.
 //! - [`Ways`] are the ways into a file. They are changed in place, or in a new file.
-//! - [`Reader`] reads a protected file by range, and [`RangeReader`] does so from bytes that the caller fetches. [`Writer`]
-//!   protects what is written piece by piece.
-//! - [`batch`] seals and opens many users' messages in one call. Its [`Coalescer`](batch::coalescer::Coalescer) does so for
-//!   messages that arrive one by one.
+//! - [`Reader`] reads a protected file by range, and [`RangeReader`] does so from bytes that the caller fetches.
+//!   [`Writer`] protects what is written piece by piece.
+//! - [`batch`] seals and opens many users' messages in one call. Its [`Coalescer`](batch::coalescer::Coalescer) does so
+//!   for messages that arrive one by one.
 //! - A [`Roster`] is the set of engines that do the work. [`Roster::cpu`] is all cores.
 //!
 //! [`volume`] has the parts of a mounted volume. [`engine`] is for authors of engines, [`format`](mod@format) for tools

@@ -123,8 +123,8 @@ mod tests {
 
     const LEN: usize = 3 * 4096 + 77;
 
-    /// A processor whose keystream has a wrong bit: it seals an authentic file with a wrong plaintext, and opens what it
-    /// sealed.
+    /// A processor whose keystream has a wrong bit: it seals an authentic file with a wrong plaintext, and opens what
+    /// it sealed.
     struct Wrong(CpuEngine, AtomicBool);
 
     impl Engine for Wrong {

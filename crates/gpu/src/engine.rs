@@ -33,13 +33,14 @@ const HASH_THREADS: u32 = 32;
 /// The most that a span and a slice take in a block, in bytes.
 const SPAN_LEN: usize = 32;
 const SLICE_LEN: usize = 8;
-/// A lane's memory has room for a job's chunks and for 1/16 of their length more, for the nonces, tags and header between them.
+/// A lane's memory has room for a job's chunks and for 1/16 of their length more, for the nonces, tags and header
+/// between them.
 const BETWEEN: usize = 16;
-/// The lanes of a GPU: enough that some copy in each direction while others compute, and that a lane whose CPU thread is busy
-/// with tags or a file leaves no gap.
+/// The lanes of a GPU: enough that some copy in each direction while others compute, and that a lane whose CPU thread
+/// is busy with tags or a file leaves no gap.
 const LANES: usize = 8;
-/// A job of more windows than this waits after each group of this many. A wait has a limit, and one wait for all of a very long
-/// message could exceed it.
+/// A job of more windows than this waits after each group of this many. A wait has a limit, and one wait for all of a
+/// very long message could exceed it.
 const WINDOWS_A_WAIT: usize = 32;
 /// The digests of a window begin at multiples of this, in bytes. OpenCL devices require at most 512.
 const WINDOW_DIGESTS: usize = 512;
@@ -111,7 +112,8 @@ impl GpuEngine {
         let mut taken = self.take()?;
         let lane = taken.lane.as_mut().expect("it was taken just now");
         let failed = lane.run(job, self.keccak, self.limits).inspect_err(|_| {
-            // No access to the job's memory may be left. Memory that a dead device may still access is never used again.
+            // No access to the job's memory may be left. Memory that a dead device may still access is never used
+            // again.
             let _ = lane.stream.finish();
         });
         if failed.is_err() {
@@ -286,8 +288,8 @@ impl Lane {
             let (spans, slices) = (self.stream.spans(&spans)?, self.stream.slices(&slices)?);
             ready.push(Ready { window, spans, slices, digests });
         }
-        // SAFETY: the block is cleared when the stream is finished. If that fails, the lane is dropped, and if the device is
-        // dead, the block's memory is neither used again nor freed.
+        // SAFETY: the block is cleared when the stream is finished. If that fails, the lane is dropped, and if the
+        // device is dead, the block's memory is neither used again nor freed.
         self.block = Some(unsafe { self.stream.send_gathered() }?);
         Ok((keys, ready))
     }
@@ -296,9 +298,9 @@ impl Lane {
     fn start(&mut self, job: &mut Job, keys: &RoundKeys, each: &Ready<'_>) -> Result<()> {
         let (suite, op, pair) = (job.suite, job.op, pair(&mut job.buf));
         for copy in &each.window.copies {
-            // SAFETY: the front does not change until `run` has returned, and the stream is finished before that. If finishing
-            // fails, the device is dead, and the front is neither lent again nor freed. If the CPU then works on the job there,
-            // the device reads other bytes, and its results are not used.
+            // SAFETY: the front does not change until `run` has returned, and the stream is finished before that. If
+            // finishing fails, the device is dead, and the front is neither lent again nor freed. If the CPU then works
+            // on the job there, the device reads other bytes, and its results are not used.
             unsafe { self.stream.start_upload(&mut self.data, copy.at, pair.front(), copy.bytes.clone())? };
         }
         match op {
@@ -312,8 +314,8 @@ impl Lane {
             }
         }
         for copy in &each.window.copies {
-            // SAFETY: nothing uses the back until the stream is finished. If that fails, the device is dead: the pair is not
-            // swapped, and its back is neither lent again nor freed.
+            // SAFETY: nothing uses the back until the stream is finished. If that fails, the device is dead: the pair
+            // is not swapped, and its back is neither lent again nor freed.
             unsafe { self.stream.start_download(&self.data, copy.at, pair.back(), copy.bytes.clone())? };
         }
         self.stream.zero(&self.data, each.window.end())
@@ -369,8 +371,8 @@ impl Digests {
     /// Starts copying them to the host, unless kernels write them there.
     fn fetch(&mut self, stream: &mut Stream, place: Range<usize>) -> Result<()> {
         let Self::Copied(memory, to) = self else { return Ok(()) };
-        // SAFETY: nothing uses the bytes until the stream is finished. If that fails, this value is dropped, and if the device
-        // is dead, they are not freed.
+        // SAFETY: nothing uses the bytes until the stream is finished. If that fails, this value is dropped, and if the
+        // device is dead, they are not freed.
         unsafe { stream.start_download(memory, place.start, to, place) }
     }
 

@@ -40,8 +40,8 @@ pub enum Error {
     /// A change of the ways in was interrupted, and may be why the file does not open.
     #[error("{0}; a change of its keys was interrupted")]
     Interrupted(Box<Error>),
-    /// The changed ways in are in their place, but the side file of the change, or its name, may still be there. The next
-    /// change of the file removes it.
+    /// The changed ways in are in their place, but the side file of the change, or its name, may still be there. The
+    /// next change of the file removes it.
     #[error("its keys are changed, but the side file of the change may be left: {0}")]
     Uncleared(#[source] Box<Error>),
     /// The keyring has no key of this name.

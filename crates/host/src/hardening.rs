@@ -45,15 +45,15 @@ pub fn lock_memory() {
     }
 }
 
-/// Locks what is mapped now and can hold a secret: heap, stack and variables. Code and constants are in files anyway, and
-/// locking their pages takes half a millisecond, as long as all the rest that protects a small file.
+/// Locks what is mapped now and can hold a secret: heap, stack and variables. Code and constants are in files anyway,
+/// and locking their pages takes half a millisecond, as long as all the rest that protects a small file.
 fn lock_writable() -> Option<()> {
     let mut maps = String::with_capacity(16 << 10);
     File::open("/proc/self/maps").ok()?.read_to_string(&mut maps).ok()?;
     for range in maps.lines().filter_map(writable) {
         let start = ptr::with_exposed_provenance_mut(range.start);
-        // SAFETY: locking changes neither the content of memory nor what may be done with it. If the range is not mapped any
-        // more, the call fails.
+        // SAFETY: locking changes neither the content of memory nor what may be done with it. If the range is not
+        // mapped any more, the call fails.
         #[expect(unsafe_code)]
         let locked = unsafe { mm::mlock_with(start, range.len(), MlockFlags::ONFAULT) };
         locked.ok()?;

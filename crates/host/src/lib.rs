@@ -1,4 +1,5 @@
-//! What programs on a machine share: files and trees, keys and passwords, the choice of an engine, signals and failures.
+//! What programs on a machine share: files and trees, keys and passwords, the choice of an engine, signals and
+//! failures.
 //!
 //! [`protect`] and [`unprotect`] process a file at a path in one call. [`file`](mod@file) has their parts: both ends of
 //! a file, temporary names, metadata, and the output of interrupted runs. A [`Keyring`] keeps named keys. The format

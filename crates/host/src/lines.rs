@@ -78,8 +78,8 @@ pub fn path_hex(path: &Path) -> Option<String> {
     if path.to_str().is_none() { Some(hex()) } else { None }
 }
 
-/// A path in a form that is safe to show: without control characters, which could deceive a terminal, and at most as long
-/// as the system's longest path.
+/// A path in a form that is safe to show: without control characters, which could deceive a terminal, and at most as
+/// long as the system's longest path.
 pub fn shown(path: &Path) -> String {
     const LONGEST: usize = 4096;
     const END: usize = 256;

@@ -122,8 +122,8 @@ impl Destination {
         }
     }
 
-    /// The routes of all inputs, and the failures of those that have none. `beside` returns the output that belongs beside
-    /// an input.
+    /// The routes of all inputs, and the failures of those that have none. `beside` returns the output that belongs
+    /// beside an input.
     pub fn routes(
         &self,
         paths: &[PathBuf],

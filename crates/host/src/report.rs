@@ -1,4 +1,5 @@
-//! `--json` of `protect`, `unprotect` and `verify`: a line of JSON on stdout for each file, as it is done, and one for the run.
+//! `--json` of `protect`, `unprotect` and `verify`: a line of JSON on stdout for each file, as it is done, and one for
+//! the run.
 //!
 //! A failure is written where it is reported, so that none is missing. So the report belongs to the whole process.
 

@@ -61,8 +61,8 @@ pub fn clean_up() -> Outcome {
     let spared = move |signal: u32| (ignored | blocked) >> (signal - 1) & 1 == 1;
     let mut ending = SigSet::all();
     OTHERS.into_iter().for_each(|signal| ending.remove(signal));
-    // Other processes send SIGABRT too, such as the watchdog of systemd. In the process itself glibc's `abort` lifts the block, so
-    // that the handler still runs. That of musl does not.
+    // Other processes send SIGABRT too, such as the watchdog of systemd. In the process itself glibc's `abort` lifts
+    // the block, so that the handler still runs. That of musl does not.
     if !cfg!(target_env = "gnu") {
         ending.remove(Signal::SIGABRT);
     }

@@ -50,7 +50,8 @@ impl Strays {
     }
 }
 
-/// Calls `found` with the name of each entry of a mirror for which `has_input` is false. A mirror that cannot be listed has no entries.
+/// Calls `found` with the name of each entry of a mirror for which `has_input` is false. A mirror that cannot be listed
+/// has no entries.
 pub fn find(mirror: &File, has_input: impl Fn(&OsStr) -> bool, mut found: impl FnMut(&OsStr)) {
     for entry in Dir::read_from(mirror).into_iter().flatten().flatten() {
         let name = OsStr::from_bytes(entry.file_name().to_bytes());

@@ -31,8 +31,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// What the stored files of a mount share.
 pub(crate) type Shared = crate::shared::Shared<Backing>;
 
-/// One stored file of a mounted volume. Changes go to memory; [`Backing::commit`] and [`Backing::sync`] store them, and the
-/// store commits by itself when they get old or many.
+/// One stored file of a mounted volume. Changes go to memory; [`Backing::commit`] and [`Backing::sync`] store them, and
+/// the store commits by itself when they get old or many.
 pub struct Backing {
     me: Weak<Backing>,
     shared: Arc<Shared>,

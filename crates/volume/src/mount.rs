@@ -104,8 +104,8 @@ impl MountError {
 /// does not have is left out.
 ///
 /// If `writable`, the kernel keeps what is written and passes it on in large pieces. The file system then has to clear
-/// set-user-ID and set-group-ID itself when content is changed, and in return the kernel does not look for capabilities before
-/// each write. Otherwise it drops what it keeps of a file whose length or time of modification has changed.
+/// set-user-ID and set-group-ID itself when content is changed, and in return the kernel does not look for capabilities
+/// before each write. Otherwise it drops what it keeps of a file whose length or time of modification has changed.
 pub fn tune(config: &mut KernelConfig, writable: bool) {
     // If the kernel allows less, the error says how much.
     if let Err(most) = config.set_max_write(REQUEST) {

@@ -15,8 +15,8 @@ pub struct StoreOptions {
     pub threshold: usize,
     /// Whether nothing may be changed.
     pub read_only: bool,
-    /// The caller sets the time of each change by [`Backing::set_mtime`](crate::Backing::set_mtime). Otherwise a change has the
-    /// time at which it is made.
+    /// The caller sets the time of each change by [`Backing::set_mtime`](crate::Backing::set_mtime). Otherwise a change
+    /// has the time at which it is made.
     pub has_explicit_times: bool,
     /// How much plaintext of all files waits in memory to be committed, in bytes.
     pub dirty_limit: usize,

@@ -28,8 +28,8 @@ impl Store {
     /// Opens the journal in the root folder of a volume, applies what a killed run left in it, and reserves its space.
     ///
     /// # Errors
-    /// [`VolumeError::Unfinished`] if a killed run left something and the mount is for reading only. Otherwise if the journal
-    /// cannot be read, applied or made.
+    /// [`VolumeError::Unfinished`] if a killed run left something and the mount is for reading only. Otherwise if the
+    /// journal cannot be read, applied or made.
     pub fn open(root: &OwnedFd, config: Config, options: StoreOptions) -> Result<Arc<Self>> {
         let journal = open_journal(root, &config, &options)?;
         let shared = Arc::new(Shared::new(root, config, options, journal)?);

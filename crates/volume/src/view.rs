@@ -1,7 +1,7 @@
 //! A read-only plain view of a tree or file that `protect` made.
 //!
-//! Folders and symbolic links are shown as they are, and every regular file `NAME.phx` as `NAME`. Nothing else is shown. A
-//! file is authenticated when it is opened, and each chunk before any of its bytes is given out.
+//! Folders and symbolic links are shown as they are, and every regular file `NAME.phx` as `NAME`. Nothing else is
+//! shown. A file is authenticated when it is opened, and each chunk before any of its bytes is given out.
 //!
 //! An attacker may have access to the tree. Every folder and file is opened within its opened parent, links are never
 //! followed, and an entry that was found is used only while it has the same device and inode.

@@ -92,8 +92,8 @@ impl<'p> Session<'p> {
         let _ = self.to.as_ref().map(|to| to.send(text));
     }
 
-    /// Receives messages until the plugin is done. `answer` gets the messages about keys, and returns how to answer them.
-    /// Returns the failure that the plugin reports, if any.
+    /// Receives messages until the plugin is done. `answer` gets the messages about keys, and returns how to answer
+    /// them. Returns the failure that the plugin reports, if any.
     pub fn hear(&mut self, mut answer: impl FnMut(&Message) -> &'static str) -> Result<Option<String>, String> {
         let mut failed = None;
         loop {
@@ -167,8 +167,8 @@ impl Drop for Session<'_> {
         // Its input is closed when the thread that writes has nothing left.
         self.to = None;
         if !ends_within(ENDING.min(self.left), || self.child.try_wait()) {
-            // A plugin that runs as another user cannot be ended, and one that waits for a device may take long. Such plugins
-            // are left running, as are programs that a plugin has started.
+            // A plugin that runs as another user cannot be ended, and one that waits for a device may take long. Such
+            // plugins are left running, as are programs that a plugin has started.
             let _ = self.child.kill();
             ends_within(ENDING, || self.child.try_wait());
         }

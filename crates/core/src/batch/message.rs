@@ -43,8 +43,8 @@ pub struct BehindRoom<'a> {
 }
 
 impl<'a> BehindRoom<'a> {
-    /// Takes the whole buffer. Its first [`Suite::overhead`] bytes are room, and their content will be lost. `None` if the
-    /// buffer is shorter than that.
+    /// Takes the whole buffer. Its first [`Suite::overhead`] bytes are room, and their content will be lost. `None` if
+    /// the buffer is shorter than that.
     pub fn new(suite: Suite, buffer: &'a mut [u8]) -> Option<Self> {
         let room = suite.overhead();
         (buffer.len() >= room).then_some(Self { buffer, room })

@@ -33,9 +33,9 @@ pub fn run(levels: Levels, job: &mut Job) -> Vec<usize> {
     failed
 }
 
-/// Finishes a job of a CTR suite for an engine that hashes the slices itself. `digests` are the digests of the slices of
-/// all units, of the ciphertext, in their order. Sealing sets the tags. Opening returns the units that are not authentic,
-/// and decrypts nothing.
+/// Finishes a job of a CTR suite for an engine that hashes the slices itself. `digests` are the digests of the slices
+/// of all units, of the ciphertext, in their order. Sealing sets the tags. Opening returns the units that are not
+/// authentic, and decrypts nothing.
 ///
 /// # Panics
 /// If there are more or fewer digests than slices.
@@ -106,8 +106,8 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Seals or opens the pieces in place. Calls `fail` with those that are not authentic, in ascending order. These hold
-    /// ciphertext or zeros.
+    /// Seals or opens the pieces in place. Calls `fail` with those that are not authentic, in ascending order. These
+    /// hold ciphertext or zeros.
     pub fn run(&self, levels: Levels, op: Op, pieces: &mut [Piece<'_>], fail: impl FnMut(usize)) {
         match (self, pieces) {
             (_, []) => {}

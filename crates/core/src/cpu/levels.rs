@@ -22,8 +22,8 @@ impl Levels {
         }
     }
 
-    /// Other kernels, to do the same work again: the fastest of this machine below these. There are none below the portable
-    /// ones.
+    /// Other kernels, to do the same work again: the fastest of this machine below these. There are none below the
+    /// portable ones.
     #[must_use]
     pub fn second(self) -> Self {
         let slower_aes = aes::Level::available().take_while(|level| *level < self.aes);
@@ -81,8 +81,8 @@ pub struct NoSuchKernel(pub String);
 impl FromStr for Levels {
     type Err = NoSuchKernel;
 
-    /// Parses `AES,KECCAK`. Either name may be empty, and the second one may be left out with its comma: the fastest kernel
-    /// of this machine is used then.
+    /// Parses `AES,KECCAK`. Either name may be empty, and the second one may be left out with its comma: the fastest
+    /// kernel of this machine is used then.
     fn from_str(names: &str) -> Result<Self, NoSuchKernel> {
         let (aes, keccak) = names.split_once(',').unwrap_or((names, ""));
         let fastest = Self::detect();

@@ -8,7 +8,8 @@ use crate::cpu::pieces::{Bound, Piece};
 use crate::op::Op;
 use crate::seam::SLICE;
 
-/// The most work that the CPU does side by side, as `Message::cost` counts it. It fits in the second-level cache of a core.
+/// The most work that the CPU does side by side, as `Message::cost` counts it. It fits in the second-level cache of a
+/// core.
 const GROUP: usize = 512 << 10;
 /// The most messages that it does side by side. For short ones its working memory is then 100 KiB.
 const SIDE_BY_SIDE: usize = 128;

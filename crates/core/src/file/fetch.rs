@@ -1,8 +1,9 @@
-//! Opened chunks for many readers at once: from the cache, opened by the reader that needs them, or opened ahead by threads.
+//! Opened chunks for many readers at once: from the cache, opened by the reader that needs them, or opened ahead by
+//! threads.
 //!
-//! A chunk that is to be opened is claimed first, under the lock, so that no two threads open the same one. A reader that finds
-//! a claim waits for it. If no thread has begun on it, the reader does the work itself. So no reader ever waits for a thread
-//! that does not run.
+//! A chunk that is to be opened is claimed first, under the lock, so that no two threads open the same one. A reader
+//! that finds a claim waits for it. If no thread has begun on it, the reader does the work itself. So no reader ever
+//! waits for a thread that does not run.
 
 use crate::file::cache::{Block, Cache, ChunkState, Claim};
 use crate::file::ranges::{CUT_OFF, Ranges};
@@ -163,8 +164,9 @@ impl<S: ReadAt> Fetch<S> {
     }
 }
 
-/// Whether an error concerns only these bytes, because they are not authentic or the system cannot read them. Others may then
-/// still be readable. An error of the source itself, such as an interruption by its user, is not provoked twice.
+/// Whether an error concerns only these bytes, because they are not authentic or the system cannot read them. Others
+/// may then still be readable. An error of the source itself, such as an interruption by its user, is not provoked
+/// twice.
 fn is_of_bytes(error: &Error) -> bool {
     match error {
         Error::Read(e) => e.raw_os_error().is_some(),
@@ -270,8 +272,8 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
         }
     }
 
-    /// Makes sure that a thread takes what was queued. If the system cannot start a thread, the reader that needs a chunk does
-    /// the work.
+    /// Makes sure that a thread takes what was queued. If the system cannot start a thread, the reader that needs a
+    /// chunk does the work.
     fn call_thread(self: &Arc<Self>, state: &mut FetchState) {
         if state.idle > 0 {
             self.queued.notify_one();

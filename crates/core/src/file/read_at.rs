@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 /// A source of bytes at offsets, for a [`Reader`](crate::Reader).
 ///
-/// Files and memory are such sources. Object storage becomes one by implementing this trait: a read is then a request for
-/// a range. If the source is [`Sync`], calls come from several threads at once.
+/// Files and memory are such sources. Object storage becomes one by implementing this trait: a read is then a request
+/// for a range. If the source is [`Sync`], calls come from several threads at once.
 pub trait ReadAt {
-    /// Reads bytes from `offset` on into `buf`, and returns how many. It may return fewer than `buf` has room for, but 0
-    /// only if `buf` is empty or if the source ends at or before `offset`.
+    /// Reads bytes from `offset` on into `buf`, and returns how many. It may return fewer than `buf` has room for, but
+    /// 0 only if `buf` is empty or if the source ends at or before `offset`.
     ///
     /// # Errors
     /// Errors of the source. After [`io::ErrorKind::Interrupted`] the read is repeated.
@@ -40,7 +40,8 @@ pub trait ReadAt {
     }
 }
 
-/// A source that knows whether it is unchanged since its protection began. Its [`ReadAt::size`] is the length that it had then.
+/// A source that knows whether it is unchanged since its protection began. Its [`ReadAt::size`] is the length that it
+/// had then.
 pub trait Snapshot: ReadAt + Send + Sync {
     /// Whether it is unchanged. Called after all of it has been read.
     ///

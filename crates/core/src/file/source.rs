@@ -53,8 +53,8 @@ impl<'a> Source<'a> {
     /// Reads the header that a protected source begins with.
     ///
     /// # Errors
-    /// [`Error::NotPhalanx`], [`Error::Version`] or [`Error::Header`] if there is no header that can be read, [`Error::Read`]
-    /// if reading fails.
+    /// [`Error::NotPhalanx`], [`Error::Version`] or [`Error::Header`] if there is no header that can be read,
+    /// [`Error::Read`] if reading fails.
     pub fn header(&mut self) -> Result<Header> {
         match &mut self.0 {
             Kind::Ranged(input) => Header::read(&mut BufReader::with_capacity(4096, FromStart::new(&**input))),
@@ -137,7 +137,8 @@ pub trait Progress: Sync {
     /// Receives how many more bytes are done.
     fn advance(&self, bytes: u64);
 
-    /// Whether the work should end with [`Error::Cancelled`](crate::Error::Cancelled). Each worker calls it after each job.
+    /// Whether the work should end with [`Error::Cancelled`](crate::Error::Cancelled). Each worker calls it after each
+    /// job.
     fn is_cancelled(&self) -> bool {
         false
     }

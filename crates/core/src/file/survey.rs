@@ -1,7 +1,7 @@
 //! Finding out what an interrupted run has done: the chunks of its output whose tags are right.
 //!
-//! A protected output has the tags beside its chunks. For a plaintext output they are in the protected file, and the plaintext
-//! is encrypted again to compare them.
+//! A protected output has the tags beside its chunks. For a plaintext output they are in the protected file, and the
+//! plaintext is encrypted again to compare them.
 
 use crate::file::read_at::{ReadAt, read_full_at};
 use crate::file::source::Progress;

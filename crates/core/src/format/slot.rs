@@ -9,7 +9,8 @@ pub(crate) const PREFIX: usize = 3;
 /// The recipient's tag at the start of the body of an age slot.
 const AGE_TAG: usize = 16;
 const AGE_LEN: Error = Error::Header("an age slot of the wrong length");
-/// The type of the slot that makes a header that of a volume's config. It gives nobody access, so it is a [`Slot::Unknown`].
+/// The type of the slot that makes a header that of a volume's config. It gives nobody access, so it is a
+/// [`Slot::Unknown`].
 pub(crate) const VOLUME: u8 = 16;
 /// The type of the slot that lists the holes of a volume's file. It is a [`Slot::Unknown`] too.
 pub(crate) const HOLES: u8 = 17;

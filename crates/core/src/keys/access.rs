@@ -119,9 +119,9 @@ pub trait KeySource {
     fn password(&self) -> Result<Option<Password>>;
     /// Tries the age identities at hand on the age files in the file's slots.
     ///
-    /// `opens` gets the place of an age file among `files` and the file key that was found in it. It returns whether that key
-    /// opens the header. The first key that does ends the search, and the identity's name for its user is returned. `None` if
-    /// no identity opens the header, or none is at hand.
+    /// `opens` gets the place of an age file among `files` and the file key that was found in it. It returns whether
+    /// that key opens the header. The first key that does ends the search, and the identity's name for its user is
+    /// returned. `None` if no identity opens the header, or none is at hand.
     ///
     /// [`Error::KeysRefused`] means that an identity may open the file but cannot be used.
     ///
@@ -131,8 +131,8 @@ pub trait KeySource {
         let _ = (files, opens);
         Ok(None)
     }
-    /// The public key of an age identity at hand for whose canonical text `is_it` returns true. `None` if there is none, or if
-    /// the identity does not have it, like those of plugins.
+    /// The public key of an age identity at hand for whose canonical text `is_it` returns true. `None` if there is
+    /// none, or if the identity does not have it, like those of plugins.
     fn age_recipient(&self, is_it: &dyn Fn(&str) -> bool) -> Option<Arc<dyn AgeRecipient>> {
         let _ = is_it;
         None
@@ -145,8 +145,8 @@ pub trait KeySource {
 pub enum OpenedBy {
     /// A named key.
     Key(KeyId),
-    /// An age identity, with the name that [`KeySource::identity`] gives. Anybody can write a file for a public key, so the
-    /// sender of this one is unknown.
+    /// An age identity, with the name that [`KeySource::identity`] gives. Anybody can write a file for a public key, so
+    /// the sender of this one is unknown.
     Identity(String),
     /// A password.
     Password,
@@ -231,8 +231,8 @@ impl<S: KeySource> Opener<S> {
     ///
     /// # Errors
     /// [`Error::NoKey`] if no key at hand is for the file, [`Error::WrongKey`] if one is but does not open it,
-    /// [`Error::KeysRefused`] if none opens it and some were refused. [`Error::KdfLimit`] or [`Error::KdfMemory`] if a password
-    /// cannot be tried. Also what the source of keys reports.
+    /// [`Error::KeysRefused`] if none opens it and some were refused. [`Error::KdfLimit`] or [`Error::KdfMemory`] if a
+    /// password cannot be tried. Also what the source of keys reports.
     pub fn open(&self, header: &Header) -> Result<Opened> {
         self.open_slot(header, |_| true)
     }
@@ -297,9 +297,9 @@ impl<S: KeySource> Opener<S> {
         Ok(Some(Opened { file_key, keys, slot, by: OpenedBy::Identity(name) }))
     }
 
-    /// The recipients of the slots for which `keeps` returns true, to protect a new file for them. Each slot must open with
-    /// what is at hand; [`Error::NotAtHand`] names the first that does not. An age slot does not show its recipient, but its
-    /// tag says whether it is that of an identity at hand. `keys` come from the file key.
+    /// The recipients of the slots for which `keeps` returns true, to protect a new file for them. Each slot must open
+    /// with what is at hand; [`Error::NotAtHand`] names the first that does not. An age slot does not show its
+    /// recipient, but its tag says whether it is that of an identity at hand. `keys` come from the file key.
     pub(crate) fn recipients(
         &self,
         header: &Header,

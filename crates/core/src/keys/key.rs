@@ -100,8 +100,8 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// The source of a slot's key-encrypting keys, one for each [`Purpose`]. They wrap and unwrap file keys (AES-256 key wrap, RFC
-/// 3394).
+/// The source of a slot's key-encrypting keys, one for each [`Purpose`]. They wrap and unwrap file keys (AES-256 key
+/// wrap, RFC 3394).
 #[derive(Clone, Debug)]
 pub struct WrappingKey(SecretKey);
 
@@ -155,7 +155,8 @@ static HEADER: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 header
 
 /// The keys that are derived from a file key: those of its chunks, and that of its header's tag.
 ///
-/// They stay in one place. Moving them would leave copies on the stack, and a moved enum carries such copies into freed memory.
+/// They stay in one place. Moving them would leave copies on the stack, and a moved enum carries such copies into freed
+/// memory.
 #[derive(Clone, Debug)]
 pub struct FileKeys(Arc<Secrets>);
 
@@ -211,15 +212,15 @@ impl FileKeys {
         self.0.header.tag(header)
     }
 
-    /// The tag of the record of an unfinished file, given its bytes before the tag, the output's name, if it is a plaintext,
-    /// and the file's header: KMAC256(K_mac, ·, 256, "phalanx v1 resume").
+    /// The tag of the record of an unfinished file, given its bytes before the tag, the output's name, if it is a
+    /// plaintext, and the file's header: KMAC256(K_mac, ·, 256, "phalanx v1 resume").
     #[must_use]
     pub fn record_tag(&self, record: &[u8], output: &[u8], header: &[u8]) -> [u8; 32] {
         Kmac256::new(&self.content().mac, b"phalanx v1 resume").tag(&[record, output, header].concat())
     }
 
-    /// The value that names a file of a volume in the volume's journal and binds its extended attributes: KMAC256(K_mac, "",
-    /// 128, "phalanx v1 volume file").
+    /// The value that names a file of a volume in the volume's journal and binds its extended attributes:
+    /// KMAC256(K_mac, "", 128, "phalanx v1 volume file").
     #[must_use]
     pub fn volume_file_id(&self) -> [u8; 16] {
         Kmac256::new(&self.content().mac, b"phalanx v1 volume file").tag_128(b"")
@@ -233,7 +234,8 @@ impl FileKeys {
     }
 }
 
-/// The keys of one file's chunks or of one user's messages, as the format derives them: an engine expands them as it needs them.
+/// The keys of one file's chunks or of one user's messages, as the format derives them: an engine expands them as it
+/// needs them.
 #[derive(Clone)]
 pub struct ContentKeys {
     suite: Suite,

@@ -83,7 +83,8 @@ impl SecretKey {
     /// Reads a key of exactly 32 raw bytes; `None` if the input has another length.
     ///
     /// # Errors
-    /// If reading failed, and [`Error::KeyText`] if these bytes are the beginning of a key's text whose rest is missing.
+    /// If reading failed, and [`Error::KeyText`] if these bytes are the beginning of a key's text whose rest is
+    /// missing.
     pub fn read(input: &mut impl std::io::Read) -> crate::Result<Option<Self>> {
         let mut bytes = Zeroizing::new([0; 33]);
         let len = crate::io::read_full(input, &mut *bytes)?;

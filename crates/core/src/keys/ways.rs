@@ -39,8 +39,8 @@ impl Ways {
         Ok(Self::new(header, opened))
     }
 
-    /// Reads a header, which may be that of a volume's config, and opens it. The header of a file is read again if another
-    /// process may have been writing it.
+    /// Reads a header, which may be that of a volume's config, and opens it. The header of a file is read again if
+    /// another process may have been writing it.
     ///
     /// # Errors
     /// Those of [`Source::header`] and [`Opener::open`].
@@ -106,8 +106,8 @@ impl Ways {
         matches!(slot, Some(Slot::Age { tag, .. }) if self.keys.recipient_tag(text) == *tag)
     }
 
-    /// Adds a recipient. A named key that is already a way in, and stays one, is not added again. An age recipient that has a
-    /// slot gets a new one in its place, because only the recipient can tell whether the old one opens.
+    /// Adds a recipient. A named key that is already a way in, and stays one, is not added again. An age recipient that
+    /// has a slot gets a new one in its place, because only the recipient can tell whether the old one opens.
     pub fn add(&mut self, recipient: &Recipient) {
         if let Recipient::Age(age) = recipient {
             self.remove_recipient(age.text());
@@ -166,8 +166,8 @@ impl Ways {
     /// Removes the slot with this number, whatever its type.
     ///
     /// # Errors
-    /// [`Error::NoSuchSlot`] if there is none, or if it is padding. [`Error::Renumbered`] if an interrupted change was finished
-    /// when these ways were opened: the number may then be one of the earlier header.
+    /// [`Error::NoSuchSlot`] if there is none, or if it is padding. [`Error::Renumbered`] if an interrupted change was
+    /// finished when these ways were opened: the number may then be one of the earlier header.
     pub fn remove_slot(&mut self, number: usize) -> Result<()> {
         if self.renumbered {
             return Err(Error::Renumbered);
@@ -196,8 +196,8 @@ impl Ways {
     ///
     /// # Errors
     /// [`Error::LastWay`] if no slot would be left that is new or opens with a key at hand. [`Error::HeaderRoom`],
-    /// [`Error::KeyCount`] or [`Error::TooManyPasswords`] if the slots do not fit. [`Error::Recipient`] if an age recipient
-    /// cannot be added. Also what the source of keys reports.
+    /// [`Error::KeyCount`] or [`Error::TooManyPasswords`] if the slots do not fit. [`Error::Recipient`] if an age
+    /// recipient cannot be added. Also what the source of keys reports.
     pub fn changed(&self, opener: &Opener<impl KeySource>) -> Result<Header> {
         self.check_last(opener)?;
         let kept = self.header.slots().iter().zip(&self.kept).filter(|(_, kept)| **kept).map(|(slot, _)| slot.clone());
@@ -211,8 +211,8 @@ impl Ways {
     /// file has a new file key. A password gets a new salt, and the recommended parameters.
     ///
     /// # Errors
-    /// [`Error::NotAtHand`] if a slot that stays cannot be made again. [`Error::LastWay`] if no recipient is left. Those of
-    /// [`Recipient::password`], and what the source of keys reports.
+    /// [`Error::NotAtHand`] if a slot that stays cannot be made again. [`Error::LastWay`] if no recipient is left.
+    /// Those of [`Recipient::password`], and what the source of keys reports.
     pub fn recipients(&self, opener: &Opener<impl KeySource>) -> Result<Vec<Recipient>> {
         let mut recipients = opener.recipients(&self.header, |i| self.kept[i], &self.file_key, &self.keys)?;
         recipients.extend(self.added.iter().cloned());
@@ -233,7 +233,8 @@ impl Ways {
         self.renumbered = true;
     }
 
-    /// Whether the chunks of a file are sealed under the file key of this header: the last one is authentic, or else the first.
+    /// Whether the chunks of a file are sealed under the file key of this header: the last one is authentic, or else
+    /// the first.
     ///
     /// # Errors
     /// If the file cannot be read, or if there is not enough memory.

@@ -21,8 +21,8 @@ pub struct Place {
     pub len: usize,
 }
 
-/// Memory for records in their stored form, one after another: nonce, tag, and a chunk's bytes. Every record but the last has a
-/// whole chunk, or room for one. Wiped on drop.
+/// Memory for records in their stored form, one after another: nonce, tag, and a chunk's bytes. Every record but the
+/// last has a whole chunk, or room for one. Wiped on drop.
 pub struct Records {
     memory: Memory,
     record_len: usize,

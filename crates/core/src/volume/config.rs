@@ -31,8 +31,8 @@ impl Config {
     /// Draws the keys of a new volume. Also returns the bytes of its config, which give them to the recipients.
     ///
     /// # Errors
-    /// [`Error::Header`] for suite 4, which must not write a chunk twice. Those of [`NewFile::new`](crate::NewFile::new), and
-    /// [`Error::Recipient`] for an age recipient.
+    /// [`Error::Header`] for suite 4, which must not write a chunk twice. Those of
+    /// [`NewFile::new`](crate::NewFile::new), and [`Error::Recipient`] for an age recipient.
     pub fn create(suite: Suite, chunk_size: ChunkSize, recipients: &[Recipient]) -> Result<(Vec<u8>, Self)> {
         check_suite(suite)?;
         let file_key = SecretKey::random()?;

@@ -212,8 +212,8 @@ fn a_giant_message_among_small_ones_is_sealed_and_opened() {
     for engines in [vec![engines().pop().unwrap()], engines()] {
         let roster = Roster::new(&engines);
         for &suite in Suite::ALL {
-            // The giant is the first, the last, or one in between. Its length is not a multiple of a slice or of a thread's
-            // part.
+            // The giant is the first, the last, or one in between. Its length is not a multiple of a slice or of a
+            // thread's part.
             for place in [0, 1000, 2000] {
                 let mut random = Random(place as u64);
                 let mut record = |i: usize| {

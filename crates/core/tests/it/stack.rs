@@ -1,7 +1,7 @@
 //! The stack below calls of engines: how deep the calls go, and that the roster wipes it as deep as an engine declares.
 //!
-//! The stack is painted before the work and examined after it. What is still painted was not used. This holds for optimized
-//! builds, as the profiles of this repository make them, also for tests.
+//! The stack is painted before the work and examined after it. What is still painted was not used. This holds for
+//! optimized builds, as the profiles of this repository make them, also for tests.
 
 use crate::common::painted;
 use phalanx_core::batch::{self, BehindRoom, Message};

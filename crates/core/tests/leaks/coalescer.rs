@@ -1,5 +1,5 @@
-//! The coalescer: results that are taken, or abandoned before or after the work, engines that fail, and a shutdown with work
-//! queued.
+//! The coalescer: results that are taken, or abandoned before or after the work, engines that fail, and a shutdown with
+//! work queued.
 
 use crate::common::sweep_by;
 use crate::set::{AD, After, ByJobs, Set, cpu, fault, panics, wipe};

@@ -1,7 +1,7 @@
-//! What the batch call, the coalescer, the reader and the writer leave in memory after everything is dropped and the caller has
-//! wiped its own buffers. No block of 16 bytes may be left of plaintexts, keystream, users' keys, derived keys and round keys.
-//! (Beyond the first 4 KiB only every sixteenth block is searched for.) Freed memory and the stacks of threads are searched
-//! too, including threads that have ended.
+//! What the batch call, the coalescer, the reader and the writer leave in memory after everything is dropped and the
+//! caller has wiped its own buffers. No block of 16 bytes may be left of plaintexts, keystream, users' keys, derived
+//! keys and round keys. (Beyond the first 4 KiB only every sixteenth block is searched for.) Freed memory and the
+//! stacks of threads are searched too, including threads that have ended.
 //!
 //! Registers are not searched, and secrets in another form, such as the words of bitsliced AES, are not found.
 

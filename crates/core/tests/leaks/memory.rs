@@ -39,8 +39,8 @@ pub fn key(seed: u64) -> SecretKey {
 /// Runs a function, and wipes the stack and the registers that it used, so that nothing found later is from it.
 #[inline(never)]
 pub fn tidily<T>(work: impl FnOnce() -> T) -> T {
-    /// A separate function, so that the work's whole stack is wiped. If the work were inlined, it would use the frame of
-    /// `tidily`, which is not wiped.
+    /// A separate function, so that the work's whole stack is wiped. If the work were inlined, it would use the frame
+    /// of `tidily`, which is not wiped.
     #[inline(never)]
     fn call<T>(work: impl FnOnce() -> T) -> T {
         work()
@@ -60,8 +60,8 @@ pub fn tidily<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Hashes zeros with the widest kernel, which uses nearly all vector registers. Otherwise they may still hold a secret when the
-/// dynamic linker binds a function, which saves them on the stack.
+/// Hashes zeros with the widest kernel, which uses nearly all vector registers. Otherwise they may still hold a secret
+/// when the dynamic linker binds a function, which saves them on the stack.
 #[inline(never)]
 fn overwrite_registers() {
     let mut digests = [[0; 32]; 8];

@@ -1,7 +1,7 @@
 //! NVIDIA's driver library, loaded at run time, and its functions that this crate calls.
 //!
-//! The functions return plain numbers. Newer drivers have codes that are not listed here, and such a code in a Rust enumeration
-//! would be undefined behaviour.
+//! The functions return plain numbers. Newer drivers have codes that are not listed here, and such a code in a Rust
+//! enumeration would be undefined behaviour.
 
 use std::ffi::{CStr, c_char, c_float, c_int, c_uint, c_void};
 use std::fmt;
@@ -124,8 +124,9 @@ impl Code {
     pub const OUT_OF_MEMORY: Self = Self(2);
     pub const NOT_READY: Self = Self(600);
 
-    /// Whether the context can still be used after a call that returned this code. A context keeps the errors of kernels, and
-    /// does not recover when the device is gone. An unknown code may be such an error, so it counts as one.
+    /// Whether the context can still be used after a call that returned this code. A context keeps the errors of
+    /// kernels, and does not recover when the device is gone. An unknown code may be such an error, so it counts as
+    /// one.
     pub fn is_harmless(self) -> bool {
         matches!(
             self.0,

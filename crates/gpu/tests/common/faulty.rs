@@ -205,8 +205,8 @@ unsafe impl Driver for Faulty {
         from: *const u8,
         len: usize,
     ) -> Result<()> {
-        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` unchanged until the copy is
-        // over.
+        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` unchanged until the copy
+        // is over.
         self.step().and_then(|()| unsafe { self.device.start_upload(stream, memory, at, from, len) })
     }
     unsafe fn start_download(
@@ -222,8 +222,8 @@ unsafe impl Driver for Faulty {
             self.script.under_way.lock().unwrap().push((to as usize, len));
             return Ok(());
         }
-        // SAFETY: the range lies in the memory, and the caller lets nobody use the `len` bytes of `to` until the copy is
-        // over.
+        // SAFETY: the range lies in the memory, and the caller lets nobody use the `len` bytes of `to` until the copy
+        // is over.
         unsafe { self.device.start_download(stream, memory, at, to, len) }
     }
     unsafe fn copy(&self, stream: StreamId, from: (MemoryId, usize), to: (MemoryId, usize), len: usize) -> Result<()> {

@@ -1,5 +1,5 @@
-//! The calls of NVIDIA's driver, checked on any machine with a stand-in for it: their order, their arguments, and what happens
-//! on errors. This proves nothing about a GPU.
+//! The calls of NVIDIA's driver, checked on any machine with a stand-in for it: their order, their arguments, and what
+//! happens on errors. This proves nothing about a GPU.
 
 use crate::common::sweep_by;
 use crate::devices::{

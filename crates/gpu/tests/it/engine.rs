@@ -1,5 +1,5 @@
-//! The engine on every device of this machine, compared with the reference: the checks of the core, and tests that only concern
-//! devices.
+//! The engine on every device of this machine, compared with the reference: the checks of the core, and tests that only
+//! concern devices.
 
 use crate::common::{self, painted};
 use crate::devices;

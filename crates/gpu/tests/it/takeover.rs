@@ -1,5 +1,5 @@
-//! A device that fails at every step of a job, in every way. Alone, it fails cleanly, and the job is unchanged. With the CPU
-//! beside it or as its fallback, the bytes are right, and one fault is reported.
+//! A device that fails at every step of a job, in every way. Alone, it fails cleanly, and the job is unchanged. With
+//! the CPU beside it or as its fallback, the bytes are right, and one fault is reported.
 
 use crate::common::{AtHand, painted, sweep_by};
 use crate::devices::faulty::{How, NEVER, Script};

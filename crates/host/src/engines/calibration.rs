@@ -1,7 +1,7 @@
 //! Which engine is fastest for which size: a model of measured times, without any input or output.
 //!
-//! A [`Curve`] gives the time that an engine takes for any number of bytes, in each direction. [`measure`](super::measure) makes
-//! the curves, and [`Calibration::choose`] reads them.
+//! A [`Curve`] gives the time that an engine takes for any number of bytes, in each direction.
+//! [`measure`](super::measure) makes the curves, and [`Calibration::choose`] reads them.
 
 use phalanx_core::engine::Op;
 use serde::{Deserialize, Serialize};
@@ -138,7 +138,8 @@ fn along(points: &[Point], bytes: u64) -> f64 {
     line(last, end)
 }
 
-/// The curves of all engines that were measured. It is empty if there is no device, because then nothing needs to be measured.
+/// The curves of all engines that were measured. It is empty if there is no device, because then nothing needs to be
+/// measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Calibration {
@@ -172,13 +173,13 @@ impl Calibration {
     /// The engine for a number of bytes. By the measured times it takes at most 5 % longer than the fastest one. If the
     /// process is `warm`, the device is open already.
     ///
-    /// If the size is unknown, as with a pipe, no device is opened, because the pipe may end at once. A device that is open
-    /// already is used if it is the fastest for large sizes.
+    /// If the size is unknown, as with a pipe, no device is opened, because the pipe may end at once. A device that is
+    /// open already is used if it is the fastest for large sizes.
     pub fn choose(&self, op: Op, bytes: Option<u64>, warm: bool) -> Kind {
         let worth_a_start = bytes.is_some_and(|bytes| bytes >= Self::WORTH_A_START);
         let bytes = bytes.unwrap_or(Self::LARGEST);
-        // Which of the CPU's engines is better needs no measuring: one chunk is work for one thread, more are for all. So
-        // noise cannot make one thread seem faster than all.
+        // Which of the CPU's engines is better needs no measuring: one chunk is work for one thread, more are for all.
+        // So noise cannot make one thread seem faster than all.
         let cpu = if bytes <= ONE_CHUNK { Kind::Serial } else { Kind::Cpu };
         // Without the CPU's times, a device cannot be compared.
         if !(warm || worth_a_start) || self.curve(Kind::Serial).is_none() || self.curve(Kind::Cpu).is_none() {

@@ -46,12 +46,12 @@ const CHUNK: u64 = 1 << 20;
 /// Each size is run this many times if there is time for it, and the shortest time counts.
 const ROUNDS: usize = 4;
 
-/// Seals and opens chunks of [`Suite::default`] like those of a file, with threads, buffers and a copy into each, but without
-/// input and output. Takes about `budget` at most: larger sizes are left out if they would take longer. The smallest one is
-/// always measured.
+/// Seals and opens chunks of [`Suite::default`] like those of a file, with threads, buffers and a copy into each, but
+/// without input and output. Takes about `budget` at most: larger sizes are left out if they would take longer. The
+/// smallest one is always measured.
 ///
-/// The curve's start is the time by which first runs were slower than later ones, because an engine may then prepare what it
-/// keeps.
+/// The curve's start is the time by which first runs were slower than later ones, because an engine may then prepare
+/// what it keeps.
 ///
 /// The result is compared with that of the CPU's kernels of `levels`. Other bytes are a fault.
 pub fn measure(roster: &Roster, levels: Levels, budget: Duration) -> Result<Curve> {
@@ -88,8 +88,8 @@ fn expected(measured: &[[f64; 2]], i: usize) -> Duration {
     Duration::from_secs_f64(seconds.min(Curve::MOST_SECONDS))
 }
 
-/// Seals or opens a number of bytes, and returns the time until the last job was done, in seconds. Afterwards the workers wipe
-/// their buffers, which takes as long for a job as for many.
+/// Seals or opens a number of bytes, and returns the time until the last job was done, in seconds. Afterwards the
+/// workers wipe their buffers, which takes as long for a job as for many.
 fn run(roster: &Roster, op: Op, bytes: u64, sample: &Sample) -> Result<f64> {
     let started = Instant::now();
     let work = Measured { op, bytes, sample, left: Mutex::new(bytes), done: Mutex::new(started) };

@@ -98,7 +98,8 @@ impl Ready {
         self.device = Some(device);
     }
 
-    /// How long it takes to open the device when its driver has compiled the kernels, which it does once on each machine.
+    /// How long it takes to open the device when its driver has compiled the kernels, which it does once on each
+    /// machine.
     pub fn opening_again(&self) -> Duration {
         let Some(device) = &self.device else { return self.opening };
         let first = device.prepared_in();

@@ -140,7 +140,8 @@ pub struct OutputRules<'a> {
     pub existing: Existing<'a>,
     /// Whether the content must be on the disk before the output has its name, and the name when it is committed.
     pub sync: bool,
-    /// Whether the output stays if the run is interrupted, and goes on where an interrupted run was: [`Output::resume`].
+    /// Whether the output stays if the run is interrupted, and goes on where an interrupted run was:
+    /// [`Output::resume`].
     pub resume: bool,
     /// Which metadata of the input it takes over.
     pub carry: Carry,

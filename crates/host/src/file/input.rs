@@ -130,8 +130,8 @@ impl Stamp {
         Ok(Self::new(&fs::fstat(file)?))
     }
 
-    /// Inode, length, and the times of its last changes in seconds and nanoseconds. The device is not among them, because it may
-    /// have another number when its file system is mounted again.
+    /// Inode, length, and the times of its last changes in seconds and nanoseconds. The device is not among them,
+    /// because it may have another number when its file system is mounted again.
     pub(crate) fn fields(&self) -> [u64; 6] {
         let Self { id, len, modified, changed } = *self;
         [id.1, len as u64, modified.0 as u64, modified.1, changed.0 as u64, changed.1]
@@ -155,8 +155,8 @@ impl Stamp {
         self.len == 0
     }
 
-    /// Whether it is the same file and was not written to. The time of the last status change is not compared, because a
-    /// new or removed name changes it too.
+    /// Whether it is the same file and was not written to. The time of the last status change is not compared, because
+    /// a new or removed name changes it too.
     #[must_use]
     pub fn has_same_content(&self, now: &Self) -> bool {
         *self == Self { changed: self.changed, ..*now }
@@ -187,8 +187,9 @@ impl Removal {
     /// time of modification, and one through a mapping on a file system that keeps no times for these (tmpfs).
     ///
     /// # Errors
-    /// [`Error::Changed`](phalanx_core::Error::Changed) if it changed. It then keeps its name, or has the name in [`Error::Aside`]. [`Error::Read`](phalanx_core::Error::Read) or
-    /// [`Error::Write`](phalanx_core::Error::Write) if it cannot be looked at, renamed or deleted.
+    /// [`Error::Changed`](phalanx_core::Error::Changed) if it changed. It then keeps its name, or has the name in
+    /// [`Error::Aside`]. [`Error::Read`](phalanx_core::Error::Read) or [`Error::Write`](phalanx_core::Error::Write) if
+    /// it cannot be looked at, renamed or deleted.
     pub fn run(self) -> Result<()> {
         let _step = step();
         let stat = |name: &OsStr| fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error);

@@ -54,8 +54,9 @@ impl Keyring {
     /// Stores a key under a new name.
     ///
     /// # Errors
-    /// [`Error::KeyName`], [`Error::Exists`] if the name is in use, [`Error::Refused`] if others could change the keyring,
-    /// [`Error::Read`](phalanx_core::Error::Read) or [`Error::Write`](phalanx_core::Error::Write) if the key cannot be stored.
+    /// [`Error::KeyName`], [`Error::Exists`] if the name is in use, [`Error::Refused`] if others could change the
+    /// keyring, [`Error::Read`](phalanx_core::Error::Read) or [`Error::Write`](phalanx_core::Error::Write) if the key
+    /// cannot be stored.
     pub fn store(&self, name: &str, key: &SecretKey) -> Result<()> {
         let file = file_name(name)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(|e| Error::write(at(&self.dir, e)))?;
@@ -87,7 +88,8 @@ impl Keyring {
     /// Whether anything has the name, whatever it is.
     ///
     /// # Errors
-    /// [`Error::KeyName`], [`Error::Refused`] if others could change the keyring, or [`Error::Read`](phalanx_core::Error::Read).
+    /// [`Error::KeyName`], [`Error::Refused`] if others could change the keyring, or
+    /// [`Error::Read`](phalanx_core::Error::Read).
     pub fn has(&self, name: &str) -> Result<bool> {
         let file = file_name(name)?;
         let Some(dir) = self.open()? else { return Ok(false) };
@@ -108,8 +110,8 @@ impl Keyring {
 
     /// The key with this id, and its name, if the keyring has it.
     ///
-    /// Keys that are refused or cannot be read are skipped. They are reported if they have this id, or if their id is unknown.
-    /// (A refused key is read for its id, and for nothing else.)
+    /// Keys that are refused or cannot be read are skipped. They are reported if they have this id, or if their id is
+    /// unknown. (A refused key is read for its id, and for nothing else.)
     ///
     /// # Errors
     /// [`Error::Refused`] if others could change the keyring, or [`Error::Read`](phalanx_core::Error::Read).
@@ -132,8 +134,9 @@ impl Keyring {
     /// Deletes a key.
     ///
     /// # Errors
-    /// [`Error::KeyName`], [`Error::NoSuchKey`], [`Error::Refused`] if others could change the keyring, [`Error::Read`](phalanx_core::Error::Read), or
-    /// [`Error::Write`](phalanx_core::Error::Write) if the key cannot be deleted.
+    /// [`Error::KeyName`], [`Error::NoSuchKey`], [`Error::Refused`] if others could change the keyring,
+    /// [`Error::Read`](phalanx_core::Error::Read), or [`Error::Write`](phalanx_core::Error::Write) if the key cannot be
+    /// deleted.
     pub fn remove(&self, name: &str) -> Result<()> {
         let file = file_name(name)?;
         let dir = self.open()?.ok_or_else(|| Error::NoSuchKey(name.into()))?;

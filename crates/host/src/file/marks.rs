@@ -16,7 +16,8 @@ use subtle::ConstantTimeEq;
 const TAG: usize = 32;
 /// The length of an entry in bytes: its content and its tag.
 const ENTRY: usize = 16 + 7 * 8 + TAG;
-/// A record has two entries, which are written in turn, so that one is always whole: this many bytes from one to the next.
+/// A record has two entries, which are written in turn, so that one is always whole: this many bytes from one to the
+/// next.
 const PLACE: usize = 512;
 const _: () = assert!(RECORD == 2 * PLACE);
 /// How many bytes of the output are written between two entries.

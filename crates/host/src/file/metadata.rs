@@ -23,8 +23,9 @@ impl Carry {
     /// Takes over a file's metadata.
     ///
     /// # Errors
-    /// [`Error::Read`](phalanx_core::Error::Read) if `from` cannot be looked at, [`Error::Write`](phalanx_core::Error::Write) if permissions or times cannot be set. What the file
-    /// system of `to` does not have is left out, and so are an owner or attributes that it refuses.
+    /// [`Error::Read`](phalanx_core::Error::Read) if `from` cannot be looked at,
+    /// [`Error::Write`](phalanx_core::Error::Write) if permissions or times cannot be set. What the file system of `to`
+    /// does not have is left out, and so are an owner or attributes that it refuses.
     pub fn file(self, from: &File, to: &File) -> Result<()> {
         self.run(from, to, 0o666)
     }
@@ -32,8 +33,9 @@ impl Carry {
     /// Takes over a folder's metadata.
     ///
     /// # Errors
-    /// [`Error::Read`](phalanx_core::Error::Read) if `from` cannot be looked at, [`Error::Write`](phalanx_core::Error::Write) if permissions or times cannot be set. What the file
-    /// system of `to` does not have is left out, and so are an owner or attributes that it refuses.
+    /// [`Error::Read`](phalanx_core::Error::Read) if `from` cannot be looked at,
+    /// [`Error::Write`](phalanx_core::Error::Write) if permissions or times cannot be set. What the file system of `to`
+    /// does not have is left out, and so are an owner or attributes that it refuses.
     pub fn folder(self, from: &File, to: &File) -> Result<()> {
         self.run(from, to, 0o777)
     }

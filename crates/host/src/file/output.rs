@@ -63,14 +63,15 @@ impl Output {
     /// The folder is opened once. Changing its path afterwards does not move the output elsewhere.
     ///
     /// # Errors
-    /// [`Error::Exists`] if the name is in use and may not be replaced, [`Error::Write`](phalanx_core::Error::Write) if no file can be created there.
+    /// [`Error::Exists`] if the name is in use and may not be replaced, [`Error::Write`](phalanx_core::Error::Write) if
+    /// no file can be created there.
     pub fn create(path: &Path, existing: Existing) -> Result<Self> {
         let (dir, name) = folder_and_name(path)?;
         Self::create_in(dir, name, existing)
     }
 
-    /// Begins a file that will be named `path`, or goes on with what an interrupted run has left of it. Once something has been
-    /// written to it, it stays for a later run if this one is interrupted or fails.
+    /// Begins a file that will be named `path`, or goes on with what an interrupted run has left of it. Once something
+    /// has been written to it, it stays for a later run if this one is interrupted or fails.
     ///
     /// # Errors
     /// As for [`Output::create`], and [`Error::NoLocks`] if the file system has no locks.
@@ -79,8 +80,8 @@ impl Output {
         Self::resume_in(dir, name, existing)
     }
 
-    /// Begins a file that will be named `name` in an opened folder, or goes on with what an interrupted run has left of it:
-    /// [`Output::resume`].
+    /// Begins a file that will be named `name` in an opened folder, or goes on with what an interrupted run has left of
+    /// it: [`Output::resume`].
     ///
     /// # Errors
     /// As for [`Output::resume`].
@@ -221,8 +222,9 @@ impl Output {
     /// Gives the file its name. With `sync`, its content is on the disk before and its name after.
     ///
     /// # Errors
-    /// [`Error::Exists`] or [`Error::OwnOutput`] if the name is in use by now and may not be replaced. [`Error::Unsynced`] if
-    /// the file has its name, but may not be on the disk. After any other error the file does not have the name.
+    /// [`Error::Exists`] or [`Error::OwnOutput`] if the name is in use by now and may not be replaced.
+    /// [`Error::Unsynced`] if the file has its name, but may not be on the disk. After any other error the file does
+    /// not have the name.
     pub fn commit(self, existing: Existing, sync: bool) -> Result<Committed> {
         let sync = if sync { Sync::Each } else { Sync::No };
         Self::commit_all(vec![self], existing, sync).pop().expect("as many as were given")
@@ -353,7 +355,8 @@ pub fn check_close(file: &File) -> Result<()> {
     nix::unistd::close(copy).map_err(|e| Error::write(e.into()))
 }
 
-/// Refuses targets that may not be replaced: all that exist, or only those that are not files (folders, devices, pipes).
+/// Refuses targets that may not be replaced: all that exist, or only those that are not files (folders, devices,
+/// pipes).
 fn check_target(dir: &File, name: &OsStr, existing: Existing) -> Result<()> {
     let kind = |flags| match fs::statat(dir, name, flags) {
         Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),

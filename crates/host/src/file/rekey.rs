@@ -57,8 +57,9 @@ impl InPlace {
     /// If the file system has no locks, the file can be read, and replaced by a new one. Its header is not changed.
     ///
     /// # Errors
-    /// [`Error::Write`](phalanx_core::Error::Write) if it may not be written, if its folder cannot be synced, or if another run has it locked.
-    /// [`Error::Changed`](phalanx_core::Error::Changed) if its name leads to another file by now.
+    /// [`Error::Write`](phalanx_core::Error::Write) if it may not be written, if its folder cannot be synced, or if
+    /// another run has it locked. [`Error::Changed`](phalanx_core::Error::Changed) if its name leads to another file by
+    /// now.
     pub fn open(input: &InputFile) -> Result<Self> {
         let refuse = |kind: io::ErrorKind, why: &str| Err(Error::write(io::Error::new(kind, why)));
         let Some((dir, name)) = input.entry() else {
@@ -124,10 +125,11 @@ impl InPlace {
     /// modification stays, since it is that of the plaintext.
     ///
     /// # Errors
-    /// Those of [`Ways::changed`]. [`Error::NoLocks`] if the file system has no locks. [`Error::Changed`](phalanx_core::Error::Changed) if the file is not
-    /// what `ways` were opened from. [`Error::Write`](phalanx_core::Error::Write) if writing failed: the old header is then in its place.
-    /// [`Error::Interrupted`] if even that failed. [`Error::Uncleared`] if the new header is in its place, and the side file
-    /// cannot be removed.
+    /// Those of [`Ways::changed`]. [`Error::NoLocks`] if the file system has no locks.
+    /// [`Error::Changed`](phalanx_core::Error::Changed) if the file is not what `ways` were opened from.
+    /// [`Error::Write`](phalanx_core::Error::Write) if writing failed: the old header is then in its place.
+    /// [`Error::Interrupted`] if even that failed. [`Error::Uncleared`] if the new header is in its place, and the side
+    /// file cannot be removed.
     pub fn write(&mut self, ways: &Ways, opener: &Opener<impl KeySource>) -> Result<Header> {
         let (before, after) = (ways.header(), ways.changed(opener)?);
         if after.bytes() == before.bytes() {
@@ -168,7 +170,8 @@ impl InPlace {
     /// Checks that the file is what it was when it was opened, and that its name still leads to it.
     ///
     /// # Errors
-    /// [`Error::Changed`](phalanx_core::Error::Changed) if not, [`Error::Read`](phalanx_core::Error::Read) or [`Error::Write`](phalanx_core::Error::Write) if it cannot be looked at.
+    /// [`Error::Changed`](phalanx_core::Error::Changed) if not, [`Error::Read`](phalanx_core::Error::Read) or
+    /// [`Error::Write`](phalanx_core::Error::Write) if it cannot be looked at.
     pub fn check_unchanged(&self) -> Result<()> {
         let now = Stamp::of(&self.file).map_err(Error::read)?;
         let is_same = self.stamp.has_same_content(&now) && is_named(&self.file, &self.dir, &self.name)?;

@@ -305,7 +305,8 @@ pub fn not_sealed(
 /// [`SharedFile::not_opened`]. This clears them to holes or zeros.
 ///
 /// # Errors
-/// Those of [`SharedFile::not_opened`], and [`Error::Write`](phalanx_core::Error::Write) if the output cannot be cleared.
+/// Those of [`SharedFile::not_opened`], and [`Error::Write`](phalanx_core::Error::Write) if the output cannot be
+/// cleared.
 pub fn not_opened(
     shared: &SharedFile,
     roster: &Roster,

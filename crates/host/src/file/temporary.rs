@@ -34,8 +34,8 @@ pub(crate) fn step() -> RwLockReadGuard<'static, ()> {
     STEPS.read().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Removes the temporary files of all unfinished outputs. None begins or ends until the returned guard is dropped. For a
-/// process that is about to end by a signal.
+/// Removes the temporary files of all unfinished outputs. None begins or ends until the returned guard is dropped. For
+/// a process that is about to end by a signal.
 #[must_use]
 pub fn remove_unfinished() -> impl Sized {
     let no_step = STEPS.write().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -45,8 +45,8 @@ pub fn remove_unfinished() -> impl Sized {
     no_step
 }
 
-/// Removes the temporary files of all unfinished outputs of a process that cannot continue, allocate memory or wait. A file
-/// that gets its name at this moment may stay.
+/// Removes the temporary files of all unfinished outputs of a process that cannot continue, allocate memory or wait. A
+/// file that gets its name at this moment may stay.
 pub fn remove_unfinished_at_once() {
     const TRIES: u32 = 100_000;
     ENDING.store(true, Ordering::SeqCst);
@@ -69,8 +69,8 @@ pub fn remove_unfinished_at_once() {
 /// Set when the process ends immediately. A file that is begun afterwards is removed by the thread that began it.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Adds a file to the list. Memory is allocated while the list is not locked, because the list is still needed if there is
-/// no memory.
+/// Adds a file to the list. Memory is allocated while the list is not locked, because the list is still needed if there
+/// is no memory.
 fn add(mut entry: (Arc<File>, String)) {
     loop {
         let mut list = unfinished();
@@ -148,8 +148,8 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    /// Creates the temporary file of a target, for its owner alone. Every run uses the same name, which is short enough for
-    /// targets of any length. A leftover of a killed run is removed first.
+    /// Creates the temporary file of a target, for its owner alone. Every run uses the same name, which is short enough
+    /// for targets of any length. A leftover of a killed run is removed first.
     pub fn create(dir: Arc<File>, target: &OsStr) -> Result<Self> {
         if let Some(made) = Self::create_locked(&dir, target)? {
             return Ok(made);

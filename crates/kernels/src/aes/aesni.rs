@@ -37,8 +37,8 @@ pub(super) fn expand(key: &[u8], rounds: usize) -> [[u8; BLOCK]; 15] {
     round_keys
 }
 
-/// SubWord of the last word, with its bytes in the order `order`, plus Rcon, in all four words. ShiftRows does not change a
-/// block of equal columns, so the last round of AES is SubBytes and an addition.
+/// SubWord of the last word, with its bytes in the order `order`, plus Rcon, in all four words. ShiftRows does not
+/// change a block of equal columns, so the last round of AES is SubBytes and an addition.
 #[inline]
 #[target_feature(enable = "aes,ssse3")]
 fn sub_word(key: __m128i, order: i32, rcon: u8) -> __m128i {

@@ -1,4 +1,5 @@
-//! Every level of SHA3-256, KMAC256 and TurboSHAKE256 that this machine has, compared with the `sha3` and `tiny-keccak` crates.
+//! Every level of SHA3-256, KMAC256 and TurboSHAKE256 that this machine has, compared with the `sha3` and `tiny-keccak`
+//! crates.
 
 use crate::common::{Random, paint};
 use phalanx_kernels::keccak::{
@@ -213,8 +214,8 @@ fn slices_with_a_short_last_one_match_the_oracle() {
                 let len = (count * slice).saturating_sub(slice - last);
                 // After one byte, so that nothing is aligned.
                 let messages: Vec<_> = painted[1..1 + len].chunks(slice).collect();
-                // All lengths for counts next to a multiple of the lanes. For other counts only one, because the oracles are
-                // slow.
+                // All lengths for counts next to a multiple of the lanes. For other counts only one, because the
+                // oracles are slow.
                 if last == 1 || matches!(count, 1 | 4 | 5 | 8 | 9 | 16 | 17) && last != 0 {
                     check(&messages, &format!("{count} slices of {slice} bytes, the last of {last}"));
                 }

@@ -36,17 +36,18 @@ impl Backing {
     /// is called when somebody closes the file.
     ///
     /// # Errors
-    /// [`VolumeError::Full`] if there is no space: the changes are dropped. [`VolumeError::Dropped`] once, if that happened to
-    /// changes of this file since the witness was made.
+    /// [`VolumeError::Full`] if there is no space: the changes are dropped. [`VolumeError::Dropped`] once, if that
+    /// happened to changes of this file since the witness was made.
     pub fn commit(&self, witness: &Witness) -> Result<()> {
         self.store(false, |drops| drops.tell_by_close(witness))
     }
 
-    /// Stores the changes in memory and makes sure that they are on the disk. With `data_only` its times may not be there.
+    /// Stores the changes in memory and makes sure that they are on the disk. With `data_only` its times may not be
+    /// there.
     ///
     /// # Errors
-    /// Those of [`Backing::commit`], but [`VolumeError::Dropped`] also if it happened earlier and no sync has reported it; or
-    /// if the system reports that something was not written.
+    /// Those of [`Backing::commit`], but [`VolumeError::Dropped`] also if it happened earlier and no sync has reported
+    /// it; or if the system reports that something was not written.
     pub fn sync(&self, witness: &Witness, data_only: bool) -> Result<()> {
         if !data_only && self.times_set.swap(false, Ordering::AcqRel) {
             self.mark_named();
@@ -86,8 +87,8 @@ impl Backing {
         !content.has_chunks()
     }
 
-    /// Commits the content that the caller has locked. No chunk is in memory afterwards, unless there was an error which leaves
-    /// the changes as they are.
+    /// Commits the content that the caller has locked. No chunk is in memory afterwards, unless there was an error
+    /// which leaves the changes as they are.
     pub(super) fn commit_content(&self, content: &mut Content, sync: bool) -> Result<()> {
         let shared = &*self.shared;
         let journal = shared.writable()?;

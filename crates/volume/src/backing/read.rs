@@ -30,8 +30,8 @@ impl Backing {
         Ok(bytes)
     }
 
-    /// Reads into the caller's memory, and returns how many bytes: fewer than it has only at the end of the file. After an
-    /// error the memory holds nothing of use.
+    /// Reads into the caller's memory, and returns how many bytes: fewer than it has only at the end of the file. After
+    /// an error the memory holds nothing of use.
     ///
     /// # Errors
     /// Those of [`Backing::read_at`].

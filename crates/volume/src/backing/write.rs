@@ -17,8 +17,8 @@ impl Backing {
     ///
     /// # Errors
     /// [`VolumeError::Full`] if earlier changes had to be stored and there was no space: they and these are dropped.
-    /// [`VolumeError::Damaged`] if a chunk is to be changed in part and cannot be read. [`VolumeError::Refused`] with `EFBIG` if
-    /// the file would be too long. A part may be written.
+    /// [`VolumeError::Damaged`] if a chunk is to be changed in part and cannot be read. [`VolumeError::Refused`] with
+    /// `EFBIG` if the file would be too long. A part may be written.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
         self.check_writable()?;
         if data.is_empty() {

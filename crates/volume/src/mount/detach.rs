@@ -91,8 +91,8 @@ impl Stopper {
     /// Unmounts. The kernel first writes what it has cached, so this may take a while.
     ///
     /// # Errors
-    /// [`MountError::Covered`] if something else is mounted on top, or on a folder in it. Otherwise if the system refuses, or does
-    /// not show which mount is the session's own.
+    /// [`MountError::Covered`] if something else is mounted on top, or on a folder in it. Otherwise if the system
+    /// refuses, or does not show which mount is the session's own.
     pub fn stop(&self) -> Result<Stopped, MountError> {
         drop(self.take_name()?);
         Ok(if self.is_over() { Stopped::Unmounted } else { Stopped::Busy })
@@ -121,8 +121,8 @@ impl Stopper {
         }
     }
 
-    /// Unmounts, but only if nobody has a file, folder or working directory open in it, and nothing is mounted on it. Returns
-    /// whether the mount is gone.
+    /// Unmounts, but only if nobody has a file, folder or working directory open in it, and nothing is mounted on it.
+    /// Returns whether the mount is gone.
     ///
     /// An open folder would keep the mount in use, so none can identify it here. But the kernel unmounts an expired
     /// mount (`MNT_EXPIRE`) only if it was marked before and nobody has accessed it since. The list of mounts shows

@@ -7,8 +7,8 @@ use std::path::Path;
 
 /// The options of a mount.
 ///
-/// Permissions are always checked by the kernel (`default_permissions`). Set-user-ID bits and devices count only if `suid`
-/// and `dev` are asked for.
+/// Permissions are always checked by the kernel (`default_permissions`). Set-user-ID bits and devices count only if
+/// `suid` and `dev` are asked for.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
     /// Whether nothing can be written.

@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// Checks that this user can mount on this system.
 ///
 /// # Errors
-/// The first thing that is missing: the kernel's device, the program fusermount3, or the permission to mount for others.
+/// The first thing that is missing: the kernel's device, the program fusermount3, or the permission to mount for
+/// others.
 pub fn check_system(options: &MountOptions) -> Result<(), MountError> {
     if let Err(e) = OpenOptions::new().read(true).write(true).open("/dev/fuse") {
         return Err(match e.kind() {

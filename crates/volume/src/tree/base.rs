@@ -1,7 +1,7 @@
 //! The tree itself: how its folders and nodes are reached, and their locks.
 //!
-//! Locks are taken in this order: the one for moving folders; the locks of folders, in the order of their numbers; the short locks
-//! on the nodes and on the open folders, one at a time and never over a system call.
+//! Locks are taken in this order: the one for moving folders; the locks of folders, in the order of their numbers; the
+//! short locks on the nodes and on the open folders, one at a time and never over a system call.
 
 use crate::error::{Result, VolumeError};
 use crate::folder::{FOLDER, Fresh, Records, SAFELY, replace};

@@ -31,7 +31,8 @@ impl Tree {
     /// no entry has changed through this tree, the same list is returned.
     ///
     /// # Errors
-    /// As `getdents` has them, and `ENOMEM` for a folder of many millions of entries, or if all lists together have as many.
+    /// As `getdents` has them, and `ENOMEM` for a folder of many millions of entries, or if all lists together have as
+    /// many.
     pub fn list(&self, number: u64) -> Result<Arc<Listing>> {
         let dir = self.dir(number)?;
         let folder = dir.folder.clone();
@@ -66,8 +67,8 @@ impl Tree {
         Ok(listing)
     }
 
-    /// An entry of a list. `None` if there is none at this index any more, or its name does not decrypt in this folder; then
-    /// [`Listing::len`] says whether there are more.
+    /// An entry of a list. `None` if there is none at this index any more, or its name does not decrypt in this folder;
+    /// then [`Listing::len`] says whether there are more.
     #[must_use]
     pub fn entry(&self, listing: &Listing, index: usize) -> Option<Entry> {
         let (stored, entry) = listing.stored(index)?;

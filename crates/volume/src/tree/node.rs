@@ -16,7 +16,8 @@ pub const ROOT: u64 = 1;
 /// What all operations in a folder share.
 pub(super) struct Folder {
     pub number: u64,
-    /// Held for reading while an entry is looked up, for writing while entries change. Counts how often it was held for writing.
+    /// Held for reading while an entry is looked up, for writing while entries change. Counts how often it was held for
+    /// writing.
     pub lock: RwLock<u64>,
     pub id: OnceLock<FolderId>,
     /// Whether `phalanx.folder` is known to be on the disk.

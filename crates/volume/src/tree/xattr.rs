@@ -53,8 +53,8 @@ impl Tree {
         self.names.open_value(&owner, name, &value).ok_or_else(|| self.damaged_node(number, "an extended attribute"))
     }
 
-    /// The names of all extended attributes, with `user.`. Those that were not made for this file or folder are left out, and
-    /// reported.
+    /// The names of all extended attributes, with `user.`. Those that were not made for this file or folder are left
+    /// out, and reported.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -91,8 +91,8 @@ impl Tree {
     /// Sets an extended attribute.
     ///
     /// # Errors
-    /// As `setxattr` has them: `EEXIST` and `ENODATA` as the mode says, `EOPNOTSUPP` in a namespace that a volume does not
-    /// have, `EPERM` for what is neither a file nor a folder, `E2BIG` for too long a value.
+    /// As `setxattr` has them: `EEXIST` and `ENODATA` as the mode says, `EOPNOTSUPP` in a namespace that a volume does
+    /// not have, `EPERM` for what is neither a file nor a folder, `E2BIG` for too long a value.
     pub fn set_xattr(
         &self,
         number: u64,

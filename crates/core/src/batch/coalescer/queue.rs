@@ -132,8 +132,8 @@ impl Queue {
         next.into_iter().for_each(wake);
     }
 
-    /// Removes the tasks for which there is room, in their order, or all of them when the queue is closed. Waking every task at
-    /// each batch would take quadratic time.
+    /// Removes the tasks for which there is room, in their order, or all of them when the queue is closed. Waking every
+    /// task at each batch would take quadratic time.
     fn next(&self, state: &mut Queued) -> Vec<Waker> {
         let mut room = self.limits.queue.saturating_sub(state.len);
         let mut next = Vec::new();

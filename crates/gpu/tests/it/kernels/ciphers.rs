@@ -90,7 +90,8 @@ pub fn ctr_launches(device: &Device) {
     }
 }
 
-/// Spans of these lengths, one after another. Every third has the key of the one before it, and the others have their own.
+/// Spans of these lengths, one after another. Every third has the key of the one before it, and the others have their
+/// own.
 pub fn spans_of(lens: &[usize]) -> (Vec<Span>, Vec<Vec<u8>>, Vec<u8>) {
     let mut at = 16;
     let mut spans = Vec::new();

@@ -111,7 +111,7 @@ impl Front {
         }
     }
 
-    /// Clears set-user-ID and set-group-ID before a user changes the content who may not keep them. The kernel leaves
+    /// Clears set-user-ID and set-group-ID before a user who may not keep them changes the content. The kernel leaves
     /// this to the file system, so it is then made to forget the attributes.
     fn take_set_ids(&self, request: &Request, number: INodeNo) -> Result<()> {
         if self.tree.take_set_ids(number.0, request.gid())? {

@@ -85,12 +85,12 @@ struct Named {
     files: HashMap<Owner, (Option<Arc<File>>, bool)>,
 }
 
-/// More files than these are synced with one call, if its result can be trusted. Their descriptors are not kept.
+/// With more files than this, one call syncs all of them, if its result can be trusted. Their descriptors are not kept.
 const SYNCED_EACH: usize = 64;
-/// More files than these end the epoch, if each is synced by itself.
+/// The epoch ends when more files than this are named, if each is synced separately.
 const NAMED: usize = 256;
-/// More files than these end the epoch, if all are synced with one call. After a kill the next mount opens all of them,
-/// so the limit is also at most half the number of files that a process may open.
+/// The epoch ends when more files than this are named, if one call syncs all of them. After a kill the next mount opens
+/// all of them, so the limit is also at most half the number of files that a process may open.
 const NAMED_AT_ONCE: usize = 100_000;
 
 impl<F: Uncommitted> Shared<F> {
@@ -382,7 +382,7 @@ impl<F: Uncommitted> Shared<F> {
         let len = count * (chunks.overhead() + chunks.chunk_len());
         let free = {
             let mut scratch = self.scratch.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            // Much longer ones would be counted in full, and be missing elsewhere.
+            // Much longer ones would be counted in full, and would be missing where they are needed.
             let fits = |records: &Records| (len..=2 * len).contains(&records.bytes().len());
             scratch.iter().position(fits).and_then(|place| scratch.swap_remove_back(place))
         };

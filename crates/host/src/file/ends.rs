@@ -185,7 +185,7 @@ impl Target {
         }
         let begin = if rules.resume { Output::resume_in } else { Output::create_in };
         let output = begin(dir, name, rules.existing)?;
-        // The input may have the name of an unfinished file.
+        // The input may have been renamed to the name of an unfinished file.
         if id(output.file()).is_ok_and(is_input) {
             return Err(Error::SameFile);
         }

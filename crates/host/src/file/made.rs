@@ -69,8 +69,8 @@ impl Made {
         self.spared.check(dir, name)
     }
 
-    /// Refuses to write to an open file that is spared, such as standard output. Only regular files count: a terminal
-    /// may also be standard input.
+    /// Refuses to write to an open file, such as standard output, if it is spared. Only regular files count, because a
+    /// terminal may be standard input too.
     ///
     /// # Errors
     /// [`Error::Write`](phalanx_core::Error::Write) with [`Obstacle::HoldsKey`] if it is spared.

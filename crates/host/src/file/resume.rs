@@ -64,9 +64,9 @@ pub struct Resumable<'a> {
 }
 
 impl Resumable<'_> {
-    /// Protects a regular file, and goes on with what an interrupted run for the same recipients has left. In that case
-    /// it calls `tell`. `opener` opens the header of that run: it has the keys and passwords of the recipients. Returns
-    /// the plaintext's length in bytes.
+    /// Protects a regular file, and goes on with what an interrupted run for the same recipients has left. If there was
+    /// an output, it calls `tell` with what happened to that. `opener` opens the header of that run: it has the keys
+    /// and passwords of the recipients. Returns the plaintext's length in bytes.
     ///
     /// # Errors
     /// Those of [`NewFile::protect`]. The finished part stays in the output, for a later run.
@@ -108,7 +108,8 @@ impl Resumable<'_> {
     }
 
     /// Writes the plaintext of a protected file, which was opened from the regular file `input`, and goes on with what
-    /// an interrupted run has left. In that case it calls `tell`. Returns the plaintext's length in bytes.
+    /// an interrupted run has left. If there was an output, it calls `tell` with what happened to that. Returns the
+    /// plaintext's length in bytes.
     ///
     /// # Errors
     /// Those of [`ProtectedFile::unprotect`]. The finished part stays in the output, for a later run.

@@ -104,7 +104,7 @@ impl Backing {
         let shared = &*self.shared;
         let plan = self.plan(content)?;
         if !Journal::could_hold(plan.cost, plan.data_len) {
-            // No write makes a file's changes so long.
+            // No write produces changes this long.
             return Err(VolumeError::Refused(Errno::FBIG));
         }
         let mut is_first = true;

@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat, unlinka
 use rustix::io::Errno;
 use std::sync::Arc;
 
-/// How deep what a killed run has left is searched: a folder that was being made or removed, and what was left in it.
+/// How deep leftovers of a killed run are searched: a folder that was being made or removed, and what was left in it.
 const MAX_LEFT: usize = 8;
 
 impl Tree {

@@ -86,7 +86,7 @@ pub(super) fn change_mode(handle: &OwnedFd, mode: u32) -> Result<(), Errno> {
 /// The bits of all permissions for the owner.
 pub(super) const OWNER_ALL: u32 = 0o700;
 
-/// Runs a function on a folder. If its permissions deny access, the owner gets them for the while: an ordinary file
+/// Runs a function on a folder. If its permissions deny access, the owner gets all of them meanwhile: an ordinary file
 /// system needs no access to a folder to rename or remove it.
 pub(super) fn with_access<T>(folder: &OwnedFd, run: impl Fn() -> Result<T>) -> Result<T> {
     match run() {

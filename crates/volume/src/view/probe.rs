@@ -27,7 +27,7 @@ const LISTED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOF
 pub enum Probe {
     /// The keys open a file.
     Opens,
-    /// They open none of the first files, or not the only one. Holds the path of the first one, and why it does not
+    /// The keys open none of the first files, or not the only one. Holds the path of the first one, and why it does not
     /// open.
     Locked(PathBuf, Error),
     /// There is no protected file.

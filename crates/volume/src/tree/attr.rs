@@ -119,8 +119,8 @@ impl Tree {
     }
 
     /// Clears set-user-ID and set-group-ID, because a process with this group changes the content. Returns whether one
-    /// of them was set. On a file that its group may not execute, set-group-ID stays if this is the file's group.
-    /// (Linux looks at all groups of a process, but they are not known here.)
+    /// of them was cleared. On a file that its group may not execute, set-group-ID stays if the process has the file's
+    /// group. (Linux looks at all groups of a process, but they are not known here.)
     ///
     /// # Errors
     /// Those of [`Tree::set_attr`].

@@ -1,4 +1,4 @@
-//! Age files that hold a file key: made and opened by the crate `age`, within bounds.
+//! Making and opening age files that hold a file key, with the crate `age` and within bounds.
 
 use crate::outline::Outline;
 use age::{Decryptor, EncryptError, Encryptor};
@@ -42,8 +42,8 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is in the crate `age`, with data that may be damaged. A panic there is caught, and means that the data
-/// are damaged. A panic hook that reports a bug to the user checks this first.
+/// Whether this thread is in the crate `age`, with data that may be damaged. A panic there is caught, and means that
+/// the data are damaged. A panic hook that reports a bug to the user checks this first.
 #[must_use]
 pub fn catches_panics() -> bool {
     // While a thread ends, its variables may be gone: nothing is guarded then.

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
 
-/// The most identities that a reader takes, including those protected by passphrases.
+/// The most identities that a reader accepts, including those protected by passphrases.
 pub const MAX_IDENTITIES: usize = 256;
 /// How many pairs of a stanza and an identity are tried for one file.
 const MOST_TRIALS: usize = 4096;
@@ -31,7 +31,7 @@ const MOST_SCRYPT: u8 = 20;
 pub struct Identities {
     entries: Vec<Entry>,
     plugins: Plugins,
-    /// How many there are. A file protected by a passphrase counts as one until it is opened.
+    /// The number of identities. A file protected by a passphrase counts as one until it is opened.
     held: AtomicUsize,
 }
 
@@ -87,14 +87,15 @@ struct Locked {
 }
 
 impl Identities {
-    /// No identities yet. `plugins` says how plugins are run, and who is asked for passphrases.
+    /// Makes an empty set of identities. `plugins` says how plugins are run, and who is asked for passphrases.
     #[must_use]
     pub fn new(plugins: Plugins) -> Self {
         Self { entries: Vec::new(), plugins, held: AtomicUsize::new(0) }
     }
 
-    /// Adds the identities of a file: lines as age writes them, such a file protected by a passphrase, or an SSH private key.
-    /// `label` names the file to the user. A passphrase is asked for once, when an identity may open a file.
+    /// Adds the identities of a file: lines as age writes them, such a file protected by a passphrase, or an SSH
+    /// private key. `label` names the file to the user. A passphrase is asked for once, when an identity may open a
+    /// file.
     ///
     /// # Errors
     /// [`IdentityError`] if it is not a file of identities.
@@ -137,7 +138,7 @@ impl KeySource for Identities {
         Ok(None)
     }
 
-    /// Identities that ask nobody are tried first, then those that ask for a passphrase, then plugins.
+    /// Identities without questions to the user are tried first, then those with a passphrase, then plugins.
     fn identity(
         &self,
         files: &[&[u8]],
@@ -286,7 +287,7 @@ impl Search<'_> {
         self.left.is_some() && file::unwrap(self.files[at], identity).is_some_and(|key| (self.opens)(at, &key))
     }
 
-    /// Notes why an identity cannot be used, and returns that it opens nothing.
+    /// Records why an identity cannot be used, and returns `false`, because it opens nothing.
     fn refuse(&mut self, why: String) -> bool {
         self.refused.push(why);
         false
@@ -303,7 +304,8 @@ impl Locked {
         }
     }
 
-    /// The identities in the file. The passphrase is asked for once. While one thread asks, the others wait for the answer.
+    /// The identities in the file. The passphrase is asked for once. While one thread asks, the others wait for the
+    /// answer.
     fn open(&self, label: &str, plugins: &Plugins, held: &AtomicUsize) -> Result<Arc<Vec<Identity>>, String> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let ask = || {
@@ -359,9 +361,9 @@ fn read(text: &str) -> Result<Vec<Identity>, IdentityError> {
     lines(text)
 }
 
-/// The identities of a file as age writes it: one on each line. Lines that are empty or begin with # do not count.
+/// The identities of a file as age writes it: one on each line. Empty lines and lines that begin with # are ignored.
 fn lines(text: &str) -> Result<Vec<Identity>, IdentityError> {
-    // Allocated at its full length: a vector that grows would leave copies of keys in freed memory.
+    // The vector is allocated at its full length, because a growing one would leave copies of keys in freed memory.
     let lines = || text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     if lines().count() > MAX_IDENTITIES {
         return Err(IdentityError::Many);

@@ -2,11 +2,11 @@
 //!
 //! - [`Recipient`] is a public key. It becomes a [`phalanx_core::Recipient`], for which files are protected.
 //! - [`Identities`] are private keys. They are a [`phalanx_core::KeySource`], which opens files.
-//! - [`Outline`] is what an age slot shows without a key.
+//! - [`Outline`] is the part of an age slot that can be read without a key.
 //!
 //! The crate `age` reads and writes the age files. This crate bounds the input of that crate and the work for it: see
-//! `docs/format.md`, section 4. It speaks to plugins itself, so that no plugin sees a key or a password in its environment, and
-//! none runs without a time limit.
+//! `docs/format.md`, section 4. It runs plugins itself, so that no plugin sees a key or a password in its environment,
+//! and none runs without a time limit.
 //!
 //! Anybody can protect a file for a public key. So the sender of a file that an identity opens is unknown.
 #![forbid(unsafe_code)]

@@ -1,7 +1,8 @@
-//! What an age file in a slot shows without a key. It is checked before the crate `age` gets the file.
+//! The parts of an age file in a slot that can be read without a key. They are checked before the crate `age` gets the
+//! file.
 
-/// A slot's age file has at most this many stanzas. One is the recipient's, but some plugins make several. The crate `age` adds
-/// another one without a meaning, so that no reader relies on knowing all of them.
+/// A slot's age file has at most this many stanzas. One belongs to the recipient, but some plugins make several. The
+/// crate `age` adds a meaningless one, so that no reader relies on knowing all types.
 pub const MAX_STANZAS: usize = 8;
 
 const MAGIC: &[u8] = b"age-encryption.org/v1\n";
@@ -114,12 +115,12 @@ impl<'a> Stanza<'a> {
         self.head.split(' ').next().unwrap_or_default()
     }
 
-    /// What follows the type. The first argument of an SSH stanza is a tag of the key.
+    /// The arguments after the type. The first argument of an SSH stanza is a tag of the key.
     pub fn arguments(&self) -> impl Iterator<Item = &'a str> {
         self.head.split(' ').skip(1)
     }
 
-    /// Whether it has no meaning, and is only there so that readers do not rely on knowing all types.
+    /// Whether it is meaningless, and exists only so that readers do not rely on knowing all types.
     #[must_use]
     pub fn is_grease(&self) -> bool {
         self.kind().ends_with("-grease")

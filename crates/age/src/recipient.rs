@@ -52,8 +52,8 @@ pub enum RecipientError {
 }
 
 impl Recipient {
-    /// Reads a recipient: `age1…`, or an SSH key's type and Base64, whatever follows. Any `age1…` that is not age's own kind is
-    /// for the plugin that it names. `plugins` says where that plugin is looked for.
+    /// Reads a recipient: `age1…`, or an SSH key's type and Base64, whatever follows. An `age1…` that is not of age's
+    /// own kind is for the plugin that it names. `plugins` says where to look for that plugin.
     ///
     /// # Errors
     /// [`RecipientError`] if it is not a recipient.
@@ -125,8 +125,8 @@ impl Recipient {
         &self.text
     }
 
-    /// How the stanzas for an SSH key begin: with its type, and a tag of 32 bits. Stanzas for other keys do not show whose they
-    /// are.
+    /// The beginning of the stanzas for an SSH key: its type, and a tag of 32 bits. Stanzas for other keys do not
+    /// identify their recipient.
     #[must_use]
     pub fn ssh_stanza(&self) -> Option<(&str, String)> {
         let (kind, key) = self.text.split_once(' ')?;
@@ -181,7 +181,7 @@ fn is_whole_ssh(kind: &str, blob: &[u8]) -> bool {
 pub struct Listed {
     /// The public key.
     pub recipient: Recipient,
-    /// What follows an SSH key on its line, or else the comment on the line before.
+    /// The text after an SSH key on its line, or otherwise the comment on the line before.
     pub name: Option<String>,
 }
 
@@ -196,12 +196,12 @@ pub fn is_public(text: &str) -> bool {
     keys.peek().is_some() && keys.all(begins)
 }
 
-/// The recipients in a file of them: one on each line. Lines that are empty or begin with # do not count, but a comment names
-/// the recipient on the next line.
+/// The recipients in a file of them: one on each line. Empty lines and lines that begin with # are ignored, but a
+/// comment names the recipient on the next line.
 ///
 /// # Errors
-/// The number of the first line that is no recipient, from 1, and why; or [`RecipientError::Unknown`] at line 0, if there is
-/// none in the file.
+/// The number of the first line that is no recipient, from 1, and why; or [`RecipientError::Unknown`] at line 0, if
+/// there is none in the file.
 pub fn recipients(text: &str, plugins: &Plugins) -> Result<Vec<Listed>, (usize, RecipientError)> {
     let (mut found, mut comment) = (Vec::new(), None);
     for (i, line) in text.lines().enumerate() {

@@ -1,13 +1,13 @@
-//! The user, who holds the identities and can be asked.
+//! The user, who has the identities and can be asked.
 
 use std::io;
 use std::process::{Child, Command};
 use zeroize::Zeroizing;
 
-/// Asks the user, and shows the user messages. An answer of `None` means that nobody can be asked, or that nobody answers.
+/// Asks the user questions and shows messages. `None` means that nobody can be asked, or that nobody answers.
 ///
-/// Files are opened by several threads, so several may ask at once, for different identities. An implementation with one
-/// terminal lets them take turns.
+/// Several threads open files, so several may ask at the same time, for different identities. An implementation with
+/// one terminal lets them take turns.
 pub trait User: Send + Sync {
     /// Asks for a secret, such as a passphrase; `what` says what it is for.
     fn secret(&self, what: &str) -> Option<Zeroizing<String>>;
@@ -25,8 +25,8 @@ pub trait User: Send + Sync {
     fn tell(&self, message: &str) {
         let _ = message;
     }
-    /// Starts a plugin. A program inherits the signal mask of the thread that starts it. An implementation that blocks signals
-    /// gives the plugin another mask.
+    /// Starts a plugin. A program inherits the signal mask of the thread that starts it. An implementation that blocks
+    /// signals gives the plugin another mask.
     ///
     /// # Errors
     /// Those of [`Command::spawn`].
@@ -35,7 +35,7 @@ pub trait User: Send + Sync {
     }
 }
 
-/// Nobody can be asked.
+/// A user who cannot be asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nobody;
 

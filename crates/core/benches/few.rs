@@ -1,5 +1,5 @@
-//! Batches of few messages, sealed by a roster of one thread and by one of two, in turn. A batch that is too small for a second
-//! thread must not be slower with it.
+//! Batches of few messages, sealed by a roster of one thread and by one of two, in turn. A batch that is too small for
+//! a second thread must not be slower with it.
 //!
 //! `cargo bench -p phalanx-core --bench few`
 

@@ -1,6 +1,6 @@
-//! A million messages of 256 bytes, each under its own key, sealed and opened where they lie and copied into one buffer, by one
-//! thread and by two. Each time is for a group of 65,536 messages. Every measurement takes the next group of the million, so
-//! that messages and keys come from memory and not from the caches.
+//! A million messages of 256 bytes, each under its own key, sealed and opened where they lie and copied into one
+//! buffer, by one thread and by two. Each time is for a group of 65,536 messages. Every measurement takes the next
+//! group of the million, so that messages and keys come from memory and not from the caches.
 //!
 //! `cargo bench -p phalanx-core --bench messages`; a part of it with `-- seal/`, for example.
 

@@ -1,5 +1,6 @@
-//! Reading protected files through a `Reader`: whole files in order, compared with unprotecting them, and 4 KiB at random
-//! places, compared with the bare work of opening chunks. The file is in the page cache, or in memory if a row says so.
+//! Reading protected files through a `Reader`: whole files in order, compared with unprotecting them, and 4 KiB at
+//! random places, compared with the bare work of opening chunks. The file is in the page cache, or in memory if a row
+//! says so.
 //!
 //! `cargo bench -p phalanx-core --bench reader`; a part of it with `-- whole/`, for example.
 

@@ -28,8 +28,8 @@ const SIZES: [(&str, usize); 6] = [
     ("64MiB", 64 * CHUNK),
 ];
 
-/// The suites with 32-byte keys, and the prefixes of their rows' names. Suite 4 has kernels of its own, so its rows are the
-/// same for all levels.
+/// The suites with 32-byte keys, and the prefixes of their rows' names. Suite 4 has its own kernels, so its rows are
+/// the same for all levels.
 const SUITES: [(&str, Suite); 3] =
     [("", Suite::Aes256CtrSha3), ("turbo-", Suite::Aes256CtrTurboShake), ("gcm-", Suite::Aes256Gcm)];
 
@@ -62,7 +62,8 @@ fn timed(engine: &CpuEngine, job: &mut Job, op: Op, iterations: u64) -> Duration
     total
 }
 
-/// The same work by another library, one chunk after another: encrypt, then hash the ciphertext, or the other way round.
+/// The work of another library, one chunk after another: encrypts and then hashes the ciphertext, or the other way
+/// round.
 fn peer(op: Op, data: &mut [u8], mut encrypt: impl FnMut(&mut [u8]), mut hash: impl FnMut(&[u8])) {
     for chunk in data.chunks_mut(CHUNK) {
         if op == Op::Seal {

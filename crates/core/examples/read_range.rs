@@ -1,5 +1,5 @@
-//! Reads a part of a protected file with a password, and opens only the chunks that it needs: `cargo run -p phalanx-core
-//! --example read_range -- FILE.phx PASSWORD_FILE OFFSET LENGTH >PART`.
+//! Reads a part of a protected file with a password, and opens only the chunks that it needs: `cargo run -p
+//! phalanx-core --example read_range -- FILE.phx PASSWORD_FILE OFFSET LENGTH >PART`.
 
 use phalanx_core::{KdfLimit, Opener, Password, Reader};
 use std::fs::File;
@@ -16,7 +16,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let needed = reader.protected_range(offset..offset.saturating_add(len));
     eprintln!("{} bytes of plaintext; the range needs the bytes {needed:?} of the file", reader.len());
 
-    // It is `Read` and `Seek`; `reader.read_at(&mut buf, offset)` needs no cursor, and many threads may call it at once.
+    // It is `Read` and `Seek`; `reader.read_at(&mut buf, offset)` needs no cursor, and many threads may call it at
+    // once.
     reader.seek(SeekFrom::Start(offset))?;
     io::copy(&mut reader.take(len), &mut io::stdout())?;
     Ok(())

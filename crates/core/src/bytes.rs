@@ -1,7 +1,7 @@
 //! Four calls on bytes in memory.
 //!
-//! [`protect`] makes a protected file, which [`unprotect`] opens. [`seal`] makes a message, which [`open`] opens: it is shorter, has one
-//! key, and can be bound to a context.
+//! [`protect`] makes a protected file, which [`unprotect`] opens. [`seal`] makes a message, which [`open`] opens: it is
+//! shorter, has one key, and can be bound to a context.
 
 use crate::batch::{self, Copied};
 use crate::cpu::{CpuEngine, Levels};
@@ -14,7 +14,7 @@ use crate::{Error, Result, Suite};
 use std::sync::{Arc, LazyLock};
 use zeroize::Zeroizing;
 
-/// One message is not enough work for several cores.
+/// A roster of one core. One message is not enough work for several.
 static ONE_CORE: LazyLock<Roster> = LazyLock::new(|| Roster::new(&[Arc::new(CpuEngine::serial(Levels::detect()))]));
 
 /// Protects bytes for recipients, as a whole protected file with the default suite.
@@ -50,9 +50,9 @@ pub fn unprotect(protected: &[u8], keys: &Opener<impl KeySource>) -> Result<Zero
     Ok(plaintext)
 }
 
-/// Seals a message under a key, with the default suite. It opens only with the same associated data, which is not stored. The
-/// associated data say what the message belongs to, such as a table and a row. Many messages are sealed in one call by
-/// [`batch::seal`].
+/// Seals a message under a key, with the default suite. It opens only with the same associated data, which is not
+/// stored. The associated data say what the message belongs to, such as a table and a row. Many messages are sealed in
+/// one call by [`batch::seal`].
 ///
 /// ```
 /// use phalanx_core::{Error, SecretKey, open, seal};
@@ -77,8 +77,8 @@ pub fn seal(key: &SecretKey, plaintext: &[u8], associated_data: &[u8]) -> Result
 /// Opens a message. [`seal`] has an example.
 ///
 /// # Errors
-/// [`Error::NotAuthentic`] if the key, the message or the associated data differ from those of [`seal`], or if the message is
-/// too short. Those of [`batch::open`].
+/// [`Error::NotAuthentic`] if the key, the message or the associated data differ from those of [`seal`], or if the
+/// message is too short. Those of [`batch::open`].
 pub fn open(key: &SecretKey, message: &[u8], associated_data: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
     let suite = Suite::default();
     let mut opened = Zeroizing::new(vec![0; message.len()]);

@@ -141,7 +141,8 @@ pub enum Error {
     Cancelled,
 }
 
-/// An engine could not run a job. The job's input is unchanged. If another engine can continue, this one is not used again.
+/// An engine could not run a job. The job's input is unchanged. If another engine can continue, this one is not used
+/// again.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("engine {engine} failed: {reason}")]
 pub struct Fault {
@@ -219,8 +220,8 @@ impl Error {
     }
 }
 
-/// An error of input or output is passed on as it is. If data are not authentic, or changed while they were read, the kind is
-/// [`io::ErrorKind::InvalidData`] with the [`Error`] inside.
+/// An error of input or output is passed on as it is. If data are not authentic, or changed while they were read, the
+/// kind is [`io::ErrorKind::InvalidData`] with the [`Error`] inside.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match (error.class(), &error) {

@@ -1,23 +1,25 @@
 //! Protects files, streams and messages with AES and SHA-3, in the format of `docs/format.md`.
 //!
-//! [`protect`] and [`unprotect`], [`seal`] and [`open`] work on bytes in memory. Most programs need no more than the names at the root
-//! of this crate:
+//! [`protect`] and [`unprotect`], [`seal`] and [`open`] work on bytes in memory. Most programs need no more than the
+//! names at the root of this crate:
 //!
-//! - [`NewFile`] protects a [`Source`] for [`Recipient`]s, and writes it to a [`Sink`]. [`ProtectedFile`] opens one with an
-//!   [`Opener`] and the keys of a [`KeySource`]: [`SecretKey`]s and [`Password`]s.
+//! - [`NewFile`] protects a [`Source`] for [`Recipient`]s, and writes it to a [`Sink`]. [`ProtectedFile`] opens one
+//!   with an [`Opener`] and the keys of a [`KeySource`]: [`SecretKey`]s and [`Password`]s.
 //! - [`Ways`] are the ways into a file. They are changed in place, or in a new file.
-//! - [`Reader`] reads a protected file by range, and [`RangeReader`] does so from bytes that the caller fetches. [`Writer`]
-//!   protects what is written piece by piece.
-//! - [`batch`] seals and opens many users' messages in one call. Its [`Coalescer`](batch::coalescer::Coalescer) does so for
-//!   messages that arrive one by one.
+//! - [`Reader`] reads a protected file by range, and [`RangeReader`] does so from bytes that the caller fetches.
+//!   [`Writer`] protects what is written piece by piece.
+//! - [`batch`] seals and opens many users' messages in one call. Its [`Coalescer`](batch::coalescer::Coalescer) does so
+//!   for messages that arrive one by one.
 //! - A [`Roster`] is the set of engines that do the work. [`Roster::cpu`] is all cores.
 //!
-//! [`volume`] has the parts of a mounted volume. [`engine`] is for authors of engines, [`format`](mod@format) for tools that
-//! look into files, and [`file`](mod@file) for several processes that protect a file together. The crate `phalanx-host` works
-//! with files on a machine: it writes and deletes them without leaving half-written ones or losing data.
+//! [`volume`] has the parts of a mounted volume. [`engine`] is for authors of engines, [`format`](mod@format) for tools
+//! that examine files, and [`file`](mod@file) for several processes that protect a file together. The crate
+//! `phalanx-host` works with files on a machine: it writes and deletes them without leaving half-written ones or losing
+//! data.
 //!
-//! The path of a byte: a `pipeline` or a batch makes jobs of it. The `schedule` passes these to an [`engine::Engine`] of
-//! the roster. The CPU's engine seals them in chunks with the kernels. Nothing here knows of files on a host, GPUs, MPI or FUSE.
+//! The data take this path: a `pipeline` or a batch makes jobs of them. The `schedule` passes these to an
+//! [`engine::Engine`] of the roster. The CPU's engine seals them in chunks with the kernels. Nothing in this crate
+//! depends on files of a host, GPUs, MPI or FUSE.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]
@@ -36,7 +38,7 @@ mod seam;
 mod secret;
 mod twice;
 
-/// For authors of engines, and of work for them.
+/// The interface for authors of engines, and of work for them.
 pub mod engine {
     pub use crate::cpu::chunk::tag;
     pub use crate::cpu::{CpuEngine, Levels, NoSuchKernel};
@@ -48,13 +50,13 @@ pub mod engine {
     pub use crate::twice::Twice;
 }
 
-/// For the mounted volume: its config, its keys, and the files in it.
+/// The parts of a mounted volume: its config, its keys, and the files in it.
 pub mod volume;
 
-/// For trees with a manifest.
+/// The manifest of a protected tree, and what identifies a stored file.
 pub mod tree;
 
-/// For tools that look into files: headers, slots, and the places of chunks.
+/// The interface for tools that examine files: headers, slots, and the places of chunks.
 pub mod format;
 
 pub use bytes::{open, protect, seal, unprotect};

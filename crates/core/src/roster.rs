@@ -1,4 +1,5 @@
-//! The engines that do the work, and how one takes over from another that fails. An engine that failed is not used again.
+//! The engines that do the work, and how one takes over from another that fails. An engine that failed is not used
+//! again.
 
 use crate::Suite;
 use crate::cpu::{CpuEngine, Levels};
@@ -58,7 +59,8 @@ impl Roster {
         Self::new(&[Arc::new(CpuEngine::parallel(threads, Levels::detect()))])
     }
 
-    /// All workers of the engines. If an engine fails, the others continue. Without an engine or a worker, each run fails.
+    /// All workers of the engines. If an engine fails, the others continue. Without an engine or a worker, each run
+    /// fails.
     #[must_use]
     pub fn new(engines: &[Arc<dyn Engine>]) -> Self {
         let engines = engines.iter().map(|engine| Member::new(engine.clone(), false)).collect();
@@ -89,7 +91,8 @@ impl Roster {
         self.memory
     }
 
-    /// Calls `tell` for each engine that failed, once, when another one takes over. If none is left, the run fails instead.
+    /// Calls `tell` for each engine that failed, once, when another one takes over. If none is left, the run fails
+    /// instead.
     pub fn on_fault(mut self, tell: impl Fn(&Fault) + Send + Sync + 'static) -> Self {
         self.on_fault = Box::new(tell);
         self
@@ -125,7 +128,7 @@ impl Roster {
         Fault { engine: names.join(" and "), reason: format!("it has no {}", suite.name()) }
     }
 
-    /// The engine that takes over from one that failed, which is not used again. If there is none, the fault.
+    /// The engine that takes over from a failed one, which is not used again. Returns the fault if there is none.
     fn successor(&self, failed: &Member, suite: Suite, fault: Fault) -> Result<&Member, Fault> {
         let able = |m: &&Member| m.can(suite) && !ptr::eq(*m, failed);
         let Some(next) = self.engines.iter().find(able) else { return Err(fault) };

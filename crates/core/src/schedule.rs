@@ -1,8 +1,9 @@
 //! How work is cut into jobs, and jobs are shared among workers.
 //!
-//! Each worker takes a job, runs it and finishes it itself. Nothing passes from thread to thread. Workers of a faster engine
-//! come back sooner and so take more. Towards the end all take less, so that they finish together. A worker whose engine fails
-//! keeps the job that it has filled. It runs this job and all later ones on another engine, if there is one.
+//! Each worker takes a job, runs it and finishes it itself. Nothing passes from thread to thread. Workers of a faster
+//! engine come back sooner and so take more. Towards the end all take less, so that they finish together. A worker
+//! whose engine fails keeps the job that it has filled. It runs this job and all later ones on another engine, if there
+//! is one.
 
 use crate::Suite;
 use crate::error::Fault;
@@ -29,7 +30,8 @@ pub trait Work: Sync {
     /// An empty job around an engine's buffer. A worker fills it again and again.
     fn job(&self, buf: Buffer) -> Job;
 
-    /// Takes the next part of the work into a job, at most the worker's share of the rest. Returns whether there was one.
+    /// Takes the next part of the work into a job, at most the worker's share of the rest. Returns whether there was
+    /// one.
     ///
     /// # Errors
     /// An error that ends the whole work, such as a failed read.
@@ -69,8 +71,8 @@ impl Extent {
     }
 }
 
-/// The part of the remaining work that a worker takes at once. It is less than the worker's fair share, so that the others do
-/// not wait long for the last worker.
+/// The part of the remaining work that a worker takes at once. It is less than the worker's fair share, so that the
+/// others do not wait long for the last worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// The weight of the worker, in bytes.
@@ -236,8 +238,7 @@ mod tests {
         assert_eq!((large.of(240), small.of(240)), (80, 10));
         assert_eq!((large.of(2), small.of(2), small.of(0)), (1, 1, 1));
         assert_eq!(Share { mine: u64::MAX, all: u64::MAX }.of(u64::MAX), u64::MAX / 2);
-        // Whatever the amount of work, the last job is one part, and there are few more jobs than there would be equal
-        // ones.
+        // For any amount of work, the last job is one part, and there are only a few more jobs than with equal parts.
         let (mut left, mut jobs) = (1000, 0);
         while left > 0 {
             left -= Share { mine: 1, all: 4 }.of(left).min(8);

@@ -17,7 +17,8 @@ use std::sync::Arc;
 /// The length of a message's slices in bytes, and of the longest slices of chunks: [`slice_len`].
 pub const SLICE: usize = 4096;
 
-/// The length of the slices of a chunk of 2^`chunk_log2` bytes, in bytes: what one SIMD lane, or one GPU thread, hashes.
+/// The length of the slices of a chunk of 2^`chunk_log2` bytes, in bytes: what one SIMD lane, or one GPU thread,
+/// hashes.
 ///
 /// A full chunk has at least eight, so that a short chunk alone keeps eight lanes busy: `docs/format.md`, section 3.
 #[must_use]
@@ -48,12 +49,12 @@ pub enum Bind {
     },
 }
 
-/// A part of a job with a nonce and a tag of its own.
+/// A part of a job with its own nonce and tag.
 #[derive(Clone, Debug)]
 pub struct Unit {
-    /// Which of the job's keys.
+    /// The index of its key among the job's keys.
     pub key: u32,
-    /// The nonce: given, for both operations.
+    /// The nonce: an input of both operations.
     pub nonce: Nonce,
     /// What the tag binds.
     pub bind: Bind,
@@ -121,7 +122,7 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// The given units failed, in ascending order.
+    /// Verdicts by which these units failed, in ascending order.
     pub fn from_failed(failed: Vec<usize>) -> Self {
         Self { failed }
     }
@@ -156,38 +157,38 @@ pub struct EngineInfo {
     pub largest_job: usize,
 }
 
-/// An engine seals and opens jobs in place. `run` is called from as many threads as it has workers, or from more if it takes
-/// over from an engine that failed.
+/// An engine seals and opens jobs in place. `run` is called from as many threads as it has workers, or from more if it
+/// takes over from an engine that failed.
 pub trait Engine: Send + Sync {
     /// The engine's properties.
     fn info(&self) -> &EngineInfo;
 
-    /// How much stack its calls use at most, in bytes: the roster wipes it after each call, because the compiler leaves secrets
-    /// there. The default is 32 KiB. An engine that calls another one may return the other's value plus 1 KiB for its own
-    /// calls.
+    /// How much stack its calls use at most, in bytes: the roster wipes it after each call, because the compiler leaves
+    /// secrets there. The default is 32 KiB. An engine that calls another one may return the other's value plus 1 KiB
+    /// for its own calls.
     fn stack(&self) -> usize {
         DEPTH
     }
 
-    /// A buffer of `len` bytes, of the kind that suits the engine best.
+    /// A buffer of `len` bytes, of the kind that is best for the engine.
     ///
     /// # Errors
     /// A fault if there is no memory.
     fn buffer(&self, len: usize) -> Result<Buffer, Fault>;
 
-    /// Runs a job. After sealing, every unit holds ciphertext and its tag. After opening, it holds plaintext. The bytes of the
-    /// units that the verdicts name are then useless, and the roster wipes them. On a fault the input is unchanged. Any engine
-    /// may have made the buffer.
+    /// Runs a job. After sealing, every unit holds ciphertext and its tag. After opening, it holds plaintext. The bytes
+    /// of the units that the verdicts name are then useless, and the roster wipes them. On a fault the input is
+    /// unchanged. Any engine may have made the buffer.
     ///
     /// # Errors
     /// A fault if the engine could not run the job. A wrong tag is a verdict and not a fault.
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault>;
 
-    /// Seals or opens messages in the caller's memory, with the nonces that they have; none is shorter than nonce and tag.
-    /// Verdicts and faults are as with [`Engine::run`], but the caller wipes what failed.
+    /// Seals or opens messages in the caller's memory, with the nonces that they have; none is shorter than nonce and
+    /// tag. Verdicts and faults are as with [`Engine::run`], but the caller wipes what failed.
     ///
-    /// `None`, the default, means that the engine runs jobs only: the messages are then copied into jobs. An engine that works
-    /// on ordinary memory avoids the copies.
+    /// `None`, the default, means that the engine runs jobs only: the messages are then copied into jobs. An engine
+    /// that works on ordinary memory avoids the copies.
     fn messages(&self, op: Op, suite: Suite, messages: &mut [Message<'_>]) -> Option<Result<Verdicts, Fault>> {
         let _ = (op, suite, messages);
         None
@@ -196,9 +197,9 @@ pub trait Engine: Send + Sync {
 
 /// Memory that an engine made for jobs.
 pub trait Memory: Any + Send {
-    /// The whole of it.
+    /// All bytes of the memory.
     fn bytes(&self) -> &[u8];
-    /// The whole of it, to write to.
+    /// All bytes of the memory, to write to.
     fn bytes_mut(&mut self) -> &mut [u8];
 }
 

@@ -3,8 +3,8 @@
 //! The compiler may leave copies of keys and texts on the stack: of values that were moved, and of registers when there
 //! were too few. Owners of secrets wipe them when they drop them, but cannot know of these copies.
 
-/// Overwrites secrets with zeros. Filling is many times faster than writing byte by byte. The barrier keeps the compiler from
-/// removing it.
+/// Overwrites secrets with zeros. Filling is many times faster than writing byte by byte. The barrier keeps the
+/// compiler from removing it.
 pub(crate) fn wipe(bytes: &mut [u8]) {
     // The address of an empty Vec points to no memory. Filling it with a masked store, as C libraries do, takes Intel
     // processors 100 ns and more.

@@ -1,4 +1,5 @@
-//! An engine that does each job twice, by different kernels, and compares the results: for machines that are not trusted.
+//! An engine that does each job twice, with different kernels, and compares the results, for machines that are not
+//! trusted.
 
 use crate::Suite;
 use crate::cpu::{Levels, chunk};
@@ -9,11 +10,11 @@ use crate::secret::DEPTH;
 use phalanx_kernels::aes::{self, BLOCK, ctr_xor};
 use std::sync::Arc;
 
-/// Wraps another engine, and does all its jobs again by other kernels of the CPU. If the results differ, the job fails, and its
-/// bytes are unchanged.
+/// Wraps another engine, and does all its jobs again with other kernels of the CPU. If the results differ, the job
+/// fails, and its bytes are unchanged.
 ///
-/// AES-256-GCM has no other kernels here. There the library that has sealed a chunk opens it again, and our AES-CTR must give the
-/// same text.
+/// There are no other kernels for AES-256-GCM. Instead, the library opens each chunk that it has sealed, and the
+/// AES-CTR of Phalanx must give the same text.
 pub struct Twice {
     info: EngineInfo,
     engine: Arc<dyn Engine>,
@@ -21,7 +22,7 @@ pub struct Twice {
 }
 
 impl Twice {
-    /// Does the jobs of the engine again, by these kernels: [`Levels::second`].
+    /// Does the jobs of the engine again with these kernels: [`Levels::second`].
     #[must_use]
     pub fn new(engine: Arc<dyn Engine>, levels: Levels) -> Self {
         let mut info = engine.info().clone();
@@ -122,8 +123,8 @@ mod tests {
 
     const LEN: usize = 3 * 4096 + 77;
 
-    /// A processor whose keystream has a wrong bit: it seals an authentic file with a wrong plaintext, and opens what it
-    /// sealed.
+    /// A processor whose keystream has a wrong bit: it seals an authentic file with a wrong plaintext, and opens what
+    /// it sealed.
     struct Wrong(CpuEngine, AtomicBool);
 
     impl Engine for Wrong {
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_keystream_is_found_and_nothing_else() {
+    fn a_wrong_keystream_is_found_and_a_right_one_passes() {
         let key = SecretKey::random().unwrap();
         let levels = Levels::detect();
         let engine = Arc::new(Wrong(CpuEngine::serial(levels), AtomicBool::new(false)));

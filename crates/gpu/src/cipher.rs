@@ -139,7 +139,8 @@ impl AesLaunch {
         self.variant == Variant::Bitsliced
     }
 
-    /// The threads of each span, if the kernel for tiles can take all spans, and at least half of its threads have work.
+    /// The threads of each span, if the kernel for tiles can take all spans, and at least half of its threads have
+    /// work.
     fn in_tiles(&self, spans: &Spans) -> Option<u64> {
         let each = (spans.in_tiles?.div_ceil(WARP_BLOCKS) * 32).next_multiple_of(self.threads.into());
         (self.bitsliced() && 2 * spans.total >= 32 * each * u64::from(spans.count)).then_some(each)
@@ -172,8 +173,8 @@ impl AesLaunch {
     }
 }
 
-/// The binary logarithm of the distance, in blocks, between the 32 blocks of a thread. It is as large as the data allow, and
-/// 5 at most: then 32 neighbouring threads read and write neighbouring blocks.
+/// The binary logarithm of the distance, in blocks, between the 32 blocks of a thread. It is as large as the data
+/// allow, and 5 at most: then 32 neighbouring threads read and write neighbouring blocks.
 fn stride_log(blocks: u64) -> u32 {
     blocks.div_ceil(32).next_power_of_two().ilog2().min(5)
 }
@@ -225,8 +226,8 @@ pub struct Spans {
     one_key: bool,
     /// The length of all together, in blocks.
     total: u64,
-    /// The largest number of blocks from the last multiple of [`WARP_BLOCKS`] before a span's first counter to the end of the
-    /// span. `None` if a span reaches beyond the tile that it begins in.
+    /// The largest number of blocks from the last multiple of [`WARP_BLOCKS`] before a span's first counter to the end
+    /// of the span. `None` if a span reaches beyond the tile that it begins in.
     in_tiles: Option<u64>,
 }
 
@@ -235,18 +236,18 @@ impl Stream {
     /// bytes.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if the keys have other or different lengths, or there are none or more
-    /// than 2^24. Otherwise as for [`Stream::buffer_of`].
+    /// [`Reason::Refused`](crate::Reason::Refused) if the keys have other or different lengths, or there are none or
+    /// more than 2^24. Otherwise as for [`Stream::buffer_of`].
     pub fn round_keys(&mut self, keys: &[&[u8]], direction: Direction) -> Result<RoundKeys> {
         self.round_keys_again(keys, direction, None)
     }
 
-    /// Expands keys and copies them to the device, as [`Stream::round_keys`] does. If the memory of `old` is large enough, it
-    /// is used again, without an allocation.
+    /// Expands keys and copies them to the device, as [`Stream::round_keys`] does. If the memory of `old` is large
+    /// enough, it is used again, without an allocation.
     ///
     /// # Errors
-    /// As for [`Stream::round_keys`], and [`Reason::Refused`](crate::Reason::Refused) if `old` is on another device. On an
-    /// error, `old` is freed.
+    /// As for [`Stream::round_keys`], and [`Reason::Refused`](crate::Reason::Refused) if `old` is on another device. On
+    /// an error, `old` is freed.
     pub fn round_keys_again(
         &mut self,
         keys: &[&[u8]],
@@ -278,9 +279,9 @@ impl Stream {
     /// Copies spans to the device. They are in ascending order and do not overlap.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if a span does not begin at a multiple of 16, begins before the end of the
-    /// one before it (a span owns its whole last block), is longer than 4 GiB or ends beyond 32 GiB, or if there are more than
-    /// 2^24. Otherwise as for [`Stream::buffer_of`].
+    /// [`Reason::Refused`](crate::Reason::Refused) if a span does not begin at a multiple of 16, begins before the end
+    /// of the one before it (a span owns its whole last block), is longer than 4 GiB or ends beyond 32 GiB, or if there
+    /// are more than 2^24. Otherwise as for [`Stream::buffer_of`].
     pub fn spans(&mut self, spans: &[Span]) -> Result<Spans> {
         self.spans_again(spans, None)
     }
@@ -288,8 +289,8 @@ impl Stream {
     /// Copies spans to the device, as [`Stream::spans`] does, into the memory of `old` if that is large enough.
     ///
     /// # Errors
-    /// As for [`Stream::spans`], and [`Reason::Refused`](crate::Reason::Refused) if `old` is on another device. On an error,
-    /// `old` is freed.
+    /// As for [`Stream::spans`], and [`Reason::Refused`](crate::Reason::Refused) if `old` is on another device. On an
+    /// error, `old` is freed.
     pub fn spans_again(&mut self, spans: &[Span], old: Option<Spans>) -> Result<Spans> {
         let (mut blocks, mut end, mut keys, mut total, mut in_tiles) = (0, 0, 0, 0, Some(0));
         let mut words = Vec::with_capacity(spans.len() * 8);
@@ -325,10 +326,10 @@ impl Stream {
 
     /// Starts AES-CTR of `spans` of `data`, in place, each under its key of `keys` and its counter.
     ///
-    /// The bitsliced kernels take 32 blocks in each thread. The fastest is for long spans in which only the last two bytes of
-    /// the counter change. The second is for groups whose threads all have the same key: all spans have the same key, or each
-    /// takes whole groups. The third takes any spans. A kernel with tables takes one span in each group, which is P2's GCS if
-    /// the spans are slices.
+    /// The bitsliced kernels take 32 blocks in each thread. The fastest is for long spans in which only the last two
+    /// bytes of the counter change. The second is for groups whose threads all have the same key: all spans have the
+    /// same key, or each takes whole groups. The third takes any spans. A kernel with tables takes one span in each
+    /// group, which is P2's GCS if the spans are slices.
     ///
     /// # Errors
     /// [`Reason::Refused`](crate::Reason::Refused) if
@@ -338,8 +339,8 @@ impl Stream {
     /// - a span is longer than [`MAX_SPAN`] blocks, with tables,
     /// - the longest span times the number of spans takes 2^31 threads or more, without tables.
     ///
-    /// [`Reason::Build`](crate::Reason::Build) or [`Reason::SelfTest`](crate::Reason::SelfTest) if the kernel has failed its
-    /// self-test. Otherwise a failure of the driver.
+    /// [`Reason::Build`](crate::Reason::Build) or [`Reason::SelfTest`](crate::Reason::SelfTest) if the kernel has
+    /// failed its self-test. Otherwise a failure of the driver.
     pub fn aes_ctr_spans(
         &mut self,
         launch: &AesLaunch,
@@ -377,13 +378,14 @@ impl Stream {
             self.table(launch, &keys.buffer, false)?,
             spans.buffer.argument(),
         ];
-        // SAFETY: the kernel writes the spans, which end within data, and reads their descriptions, their keys and T0. A kernel
-        // that needs groups whose threads have the same key, or spans within tiles, is only chosen for such spans.
+        // SAFETY: the kernel writes the spans, which end within data, and reads their descriptions, their keys and T0.
+        // A kernel that needs groups whose threads have the same key, or spans within tiles, is only chosen for such
+        // spans.
         unsafe { self.aes(launch, entry, groups, &memory, &numbers) }
     }
 
-    /// The argument for the tables of a launch: T0 or its inverse. Kernels without tables do not read it, and get the keys
-    /// again.
+    /// The argument for the tables of a launch: T0 or its inverse. Kernels without tables do not read it, and get the
+    /// keys again.
     #[cfg_attr(
         not(feature = "papers"),
         expect(unused_variables, clippy::unnecessary_wraps, clippy::needless_pass_by_ref_mut)

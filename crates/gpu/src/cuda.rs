@@ -128,7 +128,8 @@ impl Cuda {
         Ok(Self { info, library, device, context, loaded: Mutex::default(), streams: Mutex::default() })
     }
 
-    /// Calls the driver, with the device's context current on this thread. All calls for an open device go through here.
+    /// Calls the driver, with the device's context current on this thread. All calls for an open device go through
+    /// here.
     fn call(&self, what: &'static str, call: impl FnOnce(&Library) -> c_int) -> Result<()> {
         self.ask(call).map_err(self.failed(what))
     }
@@ -260,8 +261,8 @@ fn event_of(mark: MarkId) -> Handle {
     mark.0 as Handle
 }
 
-// SAFETY: every method does what the trait says by the calls of the driver for it. Modules are loaded from the PTX of the
-// source.
+// SAFETY: every method does what the trait says by the calls of the driver for it. Modules are loaded from the PTX of
+// the source.
 unsafe impl Driver for Cuda {
     fn info(&self) -> &DeviceInfo {
         &self.info
@@ -303,7 +304,8 @@ unsafe impl Driver for Cuda {
             // SAFETY: the stream has no work left.
             unsafe { self.free_stream(stream) };
         }
-        // SAFETY: the memory is ours, and the caller starts no work on it any more. All work has ended: this waited for it.
+        // SAFETY: the memory is ours, and the caller starts no work on it any more. All work has ended: this waited for
+        // it.
         self.call("freeing memory", |library| unsafe { (library.free)(memory.0) })
     }
 
@@ -361,7 +363,8 @@ unsafe impl Driver for Cuda {
     unsafe fn upload(&self, stream: StreamId, memory: MemoryId, at: usize, from: &[u8]) -> Result<()> {
         // SAFETY: the caller has made sure that the range lies in the memory. `from` is borrowed until the wait below.
         let started = unsafe { self.start_upload(stream, memory, at, from.as_ptr(), from.len()) };
-        // SAFETY: the stream is ours. This waits whether or not the copy has started, so that nothing reads `from` any more.
+        // SAFETY: the stream is ours. This waits whether or not the copy has started, so that nothing reads `from` any
+        // more.
         let finished = self.ask(|library| unsafe { (library.synchronize_stream)(stream_of(stream)) });
         started.and(finished.map_err(self.lost("copying to the device")))
     }
@@ -369,7 +372,8 @@ unsafe impl Driver for Cuda {
     unsafe fn download(&self, stream: StreamId, memory: MemoryId, at: usize, to: &mut [u8]) -> Result<()> {
         // SAFETY: the caller has made sure that the range lies in the memory. `to` is borrowed until the wait below.
         let started = unsafe { self.start_download(stream, memory, at, to.as_mut_ptr(), to.len()) };
-        // SAFETY: the stream is ours. This waits whether or not the copy has started, so that nothing writes `to` any more.
+        // SAFETY: the stream is ours. This waits whether or not the copy has started, so that nothing writes `to` any
+        // more.
         let finished = self.ask(|library| unsafe { (library.synchronize_stream)(stream_of(stream)) });
         started.and(finished.map_err(self.lost("copying from the device")))
     }
@@ -382,8 +386,8 @@ unsafe impl Driver for Cuda {
         from: *const u8,
         len: usize,
     ) -> Result<()> {
-        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` unchanged until the copy is
-        // over.
+        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` unchanged until the copy
+        // is over.
         self.call("copying to the device", |library| unsafe {
             (library.upload)(memory.0 + at as u64, from.cast(), len, stream_of(stream))
         })
@@ -397,8 +401,8 @@ unsafe impl Driver for Cuda {
         to: *mut u8,
         len: usize,
     ) -> Result<()> {
-        // SAFETY: the range lies in the memory, and the caller lets nobody use the `len` bytes of `to` until the copy is
-        // over.
+        // SAFETY: the range lies in the memory, and the caller lets nobody use the `len` bytes of `to` until the copy
+        // is over.
         self.call("copying from the device", |library| unsafe {
             (library.download)(to.cast(), memory.0 + at as u64, len, stream_of(stream))
         })
@@ -433,8 +437,8 @@ unsafe impl Driver for Cuda {
             })
             .collect();
         let mut arguments: Vec<*mut c_void> = words.iter_mut().map(|word| word.as_mut_ptr().cast()).collect();
-        // SAFETY: the caller gives the kernel's arguments in order: addresses of 64 bits and numbers of 32 bits, and all
-        // that the kernel reaches lies in the memories. The driver copies the arguments before the call returns.
+        // SAFETY: the caller gives the kernel's arguments in order: addresses of 64 bits and numbers of 32 bits, and
+        // all that the kernel reaches lies in the memories. The driver copies the arguments before the call returns.
         self.call("starting a kernel", |library| unsafe {
             let (groups, threads, arguments) = (launch.groups, launch.threads, arguments.as_mut_ptr());
             let (local, stream) = (launch.local, stream_of(stream));

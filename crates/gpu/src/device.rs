@@ -1,4 +1,4 @@
-//! Devices, their streams and their memory, behind a safe interface.
+//! A safe interface to devices, their streams and their memory.
 
 mod block;
 mod stream;
@@ -21,8 +21,8 @@ pub(crate) const ALIGN: usize = 16;
 
 /// An open device. Clones are the same device.
 ///
-/// If it does not answer within its time limit, or its driver says that it is lost, it is *dead*: all later calls fail at
-/// once with the error that ended it.
+/// If it does not answer within its time limit, or its driver reports that it is lost, it is *dead*: all later calls
+/// fail immediately with the error that ended it.
 #[derive(Clone)]
 pub struct Device {
     pub(crate) shared: Arc<Shared>,
@@ -40,15 +40,16 @@ pub(crate) struct Shared {
     limit: AtomicU64,
     /// See [`Device::prepared_in`].
     pub(crate) prepared_in: OnceLock<Duration>,
-    /// Why the device is not used any more. Memory that it may still be working on is never freed, so it is never used for
-    /// anything else.
+    /// Why the device is not used any more. Memory that it may still be working on is never freed, so it is never used
+    /// for anything else.
     dead: OnceLock<Error>,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         if self.dead.get().is_none() {
-            // SAFETY: this is the only place that drops it. The driver of a dead device stays: ending it could wait forever.
+            // SAFETY: this is the only place that drops it. The driver of a dead device stays: ending it could wait
+            // forever.
             unsafe { ManuallyDrop::drop(&mut self.driver) };
         }
     }
@@ -77,13 +78,13 @@ impl Device {
         self.shared.driver.info()
     }
 
-    /// Sets how long each wait for the device may take. Without this call it is 30 seconds. A device that takes longer is
-    /// dead, and the memory that its last work can still reach is neither freed nor used again.
+    /// Sets how long each wait for the device may take. Without this call it is 30 seconds. A device that takes longer
+    /// is dead, and the memory that its last work can still reach is neither freed nor used again.
     pub fn set_time_limit(&self, limit: Duration) {
         self.shared.limit.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Whether the device did not answer in time, or its driver said that it is lost.
+    /// Whether the device did not answer in time, or its driver reported that it is lost.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         self.shared.dead.get().is_some()
@@ -93,8 +94,8 @@ impl Device {
     /// calls this itself.
     ///
     /// # Errors
-    /// [`Reason::Build`] if the module does not build, [`Reason::SelfTest`] if an answer is wrong, [`Reason::Refused`] if
-    /// the device has too little local memory, [`Reason::OutOfMemory`], or a failure of the driver.
+    /// [`Reason::Build`] if the module does not build, [`Reason::SelfTest`] if an answer is wrong, [`Reason::Refused`]
+    /// if the device has too little local memory, [`Reason::OutOfMemory`], or a failure of the driver.
     pub fn test(&self, module: Module) -> Result<()> {
         self.shared.tested[module as usize]
             .get_or_init(|| (self.shared.self_test)(&mut Stream::new(self, true)?, module))
@@ -104,7 +105,8 @@ impl Device {
     /// The largest number of threads that a group of this kernel can have on this device.
     ///
     /// # Errors
-    /// [`Reason::Build`] if the module does not build, or a failure of the driver, also if the module has no such kernel.
+    /// [`Reason::Build`] if the module does not build, or a failure of the driver, also if the module has no such
+    /// kernel.
     pub fn max_threads(&self, kernel: Kernel) -> Result<u32> {
         self.ask(|driver, _| driver.load(kernel.module).and_then(|()| driver.max_threads(kernel)))
     }
@@ -134,8 +136,8 @@ impl Device {
         Ok(Pinned { device: self.clone(), id, len })
     }
 
-    /// Pinned memory that kernels can write to, so that the digests of a job come back without a copy. `None` if this device
-    /// does not support it.
+    /// Pinned memory that kernels can write to, so that the digests of a job come back without a copy. `None` if this
+    /// device does not support it.
     ///
     /// # Errors
     /// As for [`Device::pinned`].
@@ -152,8 +154,8 @@ impl Device {
         Ok(id.map(buffer))
     }
 
-    /// How long it took to load and test the kernels that the engine uses. On its first use on a machine, the driver compiles
-    /// them, which takes seconds. Then it keeps the compiled code.
+    /// How long it took to load and test the kernels that the engine uses. On its first use on a machine, the driver
+    /// compiles them, which takes seconds. Then it keeps the compiled code.
     #[must_use]
     pub fn prepared_in(&self) -> Duration {
         self.shared.prepared_in.get().copied().unwrap_or_default()
@@ -254,8 +256,8 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// Pinned memory of the host, wiped on drop. If the device is dead, it is neither wiped nor freed, because the device may
-/// still reach it.
+/// Pinned memory of the host, wiped on drop. If the device is dead, it is neither wiped nor freed, because the device
+/// may still reach it.
 pub struct Pinned {
     device: Device,
     id: PinnedId,
@@ -270,16 +272,16 @@ unsafe impl Sync for Pinned {}
 impl Deref for Pinned {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: the driver gave that many initialized bytes. Copies to them are over when their calls return. A caller that
-        // starts a copy without waiting must make sure that nothing reads the bytes before it is over.
+        // SAFETY: the driver gave that many initialized bytes. Copies to them are over when their calls return. A
+        // caller that starts a copy without waiting must make sure that nothing reads the bytes before it is over.
         unsafe { std::slice::from_raw_parts(self.id.address, self.len) }
     }
 }
 
 impl DerefMut for Pinned {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the driver gave that many initialized bytes, no copy to them is in progress (see above), and this borrow is
-        // exclusive.
+        // SAFETY: the driver gave that many initialized bytes, no copy to them is in progress (see above), and this
+        // borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.id.address, self.len) }
     }
 }

@@ -1,7 +1,7 @@
 //! The interface to the drivers: CUDA, OpenCL, or one that a test provides.
 //!
-//! Only [`crate::Device`] calls a driver. The trait is public so that tests can run the kernels as plain C and make a device
-//! fail.
+//! Only [`crate::Device`] calls a driver. The trait is public so that tests can run the kernels as plain C and make a
+//! device fail.
 
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
@@ -71,9 +71,9 @@ pub struct DeviceInfo {
     pub largest_buffer: u64,
     /// The number of its multiprocessors.
     pub compute_units: u32,
-    /// The number of threads that a multiprocessor runs in step (CUDA: a warp). 0 if the driver does not say.
+    /// The number of threads that a multiprocessor runs in step (CUDA: a warp). 0 if the driver does not report it.
     pub warp: u32,
-    /// The highest clock of its multiprocessors in MHz. 0 if the driver does not say.
+    /// The highest clock of its multiprocessors in MHz. 0 if the driver does not report it.
     pub clock_mhz: u32,
     /// The most local (CUDA: shared) memory that a group (CUDA: block) can have, in bytes.
     pub local_memory: u32,
@@ -134,8 +134,8 @@ pub struct Launch<'a> {
 /// A device, accessed through its driver. Any call may come from any thread. Lengths and places are in bytes.
 ///
 /// # Safety
-/// Allocations have the requested length, calls do what their documentation says, and a launch runs the entry of that name in
-/// [`Module::source`]. The safety of [`crate::Device`] depends on this.
+/// Allocations have the requested length, calls do what their documentation says, and a launch runs the entry of that
+/// name in [`Module::source`]. The safety of [`crate::Device`] depends on this.
 pub unsafe trait Driver: Send + Sync {
     /// The properties of the device.
     fn info(&self) -> &DeviceInfo;
@@ -143,7 +143,8 @@ pub unsafe trait Driver: Send + Sync {
     /// Compiles or loads a module, unless it is loaded already.
     ///
     /// # Errors
-    /// [`Reason::Build`] if it does not compile, [`Reason::Failed`] or [`Reason::Lost`] if the driver reports another error.
+    /// [`Reason::Build`] if it does not compile, [`Reason::Failed`] or [`Reason::Lost`] if the driver reports another
+    /// error.
     fn load(&self, module: Module) -> Result<()>;
 
     /// The most threads that a group of this kernel can have.
@@ -155,16 +156,16 @@ pub unsafe trait Driver: Send + Sync {
     /// Allocates device memory of `len` > 0 bytes.
     ///
     /// # Errors
-    /// [`Reason::OutOfMemory`] if there is too little, [`Reason::Failed`] or [`Reason::Lost`] if the driver reports another
-    /// error.
+    /// [`Reason::OutOfMemory`] if there is too little, [`Reason::Failed`] or [`Reason::Lost`] if the driver reports
+    /// another error.
     fn allocate(&self, len: usize) -> Result<MemoryId>;
 
-    /// Waits for all work that could use the memory, at most `limit` for each stream. Then overwrites it with zeros, if the
-    /// device still can, and frees it.
+    /// Waits for all work that could use the memory, at most `limit` for each stream. Then overwrites it with zeros, if
+    /// the device still can, and frees it.
     ///
     /// # Errors
-    /// [`Reason::TimedOut`] if the work is not done within the limit, [`Reason::Failed`] or [`Reason::Lost`] if the driver
-    /// reports an error. The memory is then not freed.
+    /// [`Reason::TimedOut`] if the work is not done within the limit, [`Reason::Failed`] or [`Reason::Lost`] if the
+    /// driver reports an error. The memory is then not freed.
     ///
     /// # Safety
     /// The memory is this driver's and has that length, and no work is started on it any more.
@@ -185,14 +186,15 @@ pub unsafe trait Driver: Send + Sync {
     /// The memory is this driver's, and nothing uses it any more, including the device.
     unsafe fn free_pinned(&self, pinned: PinnedId, limit: Duration) -> Result<()>;
 
-    /// Pinned memory as kernels access it, if they can. What they write there is in the host's memory when the stream is
-    /// finished.
+    /// Pinned memory as kernels access it, if they can. What they write there is in the host's memory when the stream
+    /// is finished.
     ///
     /// # Errors
     /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
     ///
     /// # Safety
-    /// The memory is this driver's. The result is not used after the memory is freed, and not passed to [`Driver::free`].
+    /// The memory is this driver's. The result is not used after the memory is freed, and not passed to
+    /// [`Driver::free`].
     unsafe fn mapped(&self, pinned: PinnedId) -> Result<Option<MemoryId>> {
         let _ = pinned;
         Ok(None)
@@ -243,8 +245,8 @@ pub unsafe trait Driver: Send + Sync {
     /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
     ///
     /// # Safety
-    /// The range lies in the memory. `from` has `len` bytes of this driver's pinned memory, which do not change until the
-    /// stream is finished.
+    /// The range lies in the memory. `from` has `len` bytes of this driver's pinned memory, which do not change until
+    /// the stream is finished.
     unsafe fn start_upload(
         &self,
         stream: StreamId,
@@ -260,8 +262,8 @@ pub unsafe trait Driver: Send + Sync {
     /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
     ///
     /// # Safety
-    /// The range lies in the memory. `to` has `len` bytes of this driver's pinned memory, which nothing uses until the stream
-    /// is finished.
+    /// The range lies in the memory. `to` has `len` bytes of this driver's pinned memory, which nothing uses until the
+    /// stream is finished.
     unsafe fn start_download(
         &self,
         stream: StreamId,
@@ -271,7 +273,8 @@ pub unsafe trait Driver: Send + Sync {
         len: usize,
     ) -> Result<()>;
 
-    /// Starts a copy of `len` bytes within the device, in the stream's order. Each place is a memory and the byte in it.
+    /// Starts a copy of `len` bytes within the device, in the stream's order. Each place is a memory and the byte in
+    /// it.
     ///
     /// # Errors
     /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
@@ -292,8 +295,8 @@ pub unsafe trait Driver: Send + Sync {
     /// Waits for all work of the stream, at most `limit`.
     ///
     /// # Errors
-    /// [`Reason::TimedOut`] if some of the work may still be running. After any other result none is. [`Reason::Failed`] or
-    /// [`Reason::Lost`] if the driver reports an error, possibly of earlier work.
+    /// [`Reason::TimedOut`] if some of the work may still be running. After any other result none is.
+    /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error, possibly of earlier work.
     fn finish(&self, stream: StreamId, limit: Duration) -> Result<()>;
 
     /// Marks the point that the stream reaches after all its work so far.
@@ -312,14 +315,14 @@ pub unsafe trait Driver: Send + Sync {
     unsafe fn between(&self, from: MarkId, to: MarkId) -> Result<Duration>;
 }
 
-/// Asks repeatedly whether something is over: at first without pauses, because a pause would take longer than a short job, then
+/// Polls until something is over: at first without pauses, because a pause would take longer than a short job, then
 /// with pauses that free the CPU. `None` after `limit`.
 pub(crate) fn poll<T>(limit: Duration, mut is_over: impl FnMut() -> Option<T>) -> Option<T> {
     const BUSY: Duration = Duration::from_micros(300);
     const PAUSE: Duration = Duration::from_micros(50);
     let start = Instant::now();
     loop {
-        // Taken before the question: if this process was stopped in between, the device had that time too.
+        // The time is taken before the question: if this process was stopped in between, the device had that time too.
         let elapsed = start.elapsed();
         if let Some(result) = is_over() {
             return Some(result);

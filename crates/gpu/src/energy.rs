@@ -1,5 +1,5 @@
-//! The energy that a device takes, by its own counter. NVIDIA's devices have one, and its library for monitoring, NVML, reads
-//! it. The library is loaded at run time.
+//! The energy that a device takes, by its own counter. NVIDIA's devices have one, and its library for monitoring, NVML,
+//! reads it. The library is loaded at run time.
 
 use crate::cuda;
 use crate::driver::{Api, DeviceInfo};

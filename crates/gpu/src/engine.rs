@@ -1,12 +1,12 @@
 //! The engine `gpu`: jobs of the CTR suites on a device.
 //!
-//! A job goes through a *lane*: a stream with its own memory, so that the copies of one lane run at the same time as the
-//! kernels of others. All of a job's work on the device is started at once, and then the lane waits a single time. Keys, spans
-//! and slices go there in one copy. The device encrypts and hashes the slices. The CPU computes the tags, a hundredth of the
-//! work, with the code of its own engine. The device's results go to a second buffer, which replaces the first when everything
-//! has succeeded. So after any fault the job is unchanged, even if the device answers late. Opening works in the same way: the
-//! device decrypts before the CPU has checked the tags, but only into that second buffer. Units there that are not authentic
-//! are overwritten before the buffer is returned.
+//! A job goes through a *lane*: a stream with its own memory, so that the copies of one lane run at the same time as
+//! the kernels of others. All of a job's work on the device is started at once, and then the lane waits a single time.
+//! Keys, spans and slices go there in one copy. The device encrypts and hashes the slices. The CPU computes the tags, a
+//! hundredth of the work, with the code of its own engine. The device's results go to a second buffer, which replaces
+//! the first after everything has succeeded. So after any fault the job is unchanged, even if the device answers late.
+//! Opening works in the same way: the device decrypts before the CPU has checked the tags, but only into that second
+//! buffer. Units there that are not authentic are overwritten before the buffer is returned.
 
 use crate::cipher::{AesLaunch, Direction, RoundKeys, Spans};
 use crate::device::{Block, Buffer, Device, Pinned, Stream};
@@ -33,13 +33,14 @@ const HASH_THREADS: u32 = 32;
 /// The most that a span and a slice take in a block, in bytes.
 const SPAN_LEN: usize = 32;
 const SLICE_LEN: usize = 8;
-/// A lane's memory has room for a job's chunks and for 1/16 of their length more, for the nonces, tags and header between them.
+/// A lane's memory has room for a job's chunks and for 1/16 of their length more, for the nonces, tags and header
+/// between them.
 const BETWEEN: usize = 16;
-/// The lanes of a GPU: enough that some copy in each direction while others compute, and that a lane whose CPU thread is busy
-/// with tags or a file leaves no gap.
+/// The lanes of a GPU: enough that some copy in each direction while others compute, and that a lane whose CPU thread
+/// is busy with tags or a file leaves no gap.
 const LANES: usize = 8;
-/// A job of more windows than this waits after each group of this many. A wait has a limit, and one wait for all of a very long
-/// message could exceed it.
+/// A job of more windows than this waits after each group of this many. A wait has a limit, and one wait for all of a
+/// very long message could exceed it.
 const WINDOWS_A_WAIT: usize = 32;
 /// The digests of a window begin at multiples of this, in bytes. OpenCL devices require at most 512.
 const WINDOW_DIGESTS: usize = 512;
@@ -73,7 +74,8 @@ impl GpuEngine {
         Self::with_lanes(device, keccak, lanes, job)
     }
 
-    /// An engine with this number of lanes, each of which takes jobs of about `preferred` bytes: for measurements. Neither is 0.
+    /// An engine, for measurements, with this number of lanes, each for jobs of about `preferred` bytes. Neither number
+    /// is 0.
     #[must_use]
     pub fn with_lanes(device: Device, keccak: keccak::Level, lanes: usize, preferred: usize) -> Self {
         let device_info = device.info();
@@ -110,7 +112,8 @@ impl GpuEngine {
         let mut taken = self.take()?;
         let lane = taken.lane.as_mut().expect("it was taken just now");
         let failed = lane.run(job, self.keccak, self.limits).inspect_err(|_| {
-            // No access to the job's memory may be left. Memory that a dead device may still access is never used again.
+            // No access to the job's memory may be left. Memory that a dead device may still access is never used
+            // again.
             let _ = lane.stream.finish();
         });
         if failed.is_err() {
@@ -194,7 +197,7 @@ impl Drop for Taken<'_> {
 
 /// A stream with its own memory for all its jobs, because allocating and freeing would wait for the other lanes.
 struct Lane {
-    /// The first field, so that it is finished before the memory is freed.
+    /// This is the first field, so that it is finished before the memory is freed.
     stream: Stream,
     launch: AesLaunch,
     data: Buffer,
@@ -220,7 +223,7 @@ impl Lane {
         let default = AesLaunch::default();
         let threads = default.threads.min(device.max_threads(default.kernel("aes_ctr_tiles"))?);
         let launch = AesLaunch { threads, ..default };
-        // For a job with the shortest slices of the format. Other jobs may need more, and then get it.
+        // This is enough for a job with the shortest slices of the format. Other jobs may need more, and then get it.
         let block = Block::new(device, Block::room([64 << 10, limits.slices * SLICE_LEN]))?;
         let digests = Digests::new(&mut stream, limits.slices * DIGEST)?;
         Ok(Self { stream, launch, data, block: Some(block), digests })
@@ -285,8 +288,8 @@ impl Lane {
             let (spans, slices) = (self.stream.spans(&spans)?, self.stream.slices(&slices)?);
             ready.push(Ready { window, spans, slices, digests });
         }
-        // SAFETY: the block is cleared when the stream is finished. If that fails, the lane is dropped, and if the device is
-        // dead, the block's memory is neither used again nor freed.
+        // SAFETY: the block is cleared when the stream is finished. If that fails, the lane is dropped, and if the
+        // device is dead, the block's memory is neither used again nor freed.
         self.block = Some(unsafe { self.stream.send_gathered() }?);
         Ok((keys, ready))
     }
@@ -295,9 +298,9 @@ impl Lane {
     fn start(&mut self, job: &mut Job, keys: &RoundKeys, each: &Ready<'_>) -> Result<()> {
         let (suite, op, pair) = (job.suite, job.op, pair(&mut job.buf));
         for copy in &each.window.copies {
-            // SAFETY: the front does not change until `run` has returned, and the stream is finished before that. If finishing
-            // fails, the device is dead, and the front is neither lent again nor freed. If the CPU then works on the job there,
-            // the device reads other bytes, and its results are not used.
+            // SAFETY: the front does not change until `run` has returned, and the stream is finished before that. If
+            // finishing fails, the device is dead, and the front is neither lent again nor freed. If the CPU then works
+            // on the job there, the device reads other bytes, and its results are not used.
             unsafe { self.stream.start_upload(&mut self.data, copy.at, pair.front(), copy.bytes.clone())? };
         }
         match op {
@@ -311,8 +314,8 @@ impl Lane {
             }
         }
         for copy in &each.window.copies {
-            // SAFETY: nothing uses the back until the stream is finished. If that fails, the device is dead: the pair is not
-            // swapped, and its back is neither lent again nor freed.
+            // SAFETY: nothing uses the back until the stream is finished. If that fails, the device is dead: the pair
+            // is not swapped, and its back is neither lent again nor freed.
             unsafe { self.stream.start_download(&self.data, copy.at, pair.back(), copy.bytes.clone())? };
         }
         self.stream.zero(&self.data, each.window.end())
@@ -368,8 +371,8 @@ impl Digests {
     /// Starts copying them to the host, unless kernels write them there.
     fn fetch(&mut self, stream: &mut Stream, place: Range<usize>) -> Result<()> {
         let Self::Copied(memory, to) = self else { return Ok(()) };
-        // SAFETY: nothing uses the bytes until the stream is finished. If that fails, this value is dropped, and if the device
-        // is dead, they are not freed.
+        // SAFETY: nothing uses the bytes until the stream is finished. If that fails, this value is dropped, and if the
+        // device is dead, they are not freed.
         unsafe { stream.start_download(memory, place.start, to, place) }
     }
 

@@ -19,7 +19,7 @@ pub struct Error {
 /// What happened.
 ///
 /// A *failure of the driver* is [`Reason::Failed`], [`Reason::Lost`] or [`Reason::TimedOut`]. After the latter two the
-/// device is dead: every later call fails at once with the same error.
+/// device is dead: every later call fails immediately with the same error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {

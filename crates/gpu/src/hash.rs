@@ -39,8 +39,8 @@ impl Stream {
     /// Copies slices to the device.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if a slice does not begin at a multiple of 16, is longer than 4 GiB or
-    /// ends beyond 32 GiB, or if there are more than 2^26. Otherwise as for [`Stream::buffer_of`].
+    /// [`Reason::Refused`](crate::Reason::Refused) if a slice does not begin at a multiple of 16, is longer than 4 GiB
+    /// or ends beyond 32 GiB, or if there are more than 2^26. Otherwise as for [`Stream::buffer_of`].
     pub fn slices(&mut self, slices: &[Slice]) -> Result<Slices> {
         self.slices_again(slices, None)
     }
@@ -67,15 +67,16 @@ impl Stream {
     /// SHA3-256 of each slice, 32 bytes each into `digests`, with `threads` threads in each group.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if a slice ends after the data, the digests do not fit into their buffer, an
-    /// argument is on another device, or a group cannot have that many threads. [`Reason::Build`](crate::Reason::Build) or
-    /// [`Reason::SelfTest`](crate::Reason::SelfTest) if the kernel has failed its self-test. Otherwise a failure of the driver.
+    /// [`Reason::Refused`](crate::Reason::Refused) if a slice ends after the data, the digests do not fit into their
+    /// buffer, an argument is on another device, or a group cannot have that many threads.
+    /// [`Reason::Build`](crate::Reason::Build) or [`Reason::SelfTest`](crate::Reason::SelfTest) if the kernel has
+    /// failed its self-test. Otherwise a failure of the driver.
     pub fn sha3_slices(&mut self, threads: u32, slices: &Slices, data: &Buffer, digests: &mut Buffer) -> Result<()> {
         self.digest_slices(SHA3, threads, slices, data, digests)
     }
 
-    /// TurboSHAKE256 of each slice with the domain separation byte 0x50, 32 bytes each into `digests`, with `threads` threads
-    /// in each group.
+    /// TurboSHAKE256 of each slice with the domain separation byte 0x50, 32 bytes each into `digests`, with `threads`
+    /// threads in each group.
     ///
     /// # Errors
     /// Those of [`Stream::sha3_slices`].
@@ -102,8 +103,8 @@ impl Stream {
         self.check(data, 0..slices.end)?;
         self.check(digests, 0..slices.count as usize * DIGEST)?;
         let memory = [data.argument(), slices.buffer.argument(), digests.argument()];
-        // SAFETY: either kernel reads the slices, each including its whole last block of 16 bytes. They end within data, whose
-        // length is a multiple of 16. It writes a digest for each, for which there is room.
+        // SAFETY: either kernel reads the slices, each including its whole last block of 16 bytes. They end within
+        // data, whose length is a multiple of 16. It writes a digest for each, for which there is room.
         unsafe { self.hash(kernel, threads, slices.count, &memory, &[]) }
     }
 

@@ -1,7 +1,7 @@
 //! The kernels' source, and the PTX that is made from it.
 
-/// Kernels that are compiled and loaded together. A driver takes seconds to compile a large module, so each is as small as its
-/// use allows. Protecting a file takes [`Module::AesBitsliceTiles`] and one module of hashes.
+/// Kernels that are compiled and loaded together. A driver takes seconds to compile a large module, so each is as small
+/// as its use allows. Protecting a file takes [`Module::AesBitsliceTiles`] and one module of hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Module {
     /// AES-CTR in bit planes, without tables, with counter caching: files.

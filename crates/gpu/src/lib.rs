@@ -1,11 +1,11 @@
 //! AES and SHA-3 on GPUs.
 //!
-//! One kernel source (`kernels/`) runs through CUDA, as PTX that is part of this crate, and through OpenCL, which compiles
-//! it on the machine. Both drivers are loaded at run time. None is needed to build this crate, and without them [`devices`]
-//! finds nothing. A [`Device`] must pass a self-test with known answers before it gets data.
+//! One kernel source (`kernels/`) runs through CUDA, as PTX that is part of this crate, and through OpenCL, which
+//! compiles it on the machine. Both drivers are loaded at run time. None is needed to build this crate, and without
+//! them [`devices`] finds nothing. A [`Device`] must pass a self-test with known answers before it gets data.
 //!
-//! A [`Stream`] of a device takes work: copies to and from a [`Buffer`], and launches of kernels. The streams of a device run
-//! in parallel, each used by its own thread. [`GpuEngine`] uses them as an engine of `phalanx-core`.
+//! A [`Stream`] of a device takes work: copies to and from a [`Buffer`], and launches of kernels. The streams of a
+//! device run in parallel, each used by its own thread. [`GpuEngine`] uses them as an engine of `phalanx-core`.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::must_use_candidate)]

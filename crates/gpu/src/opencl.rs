@@ -23,7 +23,7 @@ pub(crate) struct OpenCl {
     device: cl_device_id,
     context: cl_context,
     built: Mutex<Built>,
-    /// All streams, each with its work that may not be over.
+    /// All streams, each with its work that may not be over yet.
     pending: Mutex<HashMap<StreamId, Vec<Event>>>,
     /// The queue of each buffer of pinned memory, by the buffer's address.
     pinned: Mutex<HashMap<u64, cl_command_queue>>,
@@ -83,7 +83,7 @@ impl OpenCl {
             // A negative status is an error. A positive one means waiting or running.
             let over = poll(limit, || Some(status(made)).filter(|s| s.is_err() || *s <= Ok(event::CL_COMPLETE)));
             let Some(status) = over else { return Err(self.info.error(Reason::TimedOut(limit))) };
-            // If asking fails, it remains unknown when the work is over.
+            // If the query fails, it is unknown when the work is over.
             let status = status.map_err(|code| self.info.error(Reason::Lost("asking for work's end", text(code))))?;
             self.forget(made);
             if status < 0 && done.is_ok() {
@@ -199,7 +199,8 @@ unsafe impl Driver for OpenCl {
     }
 
     unsafe fn free(&self, memory: MemoryId, len: usize, limit: Duration) -> Result<()> {
-        // The work of any stream so far may use the memory. Each event is retained, because the streams wait for it too.
+        // The work of any stream so far may use the memory. Each event is retained, because the streams wait for it
+        // too.
         let mut given = Vec::new();
         for (stream, events) in self.pending().iter() {
             command_queue::flush(queue_of(*stream)).map_err(self.failed("starting work"))?;
@@ -302,7 +303,8 @@ unsafe impl Driver for OpenCl {
 
     unsafe fn upload(&self, stream: StreamId, memory: MemoryId, at: usize, from: &[u8]) -> Result<()> {
         let (queue, buffer, bytes) = (queue_of(stream), buffer_of(memory), from.as_ptr().cast_mut().cast());
-        // SAFETY: the caller has made sure that the range lies in the memory. The call only reads from `from`, and waits.
+        // SAFETY: the caller has made sure that the range lies in the memory. The call only reads from `from`, and
+        // waits.
         let made =
             unsafe { command_queue::enqueue_write_buffer(queue, buffer, CL_TRUE, at, from.len(), bytes, 0, null()) };
         self.forget(made.map_err(self.failed("copying to the device"))?);
@@ -327,8 +329,8 @@ unsafe impl Driver for OpenCl {
         len: usize,
     ) -> Result<()> {
         let (queue, buffer, bytes) = (queue_of(stream), buffer_of(memory), from.cast_mut().cast());
-        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` unchanged until the copy is
-        // over. The call only reads them.
+        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` unchanged until the copy
+        // is over. The call only reads them.
         let made = unsafe { command_queue::enqueue_write_buffer(queue, buffer, CL_FALSE, at, len, bytes, 0, null()) };
         self.keep(stream, "copying to the device", made)
     }
@@ -342,8 +344,8 @@ unsafe impl Driver for OpenCl {
         len: usize,
     ) -> Result<()> {
         let (queue, buffer) = (queue_of(stream), buffer_of(memory));
-        // SAFETY: the range lies in the memory, and the caller lets nobody use the `len` bytes of `to` until the copy is
-        // over.
+        // SAFETY: the range lies in the memory, and the caller lets nobody use the `len` bytes of `to` until the copy
+        // is over.
         let made =
             unsafe { command_queue::enqueue_read_buffer(queue, buffer, CL_FALSE, at, len, to.cast(), 0, null()) };
         self.keep(stream, "copying from the device", made)
@@ -401,7 +403,7 @@ unsafe impl Driver for OpenCl {
         if events.is_empty() {
             return Ok(());
         }
-        // If flushing fails, it remains unknown when the work is over, so the device is lost.
+        // If flushing fails, it is unknown when the work is over, so the device is lost.
         command_queue::flush(queue_of(stream))
             .map_err(|code| self.info.error(Reason::Lost("starting work", text(code))))?;
         self.wait(events, limit)
@@ -411,7 +413,8 @@ unsafe impl Driver for OpenCl {
         // SAFETY: the stream is ours.
         let made = unsafe { command_queue::enqueue_marker_with_wait_list(queue_of(stream), 0, null()) };
         let made = made.map_err(self.failed("marking the time"))?;
-        // SAFETY: the event was made just now. The caller, who reads its time, and the stream each hold a reference to it.
+        // SAFETY: the event was made just now. The caller, who reads its time, and the stream each hold a reference to
+        // it.
         unsafe { event::retain_event(made) }.map_err(self.failed("marking the time"))?;
         self.keep(stream, "marking the time", Ok(made))?;
         Ok(MarkId(made as u64))
@@ -450,7 +453,7 @@ impl Drop for OpenCl {
 mod tests {
     use super::*;
 
-    /// Work that waits for an event that never comes: each wait ends, and nothing is freed.
+    /// Work waits for an event that never comes: each wait ends, and nothing is freed.
     fn does_not_answer(device: &OpenCl) {
         let limit = Duration::from_millis(50);
         let stream = device.stream().unwrap();

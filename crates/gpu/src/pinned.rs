@@ -65,8 +65,8 @@ impl Pool {
     }
 }
 
-/// A job's bytes (the front), and room for the device's results (the back). The job does not change before everything has
-/// succeeded. Then the two change places without a copy.
+/// A job's bytes (the front), and room for the device's results (the back). The job does not change before everything
+/// has succeeded. Then the two change places without a copy.
 pub(crate) struct Pair {
     pool: Arc<Pool>,
     /// Both are `Some` until this is dropped.

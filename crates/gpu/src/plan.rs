@@ -77,8 +77,8 @@ impl Window {
         Self { slice_len, parts: Vec::new(), copies: Vec::new(), slices: 0 }
     }
 
-    /// Where byte `start` of the job would lie on the device. If it is near the bytes before it and a number of whole blocks
-    /// after their beginning, it keeps that distance. Otherwise it lies right after them.
+    /// Where byte `start` of the job would lie on the device. If it is near the bytes before it and a number of whole
+    /// blocks after their beginning, it keeps that distance. Otherwise it lies right after them.
     fn place(&self, start: usize) -> usize {
         let Some(last) = self.copies.last() else { return 0 };
         let from = start - last.bytes.start;
@@ -99,8 +99,8 @@ impl Window {
         self.parts.push(part);
     }
 
-    /// The spans for AES-CTR, of at most `longest` bytes, a number of whole blocks. All but the first of a unit begin at
-    /// counters that are multiples of that number. The units in `left_out`, in ascending order, are left out.
+    /// The spans for AES-CTR, of at most `longest` bytes, a number of whole blocks. All but the first of a unit begin
+    /// at counters that are multiples of that number. The units in `left_out`, in ascending order, are left out.
     pub fn spans(&self, units: &[Unit], left_out: &[usize], longest: usize) -> Vec<Span> {
         let mut spans = Vec::new();
         for Part { unit, bytes, at } in &self.parts {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_of_a_file_are_one_copy() {
+    fn chunks_of_a_file_are_copied_together() {
         // As in a job that is being sealed: after the header, with room for nonces and tags.
         let chunks: Vec<_> = (0..8).map(|i| 153 + 48 + i * 1072..153 + 48 + i * 1072 + 1024).collect();
         let windows = windows(&units(&chunks), 4096, Limits { len: 1 << 20, slices: 100 });

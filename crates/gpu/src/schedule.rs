@@ -6,8 +6,8 @@ use zeroize::Zeroize;
 /// The number of words that the round keys of one key take on the device. AES-256 has the most.
 pub(crate) const KEY_WORDS: usize = 60;
 
-/// T0, whose entry x is (2s, s, s, 3s) for s = SubBytes(x), and its inverse, whose entry s is (14x, 9x, 13x, 11x). Words are
-/// little-endian.
+/// T0, whose entry x is (2s, s, s, 3s) for s = SubBytes(x), and its inverse, whose entry s is (14x, 9x, 13x, 11x).
+/// Words are little-endian.
 #[cfg(feature = "papers")]
 pub(crate) fn tables() -> [[u32; 256]; 2] {
     let mut tables = [[0; 256]; 2];

@@ -1,5 +1,5 @@
-//! The self-test that a device must pass before it gets data: published answers, and a longer run compared with the CPU's
-//! kernels.
+//! The self-test that a device must pass before it gets data: published answers, and a longer run compared with the
+//! CPU's kernels.
 
 #[cfg(feature = "papers")]
 mod papers;
@@ -19,8 +19,8 @@ impl Device {
     /// Opens a device of [`crate::devices`] and runs the self-test of the kernels that the engine uses.
     ///
     /// # Errors
-    /// [`Reason::Absent`] if the device is no longer there. [`Reason::Refused`] if its interface is [`Api::Other`]. Otherwise
-    /// as for [`Device::with_driver`].
+    /// [`Reason::Absent`] if the device is no longer there. [`Reason::Refused`] if its interface is [`Api::Other`].
+    /// Otherwise as for [`Device::with_driver`].
     pub fn open(info: &DeviceInfo) -> Result<Self> {
         match info.api {
             Api::Cuda => Self::with_driver(Box::new(cuda::Cuda::open(info)?)),
@@ -29,12 +29,12 @@ impl Device {
         }
     }
 
-    /// Opens a device through the caller's driver, with the same self-test. The kernels for messages and for TurboSHAKE256 are
-    /// built and tested when they are first launched.
+    /// Opens a device through the caller's driver, with the same self-test. The kernels for messages and for
+    /// TurboSHAKE256 are built and tested when they are first launched.
     ///
     /// # Errors
-    /// [`Reason::Build`] if the kernels do not build, [`Reason::SelfTest`] if an answer is wrong, [`Reason::OutOfMemory`],
-    /// or a failure of the driver.
+    /// [`Reason::Build`] if the kernels do not build, [`Reason::SelfTest`] if an answer is wrong,
+    /// [`Reason::OutOfMemory`], or a failure of the driver.
     pub fn with_driver(driver: Box<dyn Driver>) -> Result<Self> {
         let device = Self::untested(driver, run);
         let started = Instant::now();

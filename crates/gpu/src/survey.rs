@@ -5,7 +5,7 @@ use std::env;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// If this environment variable is 1, an OpenCL device may be the CPU itself: for tests of the engine without a GPU.
+/// If this environment variable is 1, an OpenCL device may be the CPU itself, for tests of the engine without a GPU.
 pub const CPU_VARIABLE: &str = "PHALANX_OPENCL_CPU";
 
 /// Whether a device is used, and why not.

@@ -1,5 +1,5 @@
-//! Gives a protected file another password in place of all that it has:
-//! `cargo run -p phalanx-host --example rekey -- FILE.phx OLD_PASSWORD_FILE NEW_PASSWORD_FILE`.
+//! Replaces all keys and passwords of a protected file by another password: `cargo run -p phalanx-host --example rekey
+//! -- FILE.phx OLD_PASSWORD_FILE NEW_PASSWORD_FILE`.
 
 use phalanx_core::{Error as CoreError, KdfLimit, Opener, Password, Recipient};
 use phalanx_host::Error;
@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let [path, old, new] = &args[..] else { return Err("FILE.phx OLD_PASSWORD_FILE NEW_PASSWORD_FILE".into()) };
     let opener = Opener::new(Password::new(std::fs::read(old)?), KdfLimit::default());
-    // Locked until it is dropped. What a run that was killed has left is finished, or undone.
+    // The file is locked until this is dropped. A change that a killed run has left is finished or undone.
     let mut target = InPlace::open(&InputFile::open(path)?)?;
     let (mut ways, _) = target.ways(&opener)?;
     ways.remove_passwords();

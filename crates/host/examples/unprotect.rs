@@ -9,7 +9,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let [path, password, to] = &args[..] else { return Err("FILE.phx PASSWORD_FILE OUTPUT".into()) };
     let opener = Opener::new(Password::new(std::fs::read(password)?), KdfLimit::default());
-    // If a chunk is not authentic, no output appears. What the protected file does not authenticate gives nobody permissions.
+    // If a chunk is not authentic, no output appears. The permissions of the protected file are not authenticated, so
+    // they are not taken over.
     let rules = OutputRules { carry: Carry::New { umask: umask() }, ..OutputRules::default() };
     let ends = Ends::of_paths(path, to, &rules)?;
     let protected = match ProtectedFile::open(ends.source()?, &opener) {

@@ -1,4 +1,4 @@
-//! Age recipients and identities: where the command line says that they are.
+//! Age recipients and identities, from the places that the command line names.
 
 use crate::ask;
 use crate::failure::{Failure, Outcome};
@@ -15,7 +15,7 @@ use std::process::{Child, Command};
 use std::sync::{Arc, LazyLock};
 use zeroize::Zeroizing;
 
-/// Longer files are surely not of recipients or identities.
+/// Longer files cannot hold recipients or identities.
 const LONGEST: usize = 1 << 20;
 
 /// The plugins of this run. Recipients and identities share them, so that two never run at once.
@@ -45,7 +45,7 @@ pub fn listed(path: &Path) -> Outcome<Vec<Listed>> {
     })
 }
 
-/// Whether a path leads to a file that holds public keys and nothing else. What cannot be read holds none.
+/// Whether a path leads to a file that holds only public keys. If a file cannot be read, the answer is no.
 pub fn is_public(path: &Path) -> bool {
     let is_short_file = path.metadata().is_ok_and(|meta| meta.is_file() && meta.len() <= LONGEST as u64);
     is_short_file && fs::read_to_string(path).is_ok_and(|text| phalanx_age::is_public(&text))
@@ -85,7 +85,7 @@ fn public_advice(path: &Path) -> String {
     }
 }
 
-/// A whole file that is not too long.
+/// Reads a whole file that is not too long.
 fn read(path: &Path, file: &mut File) -> Outcome<Zeroizing<Vec<u8>>> {
     let mut bytes = Zeroizing::new(vec![0; LONGEST + 1]);
     let len = read_full(file, &mut bytes).map_err(|e| Failure::at(path, e))?;
@@ -96,7 +96,7 @@ fn read(path: &Path, file: &mut File) -> Outcome<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-/// The user, if there is a terminal to ask at.
+/// The user at a terminal, if there is one.
 struct Terminal;
 
 impl User for Terminal {

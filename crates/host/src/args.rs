@@ -1,5 +1,5 @@
-//! Options that programs share, as values. With the feature `clap` they are parts of a command line as well: their comments are
-//! then its help.
+//! Options that programs share, as values. With the feature `clap` they are parts of a command line as well: their
+//! comments are then its help.
 
 mod cipher;
 mod engine;

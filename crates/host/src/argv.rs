@@ -1,6 +1,7 @@
-//! Secrets that somebody typed into the command line. They are refused before any message can repeat them.
+//! Secrets that were typed into the command line. They are refused before any message can repeat them.
 //!
-//! Everybody who can list processes sees arguments, and shells keep them. So no option takes a secret. But people try.
+//! Everybody who can list processes sees arguments, and shells keep them. So no option takes a secret, but users try
+//! it.
 
 use crate::failure::{Failure, Outcome};
 use phalanx_core::key_text;
@@ -21,7 +22,7 @@ const KEY: &str = "a key's text does not belong in arguments, where others can s
 pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
     let (mut after_password, mut paths_only) = (false, false);
     let mut args = args.peekable();
-    // Its only path does not exist yet, so that it may well be what follows.
+    // The only path of `init` does not exist yet, so it may be the word that follows.
     let is_init = args.peek().is_some_and(|first| first == "init");
     for arg in args {
         let bytes = arg.as_bytes();
@@ -36,7 +37,7 @@ pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
             }
             continue;
         }
-        // An existing path is a path, whatever option it follows.
+        // An existing path is taken as a path, whatever option it follows.
         if (after_password || is_key_text(bytes)) && is_missing(Path::new(&arg)) {
             return Err(match (after_password, is_init) {
                 (true, true) if !is_key_text(bytes) => Failure::usage(FOLDER).hint(FOLDER_HINT),
@@ -93,7 +94,7 @@ fn is_key_text(arg: &[u8]) -> bool {
     arg.len() > key_text::LEN / 2 && key_text::is_meant(arg) || is_identity(arg)
 }
 
-/// Whether it is a private key of age or SSH, or a whole file of them: a line begins as they do.
+/// Whether an argument is a private key of age or SSH, or a whole file of them: one of its lines begins like one.
 fn is_identity(arg: &[u8]) -> bool {
     let begins = |line: &[u8]| {
         let line = line.trim_ascii_start();
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_hangs_on_password_is_taken_for_one() {
+    fn only_values_given_to_password_are_taken_for_passwords() {
         for line in [
             "protect --password hunter2",
             "protect f --password hunter2 -o g",
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn private_keys_are_refused_wherever_they_stand() {
+    fn private_keys_are_refused_anywhere() {
         let key = format!("AGE-SECRET-KEY-1{}", "Q".repeat(58));
         let file = format!("# created: now\n# public key: age1\n{key}\n");
         let secrets =

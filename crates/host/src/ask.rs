@@ -1,4 +1,4 @@
-//! Asking the user, at the terminal. A program that has not said how to ask, by [`by`], asks nobody.
+//! Asking the user at the terminal. A program that has not called [`by`] asks nobody.
 
 use phalanx_core::Password;
 use std::fs::{File, OpenOptions};
@@ -15,15 +15,14 @@ pub type Hidden = fn(&str) -> io::Result<Zeroizing<String>>;
 
 static HIDDEN: OnceLock<Hidden> = OnceLock::new();
 
-/// From now on the user is asked, in this way for what nobody may see.
+/// Allows questions to the user. `hidden` asks for what nobody may see.
 pub fn by(hidden: Hidden) {
     let _ = HIDDEN.set(hidden);
 }
 
 static ASKS_NO_MORE: AtomicBool = AtomicBool::new(false);
 
-/// From now on nobody is asked for anything: what is not known is missing. A mount must not wait for its user, who may be
-/// elsewhere.
+/// Stops all questions: what is not known is then missing. A mount must not wait for its user, who may be elsewhere.
 pub fn ask_no_more() {
     ASKS_NO_MORE.store(true, Ordering::Relaxed);
 }
@@ -39,8 +38,8 @@ fn terminal(how: &OpenOptions) -> Option<File> {
     how.open("/dev/tty").ok().filter(|_| may_ask())
 }
 
-/// The turn at the terminal. Two prompts at once would mix their answers, and the one that ends first would turn on the echo
-/// of the other, or leave the terminal without one.
+/// Waits for exclusive use of the terminal. Two prompts at the same time would mix their answers, and the one that ends
+/// first would turn on the echo of the other, or leave the terminal without echo.
 fn at_terminal() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)

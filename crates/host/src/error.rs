@@ -40,8 +40,8 @@ pub enum Error {
     /// A change of the ways in was interrupted, and may be why the file does not open.
     #[error("{0}; a change of its keys was interrupted")]
     Interrupted(Box<Error>),
-    /// The changed ways in are in their place, but the side file of the change, or its name, may still be there. The next
-    /// change of the file removes it.
+    /// The changed ways in are in their place, but the side file of the change, or its name, may still be there. The
+    /// next change of the file removes it.
     #[error("its keys are changed, but the side file of the change may be left: {0}")]
     Uncleared(#[source] Box<Error>),
     /// The keyring has no key of this name.
@@ -90,7 +90,7 @@ impl Error {
         }
     }
 
-    /// Whether it happened at the output, where there are an input and an output.
+    /// Whether it happened at the output, if there are an input and an output.
     #[must_use]
     pub fn is_of_output(&self) -> bool {
         matches!(
@@ -118,12 +118,12 @@ impl From<Error> for io::Error {
     }
 }
 
-/// The name, unless it is so long that it may be something else, such as a key's text.
+/// The name, unless it is so long that it may be something else, such as the text of a key.
 fn short_name(name: &str) -> String {
     if name.len() > 64 { String::new() } else { format!(" ({})", name.escape_debug()) }
 }
 
-/// What is not used, and why.
+/// Something that is not used, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is refused because {why}")]
 pub struct Refused {
@@ -139,13 +139,13 @@ impl Refused {
         Self { what: what.into(), why: why.into(), hint: None }
     }
 
-    /// The same with the command that mends it.
+    /// Adds the command that fixes it.
     #[must_use]
     pub fn mended_by(self, command: String) -> Self {
         Self { hint: Some(command), ..self }
     }
 
-    /// The command that mends it, where one does.
+    /// The command that fixes it, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()

@@ -1,4 +1,5 @@
-//! How programs fail: with one line on stderr, perhaps a hint on another, and an exit code for the kind of failure.
+//! How programs fail: with one line on stderr, possibly a hint on a second one, and an exit code for the kind of
+//! failure.
 
 use crate::file::Obstacle;
 use crate::lines::{complain, complain_with, shown};
@@ -16,7 +17,7 @@ pub type Outcome<T = ()> = Result<T, Failure>;
 /// The kind of a failure. If several paths fail in one run, a later kind outranks an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Code {
-    /// Anything else.
+    /// Any other failure.
     Other,
     /// The command line is wrong.
     Usage,
@@ -74,12 +75,12 @@ impl Failure {
         Self { code, line: Some(line.into()), hint: None, path: None }
     }
 
-    /// The same failure with advice for its user: what mends it, or tells more.
+    /// Adds advice for the user: what fixes the failure, or where to learn more.
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// The same failure, which was at this path. Its line names the path already.
+    /// Adds the path of the failure, which its line names already.
     pub fn on(self, path: &Path) -> Self {
         Self { path: Some(path.to_owned()), ..self }
     }
@@ -104,14 +105,14 @@ impl Failure {
         Self { code, ..Self::at(path, error) }
     }
 
-    /// A folder without `--recursive`.
+    /// A failure because an input is a folder and `--recursive` is missing.
     pub fn folder(path: &Path) -> Self {
         Self::new(Code::InputOutput, format!("{}: it is a folder", shown(path)))
             .hint("--recursive takes all that is in it")
             .on(path)
     }
 
-    /// A folder in which there is nothing to do.
+    /// A failure because a folder contains no protected file.
     pub fn nothing_protected(folder: &Path) -> Self {
         Self::new(Code::InputOutput, format!("{}: no protected file is in it", shown(folder)))
     }
@@ -153,12 +154,12 @@ impl Failure {
     }
 }
 
-/// What is done with a failure that is reported, besides writing its line. It is given where the failure was, if it was at a path.
+/// Called with each failure that is reported, and its path if it has one.
 pub type Witness = fn(Option<&Path>, &Failure);
 
 static WITNESS: OnceLock<Witness> = OnceLock::new();
 
-/// From now on, this is done with each failure that is reported.
+/// Sets the function that is called with each failure that is reported.
 pub fn report_to(witness: Witness) {
     let _ = WITNESS.set(witness);
 }
@@ -169,7 +170,7 @@ impl From<CoreError> for Failure {
     }
 }
 
-/// An error without a path.
+/// Makes a failure of an error without a path.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self { hint: hint(&error), ..Self::new(Code::of(&error), sentence(&error)) }
@@ -181,7 +182,7 @@ pub fn is_of_key(error: &Error) -> bool {
     matches!(error, Error::Core(CoreError::Write(e)) if Obstacle::of(e) == Some(Obstacle::HoldsKey))
 }
 
-/// What failed. Where it says more than the library does, it is for the user of a command.
+/// What failed, for the user of a command. It may say more than the library does.
 fn sentence(error: &Error) -> String {
     match error {
         Error::Core(CoreError::Write(e))
@@ -248,8 +249,8 @@ fn hint_of_core(error: &CoreError) -> Option<String> {
     Some(hint.into())
 }
 
-/// Does something for each item, usually a path. A failure does not stop the others. Its line is written at once, and the
-/// worst failure is the result.
+/// Runs `act` for each item, usually a path. A failure does not stop the others. Its line is written immediately, and
+/// the worst failure is the result.
 pub fn each<T>(items: &[T], mut act: impl FnMut(&T) -> Outcome) -> Outcome {
     let mut worst = None;
     for item in items {

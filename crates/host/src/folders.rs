@@ -11,17 +11,17 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-/// For folders that are listed.
+/// How a folder is opened to list it.
 pub const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
-/// How a folder is opened by which others are found. It need not be readable.
+/// How a folder is opened to find entries in it. It need not be readable.
 pub const SEARCHED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// The permissions of group and others to write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Makes a folder of a mirror. One that is there may be taken instead, unless the run has made it under another spelling, or
-/// it is a stranger's.
+/// Makes a folder of a mirror. An existing one may be used instead, unless the run has made it under another spelling
+/// or its owner is not trusted.
 pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>, original: &File, carry: Carry) -> Result<File> {
     let is_new = match (fs::mkdirat(parent, name, Mode::RWXU), existing) {
         (Err(Errno::EXIST), Existing::Replace(made)) if made.is_alias(parent, name)? => return Err(Error::OwnOutput),
@@ -47,7 +47,7 @@ pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>, original: &File
     Ok(folder.into())
 }
 
-/// What is in the place of a folder that is to be made.
+/// The error for what is in the place of a folder that is to be made.
 fn in_place_of(parent: &File, name: &OsStr) -> Error {
     match fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
@@ -63,13 +63,13 @@ pub fn is_volume(at: impl AsFd, folder: &Path) -> bool {
     fs::statat(at, folder.join(CONFIG), AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
-/// What lies in a mirror and has the name of an entry of the tree, but is of another kind than the entry: a folder or link `a`
+/// An entry of a mirror whose name collides with that of an entry of the tree of another kind: a folder or link `a`
 /// beside a file `a.phx`. Both would be unprotected to the name `a`.
 pub fn rival(mirror: &File, name: &OsStr, is_file: bool) -> Result<Option<OsString>> {
     let rival = if is_file { name.to_owned() } else { protected_name(name) };
     let kind = match fs::statat(mirror, &rival, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-        // The file would not have had so long a name either.
+        // The name would be too long for a file as well.
         Err(Errno::NOENT | Errno::NAMETOOLONG) => return Ok(None),
         Err(e) => return Err(write_error(e)),
     };
@@ -83,8 +83,8 @@ pub fn rival(mirror: &File, name: &OsStr, is_file: bool) -> Result<Option<OsStri
     Ok(is_rival.then_some(rival))
 }
 
-/// Refuses an entry of a tree that had another kind when its mirror was written: the old one stays in the mirror, and both
-/// could not be unprotected.
+/// Refuses an entry of a tree that had another kind when its mirror was written. The old one stays in the mirror, and
+/// the two could not both be unprotected.
 pub fn check_kind(mirror: &File, name: &OsStr, is_file: bool) -> Result<()> {
     let Some(rival) = rival(mirror, name, is_file)? else { return Ok(()) };
     let why = format!("{} {SAME_NAME}", shown(Path::new(&rival)));
@@ -95,11 +95,11 @@ pub fn check_kind(mirror: &File, name: &OsStr, is_file: bool) -> Result<()> {
 pub const SAME_NAME: &str =
     "is in its way: both would be unprotected to the same name (delete the older one, or write a new mirror)";
 
-/// Why a file is not worked on whose output would have the name of a temporary file: a later run would remove it.
+/// Why a file is left out if its output would have the name of a temporary file: a later run would remove it.
 pub const RESERVED_NAME: &str = "the name of its output is one of a temporary file: left out";
 
-/// Whether a folder that was just made is the one that was opened. If others may rename it, it must be this user's and closed
-/// to them. (On a file system without permissions all folders look the same.)
+/// Whether a folder that was just made is the one that was opened. If others may rename it, it must belong to this user
+/// and be closed to them. (On a file system without permissions all folders look the same.)
 fn is_ours(parent: &File, folder: &impl AsFd) -> rustix::io::Result<bool> {
     const STICKY: u32 = 0o1000;
     /// FAT, exFAT, NTFS, FUSE, SMB.
@@ -114,9 +114,10 @@ fn is_ours(parent: &File, folder: &impl AsFd) -> rustix::io::Result<bool> {
     Ok(!others_rename || stat.st_uid == user && (stat.st_mode & 0o077 == 0 || looks_like_all()))
 }
 
-/// Whether a folder that was there already may be written into: its owner can read what is put there, whatever permissions it
-/// gets. So it must belong to this user, to root or to the owner that it takes over. Root also takes a folder that nobody
-/// else can have put there: that of the owner of the folder above, and any in a folder of root's that others cannot write to.
+/// Whether an existing folder may be written into. Its owner can read what is written there, whatever permissions it
+/// gets. So it must belong to this user, to root or to the owner that it takes over. Root also accepts a folder that
+/// nobody else can have put there: one of the owner of the folder above, and any in a folder of root that others cannot
+/// write to.
 fn is_trusted(parent: &File, folder: &OwnedFd, original: &File, carry: Carry) -> rustix::io::Result<bool> {
     let user = rustix::process::geteuid().as_raw();
     let (above, owner) = (fs::fstat(parent)?, fs::fstat(folder)?.st_uid);
@@ -137,7 +138,8 @@ pub fn open_parent(path: &Path) -> rustix::io::Result<(File, OsString)> {
     Ok((parent.into(), name.to_owned()))
 }
 
-/// The same for an input that is to be deleted. Its true name may not be in its path.
+/// The folder and the name of an input that is to be deleted, as [`open_parent`] gives them. Its path may not contain
+/// its true name.
 pub fn true_parent(path: &Path) -> Option<(File, OsString)> {
     match path.file_name() {
         Some(_) => open_parent(path).ok(),
@@ -175,7 +177,7 @@ pub fn write_error(e: Errno) -> Error {
     Error::write(e.into())
 }
 
-/// What something is that is no file to work on.
+/// The name of a kind of entry that cannot be worked on.
 pub fn kind_name(kind: FileType) -> &'static str {
     match kind {
         FileType::RegularFile | FileType::Symlink => "left by a run that was killed",

@@ -15,10 +15,11 @@ const ENOUGH: u64 = 1 << 30;
 /// Whether [`lock_memory`] has locked memory.
 static HAS_LOCKED: AtomicBool = AtomicBool::new(false);
 
-/// A core dump of one byte is none. With 0, a system that pipes core dumps to a program would still do that: core(5).
+/// A limit of one byte prevents core dumps. With 0, a system that pipes core dumps to a program would still do that:
+/// core(5).
 const NO_CORE: Rlimit = Rlimit { current: Some(1), maximum: Some(1) };
 
-/// Called first of all. Failures are ignored, because this is a second line of defence.
+/// Hardens the process. Called before everything else. Failures are ignored, because this is a second line of defence.
 pub fn harden() {
     let _ = process::setrlimit(Resource::Core, NO_CORE);
     refuse_tracers();
@@ -32,7 +33,7 @@ fn refuse_tracers() {
     let _ = process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
-/// Called before anything secret is read. Failures are ignored here too.
+/// Keeps memory out of swap. Called before anything secret is read. Failures are ignored here too.
 pub fn lock_memory() {
     if may_lock_any() || process::getrlimit(Resource::Memlock).current.is_some_and(|limit| limit >= ENOUGH) {
         // Memory is locked when it is first used, so nothing is read in only to be locked.
@@ -44,15 +45,15 @@ pub fn lock_memory() {
     }
 }
 
-/// Locks what is mapped now and can hold a secret: heap, stack and variables. Code and constants are in files anyway, and
-/// locking their pages takes half a millisecond, as long as all the rest that protects a small file.
+/// Locks what is mapped now and can hold a secret: heap, stack and variables. Code and constants are in files anyway,
+/// and locking their pages takes half a millisecond, as long as all the rest that protects a small file.
 fn lock_writable() -> Option<()> {
     let mut maps = String::with_capacity(16 << 10);
     File::open("/proc/self/maps").ok()?.read_to_string(&mut maps).ok()?;
     for range in maps.lines().filter_map(writable) {
         let start = ptr::with_exposed_provenance_mut(range.start);
-        // SAFETY: locking changes neither the content of memory nor what may be done with it. If the range is not mapped any
-        // more, the call fails.
+        // SAFETY: locking changes neither the content of memory nor what may be done with it. If the range is not
+        // mapped any more, the call fails.
         #[expect(unsafe_code)]
         let locked = unsafe { mm::mlock_with(start, range.len(), MlockFlags::ONFAULT) };
         locked.ok()?;
@@ -69,8 +70,9 @@ fn writable(line: &str) -> Option<Range<usize>> {
     (permissions.starts_with("rw") && permissions.ends_with('p')).then_some(address(start)?..address(end)?)
 }
 
-/// Called before a GPU's driver is loaded. The driver reserves more addresses than there is memory, which counts against a
-/// limit on locked memory. What is locked stays locked. New memory is then locked only if there is no limit.
+/// Makes room for the driver of a GPU, before it is loaded. It reserves more addresses than there is memory, and these
+/// count against a limit on locked memory. Locked memory stays locked. New memory is then locked only if there is no
+/// limit.
 pub fn make_room_for_drivers() {
     if HAS_LOCKED.load(Ordering::Relaxed) && !may_lock_any() {
         // What is mapped now may already be more than the limit.
@@ -81,9 +83,9 @@ pub fn make_room_for_drivers() {
     }
 }
 
-/// Tries something that may not work in a process that is protected as this one is: first as it is, and if that fails, with
-/// memory that is not locked and in a process that others of the same user may trace. If that fails too, the process is
-/// protected again. The second result says whether it is protected no more.
+/// Tries something that may not work in a hardened process. If it fails, memory is unlocked, other processes of the
+/// user may trace this one, and it is tried again. If that fails too, the process is hardened again. The second result
+/// is whether it is no longer hardened.
 pub fn or_without<T>(mut attempt: impl FnMut() -> T, has_failed: impl Fn(&T) -> bool) -> (T, bool) {
     let first = attempt();
     if !has_failed(&first) {

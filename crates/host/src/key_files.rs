@@ -62,12 +62,13 @@ impl KeyFiles {
         Self { keyring, kept, in_use, links, spared: Arc::new(spared), spares_identities: false }
     }
 
-    /// Those of the keyring alone.
+    /// The key files of the keyring only.
     pub fn of_keyring() -> Self {
         Self::new(&KeyArgs { keys: Vec::new(), key_files: Vec::new(), password_file: None }, &[])
     }
 
-    /// The same for a command that protects for public keys. Any file of identities may be what opens its outputs.
+    /// Also spares files of identities, for a command that protects for public keys: any of them may be the one that
+    /// opens its outputs.
     pub fn sparing_identities(self) -> Self {
         Self { spares_identities: true, ..self }
     }
@@ -92,12 +93,12 @@ impl KeyFiles {
         }
     }
 
-    /// Whether a link is on the way to the keyring, or to a key or password that this command uses.
+    /// Whether a link is on the path to the keyring, or to a key or password that this command uses.
     pub fn leads_to_key(&self, link: Id) -> bool {
         self.links.contains(&link)
     }
 
-    /// Why an input must not be deleted, if so.
+    /// Why an input must not be deleted. `None` if it may be.
     pub fn spares(&self, input: &File, stamp: Stamp) -> Option<&'static str> {
         if self.holds(stamp.id()) {
             return Some(HOLDS_KEY);
@@ -121,18 +122,19 @@ impl KeyFiles {
     }
 }
 
-/// Whether a file seems to hold identities of age or SSH, by what it begins with. Who cannot look is on the safe side.
+/// Whether the beginning of a file looks like identities of age or SSH. Returns true for a file that cannot be read, to
+/// be safe.
 fn holds_identities(file: &File, len: u64) -> bool {
-    /// Longer files are not of identities.
+    /// Longer files do not hold identities.
     const LONGEST: u64 = 1 << 20;
     let mut begin = Zeroizing::new([0; 4096]);
     len <= LONGEST && file.read_at(&mut *begin, 0).map_or(true, |read| begins_identities(&begin[..read]))
 }
 
 fn begins_identities(begin: &[u8]) -> bool {
-    /// What a line of such a file begins with. The last one is `LOCKED` in base64.
+    /// The beginnings of lines of such a file. The last one is `LOCKED` in base64.
     const LINES: [&str; 3] = ["AGE-SECRET-KEY-", "AGE-PLUGIN-", "YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IHNjcnlwdC"];
-    /// A file of identities behind a passphrase.
+    /// The beginning of a file of identities that a passphrase protects.
     const LOCKED: &[u8] = b"age-encryption.org/v1\n-> scrypt ";
     let is_of_identity = |line: &[u8]| {
         let is_private_key = || line.windows(11).any(|part| part == b"PRIVATE KEY");
@@ -144,7 +146,7 @@ fn begins_identities(begin: &[u8]) -> bool {
 
 /// Adds the links that the kernel follows on its way along a path.
 fn collect_links(path: &Path, links: &mut HashSet<Id>) {
-    /// No kernel follows more.
+    /// No kernel follows more links than this.
     const MOST: usize = 40;
     let names = |path: &Path| path.components().rev().map(|name| name.as_os_str().to_owned()).collect::<Vec<_>>();
     let (mut at, mut left, mut followed) = (PathBuf::new(), names(path), 0);

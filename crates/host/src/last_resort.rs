@@ -1,4 +1,4 @@
-//! What is done if the process ends without unwinding: temporary files are removed, and one line says why.
+//! Clean-up for a process that ends without unwinding: temporary files are removed, and one line says why.
 
 use crate::file;
 use crate::lines;
@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// The system's allocator, for programs. If it has no memory for a small allocation, the process ends, because nobody checks
-/// small allocations. A large allocation fails instead, and its caller returns an error.
+/// The system's allocator, for programs. If there is no memory for a small allocation, the process ends, because small
+/// allocations are not checked. A large allocation fails instead, and its caller returns an error.
 pub struct Allocator;
 
-/// From this size on, in bytes, an allocation may fail.
+/// The least size, in bytes, of an allocation that may fail.
 const LARGE: usize = 64 << 10;
 
-// SAFETY: each call goes to the system's allocator, whose answers are passed on; where it has none for a small layout, the
+// SAFETY: each call goes to the system's allocator, and its result is passed on. If it fails for a small layout, the
 // process ends and nothing is returned.
 #[expect(unsafe_code)]
 unsafe impl GlobalAlloc for Allocator {
@@ -50,11 +50,11 @@ fn checked(memory: *mut u8, size: usize) -> *mut u8 {
     memory
 }
 
-/// Ends the process, which cannot go on.
+/// Ends the process, which cannot continue.
 pub fn out_of_memory() -> ! {
     static ENDING: AtomicBool = AtomicBool::new(false);
     while ENDING.swap(true, Ordering::Relaxed) {
-        // Another thread ends the process at this moment.
+        // Another thread is ending the process.
         thread::sleep(Duration::from_secs(1));
     }
     file::remove_unfinished_at_once();
@@ -66,12 +66,12 @@ pub fn out_of_memory() -> ! {
 /// Whether a panic's line has been written.
 static TOLD: AtomicBool = AtomicBool::new(false);
 
-/// Notes that a panic's line has been written. If the panic ends in an abort, no other message is needed.
+/// Records that a panic's line has been written. If the panic ends in an abort, no other message is needed.
 pub fn panic_is_reported() {
     TOLD.store(true, Ordering::Relaxed);
 }
 
-/// Cleans up before the process aborts, as it does if a panic cannot unwind.
+/// Sets up a clean-up before the process aborts, as it does if a panic cannot unwind.
 pub fn clean_up_on_abort() -> io::Result<()> {
     let clean_up = || {
         file::remove_unfinished_at_once();

@@ -1,10 +1,11 @@
-//! What programs on a machine share: files and trees, keys and passwords, the choice of an engine, signals and failures.
+//! What programs on a machine share: files and trees, keys and passwords, the choice of an engine, signals and
+//! failures.
 //!
-//! [`protect`] and [`unprotect`] are one call each for a file at a path. [`file`](mod@file) has what they are made of: both ends of a
-//! file, temporary names, metadata, and the output of interrupted runs. A [`Keyring`] keeps named keys. The format and the engines are
-//! in `phalanx-core`, which knows nothing of files on a host.
+//! [`protect`] and [`unprotect`] process a file at a path in one call. [`file`](mod@file) has their parts: both ends of
+//! a file, temporary names, metadata, and the output of interrupted runs. A [`Keyring`] keeps named keys. The format
+//! and the engines are in `phalanx-core`, which knows nothing of files on a host.
 //!
-//! The other modules are for the programs of Phalanx. No file here uses one that uses it, directly or through others.
+//! The other modules are for the programs of Phalanx. The files of this crate do not depend on each other in a circle.
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 

@@ -8,14 +8,14 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Writes one line to stderr, whatever it contains. If stderr is broken, nobody hears of it. A program in the background
-/// writes to the system's log.
+/// Writes one line to stderr, whatever it contains. Errors of stderr are ignored. A program in the background writes to
+/// the system's log.
 pub fn complain(line: impl Display) {
     complain_with(line, None);
 }
 
-/// Writes one line as [`complain`] does, and advice on a line of its own. The same advice is written once in a run, and only to
-/// stderr: it is for people who type commands.
+/// Writes one line as [`complain`] does, and advice on a second line. The same advice is written once in a run, and
+/// only to stderr: it is for people who type commands.
 pub fn complain_with(line: impl Display, hint: Option<&str>) {
     let line = line.to_string();
     let line = one_line(&line);
@@ -25,7 +25,7 @@ pub fn complain_with(line: impl Display, hint: Option<&str>) {
     match SYSTEM_LOG.get() {
         // 28 is a warning of a daemon.
         Some(log) => drop(log.send(format!("<28>phalanx[{}]: {line}", std::process::id()).as_bytes())),
-        // By one call: other processes may write to the same place.
+        // In one call, because other processes may write to the same place.
         None => {
             let hint = hint.filter(|hint| is_new(hint)).map(|hint| format!("hint: {}\n", one_line(hint)));
             let lines = format!("{}: {line}\n{}", name(), hint.unwrap_or_default());
@@ -42,7 +42,7 @@ fn is_new(hint: &str) -> bool {
 
 static TELL: OnceLock<fn(&str)> = OnceLock::new();
 
-/// Lines go to `tell` from now on, and no longer to stderr.
+/// Makes lines go to `tell` instead of stderr.
 pub fn complain_to(tell: fn(&str)) {
     let _ = TELL.set(tell);
 }
@@ -54,14 +54,14 @@ pub fn name() -> &'static str {
     NAME.get().map_or("phalanx", |name| name)
 }
 
-/// Lines on stderr begin with this name from now on, and no longer with that of `phalanx`.
+/// Makes lines on stderr begin with this name instead of `phalanx`.
 pub fn complain_as(name: impl Into<String>) {
     let _ = NAME.set(name.into());
 }
 
 static SYSTEM_LOG: OnceLock<UnixDatagram> = OnceLock::new();
 
-/// From now on, lines go to the system's log.
+/// Makes lines go to the system's log.
 pub fn complain_to_system() -> io::Result<()> {
     let log = UnixDatagram::unbound()?;
     log.connect("/dev/log")?;
@@ -71,15 +71,15 @@ pub fn complain_to_system() -> io::Result<()> {
     Ok(())
 }
 
-/// The bytes of a path in hexadecimal, if JSON cannot have it as it is: it is not UTF-8.
+/// The bytes of a path in hexadecimal, if it is not UTF-8, which JSON cannot contain.
 pub fn path_hex(path: &Path) -> Option<String> {
     use std::os::unix::ffi::OsStrExt;
     let hex = || path.as_os_str().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     if path.to_str().is_none() { Some(hex()) } else { None }
 }
 
-/// A path in a form that is safe to show: without control characters, which could deceive a terminal, and at most as long
-/// as the system's longest path.
+/// A path in a form that is safe to show: without control characters, which could deceive a terminal, and at most as
+/// long as the system's longest path.
 pub fn shown(path: &Path) -> String {
     const LONGEST: usize = 4096;
     const END: usize = 256;
@@ -91,7 +91,7 @@ pub fn shown(path: &Path) -> String {
     format!("{}…{}", one_line(&path[..start]), one_line(&path[end..]))
 }
 
-/// The same text on one line: what could deceive a terminal is escaped.
+/// Makes one line of a text. Characters that could deceive a terminal are escaped.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     if text.contains(is_hostile) {
         text.chars()

@@ -1,4 +1,4 @@
-//! Locks that outlive a panic: whoever panics says so, and what they held is as whole as it was.
+//! Locks that can be used after a panic: the panic is reported, and the guarded data is still valid.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

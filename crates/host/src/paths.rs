@@ -1,4 +1,4 @@
-//! Which file goes where. The command line alone decides this, never the files that happen to exist.
+//! Which file goes where. Only the command line decides this, never the files that happen to exist.
 
 use crate::failure::{self, Code, Failure, Outcome};
 use crate::file::Existing;
@@ -68,7 +68,7 @@ pub struct Destination {
     pub sync: bool,
     /// Whether inputs may be folders.
     pub recursive: bool,
-    /// Whether large outputs stay if the run is interrupted, and go on where another was.
+    /// Whether large outputs stay if the run is interrupted, and a later run goes on with them.
     pub resume: bool,
     /// Which permissions, times and attributes outputs get.
     pub carry: Carry,
@@ -122,8 +122,8 @@ impl Destination {
         }
     }
 
-    /// The routes of all inputs, and the failures of those that have none. `beside` returns the output that belongs beside
-    /// an input.
+    /// The routes of all inputs, and the failures of those that have none. `beside` returns the output that belongs
+    /// beside an input.
     pub fn routes(
         &self,
         paths: &[PathBuf],
@@ -175,7 +175,7 @@ fn nameless(input: &End) -> Failure {
     Failure::usage(format!("{}: no name for the output: give one with --output", shown(input.path())))
 }
 
-/// No output may replace another one, or an input that is still to be read.
+/// Refuses routes whose output would replace another one, or an input that is still to be read.
 fn refuse_collisions(routes: &[Route]) -> Outcome {
     if routes.len() < 2 {
         return Ok(());
@@ -198,7 +198,7 @@ fn refuse_collisions(routes: &[Route]) -> Outcome {
     Ok(())
 }
 
-/// The file that a path names, in whatever way: the folder that contains it, and its name there.
+/// Identifies the file that a path names: the folder that contains it, and its name there.
 fn identity(end: &End) -> Option<(u64, u64, OsString)> {
     let End::Path(path) = end else { return None };
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -206,7 +206,7 @@ fn identity(end: &End) -> Option<(u64, u64, OsString)> {
     Some((folder.dev(), folder.ino(), path.file_name()?.to_owned()))
 }
 
-/// Standard input can be read only once.
+/// Refuses more than one standard input, which can be read only once.
 pub fn one_stdin<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Outcome {
     if paths.into_iter().filter(|p| is_dash(p)).count() > 1 {
         return Err(Failure::usage("- is given more than once"));

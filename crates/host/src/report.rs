@@ -1,6 +1,7 @@
-//! `--json` of `protect`, `unprotect` and `verify`: a line of JSON on stdout for each file, as it is done, and one for the run.
+//! `--json` of `protect`, `unprotect` and `verify`: a line of JSON on stdout for each file, as it is done, and one for
+//! the run.
 //!
-//! Failures are written from wherever they are reported, so that none is missing. So the report belongs to the whole process.
+//! A failure is written where it is reported, so that none is missing. So the report belongs to the whole process.
 
 use crate::failure::{self, Code, Failure, Outcome};
 use crate::lines::{complain, path_hex, shown};
@@ -31,7 +32,7 @@ struct Counts {
     without_input: AtomicU64,
 }
 
-/// What became of a file.
+/// What happened to a file.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -68,7 +69,7 @@ struct Line<'a> {
     /// The hint on stderr.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<&'a str>,
-    /// With which a run ends that fails for this reason alone.
+    /// The exit code of a run that fails only for this reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<u8>,
 }
@@ -79,13 +80,13 @@ struct Summary {
     plaintext_bytes: u64,
     left_out: u64,
     failed: u64,
-    /// What lies in a mirror, has no input, and stays as it is.
+    /// How many entries of a mirror have no input. They stay as they are.
     without_input: u64,
     seconds: f64,
     exit_code: u8,
 }
 
-/// From now on, lines are written. `status` is that of each file that is done.
+/// Begins the report. `status` is that of each file that is done.
 pub fn begin(status: Status) {
     RUN.get_or_init(|| Run { started: Instant::now(), status, counts: Counts::default(), unwritten: Mutex::default() });
     failure::report_to(failed);
@@ -96,7 +97,7 @@ pub fn is_on() -> bool {
     RUN.get().is_some()
 }
 
-/// A file is done. `output` is where it was written to, if it was.
+/// Reports a finished file. `output` is where it was written to, if it was.
 pub fn done(path: &Path, output: Option<&Path>, bytes: u64) {
     let Some(run) = RUN.get() else { return };
     add(&run.counts.files, 1);
@@ -106,7 +107,7 @@ pub fn done(path: &Path, output: Option<&Path>, bytes: u64) {
     run.write(&Line { output, output_hex, plaintext_bytes: Some(bytes), ..Line::new(Some(path), run.status) });
 }
 
-/// Something is left out. Writes the line that says why, with and without `--json`.
+/// Reports something that is left out. Writes the line that says why, with and without `--json`.
 pub fn left_out(path: &Path, why: &str) {
     let line = format!("{}: {why}: left out", shown(path));
     complain(&line);
@@ -115,7 +116,7 @@ pub fn left_out(path: &Path, why: &str) {
     run.write(&Line { message: Some(&line), ..Line::new(Some(path), Status::LeftOut) });
 }
 
-/// Something failed. `path` is where, if it was at a path. [`Failure::report`] calls it after [`begin`].
+/// Reports a failure, and its path if it has one. [`Failure::report`] calls it after [`begin`].
 fn failed(path: Option<&Path>, failure: &Failure) {
     let Some(run) = RUN.get() else { return };
     add(&run.counts.failed, 1);
@@ -128,14 +129,14 @@ fn failed(path: Option<&Path>, failure: &Failure) {
     });
 }
 
-/// So many entries of a mirror have no input.
+/// Records how many entries of a mirror have no input.
 pub fn without_input(number: u64) {
     if let Some(run) = RUN.get() {
         add(&run.counts.without_input, number);
     }
 }
 
-/// The run is over: writes the last line. Returns the outcome, or that lines could not be written.
+/// Ends the report: writes the last line. Returns the outcome, or a failure if lines could not be written.
 pub fn end(outcome: Outcome) -> Outcome {
     let Some(run) = RUN.get() else { return outcome };
     let outcome = outcome.map_err(|failure| {

@@ -19,7 +19,8 @@ pub fn say(line: impl Display) -> Outcome {
     })
 }
 
-/// Writes one line of JSON to stdout. What could deceive a terminal is in strings only, and is escaped as JSON escapes it.
+/// Writes one line of JSON to stdout. What could deceive a terminal is in strings only, and is escaped as JSON escapes
+/// it.
 pub fn say_json(value: &impl Serialize) -> Outcome {
     let json = serde_json::to_string(value).expect("a report has no odd keys");
     let escape = |c: char| if is_hostile(c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() };

@@ -38,15 +38,15 @@ pub fn open(path: &Path) -> Result<File> {
     if is_dash(path) { stdio::input() } else { File::open(path) }.map_err(Error::read)
 }
 
-/// The same, but a file that others may read, or that is not the user's, is refused. The permissions of a pipe do not
-/// count.
+/// Opens a file that holds a secret, as [`open`] does, but refuses a file that others may read or that does not belong
+/// to the user. The permissions of a pipe do not count.
 pub fn open_private(path: &Path) -> Result<File> {
     let file = open(path)?;
     check_private(&file, path)?;
     Ok(file)
 }
 
-/// Refuses a file that others may read, or that is not the user's.
+/// Refuses a file that others may read, or that does not belong to the user.
 pub fn check_private(file: &File, path: &Path) -> Result<()> {
     let meta = file.metadata().map_err(Error::read)?;
     if meta.is_file() && !is_dash(path) {

@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 const PASSWORD_VARIABLE: &str = "PHALANX_PASSWORD";
 
-/// The key with this id in a keyring, and its name. [`Error::KeysRefused`] says that it may be one that is refused, or that the
-/// whole keyring is: another way in may still open the file.
+/// The key with this id in a keyring, and its name. [`Error::KeysRefused`] means that it may be a refused key, or that
+/// the whole keyring is refused. Another way in may still open the file.
 pub fn find_key(keyring: &Keyring, id: &KeyId) -> Result<Option<(String, SecretKey)>> {
     let text = |e: crate::Error| match failure::hint(&e) {
         Some(hint) => format!("{e} ({hint})"),
@@ -47,13 +47,13 @@ pub struct Recipients {
     found: OnceLock<Loaded>,
 }
 
-/// The recipients, when the keys are read and the password is asked for.
+/// The recipients, after the keys were read and the password was asked for.
 struct Loaded {
     recipients: Vec<Recipient>,
     opener: Opener<Own>,
 }
 
-/// What the recipients themselves hold: it opens what an interrupted run has left.
+/// The keys and the password of the recipients, which open what an interrupted run has left.
 pub struct Own {
     keys: Vec<SecretKey>,
     password: Option<Password>,
@@ -70,7 +70,7 @@ impl KeySource for Own {
 }
 
 impl Recipients {
-    /// With `keeps`, [`Recipients::opener`] opens files for these recipients. Without it, nothing opens any.
+    /// With `keeps`, [`Recipients::opener`] opens files for these recipients. Without it, it opens none.
     pub fn new(keys: ProtectKeys, keeps: bool) -> Self {
         Self { keys, keeps, found: OnceLock::new() }
     }
@@ -100,7 +100,7 @@ impl Recipients {
     fn ask(&self) -> Outcome<Loaded> {
         let args = &self.keys.keys;
         let named = named_keys(args)?;
-        // References: to sort the keys themselves would leave copies behind.
+        // These are references, because sorting the keys themselves would leave copies in memory.
         let mut keys: Vec<&SecretKey> = named.iter().map(|(_, key)| key).collect();
         keys.sort_by_key(|key| key.id());
         keys.dedup_by_key(|key| key.id());
@@ -122,8 +122,8 @@ impl Recipients {
     }
 }
 
-/// The password for new files: from a file or, if one is asked for, from the variable or a prompt. If the variable is set
-/// and not used, a line says so, and `why`.
+/// The password for new files: from a file or, if one is asked for, from the variable or a prompt. If the variable is
+/// set but not used, a line says so and gives `why` as the reason.
 pub fn password_for_new(file: Option<&Path>, asked: bool, why: &str, hint: Option<&str>) -> Outcome<Option<Password>> {
     if let Some(file) = file {
         return refuse_empty(read_password(file)?, shown(file)).map(Some);
@@ -143,12 +143,13 @@ pub struct AtHand {
     given: Vec<(String, SecretKey)>,
     /// The identities of --identity.
     identities: Identities,
-    /// Which identities the user has heard of.
+    /// The identities that were reported to the user.
     told: Mutex<BTreeSet<String>>,
     quiet: bool,
     /// The keyring, which is searched if no key is given.
     keyring: Option<Keyring>,
-    /// What was found there. Each key is looked up once in a run. Each lies apart, because the list grows.
+    /// The keys that were found there. Each is looked up once in a run. Each is allocated separately, because the list
+    /// grows.
     found: Mutex<Vec<Arc<(String, SecretKey)>>>,
     given_password: Option<Password>,
     /// Whether a password may come from the variable or the user.
@@ -179,7 +180,7 @@ pub fn opener(args: &OpenKeys, verbosity: Verbosity) -> Outcome<Opener<AtHand>> 
     Ok(Opener::new(at_hand, KdfLimit::default()))
 }
 
-/// The same keyring, if the program changes its folder.
+/// Makes the path of the keyring absolute, so that it stays valid when the program changes its folder.
 fn wherever_it_is(keyring: Keyring) -> Keyring {
     std::path::absolute(keyring.dir()).map_or(keyring, Keyring::new)
 }
@@ -224,7 +225,7 @@ impl KeySource for AtHand {
 }
 
 impl AtHand {
-    /// What opened a file, in words; its slot has the number that inspect shows.
+    /// What opened a file, in words. The number of the slot is the one that inspect shows.
     pub fn describe(&self, slot: usize, by: &OpenedBy) -> String {
         let what = match by {
             OpenedBy::Key(id) => {
@@ -244,8 +245,8 @@ impl AtHand {
         format!("slot {}: {what}", slot + 1)
     }
 
-    /// Says that the sender of a file is unknown, if an identity opened it. Where only identities are named, this is so for
-    /// all files, and is said once for each identity. Otherwise each file has its line.
+    /// Reports that the sender of a file is unknown, if an identity opened it. If only identities are named, this holds
+    /// for all files, so it is reported once for each identity. Otherwise it is reported for each file.
     pub fn tell_sender(&self, path: impl FnOnce() -> PathBuf, by: &OpenedBy) {
         let OpenedBy::Identity(name) = by else { return };
         if self.quiet {
@@ -266,18 +267,18 @@ impl AtHand {
         if let Some(password) = password_variable() {
             return Some(password);
         }
-        // Without a terminal there is nobody to ask.
+        // Without a terminal, the user cannot be asked.
         ask::can_ask().then_some(())?;
-        // A user who is asked for a password would wonder why the key did not work.
+        // A user who is asked for a password should know why the key did not work.
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.iter().for_each(|key| complain(format!("warning: {key}")));
         ask::password("Password: ").ok()
     }
 }
 
-/// Says that no identity of these files opens a file.
+/// The message that no identity of these files opens a file.
 fn unfit(labels: &[&str]) -> String {
-    /// More are counted.
+    /// How many files are named. More are only counted.
     const NAMED: usize = 3;
     match labels.split_at_checked(NAMED) {
         Some((first, more)) if !more.is_empty() => {
@@ -287,14 +288,14 @@ fn unfit(labels: &[&str]) -> String {
     }
 }
 
-/// The keys of a command line, with what names them to the user.
+/// The keys of a command line, with their names for the user.
 fn named_keys(args: &KeyArgs) -> Outcome<Vec<(String, SecretKey)>> {
     load_keys(&args.keys, &args.key_files)
 }
 
-/// Keys of the keyring, and keys in files, with what names them to the user.
+/// Keys of the keyring, and keys in files, with their names for the user.
 pub fn load_keys(names: &[String], files: &[PathBuf]) -> Outcome<Vec<(String, SecretKey)>> {
-    // It has its final length from the start, because growing would leave copies behind.
+    // It has its final capacity from the start, because growing would leave copies in memory.
     let mut keys = Vec::with_capacity(names.len() + files.len());
     for name in names {
         keys.push((name.clone(), keyring()?.load(name)?));
@@ -330,7 +331,7 @@ fn new_password() -> Outcome<Password> {
     ask_twice("Password: ", unasked)
 }
 
-/// A password that is added to files: from a file, or asked for twice. PHALANX_PASSWORD is the one that opens them.
+/// A password that is added to files: from a file, or asked for twice. PHALANX_PASSWORD holds the one that opens them.
 pub fn added_password(file: Option<&Path>) -> Outcome<Password> {
     if let Some(file) = file {
         return refuse_empty(read_password(file)?, shown(file));

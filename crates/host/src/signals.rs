@@ -1,9 +1,9 @@
 //! Signals that end a process: temporary files are removed first.
 //!
-//! They are blocked, and a thread of its own takes them one by one. So whatever the other threads wait for, they are heeded at
-//! once, and no system call of another thread is interrupted. A child keeps the mask of the thread that starts it, and would
-//! not end by these signals, nor would whatever it starts: so [`start`] gives it back the mask that this process was given.
-//! (`fusermount3` needs none of this: where it stays, it blocks all signals by itself.)
+//! They are blocked, and a separate thread takes them one by one. So they are handled immediately, whatever the other
+//! threads wait for, and no system call of another thread is interrupted. A child inherits the mask of the thread that
+//! starts it, so these signals would not end the child or its own children. [`start`] therefore restores the mask that
+//! this process was given. (`fusermount3` does not need this: if it keeps running, it blocks all signals by itself.)
 
 use crate::failure::{Code, Failure, Outcome};
 use crate::file;
@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
 use std::thread;
 
-/// The signals that do not end a process, or only one with a fault of its own. All others are taken: those of users, terminals,
-/// schedulers and timers, and those without a fixed meaning.
+/// The signals that do not end a process, or that only a fault of the process causes. All others are taken: those of
+/// users, terminals, schedulers and timers, and those without a fixed meaning.
 const OTHERS: [Signal; 17] = [
     Signal::SIGBUS,
     Signal::SIGCHLD,
@@ -38,12 +38,12 @@ const OTHERS: [Signal; 17] = [
     Signal::SIGTTOU,
     Signal::SIGURG,
     Signal::SIGWINCH,
-    // Blocked from the start.
+    // It is blocked from the start.
     Signal::SIGXFSZ,
 ];
 
-/// Writing beyond a limit on file sizes is an error from now on, like a full disk. Otherwise it would end the process without
-/// clean-up. It must be called before there are other threads.
+/// Makes writing beyond a limit on file sizes an error, as for a full disk. Otherwise it would end the process without
+/// clean-up. Call it before there are other threads.
 pub fn survive_limits() -> Outcome {
     let mut beyond = SigSet::empty();
     beyond.add(Signal::SIGXFSZ);
@@ -52,17 +52,17 @@ pub fn survive_limits() -> Outcome {
     Ok(())
 }
 
-/// On Ctrl-C and similar signals: removes temporary files, then ends as the signal asks. It must be called before there are
-/// other threads, which would be ended by signals that they do not block.
+/// Sets up what happens on Ctrl-C and similar signals: temporary files are removed, and then the process ends as the
+/// signal asks. Call it before there are other threads, because a signal that they do not block would end the process.
 pub fn clean_up() -> Outcome {
     last_resort::clean_up_on_abort().map_err(failed)?;
-    // What the parent ignores or blocks does not end this process, as with `nohup`.
+    // Signals that the parent ignores or blocks do not end this process, as with `nohup`.
     let [ignored, blocked] = masks(["SigIgn", "SigBlk"]);
     let spared = move |signal: u32| (ignored | blocked) >> (signal - 1) & 1 == 1;
     let mut ending = SigSet::all();
     OTHERS.into_iter().for_each(|signal| ending.remove(signal));
-    // Other processes send SIGABRT too, such as the watchdog of systemd. In the process itself glibc's `abort` lifts the block, so
-    // that the handler still runs. That of musl does not.
+    // Other processes send SIGABRT too, such as the watchdog of systemd. In the process itself glibc's `abort` lifts
+    // the block, so that the handler still runs. That of musl does not.
     if !cfg!(target_env = "gnu") {
         ending.remove(Signal::SIGABRT);
     }
@@ -86,7 +86,7 @@ static BEFORE: OnceLock<SigSet> = OnceLock::new();
 
 /// Starts a program, which blocks only what this process was given as blocked.
 ///
-/// Meanwhile signals may reach this thread. They are noted, and heeded as soon as the program has started.
+/// Meanwhile signals may reach this thread. They are recorded, and handled as soon as the program has started.
 pub fn start(command: &mut Command) -> io::Result<Child> {
     static NOTES: [AtomicBool; 65] = [const { AtomicBool::new(false) }; 65];
     static NOTING: Once = Once::new();
@@ -100,8 +100,8 @@ pub fn start(command: &mut Command) -> io::Result<Child> {
     started
 }
 
-/// From now on this is true of a signal that has reached a thread. What is started does not get the handlers. It ignores what
-/// this process ignores, so those signals stay ignored.
+/// Sets the flag of each signal that reaches a thread. A started program does not inherit the handlers, but ignores
+/// what this process ignores, so ignored signals stay ignored.
 fn note_in(notes: &'static [AtomicBool; 65]) {
     let [ignored] = masks(["SigIgn"]);
     let is_ending =
@@ -122,19 +122,19 @@ fn take(signal: i32) {
     }
     let _none_begins = file::remove_unfinished();
     let _ = low_level::emulate_default_handler(signal);
-    // Signals that it does not know end the process too, with the code that a shell would show.
+    // Signals unknown to the library end the process too, with the code that a shell would show.
     low_level::exit(128 + signal);
 }
 
 static IN_ORDER: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
-/// The next signal that would end the process does this instead, at once and on the thread that waits for signals. The one
+/// Sets what the next signal that would end the process does instead, on the thread that waits for signals. The signal
 /// after it ends the process.
 pub fn on_next(end: impl FnOnce() + Send + 'static) {
     *IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(end));
 }
 
-/// Bit masks of signals that the system shows for this thread. One that it does not show is 0.
+/// Bit masks of signals that the system shows for this thread. A missing one is 0.
 fn masks<const N: usize>(names: [&str; N]) -> [u64; N] {
     let mut status = Vec::with_capacity(4096);
     let read = |file: File| file.take(u64::MAX).read_to_end(&mut status);

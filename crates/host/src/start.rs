@@ -1,13 +1,14 @@
-//! How a process begins.
+//! The first steps of a process.
 
 use crate::Error;
 use crate::failure::Outcome;
 use crate::{hardening, signals, stdio};
 
-/// Before anything else: keeps other processes and core dumps from the memory, and finds broken standard output.
+/// The first call of a program: keeps other processes and core dumps from the memory, and checks that standard error is
+/// open.
 ///
 /// # Errors
-/// If standard output cannot be written to.
+/// If standard error is closed, or limits on file sizes cannot be made survivable.
 pub fn begin() -> Outcome {
     hardening::harden();
     signals::survive_limits()?;
@@ -15,8 +16,8 @@ pub fn begin() -> Outcome {
     Ok(())
 }
 
-/// Before anything secret is read, and before there are other threads: keeps secrets out of swap, and takes the signals that
-/// end the process.
+/// Called before anything secret is read and before there are other threads: keeps secrets out of swap, and takes the
+/// signals that end the process.
 ///
 /// # Errors
 /// If signals cannot be caught.

@@ -15,8 +15,8 @@ static CLOSED: AtomicU8 = AtomicU8::new(0);
 
 #[cfg(target_os = "linux")]
 #[used]
-// SAFETY: the loader calls each function of this section once, before `main`, and passes arguments that this one does not
-// take. It only makes system calls and writes to an atomic, for which nothing of the runtime is needed.
+// SAFETY: the loader calls each function of this section once, before `main`, and passes arguments that this one does
+// not take. It only makes system calls and writes to an atomic, for which nothing of the runtime is needed.
 #[expect(unsafe_code)]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = {

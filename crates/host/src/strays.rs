@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// How many paths are named.
 const NAMED: usize = 3;
 
-/// What was found.
+/// The entries that were found.
 #[derive(Clone, Debug, Default)]
 pub struct Strays {
     /// How many there are.
@@ -27,7 +27,7 @@ impl Strays {
         self.join(Self { number: 1, first: vec![path] });
     }
 
-    /// Adds those that somebody else has found.
+    /// Adds those that were found elsewhere.
     pub fn join(&mut self, other: Self) {
         self.number += other.number;
         self.first.extend(other.first);
@@ -36,7 +36,7 @@ impl Strays {
         self.first.truncate(NAMED);
     }
 
-    /// What is said of them, in a line. `None` if there are none.
+    /// The line that reports them. `None` if there are none.
     pub fn line(&self, mirror: &Path) -> Option<String> {
         let Self { number, first } = self;
         let more = match number - first.len() as u64 {
@@ -50,7 +50,8 @@ impl Strays {
     }
 }
 
-/// Calls `found` with the name of each entry of a mirror for which `has_input` is false. A mirror that cannot be listed has no entries.
+/// Calls `found` with the name of each entry of a mirror for which `has_input` is false. A mirror that cannot be listed
+/// has no entries.
 pub fn find(mirror: &File, has_input: impl Fn(&OsStr) -> bool, mut found: impl FnMut(&OsStr)) {
     for entry in Dir::read_from(mirror).into_iter().flatten().flatten() {
         let name = OsStr::from_bytes(entry.file_name().to_bytes());

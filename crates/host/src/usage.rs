@@ -1,6 +1,6 @@
-//! Parsing a command line: its pages of help, and its errors in our own words.
+//! Parsing a command line: its help pages, and its errors in the words of Phalanx.
 //!
-//! No message repeats a value that was given to an option which takes none: it may be a password.
+//! No message repeats a value that was given to an option without values: it may be a password.
 
 use crate::argv;
 use crate::failure::{Code, Failure, Outcome};
@@ -25,7 +25,8 @@ pub fn parse_as<C: FromArgMatches>(command: &Command) -> Outcome<C> {
     parse_from(command.clone(), &given).or_else(|error| end(command, error, &given))
 }
 
-/// The same for one of many processes with the same command line. Another one prints help.
+/// Parses the command line as [`parse_as`] does, for one of many processes with the same command line. It prints no
+/// help; another process does.
 ///
 /// # Errors
 /// If the command line is wrong.
@@ -37,10 +38,10 @@ pub fn parse_silently_as<C: FromArgMatches>(command: &Command) -> Outcome<C> {
     })
 }
 
-/// What was given to the program, its own name first.
+/// The arguments of the program, with its own name first.
 ///
 /// # Errors
-/// If a secret seems to be among it.
+/// If a secret seems to be among them.
 pub fn given() -> Outcome<Vec<OsString>> {
     argv::refuse_secrets(std::env::args_os().skip(1))?;
     Ok(std::env::args_os().collect())
@@ -49,15 +50,15 @@ pub fn given() -> Outcome<Vec<OsString>> {
 /// Parses these arguments.
 ///
 /// # Errors
-/// As clap has them: [`end`] makes a failure of one.
+/// Those of clap. [`end`] makes a failure of one.
 pub fn parse_from<C: FromArgMatches>(command: Command, args: &[OsString]) -> clap::error::Result<C> {
     command.try_get_matches_from(args).and_then(|matches| C::from_arg_matches(&matches))
 }
 
-/// Ends the parsing of these arguments by what clap calls an error: help is printed and ends the program.
+/// Handles what clap calls an error: help is printed and ends the program, and an error becomes a failure.
 ///
 /// # Errors
-/// In one line, what is wrong with the arguments.
+/// A line that says what is wrong with the arguments.
 pub fn end<T>(command: &Command, error: clap::Error, args: &[OsString]) -> Outcome<T> {
     let printed = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.print().map(|()| None),
@@ -141,7 +142,7 @@ fn sentence(error: &clap::Error, args: &[OsString]) -> String {
     }
 }
 
-/// What other programs' words for commands are here.
+/// The command of Phalanx for a command of another program.
 fn elsewhere(command: &str, of_key: bool) -> Option<&'static str> {
     Some(match command {
         "create" | "generate" | "gen" if of_key => "did you mean new?",

@@ -21,7 +21,7 @@ impl Verbosity {
     }
 }
 
-/// Whether somebody watches. A line on what was done goes to a terminal only.
+/// Whether standard error is a terminal. A line on what was done is written only to a terminal.
 pub fn is_terminal() -> bool {
     io::stderr().is_terminal()
 }

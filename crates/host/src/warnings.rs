@@ -1,4 +1,4 @@
-//! What a run over files and folders warns of.
+//! Warnings of a run over files and folders.
 
 use crate::file::Carry;
 use crate::lines::{complain, shown};
@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// That some permissions are not carried over: nobody vouches for those of a protected file, and these would let others act as
-/// its owner. `None` if the file or folder has none of them. To be said once.
+/// The warning that some permissions are not carried over: those of a protected file are not authenticated, and these
+/// would let others act as its owner. `None` if the file or folder has none of them. The caller writes it once.
 pub fn special_bits(path: &Path, file: &File, carry: Carry) -> Option<String> {
     const SPECIAL: u32 = 0o7000;
     let is_special = || file.metadata().is_ok_and(|meta| meta.mode() & SPECIAL != 0);
@@ -26,7 +26,7 @@ pub fn warn_of_special_bits(path: &Path, file: &File, carry: Carry) {
     }
 }
 
-/// That a tree is protected by a key or password that lies in it. To be said once of a tree.
+/// The warning that a tree is protected by a key or password that lies in it. The caller writes it once for each tree.
 pub fn key_inside(tree: &Path, key: &Path) -> String {
     let (key, tree) = (shown(key), shown(tree));
     format!("warning: {tree} holds its own key or password ({key}): keep a copy of it elsewhere")

@@ -1,13 +1,13 @@
-//! Whole files by their paths, in one call.
+//! Processing a whole file, given by its path, in one call.
 
 use crate::Error;
 use crate::file::{Carry, Ends, Input, OutputRules, umask};
 use phalanx_core::{KeySource, NewFile, Opener, ProtectedFile, Recipient, Roster, Sink, Suite};
 use std::path::Path;
 
-/// Protects a file, with the default suite and on all cores. The output appears under its name when it is complete and on the disk, or
-/// not at all. A file that has the name already stays, and is an error. Times, permissions and extended attributes are carried over.
-/// Returns the plaintext's length in bytes.
+/// Protects a file, with the default suite and on all cores. The output appears under its name when it is complete and
+/// on the disk, or not at all. A file that has the name already stays, and is an error. Times, permissions and extended
+/// attributes are carried over. Returns the plaintext's length in bytes.
 ///
 /// ```standalone_crate
 /// use phalanx_core::{KdfLimit, Opener, Recipient, SecretKey};
@@ -24,7 +24,7 @@ use std::path::Path;
 /// # }
 /// ```
 ///
-/// With another suite, chunk size or roster, it is these steps, where `&()` stands for no progress:
+/// With another suite, chunk size or roster, use these steps. `&()` stands for no progress:
 ///
 /// ```no_run
 /// use phalanx_core::{ChunkSize, NewFile, Recipient, Roster, SecretKey, Suite};
@@ -43,8 +43,9 @@ use std::path::Path;
 /// ```
 ///
 /// # Errors
-/// [`Error::Exists`] if there is a file of that name, [`Error::SameFile`] if it is the input itself. [`Error::Read`](phalanx_core::Error::Read) or [`Error::Write`](phalanx_core::Error::Write) if
-/// an end cannot be opened, read or written. Those of [`NewFile::new`], [`NewFile::protect`] and [`Ends::commit`].
+/// [`Error::Exists`] if there is a file of that name, [`Error::SameFile`] if it is the input itself.
+/// [`Error::Read`](phalanx_core::Error::Read) or [`Error::Write`](phalanx_core::Error::Write) if an end cannot be
+/// opened, read or written. Those of [`NewFile::new`], [`NewFile::protect`] and [`Ends::commit`].
 pub fn protect(input: impl AsRef<Path>, output: impl AsRef<Path>, recipients: &[Recipient]) -> Result<u64, Error> {
     let rules = OutputRules::default();
     let ends = Ends::of_paths(input.as_ref(), output.as_ref(), &rules)?;
@@ -54,11 +55,13 @@ pub fn protect(input: impl AsRef<Path>, output: impl AsRef<Path>, recipients: &[
     Ok(len)
 }
 
-/// Opens a protected file. The output appears under its name when all of it is authentic and on the disk, or not at all. A file that
-/// has the name already stays, and is an error. Returns the plaintext's length in bytes. [`protect`] has an example.
+/// Opens a protected file. The output appears under its name when all of it is authentic and on the disk, or not at
+/// all. A file that has the name already stays, and is an error. Returns the plaintext's length in bytes. [`protect`]
+/// has an example.
 ///
 /// # Errors
-/// [`Error::Exists`], [`Error::SameFile`], [`Error::Read`](phalanx_core::Error::Read) and [`Error::Write`](phalanx_core::Error::Write) as for [`protect`]. Those of [`ProtectedFile::open`],
+/// [`Error::Exists`], [`Error::SameFile`], [`Error::Read`](phalanx_core::Error::Read) and
+/// [`Error::Write`](phalanx_core::Error::Write) as for [`protect`]. Those of [`ProtectedFile::open`],
 /// [`ProtectedFile::unprotect`] and [`Ends::commit`].
 pub fn unprotect(
     input: impl AsRef<Path>,

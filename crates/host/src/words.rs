@@ -5,7 +5,7 @@ use std::env;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Says what became of an interrupted run's output.
+/// What happened to an interrupted run's output, in words.
 pub fn past_words(past: Past) -> String {
     match past {
         Past::Continued { done, all } => format!("going on: {} of {} were done", size(done), size(all)),
@@ -17,14 +17,14 @@ pub fn past_words(past: Past) -> String {
     }
 }
 
-/// Says what was done in a time, and how fast: "2.0 GB in 1.3 s, 1.5 GB/s".
+/// What was done in a time, and how fast: "2.0 GB in 1.3 s, 1.5 GB/s".
 pub fn summary_of(bytes: u64, time: Duration) -> String {
     let brief = brief_of(bytes, time);
     // An empty file has no speed.
     if bytes == 0 { brief } else { format!("{brief}, {}", rate(bytes as f64 / time.as_secs_f64().max(1e-9))) }
 }
 
-/// The same without the speed: "2.0 GB in 1.3 s".
+/// What was done in a time, without the speed: "2.0 GB in 1.3 s".
 pub fn brief_of(bytes: u64, time: Duration) -> String {
     format!("{} in {}", size(bytes), duration(time))
 }
@@ -43,7 +43,7 @@ pub fn rate(bytes_per_second: f64) -> String {
     }
 }
 
-/// With the smallest unit, from kB on, that leaves at most three digits before the point.
+/// A size with the smallest unit, kB or larger, that leaves at most three digits before the point.
 fn scaled(bytes: f64) -> String {
     let (mut value, mut unit) = (bytes / 1e3, "kB");
     for larger in ["MB", "GB", "TB", "PB", "EB"] {
@@ -55,7 +55,7 @@ fn scaled(bytes: f64) -> String {
     format!("{} {unit}", two_digits(value))
 }
 
-/// At least two digits: 1.2, 12, 123.
+/// A number with at least two digits: 1.2, 12, 123.
 fn two_digits(value: f64) -> String {
     if value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
@@ -92,7 +92,8 @@ pub fn count(n: u64, thing: &str) -> String {
     }
 }
 
-/// What happened to the others, for the end of a summary: "; 2 left out; 1 failed", without those that are none.
+/// What happened to the other files, for the end of a summary: "; 2 left out; 1 failed". Numbers that are 0 are left
+/// out.
 pub fn others<const N: usize>(counts: [(u64, &str); N]) -> String {
     counts.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("; {n} {what}")).collect()
 }

@@ -1,8 +1,9 @@
-//! Known answers: what a level must compute before it is used. A processor that computes wrongly, because it is overclocked,
-//! failing or badly emulated, would otherwise make authentic files with wrong content, since tags cover the ciphertext.
+//! Known answers, which a level must compute before it is used. A processor that computes wrongly, because it is
+//! overclocked, failing or badly emulated, would otherwise make authentic files with wrong content, since tags cover
+//! the ciphertext.
 //!
-//! Each level is tested once in a process, which takes microseconds. The answers are folded to 64 bits, and were computed by
-//! the portable kernels, which the tests compare with official vectors.
+//! Each level is tested once in a process, which takes microseconds. The answers are folded to 64 bits, and were
+//! computed by the portable kernels, which the tests compare with official vectors.
 
 use std::sync::OnceLock;
 

@@ -1,8 +1,8 @@
 //! The two kernels of Phalanx: AES in counter mode, and SHA-3 over many inputs at once.
 //!
-//! No I/O, no threads, no allocation. Each kernel exists in several *levels*, one for each instruction set that it is
-//! written for. All levels give the same bytes. [`aes::Level`] and [`keccak::Level`] are chosen independently. In no level
-//! does a table index or a branch depend on a secret.
+//! They do no I/O, start no threads and allocate nothing. Each kernel exists in several *levels*, one for each
+//! instruction set that it is written for. All levels give the same bytes. [`aes::Level`] and [`keccak::Level`] are
+//! chosen independently. In no level does a table index or a branch depend on a secret.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::must_use_candidate)]
@@ -19,7 +19,7 @@ pub mod keccak;
 
 use core::fmt;
 
-/// No level has this name.
+/// The error for a name that no level has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownLevel;
 

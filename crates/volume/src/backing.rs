@@ -31,8 +31,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// What the stored files of a mount share.
 pub(crate) type Shared = crate::shared::Shared<Backing>;
 
-/// One stored file of a mounted volume. Changes go to memory; [`Backing::commit`] and [`Backing::sync`] store them, and the
-/// store commits by itself when they get old or many.
+/// One stored file of a mounted volume. Changes go to memory; [`Backing::commit`] and [`Backing::sync`] store them, and
+/// the store commits by itself when they get old or many.
 pub struct Backing {
     me: Weak<Backing>,
     shared: Arc<Shared>,
@@ -160,13 +160,13 @@ impl Backing {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Whether there is not a single byte.
+    /// Whether the plaintext is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The stored file. Its content is not for others to change.
+    /// The stored file. Callers must not change its content.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
@@ -190,7 +190,7 @@ impl Backing {
         self.dirty_bytes.load(Ordering::Relaxed)
     }
 
-    /// The file has a name since now, or another one: the next sync makes sure that it is on the disk.
+    /// Records that the file has a new name. The next sync makes sure that the name is on the disk.
     pub fn mark_named(&self) {
         self.needs_fsync.store(true, Ordering::Release);
     }
@@ -213,7 +213,7 @@ impl Backing {
     pub fn set_mtime(&self, mtime: Timespec) -> Result<()> {
         let mut pending = self.mtime.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         set_file_mtime(&self.file, mtime)?;
-        // A commit that comes later, or is under way, restores it.
+        // A commit that is running, or comes later, restores it.
         *pending = pending.map(|_| mtime);
         self.times_set.store(true, Ordering::Release);
         Ok(())
@@ -229,14 +229,15 @@ impl Backing {
         *self.mtime.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The content has changed now, even if others tell the times of changes.
+    /// Records that the content has changed now, even if the caller sets the times of changes.
     pub fn touch(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = Timespec { tv_sec: now.as_secs() as _, tv_nsec: now.subsec_nanos() as _ };
         *self.mtime.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(now);
     }
 
-    /// The content has changed. Where others tell when, the time stays as it is until they do.
+    /// Records that the content has changed. If the caller sets the times of changes, the time stays until the caller
+    /// does so.
     fn touch_unless_told(&self) {
         if !self.shared.options.has_explicit_times {
             return self.touch();
@@ -247,10 +248,10 @@ impl Backing {
         }
     }
 
-    /// Gives the file the time that its users see, after it was changed in place.
+    /// Sets the modification time that users see, after the stored file was changed in place.
     fn restore_mtime(&self) {
         let mut pending = self.mtime.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // It is no reason to fail: what the file holds is stored.
+        // A failure here is ignored: the content is stored.
         if let Some(mtime) = pending.take() {
             let _ = set_file_mtime(&self.file, mtime);
         }
@@ -264,7 +265,7 @@ impl Backing {
         self.content.write().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// A chunk is not authentic. It is reported once.
+    /// The error for a chunk that is not authentic. It is reported once.
     fn damaged(&self, index: u64) -> VolumeError {
         let text = format!("the stored file with inode {} is damaged in chunk {index}", self.owner.inode);
         self.shared.tell_once(self.key, Some(index), &text);

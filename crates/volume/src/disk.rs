@@ -1,12 +1,12 @@
-//! The system calls by which stored files and the journal change. Tests put others in their place, which fail.
+//! The system calls that change stored files and the journal. Tests replace them with calls that fail.
 
 use rustix::fs::{FallocateFlags, fallocate, fdatasync, fsync, syncfs};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Whatever changes a stored file or the journal, or makes a change durable. The methods do what their names say, by the
-/// system's calls; a test overrides them.
+/// Changes stored files and the journal, and makes changes durable. The default methods use the system's calls; tests
+/// override them.
 pub trait Disk: Send + Sync {
     /// Writes all bytes at an offset.
     ///
@@ -79,7 +79,7 @@ pub struct System;
 
 impl Disk for System {}
 
-/// Whether one call syncs the whole file system and reports what was lost (from Linux 5.8 on).
+/// Whether one call syncs the whole file system and reports lost writes (Linux 5.8 and later).
 pub(crate) fn reports_lost_writes(file: &File) -> bool {
     const EXT: u64 = 0xef53;
     const XFS: u64 = 0x5846_5342;

@@ -10,7 +10,7 @@ pub type Result<T, E = VolumeError> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VolumeError {
-    /// From the core: a header, a chunk or a key.
+    /// An error of the core, about a header, a chunk or a key.
     #[error(transparent)]
     Core(#[from] phalanx_core::Error),
     /// A file on this host could not be read or made.
@@ -27,7 +27,7 @@ pub enum VolumeError {
     /// Something was altered from outside. Users get an I/O error.
     #[error("{0}")]
     Damaged(String),
-    /// The answer to a request that cannot be met, as any file system gives it: there is no such entry, it exists …
+    /// The error number that any file system gives for a request that it cannot serve: no such entry, it exists …
     #[error("{0}")]
     Refused(#[from] Errno),
     /// Another process uses the volume.

@@ -1,5 +1,5 @@
-//! The files that belong to a folder and not to its content: `phalanx.folder`, which holds its id, and those beside long
-//! names (`docs/format-volumes.md`, section 10.4).
+//! The files that belong to a folder itself: `phalanx.folder`, which holds its id, and the files beside long names
+//! (`docs/format-volumes.md`, section 10.4).
 
 use crate::error::{Result, VolumeError};
 use crate::names::{FolderId, Names, RECORD_LEN, full_name};
@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The name of the file that holds a folder's id.
 pub const FOLDER: &str = "phalanx.folder";
-/// How the names of entries begin that are being made.
+/// The prefix of the names of entries that are being made.
 pub const NEW: &str = "phalanx.new.";
-/// How the names of entries begin that are being removed.
+/// The prefix of the names of entries that are being removed.
 pub const GONE: &str = "phalanx.gone.";
 
 /// The flags of every open: no links are followed, no FIFO is waited for, no other program inherits the descriptor.
 pub(crate) const SAFELY: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// Names for what is being made or removed. No two are the same in one run, nor in two.
+/// Names for what is being made or removed. They are unique, also across runs.
 pub(crate) struct Fresh {
     run: u64,
     count: AtomicU64,
@@ -39,8 +39,8 @@ impl Fresh {
         rest.is_some_and(|rest| rest.starts_with(format!("{:016x}", self.run).as_bytes()))
     }
 
-    /// Makes an entry under a name that begins with the prefix. Also returns the name. Another program may have planted some
-    /// of the names.
+    /// Makes an entry under a name that begins with the prefix, and returns the name too. Tries other names if another
+    /// program has taken some.
     pub(crate) fn make<T>(&self, prefix: &str, mut make: impl FnMut(&str) -> Result<T, Errno>) -> Result<(String, T)> {
         for _ in 0..16 {
             let count = self.count.fetch_add(1, Ordering::Relaxed);
@@ -58,14 +58,14 @@ impl Fresh {
 pub(crate) struct Records(Vec<[u8; RECORD_LEN]>);
 
 impl Records {
-    /// Reads them; `None` if the file is missing, or no file as the format has it.
+    /// Reads them; `None` if the file is missing or not in the format.
     pub(crate) fn read(folder: BorrowedFd<'_>) -> Result<Option<Self>> {
         let Some(bytes) = read_small(folder, FOLDER.as_bytes(), 2 * RECORD_LEN)? else { return Ok(None) };
         let records: Vec<_> = bytes.chunks(RECORD_LEN).filter_map(|record| record.try_into().ok()).collect();
         Ok((bytes.len() == RECORD_LEN * records.len() && !records.is_empty()).then_some(Self(records)))
     }
 
-    /// The id in the first record that decrypts in this place, and the record if there is another beside it.
+    /// The id in the first record that decrypts in this place. Also that record, if the file holds another one too.
     pub(crate) fn open(
         &self,
         names: &Names,
@@ -84,7 +84,8 @@ pub(crate) fn write_new(folder: BorrowedFd<'_>, record: &[u8; RECORD_LEN]) -> Re
     Ok(file)
 }
 
-/// Replaces `phalanx.folder`. It is on the disk before it takes the place of the old one, so that there is always a whole one.
+/// Replaces `phalanx.folder`. The new file is on the disk before it replaces the old one, so there is always a whole
+/// one.
 pub(crate) fn replace(folder: BorrowedFd<'_>, fresh: &Fresh, records: &[[u8; RECORD_LEN]]) -> Result<()> {
     write_and_rename(folder, fresh, FOLDER.as_bytes(), &records.concat())
 }
@@ -94,7 +95,7 @@ pub(crate) fn write_full(folder: BorrowedFd<'_>, fresh: &Fresh, stored: &[u8], s
     write_and_rename(folder, fresh, &full_name(stored), sealed)
 }
 
-/// Reads the file beside an entry with a long name; `None` if it is missing, or no such file.
+/// Reads the file beside an entry with a long name; `None` if it is missing or cannot be such a file.
 pub(crate) fn read_full(folder: BorrowedFd<'_>, stored: &[u8]) -> Result<Option<Vec<u8>>> {
     read_small(folder, &full_name(stored), 512)
 }
@@ -104,7 +105,7 @@ fn write_and_rename(folder: BorrowedFd<'_>, fresh: &Fresh, name: &[u8], content:
     let write = || {
         let owner = fstat(folder)?;
         if geteuid().is_root() && owner.st_uid != 0 {
-            // Whoever owns the folder can use it without the superuser too.
+            // The owner of the folder can then use it without the superuser.
             fchown(&file, Some(Uid::from_raw(owner.st_uid)), Some(Gid::from_raw(owner.st_gid)))?;
         }
         write_all(&file, content)?;
@@ -130,7 +131,7 @@ fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Reads a regular file of at most `limit` bytes; `None` if there is none, it is longer, or something else has its name.
+/// Reads a regular file of at most `limit` bytes; `None` if it is missing, longer, or not a regular file.
 fn read_small(folder: BorrowedFd<'_>, name: &[u8], limit: usize) -> Result<Option<Vec<u8>>> {
     let file = match openat(folder, name, OFlags::RDONLY | SAFELY, Mode::empty()) {
         Ok(file) => file,

@@ -1,4 +1,4 @@
-//! A mounted volume: what the kernel asks of it, answered by the tree of names and the store of files.
+//! A mounted volume: answers the kernel's requests from the tree of names and the store of files.
 
 mod convert;
 mod handles;
@@ -28,7 +28,7 @@ pub struct Front {
     ended: Ended,
 }
 
-/// A file that somebody has opened.
+/// A file that a program has opened.
 struct Open {
     backing: Arc<Backing>,
     witness: Witness,
@@ -36,23 +36,23 @@ struct Open {
     writes: bool,
 }
 
-/// A folder that somebody has opened: what was in it when it was last read from its beginning.
+/// A folder that a program has opened: its list as of the last read from the beginning.
 type OpenFolder = Mutex<Option<Arc<Listing>>>;
 
-/// What every folder has, beside its entries.
+/// The two names that every folder has in addition to its entries.
 const DOTS: [&str; 2] = [".", ".."];
 
-/// How a mount has ended: `None` until then.
+/// How a mount has ended; `None` until then.
 pub type Ended = Arc<Mutex<Option<Result<()>>>>;
 
 impl Front {
-    /// Serves this tree and this store to the kernel. What closing the store gives goes to `ended`.
+    /// Serves this tree and this store to the kernel. The result of closing the store goes to `ended`.
     #[must_use]
     pub fn new(tree: Arc<Tree>, store: Arc<Store>, read_only: bool, kernel: Kernel, ended: Ended) -> Self {
         Self { tree, store, files: Handles::default(), folders: Handles::default(), read_only, kernel, ended }
     }
 
-    /// The attributes with what is only in memory.
+    /// The attributes, with the changes that are only in memory.
     fn now(&self, mut attr: Attr) -> Attr {
         if attr.kind == Kind::File
             && let Some(backing) = self.store.get(inode(attr.number))
@@ -72,13 +72,13 @@ impl Front {
         }
     }
 
-    /// The stored file of a node, opened if it is not.
+    /// The stored file of a node. Opens it if it is not open.
     fn backing(&self, number: u64) -> Result<Arc<Backing>> {
         if let Some(backing) = self.store.get(inode(number)) {
             return Ok(backing);
         }
         let file = match self.tree.open_file(number, !self.read_only) {
-            // Whoever may read the file may not be allowed to write it.
+            // A user who may read the file may not be allowed to write it.
             Err(VolumeError::Refused(
                 rustix::io::Errno::ACCESS | rustix::io::Errno::PERM | rustix::io::Errno::ROFS,
             )) => self.tree.open_file(number, false)?,
@@ -93,7 +93,7 @@ impl Front {
         if backing.can_write() {
             return Ok(backing);
         }
-        // It was opened when nobody could write it. If somebody can by now, they have to wait until it is closed.
+        // It was opened when its permissions forbade writing. Even if they allow it by now, it has to be closed first.
         let refused = self.tree.open_file(number, true).err();
         Err(refused.unwrap_or(VolumeError::Refused(rustix::io::Errno::ACCESS)))
     }
@@ -111,8 +111,8 @@ impl Front {
         }
     }
 
-    /// Somebody changes a file's content who may not keep its set-user-ID and set-group-ID, so these go first. The kernel leaves
-    /// this to the file system, and forgets the attributes then.
+    /// Clears set-user-ID and set-group-ID before a user who may not keep them changes the content. The kernel leaves
+    /// this to the file system, so it is then made to forget the attributes.
     fn take_set_ids(&self, request: &Request, number: INodeNo) -> Result<()> {
         if self.tree.take_set_ids(number.0, request.gid())? {
             self.kernel.forget_attributes(number.0);
@@ -120,12 +120,13 @@ impl Front {
         Ok(())
     }
 
-    /// [`Self::take_set_ids`] where the kernel does not say who may keep them: the superuser may.
+    /// Calls [`Self::take_set_ids`] for requests where the kernel does not say who may keep these bits, unless the
+    /// superuser makes them.
     fn take_set_ids_of_users(&self, request: &Request, number: INodeNo) -> Result<()> {
         if request.uid() == 0 { Ok(()) } else { self.take_set_ids(request, number) }
     }
 
-    /// Sets the time of the last change of a file that is open. Returns what of the times is left to be set.
+    /// Sets the modification time of an open file. Returns the times that are still to be set.
     fn set_times(&self, number: u64, atime: Option<TimeOrNow>, mtime: Option<TimeOrNow>) -> Result<SetAttr> {
         let (atime, mut mtime) = (atime.map(time_or_now), mtime.map(time_or_now));
         if let (Some(modified), Some(backing)) = (mtime, self.store.get(inode(number))) {
@@ -139,7 +140,7 @@ impl Front {
         Ok(SetAttr { times: (atime.is_some() || mtime.is_some()).then_some(times), ..SetAttr::default() })
     }
 
-    /// What binds the extended attributes of a file.
+    /// The id that binds the extended attributes of a file.
     fn id(&self, number: u64) -> Result<[u8; 16]> {
         Ok(self.backing(number)?.id())
     }
@@ -148,7 +149,7 @@ impl Front {
         FileHandle(self.files.add(Arc::new(Open { witness: backing.witness(), backing, writes })))
     }
 
-    /// What is read of an open folder. Whoever begins, or goes back to its beginning, sees what is there now.
+    /// The list of an open folder. A read from the beginning makes a new list.
     fn listing(&self, number: u64, handle: FileHandle, offset: u64) -> Result<Arc<Listing>> {
         let open = self.folders.get(handle.0).ok_or(VolumeError::Refused(rustix::io::Errno::BADF))?;
         let mut listing = open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,7 +159,8 @@ impl Front {
         }
     }
 
-    /// The metadata of a file has changed: the next sync of its content has to make sure that this is on the disk too.
+    /// Records that the metadata of a file has changed. The next sync of its content also makes sure that this is on
+    /// the disk.
     fn changed(&self, number: u64) {
         if let Some(backing) = self.store.get(inode(number)) {
             backing.mark_named();
@@ -167,11 +169,11 @@ impl Front {
 }
 
 thread_local! {
-    /// What was read last. Memory of its own for each read would cost more than to decrypt into it.
+    /// The data of the last read. Allocating memory for each read would cost more than decrypting.
     static BUFFER: RefCell<Zeroizing<Vec<u8>>> = RefCell::default();
 }
 
-/// The inode behind the number of a node.
+/// The inode for the number of a node.
 fn inode(number: u64) -> u64 {
     if number == u64::MAX { 1 } else { number }
 }

@@ -29,7 +29,7 @@ pub(crate) fn open(bytes: &[u8; HEADER_LEN], config: &Config) -> Result<(Header,
     Ok((header, keys, holes))
 }
 
-/// The chunks of a stored file of a length.
+/// The layout of the chunks in a stored file of this length.
 pub(crate) fn layout_of(config: &Config, stored_len: u64) -> phalanx_core::Result<Layout> {
     let chunk_log2 = config.chunk_size().bytes().ilog2() as u8;
     Layout::for_file(HEADER_LEN, config.suite(), chunk_log2, stored_len)

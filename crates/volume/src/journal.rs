@@ -22,11 +22,11 @@ const HEAD: usize = 40;
 const MAC: usize = 32;
 const MAX_TABLE: usize = 4 << 20;
 pub(crate) const MAX_DATA: usize = 32 << 20;
-/// What is overwritten to end an epoch, in bytes.
+/// How many bytes are overwritten to end an epoch.
 const TRIMMED: usize = 4096;
-/// How much is copied together for one write, in bytes.
+/// How many bytes are gathered for one write.
 const GATHERED: usize = 1 << 20;
-/// The nonce and the tag of a chunk in every suite that volumes have.
+/// The length of the nonce and the tag of a chunk in every suite of volumes.
 pub(crate) const SEAL: usize = 48;
 
 /// Which stored file a record is about.
@@ -90,7 +90,7 @@ pub(crate) struct Journal {
     at: Mutex<At>,
     /// How many transactions of this mount have been synced. Locked before `at`.
     synced: Mutex<u64>,
-    /// Whether a sync has failed. The system tells it once, and a second sync would succeed.
+    /// Whether a sync has failed. The system reports that only once, and a second sync would succeed.
     has_failed: AtomicBool,
 }
 
@@ -98,7 +98,7 @@ struct At {
     epoch: [u8; 16],
     sequence: u64,
     offset: u64,
-    /// What commits under way will write, in bytes.
+    /// How many bytes the running commits will write.
     promised: u64,
     /// How many transactions this mount has written.
     written: u64,
@@ -106,7 +106,7 @@ struct At {
 }
 
 impl Journal {
-    /// An empty journal. The file holds nothing that counts.
+    /// An empty journal. Nothing in the file counts.
     pub fn new(file: File) -> Result<Self> {
         let at = At { epoch: epoch()?, sequence: 0, offset: 0, promised: 0, written: 0, last: Instant::now() };
         Ok(Self { file, at: Mutex::new(at), synced: Mutex::new(0), has_failed: AtomicBool::new(false) })
@@ -117,12 +117,12 @@ impl Journal {
         (HEAD + table_len + MAC + data_len) as u64
     }
 
-    /// Whether a journal that is empty has room for transactions of `cost` bytes, of which one has `data_len` bytes of data.
+    /// Whether an empty journal has room for transactions of `cost` bytes, one with `data_len` bytes of data.
     pub fn could_hold(cost: u64, data_len: usize) -> bool {
         cost <= RESERVED && data_len <= MAX_DATA
     }
 
-    /// Promises room for transactions of `cost` bytes; `false` if a new epoch has to begin first.
+    /// Promises room for transactions of `cost` bytes. Returns `false` if a new epoch has to begin first.
     pub fn promise(&self, cost: u64) -> bool {
         let mut at = self.lock();
         let fits = at.offset + at.promised + cost <= RESERVED;
@@ -153,10 +153,10 @@ impl Journal {
         self.lock().written
     }
 
-    /// Writes a transaction. Returns how many there are with it.
+    /// Writes a transaction. Returns how many this mount has written with it.
     ///
     /// # Errors
-    /// If it could not be written. What was written of it then does not count.
+    /// If it could not be written. A transaction that was written in part does not count.
     pub fn append<'d>(
         &self,
         disk: &dyn Disk,
@@ -214,7 +214,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Begins a new epoch: all files that the journal names have been synced, and nobody is writing to it.
+    /// Begins a new epoch. All files that the journal names have been synced, and nothing is being written to it.
     ///
     /// # Errors
     /// If it could not be overwritten and synced.
@@ -250,7 +250,7 @@ pub(crate) type Transaction = Vec<(Owner, Record)>;
 /// Reads the transactions of a journal file that are authentic, from the first on. The ciphertexts are not looked at.
 ///
 /// # Errors
-/// If the file cannot be read. What it holds is no error.
+/// If the file cannot be read. Nothing that it holds is an error.
 pub(crate) fn read(file: &File, keys: &VolumeKeys) -> Result<Vec<Transaction>> {
     let failed = |e| VolumeError::io("cannot read the journal", e);
     let file_len = file.metadata().map_err(failed)?.len();
@@ -289,7 +289,7 @@ pub(crate) fn read(file: &File, keys: &VolumeKeys) -> Result<Vec<Transaction>> {
     }
 }
 
-/// The records of a table; `None` if they are not as the format has them.
+/// The records of a table; `None` if it is not in the format.
 fn parse(mut table: &[u8], mut at: u64, data_len: usize) -> Option<Transaction> {
     let end = at + data_len as u64;
     let mut records = Vec::new();

@@ -1,10 +1,10 @@
 //! The mounted volume of Phalanx: a folder that is encrypted on disk and plain in use (`docs/format-volumes.md`).
 //!
 //! - [`Volume`] is the folder: made by [`create`], and opened for one mount at a time.
-//! - [`tree`] has the names: what lies where, without the content of files.
+//! - [`tree`] has the names of all entries, without the content of files.
 //! - [`Store`] has the content: each stored file is a [`Backing`], and a journal makes its changes whole.
-//! - [`front`] answers the kernel with both. [`view`] shows what `protect` made, for reading only. [`mount`] is the session of
-//!   either.
+//! - [`front`] answers the kernel with both. [`view`] shows what `protect` made, for reading only. [`mount`] runs the
+//!   session of either.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]

@@ -1,7 +1,8 @@
 //! The FUSE session of any [`fuser::Filesystem`]: it is mounted, serves until somebody unmounts it, and ends in order.
 //!
-//! First [`check_system`] and [`Mountpoint::new`] say what is missing, before anybody is asked for a password. Then
-//! [`Session::mount`] mounts, and [`Session::run`] serves. [`Stopper::stop`] unmounts, from any thread, and [`Idler::stop_after`] when nobody uses the mount.
+//! First [`check_system`] and [`Mountpoint::new`] report what is missing, before a password is asked for. Then
+//! [`Session::mount`] mounts, and [`Session::run`] serves. [`Stopper::stop`] unmounts from any thread, and
+//! [`Idler::stop_after`] unmounts when nobody uses the mount.
 
 mod attach;
 mod detach;
@@ -99,14 +100,14 @@ impl MountError {
     }
 }
 
-/// What [`Filesystem::init`] asks the kernel for: requests of up to 1 MiB and parallel work in folders. What the kernel
+/// Asks the kernel, in [`Filesystem::init`], for requests of up to 1 MiB and parallel work in folders. What the kernel
 /// does not have is left out.
 ///
 /// If `writable`, the kernel keeps what is written and passes it on in large pieces. The file system then has to clear
-/// set-user-ID and set-group-ID itself when content is changed, and in return the kernel does not look for capabilities before
-/// each write. Otherwise it drops what it keeps of a file whose length or time of modification has changed.
+/// set-user-ID and set-group-ID itself when content is changed, and in return the kernel does not look for capabilities
+/// before each write. Otherwise it drops what it keeps of a file whose length or time of modification has changed.
 pub fn tune(config: &mut KernelConfig, writable: bool) {
-    // Where the kernel wants less, it says what is possible.
+    // If the kernel allows less, the error says how much.
     if let Err(most) = config.set_max_write(REQUEST) {
         let _ = config.set_max_write(most);
     }
@@ -132,20 +133,21 @@ pub struct Kernel(Arc<OnceLock<Connection>>);
 #[derive(Debug)]
 struct Connection {
     notifier: Notifier,
-    /// Without it, threads sleep between requests.
+    /// If it is missing, threads sleep between requests.
     device: Option<OwnedFd>,
 }
 
 impl Kernel {
-    /// The attributes of a node are not those that the kernel has.
+    /// Makes the kernel forget the attributes of a node, which have changed.
     pub(crate) fn forget_attributes(&self, number: u64) {
         if let Some(connection) = self.0.get() {
-            // It may have forgotten the node, which is as well.
+            // It may have forgotten the node already.
             let _ = connection.notifier.inval_inode(INodeNo(number), -1, 0);
         }
     }
 
-    /// One short request is served until this is dropped. Then its thread looks out for the next one for a while.
+    /// Marks a short request, which is served until the returned value is dropped. Its thread then polls for the next
+    /// one for a while.
     pub(crate) fn turn(&self) -> Turn<'_> {
         Turn(self)
     }
@@ -163,7 +165,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// A mounted file system, which nobody serves yet. Dropped, it is unmounted.
+/// A mounted file system that is not served yet. It is unmounted on drop.
 pub struct Session<F: Filesystem> {
     session: fuser::Session<Noted<F>>,
     mounted: Mounted,
@@ -195,19 +197,19 @@ impl<F: Filesystem> Session<F> {
         Ok(Self { session, mounted })
     }
 
-    /// From now on `kernel` reaches the kernel.
+    /// Connects `kernel` to this session's kernel.
     pub fn connect(&self, kernel: &Kernel) {
         let device = self.session.as_fd().try_clone_to_owned().ok();
         let _ = kernel.0.set(Connection { notifier: self.session.notifier(), device });
     }
 
-    /// What unmounts it.
+    /// The value that unmounts it.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.mounted.stopper.clone()
     }
 
-    /// What unmounts it when nobody uses it.
+    /// The value that unmounts it when nobody uses it.
     #[must_use]
     pub fn idler(&self) -> Idler {
         Idler { stopper: self.stopper(), clock: self.mounted.clock.clone() }
@@ -220,14 +222,14 @@ impl<F: Filesystem> Session<F> {
     pub fn run(self) -> Result<(), MountError> {
         let Self { session, mounted } = self;
         match session.run() {
-            // It was unmounted before the kernel had said that it is there.
+            // It was unmounted before the kernel had sent its first request.
             Err(_) if mounted.stopper.is_over() => Ok(()),
             done => done.map_err(|source| MountError::Io { doing: "serving the mount", source }),
         }
     }
 }
 
-/// What has been mounted. Dropped, it is unmounted, if the kernel has not done so already.
+/// The mount itself. It is unmounted on drop, unless the kernel has done so already.
 struct Mounted {
     stopper: Stopper,
     clock: Arc<Clock>,

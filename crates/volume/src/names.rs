@@ -10,7 +10,7 @@ use phalanx_kernels::keccak::sha3_256;
 use rustix::io::Errno;
 use std::sync::{Mutex, PoisonError};
 
-/// What names a folder for good, wherever it is moved.
+/// Identifies a folder, wherever it is moved.
 pub type FolderId = [u8; 16];
 
 /// The length of a record in `phalanx.folder`, in bytes.
@@ -23,11 +23,11 @@ pub const MAX_TARGET: usize = 3000;
 pub const MAX_ATTRIBUTE: usize = 165;
 /// The longest value of an extended attribute, in bytes: what is stored has at most 65536.
 pub const MAX_VALUE: usize = 65536 - TAG;
-/// How the stored form of a long name begins.
+/// The prefix of the stored form of a long name.
 pub const LONG: &[u8] = b"phalanx.name.";
-/// How the name of the file ends that holds a long name.
+/// The suffix of the name of the file that holds a long name.
 pub const FULL: &[u8] = b".full";
-/// How the stored name of an extended attribute begins.
+/// The prefix of the stored name of an extended attribute.
 pub const ATTRIBUTE: &str = "user.phalanx.";
 
 const TAG: usize = 16;
@@ -41,14 +41,14 @@ const KEPT: usize = 64;
 pub struct Stored {
     /// The name of the entry.
     pub entry: Box<[u8]>,
-    /// What the file beside a long name contains.
+    /// The content of the file beside a long name.
     pub full: Option<Box<[u8]>>,
 }
 
 /// AES-SIV under one key. Ciphers with their key schedules are kept and used again.
 struct Siv {
     key: SivKey,
-    /// In boxes, so that no copies of the schedules are left where they were moved from.
+    /// The ciphers are boxed, because moving them would leave copies of the schedules in memory.
     #[allow(clippy::vec_box)]
     kept: Mutex<Vec<Box<Aes256Siv>>>,
 }
@@ -80,7 +80,7 @@ impl Siv {
     }
 }
 
-/// The keys for all that is encrypted outside of files.
+/// The keys for everything that is encrypted outside of files.
 pub struct Names {
     folders: Siv,
     names: Siv,
@@ -109,13 +109,13 @@ impl Names {
         Ok(Stored { entry: long(&sealed).into(), full: Some(sealed.into()) })
     }
 
-    /// The name behind a stored name that is not long; `None` if it is not authentic.
+    /// The plain name for a stored name that is not long; `None` if it is not authentic.
     #[must_use]
     pub fn open(&self, folder: &FolderId, stored: &[u8]) -> Option<Vec<u8>> {
         self.open_sealed(folder, &decode(stored)?).filter(|_| stored.len() <= MAX_NAME)
     }
 
-    /// The name behind a stored long name, given what the file beside it contains; `None` if it is not authentic.
+    /// The plain name for a stored long name, given the content of the file beside it; `None` if it is not authentic.
     #[must_use]
     pub fn open_long(&self, folder: &FolderId, stored: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let is_its = sealed.len() > MAX_SHORT && sealed.len() <= MAX_NAME + TAG && long(sealed) == stored;
@@ -150,7 +150,7 @@ impl Names {
         Ok(encode(&self.links.seal(&[folder, stored], target)))
     }
 
-    /// The target behind a stored target; `None` if it is not authentic.
+    /// The plain target for a stored target; `None` if it is not authentic.
     #[must_use]
     pub fn open_link(&self, folder: &FolderId, stored: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         self.links.open(&[folder, stored], &decode(sealed)?).filter(|target| check_target(target).is_ok())
@@ -169,7 +169,7 @@ impl Names {
         }
     }
 
-    /// The name behind the stored name of an extended attribute, without `user.`; `None` if it is not authentic.
+    /// The plain name, without `user.`, for the stored name of an extended attribute; `None` if it is not authentic.
     #[must_use]
     pub fn open_attribute(&self, owner: &[u8; 16], stored: &[u8]) -> Option<Vec<u8>> {
         let name = self.xattrs.open(&[owner, b"name"], &decode(stored.strip_prefix(ATTRIBUTE.as_bytes())?)?)?;
@@ -182,17 +182,17 @@ impl Names {
         self.xattrs.seal(&[owner, b"value", name], value)
     }
 
-    /// The value behind the stored value of an extended attribute; `None` if it is not authentic.
+    /// The plain value for the stored value of an extended attribute; `None` if it is not authentic.
     #[must_use]
     pub fn open_value(&self, owner: &[u8; 16], name: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         self.xattrs.open(&[owner, b"value", name], sealed)
     }
 }
 
-/// The length of the target of a symbolic link, given that of what is stored; `None` if no target has such a length.
+/// The length of the target of a symbolic link, given the stored length; `None` if no target has such a length.
 #[must_use]
 pub fn target_len(stored: u64) -> Option<u64> {
-    // A group of four characters holds three bytes, and a rest of two or three characters one or two bytes.
+    // Four characters hold three bytes. Two or three characters at the end hold one or two bytes.
     let bytes = match stored % 4 {
         1 => return None,
         0 => stored / 4 * 3,

@@ -5,7 +5,7 @@ use phalanx_core::Roster;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How the files of a mount are stored: by which engines, when, and who hears of damage.
+/// How the files of a mount are stored: by which engines and when, and how damage is reported.
 pub struct StoreOptions {
     /// Seals and opens jobs of fewer bytes than the threshold.
     pub small: Arc<Roster>,
@@ -13,10 +13,10 @@ pub struct StoreOptions {
     pub large: Arc<Roster>,
     /// The length of the first job that is large, in bytes.
     pub threshold: usize,
-    /// Nothing is changed.
+    /// Whether nothing may be changed.
     pub read_only: bool,
-    /// The caller sets the time of each change by [`Backing::set_mtime`](crate::Backing::set_mtime). Otherwise a change has the
-    /// time at which it is made.
+    /// The caller sets the time of each change by [`Backing::set_mtime`](crate::Backing::set_mtime). Otherwise a change
+    /// has the time at which it is made.
     pub has_explicit_times: bool,
     /// How much plaintext of all files waits in memory to be committed, in bytes.
     pub dirty_limit: usize,
@@ -24,9 +24,10 @@ pub struct StoreOptions {
     pub commit_after: Duration,
     /// How long the journal stays as it is, before an idle mount trims it.
     pub trim_after: Duration,
-    /// Told in words of everything that was altered from outside, once of each, and of changes that were dropped.
+    /// Called with a text for everything that was altered from outside, once for each, and for changes that were
+    /// dropped.
     pub on_damage: Box<dyn Fn(&str) + Send + Sync>,
-    /// By which calls files change.
+    /// The calls that change files.
     pub disk: Arc<dyn Disk>,
 }
 

@@ -1,4 +1,5 @@
-//! Applying the journal that a killed run left: `docs/format-volumes.md`, section 10.7. Nothing is used that is not authentic.
+//! Applying the journal that a killed run left (`docs/format-volumes.md`, section 10.7). Only authentic records are
+//! used.
 
 mod find;
 mod target;
@@ -38,8 +39,8 @@ pub(crate) fn apply(root: &OwnedFd, journal: &File, config: &Config, options: &S
     journal::trim(&*options.disk, journal)
 }
 
-/// Leaves out the first transaction of which a record cannot be used, since a chunk did not get to the disk whole or nobody
-/// should have written it, and all that follow.
+/// Leaves out the first transaction with an unusable record, and all that follow. A record is unusable if its chunk or
+/// header is torn or not authentic, or its length is impossible.
 fn keep_whole(
     transactions: &mut Vec<Transaction>,
     targets: &HashMap<[u8; 16], Target>,

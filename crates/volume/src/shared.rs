@@ -29,19 +29,21 @@ pub(crate) trait Uncommitted {
     /// The memory that its changes take, in bytes.
     fn dirty_bytes(&self) -> usize;
 
-    /// Commits its changes for others. What fails is reported to the next who asks. Returns whether the memory is free.
+    /// Commits its changes without reporting a failure to this caller: the next commit or sync of the file reports it.
+    /// Returns whether the memory is free.
     fn commit_quietly(&self) -> bool;
 }
 
-/// What the store and its files share: `F` is such a file.
+/// What the store and its files share. `F` is the type of the files.
 pub(crate) struct Shared<F> {
     pub config: Config,
     pub options: StoreOptions,
     /// `None` in a mount for reading only.
     pub journal: Option<Journal>,
-    /// Commits hold it for reading; a checkpoint, which ends the epoch, for writing. It counts the epochs.
+    /// The number of epochs that have ended. Commits hold the lock for reading, and a checkpoint, which ends the epoch,
+    /// for writing.
     pub epoch: RwLock<u64>,
-    /// The number in `epoch`, for those who only compare.
+    /// A copy of the number in `epoch`, for comparisons without the lock.
     epochs: AtomicU64,
     pub pages: PagePool,
     pub cache: Cache,
@@ -62,7 +64,7 @@ pub(crate) struct Shared<F> {
     is_idle: AtomicBool,
     named: Mutex<Named>,
     numbers: AtomicU64,
-    /// The files of which changes were dropped that no sync has reported, by their ids.
+    /// By file id, why changes were dropped that no sync has reported yet.
     untold: Mutex<HashMap<[u8; 16], Errno>>,
     /// The damaged files and chunks that have been reported.
     told: Mutex<HashSet<(Key, Option<u64>)>>,
@@ -79,16 +81,16 @@ struct Dirty<F> {
 /// The files that are synced at the end of the epoch: those that the journal names, and new ones.
 #[derive(Default)]
 struct Named {
-    /// Each with whether nothing of it has ever been synced.
+    /// Each with a flag: whether nothing of it has ever been synced.
     files: HashMap<Owner, (Option<Arc<File>>, bool)>,
 }
 
-/// More files than these are synced at once where that can be trusted, and none of their descriptors is kept.
+/// With more files than this, one call syncs all of them, if its result can be trusted. Their descriptors are not kept.
 const SYNCED_EACH: usize = 64;
-/// More files than these end the epoch, where each is synced for itself.
+/// The epoch ends when more files than this are named, if each is synced separately.
 const NAMED: usize = 256;
-/// More files than these end the epoch, where all are synced at once. After a kill the next mount opens all of them, so there
-/// are no more than half as many as a process may open.
+/// The epoch ends when more files than this are named, if one call syncs all of them. After a kill the next mount opens
+/// all of them, so the limit is also at most half the number of files that a process may open.
 const NAMED_AT_ONCE: usize = 100_000;
 
 impl<F: Uncommitted> Shared<F> {
@@ -157,7 +159,7 @@ impl<F: Uncommitted> Shared<F> {
 
     /// Reports a damaged file, or a chunk of it, unless that has been reported before.
     pub fn tell_once(&self, key: Key, chunk: Option<u64>, what: &str) {
-        /// More are not reported: somebody has replaced whole files.
+        /// No more than these are reported: so many mean that whole files were replaced.
         const TOLD: usize = 10_000;
         let mut told = self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if told.len() < TOLD && told.insert((key, chunk)) {
@@ -166,9 +168,10 @@ impl<F: Uncommitted> Shared<F> {
         }
     }
 
-    /// Changes of a file were dropped. Until a sync has reported it, whoever opens the file gets the error.
+    /// Records that changes of a file were dropped. Until a sync has reported it, everyone who opens the file gets the
+    /// error.
     pub fn remember_drop(&self, id: [u8; 16], why: Errno) {
-        /// Of more files only the log tells.
+        /// For more files, only the log reports it.
         const FILES: usize = 100_000;
         let mut untold = self.untold();
         if untold.len() < FILES {
@@ -194,7 +197,7 @@ impl<F: Uncommitted> Shared<F> {
         self.epochs.load(Ordering::Acquire)
     }
 
-    /// The journal names this file in this epoch, or it is new: it is synced when the epoch ends.
+    /// Records that the journal names this file in this epoch, or that it is new. It is synced when the epoch ends.
     pub fn name(&self, owner: Owner, file: &Arc<File>, is_fresh: bool) {
         let mut named = self.named();
         let keeps = !self.syncs_at_once || named.files.len() < SYNCED_EACH;
@@ -226,7 +229,7 @@ impl<F: Uncommitted> Shared<F> {
                 self.epochs.store(*epoch, Ordering::Release);
                 self.named().files.clear();
             }
-            // What was not synced may be lost, and a second sync would not say so. The journal still has it.
+            // Unsynced changes may be lost, and a second sync would not report that. The journal still has them.
             Err(ref why) => self.break_off(why),
         }
         ended
@@ -242,9 +245,9 @@ impl<F: Uncommitted> Shared<F> {
         if all_at_once { self.disk().sync_file_system(&self.root).map_err(failed) } else { Ok(()) }
     }
 
-    /// Nobody uses a file any more that has no name: its descriptor goes, so that its space is free. Until its end is on the
-    /// disk, a power cut can bring the file back. So the file system is synced before the journal forgets it, unless nothing of
-    /// the file has been synced.
+    /// Closes the descriptor of a file without a name that nobody uses any more, so that its space is free. Until the
+    /// removal is on the disk, a power cut can bring the file back. So the file system is synced before the journal
+    /// forgets the file, unless nothing of it has been synced.
     fn forget_removed(&self, owner: Owner) {
         let mut named = self.named();
         let dropped = match named.files.get_mut(&owner) {
@@ -256,7 +259,7 @@ impl<F: Uncommitted> Shared<F> {
         drop(dropped);
     }
 
-    /// A file has changes in memory from now on.
+    /// Records that a file has changes in memory.
     pub fn add_dirty(&self, key: Key, file: Arc<F>) {
         let mut dirty = self.dirty();
         if self.is_idle.swap(false, Ordering::Relaxed) {
@@ -265,7 +268,7 @@ impl<F: Uncommitted> Shared<F> {
         dirty.entry(key).or_insert_with(|| Dirty { file, since: Instant::now() });
     }
 
-    /// A file has none any more.
+    /// Records that a file has no changes in memory any more.
     pub fn remove_dirty(&self, key: Key) {
         let removed = self.dirty().remove(&key);
         drop(removed);
@@ -285,7 +288,7 @@ impl<F: Uncommitted> Shared<F> {
         }
     }
 
-    /// A `Backing` is gone.
+    /// Forgets a `Backing` that is dropped.
     pub fn forget(&self, key: Key, number: u64, owner: Owner, file: &File) {
         self.cache.forget(number);
         self.ahead.forget(number);
@@ -307,14 +310,14 @@ impl<F: Uncommitted> Shared<F> {
         self.dirty().values().map(|dirty| dirty.file.clone()).collect()
     }
 
-    /// The thread in the background ends soon.
+    /// Makes the thread in the background end soon.
     pub fn end_thread(&self) {
         self.ending.store(true, Ordering::Release);
         let _woken = self.dirty();
         self.wake.notify_all();
     }
 
-    /// What is only in memory is lost.
+    /// Drops all changes that are only in memory.
     pub fn drop_changes(&self) {
         // Each of them holds this list.
         let left = std::mem::take(&mut *self.dirty());
@@ -332,8 +335,8 @@ impl<F: Uncommitted> Shared<F> {
                 }
                 let age = |dirty: &Dirty<F>| dirty.since.elapsed();
                 let wait = dirty.values().map(|dirty| self.options.commit_after.saturating_sub(age(dirty))).min();
-                // With nothing to do it is woken. Otherwise it looks again by itself: programs that write small files would wake
-                // it for each.
+                // An idle thread is woken by the next change. Otherwise it looks again by itself, so that programs that
+                // write small files do not wake it for each.
                 self.is_idle.store(wait.is_none(), Ordering::Relaxed);
                 let wait = wait.unwrap_or(self.options.trim_after).max(Duration::from_millis(10));
                 let (dirty, _) = self.wake.wait_timeout(dirty, wait).unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -379,7 +382,7 @@ impl<F: Uncommitted> Shared<F> {
         let len = count * (chunks.overhead() + chunks.chunk_len());
         let free = {
             let mut scratch = self.scratch.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            // Longer ones would be counted, and kept from others, in full.
+            // Much longer ones would be counted in full, and would be missing where they are needed.
             let fits = |records: &Records| (len..=2 * len).contains(&records.bytes().len());
             scratch.iter().position(fits).and_then(|place| scratch.swap_remove_back(place))
         };
@@ -391,7 +394,7 @@ impl<F: Uncommitted> Shared<F> {
 
     /// Takes them back. `used` bytes of them hold plaintext.
     pub fn give_records(&self, mut records: Records, used: usize) {
-        /// As much as one file has in memory at most, and a little more for reads: fresh memory costs more than to seal.
+        /// The most that one file has in memory, and a little more for reads. Fresh memory costs more than sealing.
         const KEPT: usize = 28 << 20;
         const COUNT: usize = 64;
         let used = used.min(records.bytes().len());
@@ -400,7 +403,7 @@ impl<F: Uncommitted> Shared<F> {
         let mut scratch = self.scratch.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         scratch.push_back(records);
         let mut kept: usize = scratch.iter().map(|records| records.bytes().len()).sum();
-        // The oldest go, so that lengths that are asked for now are there.
+        // The oldest are dropped, so that the lengths in use now stay.
         let mut gone = Vec::new();
         while scratch.len() > COUNT || kept > KEPT {
             let Some(oldest) = scratch.pop_front() else { break };

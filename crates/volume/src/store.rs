@@ -1,4 +1,4 @@
-//! All stored files of a mount: which are open, how much of them is only in memory, and when that is committed.
+//! All stored files of a mount: which are open, how much of them is only in memory, and when it is committed.
 
 use crate::backing::{Backing, Shared};
 use crate::error::{Result, VolumeError};
@@ -28,8 +28,8 @@ impl Store {
     /// Opens the journal in the root folder of a volume, applies what a killed run left in it, and reserves its space.
     ///
     /// # Errors
-    /// [`VolumeError::Unfinished`] if a killed run left something and the mount is for reading only. Otherwise if the journal
-    /// cannot be read, applied or made.
+    /// [`VolumeError::Unfinished`] if a killed run left something and the mount is for reading only. Otherwise if the
+    /// journal cannot be read, applied or made.
     pub fn open(root: &OwnedFd, config: Config, options: StoreOptions) -> Result<Arc<Self>> {
         let journal = open_journal(root, &config, &options)?;
         let shared = Arc::new(Shared::new(root, config, options, journal)?);
@@ -38,7 +38,7 @@ impl Store {
             std::thread::spawn(move || {
                 let work = AssertUnwindSafe(|| shared.commit_in_background());
                 if let Err(panic) = catch_unwind(work) {
-                    // Nobody would commit what is left in memory any more.
+                    // Nothing would commit the changes that are left in memory.
                     let why = std::io::Error::other("a thread of the program has failed");
                     shared.break_off(&VolumeError::Io { what: "cannot store changes", error: why });
                     resume_unwind(panic);
@@ -48,8 +48,8 @@ impl Store {
         Ok(Arc::new(Self { shared, thread: Mutex::new(thread) }))
     }
 
-    /// Writes a whole empty file into an empty file that is open for reading and writing. The caller made it under a temporary
-    /// name, and renames it.
+    /// Writes a stored file without content into `file`, which is empty and open for reading and writing. The caller
+    /// made it under a temporary name, and renames it.
     ///
     /// # Errors
     /// If there is no space, or it cannot be written.
@@ -62,14 +62,15 @@ impl Store {
         Ok(backing)
     }
 
-    /// The stored file behind a descriptor, which is open for reading and writing, or for reading only where the mount is. All
+    /// The `Backing` of a stored file that is open for reading and writing, or for reading only in such a mount. All
     /// who open the same file get the same `Backing`. Its header and its last chunk are authentic.
     ///
     /// # Errors
     /// [`VolumeError::Damaged`] if it is not a whole, authentic file of this volume. Otherwise if it cannot be read.
     pub fn open_file(&self, file: File) -> Result<Arc<Backing>> {
         let key = key(&file)?;
-        // One at a time reads a file's header, so that none takes over a state which another has changed meanwhile.
+        // Only one thread at a time reads a file's header, so that no thread starts from a state that another has
+        // changed meanwhile.
         let stripe = &self.shared.opening[key.1 as usize % self.shared.opening.len()];
         let _opening = stripe.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(backing) = self.shared.find(key) {
@@ -86,7 +87,8 @@ impl Store {
         self.shared.find((self.shared.device, inode))
     }
 
-    /// The length of the plaintext of a stored file with this length; `None` if no plaintext gives it. Nothing is authenticated.
+    /// The length of the plaintext of a stored file with this length; `None` if the length is impossible. Nothing is
+    /// authenticated.
     #[must_use]
     pub fn plain_len(&self, stored_len: u64) -> Option<u64> {
         Some(header::layout_of(&self.shared.config, stored_len).ok()?.plaintext_len())
@@ -98,10 +100,11 @@ impl Store {
         self.shared.config.chunk_size().bytes()
     }
 
-    /// Commits everything, syncs it, and trims the journal. Called when the volume is unmounted: nothing is written after it.
+    /// Commits everything, syncs it, and trims the journal. This is called when the volume is unmounted; nothing is
+    /// written after it.
     ///
     /// # Errors
-    /// The first error. Everything else is committed all the same.
+    /// The first error. Everything else is still committed.
     pub fn close(&self) -> Result<()> {
         self.end_thread();
         let mut result = Ok(());
@@ -145,13 +148,14 @@ fn key(file: &File) -> Result<Key> {
     }
 }
 
-/// The journal of a mount for writing, when what it held is applied.
+/// Opens the journal. For a mount for writing, applies its content and returns it. A mount for reading only gets
+/// `None`, and an error if the journal holds anything.
 fn open_journal(root: &OwnedFd, config: &Config, options: &StoreOptions) -> Result<Option<Journal>> {
     let common = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let open = |flags: OFlags, mode: Mode| {
         let file = File::from(openat(root, JOURNAL, common | flags, mode)?);
         let stat = fstat(&file)?;
-        // Another name may be that of somebody else's file.
+        // A second name may belong to somebody else's file.
         let is_ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_nlink == 1;
         if is_ours { Ok(file) } else { Err(rustix::io::Errno::INVAL) }
     };
@@ -180,7 +184,7 @@ fn open_journal(root: &OwnedFd, config: &Config, options: &StoreOptions) -> Resu
     if is_room {
         match options.disk.extend(&file, 0, RESERVED) {
             Ok(()) => options.disk.sync_data(&file).map_err(|e| VolumeError::io("cannot sync the journal", e))?,
-            // Some file systems keep what they could get.
+            // Some file systems keep the space that they could get.
             Err(_) if fstat(&file).is_ok_and(|stat| stat.st_blocks > 0 || stat.st_size > 0) => {
                 options.disk.set_len(&file, 0).map_err(|e| VolumeError::io("cannot shorten the journal", e))?;
             }

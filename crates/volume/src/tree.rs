@@ -1,5 +1,5 @@
-//! The tree of a volume: its folders and the entries in them, found by their plain names. Everything is reached from the
-//! root's descriptor, one folder at a time, so nothing that is moved in the backing folder leads out of it.
+//! The tree of a volume: its folders and their entries, found by their plain names. Everything is reached from the
+//! root's descriptor, one folder at a time, so moving things in the backing folder never leads out of it.
 
 mod attr;
 mod base;

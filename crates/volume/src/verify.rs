@@ -11,10 +11,10 @@ use zeroize::Zeroizing;
 
 /// How many bytes of a file are read at once.
 const WINDOW: usize = 1 << 20;
-/// More damaged chunks of one file are counted and not named.
+/// How many damaged chunks of one file are named. More are only counted.
 const NAMED: usize = 8;
 
-/// What was found in a volume.
+/// The result of checking a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     /// The folders, without the root.
@@ -37,7 +37,7 @@ pub trait Findings: Sync {
     fn advance(&self, bytes: u64);
 }
 
-/// Checks everything in a volume that nobody changes meanwhile. Damage is reported, and does not end the check.
+/// Checks everything in a volume. Nothing may change it meanwhile. Damage is reported and does not end the check.
 ///
 /// Entries whose names cannot be decrypted are reported by the tree's `on_damage`.
 #[must_use]
@@ -69,7 +69,7 @@ pub fn verify(tree: &Tree, store: &Store, threads: usize, findings: &dyn Finding
     })
 }
 
-/// A folder or a file that is to be checked, as the tree has been asked for it.
+/// A folder or a file that is to be checked, and that the tree has looked up.
 struct Task {
     number: u64,
     path: PathBuf,
@@ -98,7 +98,7 @@ fn folder(tree: &Tree, task: &Task, work: &Work, findings: &dyn Findings, sum: &
     sum.folders += u64::from(task.number != ROOT);
     let mut tasks = Vec::new();
     for index in 0..listing.len() {
-        // One that does not decrypt has been reported.
+        // A name that does not decrypt has been reported.
         let Some(entry) = tree.entry(&listing, index) else { continue };
         let path = task.path.join(OsStr::from_bytes(&entry.name));
         let looked_up = tree.lookup_entry(&listing, index).and_then(|attr| match attr.kind {
@@ -130,7 +130,7 @@ fn file(tree: &Tree, store: &Store, task: &Task, findings: &dyn Findings) -> Res
     let mut others = 0;
     let mut plain = Zeroizing::new(vec![0; WINDOW.max(chunk_len)]);
     while at < len {
-        // In holes nothing can be damaged, and they may be long.
+        // Holes cannot be damaged, and may be long.
         let data = backing.seek_data(at)?;
         findings.advance(data - at);
         at = data;
@@ -165,7 +165,7 @@ fn attributes(tree: &Tree, number: u64, file: [u8; 16]) -> Result<()> {
     Ok(())
 }
 
-/// What is still to be done: a stack, so that folders are finished one after another and few wait.
+/// What is still to be done. It is a stack, so that folders are finished one after another and few wait.
 #[derive(Default)]
 struct Work {
     unfinished: Mutex<Unfinished>,
@@ -175,7 +175,7 @@ struct Work {
 #[derive(Default)]
 struct Unfinished {
     tasks: Vec<Task>,
-    /// The tasks that somebody works on, which may bring more.
+    /// The tasks that threads are working on, which may add more.
     running: usize,
 }
 
@@ -185,7 +185,7 @@ impl Work {
         self.changed.notify_all();
     }
 
-    /// The next task; `None` if there is none, and nobody can bring more.
+    /// The next task; `None` if there is none and no thread can add one.
     fn next(&self) -> Option<Task> {
         let mut unfinished = self.lock();
         loop {

@@ -1,10 +1,10 @@
 //! A read-only plain view of a tree or file that `protect` made.
 //!
-//! Folders and symbolic links are shown as they are, and every regular file `NAME.phx` as `NAME`. Nothing else is shown. A
-//! file is authenticated when it is opened, and each chunk before any of its bytes is given out.
+//! Folders and symbolic links are shown as they are, and every regular file `NAME.phx` as `NAME`. Nothing else is
+//! shown. A file is authenticated when it is opened, and each chunk before any of its bytes is given out.
 //!
-//! The tree may be shared with an attacker. Every folder and file is opened within its opened parent, links are never
-//! followed, and what was found once is used only while it has the same device and inode.
+//! An attacker may have access to the tree. Every folder and file is opened within its opened parent, links are never
+//! followed, and an entry that was found is used only while it has the same device and inode.
 
 mod attributes;
 mod files;
@@ -39,15 +39,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// How long the kernel may cache what it knows of a name or file.
+/// How long the kernel may cache names and attributes.
 const TTL: Duration = Duration::from_secs(1);
-/// Inode numbers are the tree's own, and never reused while they are known.
+/// Inode numbers come from the tree, and are not reused while the kernel knows them.
 const GENERATION: Generation = Generation(0);
-/// The lines of the log that are not repeated.
+/// How many lines of the log are remembered, so that they are not repeated.
 const MOST_TOLD: usize = 4096;
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// A FIFO must not make anybody wait.
+/// The flags of every open. A FIFO must not block it.
 const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 type Tell = Box<dyn Fn(&str) + Send + Sync>;
@@ -57,13 +57,13 @@ type TellOpened = Box<dyn Fn(&Path, &OpenedBy) + Send + Sync>;
 pub struct ViewOptions {
     /// How many bytes of memory all open files may take together for chunks.
     pub memory: usize,
-    /// How many bytes are opened ahead of somebody who reads on; `None` for what suits the chunks, 0 for none.
+    /// How many bytes are opened ahead of sequential reads; `None` for a suitable number, 0 for none.
     pub read_ahead: Option<usize>,
     /// Which engines open chunks.
     pub roster: Arc<Roster>,
     /// Gets a line about each file that cannot be shown, opened or read. It names the file.
     pub log: Tell,
-    /// Called with what opened each file.
+    /// Called with the path of each file that is opened, and what opened it.
     pub opened: TellOpened,
     /// The way to the kernel that asks.
     pub kernel: Kernel,
@@ -84,11 +84,11 @@ impl ViewOptions {
     }
 }
 
-/// What is shown.
+/// The tree that is shown.
 struct Tree {
-    /// For messages.
+    /// Its path, for messages.
     path: PathBuf,
-    /// The folder, or the one that the single file is in.
+    /// The folder, or the folder of the single file.
     folder: Arc<OwnedFd>,
     /// The stored name of the single file, and the name under which it is shown.
     single: Option<(OsString, OsString)>,
@@ -119,7 +119,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     /// # Errors
     /// If it cannot be opened, or is neither a folder nor a regular file.
     pub fn open(path: &Path, opener: Opener<K>, options: ViewOptions) -> io::Result<Self> {
-        // Named by the user, it may be a link.
+        // The user named it, so it may be a link.
         let whole = path.canonicalize()?;
         let is_folder = whole.metadata()?.is_dir();
         let (folder, single) = match (is_folder, whole.parent(), whole.file_name()) {
@@ -149,7 +149,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         })
     }
 
-    /// What opens the files.
+    /// The opener of the files.
     #[must_use]
     pub fn opener(&self) -> &Opener<K> {
         self.files.opener()
@@ -228,7 +228,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
             };
             let mut attr = attr(ino, Kind::Folder, &stat, None);
             if self.tree.single.is_some() {
-                // Whoever may read the file may look into the folder that is made up for it.
+                // Users who may read the file may look into the folder that is made up for it.
                 let may_read = stat.st_mode as u16 & 0o444;
                 (attr.perm, attr.nlink, attr.size) = (may_read | may_read >> 2, 2, 0);
             }
@@ -248,7 +248,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         Listing::open(&*self.folder(ino)?).map(|listing| Handle::Folder(Arc::new(Mutex::new(listing))))
     }
 
-    /// Opens a file and authenticates it. Also says whether what the kernel still has of it is right.
+    /// Opens a file and authenticates it. Also returns whether what the kernel has cached of it is still right.
     fn open_file(&self, ino: u64) -> io::Result<(Handle, bool)> {
         let (parent, stored, id, kind) = lock(&self.nodes).place(ino)?;
         if kind != Kind::File {
@@ -334,7 +334,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
             let entries = [(OsStr::new("."), FileType::Directory), (OsStr::new(".."), FileType::Directory)];
             let entries = entries.into_iter().chain([(&**shown, FileType::RegularFile)]);
             for (at, (name, kind)) in (1..).zip(entries).skip(usize::try_from(offset).unwrap_or(usize::MAX)) {
-                // The kernel learns the file's number when it looks it up.
+                // The kernel gets the file's number when it looks it up.
                 if reply.add(INodeNo(if kind == FileType::Directory { nodes::ROOT } else { u64::MAX }), at, kind, name)
                 {
                     break;

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a volume that is in use is waited for.
+/// How long to wait for a volume that is in use.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Whether a folder is a volume: it holds a config. Nothing has been checked.
@@ -26,7 +26,7 @@ pub fn is_volume(dir: &Path) -> bool {
     statat(CWD, dir.join(CONFIG), AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
-/// Whether a path leads to a folder of a volume, the root among them: it holds the file with a folder's id. Nothing has been
+/// Whether a path leads to a folder of a volume, or its root: it holds the file with a folder's id. Nothing has been
 /// checked.
 #[must_use]
 pub fn is_folder_of_volume(dir: &Path) -> bool {
@@ -37,7 +37,8 @@ pub fn is_folder_of_volume(dir: &Path) -> bool {
     statat(CWD, dir.join(FOLDER), AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_record)
 }
 
-/// Checks that a folder can become a volume: it does not exist, or is empty but for what a killed [`create`] has left.
+/// Checks that a folder can become a volume: it does not exist, or is empty except for files that a killed [`create`]
+/// has left.
 ///
 /// # Errors
 /// `EEXIST` if it is a volume already, `ENOTEMPTY` if something else is in it, `ENOTDIR` if it is no folder.
@@ -62,12 +63,13 @@ fn check_empty(fd: &OwnedFd) -> Result<()> {
     if others { Err(Errno::NOTEMPTY.into()) } else { Ok(()) }
 }
 
-/// Whether a killed run has left it under a temporary name.
+/// Whether this is a temporary name that a killed run has left.
 fn is_unfinished(name: &[u8]) -> bool {
     name.starts_with(b".phalanx-")
 }
 
-/// Makes a volume of a folder that [`check_new`] accepts. All is on the disk when it returns, and without a config until then.
+/// Makes a volume of a folder that [`check_new`] accepts. The config is written last, and everything is on the disk
+/// when this returns.
 ///
 /// # Errors
 /// Those of [`check_new`] and [`Config::create`]; or if the folder cannot be made or written to.
@@ -97,13 +99,15 @@ pub struct Volume {
     pub root: OwnedFd,
     /// What the config says.
     pub config: Config,
-    /// Whoever else wants to use the volume waits for these descriptors to be closed: the folder, and then the config. Programs
-    /// that synchronize or restore files replace the config by another file, which nobody has locked.
+    /// Locked descriptors of the folder and of the config. Other processes that want the volume wait until they are
+    /// closed. The config alone is not enough: programs that synchronize or restore files replace it by another file,
+    /// which is not locked.
     _locks: (OwnedFd, File),
 }
 
 impl Volume {
-    /// Opens a volume with the keys at hand. Nobody else uses it while this value lives; several may read it at once.
+    /// Opens a volume with the keys at hand. No other process uses it while this value lives, but several may read it
+    /// at once.
     ///
     /// # Errors
     /// [`VolumeError::Busy`] if somebody else uses it. Those of [`Config::open`], or of the system.
@@ -118,12 +122,12 @@ impl Volume {
         match patiently(|| flock(&config, lock)) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(VolumeError::Busy),
-            // A file system that is only read needs no locks.
+            // A mount for reading only does without locks if the file system has none.
             Err(_) if read_only => {}
             Err(errno) => return Err(VolumeError::Io { what: "cannot lock the config", error: errno.into() }),
         }
         let folder = openat(&root, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        // Some file systems, such as NFS, lock no folders.
+        // Some file systems, such as NFS, cannot lock folders.
         if patiently(|| flock(&folder, lock)) == Err(Errno::WOULDBLOCK) {
             return Err(VolumeError::Busy);
         }
@@ -143,7 +147,7 @@ fn patiently(lock: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
     }
 }
 
-/// A link to the folder may be named.
+/// Opens the root folder. The path may be a link to it.
 fn open_root(dir: &Path) -> Result<OwnedFd> {
     Ok(open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }

@@ -1,6 +1,7 @@
-//! Plugins: programs `age-plugin-NAME` that hold keys elsewhere. This module finds them and asks them for stanzas and keys.
+//! Plugins: programs `age-plugin-NAME` that keep keys elsewhere. This module finds them and asks them for stanzas and
+//! keys.
 //!
-//! The crate `age` speaks to plugins too, but it passes the whole environment to them and sets no time limit.
+//! The crate `age` can run plugins too, but it passes the whole environment to them and sets no time limit.
 
 mod message;
 mod session;
@@ -75,7 +76,7 @@ impl Plugins {
 }
 
 impl Default for Plugins {
-    /// Nobody is asked.
+    /// Plugins in the folders of PATH, without questions to the user.
     fn default() -> Self {
         Self::new(Arc::new(Nobody))
     }
@@ -101,7 +102,7 @@ impl PluginRecipient {
         })
     }
 
-    /// Whether the plugin is there.
+    /// Checks that the plugin is installed.
     pub fn check(&self) -> Result<(), String> {
         self.plugins.find(&self.name).map(drop)
     }
@@ -139,7 +140,7 @@ impl PluginRecipient {
 
 impl age::Recipient for PluginRecipient {
     fn wrap_file_key(&self, file_key: &FileKey) -> Result<(Vec<Stanza>, HashSet<String>), EncryptError> {
-        // It is the only recipient of its file. So labels, which say which recipients may be combined, do not matter.
+        // It is the only recipient of its file, so labels, which say which recipients may be combined, do not matter.
         let stanzas = self.stanzas(file_key).map_err(|why| EncryptError::Io(io::Error::other(why)))?;
         Ok((stanzas, HashSet::new()))
     }

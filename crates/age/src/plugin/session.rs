@@ -1,4 +1,4 @@
-//! A running plugin: starting it, talking to it in bounded time, and ending it.
+//! A running plugin: starting it, communicating with it in bounded time, and ending it.
 
 use crate::plugin::Plugins;
 use crate::plugin::message::{Lines, Message, command, shown};
@@ -17,10 +17,10 @@ use zeroize::Zeroizing;
 
 /// How long a plugin may take to end, once it has nothing left to do.
 const ENDING: Duration = Duration::from_secs(2);
-/// How much a plugin may say, in bytes and in messages.
+/// How much a plugin may write, in bytes and in messages.
 const MOST_BYTES: u64 = 1 << 20;
 const MOST_MESSAGES: usize = 1000;
-/// Plugins get no variable of the environment with this prefix: such variables hold passwords, and say where keys are.
+/// Plugins get no environment variable with this prefix, because such variables hold passwords and the places of keys.
 const OURS: &str = "PHALANX_";
 
 /// Why a plugin is not run again for a recipient or an identity: it cannot be run, or it took too long once.
@@ -41,7 +41,7 @@ pub struct Session<'p> {
 impl<'p> Session<'p> {
     pub fn start(name: &str, plugins: &'p Plugins, machine: &str, broken: &'p Broken) -> Result<Self, String> {
         let turn = plugins.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        // A thread that had the turn before may have found out.
+        // The thread that had the turn before may have found that the plugin is broken.
         if let Some(why) = broken.get() {
             return Err(why.clone());
         }
@@ -64,8 +64,8 @@ impl<'p> Session<'p> {
         let (heard, from) = mpsc::channel();
         let (user, left) = (plugins.user(), plugins.time);
         let session = Self { _turn: turn, name: name.into(), user, broken, child, to: Some(to), from, left };
-        // Separate threads, since neither reading nor writing has a time limit. If a plugin leaves its pipes open in other
-        // programs, nobody waits for them.
+        // Separate threads do this, since neither reading nor writing has a time limit. If a plugin leaves its pipes
+        // open in other programs, nothing waits for them.
         let write = move || {
             if let Some(mut stdin) = stdin {
                 said.iter().try_for_each(|text| stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush())).ok();
@@ -92,8 +92,8 @@ impl<'p> Session<'p> {
         let _ = self.to.as_ref().map(|to| to.send(text));
     }
 
-    /// Receives messages until the plugin is done. `answer` gets the messages about keys, and returns how to answer them.
-    /// Returns the failure that the plugin reports, if any.
+    /// Receives messages until the plugin is done. `answer` gets the messages about keys, and returns how to answer
+    /// them. Returns the failure that the plugin reports, if any.
     pub fn hear(&mut self, mut answer: impl FnMut(&Message) -> &'static str) -> Result<Option<String>, String> {
         let mut failed = None;
         loop {
@@ -167,8 +167,8 @@ impl Drop for Session<'_> {
         // Its input is closed when the thread that writes has nothing left.
         self.to = None;
         if !ends_within(ENDING.min(self.left), || self.child.try_wait()) {
-            // A plugin that runs as another user cannot be ended, and one that waits for a device may take long. Such plugins
-            // are left running, as are programs that a plugin has started.
+            // A plugin that runs as another user cannot be ended, and one that waits for a device may take long. Such
+            // plugins are left running, as are programs that a plugin has started.
             let _ = self.child.kill();
             ends_within(ENDING, || self.child.try_wait());
         }

@@ -108,7 +108,7 @@ pub fn not_for_these<T: std::fmt::Debug>(result: Result<T>) {
     assert!(matches!(result, Err(Error::NoKey { identity: true, .. })), "{result:?}");
 }
 
-/// A program, if it is there; otherwise says that the test is skipped, or fails where PHALANX_REQUIRE names `what`.
+/// A program, if it is installed. Otherwise reports that the test is skipped, or fails if PHALANX_REQUIRE names `what`.
 pub fn program(program: &str, what: &str) -> Option<Command> {
     let found = env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(program).is_file()));
     if !found {

@@ -10,7 +10,7 @@ fn golden_files_open_by_each_of_their_ways() {
     let mut seen = 0;
     for (_, golden) in phalanx_vectors::age() {
         let (file, plaintext, key) = (&*golden.file, &*golden.plaintext, golden.key.array());
-        // The reference passes over slots of age, and finds whose they are by their tags.
+        // The reference skips age slots, and identifies their recipients by their tags.
         let (header, file_key) = reference::open_header(file, &[], &[key]).unwrap();
         assert_eq!(reference::open_file(file, &[], &[key]).unwrap(), *plaintext);
         let mac =

@@ -35,7 +35,7 @@ fn passphrases_are_refused_before_anything_is_derived() {
     let file = age::encrypt(&recipient, &[7; 32]).unwrap();
     assert_eq!(Outline::of(&file), Err(NotASlot::Passphrase));
     opens_nothing(&file, "scrypt alone");
-    // This also holds if the stanza asks for very much work, alone or beside a good one.
+    // This also holds if the stanza asks for very much work, alone or together with a good one.
     let (header_text, payload) = parts(&sound(&alice()));
     let scrypt = format!("-> scrypt {} 40\n{}\n", "A".repeat(22), "A".repeat(43));
     for text in [
@@ -51,7 +51,7 @@ fn passphrases_are_refused_before_anything_is_derived() {
 }
 
 #[test]
-fn junk_and_any_cut_open_nothing() {
+fn junk_and_truncated_files_open_nothing() {
     opens_nothing(b"x", "one byte");
     opens_nothing(&[0; 300], "zeros");
     opens_nothing(b"age-encryption.org/v1\n", "no stanza");
@@ -101,7 +101,7 @@ fn many_stanzas_are_refused() {
         writer.finish().unwrap();
         file
     };
-    // With the stanza that has no meaning there are eight.
+    // With the meaningless stanza there are eight.
     assert!(Outline::of(&with(6)).is_ok());
     assert_eq!(Outline::of(&with(7)), Err(NotASlot::Stanzas));
     opens_nothing(&with(7), "nine stanzas");
@@ -110,7 +110,7 @@ fn many_stanzas_are_refused() {
 
 #[test]
 fn the_work_for_one_file_is_bounded() {
-    // As many stanzas as a header can have, all of the right type and for nobody.
+    // As many stanzas as a header can have, all of the right type, but for no key.
     let stanza = format!("-> X25519 {}\n{}\n", "B".repeat(43), "A".repeat(43));
     let text = format!("age-encryption.org/v1\n{}--- {}\n", stanza.repeat(8), "A".repeat(43));
     let file = [text.as_bytes(), &[0; 64]].concat();

@@ -72,7 +72,7 @@ fn a_passphrase_is_asked_for_once_and_only_where_it_may_help() {
     }
 }
 
-/// As with a folder: all files open, and the passphrase is asked for once.
+/// As for a folder of files: all of them open, and the passphrase is asked for once.
 #[test]
 fn many_threads_wait_for_one_passphrase() {
     for (locked, recipient) in [("ssh-ed25519-locked", "ssh-ed25519-locked"), ("alice-locked.age", "alice.txt")] {
@@ -114,7 +114,7 @@ fn a_wrong_passphrase_and_no_passphrase_are_different_errors() {
 }
 
 #[test]
-fn opening_a_file_shows_whose_slots_they_are() {
+fn opening_a_file_shows_the_recipients_of_its_slots() {
     let names: Vec<&str> = PLAIN.iter().map(|(name, _)| *name).collect();
     let header = header(names.iter().map(|name| slot(&recipient_of(name))).collect());
     let opened = Opener::new(identities(&["alice.txt"], Plugins::default()), Default::default()).open(&header).unwrap();

@@ -127,7 +127,7 @@ fn bad_plugins_are_failures_of_one_line() {
             _ if !opens.is_empty() => assert_eq!(refused(found), format!("{name}: {opens}")),
             _ => assert_eq!(found.unwrap().0, 0, "{name}"),
         }
-        // Another identity opens the file all the same.
+        // Another identity still opens the file.
         let mut both = hand(name, plugins.clone());
         both.add("bob.txt", &data("bob.txt")).unwrap();
         open(&made, both).unwrap();
@@ -161,7 +161,7 @@ fn a_plugin_that_hangs_is_run_once() {
         assert!(silent.wrap(&file_key()).unwrap_err().to_string().ends_with("it took too long"));
     }
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-    // Many threads do not wait for it one after another either.
+    // Nor do many threads wait for it one after another.
     let opener = Opener::new(hand("silent", plugins), KdfLimit::default());
     let begun = Instant::now();
     thread::scope(|scope| {
@@ -189,7 +189,7 @@ fn a_plugin_that_cannot_be_run_is_not_tried_again() {
     open(&made, hand("absent", plugins)).unwrap();
 }
 
-/// Time at a prompt is the user's, and not the plugin's.
+/// The time that the user takes at a prompt does not count for the plugin.
 #[test]
 fn a_slow_user_is_waited_for() {
     struct Slow;
@@ -205,7 +205,7 @@ fn a_slow_user_is_waited_for() {
 }
 
 #[test]
-fn what_a_plugin_says_is_shown_on_one_line() {
+fn messages_of_a_plugin_are_shown_on_one_line() {
     #[derive(Default)]
     struct Hears(Mutex<Vec<String>>);
     impl User for Hears {

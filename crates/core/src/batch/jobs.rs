@@ -8,8 +8,8 @@ use crate::seam::{Bind, Engine, Job, Unit, Verdicts};
 use phalanx_kernels::aes::BLOCK;
 use phalanx_kernels::keccak;
 
-/// Seals or opens messages through the engine's buffers. Returns those that failed. After a fault all messages are as they
-/// were.
+/// Seals or opens messages through the engine's buffers. Returns those that failed. After a fault all messages are as
+/// they were.
 pub(crate) fn by_jobs(
     engine: &dyn Engine,
     op: Op,

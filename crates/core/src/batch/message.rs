@@ -8,7 +8,7 @@ use crate::op::Op;
 use phalanx_kernels::keccak;
 use std::{fmt, ptr};
 
-/// A message in the caller's memory, to be sealed or opened where it lies. The suite is the same for all of a set.
+/// A message in the caller's memory, to be sealed or opened in place. All messages of a set have the same suite.
 pub struct Message<'a> {
     /// If consecutive messages name the same key, at the same address, their keys are derived once.
     pub(crate) key: &'a SecretKey,
@@ -29,7 +29,7 @@ impl<'a> Message<'a> {
         Self { key, ad, data: plaintext.buffer, op: Op::Seal, room: plaintext.room }
     }
 
-    /// A stored message to be opened. Its plaintext will lie after [`Suite::overhead`] bytes without a meaning.
+    /// A stored message to be opened. Its plaintext will lie after [`Suite::overhead`] bytes of meaningless content.
     pub fn to_open(key: &'a SecretKey, ad: &'a [u8], stored: &'a mut [u8]) -> Self {
         Self { key, ad, data: stored, op: Op::Open, room: 0 }
     }
@@ -43,8 +43,8 @@ pub struct BehindRoom<'a> {
 }
 
 impl<'a> BehindRoom<'a> {
-    /// Takes the whole buffer. Its first [`Suite::overhead`] bytes are room, and their content will be lost. `None` if the
-    /// buffer is shorter than that.
+    /// Takes the whole buffer. Its first [`Suite::overhead`] bytes are room, and their content will be lost. `None` if
+    /// the buffer is shorter than that.
     pub fn new(suite: Suite, buffer: &'a mut [u8]) -> Option<Self> {
         let room = suite.overhead();
         (buffer.len() >= room).then_some(Self { buffer, room })

@@ -30,9 +30,9 @@
 //! ```
 //!
 //! The messages may lie anywhere. [`seal_into`] and [`open_into`] copy them into one buffer. For messages that are not
-//! authentic, [`open`] returns an error that names them, and [`open_into`] returns no range. The workers of a roster share the
-//! work. Keys, digests and tags of different messages are computed side by side, so that short messages cost little more than
-//! their bytes. The cost is linear in messages and bytes.
+//! authentic, [`open`] returns an error that names them, and [`open_into`] returns no range. The workers of a roster
+//! share the work. Keys, digests and tags of different messages are computed side by side, so that short messages cost
+//! little more than their bytes. The cost is linear in messages and bytes.
 
 pub mod coalescer;
 pub(crate) mod jobs;
@@ -62,8 +62,8 @@ pub fn with_room(suite: Suite, plaintext: &[u8]) -> Vec<u8> {
 /// Seals all messages where they lie, under new random nonces.
 ///
 /// # Errors
-/// If a message has no room for nonce and tag, or is too long for its suite; if no engine has the suite; or if engines or the
-/// system's random generator failed. Every message's plaintext is then unchanged.
+/// If a message has no room for nonce and tag, or is too long for its suite; if no engine has the suite; or if engines
+/// or the system's random generator failed. Every message's plaintext is then unchanged.
 pub fn seal(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Result<()> {
     share(roster, Op::Seal, suite, messages, &|_, group| draw_nonces(suite, group)).map(drop)
 }
@@ -71,8 +71,8 @@ pub fn seal(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Resu
 /// Opens all messages where they lie.
 ///
 /// # Errors
-/// [`Error::NotAuthentic`] names the messages that are not authentic. These are wiped, and all others are opened. If no engine
-/// has the suite, or engines failed, every message is unchanged, except those already found not to be authentic.
+/// [`Error::NotAuthentic`] names the messages that are not authentic. These are wiped, and all others are opened. If no
+/// engine has the suite, or engines failed, every message is unchanged, except those already found not to be authentic.
 pub fn open(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Result<()> {
     let failed = open_all(roster, suite, messages)?;
     if failed.is_empty() { Ok(()) } else { Err(Error::NotAuthentic { failed }) }
@@ -94,8 +94,9 @@ pub struct Copied<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Like [`seal`], but copies messages from anywhere into one buffer. They lie there one after another, each in its stored form,
-/// in the returned ranges. The buffer must have room for all plaintexts and [`Suite::overhead`] for each.
+/// Seals messages as [`seal`] does, but copies them from anywhere into one buffer. They lie there one after another,
+/// each in its stored form, in the returned ranges. The buffer must have room for all plaintexts and
+/// [`Suite::overhead`] for each.
 ///
 /// # Errors
 /// As for [`seal`], or if the buffer is too short. The buffer is then wiped.
@@ -104,8 +105,8 @@ pub fn seal_into(roster: &Roster, suite: Suite, inputs: &[Copied<'_>], out: &mut
     Ok(places)
 }
 
-/// Opens messages from anywhere into one buffer, which must be as long as all of them together. Each plaintext lies in its
-/// returned range. A message that is not authentic has no range, and its place is wiped.
+/// Opens messages from anywhere into one buffer, which must be as long as all of them together. Each plaintext lies in
+/// its returned range. A message that is not authentic has no range, and its place is wiped.
 ///
 /// # Errors
 /// If no engine has the suite, if engines failed, or if the buffer is too short. The buffer is then wiped.

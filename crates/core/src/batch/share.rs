@@ -15,8 +15,9 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 use std::{iter, panic, thread};
 
-/// The least work for which a thread is started, in the unit of [`Message::cost`]: what one thread does in 200 microseconds.
-/// Starting and ending a thread takes 50 to 65 microseconds (`benches/few.rs`), and longer if other programs use the core too.
+/// The least work for which a thread is started, in the unit of [`Message::cost`]: what one thread does in 200
+/// microseconds. Starting and ending a thread takes 50 to 65 microseconds (`benches/few.rs`), and longer if other
+/// programs use the core too.
 fn worth_a_thread(suite: Suite) -> usize {
     match suite {
         Suite::Aes256Gcm => 2 << 20,
@@ -25,8 +26,8 @@ fn worth_a_thread(suite: Suite) -> usize {
     }
 }
 
-/// How many threads can usefully share messages of these costs. While one works on the longest message, the others have only
-/// the rest.
+/// How many threads can usefully share messages of these costs. While one works on the longest message, the others have
+/// only the rest.
 fn useful_threads(suite: Suite, costs: impl Iterator<Item = usize>) -> usize {
     let (all, longest) = costs.fold((0, 0), |(all, longest), cost| (all + cost, cost.max(longest)));
     let worth = worth_a_thread(suite);
@@ -36,8 +37,8 @@ fn useful_threads(suite: Suite, costs: impl Iterator<Item = usize>) -> usize {
 /// The least that a worker takes at once, which is enough for the kernels to work side by side.
 const LEAST: usize = 64 << 10;
 
-/// A function that a worker calls for messages before its engine gets them. Its first argument is the number of the first
-/// message.
+/// A function that a worker calls for messages before its engine gets them. Its first argument is the number of the
+/// first message.
 pub(crate) type Prepare<'a> = dyn Fn(usize, &mut [Message<'_>]) -> Result<()> + Sync + 'a;
 
 /// Seals or opens all messages where they lie, and wipes those that failed. After an error all others are unchanged.

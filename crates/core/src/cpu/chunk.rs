@@ -1,4 +1,5 @@
-//! Sealing and opening chunks and messages on the CPU: what lies where, and what goes to the kernels together.
+//! Sealing and opening chunks and messages on the CPU: where their parts lie, and which of them go to the kernels
+//! together.
 
 use crate::Suite;
 use crate::cpu::ctr_sha3::{self, Expanded, Head, Slicing};
@@ -32,12 +33,12 @@ pub fn run(levels: Levels, job: &mut Job) -> Vec<usize> {
     failed
 }
 
-/// Finishes a job of a CTR suite for an engine that hashes the slices itself. `digests` are the digests of the slices of
-/// all units, of the ciphertext, in their order. Sealing sets the tags. Opening returns the units that are not authentic,
-/// and decrypts nothing.
+/// Finishes a job of a CTR suite for an engine that hashes the slices itself. `digests` are the digests of the slices
+/// of all units, of the ciphertext, in their order. Sealing sets the tags. Opening returns the units that are not
+/// authentic, and decrypts nothing.
 ///
 /// # Panics
-/// If there are more digests than slices, or fewer.
+/// If there are more or fewer digests than slices.
 pub fn tag(level: keccak::Level, job: &mut Job, digests: &[[u8; DIGEST]]) -> Vec<usize> {
     if job.units.is_empty() {
         return Vec::new();
@@ -105,8 +106,8 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Seals or opens the pieces in place. Calls `fail` with those that are not authentic, in ascending order. These hold
-    /// ciphertext or zeros.
+    /// Seals or opens the pieces in place. Calls `fail` with those that are not authentic, in ascending order. These
+    /// hold ciphertext or zeros.
     pub fn run(&self, levels: Levels, op: Op, pieces: &mut [Piece<'_>], fail: impl FnMut(usize)) {
         match (self, pieces) {
             (_, []) => {}

@@ -106,7 +106,8 @@ pub(crate) fn tags(level: keccak::Level, heads: &[Head<'_>], digests: &[[u8; DIG
     scratch.tags(level, each);
 }
 
-/// Seals or opens all pieces in place, side by side. Calls `fail` with those that are not authentic, in ascending order.
+/// Seals or opens all pieces in place, side by side. Calls `fail` with those that are not authentic, in ascending
+/// order.
 pub(crate) fn run(
     levels: Levels,
     op: Op,

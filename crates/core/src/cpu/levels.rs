@@ -6,9 +6,9 @@ use std::str::FromStr;
 /// The kernels in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Levels {
-    /// For AES-CTR.
+    /// The kernel for AES-CTR.
     pub aes: aes::Level,
-    /// For SHA3-256 and KMAC256.
+    /// The kernel for SHA3-256 and KMAC256.
     pub keccak: keccak::Level,
 }
 
@@ -22,8 +22,8 @@ impl Levels {
         }
     }
 
-    /// Other kernels, to do the same work again: the fastest of this machine below these. There are none below the portable
-    /// ones.
+    /// Other kernels, to do the same work again: the fastest of this machine below these. There are none below the
+    /// portable ones.
     #[must_use]
     pub fn second(self) -> Self {
         let slower_aes = aes::Level::available().take_while(|level| *level < self.aes);
@@ -66,7 +66,8 @@ fn is_right_keccak(level: keccak::Level) -> bool {
     level.is_right() && !seems_wrong(level.name())
 }
 
-/// For tests, in builds with debug assertions only: the variable names levels that count as wrong.
+/// Whether a test wants a level to count as wrong. The variable that names such levels works only in builds with debug
+/// assertions.
 fn seems_wrong(level: &str) -> bool {
     cfg!(debug_assertions)
         && std::env::var("PHALANX_WRONG_KERNELS").is_ok_and(|names| names.split(',').any(|name| name == level))
@@ -80,8 +81,8 @@ pub struct NoSuchKernel(pub String);
 impl FromStr for Levels {
     type Err = NoSuchKernel;
 
-    /// Parses `AES,KECCAK`. Either name may be empty, and the second one may be left out with its comma: the fastest kernel
-    /// of this machine is used then.
+    /// Parses `AES,KECCAK`. Either name may be empty, and the second one may be left out with its comma: the fastest
+    /// kernel of this machine is used then.
     fn from_str(names: &str) -> Result<Self, NoSuchKernel> {
         let (aes, keccak) = names.split_once(',').unwrap_or((names, ""));
         let fastest = Self::detect();

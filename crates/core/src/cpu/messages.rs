@@ -1,4 +1,4 @@
-//! Messages on the CPU, where they lie in the caller's memory.
+//! Messages on the CPU, processed in place in the caller's memory.
 
 use crate::Suite;
 use crate::batch::message::{Message, derive, front};
@@ -8,12 +8,13 @@ use crate::cpu::pieces::{Bound, Piece};
 use crate::op::Op;
 use crate::seam::SLICE;
 
-/// The most work that the CPU does side by side, as `Message::cost` counts it. It fits in the second-level cache of a core.
+/// The most work that the CPU does side by side, as `Message::cost` counts it. It fits in the second-level cache of a
+/// core.
 const GROUP: usize = 512 << 10;
 /// The most messages that it does side by side. For short ones its working memory is then 100 KiB.
 const SIDE_BY_SIDE: usize = 128;
 
-/// Seals or opens messages on the CPU, where they lie. Returns those that failed.
+/// Seals or opens messages on the CPU in place. Returns those that failed.
 ///
 /// # Panics
 /// If a message is shorter than its nonce and tag.

@@ -17,8 +17,8 @@ use crate::seam::{Buffer, Engine, EngineInfo, Job, Verdicts};
 use crate::secret::DEPTH;
 use phalanx_kernels::aes;
 
-/// The length of a job in bytes. Two jobs fit in the cache of a core, and workers that write to one file do not wait long
-/// for each other.
+/// The length of a job in bytes. Two jobs fit in the cache of a core, and workers that write to one file do not wait
+/// long for each other.
 const PREFERRED_JOB: usize = 2 << 20;
 /// The most memory that all jobs together should take, in bytes. With many workers, jobs are shorter.
 const ALL_JOBS: usize = 256 << 20;
@@ -78,8 +78,9 @@ impl Engine for CpuEngine {
     }
 
     fn stack(&self) -> usize {
-        // Optimized builds use 13 KiB with these kernels, and 20 KiB with the portable one: a test measures it. Builds without
-        // any optimization use up to 62 KiB. They also leave copies in all other code, so no limit is claimed for them.
+        // Optimized builds use 13 KiB with these kernels, and 20 KiB with the portable one: a test measures it. Builds
+        // without any optimization use up to 62 KiB. They also leave copies in all other code, so no limit is claimed
+        // for them.
         match self.levels.aes {
             aes::Level::AesNi | aes::Level::Vaes256 | aes::Level::Vaes512 => 16 << 10,
             _ => DEPTH,

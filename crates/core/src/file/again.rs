@@ -1,4 +1,5 @@
-//! Protecting a file again, under a new file key. It is opened and sealed at the same time, and the plaintext stays in memory.
+//! Protecting a file again, under a new file key. It is opened and sealed at the same time, and the plaintext stays in
+//! memory.
 
 use crate::file::protected::{NewFile, ProtectedFile};
 use crate::file::source::{Progress, Sink, Source};
@@ -18,8 +19,8 @@ const PIECE: usize = 1 << 20;
 type Piece = Zeroizing<Vec<u8>>;
 
 impl ProtectedFile<'_> {
-    /// Protects the plaintext again, as `new`, and writes that to `sink`. The new file key is independent of the old one. The
-    /// plaintext goes through memory only. Returns its length in bytes.
+    /// Protects the plaintext again, as `new`, and writes that to `sink`. The new file key is independent of the old
+    /// one. The plaintext goes through memory only. Returns its length in bytes.
     ///
     /// # Errors
     /// Those of [`ProtectedFile::unprotect`] and [`NewFile::protect`]. What `sink` holds is then no protected file.

@@ -1,4 +1,5 @@
-//! The cache of opened chunks: which ones are there, which ones a thread is about to open, and which ones are evicted first.
+//! The cache of opened chunks: which ones are there, which ones a thread is about to open, and which ones are evicted
+//! first.
 
 use crate::file::records::{Memory, Records};
 use std::collections::HashMap;
@@ -43,7 +44,7 @@ pub(crate) struct Claim {
 pub(crate) struct Cache {
     /// The most that is kept, in bytes.
     limit: usize,
-    /// What is kept and what is claimed, in bytes.
+    /// The memory of kept and claimed chunks, in bytes.
     used: usize,
     /// The place of each chunk.
     chunks: HashMap<u64, usize>,
@@ -91,15 +92,15 @@ impl Cache {
         start..start + 1 + more.take_while(is_absent).count() as u64
     }
 
-    /// Claims absent chunks, which take `bytes` of memory. Others are evicted until there is room. If all are claimed, more
-    /// memory is used. Evicted blocks are added to `gone`, to be dropped after the lock is released.
+    /// Claims absent chunks, which take `bytes` of memory. Others are evicted until there is room. If all are claimed,
+    /// more memory is used. Evicted blocks are added to `gone`, to be dropped after the lock is released.
     pub fn claim(&mut self, chunks: Range<u64>, bytes: usize, gone: &mut Vec<Arc<Block>>) -> Claim {
         let memory = self.make_room(bytes, gone);
         self.insert(chunks, bytes, false, memory)
     }
 
-    /// Claims absent chunks that are read ahead, as [`Self::claim`] does. `None` if this would evict a chunk that was read
-    /// ahead too and is not used yet.
+    /// Claims absent chunks that are read ahead, as [`Self::claim`] does. `None` if this would evict a chunk that was
+    /// read ahead too and is not used yet.
     pub fn claim_ahead(&mut self, chunks: Range<u64>, bytes: usize, gone: &mut Vec<Arc<Block>>) -> Option<Claim> {
         let (mut free, mut place) = (self.limit.saturating_sub(self.used), self.oldest);
         while free < bytes {
@@ -126,8 +127,8 @@ impl Cache {
         self.remove(claim.place);
     }
 
-    /// Evicts blocks until there is room. Returns the memory of one of them, if nothing else uses it and it has the right
-    /// length.
+    /// Evicts blocks until there is room. Returns the memory of one of them, if nothing else uses it and it has the
+    /// right length.
     fn make_room(&mut self, bytes: usize, gone: &mut Vec<Arc<Block>>) -> Option<Memory> {
         let mut memory = None;
         while self.used + bytes > self.limit && self.oldest != NONE {

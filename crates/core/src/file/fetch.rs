@@ -1,8 +1,9 @@
-//! Opened chunks for many readers at once: from the cache, opened by the reader that needs them, or opened ahead by threads.
+//! Opened chunks for many readers at once: from the cache, opened by the reader that needs them, or opened ahead by
+//! threads.
 //!
-//! A chunk that is to be opened is claimed first, under the lock, so that no two threads open the same one. A reader that finds
-//! a claim waits for it. If no thread has begun on it, the reader does the work itself. So no reader ever waits for a thread
-//! that does not run.
+//! A chunk that is to be opened is claimed first, under the lock, so that no two threads open the same one. A reader
+//! that finds a claim waits for it. If no thread has begun on it, the reader does the work itself. So no reader ever
+//! waits for a thread that does not run.
 
 use crate::file::cache::{Block, Cache, ChunkState, Claim};
 use crate::file::ranges::{CUT_OFF, Ranges};
@@ -15,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// What one job opens, unless a single chunk is longer, in bytes.
+/// How many bytes one job opens, unless a single chunk is longer.
 const JOB: usize = 1 << 20;
 /// A thread that has nothing to open for this time ends.
 const IDLE: Duration = Duration::from_millis(200);
@@ -67,7 +68,7 @@ impl ReadStream {
         Self { end: offset, ..Self::default() }
     }
 
-    /// Notes that `len` bytes up to `end` were read. Bytes before the old end do not count.
+    /// Records that `len` bytes up to `end` were read. Bytes before the old end do not count.
     pub fn advance(&mut self, end: u64, len: usize) {
         self.run = self.run.saturating_add(end.saturating_sub(self.end).min(len as u64));
         self.end = self.end.max(end);
@@ -75,7 +76,7 @@ impl ReadStream {
 }
 
 impl<S: ReadAt> Fetch<S> {
-    /// With a cache and a read-ahead of at most this many bytes.
+    /// Fetches with a cache and a read-ahead of at most this many bytes.
     pub fn new(source: S, ranges: Ranges, cache: usize, ahead: usize) -> Result<Self> {
         let threads = ranges.roster.workers(ranges.records.suite)?.len();
         let record = ranges.records.record_len();
@@ -163,8 +164,9 @@ impl<S: ReadAt> Fetch<S> {
     }
 }
 
-/// Whether an error concerns only these bytes, because they are not authentic or the system cannot read them. Others may then
-/// still be readable. An error of the source itself, such as an interruption by its user, is not provoked twice.
+/// Whether an error concerns only these bytes, because they are not authentic or the system cannot read them. Others
+/// may then still be readable. An error of the source itself, such as an interruption by its user, is not provoked
+/// twice.
 fn is_of_bytes(error: &Error) -> bool {
     match error {
         Error::Read(e) => e.raw_os_error().is_some(),
@@ -238,8 +240,8 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
         }
     }
 
-    /// Claims what the reader will need next, from chunk `next` on: all that it has asked for, and beyond that at most as much
-    /// as it has read without a jump.
+    /// Claims the chunks that the reader will need next, from `next` on: everything that it has asked for, and beyond
+    /// that at most as much as it has read without a jump.
     fn ask_ahead(
         self: &Arc<Self>,
         state: &mut FetchState,
@@ -270,8 +272,8 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
         }
     }
 
-    /// Makes sure that a thread takes what was queued. If the system cannot start a thread, the reader that needs a chunk does
-    /// the work.
+    /// Makes sure that a thread takes what was queued. If the system cannot start a thread, the reader that needs a
+    /// chunk does the work.
     fn call_thread(self: &Arc<Self>, state: &mut FetchState) {
         if state.idle > 0 {
             self.queued.notify_one();

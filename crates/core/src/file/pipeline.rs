@@ -1,7 +1,7 @@
 //! The file pipeline: sealing and opening files and pipes, in parallel and in bounded memory.
 //!
-//! The worker that takes a range of a file reads it, runs it and writes it itself. If one end is a pipe, its bytes are read
-//! or written in order, under a lock. The work between still runs in parallel.
+//! The worker that takes a range of a file reads it, runs it and writes it itself. If one end is a pipe, its bytes are
+//! read or written in order, under a lock. The work between still runs in parallel.
 
 use crate::file::look_ahead::LookAhead;
 use crate::file::read_at::{Snapshot, read_parts};
@@ -23,8 +23,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// Protects `source`: writes `header` and then the sealed chunks to `sink`. With `runs`, in ascending order, it seals only
-/// these chunks of a file. Returns how many bytes of plaintext were sealed.
+/// Protects `source`: writes `header` and then the sealed chunks to `sink`. With `runs`, in ascending order, it seals
+/// only these chunks of a file. Returns how many bytes of plaintext were sealed.
 pub(crate) fn seal(
     roster: &Roster,
     header: &Header,
@@ -46,9 +46,9 @@ pub(crate) fn seal(
     if is_unchanged { Ok(len) } else { Err(Error::Changed) }
 }
 
-/// Unprotects `source`, from which `header` was read and opened: writes the plaintext to `sink`, each chunk after its tag is
-/// checked. With `runs`, in ascending order, it opens only these chunks of a file. Zeros are then left out, so the file may be
-/// too short afterwards. Returns how many bytes of plaintext were opened.
+/// Unprotects `source`, from which `header` was read and opened: writes the plaintext to `sink`, each chunk after its
+/// tag is checked. With `runs`, in ascending order, it opens only these chunks of a file. Zeros are then left out, so
+/// the file may be too short afterwards. Returns how many bytes of plaintext were opened.
 pub(crate) fn open(
     roster: &Roster,
     header: &Header,
@@ -261,8 +261,8 @@ impl Transfer<'_> {
         1 << self.header.chunk_log2()
     }
 
-    /// The room that a whole chunk takes in the job's buffer. Chunks to be sealed have room for their nonces and tags, as they
-    /// will be stored. Chunks to be opened lie next to each other as one piece of plaintext.
+    /// The room that a whole chunk takes in the job's buffer. Chunks to be sealed have room for their nonces and tags,
+    /// as they will be stored. Chunks to be opened lie next to each other as one piece of plaintext.
     fn stride(&self) -> usize {
         self.chunk_len() + if self.op == Op::Seal { self.suite.overhead() } else { 0 }
     }
@@ -333,7 +333,7 @@ impl Transfer<'_> {
                 return Err(Error::Read(io::ErrorKind::FileTooLarge.into()));
             }
             let mut unit = self.unit(job, index, false, self.chunk_len());
-            // A short stream has a buffer of its own length.
+            // For a short stream, the buffer is as long as the stream.
             unit.data.end = unit.data.end.min(job.buf.len());
             if self.op == Op::Open {
                 for part in [&mut unit.nonce[..self.suite.nonce_len()], &mut unit.tag[..self.suite.tag_len()]] {

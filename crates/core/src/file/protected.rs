@@ -17,8 +17,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// A file that is about to be protected: its new file key, and the header that gives it to the recipients. Sealing takes
-/// it, so no key is ever used for two files.
+/// A file that is about to be protected: its new file key, and the header that gives it to the recipients. Sealing
+/// takes it, so no key is ever used for two files.
 pub struct NewFile {
     header: Header,
     keys: FileKeys,
@@ -45,8 +45,8 @@ impl NewFile {
     /// Protects `source`: writes the header and the sealed chunks to `sink`. Returns the plaintext's length in bytes.
     ///
     /// # Errors
-    /// If reading, an engine or writing failed, if the input changed while it was read, or if it is too long for its suite.
-    /// What `sink` holds is then no protected file.
+    /// If reading, an engine or writing failed, if the input changed while it was read, or if it is too long for its
+    /// suite. What `sink` holds is then no protected file.
     pub fn protect(
         self,
         roster: &Roster,
@@ -58,7 +58,8 @@ impl NewFile {
         pipeline::seal(roster, &header, &self.keys, source, sink, None, progress)
     }
 
-    /// For several processes that protect a plaintext together. `len` is its length, if that is known.
+    /// The header and the keys, for several processes that protect a plaintext together. `len` is its length, if that
+    /// is known.
     ///
     /// # Errors
     /// If it is too long for the suite.
@@ -80,8 +81,8 @@ impl NewFile {
         ChunkSize(self.header.chunk_log2())
     }
 
-    /// Protects bytes that come piece by piece: what is written to the [`Writer`] is sealed and goes to `output`. The protected
-    /// file is complete only after [`Writer::finish`] has succeeded.
+    /// Protects bytes that come piece by piece: what is written to the [`Writer`] is sealed and goes to `output`. The
+    /// protected file is complete only after [`Writer::finish`] has succeeded.
     ///
     /// # Errors
     /// A fault if no engine has the suite.
@@ -153,8 +154,8 @@ impl<'a> ProtectedFile<'a> {
     /// [`Sink::Nothing`] the chunks are checked only.
     ///
     /// # Errors
-    /// If a chunk is not authentic, if the file is truncated or continues after its end, or if reading, an engine or writing
-    /// failed. What `sink` holds is then not the plaintext.
+    /// If a chunk is not authentic, if the file is truncated or continues after its end, or if reading, an engine or
+    /// writing failed. What `sink` holds is then not the plaintext.
     pub fn unprotect(self, roster: &Roster, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
         pipeline::open(roster, &self.header, &self.opened.keys, self.source, sink, None, progress)
     }
@@ -167,7 +168,7 @@ impl<'a> ProtectedFile<'a> {
         shared::gives_to(&self.header, &self.opened.keys, recipients, opener)
     }
 
-    /// For several processes that unprotect it together.
+    /// The header and the keys, for several processes that unprotect the file together.
     #[must_use]
     pub fn shared(self) -> SharedFile {
         SharedFile::new(self.header, self.opened.keys)

@@ -1,4 +1,5 @@
-//! Reading a protected file by range without doing any input: it says which bytes it needs, and the caller passes them in.
+//! Reading a protected file by range without doing any input: it says which bytes it needs, and the caller passes them
+//! in.
 
 use crate::file::records::{Memory, Records};
 use crate::format::chunk_size::ChunkSize;
@@ -17,9 +18,10 @@ use zeroize::Zeroizing;
 /// How many bytes are requested first: enough for most headers.
 const HEAD: u64 = 4096;
 
-/// A protected file that is about to be opened by range. It reads nothing itself: the caller passes it the bytes that it needs.
-/// They may come from a store, by any client, with or without async. Opening needs the header, mostly 4 KiB, and the last
-/// chunk. Smaller chunks ([`NewFile::with_chunk_size`](crate::NewFile::with_chunk_size)) make ranges cheaper to fetch.
+/// A protected file that is about to be opened by range. It reads nothing itself: the caller passes it the bytes that
+/// it needs. They may come from a store, by any client, with or without async. Opening needs the header, mostly 4 KiB,
+/// and the last chunk. Smaller chunks ([`NewFile::with_chunk_size`](crate::NewFile::with_chunk_size)) make ranges
+/// cheaper to fetch.
 ///
 /// ```
 /// use phalanx_core::{KdfLimit, Opener, RangeOpening, Recipient, Roster, SecretKey, protect};
@@ -49,7 +51,7 @@ pub struct RangeOpening {
 }
 
 impl RangeOpening {
-    /// For a protected file of this length in bytes.
+    /// Begins to open a protected file of this length in bytes.
     #[must_use]
     pub fn new(size: u64) -> Self {
         Self { size, head: Vec::new(), header: None, end: None }
@@ -69,8 +71,8 @@ impl RangeOpening {
     /// Takes the bytes that [`RangeOpening::needs`] has named. After [`Error::Changed`] they can be given again.
     ///
     /// # Errors
-    /// [`Error::Changed`] if the number of bytes differs: the file does not have the expected length. [`Error::NotPhalanx`],
-    /// [`Error::Version`] or [`Error::Header`] if there is no header that can be read.
+    /// [`Error::Changed`] if the number of bytes differs: the file does not have the expected length.
+    /// [`Error::NotPhalanx`], [`Error::Version`] or [`Error::Header`] if there is no header that can be read.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(range) = self.needs() else { return Ok(()) };
         if bytes.len() as u64 != range.end - range.start {
@@ -90,14 +92,15 @@ impl RangeOpening {
         Ok(())
     }
 
-    /// Finds a key that opens the header, and opens the last chunk, which proves the length. The chunk is not kept. An engine
-    /// of the roster opens chunks, here and later, on the calling thread. Nothing waits for input, but a password costs its key
-    /// derivation, and a large chunk some milliseconds. Async programs call it where they may block.
+    /// Finds a key that opens the header, and opens the last chunk, which proves the length. The chunk is not kept. An
+    /// engine of the roster opens chunks, here and later, on the calling thread. Nothing waits for input, but a
+    /// password costs its key derivation, and a large chunk some milliseconds. Async programs call it where they may
+    /// block.
     ///
     /// # Errors
-    /// [`Error::NoKey`] or [`Error::WrongKey`] if no key at hand opens it. [`Error::Truncated`] or [`Error::Extended`] if chunks are missing
-    /// or more bytes follow. [`Error::Altered`] if the last chunk is damaged, cut or extended. [`Error::Fault`] if no engine has the suite.
-    /// [`Error::Changed`] if bytes are still needed.
+    /// [`Error::NoKey`] or [`Error::WrongKey`] if no key at hand opens it. [`Error::Truncated`] or [`Error::Extended`]
+    /// if chunks are missing or more bytes follow. [`Error::Altered`] if the last chunk is damaged, cut or extended.
+    /// [`Error::Fault`] if no engine has the suite. [`Error::Changed`] if bytes are still needed.
     pub fn open(self, keys: &Opener<impl KeySource>, roster: Arc<Roster>) -> Result<RangeReader> {
         let needs = self.needs();
         let (Some((header, layout)), None) = (self.header, needs) else { return Err(Error::Changed) };
@@ -134,7 +137,7 @@ impl fmt::Debug for RangeOpening {
 /// The error for a file with more bytes than its chunks.
 pub(crate) const GOES_ON: Error = Error::Extended("it goes on after its last chunk");
 
-/// For a file whose length cannot be right because its last chunk is too short: the layout of the whole chunks before.
+/// The layout of the whole chunks of a file whose length cannot be right because its last chunk is too short.
 pub(crate) fn whole_layout(header: &Header, size: u64) -> Option<Layout> {
     let header_len = header.bytes().len() as u64;
     let record = (header.suite().overhead() + (1 << header.chunk_log2())) as u64;
@@ -176,19 +179,20 @@ impl RangeReader {
         self.len() == 0
     }
 
-    /// Which bytes of the file a range of the plaintext needs: whole chunks, with their nonces and tags. Bytes after the end of
-    /// the plaintext do not count. An empty range needs nothing: it gives `0..0`, which must not be fetched.
+    /// Which bytes of the file a range of the plaintext needs: whole chunks, with their nonces and tags. Bytes after
+    /// the end of the plaintext do not count. An empty range needs nothing: it gives `0..0`, which must not be fetched.
     #[must_use]
     pub fn needs(&self, plaintext: Range<u64>) -> Range<u64> {
         self.ranges.stored(plaintext)
     }
 
-    /// The plaintext of a range, given the bytes that [`RangeReader::needs`] has named. Each chunk is checked before any of its
-    /// bytes is returned. The work is done on the calling thread. A range that exceeds the plaintext stops at its end.
+    /// The plaintext of a range, given the bytes that [`RangeReader::needs`] has named. Each chunk is checked before
+    /// any of its bytes is returned. The work is done on the calling thread. A range that exceeds the plaintext stops
+    /// at its end.
     ///
     /// # Errors
-    /// [`Error::Changed`] if the number of bytes differs, [`Error::Altered`] if a chunk is not authentic, or a fault if an
-    /// engine failed.
+    /// [`Error::Changed`] if the number of bytes differs, [`Error::Altered`] if a chunk is not authentic, or a fault if
+    /// an engine failed.
     pub fn read(&self, plaintext: Range<u64>, stored: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
         let needed = self.needs(plaintext.clone());
         if stored.len() as u64 != needed.end - needed.start {
@@ -288,8 +292,8 @@ impl Ranges {
         Memory::new(self.stored_len(chunks), self.records.suite.overhead())
     }
 
-    /// Opens a run of chunks where it lies in memory. Returns how many of them are authentic, from the first on. It is an error
-    /// if the first is not.
+    /// Opens a run of chunks where it lies in memory. Returns how many of them are authentic, from the first on. It is
+    /// an error if the first is not.
     pub fn open(&self, memory: &mut Memory, chunks: &Range<u64>, member: &Member) -> Result<usize> {
         let unit =
             |(place, chunk)| self.records.unit(place, chunk, self.layout.is_last(chunk), self.layout.data_len(chunk));

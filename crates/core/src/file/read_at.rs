@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 /// A source of bytes at offsets, for a [`Reader`](crate::Reader).
 ///
-/// Files and memory are such sources. Object storage becomes one by implementing this trait: a read is then a request for
-/// a range. If the source is [`Sync`], calls come from several threads at once.
+/// Files and memory are such sources. Object storage becomes one by implementing this trait: a read is then a request
+/// for a range. If the source is [`Sync`], calls come from several threads at once.
 pub trait ReadAt {
-    /// Reads bytes from `offset` on into `buf`, and returns how many. It may return fewer than `buf` has room for, but 0
-    /// only if `buf` is empty or if the source ends at or before `offset`.
+    /// Reads bytes from `offset` on into `buf`, and returns how many. It may return fewer than `buf` has room for, but
+    /// 0 only if `buf` is empty or if the source ends at or before `offset`.
     ///
     /// # Errors
     /// Errors of the source. After [`io::ErrorKind::Interrupted`] the read is repeated.
@@ -40,7 +40,8 @@ pub trait ReadAt {
     }
 }
 
-/// A source that knows whether it is unchanged since its protection began. Its [`ReadAt::size`] is the length that it had then.
+/// A source that knows whether it is unchanged since its protection began. Its [`ReadAt::size`] is the length that it
+/// had then.
 pub trait Snapshot: ReadAt + Send + Sync {
     /// Whether it is unchanged. Called after all of it has been read.
     ///
@@ -49,7 +50,7 @@ pub trait Snapshot: ReadAt + Send + Sync {
     fn is_unchanged(&self) -> io::Result<bool>;
 }
 
-/// A regular file. Its cursor is not used, but on Windows it moves.
+/// A regular file. The file's cursor is not used, but it moves on Windows.
 impl ReadAt for File {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         #[cfg(unix)]
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_ends_where_it_ends() {
+    fn reads_of_memory_stop_at_its_end() {
         let bytes = b"0123456789";
         let mut buf = [0; 4];
         for (offset, expected) in [(0, 4), (7, 3), (10, 0), (11, 0), (u64::MAX, 0)] {

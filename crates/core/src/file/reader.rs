@@ -22,7 +22,8 @@ const STREAMS: usize = 8;
 
 /// How a [`Reader`] works: how much it keeps, how far it reads ahead, and which engines do the work.
 ///
-/// By default it keeps 16 MiB or four chunks, reads 8 MiB or two chunks ahead, whichever is more, and works on all cores.
+/// By default it keeps 16 MiB or four chunks, reads 8 MiB or two chunks ahead, whichever is more, and works on all
+/// cores.
 #[derive(Clone, Debug, Default)]
 pub struct ReaderOptions {
     cache: Option<usize>,
@@ -37,16 +38,16 @@ impl ReaderOptions {
         Self::default()
     }
 
-    /// How many bytes of opened chunks are kept at most, but at least one chunk. In addition, each reading thread uses the
-    /// memory of a chunk, or 1 MiB.
+    /// How many bytes of opened chunks are kept at most, but at least one chunk. In addition, each reading thread uses
+    /// the memory of a chunk, or 1 MiB.
     #[must_use]
     pub fn cache(mut self, bytes: usize) -> Self {
         self.cache = Some(bytes);
         self
     }
 
-    /// How many bytes are opened ahead of a sequential reader; 0 for none, and never more than half of the cache. The first
-    /// read of a stream opens nothing ahead, and later reads at most as much as was read before.
+    /// How many bytes are opened ahead of a sequential reader; 0 for none, and never more than half of the cache. The
+    /// first read of a stream opens nothing ahead, and later reads at most as much as was read before.
     #[must_use]
     pub fn read_ahead(mut self, bytes: usize) -> Self {
         self.read_ahead = Some(bytes);
@@ -61,18 +62,19 @@ impl ReaderOptions {
     }
 }
 
-/// A protected file whose plaintext is read by range. Each chunk is checked before any of its bytes is returned, and the length
-/// is checked too.
+/// A protected file whose plaintext is read by range. Each chunk is checked before any of its bytes is returned, and
+/// the length is checked too.
 ///
-/// It is [`Read`], [`BufRead`] and [`Seek`]. [`Reader::read_at`] needs no cursor, and many threads may call it at once. A clone
-/// has a cursor of its own, and shares the opened chunks. A clone that reads by its cursor also keeps the chunks that its last
-/// read ended in. When the last clone has been dropped, all chunks are wiped, and the threads that read ahead have ended.
+/// It is [`Read`], [`BufRead`] and [`Seek`]. [`Reader::read_at`] needs no cursor, and many threads may call it at once.
+/// A clone has its own cursor, and shares the opened chunks. A clone that reads by its cursor also keeps the chunks
+/// that its last read ended in. When the last clone has been dropped, all chunks are wiped, and the threads that read
+/// ahead have ended.
 ///
-/// That drop waits for reads of the source that are under way. Do not drop the last clone while you hold a lock that the
-/// source takes, such as an interpreter's. A child process after `fork` must not use a reader of its parent.
+/// That drop waits for reads of the source that are under way. Do not drop the last clone while you hold a lock that
+/// the source takes, such as an interpreter's. A child process after `fork` must not use a reader of its parent.
 ///
-/// If the file is not authentic, errors of [`Read`] have the kind [`io::ErrorKind::InvalidData`], with the [`Error`] inside. A
-/// reader can be used after an error: other chunks can still be read.
+/// If the file is not authentic, errors of [`Read`] have the kind [`io::ErrorKind::InvalidData`], with the [`Error`]
+/// inside. A reader can be used after an error: other chunks can still be read.
 ///
 /// ```
 /// use phalanx_core::{KdfLimit, NewFile, Opener, Reader, Recipient, Roster, SecretKey, Sink, Source, Suite};
@@ -118,8 +120,8 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     /// Reads the header, finds a key that opens it, and opens the last chunk, which proves the length.
     ///
     /// # Errors
-    /// If reading failed, if it is not a Phalanx file or is malformed, if no key at hand opens it, or if the file is truncated,
-    /// extended, or damaged in its last chunk.
+    /// If reading failed, if it is not a Phalanx file or is malformed, if no key at hand opens it, or if the file is
+    /// truncated, extended, or damaged in its last chunk.
     pub fn open(source: S, keys: &Opener<impl KeySource>) -> Result<Self> {
         Self::open_with(source, keys, &ReaderOptions::new())
     }
@@ -151,8 +153,8 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     /// `buf` is filled unless the file ends. A read at or after the end returns 0.
     ///
     /// # Errors
-    /// [`Error::Altered`] if a chunk is not authentic, [`Error::Changed`] if the source ends earlier than it said, or if
-    /// reading or an engine failed. `buf` may then hold authentic bytes of earlier chunks.
+    /// [`Error::Altered`] if a chunk is not authentic, [`Error::Changed`] if the source ends earlier than it said, or
+    /// if reading or an engine failed. `buf` may then hold authentic bytes of earlier chunks.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let left = self.len().saturating_sub(offset);
         let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
@@ -219,8 +221,9 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         &self.shared.fetch.source
     }
 
-    /// Which bytes of the source a range of the plaintext needs, besides those that were read on opening: whole chunks, with
-    /// their nonces and tags. Bytes after the end of the plaintext do not count, and an empty range needs nothing: `0..0`.
+    /// Which bytes of the source a range of the plaintext needs, besides those that were read on opening: whole chunks,
+    /// with their nonces and tags. Bytes after the end of the plaintext do not count, and an empty range needs nothing:
+    /// `0..0`.
     ///
     /// A caller that fetches these bytes at once, and gives them to the source, avoids smaller requests.
     #[must_use]
@@ -274,8 +277,8 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         self.stream.advance(self.position, len);
     }
 
-    /// The stream that a read continues. Reads of several threads may arrive out of order, so a read may begin a little before
-    /// or after the end of the one before.
+    /// The stream that a read continues. Reads of several threads may arrive out of order, so a read may begin a little
+    /// before or after the end of the one before.
     fn take_stream(&self, offset: u64, len: u64) -> ReadStream {
         let near = len.saturating_mul(2).min(1 << 20);
         let mut streams = self.streams();
@@ -319,7 +322,7 @@ impl<S: ReadAt + Send + Sync + 'static> Read for Reader<S> {
     }
 }
 
-/// Without a copy: the bytes are those of the cache, up to the end of the chunk.
+/// Returns bytes without copying them: those of the cache, up to the end of the chunk.
 impl<S: ReadAt + Send + Sync + 'static> BufRead for Reader<S> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.block_here(1)?.is_none() {

@@ -50,7 +50,8 @@ impl Records {
         Unit { key: 0, nonce: [0; 16], bind: Bind::Chunk { index, last }, data, tag: [0; 32] }
     }
 
-    /// Opens a run where it lies. Returns how many of its chunks are authentic, from the first on. The others are wiped.
+    /// Opens a run where it lies. Returns how many of its chunks are authentic, from the first on. The others are
+    /// wiped.
     ///
     /// An engine's fault is the only error. The memory is then unchanged.
     pub fn open(&self, roster: &Roster, member: &Member, memory: &mut Memory, units: Vec<Unit>) -> Result<usize> {
@@ -62,7 +63,7 @@ impl Records {
         Ok(authentic)
     }
 
-    /// Opens a run in place. Each chunk is judged by itself: only those that are not authentic are wiped.
+    /// Opens a run in place. Each chunk is checked separately: only those that are not authentic are wiped.
     pub fn open_each(
         &self,
         roster: &Roster,

@@ -31,7 +31,8 @@ impl Salvage {
     }
 }
 
-/// Writes all authentic chunks of `source`, whose `header` was read and opened, at their places in the empty file `sink`.
+/// Writes all authentic chunks of `source`, whose `header` was read and opened, at their places in the empty file
+/// `sink`.
 ///
 /// Chunks are expected at their places, so inserted or removed bytes spoil all chunks after them. Fails if no chunk is
 /// authentic.
@@ -58,7 +59,8 @@ pub(crate) fn salvage(
         // This is less than nonce and tag. The file was truncated here, and there is nothing to save.
         let Some(len) = (body - at).min(chunk_len + overhead).checked_sub(overhead) else { break };
         let mut opens = |last| open_chunk(engine, &mut job, source, header_len + at, index, len as usize, last);
-        // The last record is the file's last chunk only if nothing was cut off or added. So the other possibility is tried too.
+        // The last record is the file's last chunk only if nothing was cut off or added. So the other possibility is
+        // tried too.
         let at_end = index + 1 == records;
         let last = if opens(at_end)? { Some(at_end) } else { opens(!at_end)?.then_some(!at_end) };
         let offset = index * chunk_len;
@@ -77,10 +79,10 @@ pub(crate) fn salvage(
     if any { Ok(found) } else { Err(Error::Altered { chunk: 0, last: records <= 1 }) }
 }
 
-/// Finds a more exact reason than `error` why a file whose `header` was opened does not open: it ends too early or too late, or
-/// a certain chunk is the first damaged one.
+/// Finds a more exact reason than `error` why a file whose `header` was opened does not open: it ends too early or too
+/// late, or a certain chunk is the first damaged one.
 pub(crate) fn explain(error: Error, header: &Header, keys: &FileKeys, source: &dyn ReadAt) -> Error {
-    /// The number of chunks before a damaged one that are looked at.
+    /// How many chunks before a damaged one are examined.
     const BACK: u64 = 64;
     if !matches!(error, Error::Altered { .. } | Error::Truncated(_)) {
         return error;

@@ -27,7 +27,8 @@ impl SharedFile {
         Self { header, keys }
     }
 
-    /// For another process: the keys of the content and the header. These bytes give access to this file, and to no other.
+    /// The keys of the content and the header, as bytes for another process. They give access to this file and to no
+    /// other.
     #[must_use]
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let header = self.header.bytes();
@@ -37,7 +38,7 @@ impl SharedFile {
         bytes
     }
 
-    /// Reads what [`SharedFile::to_bytes`] returned in another process.
+    /// Reads the bytes that [`SharedFile::to_bytes`] returned in another process.
     ///
     /// # Errors
     /// If these bytes are something else.
@@ -63,8 +64,8 @@ impl SharedFile {
         self.header.suite()
     }
 
-    /// The tag of an entry in the record of an unfinished output: `docs/format.md`, section 11. `output` identifies the output
-    /// in the record.
+    /// The tag of an entry in the record of an unfinished output: `docs/format.md`, section 11. `output` identifies the
+    /// output in the record.
     #[must_use]
     pub fn record_tag(&self, entry: &[u8], output: &[u8]) -> [u8; 32] {
         self.keys.record_tag(entry, output, self.header.bytes())
@@ -84,8 +85,8 @@ impl SharedFile {
         ChunkSize(self.header.chunk_log2())
     }
 
-    /// Protects `source`, or these runs of its chunks in ascending order. The header goes before the first chunk. Returns how
-    /// many bytes of plaintext were sealed.
+    /// Protects `source`, or these runs of its chunks in ascending order. The header goes before the first chunk.
+    /// Returns how many bytes of plaintext were sealed.
     ///
     /// # Errors
     /// Those of [`NewFile::protect`](crate::NewFile::protect).
@@ -100,8 +101,8 @@ impl SharedFile {
         pipeline::seal(roster, &self.header, &self.keys, source, sink, runs, progress)
     }
 
-    /// Unprotects `source`, or these runs of its chunks in ascending order. With runs, zeros are left out of the output, whose
-    /// length is to be set when all of it is done. Returns how many bytes of plaintext were opened.
+    /// Unprotects `source`, or these runs of its chunks in ascending order. With runs, zeros are left out of the
+    /// output, whose length is to be set when all of it is done. Returns how many bytes of plaintext were opened.
     ///
     /// # Errors
     /// Those of [`ProtectedFile::unprotect`](crate::ProtectedFile::unprotect).
@@ -116,8 +117,8 @@ impl SharedFile {
         pipeline::open(roster, &self.header, &self.keys, source, sink, runs, progress)
     }
 
-    /// The chunks of a run that are not done yet in an output that is being protected, as runs in ascending order. `progress`
-    /// is notified of those that are done. The plaintext has `len` bytes.
+    /// The chunks of a run that are not done yet in an output that is being protected, as runs in ascending order.
+    /// `progress` is notified of those that are done. The plaintext has `len` bytes.
     ///
     /// # Errors
     /// If an engine fails. A chunk that cannot be read counts as not done.
@@ -133,9 +134,9 @@ impl SharedFile {
         survey::missing(roster, &self.header, &self.keys, &layout, Partial::Protected(output), within, progress)
     }
 
-    /// The chunks of a run that are not done yet in the plaintext `output` of the file `protected`, as runs in ascending order.
-    /// `progress` is notified of those that are done. Existing bytes of the others stay, and the caller must clear them before
-    /// it continues.
+    /// The chunks of a run that are not done yet in the plaintext `output` of the file `protected`, as runs in
+    /// ascending order. `progress` is notified of those that are done. Existing bytes of the others stay, and the
+    /// caller must clear them before it continues.
     ///
     /// # Errors
     /// If an engine fails, or if `protected` cannot be read.

@@ -37,7 +37,7 @@ impl<'a> Source<'a> {
         Self(Kind::Stream(LookAhead::new(input), Some(Arc::new(file))))
     }
 
-    /// What is read by range.
+    /// The source, if it is read by range.
     pub(crate) fn by_range(&self) -> Option<Arc<dyn Snapshot + 'a>> {
         if let Kind::Ranged(input) = &self.0 { Some(input.clone()) } else { None }
     }
@@ -53,8 +53,8 @@ impl<'a> Source<'a> {
     /// Reads the header that a protected source begins with.
     ///
     /// # Errors
-    /// [`Error::NotPhalanx`], [`Error::Version`] or [`Error::Header`] if there is no header that can be read, [`Error::Read`]
-    /// if reading fails.
+    /// [`Error::NotPhalanx`], [`Error::Version`] or [`Error::Header`] if there is no header that can be read,
+    /// [`Error::Read`] if reading fails.
     pub fn header(&mut self) -> Result<Header> {
         match &mut self.0 {
             Kind::Ranged(input) => Header::read(&mut BufReader::with_capacity(4096, FromStart::new(&**input))),
@@ -86,8 +86,8 @@ impl<'a> Source<'a> {
 
 /// Reads a header, which can be read more than once, and finds a key that opens it.
 ///
-/// What is read while another process changes the header in place may be half of the old one and half of the new one. So a
-/// header that does not open is read again, and tried again if it has changed.
+/// If another process is changing the header in place, the read bytes may be half old and half new. So a header that
+/// does not open is read again, and tried again if it has changed.
 pub(crate) fn open_header(
     mut read: impl FnMut() -> Result<Header>,
     keys: &Opener<impl KeySource>,
@@ -134,15 +134,16 @@ impl<'a> Sink<'a> {
 
 /// Receives the progress of the work, in bytes of plaintext. Called from all workers.
 pub trait Progress: Sync {
-    /// Notes that more bytes are done.
+    /// Receives how many more bytes are done.
     fn advance(&self, bytes: u64);
 
-    /// Whether the work should end with [`Error::Cancelled`](crate::Error::Cancelled). Each worker calls it after each job.
+    /// Whether the work should end with [`Error::Cancelled`](crate::Error::Cancelled). Each worker calls it after each
+    /// job.
     fn is_cancelled(&self) -> bool {
         false
     }
 
-    /// Notes that these chunks have been written to the output, though perhaps not to the disk.
+    /// Receives which chunks have been written to the output, though perhaps not to the disk.
     fn written(&self, chunks: Range<u64>) {
         let _ = chunks;
     }

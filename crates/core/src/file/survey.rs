@@ -1,7 +1,7 @@
 //! Finding out what an interrupted run has done: the chunks of its output whose tags are right.
 //!
-//! A protected output has the tags beside its chunks. For a plaintext output they are in the protected file, and the plaintext
-//! is encrypted again to compare them.
+//! A protected output has the tags beside its chunks. For a plaintext output they are in the protected file, and the
+//! plaintext is encrypted again to compare them.
 
 use crate::file::read_at::{ReadAt, read_full_at};
 use crate::file::source::Progress;
@@ -206,7 +206,7 @@ impl Work for Survey<'_> {
 }
 
 impl Survey<'_> {
-    /// The room of a whole chunk in a job: with its nonce and tag where these are stored beside it.
+    /// The room of a whole chunk in a job, with its nonce and tag if these are stored beside it.
     fn stride(&self) -> usize {
         let overhead = match self.partial {
             Partial::Protected(_) => self.suite.overhead(),

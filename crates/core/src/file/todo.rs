@@ -14,7 +14,7 @@ struct Left {
 }
 
 impl Todo {
-    /// These runs, which are in ascending order.
+    /// Makes a list of these runs, which are in ascending order.
     pub fn new(runs: impl IntoIterator<Item = Range<u64>>) -> Self {
         let runs: VecDeque<_> = runs.into_iter().filter(|run| !run.is_empty()).collect();
         let count = runs.iter().map(|run| run.end - run.start).sum();

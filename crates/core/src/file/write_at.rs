@@ -7,8 +7,8 @@ use crate::file::read_at::ReadAt;
 
 /// A new, empty output, written by several threads at once, each at its own offsets.
 pub trait WriteAt: Send + Sync {
-    /// Called once, before the first byte: the length in bytes, if it is known, and how the output will be filled. An output
-    /// that has no room for it fails here.
+    /// Called once, before the first byte: the length in bytes, if it is known, and how the output will be filled. An
+    /// output that has no room for it fails here.
     ///
     /// # Errors
     /// If there is no room for it.
@@ -23,8 +23,8 @@ pub trait WriteAt: Send + Sync {
     /// Errors of the output.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Writes the bytes like [`WriteAt::write_all_at`]. What is left out reads as zeros, so an output that can have holes
-    /// leaves out blocks of zeros.
+    /// Writes the bytes as [`WriteAt::write_all_at`] does. An output that can have holes leaves out blocks of zeros,
+    /// since omitted bytes read as zeros.
     ///
     /// # Errors
     /// Errors of the output.
@@ -50,8 +50,8 @@ pub enum Filling {
 
 /// What an interrupted run has left of an output.
 pub trait Draft: ReadAt + Send + Sync {
-    /// The first run of bytes at or after `from` that may have been written, `None` if there is none. All other bytes are in
-    /// holes.
+    /// The first run of bytes at or after `from` that may have been written, `None` if there is none. All other bytes
+    /// are in holes.
     ///
     /// # Errors
     /// If this cannot be found out.

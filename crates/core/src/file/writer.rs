@@ -10,17 +10,17 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// What one job seals, unless a single chunk is longer, in bytes.
+/// How many bytes one job seals, unless a single chunk is longer.
 const JOB: usize = 1 << 20;
 /// The most that is gathered before it is sealed, unless a single chunk is longer, in bytes.
 const BATCH: usize = 64 << 20;
 
 /// Protects what is written to it. Made by [`NewFile::writer`](crate::NewFile::writer).
 ///
-/// Chunks gather until there are two jobs for each worker of the roster, but no more than 64 MiB. All cores then seal them, and
-/// they are written to the output in order. Every chunk records whether it is the last one of its file, so [`Writer::finish`]
-/// must be called. A writer that is dropped before leaves an unfinished file, which every reader refuses. [`Write::flush`]
-/// passes on what is sealed already and seals nothing.
+/// Chunks gather until there are two jobs for each worker of the roster, but no more than 64 MiB. All cores then seal
+/// them, and they are written to the output in order. Every chunk records whether it is the last one of its file, so
+/// [`Writer::finish`] must be called. A writer that is dropped before leaves an unfinished file, which every reader
+/// refuses. [`Write::flush`] passes on what is sealed already and seals nothing.
 ///
 /// After an error, the output does not hold a protected file, and all further calls fail.
 ///
@@ -81,7 +81,8 @@ impl<W: Write> Writer<W> {
 
     /// Seals the last chunk, writes what is left and flushes the output. Returns the plaintext's length in bytes.
     ///
-    /// The output is dropped. A caller who still needs it, to sync a file for example, makes the writer with `&mut output`.
+    /// The output is dropped. A caller who still needs it, to sync a file for example, makes the writer with `&mut
+    /// output`.
     ///
     /// # Errors
     /// If an engine or writing failed, now or before, or if the plaintext is too long for its suite.

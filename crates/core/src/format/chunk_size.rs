@@ -7,7 +7,7 @@ use std::fmt;
 pub struct ChunkSize(pub(crate) u8);
 
 impl ChunkSize {
-    /// A size in bytes; `None` where the format has no chunks of that size.
+    /// A size in bytes; `None` if the format has no chunks of that size.
     #[must_use]
     pub fn new(bytes: u64) -> Option<Self> {
         let log2 = u8::try_from(bytes.checked_ilog2()?).ok()?;

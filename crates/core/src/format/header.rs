@@ -21,7 +21,8 @@ const MAX_SLOTS: usize = 64;
 const MAX_PASSWORD_SLOTS: usize = 4;
 /// Writers make headers a multiple of this long, in bytes: one page and, mostly, one block of the disk.
 const GRANULE: usize = 4096;
-/// Headers before a short plaintext, which a page of padding would make much longer, are a multiple of this long, in bytes.
+/// Headers before a short plaintext, which a page of padding would make much longer, are a multiple of this long, in
+/// bytes.
 const SMALL_GRANULE: usize = 1024;
 /// The longest plaintext that is short in this sense, in bytes.
 const SMALL: u64 = 16384;
@@ -44,9 +45,9 @@ impl Header {
     /// If `chunk_log2` is not in 12 … 24.
     ///
     /// # Errors
-    /// [`Error::KeyCount`], [`Error::TooManyPasswords`] or [`Error::HeaderLen`] if the format does not allow such slots.
-    /// [`Error::Header`] if one of them would not be read as what it is: an age file of a length that the format does not
-    /// allow, or a [`Slot::Unknown`] of a known type.
+    /// [`Error::KeyCount`], [`Error::TooManyPasswords`] or [`Error::HeaderLen`] if the format does not allow such
+    /// slots. [`Error::Header`] if a reader would reject or misread one of them: an age file of a length that the
+    /// format does not allow, or a [`Slot::Unknown`] of a known type.
     pub fn new(suite: Suite, chunk_log2: u8, slots: Vec<Slot>, keys: &FileKeys) -> Result<Self> {
         assert!((12..=24).contains(&chunk_log2));
         if !(1..=MAX_SLOTS).contains(&slots.len()) {
@@ -87,7 +88,8 @@ impl Header {
         Self::with_len(suite, chunk_log2, slots, keys, len)
     }
 
-    /// The header of a new file for a plaintext of this length in bytes, if it is known. A short one needs less padding.
+    /// The header of a new file for a plaintext of this length in bytes, if it is known. A short one needs less
+    /// padding.
     ///
     /// # Errors
     /// None: the slots fit already.
@@ -100,7 +102,8 @@ impl Header {
         Self::with_len(self.suite, self.chunk_log2, slots, keys, len)
     }
 
-    /// Writes a header that is `len` bytes long, including padding after these slots. There must be no padding among them.
+    /// Writes a header that is `len` bytes long, including padding after these slots. There must be no padding among
+    /// them.
     ///
     /// # Errors
     /// Those of [`Header::new`], or [`Error::HeaderRoom`] if the slots do not fit into that length.
@@ -122,12 +125,12 @@ impl Header {
 
     /// Reads the header that `input` begins with, and no further.
     ///
-    /// Nothing is trusted before it is checked. At most 64 KiB are read, and the checks are those of the format's section 5,
-    /// steps 1 to 3.
+    /// Nothing is trusted before it is checked. At most 64 KiB are read, and the checks are those of the format's
+    /// section 5, steps 1 to 3.
     ///
     /// # Errors
-    /// [`Error::NotPhalanx`], [`Error::Version`] or [`Error::Header`] if there is no header that can be read, [`Error::Read`]
-    /// if reading fails.
+    /// [`Error::NotPhalanx`], [`Error::Version`] or [`Error::Header`] if there is no header that can be read,
+    /// [`Error::Read`] if reading fails.
     pub fn read(input: &mut impl Read) -> Result<Self> {
         let mut bytes = vec![0; 8];
         match read_full(input, &mut bytes)? {
@@ -219,7 +222,7 @@ impl Header {
         Layout::for_file(self.bytes.len(), self.suite, self.chunk_log2, len)
     }
 
-    /// What it is the header of.
+    /// What the header is for.
     #[must_use]
     pub fn purpose(&self) -> Purpose {
         purpose_of(&self.slots)
@@ -252,8 +255,8 @@ fn len_of(slots: &[Slot]) -> usize {
     FIXED + TAG + slots.iter().map(Slot::len).sum::<usize>()
 }
 
-/// The length of a new header with these slots, including padding, so that ways in can be added later in place. There is no
-/// padding if the format leaves no room for it.
+/// The length of a new header with these slots, including padding, so that ways in can be added later in place. There
+/// is no padding if the format leaves no room for it.
 fn padded_len(slots: &[Slot], granule: usize) -> usize {
     let len = len_of(slots);
     let padded = (len + slot::PREFIX + LEAST_ROOM).next_multiple_of(granule);

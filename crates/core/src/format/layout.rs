@@ -1,4 +1,4 @@
-//! Where things lie in a file: `docs/format.md`, section 2.3.
+//! The layout of a file: `docs/format.md`, section 2.3.
 
 use crate::{Error, Result, Suite};
 
@@ -15,8 +15,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout that a plaintext of `plaintext_len` bytes gets; `None` where the file would be longer than 2^63 − 1
-    /// bytes, or than the suite allows.
+    /// The layout for a plaintext of `plaintext_len` bytes; `None` if the file would be longer than 2^63 − 1 bytes, or
+    /// longer than the suite allows.
     #[must_use]
     pub fn for_plaintext(header_len: usize, suite: Suite, chunk_log2: u8, plaintext_len: u64) -> Option<Self> {
         let chunk_len = 1u64 << chunk_log2;
@@ -28,7 +28,7 @@ impl Layout {
         Some(Self { header_len, chunk_len, overhead, chunks, plaintext_len })
     }
 
-    /// The layout of a stored file of `file_len` bytes; an error where no plaintext gives a file of that length.
+    /// The layout of a stored file of `file_len` bytes.
     ///
     /// # Errors
     /// [`Error::Truncated`] or [`Error::Extended`] if no plaintext gives a file of that length.

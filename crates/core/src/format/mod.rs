@@ -1,4 +1,4 @@
-//! What lies where in a protected file: `docs/format.md`. Reading and writing headers, and arithmetic.
+//! The layout of a protected file (`docs/format.md`): reading and writing headers, and the places of chunks.
 
 pub(crate) mod chunk_size;
 pub(crate) mod header;

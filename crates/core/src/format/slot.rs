@@ -9,7 +9,8 @@ pub(crate) const PREFIX: usize = 3;
 /// The recipient's tag at the start of the body of an age slot.
 const AGE_TAG: usize = 16;
 const AGE_LEN: Error = Error::Header("an age slot of the wrong length");
-/// The type of the slot that makes a header that of a volume's config. It gives nobody access, so it is a [`Slot::Unknown`].
+/// The type of the slot that makes a header that of a volume's config. It gives nobody access, so it is a
+/// [`Slot::Unknown`].
 pub(crate) const VOLUME: u8 = 16;
 /// The type of the slot that lists the holes of a volume's file. It is a [`Slot::Unknown`] too.
 pub(crate) const HOLES: u8 = 17;
@@ -19,7 +20,7 @@ pub const MAX_AGE_FILE: usize = 16384;
 /// One way into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slot {
-    /// Type 0: room without a meaning.
+    /// Type 0: padding, whose content is ignored.
     Padding(Vec<u8>),
     /// Type 1: the file key under a password.
     Password {

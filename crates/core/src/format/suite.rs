@@ -11,7 +11,8 @@ pub enum Suite {
     Aes192CtrSha3 = 2,
     /// AES-128-CTR + SHA-3.
     Aes128CtrSha3 = 3,
-    /// AES-256-GCM: on CPUs only, for chunks that are written once, with a tag of 128 bits that does not commit to the key.
+    /// AES-256-GCM: on CPUs only, for chunks that are written once, with a tag of 128 bits that does not commit to the
+    /// key.
     Aes256Gcm = 4,
     /// AES-256-CTR + TurboSHAKE: like the default, with half the rounds of Keccak in the digests of slices.
     Aes256CtrTurboShake = 5,
@@ -73,8 +74,8 @@ impl Suite {
         if self == Suite::Aes256Gcm { usize::try_from((1u64 << 36) - 32).unwrap_or(usize::MAX) } else { usize::MAX }
     }
 
-    /// The most chunks that may be sealed under one file key. With more, two random nonces of 96 bits are too likely to be
-    /// equal.
+    /// The most chunks that may be sealed under one file key. With more, two random nonces of 96 bits are too likely to
+    /// be equal.
     #[must_use]
     pub fn max_chunks(self) -> u64 {
         if self == Suite::Aes256Gcm { 1 << 32 } else { u64::MAX }

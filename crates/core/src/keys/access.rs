@@ -18,7 +18,7 @@ pub enum Recipient {
     Password {
         /// Its parameters and salt.
         kdf: Kdf,
-        /// What Argon2 made of it.
+        /// The key that Argon2 derived from it.
         kek: WrappingKey,
     },
     /// Anybody who holds a named key.
@@ -101,12 +101,13 @@ pub(crate) fn slots_for(
     recipients.iter().map(|recipient| recipient.slot(purpose, file_key, keys)).collect()
 }
 
-/// Where the keys at hand come from. It is only asked for what a file can use. If it is asked again, it must give the same
-/// answer.
+/// The source of the keys at hand. It is only asked for keys that a file can use. If it is asked again, it must give
+/// the same answer.
 pub trait KeySource {
     /// The named key with this id, if it is at hand.
     ///
-    /// [`Error::KeysRefused`] says that a key may be the right one but is not used. The file's other ways in are then tried.
+    /// [`Error::KeysRefused`] means that a key may be the right one but is not used. The file's other ways in are then
+    /// tried.
     ///
     /// # Errors
     /// Any other error ends the search, and the file is not opened.
@@ -118,11 +119,11 @@ pub trait KeySource {
     fn password(&self) -> Result<Option<Password>>;
     /// Tries the age identities at hand on the age files in the file's slots.
     ///
-    /// `opens` gets the place of an age file among `files` and the file key that was found in it. It returns whether that key
-    /// opens the header. The first key that does ends the search, and the identity's name for its user is returned. `None` if
-    /// no identity opens the header, or none is at hand.
+    /// `opens` gets the place of an age file among `files` and the file key that was found in it. It returns whether
+    /// that key opens the header. The first key that does ends the search, and the identity's name for its user is
+    /// returned. `None` if no identity opens the header, or none is at hand.
     ///
-    /// [`Error::KeysRefused`] says that an identity may open the file but cannot be used.
+    /// [`Error::KeysRefused`] means that an identity may open the file but cannot be used.
     ///
     /// # Errors
     /// Any other error ends the search, and the file is not opened.
@@ -130,8 +131,8 @@ pub trait KeySource {
         let _ = (files, opens);
         Ok(None)
     }
-    /// The public key of an age identity at hand for whose canonical text `is_it` returns true. `None` if there is none, or if
-    /// the identity does not have it, like those of plugins.
+    /// The public key of an age identity at hand for whose canonical text `is_it` returns true. `None` if there is
+    /// none, or if the identity does not have it, like those of plugins.
     fn age_recipient(&self, is_it: &dyn Fn(&str) -> bool) -> Option<Arc<dyn AgeRecipient>> {
         let _ = is_it;
         None
@@ -144,8 +145,8 @@ pub trait KeySource {
 pub enum OpenedBy {
     /// A named key.
     Key(KeyId),
-    /// An age identity, with the name that [`KeySource::identity`] gives. Anybody can write a file for a public key, so the
-    /// sender of this one is unknown.
+    /// An age identity, with the name that [`KeySource::identity`] gives. Anybody can write a file for a public key, so
+    /// the sender of this one is unknown.
     Identity(String),
     /// A password.
     Password,
@@ -219,19 +220,19 @@ impl<S: KeySource> Opener<S> {
         Self { source, limit, derived: Mutex::default(), deriving: Mutex::default(), renewed: Mutex::default() }
     }
 
-    /// Where the keys come from.
+    /// The source of the keys.
     pub fn source(&self) -> &S {
         &self.source
     }
 
-    /// The keys of the file with this header, whose tag has then been checked.
+    /// Opens a header and checks its tag. Returns the keys of the file.
     ///
     /// Key slots are tried first, since they cost nothing, then age slots, then password slots.
     ///
     /// # Errors
     /// [`Error::NoKey`] if no key at hand is for the file, [`Error::WrongKey`] if one is but does not open it,
-    /// [`Error::KeysRefused`] if none opens it and some were refused. [`Error::KdfLimit`] or [`Error::KdfMemory`] if a password
-    /// cannot be tried. Also what the source of keys reports.
+    /// [`Error::KeysRefused`] if none opens it and some were refused. [`Error::KdfLimit`] or [`Error::KdfMemory`] if a
+    /// password cannot be tried. Also what the source of keys reports.
     pub fn open(&self, header: &Header) -> Result<Opened> {
         self.open_slot(header, |_| true)
     }
@@ -291,14 +292,14 @@ impl<S: KeySource> Opener<S> {
             }
             opens
         })?;
-        // Only what the header has confirmed counts.
+        // Only a key that the header has confirmed counts.
         let (Some(name), Some((slot, file_key, keys))) = (name, opened) else { return Ok(None) };
         Ok(Some(Opened { file_key, keys, slot, by: OpenedBy::Identity(name) }))
     }
 
-    /// The recipients of the slots for which `keeps` returns true, to protect a new file for them. Each slot must open with
-    /// what is at hand; [`Error::NotAtHand`] names the first that does not. An age slot does not show its recipient, but its
-    /// tag says whether it is that of an identity at hand. `keys` come from the file key.
+    /// The recipients of the slots for which `keeps` returns true, to protect a new file for them. Each slot must open
+    /// with what is at hand; [`Error::NotAtHand`] names the first that does not. An age slot does not show its
+    /// recipient, but its tag says whether it is that of an identity at hand. `keys` come from the file key.
     pub(crate) fn recipients(
         &self,
         header: &Header,

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_is_read() {
+    fn shown_ids_are_read_back() {
         let id = KeyId(std::array::from_fn(|i| (i * 17) as u8));
         assert_eq!(KeyId::from_hex(&id.to_string()), Some(id));
         assert_eq!(KeyId::from_hex(&id.to_string().to_uppercase()), Some(id));

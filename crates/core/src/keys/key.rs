@@ -1,5 +1,5 @@
-//! Secrets and what is derived from them: `docs/format.md`, sections 3 and 4. All are wiped on drop, and Debug shows none of
-//! them.
+//! Secrets and the keys derived from them: `docs/format.md`, sections 3 and 4. All are wiped on drop, and Debug shows
+//! none of them.
 
 use crate::format::purpose::Purpose;
 use crate::keys::id::KeyId;
@@ -100,8 +100,8 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// The source of a slot's key-encrypting keys, one for each [`Purpose`]. They wrap and unwrap file keys (AES-256 key wrap, RFC
-/// 3394).
+/// The source of a slot's key-encrypting keys, one for each [`Purpose`]. They wrap and unwrap file keys (AES-256 key
+/// wrap, RFC 3394).
 #[derive(Clone, Debug)]
 pub struct WrappingKey(SecretKey);
 
@@ -112,7 +112,7 @@ impl WrappingKey {
         wiped(|| self.kek(purpose).wrap(file_key))
     }
 
-    /// Unwraps a file key; `None` where its integrity check fails.
+    /// Unwraps a file key; `None` if its integrity check fails.
     #[must_use]
     pub fn unwrap(&self, purpose: Purpose, wrapped: &[u8; WRAPPED]) -> Option<SecretKey> {
         wiped(|| self.kek(purpose).unwrap(wrapped))
@@ -155,7 +155,8 @@ static HEADER: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 header
 
 /// The keys that are derived from a file key: those of its chunks, and that of its header's tag.
 ///
-/// They stay in one place. Moving them would leave copies on the stack, and a moved enum carries such copies into freed memory.
+/// They stay in one place. Moving them would leave copies on the stack, and a moved enum carries such copies into freed
+/// memory.
 #[derive(Clone, Debug)]
 pub struct FileKeys(Arc<Secrets>);
 
@@ -186,7 +187,7 @@ impl FileKeys {
         self.0.content.clone()
     }
 
-    /// For another process: K_encrypt, padded with zeros to 32 bytes, then K_mac.
+    /// The keys as bytes for another process: K_encrypt, padded with zeros to 32 bytes, then K_mac.
     pub(crate) fn to_bytes(&self) -> Zeroizing<[u8; SHARED]> {
         let mut bytes = Zeroizing::new([0; SHARED]);
         bytes[..32].copy_from_slice(&self.content().encrypt);
@@ -211,29 +212,30 @@ impl FileKeys {
         self.0.header.tag(header)
     }
 
-    /// The tag of the record of an unfinished file, given its bytes before the tag, the output's name, if it is a plaintext,
-    /// and the file's header: KMAC256(K_mac, ·, 256, "phalanx v1 resume").
+    /// The tag of the record of an unfinished file, given its bytes before the tag, the output's name, if it is a
+    /// plaintext, and the file's header: KMAC256(K_mac, ·, 256, "phalanx v1 resume").
     #[must_use]
     pub fn record_tag(&self, record: &[u8], output: &[u8], header: &[u8]) -> [u8; 32] {
         Kmac256::new(&self.content().mac, b"phalanx v1 resume").tag(&[record, output, header].concat())
     }
 
-    /// The value that names a file of a volume in the volume's journal and binds its extended attributes: KMAC256(K_mac, "",
-    /// 128, "phalanx v1 volume file").
+    /// The value that names a file of a volume in the volume's journal and binds its extended attributes:
+    /// KMAC256(K_mac, "", 128, "phalanx v1 volume file").
     #[must_use]
     pub fn volume_file_id(&self) -> [u8; 16] {
         Kmac256::new(&self.content().mac, b"phalanx v1 volume file").tag_128(b"")
     }
 
-    /// The tag that names a recipient in its age slot, given the recipient's canonical text. Anybody who can open the file can
-    /// tell which slot is whose.
+    /// The tag that identifies a recipient in its age slot, given the recipient's canonical text. Anybody who can open
+    /// the file can match slots to recipients.
     #[must_use]
     pub fn recipient_tag(&self, recipient: &str) -> [u8; 16] {
         Kmac256::new(&self.content().mac, b"phalanx v1 recipient").tag_128(recipient.as_bytes())
     }
 }
 
-/// The keys of one file's chunks or of one user's messages, as the format derives them: an engine expands them as it needs them.
+/// The keys of one file's chunks or of one user's messages, as the format derives them: an engine expands them as it
+/// needs them.
 #[derive(Clone)]
 pub struct ContentKeys {
     suite: Suite,

@@ -1,4 +1,4 @@
-//! Keys, what is derived from them, and where they come from.
+//! Keys, their derivation, and their sources.
 
 pub mod access;
 pub mod id;

@@ -16,13 +16,13 @@ const BARE_PREFIX: &[u8] = b"PHALANXKEY1";
 const CHECK: usize = 5;
 /// The key, then the checksum.
 const BYTES: usize = 32 + CHECK;
-/// Their Base32 characters.
+/// The Base32 characters of these bytes.
 const CHARS: usize = 60;
 /// Characters between two hyphens.
 const GROUP: usize = 5;
 /// The length of a text as [`write()`] gives it.
 pub const LEN: usize = PREFIX.len() + CHARS + CHARS / GROUP - 1;
-/// The longest text that is read. It has room for more separators than anybody types.
+/// The longest text that is read. This allows more separators than anybody types.
 pub const LONGEST: usize = 1024;
 
 /// The key as text of [`LEN`] characters, without a line end.
@@ -40,8 +40,8 @@ pub fn write(key: &SecretKey) -> Zeroizing<String> {
     text
 }
 
-/// The key of a text. Capital and small letters are the same, hyphens and white space do not count, and 0, 1 and 8 are read as
-/// O, I and B, which they resemble.
+/// The key of a text. Capital and small letters are equal, hyphens and white space are ignored, and 0, 1 and 8 are read
+/// as O, I and B, which they resemble.
 ///
 /// # Errors
 /// [`Unreadable`] says what is wrong with the text.
@@ -80,10 +80,11 @@ pub fn read(text: &[u8]) -> Result<SecretKey, Unreadable> {
 }
 
 impl SecretKey {
-    /// Reads a key of exactly 32 raw bytes; `None` where the input has another length.
+    /// Reads a key of exactly 32 raw bytes; `None` if the input has another length.
     ///
     /// # Errors
-    /// If reading failed, and [`Error::KeyText`] if these bytes are the beginning of a key's text whose rest is missing.
+    /// If reading failed, and [`Error::KeyText`] if these bytes are the beginning of a key's text whose rest is
+    /// missing.
     pub fn read(input: &mut impl std::io::Read) -> crate::Result<Option<Self>> {
         let mut bytes = Zeroizing::new([0; 33]);
         let len = crate::io::read_full(input, &mut *bytes)?;
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn any_wrong_character_and_any_two_exchanged_are_found() {
+    fn any_wrong_or_exchanged_characters_are_found() {
         let text = text();
         let places = || (PREFIX.len()..LEN).filter(|i| text[*i] != b'-');
         for i in places() {

@@ -1,4 +1,4 @@
-//! The ways into a file, opened to be changed: which slots there are, which go, and which are new.
+//! The ways into a file, opened to be changed: which slots exist, which are removed, and which are new.
 
 use crate::file::read_at::ReadAt;
 use crate::file::salvage;
@@ -13,8 +13,8 @@ use std::fmt;
 
 /// The ways into a protected file that a key at hand opens, and their intended changes.
 ///
-/// Slots are numbered from 1, in the order of the header. What is removed and added here changes no file:
-/// `InPlace::write` of `phalanx-host` does, or a [`NewFile`](crate::NewFile) for [`Ways::recipients`].
+/// Slots are numbered from 1, in the order of the header. Removing and adding here changes no file. The changes take
+/// effect by `InPlace::write` of `phalanx-host`, or in a [`NewFile`](crate::NewFile) for [`Ways::recipients`].
 pub struct Ways {
     header: Header,
     file_key: SecretKey,
@@ -39,8 +39,8 @@ impl Ways {
         Ok(Self::new(header, opened))
     }
 
-    /// Reads a header, which may be that of a volume's config, and opens it. The header of a file is read again if another
-    /// process may have been writing it.
+    /// Reads a header, which may be that of a volume's config, and opens it. The header of a file is read again if
+    /// another process may have been writing it.
     ///
     /// # Errors
     /// Those of [`Source::header`] and [`Opener::open`].
@@ -61,7 +61,7 @@ impl Ways {
         &self.header
     }
 
-    /// What opened it.
+    /// What opened the header.
     #[must_use]
     pub fn opened_by(&self) -> &OpenedBy {
         &self.by
@@ -106,8 +106,8 @@ impl Ways {
         matches!(slot, Some(Slot::Age { tag, .. }) if self.keys.recipient_tag(text) == *tag)
     }
 
-    /// Adds a recipient. A named key that is already a way in, and stays one, is not added again. An age recipient that has a
-    /// slot gets a new one in its place, because only the recipient can tell whether the old one opens.
+    /// Adds a recipient. A named key that is already a way in, and stays one, is not added again. An age recipient that
+    /// has a slot gets a new one in its place, because only the recipient can tell whether the old one opens.
     pub fn add(&mut self, recipient: &Recipient) {
         if let Recipient::Age(age) = recipient {
             self.remove_recipient(age.text());
@@ -166,8 +166,8 @@ impl Ways {
     /// Removes the slot with this number, whatever its type.
     ///
     /// # Errors
-    /// [`Error::NoSuchSlot`] if there is none, or if it is padding. [`Error::Renumbered`] if an interrupted change was finished
-    /// when these ways were opened: the number may then be one of the earlier header.
+    /// [`Error::NoSuchSlot`] if there is none, or if it is padding. [`Error::Renumbered`] if an interrupted change was
+    /// finished when these ways were opened: the number may then be one of the earlier header.
     pub fn remove_slot(&mut self, number: usize) -> Result<()> {
         if self.renumbered {
             return Err(Error::Renumbered);
@@ -191,13 +191,13 @@ impl Ways {
         found
     }
 
-    /// The header with the changed ways in. It is as long as the one that was opened, so that it can take its place.
-    /// Slots of unknown types stay as they are.
+    /// The header with the changed ways in. It has the length of the one that was opened, so that it can replace that
+    /// in place. Slots of unknown types stay as they are.
     ///
     /// # Errors
     /// [`Error::LastWay`] if no slot would be left that is new or opens with a key at hand. [`Error::HeaderRoom`],
-    /// [`Error::KeyCount`] or [`Error::TooManyPasswords`] if the slots do not fit. [`Error::Recipient`] if an age recipient
-    /// cannot be added. Also what the source of keys reports.
+    /// [`Error::KeyCount`] or [`Error::TooManyPasswords`] if the slots do not fit. [`Error::Recipient`] if an age
+    /// recipient cannot be added. Also what the source of keys reports.
     pub fn changed(&self, opener: &Opener<impl KeySource>) -> Result<Header> {
         self.check_last(opener)?;
         let kept = self.header.slots().iter().zip(&self.kept).filter(|(_, kept)| **kept).map(|(slot, _)| slot.clone());
@@ -211,15 +211,15 @@ impl Ways {
     /// file has a new file key. A password gets a new salt, and the recommended parameters.
     ///
     /// # Errors
-    /// [`Error::NotAtHand`] if a slot that stays cannot be made again. [`Error::LastWay`] if no recipient is left. Those of
-    /// [`Recipient::password`], and what the source of keys reports.
+    /// [`Error::NotAtHand`] if a slot that stays cannot be made again. [`Error::LastWay`] if no recipient is left.
+    /// Those of [`Recipient::password`], and what the source of keys reports.
     pub fn recipients(&self, opener: &Opener<impl KeySource>) -> Result<Vec<Recipient>> {
         let mut recipients = opener.recipients(&self.header, |i| self.kept[i], &self.file_key, &self.keys)?;
         recipients.extend(self.added.iter().cloned());
         if recipients.is_empty() { Err(Error::LastWay) } else { Ok(recipients) }
     }
 
-    /// A slot that was never opened may be one that nobody can open.
+    /// Checks that a way in is left that is known to work. A slot that was never opened may open for nobody.
     fn check_last(&self, opener: &Opener<impl KeySource>) -> Result<()> {
         if self.kept[self.opened] || !self.added.is_empty() || self.open_to(opener)? {
             return Ok(());
@@ -227,13 +227,14 @@ impl Ways {
         Err(Error::LastWay)
     }
 
-    /// Notes that this header is new in its place, so nobody can have seen its slot numbers. From now on no slot is removed by
-    /// its number.
+    /// Records that this header is new in its place, so nobody can have seen its slot numbers. Afterwards no slot is
+    /// removed by its number.
     pub fn renumber(&mut self) {
         self.renumbered = true;
     }
 
-    /// Whether the chunks of a file are sealed under the file key of this header: the last one is authentic, or else the first.
+    /// Whether the chunks of a file are sealed under the file key of this header: the last one is authentic, or else
+    /// the first.
     ///
     /// # Errors
     /// If the file cannot be read, or if there is not enough memory.

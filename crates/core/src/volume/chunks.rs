@@ -1,4 +1,4 @@
-//! Single chunks of a file, in any order: sealed and opened in memory, each with its nonce and tag before it.
+//! Sealing and opening single chunks of a file in memory, in any order, each with its nonce and tag before it.
 
 use crate::Result;
 use crate::file::records::{self, Memory};
@@ -21,8 +21,8 @@ pub struct Place {
     pub len: usize,
 }
 
-/// Memory for records in their stored form, one after another: nonce, tag, and a chunk's bytes. Every record but the last has a
-/// whole chunk, or room for one. Wiped on drop.
+/// Memory for records in their stored form, one after another: nonce, tag, and a chunk's bytes. Every record but the
+/// last has a whole chunk, or room for one. Wiped on drop.
 pub struct Records {
     memory: Memory,
     record_len: usize,
@@ -80,7 +80,7 @@ impl Chunks {
         self.0.suite.overhead()
     }
 
-    /// Room for `count` records, of which the last has a chunk of `last_len` bytes.
+    /// Room for `count` records. The last one has a chunk of `last_len` bytes.
     ///
     /// # Errors
     /// [`Error::Memory`](crate::Error::Memory) if there is not enough memory.

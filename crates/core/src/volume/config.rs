@@ -31,8 +31,8 @@ impl Config {
     /// Draws the keys of a new volume. Also returns the bytes of its config, which give them to the recipients.
     ///
     /// # Errors
-    /// [`Error::Header`] for suite 4, which must not write a chunk twice. Those of [`NewFile::new`](crate::NewFile::new), and
-    /// [`Error::Recipient`] for an age recipient.
+    /// [`Error::Header`] for suite 4, which must not write a chunk twice. Those of
+    /// [`NewFile::new`](crate::NewFile::new), and [`Error::Recipient`] for an age recipient.
     pub fn create(suite: Suite, chunk_size: ChunkSize, recipients: &[Recipient]) -> Result<(Vec<u8>, Self)> {
         check_suite(suite)?;
         let file_key = SecretKey::random()?;
@@ -52,8 +52,8 @@ impl Config {
     /// Reads a config with the keys at hand, and checks it completely.
     ///
     /// # Errors
-    /// If it cannot be read, is no config of a volume, or one that this program does not know; if no key at hand opens it; or
-    /// if it is not authentic.
+    /// If it cannot be read, is not the config of a volume, has an unknown version, or is not authentic; or if no key
+    /// at hand opens it.
     pub fn open(mut source: Source<'_>, keys: &Opener<impl KeySource>) -> Result<Self> {
         let (header, Opened { file_key, keys, .. }) = source.open_for(check, keys)?;
         if pipeline::open(&Roster::cpu(), &header, &keys, source, Sink::Nothing, None, &())? > 0 {
@@ -88,7 +88,7 @@ impl fmt::Debug for Config {
     }
 }
 
-/// What is checked before any key is tried.
+/// The checks before any key is tried.
 fn check(header: &Header) -> Result<()> {
     header.check_purpose(Purpose::Volume)?;
     check_suite(header.suite())?;

@@ -14,8 +14,8 @@ pub const HEADER_LEN: usize = 4096;
 /// How many holes a file lists at most.
 pub const MAX_HOLES: usize = 240;
 
-/// The holes of a file: ranges of chunks that were never written, in ascending order, with a chunk or more between two of
-/// them.
+/// The holes of a file: ranges of chunks that were never written, in ascending order, with a chunk or more between two
+/// of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holes(Vec<Range<u64>>);
 
@@ -79,8 +79,8 @@ impl Config {
     /// Opens the header of one of the volume's files by the volume's own key.
     ///
     /// # Errors
-    /// [`Error::Header`] if it is not like the headers of a volume's files, [`Error::WrongKey`] if it belongs to another
-    /// volume.
+    /// [`Error::Header`] if it is not like the headers of a volume's files, [`Error::WrongKey`] if it belongs to
+    /// another volume.
     pub fn open_file(&self, header: &Header) -> Result<(FileKeys, Holes)> {
         if header.bytes().len() != HEADER_LEN || (header.suite(), header.chunk_log2()) != self.shape() {
             return Err(Error::Header("not as in the files of this volume"));

@@ -57,7 +57,7 @@ impl VolumeKeys {
         Kmac256::new(self.journal.expose(), b"phalanx v1 volume transaction").tag(transaction)
     }
 
-    /// The named key that opens the volume's files: for tools that open one of them by itself.
+    /// The named key that opens the volume's files, for tools that open single files.
     #[must_use]
     pub fn files(&self) -> &SecretKey {
         &self.files

@@ -1,5 +1,5 @@
-//! The parts of a mounted volume (`docs/format-volumes.md`): its config, its keys, and the headers and chunks of its files. The
-//! crate `phalanx-volume` mounts it.
+//! The parts of a mounted volume (`docs/format-volumes.md`): its config, its keys, and the headers and chunks of its
+//! files. The crate `phalanx-volume` mounts it.
 
 mod chunks;
 mod config;

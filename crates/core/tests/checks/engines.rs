@@ -1,5 +1,5 @@
-//! Every engine gives the same bytes as the reference. This set of checks runs for each engine. The file that includes it
-//! provides the engines in the function `engines`.
+//! Every engine gives the same bytes as the reference. This set of checks runs for each engine. The file that includes
+//! it provides the engines in the function `engines`.
 
 use super::common::{SIZES, painted};
 use super::engines;
@@ -113,8 +113,8 @@ fn chunks_are_those_of_the_reference() {
     for &suite in Suite::ALL {
         let keys = reference::file_keys(&FILE_KEY, suite.id());
         for (&size, &chunk_log2) in SIZES.iter().flat_map(|size| CHUNK_LOG2S.iter().map(move |log2| (size, log2))) {
-            // Engines work the same for every length of chunks. The reference is slow, so the shortest slices stand for all
-            // short ones, unless the sweep is exhaustive.
+            // Engines work the same for every length of chunks. The reference is slow, so the shortest slices stand for
+            // all short ones, unless the sweep is exhaustive.
             let is_left_out = [13, 14].contains(&chunk_log2) && std::env::var_os("PHALANX_EXHAUSTIVE").is_none();
             if size > 20_000 && chunk_log2 < 20 || is_left_out {
                 continue;

@@ -129,7 +129,7 @@ fn every_engine_gives_the_messages_of_the_reference() {
 }
 
 #[test]
-fn every_vector_ends_as_it_says() {
+fn every_vector_has_its_expected_outcome() {
     let all: Vec<Vector> = phalanx_vectors::messages().into_iter().map(|(_, vector)| vector).collect();
     for engine in all_engines() {
         let roster = Roster::new(std::slice::from_ref(&engine));
@@ -206,14 +206,14 @@ fn keys_and_associated_data_are_bound() {
 }
 
 #[test]
-fn one_giant_among_small_ones_and_one_key_for_all() {
+fn a_giant_message_among_small_ones_is_sealed_and_opened() {
     let one_lane = Roster::new(&engines()[..1]);
     let keys = [SecretKey::from_slice(&[3; 32]).unwrap()];
     for engines in [vec![engines().pop().unwrap()], engines()] {
         let roster = Roster::new(&engines);
         for &suite in Suite::ALL {
-            // The giant is the first, the last, or one in between. Its length is not a multiple of a slice or of a thread's
-            // part.
+            // The giant is the first, the last, or one in between. Its length is not a multiple of a slice or of a
+            // thread's part.
             for place in [0, 1000, 2000] {
                 let mut random = Random(place as u64);
                 let mut record = |i: usize| {
@@ -243,9 +243,9 @@ fn one_giant_among_small_ones_and_one_key_for_all() {
     }
 }
 
-/// The associated data are longer than the length from which several threads share a message.
+/// The associated data are so long that several threads would share a message of that length.
 #[test]
-fn long_associated_data_of_a_short_text() {
+fn long_associated_data_of_a_short_text_are_authenticated() {
     let keys = [SecretKey::from_slice(&[3; 32]).unwrap()];
     let roster = Roster::new(&[engines().pop().unwrap()]);
     for &suite in Suite::ALL {
@@ -266,7 +266,7 @@ fn long_associated_data_of_a_short_text() {
 }
 
 #[test]
-fn a_million_users() {
+fn messages_of_a_million_users_are_sealed_and_opened() {
     const USERS: usize = 1_000_000;
     let roster = Roster::new(&engines()[engines().len() - 1..]);
     let suite = Suite::default();
@@ -283,7 +283,7 @@ fn a_million_users() {
 }
 
 #[test]
-fn into_one_buffer() {
+fn messages_are_sealed_and_opened_into_one_buffer() {
     let roster = Roster::new(&engines());
     for &suite in Suite::ALL {
         let (keys, records) = records(11, 100);
@@ -344,7 +344,7 @@ fn another_engine_takes_over() {
 }
 
 #[test]
-fn without_a_working_engine_nothing_changes() {
+fn nothing_changes_without_a_working_engine() {
     let faulty = |jobs| Roster::new(&[Arc::new(Faulty::after(jobs, CpuEngine::parallel(3, Levels::detect())))]);
     for &suite in Suite::ALL {
         let (keys, records) = records(13, 600);

@@ -150,7 +150,7 @@ fn a_batch_begins_with_enough_bytes_or_after_the_delay() {
     let tickets: Vec<_> = (0..3).map(|_| sealing.submit(&key(1), b"", &[0; 52]).unwrap()).collect();
     tickets.into_iter().for_each(|ticket| drop(ticket.wait().unwrap()));
     assert_eq!(std::mem::take(&mut *sizes.lock().unwrap()), [3]);
-    // A message longer than a batch is a batch by itself.
+    // A message longer than a batch forms its own batch.
     sealing.submit(&key(1), b"", &[0; 5000]).unwrap().wait().unwrap();
     assert_eq!(std::mem::take(&mut *sizes.lock().unwrap()), [1]);
 
@@ -323,7 +323,7 @@ fn a_panic_of_one_task_does_not_affect_others() {
     assert!(sealing.submit(&key(1), b"", b"text").unwrap().wait().is_ok());
 }
 
-/// A batch by size alone.
+/// With an endless delay, only the size begins a batch.
 #[test]
 fn a_delay_may_be_endless() {
     let limits = Limits { enough: 200, bytes: 200, delay: Duration::MAX, queue: 1000 };
@@ -334,7 +334,7 @@ fn a_delay_may_be_endless() {
 
 /// The last owner may be a task that the worker wakes.
 #[test]
-fn it_may_be_dropped_by_its_own_worker() {
+fn a_coalescer_may_be_dropped_by_its_own_worker() {
     struct Owner(Mutex<Option<Arc<Coalescer>>>);
     impl Wake for Owner {
         fn wake(self: Arc<Self>) {
@@ -369,7 +369,7 @@ fn abandoned_messages_are_not_sealed() {
 }
 
 #[test]
-fn nothing_secret_shows() {
+fn debug_shows_no_secret_of_the_coalescer() {
     let sealing = Coalescer::to_open(cpu(), SUITE, Limits::default()).unwrap();
     let mut stored = batch::with_room(SUITE, b"secret");
     batch::seal(&cpu(), SUITE, &mut [Message::to_seal(&key(1), b"", BehindRoom::new(SUITE, &mut stored).unwrap())])

@@ -1,5 +1,5 @@
-//! The tests of the core, in one program: it is compiled and linked once. `leaks` is another one, because it searches all
-//! memory of its process.
+//! The tests of the core, in one program that is compiled and linked once. `leaks` is a separate program, because it
+//! searches all memory of its process.
 
 #[path = "../common/mod.rs"]
 mod common;

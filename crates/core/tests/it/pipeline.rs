@@ -122,7 +122,7 @@ fn every_size_goes_through_every_engine_and_opens_by_the_reference() {
 }
 
 #[test]
-fn every_pair_of_ends_with_small_chunks() {
+fn every_pair_of_ends_works_with_small_chunks() {
     for engine in engines() {
         let lanes = engine.info().workers;
         let roster = Roster::new(&[engine]);
@@ -201,7 +201,7 @@ fn a_file_that_shrinks_or_grows_is_refused() {
     }
 }
 
-/// A terminal or a growing file may continue after an end.
+/// A terminal or a growing file may continue after it has reported an end.
 #[test]
 fn the_first_end_of_a_stream_is_its_end() {
     struct Resumes(Vec<&'static [u8]>);
@@ -243,7 +243,7 @@ fn a_file_that_changes_while_it_is_read_is_refused() {
 }
 
 #[test]
-fn without_an_engine_every_run_fails() {
+fn every_run_fails_without_an_engine() {
     let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
     let new = NewFile::new(Suite::default(), &recipients).unwrap();
     let error = new.protect(&Roster::new(&[]), Source::stream(&b"text"[..]), Sink::Nothing, &()).unwrap_err();

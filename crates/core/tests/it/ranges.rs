@@ -1,4 +1,5 @@
-//! Reading by range from bytes that the caller fetches: the requested bytes suffice, and the results are those of a reader.
+//! Reading by range from bytes that the caller fetches: the requested bytes suffice, and the results are those of a
+//! reader.
 
 use crate::common::painted;
 use phalanx_core::{

@@ -1,4 +1,4 @@
-//! Reading by range gives the bytes of the plain file, whatever the source does.
+//! Reading by range gives the bytes of the plain file, even if the source misbehaves.
 
 use crate::common::painted;
 use phalanx_core::engine::{CpuEngine, Levels};

@@ -46,7 +46,7 @@ fn an_altered_chunk_fails_alone() {
                 let mut altered = stored.clone();
                 altered[header + bad * record + at] ^= 0x10;
                 let mut reader = open(altered).unwrap();
-                // By the cursor: all authentic bytes before it, then an error, then the rest.
+                // Reading by the cursor gives all authentic bytes before it, then an error, then the rest.
                 let mut read = Vec::new();
                 let error = reader.read_to_end(&mut read).unwrap_err();
                 assert!(read == plain[..bad * CHUNK], "{} bytes before chunk {bad}", read.len());
@@ -58,7 +58,7 @@ fn an_altered_chunk_fails_alone() {
                 read.clear();
                 reader.read_to_end(&mut read).unwrap();
                 assert!(read == plain[(bad + 1) * CHUNK..]);
-                // By range: what touches the chunk fails, and nothing else.
+                // Reading by range fails only if the range touches the chunk.
                 for (offset, len) in [(bad * CHUNK, 1), ((bad * CHUNK).saturating_sub(5), 10), (0, plain.len())] {
                     let mut buf = vec![0; len];
                     let error = reader.read_at(&mut buf, offset as u64).unwrap_err();
@@ -110,7 +110,7 @@ fn wrong_keys_and_other_files_give_the_usual_errors() {
 }
 
 #[test]
-fn a_file_that_goes_on_after_its_end_is_not_called_truncated() {
+fn a_file_that_continues_after_its_end_is_not_reported_as_truncated() {
     let plain = noise(5 * CHUNK);
     let stored = protected(Suite::default(), CHUNK, &plain);
     for more in [1, 47, 48] {
@@ -224,7 +224,7 @@ fn failing() -> Arc<Failing> {
 }
 
 #[test]
-fn if_an_engine_fails_another_takes_over_or_it_is_an_error() {
+fn a_failing_engine_is_replaced_or_an_error() {
     let plain = noise(50 * CHUNK);
     let stored = protected(Suite::default(), CHUNK, &plain);
     let engine = failing();

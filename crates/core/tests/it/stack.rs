@@ -1,7 +1,7 @@
-//! The stack below calls of engines: how deep the calls go, and that the roster wipes as deep as an engine says.
+//! The stack below calls of engines: how deep the calls go, and that the roster wipes it as deep as an engine declares.
 //!
-//! The stack is painted before the work and examined after it. What is still painted was not used. This holds for optimized
-//! builds, as the profiles of this repository make them, also for tests.
+//! The stack is painted before the work and examined after it. What is still painted was not used. This holds for
+//! optimized builds, as the profiles of this repository make them, also for tests.
 
 use crate::common::painted;
 use phalanx_core::batch::{self, BehindRoom, Message};
@@ -27,14 +27,14 @@ fn paint<const LEN: usize>() -> usize {
     black_box(&stack).as_ptr() as usize
 }
 
-/// Paints it over.
+/// Overwrites the paint.
 #[inline(never)]
 fn cover<const LEN: usize>() {
     let stack = [0u8; LEN];
     black_box(&stack);
 }
 
-/// Gives the work a frame of its own.
+/// Gives the work its own stack frame.
 #[inline(never)]
 fn call(work: impl FnOnce()) {
     work();

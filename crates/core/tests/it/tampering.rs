@@ -37,7 +37,7 @@ fn protected(suite: Suite, plain: &[u8]) -> Vec<u8> {
     stored
 }
 
-/// Opens from a stream to a stream. Returns the result, and all that was released.
+/// Opens from a stream to a stream. Returns the result, and all bytes that were released.
 fn open(stored: &[u8]) -> (Result<u64>, Vec<u8>) {
     let mut released = Vec::new();
     let opener = Opener::new(AtHand { keys: vec![key()], password: None }, KdfLimit::default());
@@ -143,7 +143,7 @@ fn save(stored: &[u8]) -> (Result<Salvage>, Vec<u8>) {
 }
 
 #[test]
-fn salvage_saves_what_is_intact() {
+fn salvage_saves_intact_chunks() {
     for suite in SUITES {
         for len in [0, 1, CHUNK, 3 * CHUNK, 3 * CHUNK + 10] {
             let plain = painted(len);

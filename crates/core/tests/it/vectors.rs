@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::{Seek, Write};
 
 #[test]
-fn every_scenario_ends_as_it_says() {
+fn every_scenario_has_its_expected_outcome() {
     let mut opened = 0;
     for (name, scenario) in phalanx_vectors::format() {
         let mut file = tempfile::tempfile().unwrap();

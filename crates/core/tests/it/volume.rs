@@ -39,7 +39,7 @@ fn a_config_opens_with_its_key_and_gives_the_same_keys() {
 }
 
 #[test]
-fn a_config_is_no_file_and_a_file_no_config() {
+fn a_config_is_not_a_file_and_a_file_is_not_a_config() {
     let (bytes, _) = volume(Suite::default());
     assert!(matches!(ProtectedFile::open(Source::stream(&bytes[..]), &opener()), Err(Error::Volume)));
     assert!(matches!(Reader::open(bytes.clone(), &opener()), Err(Error::Volume)));

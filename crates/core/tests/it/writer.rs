@@ -1,4 +1,4 @@
-//! The writer makes the usual files, whatever the pieces, and no complete file before it is finished.
+//! The writer makes the usual files from pieces of any length, and no complete file before it is finished.
 
 use crate::common::{engines, painted};
 use phalanx_core::engine::{CpuEngine, Levels};
@@ -139,7 +139,7 @@ fn after_an_error_everything_fails() {
 }
 
 #[test]
-fn without_an_engine_there_is_no_writer() {
+fn a_writer_needs_an_engine() {
     let writer = new(Suite::default(), CHUNK).writer(Arc::new(Roster::new(&[])), Vec::new());
     assert!(matches!(writer, Err(Error::Fault(_))));
 }

@@ -37,7 +37,7 @@ pub fn by_every_engine() {
     }
 }
 
-pub fn what_is_not_authentic() {
+pub fn messages_that_are_not_authentic() {
     for (engine, roster) in [("in place", cpu()), ("by jobs", ByJobs::roster(usize::MAX, fault))] {
         check(engine, |op, mut set| {
             if op == Op::Open {

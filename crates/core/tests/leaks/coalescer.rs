@@ -1,5 +1,5 @@
-//! The coalescer: results that are taken, or abandoned before or after the work, engines that fail, and a shutdown with work
-//! queued.
+//! The coalescer: results that are taken, or abandoned before or after the work, engines that fail, and a shutdown with
+//! work queued.
 
 use crate::common::sweep_by;
 use crate::set::{AD, After, ByJobs, Set, cpu, fault, panics, wipe};
@@ -79,7 +79,7 @@ pub fn messages_that_are_given_up() {
     });
 }
 
-pub fn results_that_nobody_takes() {
+pub fn abandoned_results() {
     check("results dropped", Limits::default(), cpu, |op, coalescer, set| {
         let tickets = submit(&coalescer, op, set);
         drop(coalescer);

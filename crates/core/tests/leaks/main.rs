@@ -1,7 +1,7 @@
-//! What the batch call, the coalescer, the reader and the writer leave in memory after everything is dropped and the caller has
-//! wiped its own buffers. No block of 16 bytes may be left of plaintexts, keystream, users' keys, derived keys and round keys.
-//! (Beyond the first 4 KiB only every sixteenth block is searched for.) Freed memory and the stacks of threads are searched
-//! too, including threads that have ended.
+//! What the batch call, the coalescer, the reader and the writer leave in memory after everything is dropped and the
+//! caller has wiped its own buffers. No block of 16 bytes may be left of plaintexts, keystream, users' keys, derived
+//! keys and round keys. (Beyond the first 4 KiB only every sixteenth block is searched for.) Freed memory and the
+//! stacks of threads are searched too, including threads that have ended.
 //!
 //! Registers are not searched, and secrets in another form, such as the words of bitsliced AES, are not found.
 
@@ -21,25 +21,25 @@ mod schedule;
 #[cfg(target_os = "linux")]
 mod set;
 
-/// There is only one test, because a search sees the memory of all threads, and none may start or end during it.
+/// There is only one test, because a search covers the memory of all threads, and no thread may start or end during it.
 #[test]
 fn nothing_secret_stays_in_memory() {
     #[cfg(not(target_os = "linux"))]
     println!("skipped: not Linux");
     #[cfg(target_os = "linux")]
     {
-        memory::what_is_left_is_found();
+        memory::secrets_that_are_left_are_found();
         schedule::the_schedule_is_that_of_the_standard();
         batch::by_every_engine();
-        batch::what_is_not_authentic();
+        batch::messages_that_are_not_authentic();
         batch::into_one_buffer();
         batch::engines_that_fail_midway();
         coalescer::results_that_are_taken();
         coalescer::messages_that_are_given_up();
-        coalescer::results_that_nobody_takes();
+        coalescer::abandoned_results();
         coalescer::engines_that_fail();
         coalescer::shut_down_with_work_queued();
-        reader::what_is_written();
-        reader::what_is_read();
+        reader::written_files();
+        reader::read_files();
     }
 }

@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::thread;
 use zeroize::Zeroizing;
 
-/// Secret bytes, of which only the seed is kept: splitmix64.
+/// Secret bytes from a seed, which alone is kept: splitmix64.
 pub fn secret(seed: u64) -> impl Iterator<Item = u8> {
     let word = move |i: u64| {
         let z = seed.wrapping_add((i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -36,11 +36,11 @@ pub fn key(seed: u64) -> SecretKey {
     SecretKey::from_slice(&*bytes).expect("32 bytes")
 }
 
-/// Does something, and wipes the stack and the registers that it used, so that nothing found later is from it.
+/// Runs a function, and wipes the stack and the registers that it used, so that nothing found later is from it.
 #[inline(never)]
 pub fn tidily<T>(work: impl FnOnce() -> T) -> T {
-    /// A separate function, so that the work's whole stack is wiped. If the work were inlined, it would use the frame of
-    /// `tidily`, which is not wiped.
+    /// A separate function, so that the work's whole stack is wiped. If the work were inlined, it would use the frame
+    /// of `tidily`, which is not wiped.
     #[inline(never)]
     fn call<T>(work: impl FnOnce() -> T) -> T {
         work()
@@ -60,8 +60,8 @@ pub fn tidily<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Hashes zeros with the widest kernel, which uses nearly all vector registers. Otherwise they may still hold a secret when the
-/// dynamic linker binds a function, which saves them on the stack.
+/// Hashes zeros with the widest kernel, which uses nearly all vector registers. Otherwise they may still hold a secret
+/// when the dynamic linker binds a function, which saves them on the stack.
 #[inline(never)]
 fn overwrite_registers() {
     let mut digests = [[0; 32]; 8];
@@ -103,8 +103,8 @@ impl Hunt {
         self.names.push(name.into());
     }
 
-    /// Does something, after which no secret may be left. It runs on its own thread, which still has its stack while memory
-    /// is searched.
+    /// Runs a function, after which no secret may be left. It runs on its own thread, which still has its stack while
+    /// memory is searched.
     #[track_caller]
     pub fn nothing_left(&self, what: &str, work: impl FnOnce() + Send) {
         let found = self.search_after(work);
@@ -216,8 +216,8 @@ fn regions() -> Vec<Range<usize>> {
     regions
 }
 
-/// The search must find secrets that are left. Otherwise the other tests mean nothing.
-pub fn what_is_left_is_found() {
+/// The search must find secrets that are left. Otherwise the other tests would prove nothing.
+pub fn secrets_that_are_left_are_found() {
     let mut hunt = Hunt::default();
     hunt.seek("kept", secret(1).take(100));
     hunt.seek("freed", secret(2).take(1000));

@@ -36,7 +36,7 @@ fn open(seed: u64, stored: Vec<u8>, cache: usize) -> Reader<Vec<u8>> {
     Reader::open_with(stored, &opener, &options).unwrap()
 }
 
-pub fn what_is_written() {
+pub fn written_files() {
     for suite in [Suite::Aes256CtrSha3, Suite::Aes256Gcm] {
         let seed = seeds();
         hunt(seed, 0, LEN).nothing_left("a writer", || drop(protected(seed, suite)));
@@ -51,7 +51,7 @@ pub fn what_is_written() {
     }
 }
 
-pub fn what_is_read() {
+pub fn read_files() {
     for suite in [Suite::Aes256CtrSha3, Suite::Aes256Gcm] {
         let seed = seeds();
         let stored = tidily(|| protected(seed, suite));

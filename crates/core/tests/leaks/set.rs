@@ -101,7 +101,7 @@ impl Set {
     }
 }
 
-/// Wipes the bytes like a caller, and not beyond their end.
+/// Wipes the bytes as a caller does, and not beyond their end.
 pub fn wipe(bytes: &mut [u8]) {
     bytes.fill(0);
     black_box(bytes);

@@ -1,4 +1,5 @@
-//! Launches only for the papers' experiments: AES-ECB, AES-CTR of one run of data, and of users whose keys the device expands.
+//! Launches only for the papers' experiments: AES-ECB, AES-CTR of one run of data, and of users whose keys the device
+//! expands.
 
 use super::{AesLaunch, Direction, RoundKeys, Span, Spans, stride_log};
 use crate::device::{ALIGN, Buffer, Stream};
@@ -34,8 +35,8 @@ impl Stream {
     /// Copies users to the device: a span for each, and the keys that the spans name. The keys are not expanded.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if a span names a missing key. Otherwise as for [`Stream::round_keys`] and
-    /// [`Stream::spans`].
+    /// [`Reason::Refused`](crate::Reason::Refused) if a span names a missing key. Otherwise as for
+    /// [`Stream::round_keys`] and [`Stream::spans`].
     pub fn users(&mut self, spans: &[Span], keys: &[&[u8]]) -> Result<Users> {
         self.users_again(spans, keys, None)
     }
@@ -43,8 +44,8 @@ impl Stream {
     /// Copies users to the device, as [`Stream::users`] does, into the memory of `old` if that is large enough.
     ///
     /// # Errors
-    /// As for [`Stream::users`], and [`Reason::Refused`](crate::Reason::Refused) if `old` is on another device. On an error,
-    /// `old` is freed.
+    /// As for [`Stream::users`], and [`Reason::Refused`](crate::Reason::Refused) if `old` is on another device. On an
+    /// error, `old` is freed.
     pub fn users_again(&mut self, spans: &[Span], keys: &[&[u8]], old: Option<Users>) -> Result<Users> {
         let len = self.key_len(keys)?;
         let mut raw = Zeroizing::new(vec![0u8; keys.len() * 32]);
@@ -73,8 +74,8 @@ impl Stream {
     /// P2's GNC is one such launch for each user.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if the range does not begin at a multiple of 16, does not lie in the data
-    /// or ends beyond 32 GiB. Otherwise as for [`Stream::aes_ctr_spans`].
+    /// [`Reason::Refused`](crate::Reason::Refused) if the range does not begin at a multiple of 16, does not lie in the
+    /// data or ends beyond 32 GiB. Otherwise as for [`Stream::aes_ctr_spans`].
     pub fn aes_ctr(
         &mut self,
         launch: &AesLaunch,
@@ -92,8 +93,8 @@ impl Stream {
         let mut numbers = vec![at, blocks, tail, key, keys.rounds, cut];
         numbers.extend(counter.as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word)));
         let memory = [data.argument(), keys.buffer.argument(), self.table(launch, &keys.buffer, false)?];
-        // SAFETY: the kernel writes `blocks` blocks and `tail` bytes of data from `at` on, which `blocks` found there, and
-        // reads the round keys of `key`, which are there, and T0.
+        // SAFETY: the kernel writes `blocks` blocks and `tail` bytes of data from `at` on, which `blocks` found there,
+        // and reads the round keys of `key`, which are there, and T0.
         unsafe { self.aes(launch, "aes_ctr", groups, &memory, &numbers) }
     }
 
@@ -118,12 +119,13 @@ impl Stream {
         unsafe { self.aes(launch, "aes_ctr_users", users.spans.count.into(), &memory, &[users.key_words]) }
     }
 
-    /// Starts AES-ECB of the bytes `range` of `data`, in place, under the key with index `key`: P1's layout. The range is
-    /// whole blocks from a multiple of 16 on. The direction is that of the keys. With tables, a thread can take any number of
-    /// blocks.
+    /// Starts AES-ECB of the bytes `range` of `data`, in place, under the key with index `key`: P1's layout. The range
+    /// is whole blocks from a multiple of 16 on. The direction is that of the keys. With tables, a thread can take any
+    /// number of blocks.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if the range is not whole blocks. Otherwise as for [`Stream::aes_ctr`].
+    /// [`Reason::Refused`](crate::Reason::Refused) if the range is not whole blocks. Otherwise as for
+    /// [`Stream::aes_ctr`].
     pub fn aes_ecb(
         &mut self,
         launch: &AesLaunch,
@@ -145,8 +147,8 @@ impl Stream {
         let inverse = keys.direction == Direction::Decrypt;
         let memory = [data.argument(), keys.buffer.argument(), self.table(launch, &keys.buffer, inverse)?];
         let entry = if inverse { "aes_ecb_decrypt" } else { "aes_ecb_encrypt" };
-        // SAFETY: the kernel writes `blocks` blocks of data from `at` on, which `blocks` found there, and reads the round
-        // keys of `key`, which are there, and the table.
+        // SAFETY: the kernel writes `blocks` blocks of data from `at` on, which `blocks` found there, and reads the
+        // round keys of `key`, which are there, and the table.
         unsafe { self.aes(launch, entry, groups, &memory, &[at, blocks, key, keys.rounds, cut]) }
     }
 

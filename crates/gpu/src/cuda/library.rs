@@ -1,7 +1,7 @@
 //! NVIDIA's driver library, loaded at run time, and its functions that this crate calls.
 //!
-//! The functions return plain numbers. Newer drivers have codes that are not listed here, and such a code in a Rust enumeration
-//! would be undefined behaviour.
+//! The functions return plain numbers. Newer drivers have codes that are not listed here, and such a code in a Rust
+//! enumeration would be undefined behaviour.
 
 use std::ffi::{CStr, c_char, c_float, c_int, c_uint, c_void};
 use std::fmt;
@@ -81,7 +81,7 @@ functions! {
 }
 
 impl Library {
-    /// The library, if there is one with all functions. It is loaded once, and stays.
+    /// The library, if there is one with all functions. It is loaded once and never unloaded.
     pub fn get() -> Result<&'static Self, String> {
         static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
         LIBRARY.get_or_init(Self::load).as_ref().map_err(Clone::clone)
@@ -92,13 +92,13 @@ impl Library {
         const NAMES: [&str; 2] = if cfg!(windows) { ["nvcuda.dll", "nvcuda"] } else { ["libcuda.so.1", "libcuda.so"] };
         // SAFETY: a library of this name is NVIDIA's driver.
         let library = NAMES.iter().find_map(|name| unsafe { libloading::Library::new(*name) }.ok());
-        // The driver has threads of its own, so it is never unloaded.
+        // The driver has its own threads, so it is never unloaded.
         let library = ManuallyDrop::new(library.ok_or("its library is not installed")?);
         // SAFETY: a library of this name is NVIDIA's driver.
         unsafe { Self::new(&library) }
     }
 
-    /// What the driver says about a code, in one line, with the number.
+    /// The driver's text for a code, in one line, with the number.
     pub fn text(&self, Code(code): Code) -> String {
         let mut words = null();
         // SAFETY: the call writes the address of a text that stays, or null for a code that it does not know.
@@ -124,8 +124,9 @@ impl Code {
     pub const OUT_OF_MEMORY: Self = Self(2);
     pub const NOT_READY: Self = Self(600);
 
-    /// Whether the context can still be used after a call that returned this code. A context keeps the errors of kernels, and
-    /// does not recover when the device is gone. An unknown code may be such an error, so it counts as one.
+    /// Whether the context can still be used after a call that returned this code. A context keeps the errors of
+    /// kernels, and does not recover when the device is gone. An unknown code may be such an error, so it counts as
+    /// one.
     pub fn is_harmless(self) -> bool {
         matches!(
             self.0,

@@ -15,8 +15,8 @@ use zeroize::Zeroizing;
 
 /// A queue of work for a device. Its work is done in order, in parallel with that of other streams.
 ///
-/// Copies to and from the host are over when their call returns. Kernels are only started: the next copy on the same stream,
-/// or [`Stream::finish`], waits for them and reports their failures.
+/// Copies to and from the host are over when their call returns. Kernels are only started: the next copy on the same
+/// stream, or [`Stream::finish`], waits for them and reports their failures.
 pub struct Stream {
     device: Device,
     id: StreamId,
@@ -76,15 +76,15 @@ impl Stream {
         Ok(buffer)
     }
 
-    /// Copies the words, little-endian, to device memory: to `old` if that is large enough, otherwise to a new buffer. The
-    /// words may be secret, so the host's copy of them is wiped.
+    /// Copies the words, little-endian, to device memory: to `old` if that is large enough, otherwise to a new buffer.
+    /// The words may be secret, so the host's copy of them is wiped.
     pub(crate) fn buffer_of_words(&mut self, words: &[u32], old: Option<Buffer>) -> Result<Buffer> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(size_of_val(words)));
         bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         self.buffer_again(&bytes, old)
     }
 
-    /// From now on, bytes for new device memory are gathered in this block. The stream is finished, and the block is empty.
+    /// Makes bytes for new device memory gather in this block. The stream is finished, and the block is empty.
     pub(crate) fn gather(&mut self, block: Block) {
         self.block = Some(block);
     }
@@ -100,8 +100,8 @@ impl Stream {
         unsafe { self.start_upload(memory, 0, host, used) }.map(|()| block)
     }
 
-    /// Copies the bytes to device memory: to `old` if that is large enough, otherwise to a new buffer. If a block gathers new
-    /// bytes, they are copied with it.
+    /// Copies the bytes to device memory: to `old` if that is large enough, otherwise to a new buffer. If a block
+    /// gathers new bytes, they are copied with it.
     pub(crate) fn buffer_again(&mut self, bytes: &[u8], old: Option<Buffer>) -> Result<Buffer> {
         if let (Some(block), None) = (&mut self.block, &old)
             && let Some(part) = block.add(bytes)
@@ -123,8 +123,8 @@ impl Stream {
     /// Copies bytes to device memory, `at` bytes from its beginning. All earlier work of the stream is done first.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if the bytes do not fit there or the buffer is on another device. Otherwise
-    /// a failure of the driver, possibly of earlier work.
+    /// [`Reason::Refused`](crate::Reason::Refused) if the bytes do not fit there or the buffer is on another device.
+    /// Otherwise a failure of the driver, possibly of earlier work.
     pub fn upload(&mut self, to: &mut Buffer, at: usize, from: &[u8]) -> Result<()> {
         self.check(to, at..at.saturating_add(from.len()))?;
         if from.is_empty() {
@@ -139,8 +139,8 @@ impl Stream {
     /// Copies bytes from device memory, `at` bytes from its beginning. All earlier work of the stream is done first.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if the range does not lie in the buffer or the buffer is on another device.
-    /// Otherwise a failure of the driver, possibly of earlier work.
+    /// [`Reason::Refused`](crate::Reason::Refused) if the range does not lie in the buffer or the buffer is on another
+    /// device. Otherwise a failure of the driver, possibly of earlier work.
     pub fn download(&mut self, from: &Buffer, at: usize, to: &mut [u8]) -> Result<()> {
         self.check(from, at..at.saturating_add(to.len()))?;
         self.finish()?;
@@ -184,7 +184,8 @@ impl Stream {
         self.check(from, at..at.saturating_add(part.len()))?;
         let to = &mut to[part];
         let at = from.at + at;
-        // SAFETY: the ranges were checked. The caller makes sure that nothing uses the bytes until the stream is finished.
+        // SAFETY: the ranges were checked. The caller makes sure that nothing uses the bytes until the stream is
+        // finished.
         self.device
             .ask(|driver, _| unsafe { driver.start_download(self.id, from.memory.id, at, to.as_mut_ptr(), to.len()) })
     }
@@ -219,14 +220,14 @@ impl Stream {
     /// Waits for all work of the stream.
     ///
     /// # Errors
-    /// A failure of the driver, possibly of earlier work. [`Reason::TimedOut`](crate::Reason::TimedOut) if the work is not done
-    /// within the limit.
+    /// A failure of the driver, possibly of earlier work. [`Reason::TimedOut`](crate::Reason::TimedOut) if the work is
+    /// not done within the limit.
     pub fn finish(&mut self) -> Result<()> {
         self.device.ask(|driver, limit| driver.finish(self.id, limit))
     }
 
-    /// Runs `work`, waits for all that it started on the stream, and returns its result and the time that the device took,
-    /// by the device's clock.
+    /// Runs `work`, waits for all that it started on the stream, and returns its result and the time that the device
+    /// took, by the device's clock.
     ///
     /// # Errors
     /// The error of `work`, or a failure of the driver.

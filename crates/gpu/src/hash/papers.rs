@@ -77,8 +77,8 @@ impl Stream {
     /// Copies keys to the device, all of one length of 1 to 125 bytes.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if the keys have other or different lengths, or there are none or more
-    /// than 2^26. Otherwise as for [`Stream::buffer_of`].
+    /// [`Reason::Refused`](crate::Reason::Refused) if the keys have other or different lengths, or there are none or
+    /// more than 2^26. Otherwise as for [`Stream::buffer_of`].
     pub fn raw_keys(&mut self, keys: &[&[u8]]) -> Result<RawKeys> {
         self.raw_keys_again(keys, None)
     }
@@ -100,8 +100,8 @@ impl Stream {
     /// The digest of each key, one after another into `out`. MD5 takes keys of at most 55 bytes; it has no label.
     ///
     /// # Errors
-    /// [`Reason::Refused`](crate::Reason::Refused) if the digests do not fit into their buffer, or the keys are too long for
-    /// MD5. Otherwise as for [`Stream::sha3_slices`].
+    /// [`Reason::Refused`](crate::Reason::Refused) if the digests do not fit into their buffer, or the keys are too
+    /// long for MD5. Otherwise as for [`Stream::sha3_slices`].
     pub fn key_digests(
         &mut self,
         threads: u32,

@@ -32,7 +32,7 @@ pub(super) fn find() -> Result<Vec<(cl_device_id, DeviceInfo)>> {
     };
     let mut found = Vec::new();
     for platform in platforms {
-        // A platform without devices reports an error. That must not hide the devices of the others.
+        // A platform without devices reports an error. This must not hide the devices of the others.
         for id in device::get_device_ids(platform, device::CL_DEVICE_TYPE_ALL).unwrap_or_default() {
             if let Ok(info) = describe(platform, id, found.len()) {
                 found.push((id, info));

@@ -3,8 +3,8 @@
 use cl3::memory;
 use cl3::types::*;
 
-/// Buffers that begin within others, for the arguments of one launch. They are released when the launch is in its queue, which
-/// keeps them until the launch is over.
+/// Buffers that begin within others, for the arguments of one launch. They are released when the launch is in its
+/// queue, which keeps them until the launch is over.
 #[derive(Default)]
 pub(super) struct Parts(Vec<cl_mem>);
 

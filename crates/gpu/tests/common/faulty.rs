@@ -16,13 +16,13 @@ pub enum How {
     OutOfMemory,
     /// The device has vanished permanently.
     Lost,
-    /// The call succeeds, but work that the device gets from then on does not end.
+    /// The call succeeds, but work that the device gets afterwards does not end.
     Hangs,
 }
 
 pub const NEVER: usize = usize::MAX / 2;
 
-/// Which call goes wrong, and what the device has recorded.
+/// Which call fails, and what the device has recorded.
 pub struct Script {
     /// How many calls come before the one that fails.
     pub fails: AtomicUsize,
@@ -30,10 +30,10 @@ pub struct Script {
     pub lies: AtomicUsize,
     how: How,
     hangs: AtomicBool,
-    /// Whether the call that failed was a wait. The last wait of a stream whose results are there already is reported to
-    /// nobody.
+    /// Whether the call that failed was a wait. A failure of a stream's last wait, after its results have arrived, is
+    /// not reported.
     was_wait: AtomicBool,
-    /// Whether the device is dead. Each later call is a mistake.
+    /// Whether the device is dead. Each later call counts as a mistake.
     given_up: AtomicBool,
     mistakes: AtomicUsize,
     /// The addresses and lengths of copies that are in progress when the device hangs.
@@ -205,8 +205,8 @@ unsafe impl Driver for Faulty {
         from: *const u8,
         len: usize,
     ) -> Result<()> {
-        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` unchanged until the copy is
-        // over.
+        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` unchanged until the copy
+        // is over.
         self.step().and_then(|()| unsafe { self.device.start_upload(stream, memory, at, from, len) })
     }
     unsafe fn start_download(
@@ -222,8 +222,8 @@ unsafe impl Driver for Faulty {
             self.script.under_way.lock().unwrap().push((to as usize, len));
             return Ok(());
         }
-        // SAFETY: the range lies in the memory, and the caller lets nobody use the `len` bytes of `to` until the copy is
-        // over.
+        // SAFETY: the range lies in the memory, and the caller lets nobody use the `len` bytes of `to` until the copy
+        // is over.
         unsafe { self.device.start_download(stream, memory, at, to, len) }
     }
     unsafe fn copy(&self, stream: StreamId, from: (MemoryId, usize), to: (MemoryId, usize), len: usize) -> Result<()> {

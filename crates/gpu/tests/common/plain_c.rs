@@ -184,8 +184,8 @@ unsafe impl Driver for PlainC {
         from: *const u8,
         len: usize,
     ) -> Result<()> {
-        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` unchanged until the copy is
-        // over.
+        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` unchanged until the copy
+        // is over.
         unsafe { self.upload(stream, memory, at, std::slice::from_raw_parts(from, len)) }
     }
 
@@ -197,8 +197,8 @@ unsafe impl Driver for PlainC {
         to: *mut u8,
         len: usize,
     ) -> Result<()> {
-        // SAFETY: the range lies in the memory, and the caller lets nobody use the `len` bytes of `to` until the copy is
-        // over.
+        // SAFETY: the range lies in the memory, and the caller lets nobody use the `len` bytes of `to` until the copy
+        // is over.
         unsafe { self.download(stream, memory, at, std::slice::from_raw_parts_mut(to, len)) }
     }
 

@@ -1,4 +1,4 @@
-//! Without a driver there are no devices, but a reason in one line and no panic.
+//! Without a driver there are no devices and there is no panic, but a reason in one line.
 
 #[test]
 fn every_interface_has_devices_or_a_reason() {
@@ -17,7 +17,7 @@ fn every_interface_has_devices_or_a_reason() {
 
 /// OpenCL's loader is there, but no driver.
 #[test]
-fn no_opencl_driver() {
+fn a_missing_opencl_driver_is_a_reason_of_one_line() {
     let this = std::env::current_exe().unwrap();
     let test = ["absent::every_interface_has_devices_or_a_reason", "--exact", "--nocapture"];
     let run = std::process::Command::new(this).args(test).env("OCL_ICD_VENDORS", "/nonexistent").output().unwrap();
@@ -28,10 +28,10 @@ fn no_opencl_driver() {
     assert!(reasons.iter().any(|reason| output.contains(reason)) || output.contains("api: OpenCl"), "{output}");
 }
 
-/// A driver that is too old, or no driver at all: one line, and no panic.
+/// A driver that is too old, or a missing driver, causes one line and no panic.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_library_without_a_function() {
+fn a_library_without_a_function_is_a_reason_of_one_line() {
     let folder = tempfile::tempdir().unwrap();
     crate::devices::plain_c::compile(
         "int cuInit(unsigned flags) { return flags; }",

@@ -1,5 +1,5 @@
-//! The calls of NVIDIA's driver, checked on any machine with a stand-in for it: their order, their arguments, and what happens
-//! on errors. This proves nothing about a GPU.
+//! The calls of NVIDIA's driver, checked on any machine with a stand-in for it: their order, their arguments, and what
+//! happens on errors. This proves nothing about a GPU.
 
 use crate::common::sweep_by;
 use crate::devices::{
@@ -73,14 +73,14 @@ impl StandIn {
         unsafe { self.0.get::<unsafe extern "C" fn() -> i64>(name.as_bytes()).unwrap()() }
     }
 
-    /// Whether an earlier call failed. From now on, a call that is counted from 0 does.
+    /// Makes the call with this number, counted from 0, fail. Returns whether an earlier call failed.
     fn fail(&self, call: i64, code: i32) -> bool {
         // SAFETY: the function has that type.
         unsafe { self.0.get::<unsafe extern "C" fn(i64, i32) -> i32>(b"stand_in_fail").unwrap()(call, code) != 0 }
     }
 }
 
-/// The part that runs with the stand-in as the driver. `calls_meet_the_requirements_of_the_driver` starts it.
+/// The test that runs with the stand-in as the driver. `calls_meet_the_requirements_of_the_driver` starts it.
 #[test]
 #[ignore = "needs the stand-in"]
 fn inside() {
@@ -237,8 +237,8 @@ fn failing() {
     println!("stand-in passed");
 }
 
-/// A device that does not answer: an error of one line within the limit, and at once from then on. The stand-in ends this
-/// process if a call waits for the device or frees anything.
+/// A device that does not answer causes an error of one line within the limit, and immediately for later calls. The
+/// stand-in ends this process if a call waits for the device or frees anything.
 fn hang(device: Device) {
     let engine = GpuEngine::new(device.clone(), keccak::Level::detect());
     let plain = paint(2 << 20);

@@ -1,5 +1,5 @@
-//! The engine on every device of this machine, compared with the reference: the checks of the core, and tests that only concern
-//! devices.
+//! The engine on every device of this machine, compared with the reference: the checks of the core, and tests that only
+//! concern devices.
 
 use crate::common::{self, painted};
 use crate::devices;
@@ -47,7 +47,7 @@ fn chunks(suite: Suite, lengths: &[usize], before: usize, buffer: impl FnOnce(us
 /// Pinned buffers of the engine, and other buffers. Jobs that fit into the device's memory, and jobs that take several
 /// windows.
 #[test]
-fn jobs_of_any_length_in_any_buffer() {
+fn jobs_of_any_length_are_right_in_any_buffer() {
     let cpu = cpu();
     for engine in engines() {
         let window = engine.info().preferred_job;
@@ -80,7 +80,7 @@ fn jobs_of_any_length_in_any_buffer() {
 
 /// So many windows that the engine waits before the end of the job, and gathers more than a lane first has room for.
 #[test]
-fn jobs_of_many_windows() {
+fn jobs_of_many_windows_are_right() {
     for device in devices() {
         let engine = GpuEngine::with_lanes(device, keccak::Level::detect(), 1, 64 << 10);
         for suite in [Suite::Aes256CtrSha3, Suite::Aes256CtrTurboShake] {
@@ -102,7 +102,7 @@ fn jobs_of_many_windows() {
 
 /// If there are more threads than workers, they wait for each other.
 #[test]
-fn many_threads_at_once() {
+fn many_threads_run_jobs_at_once() {
     for engine in engines() {
         let mut want = chunks(Suite::default(), &[100_000, 5000], 0, Buffer::paged);
         assert!(cpu().run(&mut want).unwrap().all_passed());
@@ -123,7 +123,7 @@ fn many_threads_at_once() {
 
 /// A batch that is sealed on a device, or on a device and the CPU together, opens on the CPU, and the other way round.
 #[test]
-fn batches_of_messages() {
+fn batches_of_messages_open_on_other_engines() {
     let mut rosters = vec![Roster::new(&[cpu()])];
     for engine in engines() {
         rosters.push(Roster::new(&[engine.clone(), cpu()]));

@@ -1,4 +1,5 @@
-//! A device that fails, or gives wrong bytes, at every step: each error is one line, nothing panics, and no memory is left.
+//! A device that fails, or gives wrong bytes, at every step: each error is one line, nothing panics, and no memory is
+//! left.
 
 use crate::devices::faulty::{How, NEVER, Script};
 use phalanx_gpu::{AesLaunch, Device, Direction, Module, Result, Variant};
@@ -43,7 +44,8 @@ fn any_wrong_answer_fails_the_self_test() {
             assert!(text.starts_with("plain C (other): the self-test failed: "), "answer {answer}: {text}");
         }
     };
-    // The engine's modules, when a device is opened, and then those of the papers. Modules with tables share their test.
+    // The engine's modules, when a device is opened, and then those of the papers. Modules with tables share their
+    // test.
     answers(4, &|answer| open(NEVER, answer).1.map(drop));
     for (module, least) in [
         (Module::AesBitslice, 4),

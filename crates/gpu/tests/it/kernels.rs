@@ -110,7 +110,7 @@ fn official_vectors(device: &Device) {
     for (test, got) in sha3.iter().zip(digests.chunks(32)) {
         assert_eq!(got, &*test.digest, "{}, {} bytes", test.name, test.message.len());
     }
-    // The kernel has but one domain.
+    // The kernel has only one domain.
     let turbo: Vec<_> = tests::<TurboShake>("turboshake256").into_iter().filter(|test| test.domain == 0x50).collect();
     assert!(!turbo.is_empty());
     let messages: Vec<_> = turbo.iter().map(TurboShake::message).collect();

@@ -34,8 +34,8 @@ fn ptx_has_every_kernel_for_old_drivers_and_devices() {
             assert!(ptx.contains(&format!(".visible .entry {kernel}(")), "{} has no {kernel}", module.name());
         }
         assert_eq!(ptx.matches(".visible .entry ").count(), kernels.len(), "{} has others", module.name());
-        // The instructions that the kernels are written for: byte permutations, any function of three bits, and rotations by
-        // funnel shift.
+        // The instructions that the kernels are written for: byte permutations, any function of three bits, and
+        // rotations by funnel shift.
         let wanted: &[&str] = match module {
             Module::Md5 => &["shf.l"],
             Module::Sha3 | Module::TurboShake | Module::Kmac => &["shf.l", "lop3.b32"],

@@ -1,4 +1,5 @@
-//! The S-box of the kernels in bit planes: the netlist, the code that `scripts/make-sbox` made from it, and the compiled code.
+//! The S-box of the kernels in bit planes: the netlist, the code that `scripts/make-sbox` made from it, and the
+//! compiled code.
 
 use crate::devices::plain_c::compile;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! A device that fails at every step of a job, in every way. Alone, it fails cleanly, and the job is unchanged. With the CPU
-//! beside it or as its fallback, the bytes are right, and one fault is reported.
+//! A device that fails at every step of a job, in every way. Alone, it fails cleanly, and the job is unchanged. With
+//! the CPU beside it or as its fallback, the bytes are right, and one fault is reported.
 
 use crate::common::{AtHand, painted, sweep_by};
 use crate::devices::faulty::{How, NEVER, Script};
@@ -18,7 +18,7 @@ use std::time::Duration;
 const KEY: [u8; 32] = [5; 32];
 const HOWS: [How; 4] = [How::Once, How::OutOfMemory, How::Lost, How::Hangs];
 
-/// An engine on an open device that fails at the given call, counted from now on.
+/// An engine on an open device that fails at the given call, counted from after the opening.
 fn engine(how: How, step: usize) -> (Arc<Script>, Arc<dyn Engine>) {
     let script = Script::new(how);
     let device = script.open().unwrap();
@@ -81,7 +81,7 @@ fn job(op: Op, engine: &dyn Engine, short: bool) -> Job {
 }
 
 #[test]
-fn alone_it_fails_cleanly_and_the_job_is_unchanged() {
+fn a_failing_device_alone_leaves_the_job_unchanged() {
     for how in HOWS {
         for (op, short) in [(Op::Seal, true), (Op::Seal, false), (Op::Open, true), (Op::Open, false)] {
             let mut want = self::job(op, &*cpu(), short);
@@ -140,8 +140,8 @@ fn opened(roster: &Roster, stored: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(opened)
 }
 
-/// Does the work with a device that fails at each step in turn, in every way. The CPU takes over, and at most one fault is
-/// reported. With the CPU as its fallback, the device takes at least `least` steps.
+/// Does the work with a device that fails at each step in turn, in every way. The CPU takes over, and at most one fault
+/// is reported. If the CPU is its fallback, the device takes at least `least` steps.
 fn at_every_step(least: usize, work: impl Fn(&Roster, &Script)) {
     for how in HOWS {
         for as_fallback in [true, false] {
@@ -156,7 +156,7 @@ fn at_every_step(least: usize, work: impl Fn(&Roster, &Script)) {
                     "{how:?} {as_fallback} {step}: told {told} times"
                 );
                 drop((roster, engine));
-                // Beside the CPU a device may get few jobs, or none.
+                // A device that works together with the CPU may get few jobs, or none.
                 if is_over(&script, step, if as_fallback { least } else { 0 }) {
                     break;
                 }
@@ -165,7 +165,7 @@ fn at_every_step(least: usize, work: impl Fn(&Roster, &Script)) {
     }
 }
 
-/// The run continues with the CPU, at whatever step the device fails.
+/// The run continues with the CPU, whichever step of the device fails.
 #[test]
 fn a_run_continues_with_the_cpu() {
     let plain = painted(150_000);

@@ -1,7 +1,7 @@
 //! `--engine auto`: the engine is chosen by the size of the work, the direction and what was measured.
 //!
-//! Small work must not pay for the choice. Below [`Calibration::WORTH_A_START`] nothing is looked up. From there on the kept file is
-//! read. A device is looked for and measured only if that takes little time beside the work.
+//! Small work must not pay for the choice. Below [`Calibration::WORTH_A_START`] nothing is looked up. For more, the
+//! kept file is read. A device is looked for and measured only if that takes little time compared with the work.
 
 use super::cache::{self, CalibrationFile, Circumstances, DeviceName, Kept};
 use super::calibration::{Calibration, Kind};
@@ -14,8 +14,8 @@ use phalanx_core::engine::Op;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Engines are measured before the first work of this many bytes. The CPU is busy with it for a good part of the second that
-/// measuring takes, and the result serves all later work.
+/// Engines are measured before the first work of at least this many bytes. Such work takes the CPU a good part of the
+/// second that measuring takes, and the result serves all later work.
 const WORTH_MEASURING: u64 = 256 << 20;
 
 /// Chooses among the engines of this process.
@@ -25,7 +25,7 @@ pub struct Auto {
     /// The bytes of all files together, as far as they are known.
     expected: AtomicU64,
     knowledge: Mutex<Knowledge>,
-    /// Set once a device was asked to open: `None` if none works.
+    /// Set after the attempt to open a device: `None` if none works.
     device: OnceLock<Option<WithDevice>>,
 }
 
@@ -47,7 +47,7 @@ impl WithDevice {
 }
 
 impl Auto {
-    /// Nothing is looked for yet.
+    /// Makes the choice. No device is looked for yet.
     pub fn new(ready: Ready, verbosity: Verbosity) -> Self {
         Self {
             serial: ready.crew(Kind::Serial).expect("the CPU is ready"),
@@ -83,13 +83,13 @@ impl Auto {
         if let Some(device) = self.device.get() {
             return device.as_ref();
         }
-        // It may pay for all files together. Which of them it gets is another question.
+        // Opening it may pay for all files together. Whether it gets this one is decided later.
         let all = bytes?.max(self.expected.load(Ordering::Relaxed));
         if all < Calibration::WORTH_A_START {
             return None;
         }
         let mut knowledge = self.knowledge.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // Another thread may have asked meanwhile.
+        // Another thread may have opened it meanwhile.
         if self.device.get().is_none() && knowledge.is_worth_opening(op, all) {
             let _ = self.device.set(knowledge.open());
         }
@@ -101,12 +101,13 @@ impl Auto {
 struct Knowledge {
     ready: Ready,
     verbosity: Verbosity,
-    /// The present circumstances and what was kept for them, once they were looked up.
+    /// The present circumstances and what was kept for them, after they were looked up.
     kept: Option<(Circumstances, Option<Kept>)>,
 }
 
 impl Knowledge {
-    /// Whether to open a device for this many bytes: by what was kept, or to measure it if nothing was kept.
+    /// Whether to open a device for this many bytes: because what was kept says so, or to measure it if nothing was
+    /// kept.
     fn is_worth_opening(&mut self, op: Op, bytes: u64) -> bool {
         let (now, kept) = self.kept.get_or_insert_with(|| {
             let now = Circumstances::new(self.ready.levels, self.ready.threads);
@@ -119,8 +120,8 @@ impl Knowledge {
         }
     }
 
-    /// Opens the device, and measures it unless it is the one that was measured before. If that fails, the CPU does the work,
-    /// and a warning says so. If there is no device, the CPU does the work without a word.
+    /// Opens the device, and measures it unless it is the one that was measured before. If that fails, the CPU does the
+    /// work, with a warning. If there is no device, the CPU does the work without a warning.
     fn open(&mut self) -> Option<WithDevice> {
         let (now, known) = self.kept.take()?;
         // If nothing can be kept, nothing is measured: the next run would have to do it again.
@@ -130,7 +131,7 @@ impl Knowledge {
             let failed = survey.devices.iter().find_map(|(info, state)| Some((&info.name, state.failure()?)));
             match (failed, file) {
                 (Some((name, why)), _) => complain(format!("warning: {name}: {why}: the CPU does the work")),
-                // That there is none is kept too, so that it is not looked for again.
+                // If there is no device, that is kept too, so that later runs do not look for one.
                 (None, Some(file)) => {
                     drop(file.keep(&Kept { circumstances: now, device: None, calibration: Calibration::default() }));
                 }

@@ -13,9 +13,9 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Changes with the form of the file.
+/// The version of the file's format.
 const SCHEMA: u32 = 2;
-/// A file longer than this is not ours.
+/// A longer file is not one of Phalanx.
 const LONGEST: u64 = 64 << 10;
 
 /// What identifies a device together with its driver.
@@ -76,8 +76,8 @@ pub struct Kept {
     pub calibration: Calibration,
 }
 
-/// Reads what was kept under these circumstances. If the file is absent, of other circumstances or not a calibration, nothing
-/// is known, which is no error.
+/// Reads what was kept under these circumstances. Returns `None`, which is no error, if the file is missing, is for
+/// other circumstances or is not a calibration.
 pub fn read(now: &Circumstances) -> Option<Kept> {
     let file = InputFile::open(&path(now.threads)?).ok()?;
     if file.stamp().len() > LONGEST {
@@ -104,8 +104,8 @@ impl Kept {
     }
 }
 
-/// The file of a calibration that is about to be made. Without it nothing needs to be measured, because the next run
-/// would not know of it.
+/// The file of a calibration that is about to be made. If it cannot be made, measuring is useless, because the next run
+/// would not know the result.
 pub struct CalibrationFile {
     path: PathBuf,
     output: Output,
@@ -132,7 +132,8 @@ impl CalibrationFile {
     }
 }
 
-/// One file for each number of threads, so that `--threads` does not undo what was measured without it.
+/// The path of the file. There is one for each number of threads, so that `--threads` does not replace what was
+/// measured without it.
 fn path(threads: usize) -> Option<PathBuf> {
     let folder = home::cache()?;
     Some(folder.join(format!("engines-{threads}.json")))

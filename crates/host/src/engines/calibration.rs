@@ -1,7 +1,7 @@
 //! Which engine is fastest for which size: a model of measured times, without any input or output.
 //!
-//! A [`Curve`] gives the time that an engine takes for any number of bytes, in each direction. [`measure`](super::measure) makes
-//! the curves, and [`Calibration::choose`] reads them.
+//! A [`Curve`] gives the time that an engine takes for any number of bytes, in each direction.
+//! [`measure`](super::measure) makes the curves, and [`Calibration::choose`] reads them.
 
 use phalanx_core::engine::Op;
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ pub type Point = (u64, f64);
 /// The measured times of an engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// What the engine needs before its first job in a process: a device must be found, opened and tested.
+    /// The time that the engine needs before its first job in a process: a device must be found, opened and tested.
     pub start_seconds: f64,
     seal: Vec<Point>,
     open: Vec<Point>,
@@ -76,7 +76,7 @@ impl Curve {
         Self { start_seconds, seal: rising(seal), open: rising(open) }
     }
 
-    /// Whether this can be a curve that was measured, whoever wrote it.
+    /// Whether this can be a measured curve. The file may hold anything.
     pub fn is_valid(&self) -> bool {
         let valid = |points: &Vec<Point>| {
             let all = points.iter().all(|&(bytes, seconds)| {
@@ -107,7 +107,7 @@ impl Curve {
     }
 }
 
-/// More bytes never take less time. If they did when it was measured, that was noise.
+/// Makes the times rise: more bytes never take less time. If they did in a measurement, that was noise.
 fn rising(mut points: Vec<Point>) -> Vec<Point> {
     let mut least = 0.0;
     for (_, seconds) in &mut points {
@@ -117,8 +117,9 @@ fn rising(mut points: Vec<Point>) -> Vec<Point> {
     points
 }
 
-/// Straight lines between the points. Smaller sizes take as long as the first point. Beyond the last point the last line goes
-/// on, but at most at twice the average speed so far, so that noise does not promise a speed that nobody has seen.
+/// The time on straight lines between the points. Smaller sizes take as long as the first point. Beyond the last point
+/// the last line goes on, but at most at twice the average speed so far, so that noise does not promise an unrealistic
+/// speed.
 fn along(points: &[Point], bytes: u64) -> f64 {
     let line = |(from, seconds): Point, slope: f64| seconds + (bytes - from) as f64 * slope;
     let slope = |a: Point, b: Point| (b.1 - a.1) / (b.0 - a.0) as f64;
@@ -137,7 +138,8 @@ fn along(points: &[Point], bytes: u64) -> f64 {
     line(last, end)
 }
 
-/// The curves of all engines that were measured. It is empty if there is no device, because then nothing needs to be measured.
+/// The curves of all engines that were measured. It is empty if there is no device, because then nothing needs to be
+/// measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Calibration {
@@ -145,7 +147,7 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// No device is opened for less, so nothing needs to be looked up for less either. Sealing this much takes 28 ms on a CPU
+    /// No device is opened for less, so nothing is looked up for less either. Sealing this much takes 28 ms on a CPU
     /// with only 150 MB/s, and opening a device takes longer.
     pub const WORTH_A_START: u64 = 4 << 20;
     /// A simpler engine is chosen unless another one is faster by more than this factor.
@@ -163,7 +165,7 @@ impl Calibration {
         self.curves.get(&kind)
     }
 
-    /// Whether its curves are valid, and those of just these engines.
+    /// Whether its curves are valid, and are those of exactly these engines.
     pub fn is_of(&self, kinds: &[Kind]) -> bool {
         self.curves.keys().eq(kinds) && self.curves.values().all(Curve::is_valid)
     }
@@ -171,15 +173,15 @@ impl Calibration {
     /// The engine for a number of bytes. By the measured times it takes at most 5 % longer than the fastest one. If the
     /// process is `warm`, the device is open already.
     ///
-    /// If the size is unknown, as with a pipe, no device is opened, because the pipe may end at once. A device that is open
-    /// already is used if it is the fastest for large sizes.
+    /// If the size is unknown, as with a pipe, no device is opened, because the pipe may end at once. A device that is
+    /// open already is used if it is the fastest for large sizes.
     pub fn choose(&self, op: Op, bytes: Option<u64>, warm: bool) -> Kind {
         let worth_a_start = bytes.is_some_and(|bytes| bytes >= Self::WORTH_A_START);
         let bytes = bytes.unwrap_or(Self::LARGEST);
-        // Which of the CPU's engines is better needs no measuring: one chunk is work for one thread, more are for all. So
-        // noise cannot make one thread seem faster than all.
+        // Which of the CPU's engines is better needs no measuring: one chunk is work for one thread, more are for all.
+        // So noise cannot make one thread seem faster than all.
         let cpu = if bytes <= ONE_CHUNK { Kind::Serial } else { Kind::Cpu };
-        // Without the CPU's times there is nothing to compare a device with.
+        // Without the CPU's times, a device cannot be compared.
         if !(warm || worth_a_start) || self.curve(Kind::Serial).is_none() || self.curve(Kind::Cpu).is_none() {
             return cpu;
         }
@@ -202,8 +204,8 @@ impl Calibration {
     }
 }
 
-/// How a value changes as the size grows: each value, and the size from which on it holds. The sizes that are tried are 1/16
-/// apart.
+/// How a value changes as the size grows: each value, and the first size with it. Each size that is tried is 1/16
+/// larger than the one before.
 fn changes<T: Copy + PartialEq>(value: impl Fn(u64) -> T) -> Vec<(u64, T)> {
     let sizes = iter::successors(Some(16), |bytes| Some(bytes + bytes / 16));
     let mut found = vec![(0, value(0))];

@@ -1,4 +1,4 @@
-//! From the engine that the user names to the engines that do the work.
+//! Finding the engines that do the work for the engine that the user names.
 
 use super::auto::Auto;
 use super::calibration::Kind;
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub struct Engines {
     /// The threads that work on small files, one file each.
     pub threads: usize,
-    /// For the small files of a folder.
+    /// The engines for the small files of a folder.
     small: (Kind, Vec<Arc<dyn Engine>>),
     pick: Pick,
 }
@@ -34,7 +34,7 @@ impl Engines {
         let mut ready = ready(args)?;
         let mut open = || survey(false, verbosity).device().map(|device| ready.open(device, Duration::ZERO));
         let kind = match args.engine {
-            // What was measured is the speed of doing work once.
+            // The measured speeds are for work that is done once.
             EngineName::Auto if args.paranoid => Some(Kind::Cpu),
             EngineName::Auto => None,
             EngineName::Serial => Some(Kind::Serial),
@@ -88,7 +88,7 @@ impl Engines {
     }
 }
 
-/// An engine that needs a GPU, where none can be had.
+/// A failure because an engine needs a GPU and none is available.
 pub fn no_gpu(engine: &str, why: &str) -> Failure {
     Failure::new(Code::Other, format!("engine {engine}: {why}")).hint("--engine cpu works")
 }

@@ -1,4 +1,4 @@
-//! Which GPU drivers are installed, as far as that can be seen without loading one, which takes longer than most jobs.
+//! Which GPU drivers are installed, as far as their files show it. Loading a driver would take longer than most jobs.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 const VARIABLES: [&str; 5] =
     ["CUDA_VISIBLE_DEVICES", "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH", phalanx_gpu::CPU_VARIABLE];
 
-/// The traces of drivers, one line each. None if there can be no GPU. Another driver or version leaves other traces.
+/// The traces of drivers, one line each. The list is empty if there can be no GPU. Another driver or version leaves
+/// other traces.
 pub fn traces() -> Vec<String> {
     traces_in(Path::new("/"), |name| env::var_os(name).filter(|value| !value.is_empty()))
 }
@@ -21,7 +22,7 @@ fn traces_in(root: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Vec<St
     if let Ok(text) = fs::read_to_string(root.join("proc/driver/nvidia/version")) {
         traces.push(text.lines().next().unwrap_or_default().to_owned());
     }
-    // The GPU of a Linux that runs in Windows.
+    // The GPU device of Linux in Windows (WSL).
     if root.join("dev/dxg").exists() {
         traces.push("dxg".into());
     }

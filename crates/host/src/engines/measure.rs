@@ -9,7 +9,8 @@ use phalanx_core::{Error, Result, Roster, SecretKey, Suite};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// The time for opening the device and measuring all engines: about a second, apart from what cannot be cut short.
+/// The time for opening the device and measuring all engines: about a second, apart from steps that cannot be
+/// shortened.
 const TIME: Duration = Duration::from_millis(900);
 /// The least time for measuring alone, however long it took to open the device.
 const LEAST: Duration = Duration::from_millis(300);
@@ -20,10 +21,10 @@ pub fn all(ready: &Ready) -> Result<Calibration> {
     let end = Instant::now() + TIME.saturating_sub(opening).max(LEAST);
     let all: Vec<_> = Kind::ALL.into_iter().filter_map(|kind| Some((kind, ready.members(kind)?))).collect();
     let mut calibration = Calibration::default();
-    // Gpu comes before hybrid, so what a device does only once is done for both.
+    // Gpu is measured before hybrid, so what a device does only once is done before both.
     let mut start = opening.as_secs_f64();
     for (i, (kind, members)) in all.iter().enumerate() {
-        // If one of two engines failed, the other would be measured alone.
+        // If one of two engines fails, the measurement is of the other one alone, so it does not count.
         let fault = Arc::new(OnceLock::new());
         let failed = fault.clone();
         let roster = Roster::new(members).on_fault(move |fault| drop(failed.set(fault.clone())));
@@ -45,12 +46,12 @@ const CHUNK: u64 = 1 << 20;
 /// Each size is run this many times if there is time for it, and the shortest time counts.
 const ROUNDS: usize = 4;
 
-/// Seals and opens chunks of [`Suite::default`] like those of a file, with threads, buffers and a copy into each, but without
-/// input and output. Takes about `budget` at most: larger sizes are left out if they would take longer. The smallest one is
-/// always measured.
+/// Seals and opens chunks of [`Suite::default`] like those of a file, with threads, buffers and a copy into each, but
+/// without input and output. Takes about `budget` at most: larger sizes are left out if they would take longer. The
+/// smallest one is always measured.
 ///
-/// The curve's start is the time by which first runs were slower than later ones, because an engine may then prepare what it
-/// keeps.
+/// The curve's start is the time by which first runs were slower than later ones, because an engine may then prepare
+/// what it keeps.
 ///
 /// The result is compared with that of the CPU's kernels of `levels`. Other bytes are a fault.
 pub fn measure(roster: &Roster, levels: Levels, budget: Duration) -> Result<Curve> {
@@ -87,8 +88,8 @@ fn expected(measured: &[[f64; 2]], i: usize) -> Duration {
     Duration::from_secs_f64(seconds.min(Curve::MOST_SECONDS))
 }
 
-/// Seals or opens a number of bytes, and returns the time until the last job was done, in seconds. Afterwards the workers wipe
-/// their buffers, which takes as long for a job as for many.
+/// Seals or opens a number of bytes, and returns the time until the last job was done, in seconds. Afterwards the
+/// workers wipe their buffers, which takes as long for a job as for many.
 fn run(roster: &Roster, op: Op, bytes: u64, sample: &Sample) -> Result<f64> {
     let started = Instant::now();
     let work = Measured { op, bytes, sample, left: Mutex::new(bytes), done: Mutex::new(started) };
@@ -97,7 +98,7 @@ fn run(roster: &Roster, op: Op, bytes: u64, sample: &Sample) -> Result<f64> {
     Ok((done - started).max(Duration::from_nanos(1)).as_secs_f64())
 }
 
-/// A unit before and after it is sealed. All units of a run are the same, which makes no engine faster.
+/// A unit before and after it is sealed. All units of a run are the same. This makes no engine faster.
 struct Sample {
     keys: Arc<[ContentKeys]>,
     unit: Unit,

@@ -1,4 +1,5 @@
-//! Which engines do the work of a command: the ones that the user names, or the fastest ones by what was measured.
+//! Choosing the engines for the work of a command: the ones that the user names, or the fastest ones according to
+//! measurements.
 
 mod auto;
 pub mod cache;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Looks for devices, as [`Survey::new`] does. Drivers are loaded only here. They need room, and may not work in a process that
-/// is protected as this one is. Then they are tried once more without.
+/// Looks for devices, as [`Survey::new`] does. Drivers are loaded only here. They need address space, and may not work
+/// in a hardened process. In that case they are tried once more without the hardening.
 pub fn survey(all: bool, verbosity: Verbosity) -> Survey {
     hardening::make_room_for_drivers();
     let (survey, is_open) =
@@ -26,18 +26,18 @@ pub fn survey(all: bool, verbosity: Verbosity) -> Survey {
     survey
 }
 
-/// Engines at work together.
+/// Engines that work together.
 pub struct Crew {
     /// The engines, which share all work.
     pub roster: Roster,
     /// Whether it is several threads of the CPU, and nothing else.
     pub is_cpu: bool,
-    /// In words, for `--verbose`.
+    /// A description in words, for `--verbose`.
     pub description: String,
 }
 
 impl Crew {
-    /// If one of the engines fails and another one takes over, a warning says so.
+    /// Makes a crew. If one of its engines fails and another one takes over, a warning says so.
     pub fn new(kind: Kind, engines: &[Arc<dyn Engine>]) -> Self {
         let roster = Roster::new(engines).on_fault(warn);
         Self { roster, is_cpu: kind == Kind::Cpu, description: format!("engine {kind} ({})", detail(engines)) }
@@ -84,7 +84,7 @@ impl Ready {
         Self { levels, threads, serial, cpu, gpu: None, device: None, opening: Duration::ZERO, is_twice: false }
     }
 
-    /// The same engines, which do all work twice: see [`Twice`].
+    /// Makes the engines do all work twice: see [`Twice`].
     pub fn twice(self) -> Self {
         let again = |engine| Arc::new(Twice::new(engine, self.levels.second()));
         Self { serial: again(self.serial), cpu: again(self.cpu), is_twice: true, ..self }
@@ -98,7 +98,8 @@ impl Ready {
         self.device = Some(device);
     }
 
-    /// How long it takes to open the device when its driver has compiled the kernels, which it does once on each machine.
+    /// How long it takes to open the device when its driver has compiled the kernels, which it does once on each
+    /// machine.
     pub fn opening_again(&self) -> Duration {
         let Some(device) = &self.device else { return self.opening };
         let first = device.prepared_in();
@@ -117,12 +118,13 @@ impl Ready {
         })
     }
 
-    /// The same engines as a crew.
+    /// The engines that work together under this name, as a crew. `None` if one of them is not ready.
     pub fn crew(&self, kind: Kind) -> Option<Crew> {
         Some(Crew::new(kind, &self.members(kind)?))
     }
 
-    /// The same crew, but if it fails, the CPU takes over and `broken` is set. A warning says so, the first time.
+    /// A [`Ready::crew`] with the CPU as its fallback: if it fails, the CPU takes over and `broken` is set. The first
+    /// time, a warning says so.
     pub fn crew_with_fallback(&self, kind: Kind, broken: Arc<AtomicBool>) -> Option<Crew> {
         let Crew { roster, is_cpu, description } = self.crew(kind)?;
         let roster = roster.with_fallback(self.cpu.clone()).on_fault(move |fault| {

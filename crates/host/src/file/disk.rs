@@ -12,10 +12,10 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// From this length on, in bytes, reserving space pays.
+/// Reserving space pays from this length on, in bytes.
 const LARGE: u64 = 4 << 20;
-/// The most that one call writes to the page cache, in bytes. With more, the system takes memory in blocks so large that
-/// virtual machines have to fetch them from their host.
+/// The most that one call writes to the page cache, in bytes. For more, the system takes such large blocks of memory
+/// that virtual machines have to get them from their host.
 const CALL: usize = 128 << 10;
 /// The length of a block that is left out as a hole if it is zero, in bytes.
 const HOLE: usize = 64 << 10;
@@ -44,7 +44,7 @@ impl<'a> Disk<'a> {
     }
 }
 
-/// A new file as a sink that is written from many threads. With `sync`, write-back starts at once.
+/// A new file as a sink that is written from many threads. With `sync`, write-back starts immediately.
 #[must_use]
 pub fn sink(file: &File, sync: bool) -> Sink<'_> {
     Sink::ranged(if sync { Disk::synced(file) } else { Disk::new(file) })
@@ -54,7 +54,7 @@ impl WriteAt for Disk<'_> {
     fn expect(&self, len: Option<u64>, filling: Filling) -> io::Result<()> {
         let Some(len) = len.filter(|len| *len >= LARGE && is_ext4(self.file)) else { return Ok(()) };
         match filling {
-            // All of it will be written, so a lack of room is an error at once.
+            // All of it will be written, so a lack of space is reported immediately.
             Filling::Full => {
                 if let Err(e @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = reserve(self.file, 0, len) {
                     return Err(e.into());

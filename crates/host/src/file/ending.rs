@@ -22,8 +22,8 @@ pub fn unprotected_name(name: &OsStr) -> Option<OsString> {
     name.extension().filter(|e| *e == "phx").and(name.file_stem()).map(OsStr::to_owned)
 }
 
-/// Refuses to protect a file that is protected already, if its name says so too: a pattern like `*` easily matches outputs of an
-/// earlier run.
+/// Refuses to protect a file that is protected already and has the name of a protected file. A pattern like `*` easily
+/// matches outputs of an earlier run.
 ///
 /// # Errors
 /// [`Error::Protected`] if the name is that of a protected file, and the content is one or cannot be read.

@@ -1,4 +1,4 @@
-//! Both ends of a file that is moved: the input that has been opened, and the output that has been begun.
+//! Both ends of a file that is processed: the opened input and the begun output.
 
 use crate::file::disk::sink;
 use crate::file::input::{InputFile, Removal, Stamp};
@@ -57,13 +57,13 @@ impl Input {
         }
     }
 
-    /// What the pipeline reads.
+    /// The source that the pipeline reads.
     ///
     /// # Errors
     /// [`Error::Read`](phalanx_core::Error::Read) if the file cannot be looked at.
     pub fn source(&self) -> Result<Source<'_>> {
         match self {
-            // It may be a file that was partly read. Reading continues from there.
+            // The stream may have been read in part. Reading continues from there.
             Input::Stream(file) => Ok(Source::stream(file)),
             Input::File(input) => source(input.file()),
         }
@@ -81,7 +81,7 @@ impl Input {
         matches!(self, Input::File(input) if is_unfinished(input))
     }
 
-    /// Why it does not open: perhaps because a change of its keys was interrupted.
+    /// The error for an input that does not open: it says so if a change of its keys may have been interrupted.
     #[must_use]
     pub fn interrupted(&self, error: impl Into<Error>) -> Error {
         let error = error.into();
@@ -140,7 +140,8 @@ pub struct OutputRules<'a> {
     pub existing: Existing<'a>,
     /// Whether the content must be on the disk before the output has its name, and the name when it is committed.
     pub sync: bool,
-    /// Whether the output stays if the run is interrupted, and goes on where an interrupted run was: [`Output::resume`].
+    /// Whether the output stays if the run is interrupted, and goes on where an interrupted run was:
+    /// [`Output::resume`].
     pub resume: bool,
     /// Which metadata of the input it takes over.
     pub carry: Carry,
@@ -165,7 +166,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Begins an output, which must not be the input, whatever paths lead there.
+    /// Begins an output, which must not be the input, even by another path.
     fn begin(input: &Input, place: OutputPlace<'_>, rules: &OutputRules<'_>) -> Result<Self> {
         let is_input = |id| input.stamp().is_some_and(|stamp| stamp.id() == id);
         let is_there = |stat: Stat| is_input((stat.st_dev, stat.st_ino));
@@ -184,7 +185,7 @@ impl Target {
         }
         let begin = if rules.resume { Output::resume_in } else { Output::create_in };
         let output = begin(dir, name, rules.existing)?;
-        // Somebody may have given the input the name of an unfinished file.
+        // The input may have been renamed to the name of an unfinished file.
         if id(output.file()).is_ok_and(is_input) {
             return Err(Error::SameFile);
         }
@@ -199,7 +200,7 @@ impl Target {
         }
     }
 
-    /// What the pipeline writes to.
+    /// The sink that the pipeline writes to.
     #[must_use]
     pub fn sink(&self) -> Sink<'_> {
         match self {
@@ -220,7 +221,8 @@ impl Target {
     }
 }
 
-/// An input and its output. An error belongs to the output if [`Error::is_of_output`] says so, and else to the input.
+/// An input and its output. An error belongs to the output if [`Error::is_of_output`] says so, and otherwise to the
+/// input.
 #[derive(Debug)]
 pub struct Ends {
     /// The input.
@@ -253,7 +255,7 @@ impl Ends {
         Self { input, target: Target::Nothing }
     }
 
-    /// What is to be read.
+    /// The source to read from.
     ///
     /// # Errors
     /// [`Error::Read`](phalanx_core::Error::Read) if the input cannot be looked at.
@@ -261,7 +263,7 @@ impl Ends {
         self.input.source()
     }
 
-    /// What is to be written to.
+    /// The sink to write to.
     #[must_use]
     pub fn sink(&self) -> Sink<'_> {
         self.target.sink()
@@ -283,13 +285,13 @@ impl Ends {
     }
 }
 
-/// Carries over metadata to an output that is written completely. Others may be able to open it from now on.
+/// Carries over metadata to an output that is written completely. Afterwards other users may be able to open it.
 ///
 /// # Errors
 /// Those of [`Output::sync_kept`], [`Output::carry`] and [`Output::set_mode`]. All are of the output.
 pub fn carry(input: &Input, output: &Output, rules: &OutputRules<'_>) -> Result<()> {
     if rules.sync && output.is_kept() {
-        // This may take long. Until it is done, nobody but the user can open the file, and a later run can go on with it.
+        // This may take long. Until it is done, only the user can open the file, and a later run can go on with it.
         output.sync_kept()?;
     }
     match input {

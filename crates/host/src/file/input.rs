@@ -1,7 +1,7 @@
-//! Inputs: regular files that are read, and perhaps deleted afterwards.
+//! Inputs: regular files that are read and may be deleted afterwards.
 //!
-//! A file is opened within its folder, which stays open. So a path that is changed meanwhile leads nowhere else. Nothing
-//! here ever waits.
+//! A file is opened within its folder, which stays open, so a change of the path meanwhile has no effect. Opening never
+//! blocks.
 
 use crate::file::names::rename_new;
 use crate::file::obstacle::Obstacle;
@@ -78,7 +78,7 @@ impl InputFile {
         self.stamp
     }
 
-    /// Its folder, open, and its name there.
+    /// Its open folder, and its name there.
     pub(crate) fn entry(&self) -> Option<&(Arc<File>, OsString)> {
         self.entry.as_ref()
     }
@@ -91,7 +91,7 @@ impl InputFile {
     }
 }
 
-// Without NONBLOCK, opening a pipe that nobody writes to would wait for ever.
+// Without NONBLOCK, opening a pipe without a writer would wait for ever.
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// Opens a folder only to reach its entries, so it need not be readable.
@@ -130,8 +130,8 @@ impl Stamp {
         Ok(Self::new(&fs::fstat(file)?))
     }
 
-    /// Inode, length, and the times of its last changes in seconds and nanoseconds. The device is not among them, because it may
-    /// have another number when its file system is mounted again.
+    /// Inode, length, and the times of its last changes in seconds and nanoseconds. The device is not among them,
+    /// because it may have another number when its file system is mounted again.
     pub(crate) fn fields(&self) -> [u64; 6] {
         let Self { id, len, modified, changed } = *self;
         [id.1, len as u64, modified.0 as u64, modified.1, changed.0 as u64, changed.1]
@@ -155,8 +155,8 @@ impl Stamp {
         self.len == 0
     }
 
-    /// Whether it is the same file and was not written to. The time of the last status change is not compared, because a
-    /// new or removed name changes it too.
+    /// Whether it is the same file and was not written to. The time of the last status change is not compared, because
+    /// a new or removed name changes it too.
     #[must_use]
     pub fn has_same_content(&self, now: &Self) -> bool {
         *self == Self { changed: self.changed, ..*now }
@@ -182,13 +182,14 @@ impl Removal {
 
     /// Deletes it.
     ///
-    /// It is compared, renamed aside, compared again, and then deleted. If something else took its name or it was written
-    /// to meanwhile, it is put back. A change between the two comparisons that restores the time of modification cannot be
-    /// seen. Nor can writes through a mapping on a file system that keeps no times for these (tmpfs).
+    /// It is compared, renamed aside, compared again, and then deleted. If something else took its name or it was
+    /// written to meanwhile, it is put back. Two changes go unnoticed: one between the comparisons that restores the
+    /// time of modification, and one through a mapping on a file system that keeps no times for these (tmpfs).
     ///
     /// # Errors
-    /// [`Error::Changed`](phalanx_core::Error::Changed) if it changed. It then keeps its name, or has the name in [`Error::Aside`]. [`Error::Read`](phalanx_core::Error::Read) or
-    /// [`Error::Write`](phalanx_core::Error::Write) if it cannot be looked at, renamed or deleted.
+    /// [`Error::Changed`](phalanx_core::Error::Changed) if it changed. It then keeps its name, or has the name in
+    /// [`Error::Aside`]. [`Error::Read`](phalanx_core::Error::Read) or [`Error::Write`](phalanx_core::Error::Write) if
+    /// it cannot be looked at, renamed or deleted.
     pub fn run(self) -> Result<()> {
         let _step = step();
         let stat = |name: &OsStr| fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error);
@@ -201,8 +202,8 @@ impl Removal {
         }
         let aside = unused_name("removed")?;
         let (name, aside) = (&*self.name, OsStr::new(&aside));
-        // Nobody else uses this name. Some file systems rename without replacing in two steps, and a new file could come
-        // between.
+        // Nobody else uses this name, so a plain rename is safe. Some file systems rename without replacing in two
+        // steps, and a new file could appear in between.
         fs::renameat(&self.dir, name, &self.dir, aside).map_err(|e| Error::write(e.into()))?;
         let removed = match stat(aside) {
             Ok(now) if self.stamp.has_same_content(&Stamp::new(&now)) && self.leads_as_before(aside) => {
@@ -226,7 +227,7 @@ impl Removal {
     }
 }
 
-/// The files with several names of which this process has deleted one.
+/// The files with several names, one of which this process has deleted.
 fn unlinked() -> MutexGuard<'static, HashSet<(u64, u64)>> {
     static UNLINKED: LazyLock<Mutex<HashSet<(u64, u64)>>> = LazyLock::new(Mutex::default);
     UNLINKED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())

@@ -1,7 +1,7 @@
 //! The keyring: named 32-byte keys, each in a file `NAME.key` of 32 raw bytes that only its owner can read.
 //!
-//! The folder is opened once for each look-up, and the keys in it. A folder or key that others could read or change is
-//! refused.
+//! Each look-up opens the folder once, and opens the keys within it. A folder or key that others could read or change
+//! is refused.
 
 use crate::file::output::{Existing, Output};
 use crate::file::private;
@@ -54,8 +54,9 @@ impl Keyring {
     /// Stores a key under a new name.
     ///
     /// # Errors
-    /// [`Error::KeyName`], [`Error::Exists`] if the name is in use, [`Error::Refused`] if others could change the keyring,
-    /// [`Error::Read`](phalanx_core::Error::Read) or [`Error::Write`](phalanx_core::Error::Write) if the key cannot be stored.
+    /// [`Error::KeyName`], [`Error::Exists`] if the name is in use, [`Error::Refused`] if others could change the
+    /// keyring, [`Error::Read`](phalanx_core::Error::Read) or [`Error::Write`](phalanx_core::Error::Write) if the key
+    /// cannot be stored.
     pub fn store(&self, name: &str, key: &SecretKey) -> Result<()> {
         let file = file_name(name)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(|e| Error::write(at(&self.dir, e)))?;
@@ -84,10 +85,11 @@ impl Keyring {
         Ok(key)
     }
 
-    /// Whether there is something under the name, whatever it is.
+    /// Whether anything has the name, whatever it is.
     ///
     /// # Errors
-    /// [`Error::KeyName`], [`Error::Refused`] if others could change the keyring, or [`Error::Read`](phalanx_core::Error::Read).
+    /// [`Error::KeyName`], [`Error::Refused`] if others could change the keyring, or
+    /// [`Error::Read`](phalanx_core::Error::Read).
     pub fn has(&self, name: &str) -> Result<bool> {
         let file = file_name(name)?;
         let Some(dir) = self.open()? else { return Ok(false) };
@@ -108,8 +110,8 @@ impl Keyring {
 
     /// The key with this id, and its name, if the keyring has it.
     ///
-    /// Keys that are refused or cannot be read are skipped. They are reported if they have this id, or if their id is unknown.
-    /// (A refused key is read for its id, and for nothing else.)
+    /// Keys that are refused or cannot be read are skipped. They are reported if they have this id, or if their id is
+    /// unknown. (A refused key is read for its id, and for nothing else.)
     ///
     /// # Errors
     /// [`Error::Refused`] if others could change the keyring, or [`Error::Read`](phalanx_core::Error::Read).
@@ -121,7 +123,7 @@ impl Keyring {
                     Ok(()) => return Ok(Some((name, key))),
                     Err(refused) => unusable(refused.into()),
                 },
-                // It is another, or was deleted meanwhile.
+                // It is another key, or was deleted meanwhile.
                 Ok(_) | Err(Error::NoSuchKey(_)) => {}
                 Err(error) => unusable(error),
             }
@@ -132,8 +134,9 @@ impl Keyring {
     /// Deletes a key.
     ///
     /// # Errors
-    /// [`Error::KeyName`], [`Error::NoSuchKey`], [`Error::Refused`] if others could change the keyring, [`Error::Read`](phalanx_core::Error::Read), or
-    /// [`Error::Write`](phalanx_core::Error::Write) if the key cannot be deleted.
+    /// [`Error::KeyName`], [`Error::NoSuchKey`], [`Error::Refused`] if others could change the keyring,
+    /// [`Error::Read`](phalanx_core::Error::Read), or [`Error::Write`](phalanx_core::Error::Write) if the key cannot be
+    /// deleted.
     pub fn remove(&self, name: &str) -> Result<()> {
         let file = file_name(name)?;
         let dir = self.open()?.ok_or_else(|| Error::NoSuchKey(name.into()))?;
@@ -143,7 +146,7 @@ impl Keyring {
         })
     }
 
-    /// Opens the folder, if it exists, and looks whether it is the user's alone.
+    /// Opens the folder, if it exists, and checks that only the user has access.
     fn open(&self) -> Result<Option<File>> {
         let failed = |e: io::Error| Error::read(at(&self.dir, e));
         let dir = match fs::open(&self.dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
@@ -172,7 +175,8 @@ impl Keyring {
         let (what, path) = (format!("the key {name}"), self.dir.join(file_name(name)?));
         let failed = |e: io::Error| Error::read(at(&path, e));
         let no_file = || Refused::new(&what, "it is not a regular file");
-        // A link leads to where its owner keeps the key. Opening a pipe must not wait for its other end.
+        // A link is followed, because the user may keep the key elsewhere. Opening a pipe must not wait for its other
+        // end.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let mut file = match fs::openat(dir, &*file_name(name)?, flags, Mode::empty()) {
             Ok(file) => File::from(file),
@@ -200,7 +204,7 @@ fn at(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// The file of a key, if that may be its name.
+/// The name of the file of a key, if the key's name is valid.
 fn file_name(name: &str) -> Result<String> {
     if is_name(name) { Ok(format!("{name}{EXTENSION}")) } else { Err(Error::KeyName(name.into())) }
 }

@@ -1,4 +1,4 @@
-//! What a run has made, so that no output of it replaces another.
+//! The outputs of a run, so that none of them replaces another.
 
 use crate::file::names::id;
 use crate::file::obstacle::Obstacle;
@@ -21,12 +21,13 @@ pub struct Made {
     inner: Mutex<Inner>,
 }
 
-/// Files and links that no output may replace, by device and inode, since they hold keys or lead to them.
+/// Files and links that no output may replace, because they hold keys or lead to them. They are identified by device
+/// and inode.
 #[derive(Debug, Default)]
 pub struct Spared {
     /// The files and links.
     pub ids: HashSet<(u64, u64)>,
-    /// Folders: all that is directly in them is spared too.
+    /// Folders whose direct entries are spared too.
     pub folders: HashSet<(u64, u64)>,
 }
 
@@ -48,8 +49,7 @@ impl Spared {
 #[derive(Debug, Default)]
 struct Inner {
     ids: HashSet<(u64, u64)>,
-    /// The folders that the run has written to, and whether they treat names in other letters as the same, once that is
-    /// known.
+    /// The folders that the run has written to, and whether they ignore the case of names, once that is known.
     folders: HashMap<(u64, u64), Option<bool>>,
 }
 
@@ -63,12 +63,14 @@ impl Made {
     /// Refuses to replace what is spared.
     ///
     /// # Errors
-    /// [`Error::Write`](phalanx_core::Error::Write) with [`Obstacle::HoldsKey`] if that is what the name leads to, or if it cannot be looked up.
+    /// [`Error::Write`](phalanx_core::Error::Write) with [`Obstacle::HoldsKey`] if the name leads to such a file, or
+    /// [`Error::Write`](phalanx_core::Error::Write) if it cannot be looked up.
     pub fn check(&self, dir: &File, name: &OsStr) -> Result<()> {
         self.spared.check(dir, name)
     }
 
-    /// Refuses to write to an open file that is spared: standard output may be one. A terminal is no file, and may be standard input too.
+    /// Refuses to write to an open file, such as standard output, if it is spared. Only regular files count, because a
+    /// terminal may be standard input too.
     ///
     /// # Errors
     /// [`Error::Write`](phalanx_core::Error::Write) with [`Obstacle::HoldsKey`] if it is spared.
@@ -109,8 +111,8 @@ impl Made {
         Ok(())
     }
 
-    /// Whether an existing name in a folder is another spelling of something that the run may have made there. From now on
-    /// the run has written to that folder.
+    /// Whether an existing name in a folder is another spelling of something that the run may have made there. Records
+    /// that the run has written to that folder.
     ///
     /// # Errors
     /// If the folder cannot be looked at.

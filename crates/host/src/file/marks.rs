@@ -14,35 +14,35 @@ use std::time::UNIX_EPOCH;
 use subtle::ConstantTimeEq;
 
 const TAG: usize = 32;
-/// The length of an entry in bytes: what it says, and its tag.
+/// The length of an entry in bytes: its content and its tag.
 const ENTRY: usize = 16 + 7 * 8 + TAG;
-/// A record has two entries, which are written in turn, so that one is always whole: this many bytes from one to the next.
+/// A record has two entries, which are written in turn, so that one is always whole: this many bytes from one to the
+/// next.
 const PLACE: usize = 512;
 const _: () = assert!(RECORD == 2 * PLACE);
-/// What is written between two entries, in bytes.
+/// How many bytes of the output are written between two entries.
 const EVERY: u64 = 256 << 20;
 
-/// What an output will be.
+/// The kind of an output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Protected = 1,
     Plaintext = 2,
 }
 
-/// What the records of one output have in common.
+/// The common parts of the records of one output.
 pub(crate) struct Recorder<'a> {
     pub kind: Kind,
     pub stamp: Stamp,
-    /// What names the output.
+    /// Identifies the output.
     pub output: Identity,
     pub shared: &'a SharedFile,
 }
 
-/// What a record knows a plaintext by, so that no other file is taken for it: inode and time of birth. A protected output has
-/// its header.
+/// Identifies a plaintext in its record: inode and time of birth. A protected output is identified by its header.
 pub(crate) struct Identity {
     bytes: Vec<u8>,
-    /// Whether no later file can have the same: without a time of birth, one can get the inode.
+    /// Whether no later file can have the same identity. Without a time of birth, a later file can get the inode.
     pub is_unique: bool,
 }
 
@@ -52,14 +52,14 @@ impl Identity {
             return Ok(Self { bytes: Vec::new(), is_unique: true });
         }
         let meta = output.metadata().map_err(Error::write)?;
-        // Not every file system tells it.
+        // Not every file system has it.
         let born = meta.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         let fields = [meta.ino(), born.as_secs(), born.subsec_nanos().into()];
         Ok(Self { bytes: fields.into_iter().flat_map(u64::to_le_bytes).collect(), is_unique: !born.is_zero() })
     }
 }
 
-/// What a record says.
+/// The content of a record.
 pub(crate) enum Recorded {
     /// The first chunks of the output, up to this one, are on the disk.
     Synced(u64),
@@ -70,7 +70,7 @@ pub(crate) enum Recorded {
 }
 
 impl<'a> Recorder<'a> {
-    /// For the output of a file whose input has this stamp.
+    /// The recorder for an output whose input has this stamp.
     pub fn new(shared: &'a SharedFile, kind: Kind, stamp: Stamp, output: &File) -> Result<Self> {
         Ok(Self { kind, stamp, output: Identity::new(kind, output)?, shared })
     }
@@ -93,7 +93,7 @@ impl<'a> Recorder<'a> {
         entry
     }
 
-    /// A record for an output of which nothing is done.
+    /// The record of an output without finished chunks.
     pub fn first(&self) -> [u8; RECORD] {
         let mut record = [0; RECORD];
         record[..ENTRY].copy_from_slice(&self.entry(0));
@@ -120,13 +120,14 @@ impl<'a> Recorder<'a> {
         found
     }
 
-    /// Notes that the first chunks of an output are on the disk. Each call is for more of them than the one before it.
+    /// Records that the first chunks of an output are on the disk. Each call is for more of them than the one before
+    /// it.
     pub fn note(&self, output: &Output, synced: u64, turn: u64) -> Result<()> {
         output.update_record(&self.entry(synced), if turn.is_multiple_of(2) { PLACE as u64 } else { 0 })
     }
 }
 
-/// Notes how far an output is on the disk while it is written, in a thread of its own.
+/// Records in a separate thread how much of an output is on the disk while it is written.
 pub(crate) struct Marks<'a> {
     recorder: Recorder<'a>,
     output: &'a Output,
@@ -136,7 +137,7 @@ pub(crate) struct Marks<'a> {
     every: u64,
 }
 
-/// How far the work on an output is.
+/// How much of an output is done.
 struct Reached {
     done: Done,
     noted: u64,
@@ -160,7 +161,7 @@ impl Progress for Noting<'_> {
 }
 
 impl<'a> Marks<'a> {
-    /// The chunks before `synced` are on the disk, and those in `missing` are not done.
+    /// The marks of an output whose chunks before `synced` are on the disk, and whose chunks in `missing` are not done.
     pub fn new(recorder: Recorder<'a>, output: &'a Output, synced: u64, missing: &[Range<u64>], chunks: u64) -> Self {
         let mut done = Done::default();
         let starts = std::iter::once(0).chain(missing.iter().map(|run| run.end));
@@ -171,7 +172,7 @@ impl<'a> Marks<'a> {
         Self { recorder, output, state, wake: Condvar::new(), every }
     }
 
-    /// Chunks have been written.
+    /// Adds chunks that have been written.
     pub fn add(&self, run: Range<u64>) {
         let mut state = self.lock();
         state.done.add(run);
@@ -183,7 +184,7 @@ impl<'a> Marks<'a> {
     /// Does the work, and keeps the record up to date meanwhile.
     pub fn keep<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         thread::scope(|scope| {
-            // Without a thread there are no notes, and a later run has more to check.
+            // If no thread can be started, nothing is recorded, and a later run has more to check.
             let noting = thread::Builder::new().spawn_scoped(scope, || self.note()).ok();
             let over = Over(self);
             let done = work();
@@ -204,7 +205,7 @@ impl<'a> Marks<'a> {
             let synced = state.done.first();
             state.noted = synced;
             drop(state);
-            // What the system has lost, it tells once: nothing of this output stays then.
+            // The system reports lost writes only once, so this output is then discarded.
             self.output.sync_kept()?;
             self.recorder.note(self.output, synced, turn)?;
             turn += 1;
@@ -216,7 +217,7 @@ impl<'a> Marks<'a> {
     }
 }
 
-/// Ends the notes, also if the work panics.
+/// Ends the recording, also if the work panics.
 struct Over<'m, 'a>(&'m Marks<'a>);
 
 impl Drop for Over<'_, '_> {

@@ -23,8 +23,9 @@ impl Carry {
     /// Takes over a file's metadata.
     ///
     /// # Errors
-    /// [`Error::Read`](phalanx_core::Error::Read) if `from` cannot be looked at, [`Error::Write`](phalanx_core::Error::Write) if permissions or times cannot be set. What the file
-    /// system of `to` does not have is left out, and so are an owner or attributes that it refuses.
+    /// [`Error::Read`](phalanx_core::Error::Read) if `from` cannot be looked at,
+    /// [`Error::Write`](phalanx_core::Error::Write) if permissions or times cannot be set. What the file system of `to`
+    /// does not have is left out, and so are an owner or attributes that it refuses.
     pub fn file(self, from: &File, to: &File) -> Result<()> {
         self.run(from, to, 0o666)
     }
@@ -32,13 +33,14 @@ impl Carry {
     /// Takes over a folder's metadata.
     ///
     /// # Errors
-    /// [`Error::Read`](phalanx_core::Error::Read) if `from` cannot be looked at, [`Error::Write`](phalanx_core::Error::Write) if permissions or times cannot be set. What the file
-    /// system of `to` does not have is left out, and so are an owner or attributes that it refuses.
+    /// [`Error::Read`](phalanx_core::Error::Read) if `from` cannot be looked at,
+    /// [`Error::Write`](phalanx_core::Error::Write) if permissions or times cannot be set. What the file system of `to`
+    /// does not have is left out, and so are an owner or attributes that it refuses.
     pub fn folder(self, from: &File, to: &File) -> Result<()> {
         self.run(from, to, 0o777)
     }
 
-    /// Takes over the metadata of something that is no file of this system. It has no access control lists.
+    /// Takes over metadata that does not come from a file of this system. It has no access control lists.
     ///
     /// # Errors
     /// [`Error::Write`](phalanx_core::Error::Write), as for [`Carry::file`].
@@ -59,7 +61,7 @@ impl Carry {
         self.set(&attributes, to, new, || copy_xattrs(from, to))
     }
 
-    /// `copy_xattrs` is called where all is taken over.
+    /// `copy_xattrs` is called if everything is taken over.
     fn set(self, from: &Attributes, to: &File, new: u32, copy_xattrs: impl FnOnce()) -> Result<()> {
         let mode = match self {
             Carry::All => {
@@ -79,8 +81,8 @@ impl Carry {
     }
 }
 
-/// The process's file mode creation mask. The system shows it; setting it, to read it, would disturb other threads. If it is not
-/// shown, nobody else gets permissions.
+/// The process's file mode creation mask. It is read from the system's status file, because the system call can only
+/// set it, which would disturb other threads. If it cannot be read, nobody else gets permissions.
 #[must_use]
 pub fn umask() -> u32 {
     let status = read_to_string("/proc/self/status").unwrap_or_default();
@@ -88,10 +90,10 @@ pub fn umask() -> u32 {
     mask.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o077)
 }
 
-/// What is taken over of a file or folder, but for its extended attributes.
+/// The metadata that is taken over from a file or folder, without its extended attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes {
-    /// The permissions. What else is in the mode does not count.
+    /// The permissions. Other bits of the mode are ignored.
     pub mode: u32,
     /// The owner.
     pub owner: u32,
@@ -108,8 +110,8 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> Result<()> {
     tolerate(fs::fchmod(file, Mode::from_raw_mode(mode)))
 }
 
-/// A file system without permissions or times refuses to set them. The file then keeps the narrower ones that it was made
-/// with.
+/// Ignores the error of a file system without permissions or times. The file then keeps the narrower permissions that
+/// it was made with.
 pub(crate) fn tolerate(done: rustix::io::Result<()>) -> Result<()> {
     match done {
         Err(Errno::PERM | Errno::NOSYS | Errno::NOTSUP) => Ok(()),
@@ -134,8 +136,8 @@ fn copy_owner(from: &Attributes, to: &File) -> u32 {
 /// Access control lists: that of a file or folder, and the default list that a folder gives to new entries.
 const ACLS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
 
-/// Removes the lists that a file got from its folder, except those that it is to take over. They would let in others whom
-/// the original keeps out.
+/// Removes the lists that a file got from its folder, except those that it takes over. They would give access to users
+/// whom the original keeps out.
 pub(crate) fn remove_acls(file: &File, except: &[u8]) {
     for acl in ACLS.iter().filter(|acl| !names(except).any(|name| name == acl.as_bytes())) {
         if fs::fgetxattr_query(file, *acl).is_ok() {

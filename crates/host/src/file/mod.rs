@@ -1,4 +1,5 @@
-//! Both ends of a file: what is read, what is written and named, and what is left of interrupted runs. And the keyring.
+//! Both ends of a file: reading inputs, writing and naming outputs, and going on after interrupted runs. Also the
+//! keyring.
 
 mod disk;
 mod ending;

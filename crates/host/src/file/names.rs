@@ -15,7 +15,7 @@ pub(crate) fn rename_new(dir: &File, from: &OsStr, to: &OsStr) -> rustix::io::Re
         // On a file system without this flag, a hard link does not replace anything either.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => match fs::linkat(dir, from, dir, to, AtFlags::empty()) {
             Ok(()) => fs::unlinkat(dir, from, AtFlags::empty()),
-            // It has no hard links either. All that remains is to check first.
+            // It has no hard links either. The only way left is to check first.
             Err(Errno::PERM | Errno::NOSYS | Errno::NOTSUP) => {
                 let _alone = LOOKING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 match fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {

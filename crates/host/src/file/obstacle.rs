@@ -1,27 +1,28 @@
-//! What is in the place of a file or folder and cannot be used as one.
+//! What is in the way of a file or folder.
 
 use std::io;
 
-/// Why what is at a path cannot be read, written or made, where the system itself has no error. It is inside an [`io::Error`].
+/// Why something at a path cannot be read, written or made, although the system reports no error. It is inside an
+/// [`io::Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// A folder is there, and a file is wanted.
+    /// It is a folder, and a file is needed.
     #[error("it is a folder")]
     Folder,
-    /// A pipe, a socket or a device is there, and a file is wanted.
+    /// It is a pipe, a socket or a device, and a file is needed.
     #[error("not a regular file")]
     NotRegular,
-    /// A folder is to be made, and there is one already.
+    /// A folder is to be made, and it exists already.
     #[error("it is a folder already")]
     FolderExists,
-    /// A folder is to be made, and something else is there.
+    /// A folder is to be made, and something else has its name.
     #[error("a link or file is in its way")]
     FileInTheWay,
-    /// A file is to get its name, and a folder is there.
+    /// A file is to get its name, and a folder has it.
     #[error("a folder is in its way")]
     FolderInTheWay,
-    /// A file is to be replaced, and it holds a key that is in use or kept.
+    /// A file is to be replaced, but holds a key that is in use or kept.
     #[error("it holds a key or password, which no output replaces")]
     HoldsKey,
 }

@@ -1,4 +1,4 @@
-//! Files that appear whole under their name, or not at all. They are written under a temporary name and then renamed.
+//! Files that appear under their name whole or not at all. They are written under a temporary name and then renamed.
 
 use crate::file::made::Made;
 use crate::file::metadata::{Carry, remove_acls, set_mode};
@@ -19,8 +19,8 @@ use std::sync::Arc;
 /// The length of the record of an output that stays, in bytes.
 pub(crate) const RECORD: usize = 1024;
 
-/// An unfinished file, readable by its owner alone. If it is dropped without [`Output::commit`], it leaves nothing behind,
-/// unless it is an [`Output::resume`].
+/// An unfinished file, which only its owner can read. If it is dropped without [`Output::commit`], nothing of it is
+/// left, unless it was begun by [`Output::resume`].
 #[derive(Debug)]
 pub struct Output {
     temporary: Temporary,
@@ -28,12 +28,12 @@ pub struct Output {
     kept: Option<Kept>,
 }
 
-/// That an output stays if its run is interrupted.
+/// The state of an output that stays if its run is interrupted.
 #[derive(Debug)]
 struct Kept {
     /// Whether an earlier run had begun it.
     is_begun: bool,
-    /// Its record. It stays open, because somebody may give its name to another file.
+    /// Its record. It is kept open, because another program may give its name to another file.
     record: Option<File>,
 }
 
@@ -46,10 +46,10 @@ pub enum Existing<'a> {
     Replace(&'a Made),
 }
 
-/// How certain it must be that outputs are on the disk.
+/// How outputs are synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// Not at all: the system decides.
+    /// They are not synced: the system decides when to write them.
     No,
     /// They are synced, many at once if the file system then reports the errors of all of them.
     Yes,
@@ -63,14 +63,15 @@ impl Output {
     /// The folder is opened once. Changing its path afterwards does not move the output elsewhere.
     ///
     /// # Errors
-    /// [`Error::Exists`] if the name is in use and may not be replaced, [`Error::Write`](phalanx_core::Error::Write) if no file can be created there.
+    /// [`Error::Exists`] if the name is in use and may not be replaced, [`Error::Write`](phalanx_core::Error::Write) if
+    /// no file can be created there.
     pub fn create(path: &Path, existing: Existing) -> Result<Self> {
         let (dir, name) = folder_and_name(path)?;
         Self::create_in(dir, name, existing)
     }
 
-    /// Begins a file that will be named `path`, or goes on with what an interrupted run has left of it. Once something has been
-    /// written to it, it stays for a later run if this one is interrupted or fails.
+    /// Begins a file that will be named `path`, or goes on with what an interrupted run has left of it. Once something
+    /// has been written to it, it stays for a later run if this one is interrupted or fails.
     ///
     /// # Errors
     /// As for [`Output::create`], and [`Error::NoLocks`] if the file system has no locks.
@@ -79,8 +80,8 @@ impl Output {
         Self::resume_in(dir, name, existing)
     }
 
-    /// Begins a file that will be named `name` in an opened folder, or goes on with what an interrupted run has left of it:
-    /// [`Output::resume`].
+    /// Begins a file that will be named `name` in an opened folder, or goes on with what an interrupted run has left of
+    /// it: [`Output::resume`].
     ///
     /// # Errors
     /// As for [`Output::resume`].
@@ -91,7 +92,7 @@ impl Output {
         Ok(Self { temporary, name: name.to_owned(), kept: Some(Kept { is_begun, record }) })
     }
 
-    /// Whether it stays if its run is interrupted.
+    /// Whether the file stays if its run is interrupted.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.kept.is_some()
@@ -102,20 +103,20 @@ impl Output {
         self.kept.as_ref().is_some_and(|kept| kept.is_begun)
     }
 
-    /// Begins another file in place of one that an earlier run had begun and that is of no use. Somebody else may hold that one
-    /// open.
+    /// Begins a new file in place of one that an earlier run had begun and that is of no use. Another process may still
+    /// have the old one open.
     pub(crate) fn start_over(&mut self) -> Result<()> {
         self.kept = Some(Kept { is_begun: false, record: None });
         self.temporary.start_over(&self.name)
     }
 
-    /// From now on it stays for a later run.
+    /// Makes it stay for a later run.
     pub(crate) fn keep(&self) {
         self.temporary.forget();
     }
 
-    /// Syncs an output that stays. If the system has lost something of it, it does not stay: a later run would find in memory
-    /// what is not on the disk, and the system says so only once.
+    /// Syncs an output that stays. If the system has lost writes, the output is discarded: the system reports that only
+    /// once, and a later run would find in memory what is not on the disk.
     ///
     /// # Errors
     /// [`Error::Write`](phalanx_core::Error::Write) if the system reports that something was not written.
@@ -127,7 +128,7 @@ impl Output {
         synced
     }
 
-    /// Removes an output that stays, and its record: a later run must not go on with it.
+    /// Removes an output that stays, and its record, so that a later run does not go on with it.
     pub fn discard(&self) {
         let _ = self.end_record();
         let dir = &self.temporary.dir;
@@ -135,7 +136,7 @@ impl Output {
         let _ = fs::unlinkat(dir, record_name(&self.name), AtFlags::empty());
     }
 
-    /// The record of an output that an earlier run had begun, if there is one and only the user can open it.
+    /// The record of an output that an earlier run had begun, if it exists and only the user can open it.
     pub(crate) fn record(&self) -> Option<[u8; RECORD]> {
         let mut bytes = [0; RECORD];
         self.opened_record()?.read_exact_at(&mut bytes, 0).ok()?;
@@ -146,7 +147,7 @@ impl Output {
         self.kept.as_ref()?.record.as_ref()
     }
 
-    /// Writes the record of a new file. It is on the disk then, and so is the name of the output.
+    /// Writes the record of a new file. Afterwards it is on the disk, and so is the name of the output.
     pub(crate) fn write_record(&mut self, bytes: &[u8]) -> Result<()> {
         let (dir, name) = (&self.temporary.dir, record_name(&self.name));
         match fs::unlinkat(dir, &*name, AtFlags::empty()) {
@@ -166,7 +167,7 @@ impl Output {
         file.write_all_at(bytes, offset).and_then(|()| file.sync_data()).map_err(Error::write)
     }
 
-    /// Empties the record, whatever name it has by now: from now on no run goes on with this file.
+    /// Empties the record, even if its name has changed, so that no run goes on with this file.
     fn end_record(&self) -> Result<()> {
         self.opened_record().map_or(Ok(()), |file| file.set_len(0)).map_err(Error::write)
     }
@@ -203,7 +204,7 @@ impl Output {
     /// # Errors
     /// As for [`Carry::file`].
     pub fn carry(&self, from: &File, carry: Carry) -> Result<()> {
-        // Others may be able to open it from now on.
+        // From here on, other users may be able to open the file.
         self.end_record()?;
         carry.file(from, self.file())
     }
@@ -221,14 +222,15 @@ impl Output {
     /// Gives the file its name. With `sync`, its content is on the disk before and its name after.
     ///
     /// # Errors
-    /// [`Error::Exists`] or [`Error::OwnOutput`] if the name is in use by now and may not be replaced. [`Error::Unsynced`] if
-    /// the file has its name, but may not be on the disk. After any other error the file does not have the name.
+    /// [`Error::Exists`] or [`Error::OwnOutput`] if the name is in use by now and may not be replaced.
+    /// [`Error::Unsynced`] if the file has its name, but may not be on the disk. After any other error the file does
+    /// not have the name.
     pub fn commit(self, existing: Existing, sync: bool) -> Result<Committed> {
         let sync = if sync { Sync::Each } else { Sync::No };
         Self::commit_all(vec![self], existing, sync).pop().expect("as many as were given")
     }
 
-    /// Gives many files their names, like [`Output::commit`]. Returns the results in the same order.
+    /// Gives many files their names, as [`Output::commit`] does for one. Returns the results in the same order.
     #[must_use]
     pub fn commit_all(outputs: Vec<Self>, existing: Existing, sync: Sync) -> Vec<Result<Committed>> {
         let bulk = if sync == Sync::No { Ok(HashSet::new()) } else { sync_file_systems(&outputs) };
@@ -265,7 +267,7 @@ impl Output {
             temporary.forget();
         }
         if kept.is_some() {
-            // One that stays says nothing: there is no output for it.
+            // A record that stays does no harm: there is no output for it.
             let _ = fs::unlinkat(&temporary.dir, record_name(&name), AtFlags::empty());
         }
         Ok(Committed { temporary, name })
@@ -309,7 +311,7 @@ fn reports_lost_writes(file: &File) -> rustix::io::Result<bool> {
     Ok([EXT, XFS, BTRFS].contains(&(fs::fstatfs(file)?.f_type as u64)))
 }
 
-/// Syncs the folders of new names. If that fails, the files have their names all the same, and the error says so.
+/// Syncs the folders of new names. If that fails, the files still have their names, and the error says so.
 fn sync_names(mut done: Vec<Result<Committed>>, sync: Sync) -> Vec<Result<Committed>> {
     let mut answers = HashMap::new();
     for result in &mut done {
@@ -322,7 +324,7 @@ fn sync_names(mut done: Vec<Result<Committed>>, sync: Sync) -> Vec<Result<Commit
     done
 }
 
-/// Syncs a folder or its whole file system. If that was done before, the result is the same as then.
+/// Syncs a folder or its whole file system. If that was done before, returns the earlier result.
 fn sync_once(
     dir: &File,
     sync: Sync,
@@ -344,7 +346,7 @@ pub fn sync_folder(dir: &File) -> rustix::io::Result<()> {
     }
 }
 
-/// Some file systems report lost writes only when a file is closed, so a copy of the descriptor is closed.
+/// Closes a copy of the descriptor, because some file systems report lost writes only when a file is closed.
 ///
 /// # Errors
 /// [`Error::Write`](phalanx_core::Error::Write) if the file system reports that something was not written.
@@ -353,7 +355,8 @@ pub fn check_close(file: &File) -> Result<()> {
     nix::unistd::close(copy).map_err(|e| Error::write(e.into()))
 }
 
-/// Refuses targets that may not be replaced: all that exist, or only those that are not files (folders, devices, pipes).
+/// Refuses targets that may not be replaced: all that exist, or only those that are not files (folders, devices,
+/// pipes).
 fn check_target(dir: &File, name: &OsStr, existing: Existing) -> Result<()> {
     let kind = |flags| match fs::statat(dir, name, flags) {
         Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),

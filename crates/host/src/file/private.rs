@@ -1,15 +1,15 @@
-//! Files and folders of secrets. They are refused where others than their user and root could read or change them.
+//! Files and folders of secrets. They are refused if users other than their owner and root could read or change them.
 
 use crate::Refused;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Refuses an opened file of secrets that is open to others, or not the user's. Asked of the open file, so that nobody
-/// can put another in its place; `path` is for the text.
+/// Refuses an opened file of secrets that other users can access, or that does not belong to the user. The check is on
+/// the opened file, so that nobody can exchange it. `path` is for the text.
 ///
 /// # Errors
-/// A refusal, which says what is wrong and how to mend it.
+/// A refusal, which says what is wrong and how to fix it.
 pub fn check_file(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refused> {
     check_owner(what, meta)?;
     if meta.mode() & 0o077 != 0 {
@@ -18,7 +18,7 @@ pub fn check_file(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refuse
     Ok(())
 }
 
-/// Refuses an opened folder whose files others could exchange.
+/// Refuses an opened folder if other users could exchange its files.
 pub fn check_folder(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refused> {
     check_owner(what, meta)?;
     if meta.mode() & 0o022 != 0 {

@@ -10,7 +10,8 @@ use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
 
-/// An opened file of any kind as a source. One that does not tell its length (a pipe, a device, many files under /proc) is a stream.
+/// An opened file of any kind as a source. A file without a known length (a pipe, a device, many files under /proc) is
+/// a stream.
 ///
 /// # Errors
 /// [`Error::Read`](phalanx_core::Error::Read) if the file cannot be looked at.
@@ -86,7 +87,7 @@ impl Draft for Leftover<'_> {
             Ok(start) => Some(start..seek(self.0, SeekFrom::Hole(start)).unwrap_or(len)),
             // The rest is a hole.
             Err(Errno::NXIO) => None,
-            // The file system does not say.
+            // The file system cannot tell.
             Err(_) => Some(from..len),
         })
     }

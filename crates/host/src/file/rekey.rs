@@ -1,10 +1,9 @@
-//! Changing a file's header in place. At every moment the old header or the new one is whole, in its place or in a side
-//! file.
+//! Changing a file's header in place. At any time, the old or the new header is whole, in its place or in a side file.
 //!
-//! The new header is written to a side file first, `.phalanx-<hash of the name>.rekey`, then to its place. Then the side
-//! file is removed. Each step is on the disk before the next one begins. So if the header in place is whole, a side file
-//! means nothing and is discarded. If it is not, the side file holds the whole header. It counts only if its file key is
-//! also that of the chunks, since anybody may have planted it.
+//! The new header is written first to a side file, `.phalanx-<hash of the name>.rekey`, and then to its place. Then the
+//! side file is removed. Each step is on the disk before the next one begins. So if the header in place is whole, a
+//! side file is not needed and is discarded. If it is torn, the side file holds the whole header. The side file is used
+//! only if its file key is also that of the chunks, since anybody may have planted it.
 
 use crate::file::input::{InputFile, Stamp};
 use crate::file::metadata::tolerate;
@@ -34,7 +33,7 @@ pub struct InPlace {
     locked: bool,
 }
 
-/// What became of a change of the header that an earlier run did not finish.
+/// What happened to a change of the header that an earlier run did not finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfinished {
     /// There was none.
@@ -45,7 +44,7 @@ pub enum Unfinished {
     Finished,
 }
 
-/// Whether a change of this file's header may have been interrupted: its side file is there. Anybody who can write to the
+/// Whether a change of this file's header may have been interrupted: its side file exists. Anybody who can write to the
 /// folder can make one.
 #[must_use]
 pub fn is_unfinished(input: &InputFile) -> bool {
@@ -58,8 +57,9 @@ impl InPlace {
     /// If the file system has no locks, the file can be read, and replaced by a new one. Its header is not changed.
     ///
     /// # Errors
-    /// [`Error::Write`](phalanx_core::Error::Write) if it may not be written, if its folder cannot be synced, or if another run has it locked.
-    /// [`Error::Changed`](phalanx_core::Error::Changed) if its name leads to another file by now.
+    /// [`Error::Write`](phalanx_core::Error::Write) if it may not be written, if its folder cannot be synced, or if
+    /// another run has it locked. [`Error::Changed`](phalanx_core::Error::Changed) if its name leads to another file by
+    /// now.
     pub fn open(input: &InputFile) -> Result<Self> {
         let refuse = |kind: io::ErrorKind, why: &str| Err(Error::write(io::Error::new(kind, why)));
         let Some((dir, name)) = input.entry() else {
@@ -98,14 +98,15 @@ impl InPlace {
     /// Opens the header with the keys at hand, after finishing or discarding what an earlier run has left.
     ///
     /// # Errors
-    /// Those of [`Source::header`] and [`Opener::open`]; [`Error::Interrupted`] with them where a change of the header was
-    /// interrupted and the keys at hand do not finish it. [`Error::Write`](phalanx_core::Error::Write) if what was left cannot be finished or removed.
-    /// [`Error::NoLocks`] if it is to be finished, and the file system has no locks; what is to be removed stays then.
-    /// [`Error::Uncleared`] if it was finished, and the side file cannot be removed.
+    /// Those of [`Source::header`] and [`Opener::open`]. They are inside [`Error::Interrupted`] if a change of the
+    /// header was interrupted and the keys at hand do not finish it. [`Error::Write`](phalanx_core::Error::Write) if
+    /// what was left cannot be finished or removed. [`Error::NoLocks`] if it has to be finished and the file system has
+    /// no locks. Without locks, a side file that is not needed stays. [`Error::Uncleared`] if it was finished, and the
+    /// side file cannot be removed.
     pub fn ways(&mut self, opener: &Opener<impl KeySource>) -> Result<(Ways, Unfinished)> {
         let error = match self.header() {
             Ok(header) => match Ways::open(header, opener) {
-                // Without a lock, another run may need the side file just now.
+                // Without a lock, another run may be using the side file now.
                 Ok(ways) if !self.locked => return Ok((ways, Unfinished::None)),
                 Ok(ways) => {
                     let unfinished = self.discard(ways.header())?;
@@ -114,20 +115,21 @@ impl InPlace {
                 Err(error) if error.class() != Class::NotAuthentic => return Err(error.into()),
                 Err(error) => error.into(),
             },
-            // The disk may fail to read a header that was torn by a power cut.
+            // A header that a power cut has torn may be unreadable.
             Err(error) => error,
         };
         self.finish(error, opener)
     }
 
-    /// Puts the changed header into its place, whole or not at all, even if this run is killed. The file's time of
+    /// Writes the changed header to its place, whole or not at all, even if this run is killed. The file's time of
     /// modification stays, since it is that of the plaintext.
     ///
     /// # Errors
-    /// Those of [`Ways::changed`]. [`Error::NoLocks`] if the file system has no locks. [`Error::Changed`](phalanx_core::Error::Changed) if the file is not
-    /// what `ways` were opened from. [`Error::Write`](phalanx_core::Error::Write) if writing failed: the old header is then in its place.
-    /// [`Error::Interrupted`] if even that failed. [`Error::Uncleared`] if the new header is in its place, and the side file
-    /// cannot be removed.
+    /// Those of [`Ways::changed`]. [`Error::NoLocks`] if the file system has no locks.
+    /// [`Error::Changed`](phalanx_core::Error::Changed) if the file is not what `ways` were opened from.
+    /// [`Error::Write`](phalanx_core::Error::Write) if writing failed: the old header is then in its place.
+    /// [`Error::Interrupted`] if even that failed. [`Error::Uncleared`] if the new header is in its place, and the side
+    /// file cannot be removed.
     pub fn write(&mut self, ways: &Ways, opener: &Opener<impl KeySource>) -> Result<Header> {
         let (before, after) = (ways.header(), ways.changed(opener)?);
         if after.bytes() == before.bytes() {
@@ -137,7 +139,7 @@ impl InPlace {
         let times = times(&self.file)?;
         let side = self.make_side(before)?;
         side.file.write_all_at(after.bytes(), 0).map_err(Error::write)?;
-        // A run that finishes this one restores them.
+        // A run that finishes this change restores these times.
         tolerate(fs::futimens(&side.file, &times))?;
         side.file.sync_all().map_err(Error::write)?;
         sync_folder(&self.dir).map_err(write_error)?;
@@ -147,7 +149,8 @@ impl InPlace {
         if self.header()?.bytes() != before.bytes() {
             return Err(CoreError::Changed.into());
         }
-        // In this order: a process that ends at once removes what is not forgotten, without waiting for any step.
+        // The order matters: a process that ends immediately removes every file that is not forgotten, without waiting
+        // for any step.
         side.forget();
         match side.is_named() {
             Ok(true) => {}
@@ -167,14 +170,15 @@ impl InPlace {
     /// Checks that the file is what it was when it was opened, and that its name still leads to it.
     ///
     /// # Errors
-    /// [`Error::Changed`](phalanx_core::Error::Changed) if not, [`Error::Read`](phalanx_core::Error::Read) or [`Error::Write`](phalanx_core::Error::Write) if it cannot be looked at.
+    /// [`Error::Changed`](phalanx_core::Error::Changed) if not, [`Error::Read`](phalanx_core::Error::Read) or
+    /// [`Error::Write`](phalanx_core::Error::Write) if it cannot be looked at.
     pub fn check_unchanged(&self) -> Result<()> {
         let now = Stamp::of(&self.file).map_err(Error::read)?;
         let is_same = self.stamp.has_same_content(&now) && is_named(&self.file, &self.dir, &self.name)?;
         if is_same { Ok(()) } else { Err(CoreError::Changed.into()) }
     }
 
-    /// Begins a whole new file that is to replace this one. Call [`InPlace::check_unchanged`] before it does.
+    /// Begins a whole new file that will replace this one. Call [`InPlace::check_unchanged`] before it is committed.
     ///
     /// # Errors
     /// As for [`Output::create_in`].
@@ -190,7 +194,7 @@ impl InPlace {
         Ok(Source::ranged(Regular { file: &self.file, stamp: self.stamp }).header()?)
     }
 
-    /// Makes the side file. Anything that has its name is discarded, since the header in place is whole.
+    /// Makes the side file. An existing one is discarded, since the header in place is whole.
     fn make_side(&mut self, header: &Header) -> Result<Temporary> {
         let name = side_name(&self.name);
         match Temporary::make(&self.dir, &name) {
@@ -202,7 +206,7 @@ impl InPlace {
         }
     }
 
-    /// Removes a side file, whatever it is, if `header` is whole in its place.
+    /// Removes whatever has the side file's name, because `header` is whole in its place.
     fn discard(&mut self, header: &Header) -> Result<Unfinished> {
         if !self.has_side()? {
             return Ok(Unfinished::None);
@@ -212,7 +216,7 @@ impl InPlace {
             Ok(Some((side, written))) if written.bytes() == header.bytes() => times(&side)?,
             _ => times(&self.file)?,
         };
-        // Perhaps the header is whole in memory only. After a failed sync the system may take it for written, so it is
+        // The header may be whole only in memory. After a failed sync the system may treat it as written, so it is
         // written again.
         self.overwrite(header.bytes(), &times)?;
         self.remove_side()?;
@@ -227,8 +231,8 @@ impl InPlace {
         }
     }
 
-    /// Puts the header of the side file into its place, if the one in place is torn. `error` says why the torn one does not
-    /// open.
+    /// Writes the header of the side file to its place, if the one in place is torn. `error` says why the torn one does
+    /// not open.
     fn finish(&mut self, error: Error, opener: &Opener<impl KeySource>) -> Result<(Ways, Unfinished)> {
         let interrupted = |error| Error::Interrupted(Box::new(error));
         if !self.has_side()? {
@@ -240,16 +244,16 @@ impl InPlace {
             Err(e) if e.class() == Class::NotAuthentic => return Err(interrupted(error)),
             Err(e) => return Err(e.into()),
         };
-        // Anybody may have planted it.
+        // Anybody may have planted the side file.
         if !ways.open_content(&self.file)? {
             return Err(interrupted(error));
         }
-        // It is an old header, and the one in place is whole: the keys at hand are no longer a way in.
+        // The side file holds an old header, and the one in place is whole: the keys at hand are no longer a way in.
         if self.header().is_ok_and(|header| ways.vouch_for(&header)) {
             return Err(error);
         }
         self.check_locked()?;
-        // The run that made it may have been killed before that.
+        // The run that made the side file may have been killed before it synced it.
         side.sync_all().map_err(Error::write)?;
         sync_folder(&self.dir).map_err(write_error)?;
         let _step = step();
@@ -299,7 +303,7 @@ impl InPlace {
         self.file.sync_all().map_err(Error::write)
     }
 
-    /// Sets the time of modification, and notes the file's new stamp.
+    /// Sets the time of modification, and records the file's new stamp.
     fn set_times(&mut self, times: &Timestamps) -> Result<()> {
         tolerate(fs::futimens(&self.file, times))?;
         self.stamp = Stamp::of(&self.file).map_err(Error::read)?;
@@ -316,7 +320,7 @@ fn times(file: &File) -> Result<Timestamps> {
     })
 }
 
-/// The error of a step after the new header was put into its place.
+/// The error of a step after the new header was written to its place.
 fn uncleared(error: Error) -> Error {
     Error::Uncleared(Box::new(error))
 }

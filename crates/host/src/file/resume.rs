@@ -18,7 +18,7 @@ use std::iter;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// What became of an interrupted run's output.
+/// What happened to an interrupted run's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Past {
@@ -26,27 +26,27 @@ pub enum Past {
     Continued {
         /// How many bytes of plaintext were done.
         done: u64,
-        /// How many there are.
+        /// How many there are in all.
         all: u64,
     },
-    /// The input has changed since then: all of it is done again.
+    /// The input has changed since then: everything is done again.
     Changed,
-    /// It was for other keys or passwords, had another cipher or size of chunks, or is damaged: all is done again.
+    /// It was for other keys or passwords, had another cipher or chunk size, or is damaged: everything is done again.
     Different,
-    /// No record proves that the file is what an interrupted run has left of this plaintext: all is done in a new file.
+    /// No record proves that an interrupted run has made the file from this input: everything is done in a new file.
     Unproven,
 }
 
-/// How a run begins that may go on with an output.
+/// The state in which a run finds an output that it may go on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// Nothing was there.
+    /// There was no output.
     New,
-    /// What was there is of no use, and is gone.
+    /// The old output is of no use and was discarded.
     Over(Past),
     /// Part of it was done.
     Left {
-        /// How many of the first chunks are on the disk. Which of the others are done shows by their tags.
+        /// How many of the first chunks are on the disk. The tags of the others show which of them are done.
         synced: u64,
     },
 }
@@ -59,17 +59,17 @@ pub struct Resumable<'a> {
     pub output: &'a mut Output,
     /// Whether the output is to be synced. A later run then has less to check.
     pub sync: bool,
-    /// Hears of what is done.
+    /// Receives the progress.
     pub progress: &'a dyn Progress,
 }
 
 impl Resumable<'_> {
-    /// Protects a regular file, and goes on with what an interrupted run for the same recipients has left; `tell` hears of that.
-    /// `opener` opens the header of that run: it has the keys and passwords of the recipients. Returns the plaintext's length in
-    /// bytes.
+    /// Protects a regular file, and goes on with what an interrupted run for the same recipients has left. If there was
+    /// an output, it calls `tell` with what happened to that. `opener` opens the header of that run: it has the keys
+    /// and passwords of the recipients. Returns the plaintext's length in bytes.
     ///
     /// # Errors
-    /// Those of [`NewFile::protect`]. What is done stays in the output, for a later run.
+    /// Those of [`NewFile::protect`]. The finished part stays in the output, for a later run.
     pub fn protect(
         self,
         new: NewFile,
@@ -107,17 +107,18 @@ impl Resumable<'_> {
         Ok(stamp.len())
     }
 
-    /// Writes the plaintext of a protected file, which was opened from the regular file `input`, and goes on with what an interrupted
-    /// run has left; `tell` hears of that. Returns the plaintext's length in bytes.
+    /// Writes the plaintext of a protected file, which was opened from the regular file `input`, and goes on with what
+    /// an interrupted run has left. If there was an output, it calls `tell` with what happened to that. Returns the
+    /// plaintext's length in bytes.
     ///
     /// # Errors
-    /// Those of [`ProtectedFile::unprotect`]. What is done stays in the output, for a later run.
+    /// Those of [`ProtectedFile::unprotect`]. The finished part stays in the output, for a later run.
     pub fn unprotect(self, protected: ProtectedFile<'_>, input: &File, tell: impl FnOnce(Past)) -> Result<u64> {
         let Self { roster, output, sync, progress } = self;
         let input = Regular::new(input)?;
         let stamp = input.stamp;
         let shared = protected.shared();
-        // If its length cannot be right, opening it says why.
+        // If its length is impossible, opening it reports why.
         let layout = shared.header().layout_for_file(stamp.len()).ok();
         let Some(layout) = layout else {
             return Ok(shared.open(roster, Source::ranged(input), sink(output.file(), sync), None, progress)?);
@@ -152,7 +153,7 @@ impl Resumable<'_> {
     }
 }
 
-/// Begins to protect a regular file, which has this stamp, into an [`Output::resume`]: the header is there afterwards. `opener` opens
+/// Begins to protect a regular file with this stamp into an [`Output::resume`], and writes the header. `opener` opens
 /// the header of an interrupted run: it has the keys and passwords of the recipients.
 ///
 /// # Errors
@@ -170,7 +171,7 @@ pub fn begin_protected(
     match past {
         Ok((shared, synced)) => {
             let layout = shared.header().layout_for_plaintext(stamp.len())?;
-            // What lies after its end is nobody's.
+            // Bytes after its end belong to nothing.
             let file = output.file();
             if file.metadata().map_err(Error::write)?.len() > layout.file_len() {
                 file.set_len(layout.file_len()).map_err(Error::write)?;
@@ -193,8 +194,8 @@ pub fn begin_protected(
     }
 }
 
-/// What an interrupted run has left in an output, if this one can go on with it, and how many of the first chunks are on the disk; or
-/// else what became of it. Without a record nobody knows what it is.
+/// The file that an interrupted run has left in an output, if this one can go on with it, and how many of the first
+/// chunks are on the disk. Otherwise, what happened to it. Without a record, nothing is known about it.
 fn past(
     new: &NewFile,
     output: &Output,
@@ -212,7 +213,7 @@ fn past(
     let shared = match regular(file).and_then(|source| Ok(ProtectedFile::open(source, opener)?)) {
         Ok(protected) => protected.shared(),
         Err(Error::Core(CoreError::Read(e))) => return Err(Error::write(e)),
-        // Whatever it is, it can be done again.
+        // Whatever the error is, everything can be done again.
         Err(_) => return different,
     };
     let synced = match Recorder::new(&shared, Kind::Protected, stamp, file)?.read(&found) {
@@ -224,8 +225,8 @@ fn past(
     if has_its_shape && shared.is_for(recipients, opener)? { Ok(Ok((shared, synced))) } else { different }
 }
 
-/// Begins to unprotect a file, which has this stamp, into an [`Output::resume`]. What is there is gone on with only if its record proves
-/// that a run has made it: nobody else can have opened it then. Otherwise another file is begun.
+/// Begins to unprotect a file with this stamp into an [`Output::resume`]. It goes on with what is there only if its
+/// record proves that a run has made it, so that nobody else can have opened it. Otherwise it begins a new file.
 ///
 /// # Errors
 /// If what an interrupted run has left cannot be synced or removed, or the record cannot be written.
@@ -235,7 +236,7 @@ pub fn begin_plaintext(shared: &SharedFile, stamp: Stamp, output: &mut Output, s
     let found = output.record().filter(|_| recorder.output.is_unique).map(|record| recorder.read(&record));
     match found {
         Some(Recorded::Synced(synced)) => return Ok(Begun::Left { synced }),
-        // Chunk by chunk, what is there may still be right.
+        // Some chunks may still be right.
         Some(Recorded::Changed) => {
             output.update_record(&recorder.first(), 0)?;
             return Ok(Begun::Left { synced: 0 });
@@ -256,8 +257,8 @@ pub fn begin_plaintext(shared: &SharedFile, stamp: Stamp, output: &mut Output, s
     Ok(begun)
 }
 
-/// Notes in the record of an output, which has been begun for an input with this stamp, that its first chunks are on the disk. Each call
-/// notes more of them than the one before it; `turn` counts the calls.
+/// Writes into the record of an output that its first chunks are on the disk. The output was begun for an input with
+/// this stamp. Each call is for more chunks than the one before it; `turn` counts the calls.
 ///
 /// # Errors
 /// If the record cannot be written.
@@ -301,11 +302,12 @@ pub fn not_sealed(
     Ok(shared.not_sealed(roster, &Leftover(output), len, within, progress)?)
 }
 
-/// The chunks of a run that are not done yet in the plaintext `output` of the file `protected`: [`SharedFile::not_opened`]. They are
-/// empty then: holes, or zeros.
+/// The chunks of a run that are not done yet in the plaintext `output` of the file `protected`:
+/// [`SharedFile::not_opened`]. This clears them to holes or zeros.
 ///
 /// # Errors
-/// Those of [`SharedFile::not_opened`], and [`Error::Write`](phalanx_core::Error::Write) if the output cannot be cleared.
+/// Those of [`SharedFile::not_opened`], and [`Error::Write`](phalanx_core::Error::Write) if the output cannot be
+/// cleared.
 pub fn not_opened(
     shared: &SharedFile,
     roster: &Roster,
@@ -320,12 +322,13 @@ pub fn not_opened(
     Ok(missing)
 }
 
-/// What an interrupted run has written may be lost, and only a sync says so.
+/// Syncs what an interrupted run has written: it may be lost, and only a sync reports that.
 fn check(output: &Output, sync: bool) -> Result<()> {
     if output.is_begun() && sync { output.sync_kept() } else { Ok(()) }
 }
 
-/// Frees what is missing of a plaintext in an output: blocks of zeros are not written, and must not show what was there before.
+/// Clears the missing parts of a plaintext in an output. Blocks of zeros are not written, so old content would show
+/// there.
 fn clear(file: &File, layout: &Layout, missing: &[Range<u64>]) -> io::Result<()> {
     let len = file.metadata()?.len();
     for run in missing {

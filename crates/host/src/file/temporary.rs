@@ -1,6 +1,6 @@
 //! Temporary files beside their targets, `.phalanx-<hash of the name>.tmp`, each locked while its run lives.
 //!
-//! A run that finds one unlocked knows that its owner was killed, and removes it, or goes on with it if it can
+//! If a run finds an unlocked one, its owner was killed. The run removes it, or goes on with it if possible
 //! (`resume.rs`). If the file system has no locks, the name also has a random part, and such files are left alone.
 //!
 //! `.phalanx-<hash of the name>.rekey` is the side file of a change of a header in place (`rekey.rs`), and
@@ -25,17 +25,17 @@ const SUFFIX: &str = ".tmp";
 /// The temporary files of this process, for [`remove_unfinished`].
 static UNFINISHED: Mutex<Vec<(Arc<File>, String)>> = Mutex::new(Vec::new());
 
-/// Locked for sharing while a file begins, gets its name or loses it, so that a signal's clean-up comes before or after
-/// these steps, and not between.
+/// Held for reading while a file is begun, or gets or loses its name, so that a signal's clean-up comes before or after
+/// these steps, and not in between.
 static STEPS: RwLock<()> = RwLock::new(());
 
-/// Nothing is cleaned up while this is held.
+/// Prevents the clean-up while the returned guard is held.
 pub(crate) fn step() -> RwLockReadGuard<'static, ()> {
     STEPS.read().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Removes the temporary files of all unfinished outputs. None begins or ends until the returned guard is dropped. For a
-/// process that is about to end by a signal.
+/// Removes the temporary files of all unfinished outputs. None begins or ends until the returned guard is dropped. For
+/// a process that is about to end by a signal.
 #[must_use]
 pub fn remove_unfinished() -> impl Sized {
     let no_step = STEPS.write().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -45,8 +45,8 @@ pub fn remove_unfinished() -> impl Sized {
     no_step
 }
 
-/// Removes the temporary files of all unfinished outputs of a process that cannot continue, allocate memory or wait. A file
-/// that gets its name at this moment may stay.
+/// Removes the temporary files of all unfinished outputs of a process that cannot continue, allocate memory or wait. A
+/// file that gets its name at this moment may stay.
 pub fn remove_unfinished_at_once() {
     const TRIES: u32 = 100_000;
     ENDING.store(true, Ordering::SeqCst);
@@ -66,11 +66,11 @@ pub fn remove_unfinished_at_once() {
     }
 }
 
-/// Set when the process ends at once. A file that begins afterwards is removed by the thread that began it.
+/// Set when the process ends immediately. A file that is begun afterwards is removed by the thread that began it.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Adds a file to the list. Memory is allocated while the list is not locked, because the list is still needed if there is
-/// no memory.
+/// Adds a file to the list. Memory is allocated while the list is not locked, because the list is still needed if there
+/// is no memory.
 fn add(mut entry: (Arc<File>, String)) {
     loop {
         let mut list = unfinished();
@@ -96,7 +96,7 @@ fn unfinished() -> MutexGuard<'static, Vec<(Arc<File>, String)>> {
     UNFINISHED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The first part of the names of a target's temporary files: as short for targets of any length.
+/// The hash in the names of a target's temporary files. Its length does not depend on the target's.
 fn hash(target: &OsStr) -> String {
     sha3_256(target.as_bytes())[..16].iter().map(|b| format!("{b:02x}")).collect()
 }
@@ -128,7 +128,7 @@ pub fn is_temporary(name: &OsStr) -> bool {
     })
 }
 
-/// A name that nobody uses: `.phalanx-<random>.<end>`.
+/// An unused name: `.phalanx-<random>.<end>`.
 ///
 /// # Errors
 /// [`Error::Random`](phalanx_core::Error::Random) if the system gives no random bytes.
@@ -148,8 +148,8 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    /// Creates the temporary file of a target, for its owner alone. Every run uses the same name, which is short enough for
-    /// targets of any length. A leftover of a killed run is removed first.
+    /// Creates the temporary file of a target, for its owner alone. Every run uses the same name, which is short enough
+    /// for targets of any length. A leftover of a killed run is removed first.
     pub fn create(dir: Arc<File>, target: &OsStr) -> Result<Self> {
         if let Some(made) = Self::create_locked(&dir, target)? {
             return Ok(made);
@@ -163,7 +163,7 @@ impl Temporary {
     /// Creates and locks the temporary file of a target under its usual name. `None` if the file system has no locks.
     fn create_locked(dir: &Arc<File>, target: &OsStr) -> Result<Option<Self>> {
         let name = format!("{PREFIX}{}{SUFFIX}", hash(target));
-        // Another run can come between any two steps, but hardly every time.
+        // Another run can interfere between any two steps, but hardly every time.
         for _ in 0..16 {
             let made = match Self::make(dir, &name) {
                 Err(Errno::EXIST) => {
@@ -177,9 +177,9 @@ impl Temporary {
                     made.remove_record(target)?;
                     return Ok(Some(made));
                 }
-                // Another run took it for a leftover before it was locked here.
+                // Another run removed it as a leftover before it was locked here.
                 Ok(()) => drop(made.forget()),
-                // The same, and that run still has it locked.
+                // Another run is removing it as a leftover, and still has it locked.
                 Err(Errno::WOULDBLOCK) => {
                     made.forget();
                     return Err(busy());
@@ -190,20 +190,20 @@ impl Temporary {
         Err(busy())
     }
 
-    /// Creates another file in place of this one, which [`Temporary::resume`] has found and which is of no use.
+    /// Creates a new file in place of this one, which [`Temporary::resume`] has found but which is of no use.
     pub fn start_over(&mut self, target: &OsStr) -> Result<()> {
         if self.is_named()? {
             fs::unlinkat(&self.dir, &*self.name, AtFlags::empty()).map_err(|e| in_the_way(&self.name, e))?;
         }
-        // The list of unfinished files tells files of one name apart by their folders' descriptors.
+        // The list of unfinished files distinguishes files of one name by their folders' descriptors.
         let dir = Arc::new(self.dir.try_clone().map_err(Error::write)?);
         *self = Self::create_locked(&dir, target)?.ok_or(Error::NoLocks)?;
         Ok(())
     }
 
-    /// Opens what an interrupted run has left of a target, or creates it, and says whether it was there. What was there is not
-    /// removed when it is dropped. Only a record that names it proves that nobody else holds it open: its mode alone does not,
-    /// because anybody who may rename files in the folder can put another file of the user there.
+    /// Opens what an interrupted run has left of a target, or creates it, and returns whether it was there. A file that
+    /// was there is not removed when it is dropped. Only a record that names it proves that nobody else has it open.
+    /// Its mode does not, because anybody who may rename files in the folder can put another file of the user there.
     pub fn resume(dir: Arc<File>, target: &OsStr) -> Result<(Self, bool)> {
         let name = format!("{PREFIX}{}{SUFFIX}", hash(target));
         for _ in 0..16 {
@@ -214,7 +214,7 @@ impl Temporary {
                         Err(Errno::EXIST) => continue,
                         made => (made.map_err(write_error)?, false),
                     },
-                    // It has got its permissions already.
+                    // It has its final permissions already.
                     Err(Errno::ACCESS) => {
                         remove_leftover(&dir, &name)?;
                         continue;
@@ -226,7 +226,7 @@ impl Temporary {
                     made.forget();
                 }
                 Ok(()) if is_begun && !made.is_as_it_was_made()? => {
-                    // It has got its owner and permissions already, or somebody has put it there.
+                    // It has its final owner and permissions already, or somebody has planted it.
                     fs::unlinkat(&dir, &*name, AtFlags::empty()).map_err(|e| in_the_way(&name, e))?;
                 }
                 Ok(()) => {
@@ -253,7 +253,7 @@ impl Temporary {
         }
     }
 
-    /// Whether only the user can open it, and it has taken over nothing from an input.
+    /// Whether only the user can open it, and it has no metadata of an input yet.
     fn is_as_it_was_made(&self) -> Result<bool> {
         let stat = fs::fstat(&self.file).map_err(write_error)?;
         let mut names = [0; 4096];
@@ -264,7 +264,7 @@ impl Temporary {
         Ok(is_own(&stat) && stat.st_mode & 0o7777 == 0o600 && !has_attributes)
     }
 
-    /// Creates a file of this name, for its owner alone. It is removed if its run ends before it is forgotten.
+    /// Creates a file of this name that only its owner can open. It is removed if its run ends before it is forgotten.
     pub fn make(dir: &Arc<File>, name: &str) -> rustix::io::Result<Self> {
         let (dir, name) = (dir.clone(), name.to_owned());
         let entry = (dir.clone(), name.clone());
@@ -282,7 +282,7 @@ impl Temporary {
         is_named(&self.file, &self.dir, OsStr::new(&self.name))
     }
 
-    /// Notes that the name is gone or belongs to another file, so that it is no longer removed.
+    /// Records that the name is gone or belongs to another file, so that it is no longer removed.
     pub fn forget(&self) -> bool {
         let mut unfinished = unfinished();
         let found = unfinished.iter().position(|(dir, name)| Arc::ptr_eq(dir, &self.dir) && *name == self.name);
@@ -316,7 +316,7 @@ pub(crate) fn is_own(stat: &fs::Stat) -> bool {
         && stat.st_uid == rustix::process::geteuid().as_raw()
 }
 
-/// Creates a file for its owner alone.
+/// Creates a file that only its owner can open.
 pub(crate) fn create(dir: &File, name: &str) -> rustix::io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
@@ -353,18 +353,18 @@ const LEFTOVER: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::
 /// Opens an existing temporary file to lock it. It is opened for writing, because NFS gives no lock otherwise.
 fn open_leftover(dir: &File, name: &str) -> rustix::io::Result<File> {
     match fs::openat(dir, name, OFlags::RDWR | LEFTOVER, Mode::empty()) {
-        // It may have got its final permissions already.
+        // It may have its final permissions already.
         Err(Errno::ACCESS) => {
             // The path of a descriptor leads to the open file itself, so a link that takes the name meanwhile is not
             // followed.
             let file = fs::openat(dir, name, OFlags::PATH | LEFTOVER, Mode::empty())?;
-            // Somebody may have given another file this name. Outputs get neither further names nor set-user-ID and the like.
+            // Another file may have this name by now. Outputs get neither further names nor set-user-ID and the like.
             let stat = fs::fstat(&file)?;
             if !is_own(&stat) || stat.st_mode & SPECIAL != 0 {
                 return Err(Errno::ACCESS);
             }
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-            // The rights of others stay, so that the mode still shows that they have been able to open it.
+            // The permissions of others stay, so that the mode still shows that they could open it.
             fs::chmod(&*path, Mode::from_raw_mode(stat.st_mode) | Mode::RUSR | Mode::WUSR)?;
             fs::open(&*path, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).map(File::from)
         }

@@ -10,7 +10,7 @@ use crate::warnings::warn_of_special_bits;
 use phalanx_core::Error as CoreError;
 use std::path::Path;
 
-/// From this length on, in bytes, an interrupted run is worth going on with.
+/// From this length of the input on, in bytes, an output is kept if the run is interrupted.
 const RESUMABLE: u64 = 16 << 20;
 
 impl End {

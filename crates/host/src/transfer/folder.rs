@@ -1,8 +1,8 @@
 //! A folder of a tree and its mirror. Both are open while they are near the work.
 //!
-//! Each folder is opened within its parent, and links are never followed, so a path that is changed meanwhile leads nowhere
-//! else. A folder far above the work is closed, and opened again through its child. So trees of any depth need few open
-//! files. Nothing here recurses over depth.
+//! Each folder is opened within its parent, and links are never followed, so a change of a path meanwhile has no
+//! effect. A folder far above the work is closed, and opened again through its child, so trees of any depth need few
+//! open files. No function recurses over the depth.
 
 mod finish;
 
@@ -30,13 +30,13 @@ pub struct Tree {
     pub input: PathBuf,
     /// Its device and inode, once it is open.
     pub input_id: OnceLock<(u64, u64)>,
-    /// The mirror's path, for messages; `None` where there is no mirror.
+    /// The mirror's path, for messages; `None` if there is no mirror.
     pub output: Option<PathBuf>,
     /// Whether existing files are replaced.
     pub force: bool,
     /// Whether the input is deleted.
     pub remove: bool,
-    /// Whether its files are opened: then files with other names than those of protected files, and volumes, are left out.
+    /// Whether its files are opened. If so, volumes and files without the ending of protected files are left out.
     pub opens: bool,
     /// Whether outputs must be on the disk.
     pub sync: bool,
@@ -60,7 +60,7 @@ pub struct Handles {
     pub input: Arc<File>,
     /// Its mirror, if there is one.
     pub output: Option<Arc<File>>,
-    /// How many there are.
+    /// The number of open handles.
     count: Arc<AtomicUsize>,
 }
 
@@ -111,7 +111,7 @@ pub struct Folder {
     tree: Arc<Tree>,
 }
 
-/// What contains a folder. It is done only after the folder.
+/// The parent of a folder. It is finished only after the folder.
 enum Parent {
     Folder(Arc<Folder>),
     /// For the root: the folders that contain it and its mirror, if they are known.
@@ -127,7 +127,7 @@ impl Folder {
     /// Opens the root of a tree, and makes its mirror.
     pub fn root(tree: Arc<Tree>) -> Outcome<Arc<Self>> {
         let at_input = |e: Errno| Failure::at(&tree.input, Error::read(e.into()));
-        // Named on the command line, the input may be a link.
+        // The command line names the input, so it may be a link.
         let input: File =
             fs::open(&tree.input, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(at_input)?.into();
         let input_id = id(&input).map_err(at_input)?;
@@ -194,7 +194,7 @@ impl Folder {
         }))
     }
 
-    /// What it shares with the rest of its tree.
+    /// The values that it shares with the rest of its tree.
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
@@ -220,7 +220,7 @@ impl Folder {
         path
     }
 
-    /// Notes that something in it is not deleted, so that it stays too.
+    /// Records that something in the folder is not deleted, so that the folder stays too.
     pub fn stays(&self) {
         self.stays.store(true, Ordering::Relaxed);
     }
@@ -282,7 +282,7 @@ impl Folder {
         lock(&self.handles).clone()
     }
 
-    /// Closes both ends as soon as nobody works with them.
+    /// Closes both ends as soon as they are not in use.
     pub fn park(&self) {
         *lock(&self.handles) = None;
     }
@@ -313,7 +313,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Makes the same symbolic link in the mirror, wherever it leads.
+    /// Makes a copy of a symbolic link in the mirror, wherever it leads.
     pub fn link(&self, handles: &Handles, name: &OsStr) -> Result<()> {
         let stat = fs::statat(&handles.input, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error)?;
         let target = fs::readlinkat(&handles.input, name, Vec::new()).map_err(read_error)?;
@@ -332,7 +332,7 @@ impl Folder {
     }
 }
 
-/// Makes a folder of a mirror, or takes the one that is there unless this run has made it.
+/// Makes a folder of a mirror, or uses an existing one unless this run has made it.
 fn make(tree: &Tree, parent: &File, name: &OsStr, original: &File) -> Result<File> {
     let existing = if tree.force { Existing::Replace(&tree.made) } else { Existing::Keep };
     let folder = folders::make(parent, name, existing, original, tree.carry)?;

@@ -34,18 +34,18 @@ impl Tally {
         *worst = (*worst).max(Some(failure.code()));
     }
 
-    /// Reports something that is not a file to work on, and counts it. That is no failure.
+    /// Reports something that is not a file to work on, and counts it. This is not a failure.
     pub fn leave_out(&self, path: &Path, why: &str) {
         report::left_out(path, why);
         self.left_out.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts something in the mirror that has no input, and stays as it is.
+    /// Counts an entry of the mirror that has no input. It stays as it is.
     pub fn stray(&self, path: PathBuf) {
         lock(&self.strays).add(path);
     }
 
-    /// What lies in the mirror and has no input.
+    /// The entries of the mirror that have no input.
     pub fn strays(&self) -> Strays {
         lock(&self.strays).clone()
     }
@@ -65,7 +65,7 @@ impl Tally {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// The number of files that were to be worked on.
+    /// The number of files that were tried.
     pub fn seen(&self) -> u64 {
         self.files() + self.failed()
     }

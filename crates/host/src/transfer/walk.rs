@@ -52,7 +52,7 @@ impl Drop for Held {
 pub enum Next {
     /// This file.
     File(Task),
-    /// Some of the files in work must be done first, because too many folders are open for them.
+    /// Some of the files that are being worked on must be finished first, because too many folders are open for them.
     Pause,
     /// There are no more.
     End,
@@ -83,8 +83,8 @@ impl Walk {
         walk
     }
 
-    /// The next file. What cannot be worked on is reported and counted. An error means that nothing more can be opened. It
-    /// loses nothing.
+    /// The next file. What cannot be worked on is reported and counted. An error means that nothing more can be opened;
+    /// the entry is then tried again by the next call.
     pub fn next(&mut self, output_name: impl Fn(&OsStr) -> Option<OsString>) -> Result<Next> {
         loop {
             let Some((folder, entries)) = self.levels.last_mut() else { return Ok(Next::End) };
@@ -139,7 +139,7 @@ impl Walk {
         }
     }
 
-    /// Gives up the next entry for good.
+    /// Gives up the next entry.
     pub fn skip(&mut self, why: Error) {
         let Some((folder, entries)) = self.levels.last_mut() else { return };
         match entries.next() {
@@ -171,7 +171,7 @@ impl Walk {
                 folder.leave_out(name, "a volume");
                 return Ok(());
             }
-            // It is worked on by itself, if its path leads to it.
+            // A volume in the tree is worked on separately, if its path leads to it.
             if folders::is_volume(CWD, &folder.path(name)) {
                 return Ok(());
             }
@@ -224,7 +224,7 @@ fn fail(folder: &Arc<Folder>, name: &OsStr, error: Error) {
     folder.tree().tally.fail(&Failure::at(&path, error));
 }
 
-/// Counts what lies in a folder's mirror already and has no input in the folder.
+/// Counts the existing entries of a folder's mirror that have no input in the folder.
 fn count_strays(folder: &Folder, inputs: &[(OsString, FileType)], output_name: &impl Fn(&OsStr) -> Option<OsString>) {
     let tree = folder.tree();
     let Some(output) = folder.handles().and_then(|handles| handles.output.clone()).filter(|_| tree.force) else {

@@ -1,4 +1,4 @@
-//! A file that is protected anew, under a new file key.
+//! Protecting a file again, under a new file key.
 
 use crate::common::AtHand;
 use crate::rekey::{CHUNK, Disk, by, cheap, key, opener, password};
@@ -7,7 +7,7 @@ use phalanx_host::file;
 use std::fs::{self, File};
 
 #[test]
-fn protected_anew_the_old_file_key_opens_nothing() {
+fn the_old_file_key_opens_nothing_after_protecting_again() {
     for &suite in Suite::ALL {
         let disk = Disk::of(suite, &[Recipient::key(&key(1)), cheap("p"), Recipient::key(&key(2))]);
         let old = disk.header_bytes();
@@ -18,7 +18,7 @@ fn protected_anew_the_old_file_key_opens_nothing() {
         ways.remove_key(&key(2).id());
         ways.add(&Recipient::key(&key(3)));
         let recipients = ways.recipients(&keys).unwrap();
-        // Argon2's parameters are not the file's.
+        // The parameters of Argon2 are not those of the file.
         let kdfs: Vec<_> = recipients
             .iter()
             .filter_map(|r| if let Recipient::Password { kdf, .. } = r { Some(kdf) } else { None })
@@ -40,24 +40,24 @@ fn protected_anew_the_old_file_key_opens_nothing() {
 }
 
 #[test]
-fn what_is_damaged_is_not_protected_anew() {
+fn damaged_files_are_not_protected_again() {
     let disk = Disk::new(&[Recipient::key(&key(1))]);
     let whole = disk.read();
-    let anew = || {
+    let again = || {
         let file = File::open(disk.path("f")).unwrap();
         let protected = ProtectedFile::open(file::source(&file).unwrap(), &by(1)).unwrap();
         let new = NewFile::new(Suite::default(), &[Recipient::key(&key(1))]).unwrap();
         let sink = Sink::Stream(Box::new(std::io::sink()));
         protected.protect_again(&Roster::cpu(), new, sink, &())
     };
-    anew().unwrap();
+    again().unwrap();
     let mut damaged = whole.clone();
     *damaged.last_mut().unwrap() ^= 1;
     fs::write(disk.path("f"), damaged).unwrap();
-    assert!(matches!(anew(), Err(Error::Altered { .. })));
+    assert!(matches!(again(), Err(Error::Altered { .. })));
     fs::write(disk.path("f"), &whole[..whole.len() - 100 - 48]).unwrap();
-    assert!(matches!(anew(), Err(Error::Truncated(_))));
-    // Nobody takes it.
+    assert!(matches!(again(), Err(Error::Truncated(_))));
+    // The sink accepts nothing.
     fs::write(disk.path("f"), &whole).unwrap();
     let file = File::open(disk.path("f")).unwrap();
     let protected = ProtectedFile::open(file::source(&file).unwrap(), &by(1)).unwrap();

@@ -1,4 +1,4 @@
-//! Ways in that change in place: whole or not at all, whatever an attacker has planted.
+//! Changing the ways in in place: whole or not at all, whatever an attacker has planted.
 
 use crate::common::{AtHand, painted};
 use phalanx_core::format::{Header, Kdf};
@@ -38,7 +38,7 @@ pub fn cheap(text: &str) -> Recipient {
     Recipient::Password { kdf, kek: password(text).wrapping_key(&kdf).unwrap() }
 }
 
-/// A protected file in a folder of its own.
+/// A protected file in its own folder.
 pub struct Disk {
     folder: tempfile::TempDir,
     pub plain: Vec<u8>,
@@ -129,7 +129,7 @@ impl Disk {
     }
 }
 
-/// The header of the disk's file, changed, which is written nowhere.
+/// The changed header of the disk's file. It is not written.
 fn changed(disk: &Disk, keys: &Opener<impl KeySource>, change: impl FnOnce(&mut Ways)) -> Vec<u8> {
     let mut ways = Ways::open(disk.header(), keys).unwrap();
     change(&mut ways);
@@ -151,7 +151,7 @@ fn new_headers_have_room() {
             let disk = Disk { folder: tempfile::tempdir().unwrap(), plain: painted(plain) };
             disk.protect("f", Suite::default(), &few(keys));
             assert_eq!(disk.header().bytes().len(), expected, "{keys} keys, {plain} bytes");
-            // The same from a file as from a stream.
+            // A file gives the same as a stream.
             let file = tempfile::NamedTempFile::new().unwrap();
             fs::write(file.path(), &disk.plain).unwrap();
             let new = NewFile::with_chunk_size(Suite::default(), ChunkSize::new(4096).unwrap(), &few(keys)).unwrap();
@@ -178,7 +178,7 @@ fn ways_in_are_added_and_removed_in_place() {
         })
         .unwrap();
         assert!(disk.opens(&by(1)) && disk.opens(&by(2)) && disk.opens(&opener(password("p"))));
-        // It is a way in already.
+        // The key is a way in already.
         let same = disk.read();
         disk.change(&by(2), |ways| ways.add(&Recipient::key(&key(1)))).unwrap();
         assert!(disk.read() == same);
@@ -202,7 +202,7 @@ fn ways_in_are_added_and_removed_in_place() {
 }
 
 #[test]
-fn a_torn_header_is_mended_wherever_it_is_torn() {
+fn a_torn_header_is_repaired_wherever_it_is_torn() {
     for suite in [Suite::Aes256CtrSha3, Suite::Aes256Gcm] {
         let disk = Disk::of(suite, &[Recipient::key(&key(1))]);
         let modified = fs::metadata(disk.path("f")).unwrap().modified().unwrap();
@@ -219,7 +219,7 @@ fn a_torn_header_is_mended_wherever_it_is_torn() {
                 File::options().write(true).open(disk.side()).unwrap().set_modified(modified).unwrap();
                 assert!(is_unfinished(&disk.input()) && is_temporary(disk.side().file_name().unwrap()));
                 let now = disk.header_bytes();
-                // The removed key opens the old header where it is whole, and nothing else.
+                // The removed key opens only the old header, where that is whole.
                 let mut target = disk.in_place();
                 let keys = opener(AtHand { keys: vec![key(1), key(2)], password: None });
                 let (_, unfinished) = target.ways(&keys).unwrap();
@@ -239,7 +239,7 @@ fn a_torn_header_is_mended_wherever_it_is_torn() {
 }
 
 #[test]
-fn a_torn_header_stays_where_the_keys_at_hand_do_not_mend_it() {
+fn a_torn_header_stays_if_the_keys_at_hand_do_not_repair_it() {
     let disk = Disk::new(&[Recipient::key(&key(1))]);
     let new = changed(&disk, &by(1), |ways| ways.add(&Recipient::key(&key(2))));
     fs::write(disk.side(), &new).unwrap();
@@ -251,7 +251,7 @@ fn a_torn_header_stays_where_the_keys_at_hand_do_not_mend_it() {
     assert_eq!(disk.in_place().ways(&by(2)).unwrap().1, Unfinished::Finished);
     assert!(disk.opens(&by(1)) && disk.opens(&by(2)));
 
-    // It is changed further in the same run, whatever the times of the file and the side file are.
+    // The header can be changed again in the same run, whatever the times of the file and the side file are.
     for torn in [true, false] {
         let new = changed(&disk, &by(1), |ways| {
             ways.remove_key(&key(2).id());
@@ -272,9 +272,9 @@ fn a_torn_header_stays_where_the_keys_at_hand_do_not_mend_it() {
 }
 
 #[test]
-fn what_was_planted_is_not_believed() {
+fn planted_side_files_are_not_trusted() {
     let disk = Disk::new(&[Recipient::key(&key(1))]);
-    // Of the attacker's file, for a key that both have.
+    // The header of the attacker's file, which has a key in common with the user's.
     disk.protect("other", Suite::default(), &[Recipient::key(&key(1)), Recipient::key(&key(66))]);
     let foreign = fs::read(disk.path("other")).unwrap()[..4096].to_vec();
     let before = disk.read();
@@ -303,12 +303,12 @@ fn what_was_planted_is_not_believed() {
     ];
     for (what, plant) in plant {
         fs::write(&beside, &before[..4096]).unwrap();
-        // A whole header in place: what was planted goes, and nothing else changes.
+        // If the header in place is whole, what was planted is removed, and nothing else changes.
         fs::write(disk.path("f"), &before).unwrap();
         plant();
         assert_eq!(disk.in_place().ways(&by(1)).unwrap().1, Unfinished::Discarded, "{what}");
         assert!(disk.read() == before && fs::symlink_metadata(disk.side()).is_err(), "{what}");
-        // Also where it comes between the look and the change.
+        // This also holds if it is planted between reading and changing the header.
         let mut target = disk.in_place();
         let (mut ways, _) = target.ways(&by(1)).unwrap();
         ways.add(&Recipient::key(&key(2)));
@@ -316,7 +316,7 @@ fn what_was_planted_is_not_believed() {
         target.write(&ways, &by(1)).unwrap();
         assert!(disk.opens(&by(2)) && fs::symlink_metadata(disk.side()).is_err(), "{what}");
         drop(target);
-        // A torn one: it stays as it is.
+        // If the header in place is torn, everything stays as it is.
         fs::write(disk.path("f"), &torn).unwrap();
         plant();
         let error = disk.in_place().ways(&by(1)).unwrap_err();
@@ -337,7 +337,7 @@ fn an_old_header_does_not_come_back() {
     let old = disk.header_bytes();
     disk.change(&by(1), |ways| assert!(ways.remove_key(&key(2).id()))).unwrap();
     let now = disk.read();
-    // Planted by whoever was removed: neither a holder of a key that stayed nor one of a removed key brings it back.
+    // The holder of the removed key plants it. Neither a key that stayed nor the removed one brings it back.
     fs::write(disk.side(), &old).unwrap();
     let error = disk.in_place().ways(&by(2)).unwrap_err();
     assert!(matches!(error, Error::Core(CoreError::NoKey { .. })), "{error}");
@@ -347,7 +347,7 @@ fn an_old_header_does_not_come_back() {
 }
 
 #[test]
-fn one_run_changes_a_file_at_a_time_and_only_the_file_that_was_opened() {
+fn only_one_run_at_a_time_changes_the_opened_file() {
     let disk = Disk::new(&[Recipient::key(&key(1))]);
     let busy = {
         let _first = disk.in_place();
@@ -369,7 +369,7 @@ fn one_run_changes_a_file_at_a_time_and_only_the_file_that_was_opened() {
     fs::rename(disk.path("other"), disk.path("f")).unwrap();
     assert!(matches!(target.write(&ways, &by(1)), Err(Error::Core(CoreError::Changed))));
     assert_eq!(disk.names(), ["f"], "the side file is gone");
-    // Somebody writes another header.
+    // Another program writes a header.
     let mut target = disk.in_place();
     let (mut ways, _) = target.ways(&by(1)).unwrap();
     ways.add(&Recipient::key(&key(2)));
@@ -378,14 +378,14 @@ fn one_run_changes_a_file_at_a_time_and_only_the_file_that_was_opened() {
     assert!(matches!(target.write(&ways, &by(1)), Err(Error::Core(CoreError::Changed))));
     assert!(disk.header_bytes() == other);
     drop(target);
-    // A link is not written through.
+    // Nothing is written through a link.
     fs::rename(disk.path("f"), disk.path("real")).unwrap();
     symlink("real", disk.path("f")).unwrap();
     assert!(InPlace::open(&disk.input()).unwrap_err().to_string().contains("it is a link"));
 }
 
 #[test]
-fn who_reads_meanwhile_reads_the_old_header_or_the_new_one() {
+fn a_concurrent_reader_reads_the_old_or_the_new_header() {
     let disk = Disk::new(&[Recipient::key(&key(1))]);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -415,7 +415,7 @@ fn who_reads_meanwhile_reads_the_old_header_or_the_new_one() {
     });
 }
 
-/// A key; whoever asks for it has read a header that is then whole.
+/// A key that runs a function when it is asked for, which is after the header was read.
 struct Meanwhile<F>(SecretKey, F);
 
 impl<F: Fn()> KeySource for Meanwhile<F> {
@@ -434,7 +434,7 @@ fn a_header_that_was_read_while_it_was_written_is_read_again() {
     let disk = Disk::new(&[Recipient::key(&key(1))]);
     let old = disk.header_bytes();
     let new = changed(&disk, &by(1), |ways| ways.add(&Recipient::key(&key(2))));
-    // The old slots under the new tag.
+    // The old slots with the new tag.
     disk.overwrite(&[&old[..4064], &new[4064..]].concat());
     let torn = disk.header_bytes();
     assert!(torn != old && torn != new);
@@ -444,7 +444,7 @@ fn a_header_that_was_read_while_it_was_written_is_read_again() {
     disk.overwrite(&torn);
     let reader = Reader::open(File::open(disk.path("f")).unwrap(), &opener(Meanwhile(key(1), || disk.overwrite(&new))));
     assert_eq!(reader.unwrap().len(), disk.plain.len() as u64);
-    // It is not read for ever.
+    // It is not read again without end.
     disk.overwrite(&torn);
     assert!(matches!(open(&|| ()), Err(CoreError::WrongKey)));
     let times = AtomicUsize::new(0);

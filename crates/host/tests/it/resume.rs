@@ -1,4 +1,4 @@
-//! The record of an unfinished output belongs to that output alone.
+//! The record of an unfinished output is valid only for that output.
 
 use phalanx_core::{ChunkSize, KdfLimit, NewFile, Opener, ProtectedFile, Recipient, Roster, SecretKey, Sink, Suite};
 use phalanx_host::file::{self, Begun, Carry, Existing, Output, Past, Resumable, Stamp, begin_plaintext, note_synced};
@@ -13,7 +13,7 @@ fn left(dir: &Path, ending: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_record_says_nothing_about_another_output() {
+fn a_record_is_not_used_for_another_output() {
     let dir = tempfile::tempdir().unwrap();
     let (plain, protected, target) = (dir.path().join("plain"), dir.path().join("f.phx"), dir.path().join("f"));
     fs::write(&plain, vec![7; 300_000]).unwrap();
@@ -29,7 +29,7 @@ fn a_record_says_nothing_about_another_output() {
     let open = || ProtectedFile::open(file::regular(&protected).unwrap(), &opener).unwrap();
     let (shared, stamp) = (open().shared(), Stamp::of(&protected).unwrap());
 
-    // A run that has noted 50 chunks to be on the disk, and was killed.
+    // A run that has recorded 50 chunks as being on the disk, and was killed.
     let interrupted = || {
         let mut output = Output::resume(&target, Existing::Keep).unwrap();
         begin_plaintext(&shared, stamp, &mut output, true).unwrap();
@@ -45,7 +45,7 @@ fn a_record_says_nothing_about_another_output() {
         return;
     }
     assert_eq!(begun(), Begun::Left { synced: 50 });
-    // Its output is gone, and its record is not.
+    // Its output is gone, but its record is not.
     fs::remove_file(&left(dir.path(), "tmp")[0]).unwrap();
     assert_eq!((left(dir.path(), "resume").len(), begun()), (1, Begun::New));
     // A run without --resume comes between.
@@ -59,7 +59,7 @@ fn a_record_says_nothing_about_another_output() {
     fs::remove_file(&left(dir.path(), "resume")[0]).unwrap();
     File::options().write(true).open(&left(dir.path(), "tmp")[0]).unwrap().set_len(0).unwrap();
     assert_eq!(begun(), Begun::New);
-    // Somebody has put another file of the same user in its place, or has changed the record.
+    // Another file of the same user is in its place, or the record was changed.
     interrupted();
     let (output, other) = (left(dir.path(), "tmp").remove(0), dir.path().join("other"));
     fs::copy(&output, &other).unwrap();
@@ -69,8 +69,8 @@ fn a_record_says_nothing_about_another_output() {
     File::options().write(true).open(&left(dir.path(), "resume")[0]).unwrap().write_all_at(b"x", 50).unwrap();
     File::options().write(true).open(&left(dir.path(), "resume")[0]).unwrap().write_all_at(b"x", 562).unwrap();
     assert_eq!(begun(), Begun::Over(Past::Unproven));
-    // Somebody gives the record's name to another file of the same user while a run works. The record is emptied, whatever its
-    // name, before others may open the output: nothing goes on with it then.
+    // Another file of the same user gets the record's name while a run works. The record is emptied before others may
+    // open the output, even under another name, so nothing goes on with it.
     let mut output = Output::resume(&target, Existing::Keep).unwrap();
     begin_plaintext(&shared, stamp, &mut output, true).unwrap();
     let (record, moved, letter) =
@@ -85,7 +85,7 @@ fn a_record_says_nothing_about_another_output() {
     drop(output);
     fs::rename(&moved, &record).unwrap();
     assert_eq!(begun(), Begun::Over(Past::Unproven));
-    // Whatever the record says of another output, the plaintext is right.
+    // The plaintext is right, whatever the record says about another output.
     fs::remove_file(&left(dir.path(), "tmp")[0]).unwrap();
     interrupted();
     fs::remove_file(&left(dir.path(), "tmp")[0]).unwrap();

@@ -1,4 +1,4 @@
-//! The ways into a file, and the header that they become: which slots stay, and which limits hold.
+//! Changing the ways into a file: which slots stay in the header, and which limits hold.
 
 use crate::common::{AtHand, painted};
 use crate::rekey::{Disk, by, cheap, key, opener};
@@ -6,7 +6,7 @@ use phalanx_core::format::{Header, Purpose, Slot};
 use phalanx_core::{Error, OpenedBy, Recipient, SecretKey, Suite, Ways};
 
 #[test]
-fn slots_that_are_not_there_cannot_be_removed() {
+fn missing_slots_cannot_be_removed() {
     let disk = Disk::new(&[Recipient::key(&key(1))]);
     let mut ways = Ways::open(disk.header(), &by(1)).unwrap();
     assert_eq!(ways.opened_slot(), 0);
@@ -23,7 +23,7 @@ fn the_last_way_in_stays() {
     let keys = file_key.file_keys(Suite::default());
     let slot = |n| Slot::Key { id: key(n).id(), wrapped: key(n).wrapping_key().wrap(Purpose::File, &file_key) };
     let unknown = Slot::Unknown { kind: 77, body: vec![1; 9] };
-    // With the second key's id, but nothing that it opens.
+    // A slot with the second key's id that the key does not open.
     let false_one = Slot::Key { id: key(2).id(), wrapped: [0; 40] };
     let header =
         |slots: &[Slot]| Header::new(Suite::default(), 12, [slots, &[Slot::Padding(vec![0; 500])]].concat(), &keys);
@@ -43,7 +43,7 @@ fn the_last_way_in_stays() {
         ways.add(&Recipient::key(&key(3)));
         ways.changed(&by).unwrap();
     }
-    // A key whose slot does not open it is added all the same.
+    // A key is added even if there is a slot with its id that it does not open.
     let slots = [slot(1), Slot::Key { id: key(2).id(), wrapped: [0; 40] }];
     let mut ways = Ways::open(header(&slots).unwrap(), &both()).unwrap();
     assert!(!ways.open_to(&by(2)).unwrap());
@@ -75,14 +75,14 @@ fn unknown_slots_are_kept_as_they_are() {
     assert_eq!(header.slots()[..2], [unknown(4), unknown(255)]);
     assert!(matches!(&header.slots()[2], Slot::Key { id, .. } if *id == key(2).id()));
     assert!(matches!(&header.slots()[3..], [Slot::Padding(body)] if body.len() == 83 && body.iter().all(|b| *b == 0)));
-    // By number, one goes.
+    // A slot is removed by its number.
     let mut ways = Ways::open(header, &by(2)).unwrap();
     ways.remove_slot(1).unwrap();
     assert_eq!(ways.changed(&by(2)).unwrap().slots()[0], unknown(255));
 }
 
 #[test]
-fn the_limits_hold() {
+fn the_limits_on_slots_are_enforced() {
     let disk = Disk::new(&[Recipient::key(&key(1))]);
     let mut ways = Ways::open(disk.header(), &by(1)).unwrap();
     (0..4).for_each(|i| ways.add(&cheap(&format!("{i}"))));
@@ -93,11 +93,11 @@ fn the_limits_hold() {
     let mut ways = Ways::open(disk.header(), &by(1)).unwrap();
     (2..=63).for_each(|n| ways.add(&Recipient::key(&key(n))));
     assert_eq!(ways.changed(&by(1)).unwrap().slots().len(), 64);
-    // A slot more leaves none for the padding.
+    // One more slot leaves no room for the padding.
     ways.add(&Recipient::key(&key(64)));
     assert!(matches!(ways.changed(&by(1)), Err(Error::HeaderRoom)));
 
-    // A header without padding takes no more, but one for another, and fewer.
+    // A header without padding takes no more slots. One may replace another, and there may be fewer.
     let file_key = SecretKey::random().unwrap();
     let keys = file_key.file_keys(Suite::default());
     let slot = |n| Slot::Key { id: key(n).id(), wrapped: key(n).wrapping_key().wrap(Purpose::File, &file_key) };
@@ -115,7 +115,7 @@ fn the_limits_hold() {
         assert_eq!(header.bytes().len(), len);
         Ways::open(header, &by(1)).unwrap();
     }
-    // What is left over would be less than a slot: two bytes.
+    // Two bytes would be left over, which is less than a slot.
     let body = vec![1; 59 - 3 + 2];
     let slots = vec![slot(1), Slot::Unknown { kind: 9, body }];
     let mut ways = Ways::open(Header::new(Suite::default(), 12, slots, &keys).unwrap(), &by(1)).unwrap();
@@ -125,10 +125,10 @@ fn the_limits_hold() {
 }
 
 #[test]
-fn slots_that_would_not_be_read_as_what_they_are_are_not_written() {
+fn slots_that_would_be_read_differently_are_not_written() {
     let keys = SecretKey::random().unwrap().file_keys(Suite::default());
     let new = |slot: &Slot| Header::new(Suite::default(), 12, vec![slot.clone()], &keys);
-    // Before the slot come 18 bytes and the slot's own 3, and the tag of 32 behind it.
+    // Before the slot's body come 18 bytes and its own 3, and after it the tag of 32.
     let longest = 65536 - 18 - 3 - 32;
     let unknown = |kind, len| Slot::Unknown { kind, body: vec![0; len] };
     let age = |len| Slot::Age { tag: [0; 16], file: vec![0; len] };

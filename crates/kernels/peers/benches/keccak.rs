@@ -1,5 +1,5 @@
-//! SHA3-256 of slices of 4 KiB: the wide kernels compared with those of XKCP and s2n-bignum, on one core. Each is first checked
-//! to give the same digests as ours.
+//! SHA3-256 of slices of 4 KiB: the wide kernels compared with those of XKCP and s2n-bignum, on one core. Each is first
+//! checked to give the same digests as ours.
 //!
 //! `cargo bench` runs it, with XKCP for AVX-512, and `XKCP_RS_TARGET=AVX2 cargo bench` with XKCP for AVX2.
 
@@ -26,9 +26,9 @@ macro_rules! xkcp {
             for (data, out) in data.chunks_exact($states * SLICE).zip(out.chunks_exact_mut($states)) {
                 let mut states = States([0; 25 * $states]);
                 let at = states.0.as_mut_ptr().cast();
-                // SAFETY: the states have XKCP's size and alignment; it reads whole blocks of each slice, the rest of a slice,
-                // and the two bytes of padding, and writes a digest. The caller has checked that the processor has the
-                // instructions.
+                // SAFETY: the states have XKCP's size and alignment; it reads whole blocks of each slice, the rest of a
+                // slice, and the two bytes of padding, and writes a digest. The caller has checked that the processor
+                // has the instructions.
                 unsafe {
                     xkcp_sys::$init(at);
                     let offset = (SLICE / 8) as u32;
@@ -124,8 +124,8 @@ fn s2n_bignum(data: &[u8], out: &mut [[u8; DIGEST]]) {
             }
         };
         let permute = |states: &mut States| {
-            // SAFETY: it has four states of 25 lanes, 24 constants, and the two shuffles. The caller has checked that the
-            // processor has AVX2.
+            // SAFETY: it has four states of 25 lanes, 24 constants, and the two shuffles. The caller has checked that
+            // the processor has AVX2.
             unsafe {
                 let at = states.0.as_mut_ptr().cast();
                 sha3_keccak4_f1600_alt(at, ROUNDS.as_ptr(), RHO8.0.as_ptr(), RHO56.0.as_ptr());

@@ -37,8 +37,8 @@ pub(super) fn expand(key: &[u8], rounds: usize) -> [[u8; BLOCK]; 15] {
     round_keys
 }
 
-/// SubWord of the last word, with its bytes in the order `order`, plus Rcon, in all four words. ShiftRows does not change a
-/// block of equal columns, so the last round of AES is SubBytes and an addition.
+/// SubWord of the last word, with its bytes in the order `order`, plus Rcon, in all four words. ShiftRows does not
+/// change a block of equal columns, so the last round of AES is SubBytes and an addition.
 #[inline]
 #[target_feature(enable = "aes,ssse3")]
 fn sub_word(key: __m128i, order: i32, rcon: u8) -> __m128i {
@@ -193,8 +193,8 @@ fn round_key(key: &Key, round: usize) -> __m128i {
     load_block(&reread(key).round_keys[round])
 }
 
-/// The same value, computed in the order of the calls. Otherwise the compiler would put all rounds of one register one
-/// after another, and the processor would have to look far ahead for the next register.
+/// Returns its argument, and makes the compiler keep the order of the calls. Otherwise it would put all rounds of one
+/// register one after another, and the processor would have to look far ahead for the next register.
 #[inline]
 #[target_feature(enable = "aes,ssse3")]
 fn in_order(mut blocks: __m128i) -> __m128i {

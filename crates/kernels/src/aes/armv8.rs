@@ -55,8 +55,8 @@ impl<const ROUNDS: usize> Stream<ROUNDS> {
             *block = vextq_u8::<8>(swapped, swapped);
             self.counter = vaddq_u64(self.counter, one);
         }
-        // AESE begins with AddRoundKey, and AESMC does MixColumns. So the last round has no AESMC, and the last key is added
-        // by an XOR of its own.
+        // AESE begins with AddRoundKey, and AESMC does MixColumns. So the last round has no AESMC, and the last key is
+        // added by a separate XOR.
         inner_rounds!(ROUNDS, round => for block in &mut blocks {
             *block = vaesmcq_u8(vaeseq_u8(*block, self.keys[round - 1]));
         });
@@ -104,7 +104,8 @@ fn ecb_batch<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(
     for (block, data) in blocks.iter_mut().zip(data.iter()) {
         *block = load_block(data);
     }
-    // AESE and AESD begin with AddRoundKey, and AESMC and AESIMC do MixColumns. So the last key is added by an XOR of its own.
+    // AESE and AESD begin with AddRoundKey, and AESMC and AESIMC do MixColumns. So the last key is added by a separate
+    // XOR.
     inner_rounds!(ROUNDS, round => for block in &mut blocks {
         let key = keys[round - 1];
         *block = if DECRYPT { vaesimcq_u8(vaesdq_u8(*block, key)) } else { vaesmcq_u8(vaeseq_u8(*block, key)) };

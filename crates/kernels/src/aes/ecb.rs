@@ -1,7 +1,7 @@
 //! AES in ECB mode (SP 800-38A, section 6.1), which the published layout of SEFPS and other programs of the papers use.
 //!
-//! **Only for reproducing papers**: equal blocks of plaintext give equal blocks of ciphertext, and nothing is authenticated.
-//! No format of Phalanx uses it.
+//! **Only for reproducing papers**: equal blocks of plaintext give equal blocks of ciphertext, and nothing is
+//! authenticated. No format of Phalanx uses it.
 
 use super::*;
 

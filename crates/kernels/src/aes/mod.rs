@@ -1,8 +1,8 @@
-//! AES-128, AES-192 and AES-256 (FIPS 197) in counter mode (SP 800-38A, section 6.5). With the feature `papers` also in ECB
-//! mode (section 6.1).
+//! AES-128, AES-192 and AES-256 (FIPS 197) in counter mode (SP 800-38A, section 6.5). With the feature `papers` also in
+//! ECB mode (section 6.1).
 
-/// Does `$step` for the rounds 1, 2 … `$rounds` − 1, all written out. The compiler might not unroll a loop, and would then
-/// keep the round keys on the stack to index them.
+/// Does `$step` for the rounds 1, 2 … `$rounds` − 1, all written out. The compiler might not unroll a loop, and would
+/// then keep the round keys on the stack to index them.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! inner_rounds {
     ($rounds:ident, $round:ident => $step:expr) => {
@@ -168,7 +168,7 @@ impl Key {
     /// Whether the schedule is that of the key, computed again without AES instructions.
     #[must_use]
     pub fn is_right(&self) -> bool {
-        // A key, so that it is wiped. Both are secret, but whether they are the same is not.
+        // This is a `Key`, so that it is wiped. Both schedules are secret, but whether they are equal is not.
         let again =
             Self { round_keys: portable::expand(self.raw(), self.rounds, portable::sub_word), rounds: self.rounds };
         again.round_keys == self.round_keys
@@ -182,7 +182,8 @@ impl Key {
 
 impl Drop for Key {
     fn drop(&mut self) {
-        // A plain fill takes a few cycles. Writing byte by byte would take hundreds, as long as sealing a short message.
+        // A plain fill takes a few cycles. Writing byte by byte would take hundreds, as long as sealing a short
+        // message.
         self.round_keys.as_flattened_mut().fill(0);
         zeroize::optimization_barrier(&self.round_keys);
     }
@@ -209,7 +210,8 @@ pub fn counter_after(counter: &[u8; BLOCK], blocks: u64) -> [u8; BLOCK] {
 pub fn ctr_xor(level: Level, key: &Key, counter: &[u8; BLOCK], data: &mut [u8]) {
     assert!(level.is_available(), "this machine does not have the AES level {level}");
     let counter = u128::from_be_bytes(*counter);
-    // The kernels add only to the low half of the counter, so the data are split where it wraps. (0 stands for 2^64 blocks.)
+    // The kernels add only to the low half of the counter, so the data are split where it wraps. (0 stands for 2^64
+    // blocks.)
     let blocks = (counter as u64).wrapping_neg();
     let cut = usize::try_from(u128::from(blocks) * BLOCK as u128).unwrap_or(usize::MAX);
     if cut == 0 || cut >= data.len() {
@@ -240,7 +242,8 @@ fn ctr_xor_low(level: Level, key: &Key, counter: u128, data: &mut [u8]) {
     }
 }
 
-/// Whether AES-NI expands a key of each length as the portable code does. Tested once, and only where there is AES-NI.
+/// Whether AES-NI expands a key of each length as the portable code does. Tested once, and only on machines with
+/// AES-NI.
 fn expands_rightly() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -261,8 +264,8 @@ fn expands_rightly() -> bool {
 /// The answers of every level, folded.
 const ANSWERS: u64 = 0xbec5_c6a7_f945_48b6;
 
-/// Encrypts painted bytes with keys of each length. The counters carry through 32, 64 and 128 bits within them. The lengths use
-/// every batch size of each kernel, and end within a block.
+/// Encrypts painted bytes with keys of each length. The counters carry through 32, 64 and 128 bits within them. The
+/// lengths use every batch size of each kernel, and end within a block.
 fn answers(ctr_xor: impl Fn(&Key, &[u8; BLOCK], &mut [u8])) -> u64 {
     const PLAIN: [u8; 1109] = paint();
     const COUNTERS: [u128; 3] = [0xffff_ffe0, (7 << 64) - 21, 0u128.wrapping_sub(37)];
@@ -275,8 +278,9 @@ fn answers(ctr_xor: impl Fn(&Key, &[u8; BLOCK], &mut [u8])) -> u64 {
     sum
 }
 
-/// The same key, by a reference that the compiler must treat as a new one, so that round keys are read again where they are
-/// used. Otherwise a kernel with too few registers for them would keep copies on the stack, which are never wiped.
+/// Returns the key by a reference that the compiler must treat as a new one, so that round keys are read again where
+/// they are used. Otherwise a kernel with too few registers for them would keep copies on the stack, which are never
+/// wiped.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn reread(key: &Key) -> &Key {

@@ -31,8 +31,8 @@ pub(super) fn expand(key: &[u8], rounds: usize, sub_word: impl Fn([u8; 4]) -> [u
     round_keys
 }
 
-/// SubWord without a table. ShiftRows does not change a block of four equal columns, so one round with a zero key, followed
-/// by InvMixColumns, is SubBytes.
+/// SubWord without a table. ShiftRows does not change a block of four equal columns, so one round with a zero key,
+/// followed by InvMixColumns, is SubBytes.
 pub(super) fn sub_word(word: [u8; 4]) -> [u8; 4] {
     let mut block = hazmat::Block::default();
     block.as_chunks_mut::<4>().0.fill(word);

@@ -160,8 +160,8 @@ fn round_key(key: &Key, round: usize) -> __m128i {
     load_block(&reread(key).round_keys[round])
 }
 
-/// The same value, computed in the order of the calls. Otherwise the compiler would put all rounds of one register one
-/// after another, and the processor would have to look far ahead for the next register.
+/// Returns its argument, and makes the compiler keep the order of the calls. Otherwise it would put all rounds of one
+/// register one after another, and the processor would have to look far ahead for the next register.
 #[inline]
 #[target_feature(enable = "avx2,vaes")]
 fn in_order(mut blocks: __m256i) -> __m256i {

@@ -1,4 +1,5 @@
-//! AES-CTR and AES-ECB with VAES on 512-bit registers: four blocks in each, and the whole key schedule in registers, too.
+//! AES-CTR and AES-ECB with VAES on 512-bit registers: four blocks in each, and the whole key schedule in registers,
+//! too.
 
 use super::{BLOCK, Key};
 use core::arch::x86_64::*;
@@ -44,8 +45,8 @@ fn rounds<const ROUNDS: usize>(key: &Key, counter: u128, data: &mut [u8]) {
     }
 }
 
-/// Prefetches the data [`AHEAD`] bytes after these. The processor's own prefetching ends with each page and comes too late for
-/// this cipher.
+/// Prefetches the data [`AHEAD`] bytes after these. The processor's own prefetching ends with each page and comes too
+/// late for this cipher.
 #[inline]
 fn fetch_ahead<const N: usize>(batch: &[[u8; WIDTH]; N]) {
     for line in batch {
@@ -70,8 +71,8 @@ impl<const ROUNDS: usize> Stream<ROUNDS> {
         Self { keys: wide_keys::<ROUNDS>(key), counters }
     }
 
-    /// Encrypts the next 4 × N counter blocks, all at once. `last` are the keys of the last round. The data may be XORed
-    /// into them already, because AddRoundKey is the last step.
+    /// Encrypts the next 4 × N counter blocks, all at once. `last` are the keys of the last round. The data may be
+    /// XORed into them already, because AddRoundKey is the last step.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,vaes")]
     fn encrypt<const N: usize>(&mut self, last: [__m512i; N]) -> [__m512i; N] {
@@ -221,8 +222,8 @@ fn load_block(block: &[u8; BLOCK]) -> __m128i {
     unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
 
-/// The same value, computed in the order of the calls. Otherwise the compiler would put all rounds of one register one
-/// after another, and the processor would have to look far ahead for the next register.
+/// Returns its argument, and makes the compiler keep the order of the calls. Otherwise it would put all rounds of one
+/// register one after another, and the processor would have to look far ahead for the next register.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 fn in_order(mut blocks: __m512i) -> __m512i {

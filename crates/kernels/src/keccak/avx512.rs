@@ -1,5 +1,5 @@
-//! Eight sponges side by side with AVX-512. The state takes 25 of the 32 registers, and any function of three words is one
-//! instruction.
+//! Eight sponges side by side with AVX-512. The state takes 25 of the 32 registers, and any function of three words is
+//! one instruction.
 
 use super::RATE;
 use super::lanes::States;
@@ -23,8 +23,8 @@ pub(super) fn absorb<const ROUNDS: usize>(states: &mut States<LANES>, data: &[&[
 /// The distance to the data that lanes take next, if each lane now hashes a slice of 4 KiB.
 const NEXT: usize = LANES * 4096;
 
-/// Prefetches into the second-level cache what these lanes will most likely take next: while they compute, memory is idle. A
-/// wrong guess costs nothing.
+/// Prefetches into the second-level cache what these lanes will most likely take next: while they compute, memory is
+/// idle. A wrong guess costs nothing.
 #[inline]
 fn fetch_ahead(block: &[&[u8; RATE]; LANES]) {
     for lane in block {
@@ -37,8 +37,8 @@ fn fetch_ahead(block: &[&[u8; RATE]; LANES]) {
     }
 }
 
-/// A separate function, so that between blocks the state is in aligned memory. If it were inlined, the compiler would keep part
-/// of the state on the stack, which is not aligned. Where that crosses a page, hashing is a quarter slower.
+/// A separate function, so that between blocks the state is in aligned memory. If it were inlined, the compiler would
+/// keep part of the state on the stack, which is not aligned. Where that crosses a page, hashing is a quarter slower.
 #[inline(never)]
 #[target_feature(enable = "avx512f")]
 fn absorb_block<const ROUNDS: usize>(states: &mut States<LANES>, block: &[&[u8; RATE]; LANES]) {
@@ -112,8 +112,8 @@ fn parity(a: __m512i, b: __m512i, c: __m512i, d: __m512i, e: __m512i) -> __m512i
     add3(add3(a, b, c), d, e)
 }
 
-/// One sum for the five lanes. Each lane could take both terms in one instruction, but on Zen 4 an instruction that waits for
-/// three registers counts as two.
+/// One sum for the five lanes. Each lane could take both terms in one instruction, but on Zen 4 an instruction that
+/// waits for three registers counts as two.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn effect(left: __m512i, right: __m512i) -> __m512i {

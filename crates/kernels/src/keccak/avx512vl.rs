@@ -1,4 +1,4 @@
-//! One sponge with AVX-512VL: each lane has a register of its own, and rotations and functions of three words take one
+//! One sponge with AVX-512VL: each lane has its own register, and rotations and functions of three words take one
 //! instruction each. `docs/performance.md` has the times.
 
 use super::round::{constants, round};

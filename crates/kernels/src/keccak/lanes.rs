@@ -1,7 +1,8 @@
 //! Sponges side by side, one in each lane of the vector registers: which input goes into which lane, and when.
 //!
-//! A lane that is done takes the next input at once, so that inputs of different lengths keep all lanes busy. Each call of the
-//! kernel absorbs as many blocks as every lane still has. For slices of equal length this is the whole slice.
+//! A lane that is done takes the next input immediately, so that inputs of different lengths keep all lanes busy. Each
+//! call of the kernel absorbs as many blocks as every lane still has. For slices of equal length this is the whole
+//! slice.
 
 use super::{Input, OUTPUT, RATE, State, Suffix, single};
 use core::{array, ptr};
@@ -27,10 +28,11 @@ impl Sponge<'_> {
     const IDLE: Self = Sponge { index: None, message: &[], suffix: Suffix::of_one_byte(0), padding: None };
 }
 
-/// Runs a sponge over Keccak-p\[1600, ROUNDS\] for each input, and passes on the first 64 bytes of its output with the input's
-/// number.
+/// Runs a sponge over Keccak-p\[1600, ROUNDS\] for each input, and passes on the first 64 bytes of its output with the
+/// input's number.
 ///
-/// `absorb(states, data, blocks)` absorbs the first `blocks` blocks of each input into its state, by the same permutation.
+/// `absorb(states, data, blocks)` absorbs the first `blocks` blocks of each input into its state, by the same
+/// permutation.
 pub(super) fn sponges<'a, const ROUNDS: usize, const N: usize>(
     inputs: impl Iterator<Item = Input<'a>>,
     mut give: impl FnMut(usize, &[u8; OUTPUT]),
@@ -153,8 +155,8 @@ impl<const N: usize> States<N> {
         }
     }
 
-    /// A separate function. If it were inlined, the compiler would move single bytes where its words meet the caller's copy of
-    /// them.
+    /// A separate function. If it were inlined, the compiler would move single bytes where its words meet the caller's
+    /// copy of them.
     #[inline(never)]
     fn squeeze(&self, i: usize, out: &mut [u8; OUTPUT]) {
         for (out, row) in out.as_chunks_mut::<8>().0.iter_mut().zip(&self.0) {

@@ -20,7 +20,7 @@ use crate::answers::{Known, fold, paint};
 use core::{fmt, str::FromStr};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// The rate of SHA3-256, KMAC256 and TurboSHAKE256 in bytes: what one permutation absorbs.
+/// The rate of SHA3-256, KMAC256 and TurboSHAKE256: how many bytes one permutation absorbs.
 pub const RATE: usize = 136;
 
 /// The length of a digest and of a tag in bytes.
@@ -150,9 +150,10 @@ const KECCAK_F: usize = 24;
 /// The rounds of TurboSHAKE256's permutation: the last ones of Keccak-f\[1600\].
 const TURBO: usize = 12;
 
-/// What follows a message: the bits that set the functions apart, and the first bit of the padding.
+/// What follows a message: the bits that distinguish the functions, and the first bit of the padding.
 ///
-/// At most four bytes, padded with zeros: a copy of four bytes is one instruction, and a copy of unknown length is a call.
+/// At most four bytes, padded with zeros: a copy of four bytes is one instruction, and a copy of unknown length is a
+/// call.
 #[derive(Clone, Copy)]
 struct Suffix {
     bytes: [u8; 4],
@@ -211,8 +212,8 @@ pub fn sha3_256_each<'a>(
     sponges::<KECCAK_F>(level, inputs, |i, out| give(i, out.first_chunk().expect("32 of 64 bytes")));
 }
 
-/// `out[i]` = the first 32 bytes of TurboSHAKE256 of `inputs[i]` with the domain separation byte `D`. The inputs may have
-/// different lengths.
+/// `out[i]` = the first 32 bytes of TurboSHAKE256 of `inputs[i]` with the domain separation byte `D`. The inputs may
+/// have different lengths.
 ///
 /// It does not compile unless 0x01 ≤ `D` ≤ 0x7F.
 ///
@@ -223,8 +224,8 @@ pub fn turboshake256_many<const D: u8>(level: Level, inputs: &[&[u8]], out: &mut
     turboshake256_each::<D>(level, inputs.iter().copied(), |i, digest| out[i] = *digest);
 }
 
-/// Passes on the first 32 bytes of TurboSHAKE256 of each input with its number, in the order in which they finish. `D` is the
-/// domain separation byte of RFC 9861, section 2.1.
+/// Passes on the first 32 bytes of TurboSHAKE256 of each input with its number, in the order in which they finish. `D`
+/// is the domain separation byte of RFC 9861, section 2.1.
 ///
 /// An input is taken when a lane is free for it, so that an iterator may prepare each just before it is hashed.
 /// It does not compile unless 0x01 ≤ `D` ≤ 0x7F.
@@ -293,14 +294,16 @@ impl Label {
         kmac
     }
 
-    /// An input for [`kmac256_each`] where each message has a key of its own. The message begins with the key's [`key_block`].
+    /// An input for [`kmac256_each`] where each message has its own key. The message begins with the key's
+    /// [`key_block`].
     #[must_use]
     pub fn unkeyed(&self) -> &Kmac256 {
         &self.0
     }
 }
 
-/// Writes the block in which KMAC256 absorbs a key of 32 bytes: bytepad(encode_string(K), 136). It is as secret as the key.
+/// Writes the block in which KMAC256 absorbs a key of 32 bytes: bytepad(encode_string(K), 136). It is as secret as the
+/// key.
 #[inline]
 pub fn key_block(key: &[u8; 32], block: &mut [u8; RATE]) {
     // left_encode(136) ‖ left_encode(256)
@@ -338,7 +341,8 @@ impl Kmac256 {
         output(Input { state: &self.state, message, suffix: Suffix { bytes: [128, 1, 0x04, 0], len: 3 } })
     }
 
-    /// Fills `out`, at most [`RATE`] bytes, with the output for one short message; L = 8 × its length enters the computation.
+    /// Fills `out`, at most [`RATE`] bytes, with the output for one short message; L = 8 × its length enters the
+    /// computation.
     ///
     /// # Panics
     /// If `out` is longer than [`RATE`], or the message longer than 130 bytes.
@@ -381,8 +385,8 @@ pub fn kmac256_many(level: Level, inputs: &[(&Kmac256, &[u8])], out: &mut [[u8; 
     kmac256_each(level, inputs.iter().copied(), |i, tag| out[i] = *tag);
 }
 
-/// Passes on the KMAC256 output of `LEN` bytes (32 to 64, L = 8 × `LEN`) for each message under its key, with its number, in
-/// the order in which they finish. An input is taken when a lane is free for it.
+/// Passes on the KMAC256 output of `LEN` bytes (32 to 64, L = 8 × `LEN`) for each message under its key, with its
+/// number, in the order in which they finish. An input is taken when a lane is free for it.
 ///
 /// # Panics
 /// If this machine does not have the level.
@@ -396,8 +400,8 @@ pub fn kmac256_each<'a, const LEN: usize>(
     sponges::<KECCAK_F>(level, inputs, |i, out| give(i, out.first_chunk().expect("kmac_suffix() checked the length")));
 }
 
-/// Runs a sponge over Keccak-p\[1600, ROUNDS\] for each input, and passes on the first 64 bytes of its output with the input's
-/// number.
+/// Runs a sponge over Keccak-p\[1600, ROUNDS\] for each input, and passes on the first 64 bytes of its output with the
+/// input's number.
 fn sponges<'a, const ROUNDS: usize>(
     level: Level,
     inputs: impl Iterator<Item = Input<'a>>,

@@ -38,7 +38,8 @@ pub(super) const fn constants<const ROUNDS: usize>() -> &'static [u64; ROUNDS] {
 /// The caller has these functions in scope. They define the operations on its registers:
 /// - `parity(a, b, c, d, e)`: the sum of a column's lanes;
 /// - `effect(left, right)`: what step θ adds to each lane of the column between the columns of these parities;
-/// - `rho::<R, S>(a, effect)`: that addition, and step ρ's rotation to the left by R, which equals one to the right by S;
+/// - `rho::<R, S>(a, effect)`: that addition, and step ρ's rotation to the left by R, which equals one to the right by
+///   S;
 /// - `chi(a, b, c)`: step χ, a ⊕ (¬b ∧ c);
 /// - `iota(a, constant)`: step ι, the sum with the constant.
 macro_rules! round {
@@ -48,7 +49,8 @@ macro_rules! round {
         let c2 = parity($a[2], $a[7], $a[12], $a[17], $a[22]);
         let c3 = parity($a[3], $a[8], $a[13], $a[18], $a[23]);
         let c4 = parity($a[4], $a[9], $a[14], $a[19], $a[24]);
-        // In this order each one can take the register of a parity that is no longer needed: 32 registers are just enough.
+        // In this order each one can take the register of a parity that is no longer needed: 32 registers are just
+        // enough.
         let d0 = effect(c4, c1);
         let d2 = effect(c1, c3);
         let d4 = effect(c3, c0);

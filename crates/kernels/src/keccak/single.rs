@@ -50,7 +50,7 @@ pub(super) fn sponge_by(absorb: impl Fn(&mut State, &[u8; RATE]), input: Input<'
     for block in blocks {
         absorb(&mut state, block);
     }
-    // The tail and the suffix, which may need a block of their own.
+    // The tail and the suffix, which may need a separate block.
     let mut last = [0u8; 2 * RATE];
     let end = tail.len() + input.suffix.len;
     last[..tail.len()].copy_from_slice(tail);

@@ -37,7 +37,7 @@ fn run(level: Level, key: &Key, counter: &[u8; BLOCK], data: &[u8], offset: usiz
 }
 
 #[test]
-fn all_lengths() {
+fn all_lengths_match_the_oracle() {
     // Up to 70 blocks, with all tails: more than two batches of the widest level.
     let counter = *b"\x00counter block\xff\xfe";
     let plain = paint(71 * BLOCK);
@@ -58,7 +58,7 @@ fn all_lengths() {
 }
 
 #[test]
-fn all_alignments() {
+fn all_alignments_match_the_oracle() {
     let counter = [0x3c; BLOCK];
     let bytes = key_bytes(32);
     let key = Key::new(&bytes);
@@ -75,7 +75,7 @@ fn all_alignments() {
 }
 
 #[test]
-fn counters_carry() {
+fn counters_carry_at_every_place() {
     let plain = paint(70 * BLOCK + 5);
     for bytes in KEYS.map(key_bytes) {
         let key = Key::new(&bytes);
@@ -94,7 +94,7 @@ fn counters_carry() {
 }
 
 #[test]
-fn whole_slices_and_more() {
+fn whole_slices_and_longer_data_match_the_oracle() {
     let mut random = Random(1);
     let bytes = key_bytes(32);
     let key = Key::new(&bytes);
@@ -132,13 +132,13 @@ fn calls_continue_each_other() {
 }
 
 #[test]
-fn counter_after_wraps() {
+fn counter_after_wraps_around() {
     assert_eq!(counter_after(&[0xff; BLOCK], 1), [0; BLOCK]);
     assert_eq!(counter_after(&[0; BLOCK], u64::MAX), u128::from(u64::MAX).to_be_bytes());
 }
 
 #[test]
-fn names() {
+fn level_names_are_parsed() {
     for level in Level::ALL {
         assert_eq!(level.name().parse(), Ok(*level));
         assert_eq!(level.to_string(), level.name());

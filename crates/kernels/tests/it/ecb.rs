@@ -45,7 +45,7 @@ fn run(crypt: impl Fn(&mut [u8]), data: &[u8], offset: usize) -> Vec<u8> {
 }
 
 #[test]
-fn all_lengths_and_alignments_both_ways() {
+fn all_lengths_and_alignments_match_in_both_directions() {
     // Up to 70 blocks: more than two batches of the widest level.
     let plain = paint(70 * BLOCK);
     for bytes in KEYS.map(key_bytes) {

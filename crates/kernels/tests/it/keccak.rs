@@ -1,4 +1,5 @@
-//! Every level of SHA3-256, KMAC256 and TurboSHAKE256 that this machine has, compared with the `sha3` and `tiny-keccak` crates.
+//! Every level of SHA3-256, KMAC256 and TurboSHAKE256 that this machine has, compared with the `sha3` and `tiny-keccak`
+//! crates.
 
 use crate::common::{Random, paint};
 use phalanx_kernels::keccak::{
@@ -68,7 +69,7 @@ fn check(messages: &[&[u8]], what: &str) {
 }
 
 #[test]
-fn sha3_of_one() {
+fn sha3_of_one_input_matches_the_oracle() {
     let painted = paint(3 * RATE + 2);
     for len in 0..=3 * RATE + 1 {
         assert_eq!(sha3_256(&painted[..len]), sha3_oracle(&painted[..len]), "{len} bytes");
@@ -77,7 +78,7 @@ fn sha3_of_one() {
 
 /// Both ends of the range of domains, and values that share bits with the padding.
 #[test]
-fn turboshake_of_all_domains() {
+fn turboshake_matches_the_oracle_for_all_domains() {
     fn all_lengths<const D: u8>() {
         let painted = paint(2 * RATE + 2);
         for level in Level::available() {
@@ -97,7 +98,7 @@ fn turboshake_of_all_domains() {
 }
 
 #[test]
-fn kmac_of_one() {
+fn kmac_of_one_input_matches_the_oracle() {
     let painted = paint(3 * RATE + 2);
     // Keys and customization strings that fill their blocks, and some that need two bytes for their length in bits.
     for (key, customization) in [(0, 0), (16, 4), (31, 31), (32, 32), (125, 122)] {
@@ -124,7 +125,7 @@ fn kmac_of_one() {
 
 /// Keys that are absorbed side by side, and outputs of all lengths in use.
 #[test]
-fn kmac_of_many_keys() {
+fn kmac_of_many_keys_matches_the_oracle() {
     fn each<const LEN: usize>(level: Level, label: &Label, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut out = vec![Vec::new(); inputs.len()];
         let inputs = inputs.iter().map(|input| (label.unkeyed(), &input[..]));
@@ -186,7 +187,7 @@ fn inputs_are_taken_as_they_are_needed() {
 }
 
 #[test]
-fn all_lengths_in_lockstep() {
+fn all_lengths_in_lockstep_match_the_oracle() {
     let painted = paint(3 * RATE + MAX_LANES + 1);
     for len in 0..=3 * RATE + 1 {
         // Each lane has different bytes, so that mixed-up lanes are noticed.
@@ -196,7 +197,7 @@ fn all_lengths_in_lockstep() {
 }
 
 #[test]
-fn all_lengths_side_by_side() {
+fn all_lengths_side_by_side_match_the_oracle() {
     let painted = paint(3 * RATE + 2);
     let messages: Vec<_> = (0..=3 * RATE + 1).map(|len| &painted[..len]).collect();
     check(&messages, "each length once, upwards");
@@ -205,7 +206,7 @@ fn all_lengths_side_by_side() {
 }
 
 #[test]
-fn slices_with_a_short_last_one() {
+fn slices_with_a_short_last_one_match_the_oracle() {
     let painted = paint(17 * 4096 + 20);
     for count in 0..=2 * MAX_LANES + 1 {
         for slice in [512, 4096] {
@@ -213,8 +214,8 @@ fn slices_with_a_short_last_one() {
                 let len = (count * slice).saturating_sub(slice - last);
                 // After one byte, so that nothing is aligned.
                 let messages: Vec<_> = painted[1..1 + len].chunks(slice).collect();
-                // All lengths for counts next to a multiple of the lanes. For other counts only one, because the oracles are
-                // slow.
+                // All lengths for counts next to a multiple of the lanes. For other counts only one, because the
+                // oracles are slow.
                 if last == 1 || matches!(count, 1 | 4 | 5 | 8 | 9 | 16 | 17) && last != 0 {
                     check(&messages, &format!("{count} slices of {slice} bytes, the last of {last}"));
                 }
@@ -224,7 +225,7 @@ fn slices_with_a_short_last_one() {
 }
 
 #[test]
-fn all_counts_of_mixed_lengths() {
+fn all_counts_of_mixed_lengths_match_the_oracle() {
     let painted = paint(8 * RATE);
     let mut random = Random(3);
     for count in 0..=2 * MAX_LANES + 1 {
@@ -244,7 +245,7 @@ fn all_counts_of_mixed_lengths() {
 }
 
 #[test]
-fn thousands() {
+fn thousands_of_inputs_match_the_oracle() {
     let painted = paint(4 * RATE);
     let mut random = Random(4);
     let messages: Vec<_> = (0..3000)
@@ -263,7 +264,7 @@ fn thousands() {
 }
 
 #[test]
-fn a_long_input_among_short_ones() {
+fn a_long_input_among_short_ones_matches_the_oracle() {
     let painted = paint(60 * RATE + 20);
     for place in 0..=MAX_LANES + 1 {
         let mut messages = vec![&painted[..10]; MAX_LANES + 2];
@@ -280,7 +281,7 @@ fn no_read_is_out_of_bounds() {
 }
 
 #[test]
-fn names() {
+fn level_names_are_parsed() {
     for level in Level::ALL {
         assert_eq!(level.name().parse(), Ok(*level));
         assert_eq!(level.to_string(), level.name());

@@ -6,7 +6,7 @@ use phalanx_vectors::primitives::{AesCtr, AesEcb, Kmac, Sha3, TurboShake, tests}
 const AES: [(usize, &str); 3] = [(16, "128"), (24, "192"), (32, "256")];
 
 #[test]
-fn aes_ctr() {
+fn aes_ctr_matches_the_official_vectors() {
     for (key_len, bits) in AES {
         for test in tests::<AesCtr>(&format!("aes-{bits}-ctr")) {
             assert_eq!(test.key.len(), key_len);
@@ -21,7 +21,7 @@ fn aes_ctr() {
 }
 
 #[test]
-fn aes_ecb() {
+fn aes_ecb_matches_the_official_vectors() {
     for (key_len, bits) in AES {
         for test in tests::<AesEcb>(&format!("aes-{bits}-ecb")) {
             assert_eq!(test.key.len(), key_len);
@@ -47,7 +47,7 @@ fn aes_ecb() {
 }
 
 #[test]
-fn sha3_256() {
+fn sha3_256_matches_the_official_vectors() {
     let tests = tests::<Sha3>("sha3-256");
     let messages: Vec<&[u8]> = tests.iter().map(|test| &test.message[..]).collect();
     for level in keccak::Level::available() {
@@ -64,7 +64,7 @@ fn sha3_256() {
 }
 
 #[test]
-fn turboshake256() {
+fn turboshake256_matches_the_official_vectors() {
     type Many = fn(keccak::Level, &[&[u8]], &mut [[u8; keccak::DIGEST]]);
 
     for test in tests::<TurboShake>("turboshake256") {
@@ -92,7 +92,7 @@ fn turboshake256() {
 }
 
 #[test]
-fn kmac256() {
+fn kmac256_matches_the_official_vectors() {
     // NIST's samples have an output of 512 bits: `derive` gives it, for messages that fit its block.
     let mut checked = 0;
     for test in tests::<Kmac>("kmac256") {

@@ -1,4 +1,4 @@
-//! What was read ahead waits here as plaintext.
+//! Plaintext that was read ahead and waits to be used.
 
 use phalanx_core::volume::Records;
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// How much of all files waits at most, in bytes.
 const LIMIT: usize = 32 << 20;
 
-/// What was read ahead of all files, the oldest first.
+/// The runs that were read ahead of all files, the oldest first.
 #[derive(Default)]
 pub(crate) struct Ahead(Mutex<VecDeque<Arc<Opened>>>);
 
@@ -30,7 +30,7 @@ pub(super) struct Reads {
     pub end: AtomicU64,
     /// How much was read in order.
     pub streak: AtomicU64,
-    /// One at a time reads ahead. The others wait for what it opens.
+    /// Held by the one thread that reads ahead. The others wait for what it opens.
     pub turn: Mutex<()>,
 }
 
@@ -42,7 +42,7 @@ impl Ahead {
         runs.iter().find(is_it).cloned()
     }
 
-    /// Older runs of the same file are not asked for again.
+    /// Adds a run. Of the older runs of the same file, only the one directly before it is kept.
     pub fn put(&self, run: Arc<Opened>) {
         let mut gone = Vec::new();
         let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);

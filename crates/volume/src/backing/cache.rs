@@ -1,15 +1,15 @@
-//! The chunks of all files that were opened last for a part of them.
+//! The chunks of all files that were last opened because a part of them was read.
 
 use crate::backing::page::Page;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-/// How much they take at most, in bytes, unless a single chunk takes more.
+/// The most memory that they take, in bytes, unless a single chunk takes more.
 const LIMIT: usize = 4 << 20;
-/// How many there are at most: each call looks through all of them.
+/// How many there are at most. Each call searches all of them.
 const MOST: usize = 1024;
 
-/// Which chunk it is, and of which state of its file.
+/// Identifies a chunk of one state of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkId {
     /// A number that no other `Backing` of the mount has.
@@ -33,7 +33,7 @@ impl Cache {
 
     pub fn put(&self, id: ChunkId, page: Arc<Page>) {
         let mut pages = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // What belongs to earlier states of the file is never asked for again.
+        // Chunks of earlier states of the file are never needed again.
         pages
             .retain(|(its, _)| its.backing != id.backing || (its.generation == id.generation && its.index != id.index));
         pages.push_back((id, page));

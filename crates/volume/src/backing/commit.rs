@@ -1,4 +1,4 @@
-//! Committing: what is changed in memory is sealed, written to the journal, and then to its places.
+//! Committing: changes in memory are sealed, written to the journal, and then to their places.
 
 use crate::backing::Backing;
 use crate::backing::content::Content;
@@ -26,27 +26,28 @@ impl Uncommitted for Backing {
 }
 
 impl Backing {
-    /// What somebody who opens the file now will be told of dropped changes.
+    /// A record, for a user who opens the file now, of which dropped changes still have to be reported.
     #[must_use]
     pub fn witness(&self) -> Witness {
         self.read_content().drops.witness()
     }
 
-    /// Stores the changes in memory: from now on they survive the end of this process. The system may still lose them. Called
-    /// when somebody closes the file.
+    /// Stores the changes in memory, so that they survive the end of this process. The system may still lose them. This
+    /// is called when somebody closes the file.
     ///
     /// # Errors
-    /// [`VolumeError::Full`] if there is no space: the changes are dropped. [`VolumeError::Dropped`] once, if that happened to
-    /// changes of this file since the witness was made.
+    /// [`VolumeError::Full`] if there is no space: the changes are dropped. [`VolumeError::Dropped`] once, if that
+    /// happened to changes of this file since the witness was made.
     pub fn commit(&self, witness: &Witness) -> Result<()> {
         self.store(false, |drops| drops.tell_by_close(witness))
     }
 
-    /// Stores the changes in memory and makes sure that they are on the disk. With `data_only` its times may not be there.
+    /// Stores the changes in memory and makes sure that they are on the disk. With `data_only` its times may not be
+    /// there.
     ///
     /// # Errors
-    /// Those of [`Backing::commit`], but [`VolumeError::Dropped`] also if it happened earlier and no sync has reported it; or
-    /// if the system reports that something was not written.
+    /// Those of [`Backing::commit`], but [`VolumeError::Dropped`] also if it happened earlier and no sync has reported
+    /// it; or if the system reports that something was not written.
     pub fn sync(&self, witness: &Witness, data_only: bool) -> Result<()> {
         if !data_only && self.times_set.swap(false, Ordering::AcqRel) {
             self.mark_named();
@@ -60,10 +61,10 @@ impl Backing {
         })
     }
 
-    /// Stores the changes in memory for somebody who has not opened the file.
+    /// Stores the changes in memory for a caller that has not opened the file.
     ///
     /// # Errors
-    /// [`VolumeError::Full`] if there is no space: the changes are dropped. Nothing is said of earlier ones.
+    /// [`VolumeError::Full`] if there is no space: the changes are dropped. Earlier drops are not reported.
     pub fn settle(&self) -> Result<()> {
         self.store(false, |_| Ok(()))
     }
@@ -78,15 +79,16 @@ impl Backing {
         done.and(told)
     }
 
-    /// Commits for others. What fails is reported to the next who asks. Returns whether the memory is free.
+    /// Commits without reporting a failure to this caller: a later commit or sync reports it. Returns whether the
+    /// memory is free.
     pub(crate) fn commit_quietly(&self) -> bool {
         let mut content = self.write_content();
         let _ = self.commit_content(&mut content, false);
         !content.has_chunks()
     }
 
-    /// Commits the content that the caller has locked. No chunk is in memory afterwards, unless there was an error which leaves
-    /// the changes as they are.
+    /// Commits the content that the caller has locked. No chunk is in memory afterwards, unless there was an error
+    /// which leaves the changes as they are.
     pub(super) fn commit_content(&self, content: &mut Content, sync: bool) -> Result<()> {
         let shared = &*self.shared;
         let journal = shared.writable()?;
@@ -102,11 +104,11 @@ impl Backing {
         let shared = &*self.shared;
         let plan = self.plan(content)?;
         if !Journal::could_hold(plan.cost, plan.data_len) {
-            // No write makes a file's changes as long as that.
+            // No write produces changes this long.
             return Err(VolumeError::Refused(Errno::FBIG));
         }
         let mut is_first = true;
-        // From here to the end of the commit the epoch stays.
+        // The epoch does not end before the commit does.
         let (epoch, _promise, durable, sealed) = loop {
             let epoch = shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
             if shared.should_end_epoch() || !journal.promise(plan.cost) {
@@ -122,7 +124,7 @@ impl Backing {
             let durable = sync || !content.is_fresh;
             match self.prepare(content, journal, &plan, *epoch, durable) {
                 Ok(sealed) => break (epoch, promise, durable, sealed),
-                // The end of the epoch makes room in the journal, where no space could be reserved for it.
+                // Ending the epoch makes room in the journal, which helps if no space could be reserved for it.
                 Err(VolumeError::Full) if std::mem::take(&mut is_first) && self.cut_back(content, &plan).is_ok() => {
                     drop((epoch, promise));
                     shared.checkpoint()?;
@@ -139,8 +141,8 @@ impl Backing {
         Ok(())
     }
 
-    /// All that can fail without harm: what is needed of space is reserved, all chunks are sealed, those that replace nothing
-    /// are written, and last the transaction.
+    /// Everything that can fail without harm: reserves space, seals all chunks, writes those that replace nothing, and
+    /// then writes the transaction.
     fn prepare(
         &self,
         content: &mut Content,
@@ -163,7 +165,7 @@ impl Backing {
         }
         let sealed = self.seal(content, plan)?;
         if durable && (content.direct_unsynced || !plan.direct.is_empty()) {
-            // The system tells of what was not written once. A second sync would succeed.
+            // The system reports lost writes only once. A second sync would succeed.
             let synced = disk.sync_data(&self.file).map_err(|e| VolumeError::io("cannot sync a stored file", e));
             synced.inspect_err(|e| shared.break_off(e))?;
             content.direct_unsynced = false;
@@ -199,8 +201,8 @@ impl Backing {
         self.shared.name(self.owner, &self.file, content.is_fresh);
     }
 
-    /// Reserves what the chunks of the journal need that are new in the file. Where the file system cannot do that, it is tried
-    /// without.
+    /// Reserves space for the journaled chunks that are new in the file. If the file system cannot do that, the commit
+    /// goes on without.
     fn reserve(&self, content: &Content, plan: &Plan) -> Result<()> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for &index in plan.parts.iter().filter(|part| !part.is_direct).flat_map(|part| &part.chunks) {
@@ -227,7 +229,7 @@ impl Backing {
         Ok(())
     }
 
-    /// Seals all parts that are not sealed. Those that need no journal are written to their places at once.
+    /// Seals all parts that are not sealed yet, and writes those that need no journal to their places.
     fn seal(&self, content: &Content, plan: &Plan) -> Result<Vec<Option<Records>>> {
         let sealed: Vec<OnceLock<Records>> = plan.parts.iter().map(|_| OnceLock::new()).collect();
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
@@ -246,7 +248,7 @@ impl Backing {
         let threads = if plan.unsealed_len > LONG { self.shared.threads.min(plan.parts.len()) } else { 1 };
         thread::scope(|scope| {
             for _ in 1..threads {
-                // Where the system gives no thread, this one does all of it.
+                // If the system gives no thread, this one does everything.
                 if thread::Builder::new().spawn_scoped(scope, work).is_err() {
                     break;
                 }
@@ -285,7 +287,7 @@ impl Backing {
         Ok(records)
     }
 
-    /// Writes sealed chunks to their places, neighbours at once.
+    /// Writes sealed chunks to their places, and neighbours together.
     fn write_part(&self, content: &Content, part: &Part, own: Option<&Records>) -> Result<()> {
         let record_len = self.chunks.overhead() + self.chunks.chunk_len();
         let (records, first) = part.records(content, own);
@@ -304,7 +306,7 @@ impl Backing {
         Ok(())
     }
 
-    /// The journal has everything: the file follows.
+    /// Writes the chunks that the journal already has to their places in the file.
     fn write_in_place(&self, content: &Content, plan: &Plan, sealed: &[Option<Records>]) -> Result<()> {
         let disk = self.shared.disk();
         let failed = |e| VolumeError::io("cannot write a stored file", e);
@@ -328,7 +330,7 @@ impl Backing {
         Ok(())
     }
 
-    /// What was in memory is committed.
+    /// Updates the content after the changes in memory were committed.
     fn finish(&self, content: &mut Content, plan: Plan, sealed: Vec<Option<Records>>) {
         content.stored = content.layout;
         content.stored_holes = plan.holes;
@@ -341,7 +343,7 @@ impl Backing {
         self.unlist(content);
     }
 
-    /// Nothing is only in memory any more.
+    /// Records that nothing is only in memory any more.
     fn unlist(&self, content: &mut Content) {
         self.restore_mtime();
         if content.is_listed {
@@ -350,14 +352,16 @@ impl Backing {
         }
     }
 
-    /// The file stays as it was committed. If the disk is the reason, the changes are dropped: nobody could store them later.
+    /// Leaves the file as it was committed before. If the disk caused the failure, the changes are dropped, since they
+    /// could not be stored later either.
     fn abort(&self, content: &mut Content, why: VolumeError, plan: &Plan) -> VolumeError {
         let shared = &*self.shared;
         if shared.writable().is_err() {
             return why;
         }
         if let Err(e) = self.cut_back(content, plan) {
-            // What was written after its end would hide the last chunk. The journal knows its length.
+            // What was written after its end would hide the last chunk. The journal has the right length, so the next
+            // mount repairs that.
             shared.break_off(&VolumeError::io("cannot cut a stored file", e));
             return why;
         }
@@ -388,7 +392,8 @@ impl Backing {
     fn sync_stored(&self, content: &mut Content, journal: &Journal) -> Result<()> {
         let shared = &*self.shared;
         let failed = |e| VolumeError::io("cannot sync a stored file", e);
-        // A checkpoint syncs the same file. The system reports lost writes to it only once, so it has ended here or not begun.
+        // A checkpoint syncs the same file, and the system reports lost writes only once. The lock makes sure that no
+        // checkpoint runs now.
         let _epoch = shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         let is_whole = self.needs_fsync.swap(false, Ordering::AcqRel);
         if content.direct_unsynced && !is_whole {

@@ -1,4 +1,4 @@
-//! What is committed of a file, and what is changed in memory. Changes are made here without any input or output.
+//! What is committed of a file, and what is changed in memory. Nothing here reads or writes the disk.
 
 use crate::backing::drops::Drops;
 use crate::backing::page::Page;
@@ -8,8 +8,8 @@ use phalanx_core::volume::Holes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A chunk below the file's end is in `dirty`, or in `sealed`, or in one of `holes`, or stored and unchanged. It is stored only
-/// if it was no hole when the file was committed, and neither has its length changed since then nor whether it is the last.
+/// A chunk below the file's end is in `dirty`, in `sealed`, in one of `holes`, or stored and unchanged. A stored one
+/// was no hole when the file was committed. Since then, neither its length nor whether it is the last has changed.
 pub(super) struct Content {
     /// As it was committed.
     pub header: Header,
@@ -20,27 +20,28 @@ pub(super) struct Content {
     pub holes: Vec<Range<u64>>,
     /// Plaintext: each as long as its chunk is now.
     pub dirty: BTreeMap<u64, Page>,
-    /// Whole chunks that are sealed already. The file's last is none of them.
+    /// Whole chunks that are sealed already. The file's last chunk is not among them.
     pub sealed: SealedRuns,
     /// Whether the store knows of changes.
     pub is_listed: bool,
     /// The changes that were dropped.
     pub drops: Drops,
-    /// Whether nothing of the file has been synced, since it was created in this mount.
+    /// Whether the file was created in this mount and nothing of it has been synced.
     pub is_fresh: bool,
-    /// Whether chunks in their places may not be synced, which the journal does not have.
+    /// Whether chunks were written to their places without the journal and may not be synced.
     pub direct_unsynced: bool,
     /// The epoch in which the journal has the file's length.
     pub logged: Option<u64>,
-    /// The epoch at whose end the file is synced.
+    /// The epoch that syncs the file when it ends.
     pub named: Option<u64>,
-    /// Up to which transaction of the mount its changes go.
+    /// The last transaction of the mount with its changes.
     pub transactions: u64,
     /// How often it was committed.
     pub generation: u64,
 }
 
-/// Chunks that follow one another, are all pages or in one sealed run, and all replace something or nothing.
+/// Consecutive chunks that are all pages or all in one sealed run, and that either all replace something or all replace
+/// nothing.
 pub(super) struct Piece {
     pub chunks: Range<u64>,
     pub is_sealed: bool,
@@ -62,7 +63,7 @@ impl Content {
             is_fresh,
             direct_unsynced: is_fresh,
             logged: None,
-            // A file that is fresh has been created in this epoch.
+            // A fresh file was created in this epoch.
             named: is_fresh.then_some(epoch),
             transactions,
             generation: 0,
@@ -108,8 +109,8 @@ impl Content {
         pieces
     }
 
-    /// Whether a chunk may be written to its place without any trace of the committed file being lost, and after which chunk
-    /// that may change.
+    /// Whether writing a chunk to its place destroys nothing of the committed file, and up to which chunk the answer
+    /// holds.
     fn free_until(&self, index: u64) -> (bool, u64) {
         let stored = self.stored.chunks();
         let holes = self.stored_holes.ranges();
@@ -122,13 +123,13 @@ impl Content {
         }
     }
 
-    /// The hole that a chunk lies in now, as its place in the list.
+    /// The index of the hole that a chunk lies in now.
     pub fn hole_at(&self, index: u64) -> Option<usize> {
         let place = self.holes.partition_point(|hole| hole.end <= index);
         self.holes.get(place).is_some_and(|hole| hole.contains(&index)).then_some(place)
     }
 
-    /// Takes chunks out of the holes that they lie in. The list may become longer by one.
+    /// Removes chunks from the holes that they lie in. The list may become longer by one.
     pub fn take_out(&mut self, chunks: Range<u64>) {
         let first = self.holes.partition_point(|hole| hole.end <= chunks.start);
         let behind = self.holes.partition_point(|hole| hole.start < chunks.end);
@@ -139,7 +140,7 @@ impl Content {
         self.holes.splice(first..behind, left.into_iter().filter(|part| !part.is_empty()));
     }
 
-    /// Makes a range a hole, together with the holes that it meets. The list may become longer by one.
+    /// Makes a range a hole, and joins it with the holes that it touches. The list may become longer by one.
     pub fn add_hole(&mut self, range: Range<u64>) {
         let first = self.holes.partition_point(|hole| hole.end < range.start);
         let behind = self.holes.partition_point(|hole| hole.start <= range.end);
@@ -149,7 +150,7 @@ impl Content {
         self.holes.splice(first..behind.max(first), std::iter::once(start..end));
     }
 
-    /// Whether a chunk may be written to its place without any trace of the committed file being lost.
+    /// Whether writing a chunk to its place destroys nothing of the committed file.
     pub fn is_free(&self, index: u64) -> bool {
         self.free_until(index).0
     }
@@ -169,7 +170,7 @@ mod tests {
         Content::new(header, layout, Holes::default(), false, 0, 0)
     }
 
-    /// Against a list of all chunks.
+    /// Compares the list of holes with a list of all chunks.
     #[test]
     fn holes_are_split_and_joined() {
         let (mut content, mut model, mut seed) = (content(), [false; 100], 1u64);

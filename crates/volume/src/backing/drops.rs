@@ -1,5 +1,6 @@
-//! Changes that were accepted, could not be stored and were dropped: who knows of it. As the system does it for its own
-//! files, each who has a file open hears of it from their next sync, and whoever opens it later if nobody has heard of it yet.
+//! Changes that were accepted but could not be stored and were dropped, and to whom that was reported. As the system
+//! does for its own files, the next sync reports it to everyone who has the file open, and to those who open it later
+//! if no sync has reported it yet.
 
 use crate::error::{Result, VolumeError};
 use rustix::io::Errno;
@@ -15,17 +16,17 @@ pub(super) struct Drops {
     is_told: bool,
 }
 
-/// What has been reported to one of those who have a file open.
+/// What has been reported to one of the users who have a file open.
 ///
-/// A close tells what was dropped since the file was opened, once. That does not count for a sync: a process that is started
-/// closes what it has inherited, and nobody hears what that says.
+/// A close reports once what was dropped since the file was opened. A sync reports it again, because an error of a
+/// close may go unnoticed: a new process closes inherited files without looking at the result.
 pub struct Witness {
     by_close: AtomicU64,
     by_sync: AtomicU64,
 }
 
 impl Drops {
-    /// Those of a file that is opened again: `why` if changes were dropped that no sync has reported.
+    /// The drops of a file that is opened again. `why` is the reason if changes were dropped that no sync has reported.
     pub fn found(why: Option<Errno>) -> Self {
         Self { count: u64::from(why.is_some()), why, is_told: false }
     }
@@ -34,7 +35,8 @@ impl Drops {
         (self.count, self.why, self.is_told) = (self.count + 1, Some(why), false);
     }
 
-    /// Somebody has opened the file. Their sync tells them also of the last drop if nobody has heard of it yet.
+    /// The witness of a user who opens the file now. A sync reports the last drop to them too, if no sync has reported
+    /// it yet.
     pub fn witness(&self) -> Witness {
         let heard = if self.is_told { self.count } else { self.count.saturating_sub(1) };
         Witness { by_close: AtomicU64::new(self.count), by_sync: AtomicU64::new(heard) }
@@ -62,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_told_once_by_a_close_and_once_by_a_sync() {
+    fn a_drop_is_reported_once_by_a_close_and_once_by_a_sync() {
         let mut drops = Drops::default();
         let first = drops.witness();
         drops.tell_by_sync(&first).unwrap();
@@ -82,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_sync_has_told_is_told_to_who_opens_the_file_again() {
+    fn an_unreported_drop_is_reported_after_the_file_is_opened_again() {
         let mut drops = Drops::found(Some(Errno::NOSPC));
         let witness = drops.witness();
         drops.tell_by_close(&witness).unwrap();

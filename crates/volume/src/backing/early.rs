@@ -1,4 +1,5 @@
-//! Whole chunks of long writes: sealed as they arrive, before the file is locked, so that several threads seal at once.
+//! Sealing the whole chunks of long writes as they arrive, before the file is locked, so that several threads seal in
+//! parallel.
 
 use crate::backing::Backing;
 use crate::backing::content::Content;
@@ -8,16 +9,18 @@ use crate::error::Result;
 use phalanx_core::volume::{Place, Records};
 use std::ops::Range;
 
-/// Shorter runs of whole chunks wait as plaintext, in bytes: they may be written again before they are committed.
+/// Shorter runs of whole chunks, in bytes, wait as plaintext, because they may be written again before they are
+/// committed.
 const LEAST: usize = 64 << 10;
-/// Longer ones too: they are stored in several transactions. No request of the kernel's is so long.
+/// Longer runs, in bytes, wait too, because they are stored in several transactions. No request of the kernel is so
+/// long.
 const MOST: usize = 8 << 20;
 
 impl Backing {
-    /// Seals what a write has of whole chunks, if there are enough of them. The file's last chunk is left out: whether a chunk
-    /// is the last changes its tag.
+    /// Seals the whole chunks of a write, if there are enough of them. The file's last chunk is left out, because the
+    /// tag depends on whether a chunk is the last.
     pub(super) fn seal_early(&self, offset: u64, data: &[u8]) -> Result<Option<Run>> {
-        // Where an engine likes long jobs, chunks wait until many can be sealed at once.
+        // For an engine that prefers long jobs, chunks wait until many can be sealed together.
         if self.shared.options.threshold != usize::MAX {
             return Ok(None);
         }
@@ -40,8 +43,8 @@ impl Backing {
         Ok(Some(Run::new(first..behind, records)))
     }
 
-    /// Puts sealed chunks in the place of what the file has there. None of them is its last. The list of holes may become
-    /// longer by one.
+    /// Replaces chunks of the file by sealed ones. None of them is its last. The list of holes may become longer by
+    /// one.
     pub(super) fn insert_run(&self, content: &mut Content, run: Run) {
         self.remove_changes(content, run.chunks.clone());
         content.take_out(run.chunks.clone());
@@ -49,14 +52,14 @@ impl Backing {
         content.sealed.insert(run);
     }
 
-    /// Sealed chunks that are not wanted.
+    /// Discards sealed chunks that are not needed.
     pub(super) fn discard_run(&self, run: Run) {
         if let Some(records) = run.into_records() {
             self.shared.give_records(records, 0);
         }
     }
 
-    /// Forgets what is changed in some chunks.
+    /// Forgets the changes of some chunks.
     pub(super) fn remove_changes(&self, content: &mut Content, chunks: Range<u64>) {
         self.remove_sealed(content, chunks.clone());
         while let Some((&index, _)) = content.dirty.range(chunks.clone()).next() {
@@ -70,7 +73,7 @@ impl Backing {
         self.account(before, content.sealed.room());
     }
 
-    /// A copy of a sealed chunk.
+    /// The plaintext of a sealed chunk.
     pub(super) fn open_sealed(&self, (run, place): (&Records, usize), index: u64) -> Result<Page> {
         let len = self.chunks.chunk_len();
         let mut records = self.shared.records(&self.chunks, 1)?;

@@ -1,4 +1,4 @@
-//! Holes: made by users, found, and filled where a header has no room for more of them.
+//! Holes: making and finding them, and filling them when a header has no room for more.
 
 use crate::backing::Backing;
 use crate::backing::content::Content;
@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 impl Backing {
-    /// Makes a range of bytes zeros; whole chunks of it become holes. The length of the file stays, and what lies after its
-    /// end is left out.
+    /// Sets a range of bytes to zero; whole chunks of it become holes. The length of the file stays, and what lies
+    /// after its end is ignored.
     ///
     /// # Errors
     /// [`VolumeError::Damaged`] if a chunk at the end of the range cannot be read. Those of [`Backing::write_at`].
@@ -47,7 +47,7 @@ impl Backing {
         Ok(())
     }
 
-    /// Makes a part of a chunk zeros.
+    /// Sets a part of a chunk to zero.
     fn zero(&self, content: &mut Content, index: u64, part: Range<usize>) -> Result<()> {
         if content.hole_at(index).is_some() {
             return Ok(());
@@ -68,7 +68,7 @@ impl Backing {
     /// Where the first data lies from `offset` on.
     ///
     /// # Errors
-    /// [`VolumeError::Refused`] with `ENXIO` if there are none.
+    /// [`VolumeError::Refused`] with `ENXIO` if there is none.
     pub fn seek_data(&self, offset: u64) -> Result<u64> {
         let content = self.read_content();
         if offset >= content.layout.plaintext_len() {
@@ -93,7 +93,8 @@ impl Backing {
         Ok(content.holes.get(place).map_or(len, |hole| offset.max(hole.start * chunk_len)))
     }
 
-    /// Makes sure that the list of holes may grow by one: fills the smallest with chunks of zeros. Changes may be committed.
+    /// Makes sure that the list of holes may grow by one: if it is full, fills the smallest with chunks of zeros.
+    /// Changes may be committed.
     pub(super) fn free_a_hole(&self, content: &mut Content) -> Result<()> {
         while content.holes.len() >= MAX_HOLES {
             let smallest = content.holes.iter().enumerate().min_by_key(|(_, hole)| hole.end - hole.start);
@@ -115,7 +116,7 @@ impl Backing {
         Ok(())
     }
 
-    /// Something is changed in memory.
+    /// Records that something has changed in memory.
     pub(super) fn changed(&self, content: &mut Content) {
         self.len.store(content.layout.plaintext_len(), Ordering::Release);
         self.touch_unless_told();

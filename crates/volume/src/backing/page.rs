@@ -2,12 +2,12 @@
 
 use std::sync::Mutex;
 
-/// How much memory is kept for pages to come, in bytes.
+/// How much memory is kept for future pages, in bytes.
 const KEPT: usize = 8 << 20;
 /// The least memory of a page, in bytes.
 const LEAST: usize = 4096;
 
-/// The plaintext of one chunk. It never moves to other memory without being wiped in the old.
+/// The plaintext of one chunk. When it moves to other memory, the old memory is wiped.
 #[derive(Default)]
 pub(crate) struct Page(Vec<u8>);
 
@@ -25,7 +25,7 @@ impl Page {
         self.0.capacity()
     }
 
-    /// Writes at a place, at its end at most; the page grows where it has to.
+    /// Writes at a place, which is at most the page's end. The page grows if necessary.
     pub fn write(&mut self, at: usize, data: &[u8], pool: &PagePool) {
         let over = (self.0.len() - at).min(data.len());
         let (inside, behind) = data.split_at(over);
@@ -34,7 +34,7 @@ impl Page {
         self.0.extend_from_slice(behind);
     }
 
-    /// Makes it so long. What is new is zeros; what goes is wiped.
+    /// Sets the length. New bytes are zeros; removed bytes are wiped.
     pub fn set_len(&mut self, len: usize, pool: &PagePool) {
         if len < self.0.len() {
             self.0[len..].fill(0);
@@ -65,7 +65,7 @@ impl Drop for Page {
     }
 }
 
-/// Memory of whole chunks, wiped, for pages to come: fresh memory from the system costs more than to copy into it.
+/// Wiped memory of whole chunks for future pages. Fresh memory from the system costs more than copying into it.
 pub(crate) struct PagePool {
     chunk_len: usize,
     free: Mutex<Vec<Vec<u8>>>,

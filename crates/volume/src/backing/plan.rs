@@ -8,15 +8,15 @@ use phalanx_core::format::Header;
 use phalanx_core::volume::{Holes, Records};
 use std::ops::Range;
 
-/// Longer runs of chunks that replace nothing go to their places without the journal, in bytes. Longer commits are sealed by
-/// several threads.
+/// Runs of chunks that replace nothing and are longer than this, in bytes, go to their places without the journal.
+/// Longer commits are sealed by several threads.
 pub(super) const LONG: usize = 256 << 10;
-/// How much one thread seals at once, in bytes, unless a chunk is longer.
+/// How many bytes one thread seals at a time, unless a chunk is longer.
 const PART: usize = 512 << 10;
-/// The longest job that is made for engines which like them large, in bytes.
+/// The longest job for an engine that prefers long jobs, in bytes.
 pub(super) const LARGEST: usize = 16 << 20;
 
-/// What a commit does.
+/// The steps of a commit.
 pub(super) struct Plan {
     /// The new header, if the holes have changed.
     pub header: Option<Header>,
@@ -32,7 +32,7 @@ pub(super) struct Plan {
     pub cost: u64,
 }
 
-/// Chunks in ascending order: pages that are sealed together, or one run that is sealed already.
+/// Chunks in ascending order: pages to be sealed together, or a run that is sealed already.
 pub(super) struct Part {
     pub chunks: Vec<u64>,
     pub is_direct: bool,
@@ -40,7 +40,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// The records that hold its chunks, and which of them is the first. `own` has those that the commit sealed.
+    /// The records that hold its chunks, and the index of the first. `own` has those that the commit sealed.
     pub fn records<'a>(&self, content: &'a Content, own: Option<&'a Records>) -> (&'a Records, usize) {
         match own {
             Some(records) => (records, 0),

@@ -1,4 +1,4 @@
-//! Reading: what is changed in memory, holes, and stored chunks in runs.
+//! Reading changes in memory, holes, and runs of stored chunks.
 
 use crate::backing::Backing;
 use crate::backing::ahead::Opened;
@@ -14,7 +14,7 @@ use std::thread;
 
 /// Longer runs are opened by two threads, in bytes.
 const SPLIT: usize = 512 << 10;
-/// The longest run that is opened at once, in bytes, unless one chunk is longer.
+/// The longest run that is opened in one step, in bytes, unless one chunk is longer.
 const RUN: usize = 1 << 20;
 
 impl Backing {
@@ -30,8 +30,8 @@ impl Backing {
         Ok(bytes)
     }
 
-    /// Reads into the caller's memory, and returns how many bytes: fewer than it has only at the end of the file. After an
-    /// error the memory holds nothing of use.
+    /// Reads into the caller's memory, and returns how many bytes: fewer than it has only at the end of the file. After
+    /// an error the memory holds nothing of use.
     ///
     /// # Errors
     /// Those of [`Backing::read_at`].
@@ -61,11 +61,11 @@ impl Backing {
                 rest[..zeros].fill(0);
                 zeros
             } else if let Some(run) = self.read_ahead(content, index) {
-                // Chunks that have been changed since then, or are holes now, end it.
+                // The run ends at chunks that have been changed since then or are holes now.
                 let end = self.run_end(content, index, within + rest.len(), usize::MAX).min(run.chunks.end);
                 self.copy_opened(content, &run, index..end, within, rest)
             } else if in_chunk < content.layout.data_len(index) || content.layout.is_last(index) {
-                // The last chunk was opened when the file was.
+                // The last chunk was opened together with the file.
                 let page = self.cached(content, index)?;
                 rest[..in_chunk].copy_from_slice(&page.bytes()[within..within + in_chunk]);
                 in_chunk
@@ -81,7 +81,8 @@ impl Backing {
         Ok(wanted)
     }
 
-    /// Copies what an opened run has of some chunks, from `within` the first of them on. Returns how many bytes.
+    /// Copies some chunks of an opened run, beginning at byte `within` of the first. Returns how many bytes were
+    /// copied.
     fn copy_opened(
         &self,
         content: &Content,
@@ -100,7 +101,7 @@ impl Backing {
         done
     }
 
-    /// The end of a run of stored chunks that are wanted whole, which begins with a chunk of which this is known. It has up to
+    /// The end of a run of stored chunks that are wanted whole. The first is known to be one. The run has at most
     /// `most` bytes, or one chunk.
     pub(super) fn run_end(&self, content: &Content, first: u64, wanted: usize, most: usize) -> u64 {
         let chunk_len = self.chunks.chunk_len();
@@ -127,7 +128,7 @@ impl Backing {
             return thread::scope(|scope| {
                 let other = thread::Builder::new().spawn_scoped(scope, open_right);
                 let mine = self.open_run_into(content, run.start..middle, left);
-                // Where the system gives no thread, this one does all of it.
+                // If the system gives no thread, this one does everything.
                 let theirs = match other {
                     Ok(other) => other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
                     Err(_) => open_right(),
@@ -166,7 +167,7 @@ impl Backing {
         let offset = content.stored.file_offset(run.start);
         while done < len {
             match self.file.read_at(&mut stored[done..], offset + done as u64) {
-                // What is cut off is not authentic.
+                // The file is shorter than it should be. The missing bytes become zeros, which are not authentic.
                 Ok(0) => {
                     stored[done..].fill(0);
                     done = len;
@@ -188,7 +189,7 @@ impl Backing {
         Err(errors.into_iter().next().expect("a chunk failed"))
     }
 
-    /// A stored chunk, for the parts of it that are asked for.
+    /// A stored chunk, for reading parts of it.
     pub(super) fn cached(&self, content: &Content, index: u64) -> Result<Arc<Page>> {
         let id = ChunkId { backing: self.number, generation: content.generation, index };
         if let Some(page) = self.shared.cache.get(id) {

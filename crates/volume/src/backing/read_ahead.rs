@@ -1,5 +1,5 @@
-//! Reading ahead, for engines that like long jobs: what follows a sequential read is opened in one job and waits as plaintext.
-//! Other engines need none of it, because the kernel reads ahead too.
+//! Reading ahead, for engines that prefer long jobs: what follows a sequential read is opened in one job and waits as
+//! plaintext. Other engines do not need it, because the kernel reads ahead too.
 
 use crate::backing::Backing;
 use crate::backing::ahead::Opened;
@@ -8,13 +8,14 @@ use crate::backing::plan::LARGEST;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-/// Reads are sequential that begin so near to the end of the one before, in bytes: several threads serve them in any order.
+/// A read is sequential if it begins within this many bytes of the end of the last one. Several threads serve reads in
+/// any order.
 const NEAR: u64 = 1 << 20;
 /// How much has to be read in order first, in bytes.
 const STREAK: u64 = 512 << 10;
 
 impl Backing {
-    /// Somebody reads a range.
+    /// Records a read, to recognize sequential reads.
     pub(super) fn note_read(&self, offset: u64, len: usize) {
         let end = offset + len as u64;
         let before = self.reads.end.swap(end, Ordering::Relaxed);
@@ -25,8 +26,8 @@ impl Backing {
         }
     }
 
-    /// The opened run that a stored chunk lies in, if reads are sequential and an engine likes long jobs. `None` if the chunk
-    /// is to be opened by itself.
+    /// The opened run that a stored chunk lies in, if reads are sequential and an engine prefers long jobs. `None` if
+    /// the chunk is to be opened by itself.
     pub(super) fn read_ahead(&self, content: &Content, index: u64) -> Option<Arc<Opened>> {
         let threshold = self.shared.options.threshold;
         if threshold > LARGEST || self.reads.streak.load(Ordering::Relaxed) < STREAK {
@@ -44,7 +45,7 @@ impl Backing {
             return None;
         }
         let Ok(records) = self.open_run(content, chunks.clone()) else {
-            // Only whoever reads what is damaged gets an error. For a while each read opens what it needs.
+            // Only a read of damaged chunks may fail. So for a while each read opens only what it needs.
             self.reads.streak.store(0, Ordering::Relaxed);
             return None;
         };

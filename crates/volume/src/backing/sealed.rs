@@ -8,23 +8,23 @@ use std::sync::Arc;
 /// Runs of sealed chunks of one file, none of which is its last.
 #[derive(Default)]
 pub(super) struct SealedRuns {
-    /// By their first chunks.
+    /// The runs by their first chunks.
     runs: BTreeMap<u64, Run>,
     /// The memory that they take, in bytes.
     room: usize,
 }
 
-/// Sealed chunks that follow one another, in the file and in memory.
+/// Sealed chunks that are consecutive, in the file and in memory.
 pub(super) struct Run {
     pub chunks: Range<u64>,
-    /// What is left of a run that was written to shares its memory with the rest.
+    /// The pieces of a run that was partly overwritten share its memory.
     records: Arc<Records>,
-    /// Which record is the first chunk's.
+    /// The index of the first chunk's record.
     place: usize,
 }
 
 impl Run {
-    /// Chunks and their records, all of them.
+    /// A run of chunks with all their records.
     pub fn new(chunks: Range<u64>, records: Records) -> Self {
         Self { chunks, records: Arc::new(records), place: 0 }
     }
@@ -60,7 +60,7 @@ impl SealedRuns {
         self.runs.values().map(|run| run.chunks.clone())
     }
 
-    /// The records that hold a chunk, and which of them is the chunk's.
+    /// The records that hold a chunk, and the index of the chunk's own.
     pub fn get(&self, index: u64) -> Option<(&Records, usize)> {
         let (_, run) = self.runs.range(..=index).next_back()?;
         run.chunks.contains(&index).then(|| (&*run.records, run.place + (index - run.chunks.start) as usize))
@@ -71,13 +71,13 @@ impl SealedRuns {
         if self.get(index).is_some() { Some(index) } else { self.runs.range(index..).next().map(|(first, _)| *first) }
     }
 
-    /// None of the run's chunks may be there.
+    /// Adds a run. None of its chunks may be present.
     pub fn insert(&mut self, run: Run) {
         self.room += run.room();
         self.runs.insert(run.chunks.start, run);
     }
 
-    /// Takes chunks out. What memory is then free goes to `free`.
+    /// Removes chunks. Passes memory that is then free to `free`.
     pub fn remove(&mut self, chunks: &Range<u64>, mut free: impl FnMut(Records)) {
         loop {
             let last = self.runs.range(..chunks.end).next_back();
@@ -102,7 +102,7 @@ mod tests {
     use phalanx_core::volume::{Chunks, Config};
     use phalanx_core::{ChunkSize, Recipient, SecretKey, Suite};
 
-    /// Against a list of all chunks: which write sealed each, and which record is its.
+    /// Compares the runs with a list of all chunks: which write sealed each, and which record it has.
     #[test]
     fn runs_are_cut_and_memory_is_counted() {
         let recipient = Recipient::key(&SecretKey::random().unwrap());

@@ -1,4 +1,4 @@
-//! Writing and changing the length: in memory.
+//! Writing and changing the length, in memory.
 
 use crate::backing::Backing;
 use crate::backing::content::Content;
@@ -8,7 +8,8 @@ use phalanx_core::volume::MAX_HOLES;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 
-/// How much of one file waits in memory at most, in bytes, unless two of its chunks are longer: a transaction has to hold it.
+/// How much of one file waits in memory at most, in bytes, unless two of its chunks are longer. A transaction has to
+/// hold it.
 const FILE_LIMIT: usize = 24 << 20;
 
 impl Backing {
@@ -16,8 +17,8 @@ impl Backing {
     ///
     /// # Errors
     /// [`VolumeError::Full`] if earlier changes had to be stored and there was no space: they and these are dropped.
-    /// [`VolumeError::Damaged`] if a chunk is to be changed in part and cannot be read. [`VolumeError::Refused`] with `EFBIG` if
-    /// the file would be too long. A part may be written.
+    /// [`VolumeError::Damaged`] if a chunk is to be changed in part and cannot be read. [`VolumeError::Refused`] with
+    /// `EFBIG` if the file would be too long. A part may be written.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
         self.check_writable()?;
         if data.is_empty() {
@@ -30,7 +31,7 @@ impl Backing {
         let mut guard = self.write_content();
         let content = &mut *guard;
         let layout = self.layout(content, end.max(content.layout.plaintext_len()))?;
-        // Each of the three parts may need a hole more.
+        // Each of the three parts may need one more hole.
         let has_holes = content.holes.len() + 3 <= MAX_HOLES;
         let run = match run {
             // The file has become shorter meanwhile, or holes may have to be filled.
@@ -43,10 +44,10 @@ impl Backing {
         let Some(run) = run else { return self.write_pieces(content, offset, data) };
         let start = (run.chunks.start * chunk_len as u64 - offset) as usize;
         let len = (run.chunks.end - run.chunks.start) as usize * chunk_len;
-        // All that can commit comes before the first change.
+        // Everything that may commit comes before the first change.
         self.room_for(content, run.room() + 6 * chunk_len)?;
         self.write_pieces(content, offset, &data[..start])?;
-        // What lies after the run comes first: the file is then long enough.
+        // What follows the run is written first, so that the file is long enough.
         self.write_pieces(content, offset + (start + len) as u64, &data[start + len..])?;
         self.insert_run(content, run);
         self.changed(content);
@@ -91,7 +92,7 @@ impl Backing {
         }
     }
 
-    /// Sets the length of the file, in bytes. What is new is zeros, and a hole where it has whole chunks.
+    /// Sets the length of the file, in bytes. New bytes are zeros, and new whole chunks are a hole.
     ///
     /// # Errors
     /// Those of [`Backing::write_at`].
@@ -104,7 +105,7 @@ impl Backing {
         match len.cmp(&content.layout.plaintext_len()) {
             std::cmp::Ordering::Less => self.shrink(content, len)?,
             std::cmp::Ordering::Greater => self.grow(content, len, None)?,
-            // The system sets the time of the change all the same.
+            // The modification time is set even so, as in other file systems.
             std::cmp::Ordering::Equal => {}
         }
         self.changed(content);
@@ -115,7 +116,7 @@ impl Backing {
     fn grow(&self, content: &mut Content, len: u64, piece: Option<(usize, &[u8])>) -> Result<()> {
         let layout = self.layout(content, len)?;
         let (old, new) = (content.layout.chunks() - 1, layout.chunks() - 1);
-        // All that can commit comes first: it empties memory.
+        // Everything that may commit comes first, since a commit empties memory.
         if new > old + 1 {
             self.free_a_hole(content)?;
         }
@@ -132,7 +133,7 @@ impl Backing {
             page.set_len(before, pool);
         }
         if new > old {
-            // A chunk of zeros after a hole joins it: else each growth of a sparse file would leave one chunk.
+            // A chunk of zeros after a hole joins it. Otherwise each growth of a sparse file would leave one chunk.
             let joins = follows_hole && page.is_zeros();
             let hole = if joins { old } else { old + 1 }..new;
             if joins && let Some(page) = content.dirty.remove(&old) {
@@ -158,7 +159,7 @@ impl Backing {
         let layout = self.layout(content, len)?;
         let last = layout.chunks() - 1;
         self.room_for_pages(content, 1)?;
-        // Its tag has to change, since it says which chunk is the last. Of an empty one nothing has to be read.
+        // Its tag has to change, since it depends on which chunk is the last. An empty chunk need not be read.
         match content.hole_at(last) {
             Some(place) => {
                 content.holes[place].end = last;
@@ -179,8 +180,8 @@ impl Backing {
         Ok(())
     }
 
-    /// Makes sure that a chunk below the end is in memory. With `is_whole` it is empty, to be written whole at once. The list of
-    /// holes may become longer by one.
+    /// Makes sure that a chunk below the end is in memory. With `is_whole` it is empty, and the caller has to write all
+    /// of it. The list of holes may become longer by one.
     pub(super) fn ensure_page(&self, content: &mut Content, index: u64, is_whole: bool) -> Result<()> {
         if content.dirty.contains_key(&index) {
             return Ok(());
@@ -202,7 +203,7 @@ impl Backing {
         Ok(())
     }
 
-    /// Makes room for `count` pages: commits the file if it has too many. Then none is in memory any more.
+    /// Makes room for `count` pages: commits the file if it has too many, after which none is in memory.
     pub(super) fn room_for_pages(&self, content: &mut Content, count: usize) -> Result<()> {
         self.room_for(content, count * self.chunks.chunk_len())
     }
@@ -228,7 +229,7 @@ impl Backing {
         }
     }
 
-    /// The memory of pages has changed.
+    /// Records that the memory of pages has changed.
     pub(super) fn account(&self, before: usize, after: usize) {
         if before != after {
             for bytes in [&self.dirty_bytes, &self.shared.dirty_bytes] {

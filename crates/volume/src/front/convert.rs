@@ -1,4 +1,4 @@
-//! Between the types of the tree and those of FUSE.
+//! Conversions between the types of the tree and those of FUSE.
 
 use crate::error::VolumeError;
 use crate::tree::{Attr, Kind, Owner};
@@ -6,13 +6,13 @@ use fuser::{Errno, FileAttr, FileType, INodeNo, ReplyXattr, Request, TimeOrNow};
 use rustix::fs::Timespec;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long the kernel may take names and attributes for true. Nobody else is meant to change the volume; if somebody does,
-/// it shows after this time.
+/// How long the kernel may cache names and attributes. Nobody else should change the volume; if somebody does, it shows
+/// after this time.
 pub(super) const TTL: Duration = Duration::from_secs(1);
 
 pub(super) fn errno(error: &VolumeError) -> Errno {
     match error.errno() {
-        // It would tell the kernel never to ask for this again, and to take it for done.
+        // `ENOSYS` would make the kernel never send this request again and treat it as done.
         rustix::io::Errno::NOSYS => Errno::EIO,
         errno => Errno::from_i32(errno.raw_os_error()),
     }
@@ -66,7 +66,7 @@ pub(super) fn kind(file_type: rustix::fs::FileType) -> Option<Kind> {
     })
 }
 
-/// Seconds, which may be before 1970, and nanoseconds.
+/// Converts seconds, which may lie before 1970, and nanoseconds.
 fn time((seconds, nanos): (i64, u32)) -> SystemTime {
     let whole = Duration::from_secs(seconds.unsigned_abs());
     let base = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
@@ -92,7 +92,7 @@ pub(super) fn time_or_now(time: TimeOrNow) -> Timespec {
     }
 }
 
-/// Answers with a value if there is room for it, or with its length if there was none asked for.
+/// Answers with the value if there is room for it, or with its length if `room` is 0.
 pub(super) fn sized(value: &[u8], room: u32, reply: ReplyXattr) {
     match room as usize {
         0 => reply.size(value.len() as u32),

@@ -1,10 +1,10 @@
-//! What is open, by number.
+//! Open files and folders, by number.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Values of one kind, each with a number of its own.
+/// Values of one kind, each with its own number.
 pub(super) struct Handles<T> {
     values: RwLock<HashMap<u64, Arc<T>>>,
     next: AtomicU64,

@@ -1,4 +1,4 @@
-//! Each of the kernel's requests.
+//! Serving each of the kernel's requests.
 
 use crate::error::VolumeError;
 use crate::front::convert::{TTL, errno, file_attr, file_type, kind, owner, sized};
@@ -185,7 +185,7 @@ impl Filesystem for Front {
             Ok(backing)
         };
         match open() {
-            // Nobody else changes the volume, so what the kernel has read stays true.
+            // Nobody else changes the volume, so the kernel's cache stays valid.
             Ok(backing) => reply.opened(self.open_handle(backing, writes), FopenFlags::FOPEN_KEEP_CACHE),
             Err(error) => reply.error(errno(&error)),
         }
@@ -245,7 +245,7 @@ impl Filesystem for Front {
         let taken = if takes_ids { self.take_set_ids(request, number) } else { Ok(()) };
         match taken.and_then(|()| backing.write_at(offset, data)) {
             Ok(()) => {
-                // The kernel tells the time of changes that its cache has seen.
+                // For changes in its cache, the kernel sets the time itself.
                 if !flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
                     backing.touch();
                 }
@@ -262,7 +262,7 @@ impl Filesystem for Front {
         if open.writes && !self.read_only {
             return done(backing.commit(&open.witness), reply);
         }
-        // A reader gets no error for what became of others' changes.
+        // A reader gets no error for the changes of others.
         backing.commit_quietly();
         reply.ok();
     }
@@ -278,7 +278,8 @@ impl Filesystem for Front {
         reply: ReplyEmpty,
     ) {
         let _turn = self.kernel.turn();
-        // What was written through a mapping after the last close. Whoever opens the file next gets the error.
+        // Commits what was written through a mapping after the last close. The next user who opens the file gets the
+        // error.
         if let Some(open) = self.files.remove(handle.0).filter(|_| !self.read_only) {
             open.backing.commit_quietly();
         }
@@ -312,7 +313,7 @@ impl Filesystem for Front {
             let is_full = match DOTS.get(at) {
                 // The kernel finds the folder above by itself.
                 Some(dots) => reply.add(number, at as u64 + 1, FileType::Directory, dots),
-                // What does not decrypt has been reported.
+                // A name that does not decrypt has been reported.
                 None => self.tree.entry(&listing, at - DOTS.len()).is_some_and(|entry| {
                     let name = OsStr::from_bytes(&entry.name);
                     reply.add(INodeNo(entry.number), at as u64 + 1, file_type(entry.kind), name)
@@ -477,8 +478,8 @@ impl Filesystem for Front {
         const DATA: i32 = 3;
         const HOLE: i32 = 4;
         if !self.read_only {
-            // The kernel asks before it has passed on what was written to its cache, so the answer would leave that out, and
-            // programs that copy files would. Without an answer it takes all of a file for data.
+            // The kernel sends this before it has passed on what was written to its cache. The answer would leave that
+            // out, and so would programs that copy files. Without an answer, the kernel treats the whole file as data.
             return reply.error(Errno::ENOSYS);
         }
         let Some(open) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };

@@ -1,7 +1,7 @@
-//! Mounting: root asks the kernel, other users ask the program fusermount3. What comes back is the kernel's device, on which
-//! the file system is served.
+//! Mounting: root uses the kernel directly, other users the program fusermount3. The result is the kernel's device, on
+//! which the file system is served.
 //!
-//! fuser could mount too, but it unmounts at the end whatever is at the mountpoint then.
+//! fuser could mount too, but at the end it would unmount whatever is at the mountpoint by then.
 
 use super::place::{self, Mountpoint};
 use super::{MountError, MountOptions};
@@ -15,14 +15,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
-/// A mount that nobody serves yet.
+/// A mount that is not served yet.
 pub(super) struct Attached {
     pub device: OwnedFd,
-    /// For as long as it is open, fusermount3 waits to unmount a mount that has lost its program.
+    /// While this is open, fusermount3 waits. If the program dies, fusermount3 unmounts.
     pub watch: Option<UnixStream>,
 }
 
-/// Mounts. The folder has been checked.
+/// Mounts on a folder that has been checked.
 pub(super) fn attach(mountpoint: &Mountpoint, options: &MountOptions) -> Result<Attached, MountError> {
     if !options.auto_unmount {
         match directly(mountpoint, options) {
@@ -45,7 +45,7 @@ fn directly(mountpoint: &Mountpoint, options: &MountOptions) -> rustix::io::Resu
         getegid().as_raw(),
         options.data()
     );
-    // The folder that was checked, whatever has its name by now.
+    // This is the folder that was checked, even if something else has its name by now.
     let target = format!("/proc/self/fd/{}", folder.as_raw_fd());
     let data = std::ffi::CString::new(data).map_err(|_| Errno::INVAL)?;
     rustix::mount::mount(options.name(), target, options.kind(), options.flags(), data.as_c_str())?;

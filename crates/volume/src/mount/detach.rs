@@ -1,8 +1,8 @@
 //! Unmounting one mount, and no other.
 //!
-//! A path is no name of a mount: somebody may unmount it and mount another at the same place, mount something over it, or rename
-//! the mountpoint. Nor is a number, which the kernel gives to the next mount once it is free. But as long as the kernel has not
-//! ended a session, its file system exists, and nothing else has its device number.
+//! A path does not identify a mount: somebody may unmount it and mount another at the same place, mount something over
+//! it, or rename the mountpoint. Nor does a mount number, which the kernel gives to another mount once it is free. But
+//! until the kernel has ended a session, its file system exists, and nothing else has its device number.
 
 use super::table::{self, Entry, Table};
 use super::{MountError, place};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-/// Unmounts one mount, and no other that is in the same place later.
+/// Unmounts one mount, and never another one that is in the same place later.
 #[derive(Clone, Debug)]
 pub struct Stopper(Arc<Mount>);
 
@@ -32,7 +32,7 @@ pub enum Stopped {
 
 #[derive(Debug)]
 struct Mount {
-    /// It says when the session is over.
+    /// It shows when the session is over.
     device: OwnedFd,
     mountpoint: PathBuf,
     /// `None` if the kernel did not show the mount.
@@ -53,7 +53,7 @@ impl Id {
     }
 }
 
-/// Where the mount is, and its topmost folder.
+/// The path of the mount, and its topmost folder.
 struct MountFolder {
     path: PathBuf,
     folder: OwnedFd,
@@ -63,7 +63,7 @@ struct MountFolder {
 struct Nameless(Option<OwnedFd>);
 
 impl Stopper {
-    /// For what has just been mounted with this device.
+    /// A stopper for what has just been mounted with this device.
     pub(super) fn new(device: OwnedFd, mountpoint: &Path) -> Self {
         let table = Table::read();
         let entry = table.as_ref().and_then(|table| match table::served_by(&device) {
@@ -79,7 +79,7 @@ impl Stopper {
         &self.0.mountpoint
     }
 
-    /// Whether the kernel has ended the session. It does that when the file system is mounted nowhere and nobody uses it.
+    /// Whether the kernel has ended the session. It does that when the file system is mounted nowhere and not in use.
     #[must_use]
     pub fn is_over(&self) -> bool {
         const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -88,17 +88,18 @@ impl Stopper {
         seen.is_ok() && device[0].revents().contains(PollFlags::ERR)
     }
 
-    /// Unmounts. What the kernel has to write is written first, so this may take a while.
+    /// Unmounts. The kernel first writes what it has cached, so this may take a while.
     ///
     /// # Errors
-    /// [`MountError::Covered`] if something else is mounted on top, or on a folder in it. Otherwise if the system refuses, or does
-    /// not show which mount is the session's own.
+    /// [`MountError::Covered`] if something else is mounted on top, or on a folder in it. Otherwise if the system
+    /// refuses, or does not show which mount is the session's own.
     pub fn stop(&self) -> Result<Stopped, MountError> {
         drop(self.take_name()?);
         Ok(if self.is_over() { Stopped::Unmounted } else { Stopped::Busy })
     }
 
-    /// Unmounts as [`Self::stop`] does, but waits as long as something else is mounted on top. It calls `wait` before.
+    /// Unmounts as [`Self::stop`] does. If something else is mounted on top, calls `wait` once, and waits until that is
+    /// gone.
     ///
     /// # Errors
     /// If the system refuses, or does not show which mount is the session's own.
@@ -113,19 +114,19 @@ impl Stopper {
             if let Some(wait) = wait.take() {
                 wait();
             }
-            // The kernel says so when mounts have changed since the table was opened, or since it was asked last.
+            // The kernel reports when mounts have changed since the table was opened or last polled.
             let mut either = [PollFd::new(&table, PollFlags::PRI), PollFd::new(&self.0.device, PollFlags::empty())];
             rustix::io::retry_on_intr(|| poll(&mut either, None))
                 .map_err(MountError::io("waiting for other mounts"))?;
         }
     }
 
-    /// Unmounts, but only if nobody has a file, folder or working directory open in it, and nothing is mounted on it. Returns
-    /// whether the mount is gone.
+    /// Unmounts, but only if nobody has a file, folder or working directory open in it, and nothing is mounted on it.
+    /// Returns whether the mount is gone.
     ///
-    /// A folder that is open in it would keep it, so none can say here which mount is meant. But the kernel unmounts an expired mount
-    /// (`MNT_EXPIRE`) only if it was marked before and nobody has looked at it since. The list of mounts tells which one was
-    /// marked, and what somebody mounts there later has no mark.
+    /// An open folder would keep the mount in use, so none can identify it here. But the kernel unmounts an expired
+    /// mount (`MNT_EXPIRE`) only if it was marked before and nobody has accessed it since. The list of mounts shows
+    /// which one was marked, and a later mount at the same place has no mark.
     ///
     /// # Errors
     /// If the system refuses, or does not show which mount is the session's own.
@@ -145,7 +146,7 @@ impl Stopper {
             Err(Errno::PERM) => return unmount_as_user(&path),
             done => return is_gone(done),
         }
-        // If the mounts are the same ones, the path led to this one.
+        // If the mounts have not changed, the path led to this one.
         let after = Table::read();
         if self.is_over() {
             return Ok(true);
@@ -156,7 +157,7 @@ impl Stopper {
         is_gone(expire(&path))
     }
 
-    /// Unmounts what nobody serves any more. The kernel must not write to it then: it would wait for ever.
+    /// Unmounts a mount that is no longer served. The kernel must not write to it: it would wait for ever.
     pub(super) fn abandon(&self) {
         let Ok(Nameless(folder)) = self.take_name() else { return };
         if let Some(id) = self.0.id.filter(|_| !self.is_over()) {
@@ -188,7 +189,7 @@ impl Stopper {
             let entry = table.numbered(id.number).filter(|entry| Id::of(entry) == id);
             Ok(entry.map(|entry| (entry.path.clone(), table.is_covered(entry))))
         };
-        // It may be elsewhere by now: the folder or one above it may have been renamed.
+        // The mount may have another path by now, if its folder or one above it was renamed.
         let Some((path, _)) = find()? else { return Ok(None) };
         let wanted = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = match rustix::fs::open(&path, wanted, Mode::empty()) {
@@ -196,7 +197,7 @@ impl Stopper {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Err(MountError::Covered),
             Err(e) => return Err(MountError::io("looking for the mount")(e)),
         };
-        // If the folder lies on the mount now, it does so as long as it is open.
+        // If the opened folder lies on this mount now, it stays there.
         let number = table::mount_of(&folder);
         match find()? {
             Some(_) if self.is_over() => Ok(None),
@@ -207,7 +208,7 @@ impl Stopper {
     }
 }
 
-/// Takes the mount of an opened folder out of the tree of files.
+/// Detaches the mount of an opened folder from the file tree.
 fn detach(folder: BorrowedFd<'_>) -> rustix::io::Result<()> {
     rustix::mount::unmount(format!("/proc/self/fd/{}", folder.as_raw_fd()), UnmountFlags::DETACH)
 }
@@ -217,17 +218,17 @@ fn expire(path: &Path) -> rustix::io::Result<()> {
     rustix::mount::unmount(path, UnmountFlags::EXPIRE | UnmountFlags::NOFOLLOW)
 }
 
-/// Whether a mount is gone after this.
+/// Whether a mount is gone, from the result of unmounting it.
 fn is_gone(unmounted: rustix::io::Result<()>) -> Result<bool, MountError> {
     match unmounted {
         Ok(()) => Ok(true),
-        // It is in use, somebody has looked at it, or it is not there any more, which is seen the next time.
+        // It is in use, was accessed, or is already gone; the next try will show that.
         Err(Errno::BUSY | Errno::AGAIN | Errno::INVAL | Errno::NOENT) => Ok(false),
         Err(e) => Err(MountError::io("unmounting")(e)),
     }
 }
 
-/// Users other than root have a program for it, which takes a path only.
+/// Detaches a mount for users other than root, with a program that accepts only a path.
 fn detach_as_user(path: &Path) -> Result<(), MountError> {
     let output = fusermount(&["-u", "-z", "--"], path)?;
     if output.status.success() { Ok(()) } else { Err(refused()) }
@@ -243,7 +244,7 @@ fn unmount_as_user(path: &Path) -> Result<bool, MountError> {
     }
 }
 
-/// What the C library says of `EBUSY`. fusermount3 has no other language.
+/// The C library's text for `EBUSY`. fusermount3 has no other language.
 const BUSY: &str = "Device or resource busy";
 
 fn fusermount(options: &[&str], path: &Path) -> Result<Output, MountError> {

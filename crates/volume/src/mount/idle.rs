@@ -1,10 +1,10 @@
-//! The end of a mount that nobody uses.
+//! Unmounting a mount that nobody uses.
 //!
-//! What the program is asked is use, and begins the clock again. When the time has run out, the kernel is asked to unmount, and
-//! refuses as long as a file, a folder or somebody's working directory is open. Then the clock begins again too.
+//! Each request to the program counts as use and restarts the clock. When the time has run out, the kernel is asked to
+//! unmount. It refuses while a file, a folder or a working directory is open, which restarts the clock too.
 //!
-//! Programs that show how full disks are, such as `df`, ask for the free space and the attributes of the topmost folder, for all
-//! mounts and often. This is not use.
+//! Programs that show how full disks are, such as `df`, often ask all mounts for the free space and the attributes of
+//! the topmost folder. This does not count as use.
 
 use super::{MountError, Stopper};
 use fuser::{
@@ -27,8 +27,9 @@ pub struct Idler {
 }
 
 impl Idler {
-    /// Waits until nobody has used the mount for this long, and unmounts it. Calls `failed` when the system first refuses for
-    /// another reason than use. Returns when the mount is gone, whoever has unmounted it.
+    /// Waits until nobody has used the mount for this long, and unmounts it. Calls `failed` the first time that the
+    /// system refuses for a reason other than use. Returns when the mount is gone, even if somebody else has unmounted
+    /// it.
     pub fn stop_after(&self, limit: Duration, failed: impl FnOnce(MountError)) {
         let (mut begun, mut failed) = (self.clock.start, Some(failed));
         loop {
@@ -37,7 +38,7 @@ impl Idler {
             if self.clock.ends_within(left) {
                 return;
             }
-            // Somebody may have used it while this thread slept.
+            // The mount may have been used while this thread slept.
             if self.clock.last() > begun {
                 continue;
             }
@@ -73,7 +74,7 @@ impl Clock {
         self.start + Duration::from_nanos(self.used.load(Ordering::Relaxed))
     }
 
-    /// The session has ended.
+    /// Records that the session has ended.
     pub fn end(&self) {
         *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.ended.notify_all();
@@ -86,13 +87,13 @@ impl Clock {
     }
 }
 
-/// A file system whose use is noted.
+/// A file system whose use is recorded.
 pub(super) struct Noted<F> {
     pub filesystem: F,
     pub clock: Arc<Clock>,
 }
 
-/// Passes requests on. They are use, some of them only if they are not about the topmost folder.
+/// Passes requests on. They count as use, some of them only if they are not about the topmost folder.
 macro_rules! passed_on {
     ($($name:ident($($arg:ident: $kind:ty),* $(,)?);)*) => {
         $(fn $name(&self, request: &Request, $($arg: $kind),*) {
@@ -119,7 +120,7 @@ impl<F: Filesystem> Filesystem for Noted<F> {
         self.filesystem.destroy();
     }
 
-    // The kernel itself asks for these, at any time.
+    // The kernel itself sends these, at any time.
 
     fn forget(&self, request: &Request, number: INodeNo, times: u64) {
         self.filesystem.forget(request, number, times);

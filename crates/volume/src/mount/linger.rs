@@ -5,13 +5,13 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a thread looks out for the next request. Programs that work on small files send one within this time.
+/// How long a thread polls for the next request. Programs that work on small files send one within this time.
 const LINGER: Duration = Duration::from_micros(50);
 
-/// Looks out for a request on a FUSE device, and returns when one is there, when the session ends, or after [`LINGER`].
+/// Polls a FUSE device, and returns when a request is there, when the session ends, or after [`LINGER`].
 ///
-/// A thread that sleeps has to be woken on another core, which takes longer than most requests. Whatever else wants to run on
-/// this core runs first.
+/// Waking a sleeping thread on another core takes longer than most requests. Other threads that want to run on this
+/// core run first.
 pub(super) fn linger(device: &OwnedFd) {
     const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
     let start = Instant::now();

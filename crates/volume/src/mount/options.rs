@@ -1,4 +1,4 @@
-//! The options of a mount: those that are always given, and those of `-o`.
+//! The options of a mount: those that are always set, and those of `-o`.
 
 use super::MountError;
 use fuser::SessionACL;
@@ -7,13 +7,13 @@ use std::path::Path;
 
 /// The options of a mount.
 ///
-/// Permissions are always checked by the kernel (`default_permissions`). Set-user-ID bits and devices count only if `suid`
-/// and `dev` are asked for.
+/// Permissions are always checked by the kernel (`default_permissions`). Set-user-ID bits and devices count only if
+/// `suid` and `dev` are asked for.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
     /// Whether nothing can be written.
     pub read_only: bool,
-    /// Whether other users than the one who mounts get in.
+    /// Whether users other than the one who mounts have access.
     pub allow_other: bool,
     allow_root: bool,
     pub(super) auto_unmount: bool,
@@ -25,7 +25,7 @@ pub struct MountOptions {
 }
 
 impl MountOptions {
-    /// Those of a writable mount, which lists of mounts name after its source.
+    /// The options of a writable mount, whose name in lists of mounts is its source.
     #[must_use]
     pub fn new(source: &Path) -> Self {
         Self {
@@ -85,10 +85,10 @@ impl MountOptions {
         Ok(())
     }
 
-    /// Checks what can be said of all options together.
+    /// Checks all options together.
     ///
     /// # Errors
-    /// If two of them contradict each other, or one lacks another.
+    /// If two of them contradict each other, or one needs another that is missing.
     pub fn check(&self) -> Result<(), MountError> {
         let line = match () {
             () if self.allow_other && self.allow_root => {
@@ -111,7 +111,7 @@ impl MountOptions {
         self.has("rw")
     }
 
-    /// Whether users other than the one who mounts get in.
+    /// Whether users other than the one who mounts have access.
     #[must_use]
     pub fn lets_others(&self) -> bool {
         self.allow_other || self.allow_root
@@ -127,7 +127,7 @@ impl MountOptions {
         format!("fuse.{}", self.subtype)
     }
 
-    /// The words that are flags of the kernel, those with it that nobody asked for.
+    /// The words that are flags of the kernel, including the implied ones.
     fn flag_words(&self) -> Vec<&'static str> {
         let mut words = self.words.clone();
         for (asked, usual) in [("suid", "nosuid"), ("dev", "nodev")] {
@@ -147,10 +147,10 @@ impl MountOptions {
         FLAGS.into_iter().filter(|(word, _)| words.contains(word)).map(|(_, flag)| flag).collect()
     }
 
-    /// The options that are FUSE's own, for the kernel.
+    /// The options of FUSE itself, for the kernel.
     pub(super) fn data(&self) -> String {
         let mut data = String::from("default_permissions");
-        // The kernel lets all others in, and fuser those who are not root get an error.
+        // The kernel admits all other users, and fuser then refuses those who are not root.
         if self.lets_others() {
             data.push_str(",allow_other");
         }
@@ -170,7 +170,7 @@ impl MountOptions {
         words
     }
 
-    /// Who gets in, for fuser.
+    /// Who has access, for fuser.
     pub(super) fn acl(&self) -> SessionACL {
         match (self.allow_other, self.allow_root) {
             (true, _) => SessionACL::All,
@@ -180,7 +180,7 @@ impl MountOptions {
     }
 }
 
-/// The words that are flags of the kernel. Some only take another one back.
+/// The words that are flags of the kernel. Some only undo another one.
 const FLAGS: [(&str, MountFlags); 13] = [
     ("ro", MountFlags::RDONLY),
     ("rw", MountFlags::empty()),
@@ -213,7 +213,8 @@ fn opposite(word: &str) -> Option<&'static str> {
     })
 }
 
-/// A name that cannot be taken for more options: fusermount3 takes all of them in one argument, with commas between them.
+/// Makes a name that cannot be read as more options: fusermount3 takes all of them in one argument, separated by
+/// commas.
 fn safe(name: &str) -> String {
     name.chars().map(|c| if c == ',' || c == '\\' || c.is_control() { '_' } else { c }).collect()
 }
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_is_safe() {
+    fn default_options_are_safe() {
         let usual = options("default_permissions");
         assert_eq!(usual.flags(), MountFlags::NOSUID | MountFlags::NODEV);
         assert_eq!(usual.data(), "default_permissions");
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn wrong_options_are_named() {
         let wrong = |words: &str| {
             let mut options = MountOptions::new(Path::new("/a"));
             options.add(words).and_then(|()| options.check()).unwrap_err().to_string()

@@ -1,4 +1,4 @@
-//! What must be there before something is mounted: the kernel's device, the program for users, and an empty folder.
+//! Checking what a mount needs: the kernel's device, the program for users, and an empty folder.
 
 use super::table::Table;
 use super::{MountError, MountOptions};
@@ -11,10 +11,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Whether this system can mount at all, for this user.
+/// Checks that this user can mount on this system.
 ///
 /// # Errors
-/// The first thing that is missing: the kernel's device, the program fusermount3, or the permission to mount for others.
+/// The first thing that is missing: the kernel's device, the program fusermount3, or the permission to mount for
+/// others.
 pub fn check_system(options: &MountOptions) -> Result<(), MountError> {
     if let Err(e) = OpenOptions::new().read(true).write(true).open("/dev/fuse") {
         return Err(match e.kind() {
@@ -57,15 +58,16 @@ pub(super) fn fusermount() -> Option<PathBuf> {
 #[derive(Clone, Debug)]
 pub struct Mountpoint {
     path: PathBuf,
-    /// It keeps its inode, so that no other folder gets the number of it.
+    /// It keeps the inode in use, so that no other folder gets its number.
     folder: Arc<OwnedFd>,
 }
 
 impl Mountpoint {
-    /// Checks a mountpoint, for something that shows `source`.
+    /// Checks a mountpoint for a mount that shows `source`.
     ///
     /// # Errors
-    /// If it is missing, no folder or not empty, if something is mounted there, or if one of the two lies in the other.
+    /// If it is missing, not a folder or not empty, if something is mounted there, or if one of the two paths lies in
+    /// the other.
     pub fn new(path: &Path, source: &Path) -> Result<Self, MountError> {
         let path = path.canonicalize().map_err(|e| explain(e, "looking for the mountpoint"))?;
         if is_fuse(&path) {
@@ -109,7 +111,7 @@ impl Mountpoint {
     }
 }
 
-/// Whether what is mounted at a path without links is a FUSE file system.
+/// Whether a FUSE file system is mounted at a path without links.
 fn is_fuse(path: &Path) -> bool {
     Table::read().is_some_and(|table| table.at(path).is_some_and(|entry| entry.is_fuse))
 }
@@ -134,13 +136,13 @@ fn explain(error: io::Error, doing: &'static str) -> MountError {
     }
 }
 
-/// How a mountpoint and a source get in each other's way.
+/// How a mountpoint and a source overlap, if they do.
 fn overlap(mountpoint: &OwnedFd, source: &Path) -> rustix::io::Result<Option<&'static str>> {
     let source = fs::open(source, SEARCHED, Mode::empty())?;
     let (here, there) = (id(mountpoint)?, id(&source)?);
     Ok(match () {
         () if here == there => Some("it is the folder itself that is to be mounted"),
-        // Its own requests would come back to it.
+        // The mount would send its requests to itself.
         () if is_within(mountpoint, there)? => Some("it lies within the folder that is to be mounted"),
         () if is_within(&source, here)? => Some("it contains the folder that is to be mounted"),
         () => None,
@@ -152,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_in_each_others_way_are_found() {
+    fn overlapping_folders_are_found() {
         let root = tempfile::tempdir().unwrap();
         let [tree, inner, beside] = ["tree", "tree/inner", "beside"].map(|name| root.path().join(name));
         for folder in [&tree, &inner, &beside] {
@@ -169,7 +171,7 @@ mod tests {
         let mountpoint = Mountpoint::new(&beside, &tree).unwrap();
         assert_eq!(mountpoint.path(), beside.canonicalize().unwrap());
 
-        // What becomes of it before something is mounted.
+        // What happens to the folder before something is mounted.
         mountpoint.check_again().unwrap();
         let file = beside.join("file");
         std::fs::write(&file, "x").unwrap();
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_for_others_is_a_line_of_its_own() {
+    fn user_allow_other_must_be_a_line_of_its_own() {
         assert!(allows_others("# x\n user_allow_other \n"));
         assert!(!allows_others("#user_allow_other\nmount_max = 10\n"));
     }

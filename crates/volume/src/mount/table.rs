@@ -15,7 +15,7 @@ pub(super) struct Entry {
     pub number: u64,
     /// The mount that it lies on.
     pub parent: u64,
-    /// The device number of the file system. The major one is 0 for all that have no disk.
+    /// The device number of the file system. The major number is 0 if it has no disk.
     pub device: (u64, u64),
     pub path: PathBuf,
     pub is_fuse: bool,
@@ -49,7 +49,7 @@ impl Table {
         self.0.iter().find(|entry| entry.device == device)
     }
 
-    /// Whether another mount lies on this one: on all of it, or on a folder in it.
+    /// Whether another mount covers all of this one or a folder in it.
     pub fn is_covered(&self, entry: &Entry) -> bool {
         self.0.iter().any(|other| other.parent == entry.number && other.number != entry.number)
     }
@@ -71,7 +71,7 @@ fn entry(line: &[u8]) -> Option<Entry> {
     })
 }
 
-/// A path of the list, in which some bytes are written as `\` and three octal digits.
+/// Decodes a path of the list, in which some bytes are written as `\` and three octal digits.
 fn unescaped(field: &[u8]) -> OsString {
     let (mut bytes, mut at) = (Vec::with_capacity(field.len()), 0);
     while let Some(byte) = field.get(at) {
@@ -132,7 +132,7 @@ mod tests {
     fn a_descriptor_shows_its_mount() {
         let root = fs::File::open("/").unwrap();
         let (table, number) = (Table::read().unwrap(), mount_of(&root).unwrap());
-        // In a chroot, the root may be no mount.
+        // In a chroot, the root need not be a mount.
         assert!(table.at(Path::new("/")).is_none_or(|entry| entry.number == number));
         assert_eq!(served_by(&root), None);
     }

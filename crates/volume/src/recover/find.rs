@@ -1,5 +1,5 @@
-//! Finding the files that the journal names: by their inodes, or by looking at all files that have names of a volume. Never by
-//! one name.
+//! Finding the files that the journal names: by their inodes, or by looking at all files that have names of a volume. A
+//! single name is never trusted.
 
 use crate::error::{Result, VolumeError};
 use crate::header;
@@ -19,10 +19,10 @@ use std::os::unix::fs::FileExt;
 
 type Id = [u8; 16];
 
-/// What the journal says of a file.
+/// What the journal says about a file.
 #[derive(Default)]
 struct Claim<'t> {
-    /// Where the last record says that it is.
+    /// The inode in the last record.
     inode: u64,
     /// Its headers, each with its number among all records.
     headers: Vec<(usize, &'t [u8; HEADER_LEN])>,
@@ -31,7 +31,7 @@ struct Claim<'t> {
 /// The files that the transactions name and that still exist.
 ///
 /// # Errors
-/// If a folder cannot be walked, or a file cannot be opened that a killed run was changing.
+/// If a folder cannot be walked, or a file that a killed run was changing cannot be opened.
 pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Config) -> Result<HashMap<Id, Target>> {
     let mut claims: HashMap<Id, Claim> = HashMap::new();
     for (number, (owner, record)) in transactions.iter().flatten().enumerate() {
@@ -63,10 +63,10 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
     })?;
     let mut skipped = None;
     if found.len() < claims.len() {
-        // They are gone, or the volume has been copied, or a killed run has left their headers half written.
+        // The missing files are gone, the volume has been copied, or a killed run has left their headers half written.
         let mut unreadable = None;
         skipped = walk(root, &mut |dir, name, _| {
-            // Copies that other programs have made beside the file have names that no volume makes.
+            // Copies that other programs have made beside the file have names that a volume never makes.
             if !is_entry(name.to_bytes()) {
                 return Ok(ControlFlow::Continue(()));
             }
@@ -86,8 +86,8 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
         })?
         .or(unreadable);
     }
-    // Headers that are half written: the journal has them whole. The inode may have been another file's before: then that
-    // one's records are the earlier ones.
+    // These headers are half written, but the journal has them whole. The inode may have belonged to another file
+    // before, whose records are then the earlier ones.
     for (inode, (file, slot)) in torn {
         let its = claims.iter().filter(|(id, claim)| !found.contains_key(*id) && claim.inode == inode);
         let whole = its.filter_map(|(id, claim)| {
@@ -102,7 +102,7 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
         }
     }
     match skipped {
-        // Perhaps a file is there that the journal names.
+        // What was skipped may hold a file that the journal names.
         Some(errno) if found.len() < claims.len() => {
             Err(VolumeError::io("cannot look at everything that an interrupted run may have changed", errno))
         }
@@ -110,7 +110,7 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
     }
 }
 
-/// Where the key slot lies in a header: all headers of a file have it there, so that not even a torn one has another.
+/// Where the key slot lies in a header. It is the same in all headers of a file, so a torn header has it whole.
 const KEY_SLOT: Range<usize> = 18..77;
 type KeySlot = [u8; KEY_SLOT.end - KEY_SLOT.start];
 
@@ -125,7 +125,7 @@ fn key_slot(file: &File) -> Result<Option<KeySlot>> {
     Ok(Some(slot))
 }
 
-/// A file with its id, or the file alone if its header is not one of this volume.
+/// A file with its id, or only the file if its header is not one of this volume.
 fn target(file: File, inode: u64, config: &Config) -> Result<Result<(Id, Target), File>> {
     match header::read(&file, config) {
         Ok((header, keys, holes)) => {
@@ -137,7 +137,7 @@ fn target(file: File, inode: u64, config: &Config) -> Result<Result<(Id, Target)
     }
 }
 
-/// Opens a regular file for reading and writing, also where its permissions forbid that to its owner.
+/// Opens a regular file for reading and writing, even if its permissions forbid that to its owner.
 fn open_regular(dir: &OwnedFd, name: &CStr) -> Result<Option<(File, u64)>> {
     let failed = |e| VolumeError::io("cannot open a stored file that a killed run was changing", e);
     let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -150,7 +150,7 @@ fn open_regular(dir: &OwnedFd, name: &CStr) -> Result<Option<(File, u64)>> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(None);
     }
-    // The same file, whatever has the name by now.
+    // This opens the same file, even if something else has its name by now.
     let again = format!("/proc/self/fd/{}", path.as_raw_fd());
     let file = match open(&*again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
         Err(Errno::ACCESS) => {

@@ -1,5 +1,5 @@
-//! A walk through all folders of a volume. It takes the same few descriptors however deep folders lie in each other, since
-//! whoever may write to a volume decides on that.
+//! A walk through all folders of a volume. It needs only a few descriptors, however deep the folders are nested, since
+//! an attacker may decide that.
 
 use crate::error::{Result, VolumeError};
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat, chmod, fchmod, fstat, open, openat};
@@ -8,13 +8,13 @@ use std::ffi::{CStr, CString};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// What is done with an entry: its folder, its name, and its inode as the folder has it.
+/// The function that visits an entry, with its folder, its name, and its inode as the folder has it.
 pub(super) type Visit<'v> = dyn FnMut(&OwnedFd, &CStr, u64) -> Result<ControlFlow<()>> + 'v;
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Visits everything in a folder that is neither a folder nor a link, and all folders in it, through descriptors. Returns why a
-/// folder was left out, if one was.
+/// Visits everything in a folder and the folders in it, except folders and links, through descriptors. If a folder was
+/// left out, returns why.
 pub(super) fn walk(root: &OwnedFd, visit: &mut Visit<'_>) -> Result<Option<Errno>> {
     let here = root.as_fd().try_clone_to_owned().map_err(|e| VolumeError::io("cannot walk the volume", e))?;
     let stat = fstat(&here).map_err(failed)?;
@@ -41,7 +41,7 @@ fn failed(errno: Errno) -> VolumeError {
     VolumeError::io("cannot walk the volume", errno)
 }
 
-/// A walk under way. Only the folder where it is is open. It finds the way up by `..`.
+/// A running walk. Only the current folder is open. It goes up by `..`.
 struct Walk<'r> {
     root: &'r OwnedFd,
     here: OwnedFd,
@@ -54,9 +54,9 @@ struct Walk<'r> {
 /// A folder that is being walked.
 struct Folder {
     inode: u64,
-    /// The permissions that it gets back in the end.
+    /// The permissions that it gets back at the end.
     mode: Option<Mode>,
-    /// What is or may be a folder in it, and is still to be walked.
+    /// The entries that are or may be folders and are still to be walked.
     left: Vec<Inner>,
 }
 
@@ -67,7 +67,7 @@ struct Inner {
 }
 
 impl Walk<'_> {
-    /// Reads the folder where the walk has come to, visits what is in it, and notes the folders.
+    /// Reads the current folder, visits what is in it, and records the folders.
     fn enter(&mut self, stat: &Stat, mode: Option<Mode>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         self.path.push(Folder { inode: stat.st_ino, mode, left: Vec::new() });
         let mut left = Vec::new();
@@ -108,7 +108,7 @@ impl Walk<'_> {
             Err(Errno::NOTDIR) if to.kind == FileType::Unknown => visit(&self.here, &to.name, to.inode),
             // Removed meanwhile.
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => Ok(ControlFlow::Continue(())),
-            // Not a folder of this user. But the killed run may have been root's.
+            // This user does not own the folder. But the killed run may have been root's.
             Err(errno @ (Errno::ACCESS | Errno::PERM)) => {
                 self.skipped = Some(errno);
                 Ok(ControlFlow::Continue(()))
@@ -140,25 +140,25 @@ impl Walk<'_> {
     }
 }
 
-/// A walk that ends early gives all folders on its way their permissions back.
+/// A walk that ends early restores the permissions of all folders on its path.
 impl Drop for Walk<'_> {
     fn drop(&mut self) {
         while self.path.iter().any(|folder| folder.mode.is_some()) && self.go_up().is_ok() {}
     }
 }
 
-/// Gives a folder the permissions back that it had. Otherwise its owner has more rights than before, and nobody else has.
+/// Restores the permissions of a folder. If that fails, its owner has more rights than before, but nobody else has.
 fn give_back(folder: &OwnedFd, mode: Option<Mode>) {
     if let Some(mode) = mode {
         let _ = fchmod(folder, mode);
     }
 }
 
-/// Opens a folder, also where its permissions forbid that to its owner: then it has others for a while, and those that it had
-/// before are returned.
+/// Opens a folder, even if its permissions forbid that to its owner. They are then changed for a while, and the old
+/// ones are returned.
 fn open_folder(dir: &OwnedFd, name: &CStr) -> Result<(OwnedFd, Option<Mode>), Errno> {
     match openat(dir, name, FOLDER, Mode::empty()) {
-        // To read a folder is not enough: what is in it has to be opened.
+        // Reading a folder is not enough, since its entries have to be opened.
         Ok(fd) => match openat(&fd, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
             Err(Errno::ACCESS) => {}
             _ => return Ok((fd, None)),

@@ -22,7 +22,7 @@ pub struct Attr {
     pub number: u64,
     /// What it is.
     pub kind: Kind,
-    /// The length of a regular file or of a link's target in plaintext, in bytes; 0 if what is stored has no lawful length.
+    /// The length of a regular file or of a link's target in plaintext, in bytes; 0 if the stored length is impossible.
     pub size: u64,
     /// How many blocks of 512 bytes are stored.
     pub blocks: u64,
@@ -81,7 +81,7 @@ impl Tree {
     /// The attributes of a node.
     ///
     /// # Errors
-    /// `ESTALE` if what it was has been replaced from outside.
+    /// `ESTALE` if its entry has been replaced from outside.
     pub fn getattr(&self, number: u64) -> Result<Attr> {
         if number == ROOT {
             return Ok(self.attr(ROOT, Kind::Folder, &fstat(&self.root)?));
@@ -118,9 +118,9 @@ impl Tree {
         Ok(self.attr(number, self.kind(&stat)?, &stat))
     }
 
-    /// Takes set-user-ID and set-group-ID away, as somebody with this group changes the content. Returns whether there was any.
-    /// Where the group may not execute the file, set-group-ID is a mere mark, which stays if the file has this group. (Linux
-    /// looks at all groups of a process, but they are not known here.)
+    /// Clears set-user-ID and set-group-ID, because a process with this group changes the content. Returns whether one
+    /// of them was cleared. On a file that its group may not execute, set-group-ID stays if the process has the file's
+    /// group. (Linux looks at all groups of a process, but they are not known here.)
     ///
     /// # Errors
     /// Those of [`Tree::set_attr`].
@@ -185,7 +185,7 @@ impl Tree {
                 Some(pin) => openat(CWD, through_proc(pin), how, Mode::empty()),
                 None => openat(fd, &*place.stored, how | SAFELY, Mode::empty()),
             };
-            // What the volume reads of a file is no access by a user. Only its owner may ask for that.
+            // The volume's own reads must not change the access time. Only the owner of a file may ask for that.
             let file = match open(how | OFlags::NOATIME) {
                 Err(Errno::PERM) => open(how)?,
                 opened => opened?,
@@ -196,7 +196,7 @@ impl Tree {
         })
     }
 
-    /// Syncs a folder: its entries, and what it needs to be read.
+    /// Syncs a folder: its entries, and what is needed to read it.
     ///
     /// # Errors
     /// If the system cannot.
@@ -207,14 +207,14 @@ impl Tree {
         inner.into_iter().try_for_each(|folder| self.sync_above(folder))?;
         let fd = self.descriptor(number)?;
         let synced = match fsync(&fd) {
-            // It can be passed only, not be read.
+            // The descriptor is good only for going through the folder, not for a sync.
             Err(Errno::BADF) => fsync(openat(&fd, ".", OFlags::RDONLY | SAFELY, Mode::empty())?),
             synced => synced,
         };
         self.check_synced(synced)
     }
 
-    /// What a sync of a folder has said. What the system has lost is lost for all who will sync: all further syncs fail.
+    /// Checks the result of a sync of a folder. If the system has lost writes, all further syncs fail.
     pub(super) fn check_synced(&self, synced: Result<(), Errno>) -> Result<()> {
         if let Err(errno @ (Errno::IO | Errno::NOSPC | Errno::DQUOT)) = synced
             && !self.is_lost.swap(true, Ordering::AcqRel)
@@ -227,8 +227,8 @@ impl Tree {
         if self.is_lost.load(Ordering::Acquire) { Err(Errno::IO.into()) } else { Ok(synced?) }
     }
 
-    /// Syncs what the folders need to be read that a file lies in. To be called when the file is synced: without it the file
-    /// could not be found after a power cut.
+    /// Syncs what is needed to read the folders above a file. Call it when the file is synced: otherwise the file could
+    /// not be found after a power cut.
     ///
     /// # Errors
     /// If the system cannot.
@@ -249,7 +249,7 @@ impl Tree {
             nodes.ancestors(number).filter_map(unsynced).collect()
         };
         for folder in above {
-            // Another thread may be moving it: then it is there the next time. If not, it was removed.
+            // Another thread may be moving it, so this tries again. If it stays stale, it was removed.
             let opened = (0..3).map(|_| self.descriptor(folder.number)).find(|opened| !is_stale(opened));
             let Some(fd) = opened else { continue };
             let fd = fd?;
@@ -257,7 +257,7 @@ impl Tree {
                 Ok(file) if kind_of(&fstat(&file)?) == FileType::RegularFile => {
                     self.check_synced(fdatasync(&file))?;
                 }
-                // A folder that was removed, or altered from outside: nothing in it is to be found again.
+                // A folder that was removed or altered from outside. Nothing in it has to be found again.
                 Ok(_) | Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => continue,
                 Err(errno) => return Err(errno.into()),
             }
@@ -285,7 +285,7 @@ impl Tree {
             Kind::Link => target_len(stored).unwrap_or(0),
             _ => stored,
         };
-        // The types of these fields differ from machine to machine.
+        // The types of these fields depend on the architecture.
         #[allow(clippy::useless_conversion, clippy::cast_possible_truncation, clippy::unnecessary_cast)]
         Attr {
             number,

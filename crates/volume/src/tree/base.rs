@@ -1,7 +1,7 @@
 //! The tree itself: how its folders and nodes are reached, and their locks.
 //!
-//! Locks are taken in this order: the one for moving folders; the locks of folders, in the order of their numbers; the short locks
-//! on the nodes and on the open folders, one at a time and never over a system call.
+//! Locks are taken in this order: the one for moving folders; the locks of folders, in the order of their numbers; the
+//! short locks on the nodes and on the open folders, one at a time and never over a system call.
 
 use crate::error::{Result, VolumeError};
 use crate::folder::{FOLDER, Fresh, Records, SAFELY, replace};
@@ -19,14 +19,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// The plaintext length of a stored file of a length, in bytes; `None` if no stored file has it.
+/// Gives the plaintext length for a stored length, in bytes; `None` if no stored file has that length.
 pub type PlainLen = Box<dyn Fn(u64) -> Option<u64> + Send + Sync>;
 /// Called with what was altered from outside, once for each.
 pub type OnDamage = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How a tree is used.
 pub struct TreeOptions {
-    /// Nothing is written. Requests to change something are answered with `EROFS`.
+    /// Whether the tree is read-only. Requests to change something then fail with `EROFS`.
     pub read_only: bool,
     /// Gives the length of files for [`Attr`](crate::tree::Attr).
     pub plain_len: PlainLen,
@@ -36,13 +36,13 @@ pub struct TreeOptions {
 
 /// The tree of a volume. Many threads use it at once.
 ///
-/// Entries have the number of their inode, and the root [`ROOT`]. A number is good from the call that returned it in an
-/// [`Attr`](crate::tree::Attr) that counts as a lookup, until it has been forgotten ([`Tree::forget`]) for each such
-/// call. These are [`Tree::lookup`], [`Tree::lookup_entry`], and those that make an entry.
+/// Entries have the number of their inode, and the root has [`ROOT`]. [`Tree::lookup`], [`Tree::lookup_entry`] and the
+/// functions that make an entry count as lookups. A number that one of them returned in an [`Attr`](crate::tree::Attr)
+/// is valid until it has been forgotten ([`Tree::forget`]) once for each lookup.
 ///
-/// A node whose name has gone takes one descriptor until it is forgotten, and up to 512 folders are kept open: so whoever
-/// opens a tree raises the limit of open files to what is allowed. Before that limit is reached, no more files are opened, with
-/// `EMFILE`: those that are open can still be synced.
+/// A node whose name has gone takes one descriptor until it is forgotten, and up to 512 folders are kept open. So the
+/// caller should raise the limit of open files before opening a tree. Shortly before that limit is reached, opening a
+/// file fails with `EMFILE`, so that the open ones can still be synced.
 pub struct Tree {
     pub(super) root: Arc<OwnedFd>,
     device: u64,
@@ -56,10 +56,10 @@ pub struct Tree {
     pub(super) listed: Arc<AtomicUsize>,
     pub(super) fresh: Fresh,
     reported: Mutex<HashSet<u64>>,
-    /// Whether the system has lost something of a folder. It says so once, and a second sync would succeed.
+    /// Whether the system has lost writes to a folder. It reports that only once, and a second sync would succeed.
     pub(super) is_lost: AtomicBool,
     pub(super) options: TreeOptions,
-    /// Whether new entries can be given to those who ask for them.
+    /// Whether new entries can be given to another user.
     pub(super) is_privileged: bool,
 }
 
@@ -72,16 +72,16 @@ pub(super) struct Dir {
 
 /// Why an operation on an entry failed.
 pub(super) enum Failed {
-    /// It may be because the entry was moved meanwhile: with its place as it is now, it is tried again.
+    /// The entry may have been moved meanwhile. The operation is tried again with its present place.
     Stale(VolumeError),
-    /// Once and for all.
+    /// Final: it is not tried again.
     Now(VolumeError),
 }
 
 impl From<Errno> for Failed {
     fn from(errno: Errno) -> Self {
         match errno {
-            // Nothing is there, or something of another kind.
+            // The entry is missing, or has another kind.
             Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::ISDIR | Errno::NXIO => Self::Stale(Errno::STALE.into()),
             _ => Self::Now(errno.into()),
         }
@@ -145,7 +145,7 @@ impl Tree {
         }
     }
 
-    /// The error for what was altered from outside, which is reported.
+    /// Reports what was altered from outside, and returns the error for it.
     pub(super) fn damaged(&self, folder: u64, stored: &[u8], what: &str) -> VolumeError {
         let mut path: Vec<_> = {
             let nodes = self.nodes();
@@ -169,7 +169,7 @@ impl Tree {
         self.dir(number).map(drop)
     }
 
-    /// Operates on a folder that has to belong where it is.
+    /// The folder for an operation, with its id. It has to belong where it is.
     pub(super) fn dir(&self, number: u64) -> Result<Dir> {
         let folder = self.nodes().folder(number)?;
         let fd = self.descriptor(number)?;
@@ -177,7 +177,7 @@ impl Tree {
         Ok(Dir { folder, fd, id })
     }
 
-    /// Like [`Tree::dir`], for a change.
+    /// The folder for an operation that changes it: [`Tree::dir`], if the tree can be written to.
     pub(super) fn dir_for_change(&self, number: u64) -> Result<Dir> {
         self.check_writable()?;
         self.dir(number)
@@ -192,7 +192,7 @@ impl Tree {
         if let Some(id) = folder.id.get() {
             return Ok(*id);
         }
-        // From the top: the record of each folder is bound to the id of the one above.
+        // This goes from the top down, because the record of each folder is bound to the id of the one above.
         let above: Vec<_> = {
             let nodes = self.nodes();
             let unread = |number: u64| nodes.folder(number).ok().filter(|folder| folder.id.get().is_none());
@@ -209,7 +209,7 @@ impl Tree {
             let fd = self.descriptor(folder.number)?;
             let place = self.nodes().place(folder.number)?;
             let parent = self.nodes().folder(place.parent)?;
-            // Whoever renames a folder holds this lock for writing.
+            // A rename of the folder holds this lock for writing.
             let _guard = read(&parent.lock);
             let now = self.nodes().place(folder.number)?;
             if now.pin.is_some() {
@@ -225,7 +225,7 @@ impl Tree {
                 return Err(self.damaged(place.parent, &place.stored, "a folder that does not belong there"));
             };
             if let Some(record) = alone.filter(|_| !self.options.read_only) {
-                // A killed run has left the record of another place. What cannot be mended now can be the next time.
+                // A killed run has left the record of another place. If the repair fails now, a later one may succeed.
                 let _ = replace(fd.as_fd(), &self.fresh, &[record]);
             }
             let _ = folder.id.set(id);
@@ -238,8 +238,9 @@ impl Tree {
         self.names.seal_folder(&parent.id, stored, id)
     }
 
-    /// Does something with the entry of a node, whose parent and stored name it gets, without any lock. If the entry is not
-    /// there it is tried again under the lock of its folder, as it may have been moved meanwhile.
+    /// Runs a function on the entry of a node without any lock, with its parent's descriptor and its stored name. If
+    /// the entry is not there, it may have been moved meanwhile, so the function runs again under the lock of its
+    /// folder.
     pub(super) fn at<T>(
         &self,
         number: u64,
@@ -266,7 +267,7 @@ impl Tree {
         }
     }
 
-    /// The inode of a node, whatever it is: a descriptor that is good for its attributes only.
+    /// A descriptor of a node's inode, whatever its kind. It is good for attributes only.
     pub(super) fn handle(&self, number: u64) -> Result<Arc<OwnedFd>> {
         if number == ROOT {
             return Ok(self.root.clone());
@@ -281,7 +282,7 @@ impl Tree {
         })
     }
 
-    /// Checks that what lies in a node's place is its inode.
+    /// Checks that the entry in a node's place is its inode.
     pub(super) fn is_its(&self, place: &EntryPlace, stat: &Stat) -> Result<(), Failed> {
         let is_its = self.kind(stat).is_ok_and(|kind| kind == place.kind) && stat.st_ino == place.inode;
         if is_its { Ok(()) } else { Err(Failed::Stale(Errno::STALE.into())) }
@@ -300,7 +301,7 @@ impl Tree {
         lock(&self.nodes)
     }
 
-    /// Closes descriptors, so no lock may be held.
+    /// Drops these values, which closes descriptors. No lock may be held.
     pub(super) fn drop_all(&self, dropped: Dropped) {
         if !dropped.folders.is_empty() {
             let mut open = lock(&self.open);

@@ -1,4 +1,4 @@
-//! The folders that are open: the ones used last, a bounded number. And which descriptors may stay open, so that some are left.
+//! The open folders: a bounded number of those used last. Also which descriptors may stay open, so that some are left.
 
 use crate::error::Result;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -12,8 +12,8 @@ const MAX_OPEN: usize = 512;
 /// How many descriptors are left for what needs some for a moment, such as a sync, where a process may open many files.
 const MAX_SPARE: usize = 128;
 
-/// Which descriptors may stay open. The system gives the lowest number that is free. So a descriptor with a high number shows
-/// that nearly all are in use, and whoever wants to keep it is refused: whoever has opened a file can still sync it.
+/// Which descriptors may stay open. The system gives the lowest number that is free, so a high number shows that nearly
+/// all are in use. Such a descriptor is not kept, so that files that are open can still be synced.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     /// How many folders are kept open.
@@ -25,13 +25,13 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// For this process.
+    /// The limits of this process.
     pub fn new() -> Self {
         let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Self::of(usize::try_from(most).unwrap_or(usize::MAX))
     }
 
-    /// For a process that may open so many files.
+    /// The limits of a process that may open `most` files.
     fn of(most: usize) -> Self {
         let (folders, spare) = (MAX_OPEN.min(most / 4).max(4), MAX_SPARE.min(most / 8));
         let files = most.saturating_sub(folders + spare);
@@ -73,12 +73,12 @@ impl Descriptors {
         Some(fd.clone())
     }
 
-    /// Keeps one. Returns those that are to be closed now, once the lock is released.
+    /// Keeps a descriptor. Returns those to close once the lock is released.
     pub fn put(&mut self, number: u64, fd: Arc<OwnedFd>) -> Vec<Arc<OwnedFd>> {
         self.clock += 1;
         let mut closed: Vec<_> = self.open.insert(number, (fd, self.clock)).map(|(fd, _)| fd).into_iter().collect();
         if self.open.len() > self.most {
-            // A quarter at a time, so that this is rare.
+            // A quarter is closed at a time, so that this is rare.
             let mut times: Vec<_> = self.open.values().map(|(_, used)| *used).collect();
             times.sort_unstable();
             let oldest = times[self.most / 4];

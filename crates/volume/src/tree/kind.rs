@@ -22,7 +22,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of a stored entry with this type, if it has one that is known.
+    /// The kind of a stored entry with this type; `None` if the type is unknown.
     pub(super) fn of(file_type: FileType) -> Option<Self> {
         Some(match file_type {
             FileType::Directory => Kind::Folder,

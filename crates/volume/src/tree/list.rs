@@ -27,15 +27,16 @@ pub struct Entry {
 }
 
 impl Tree {
-    /// Reads which entries a folder has, and removes what killed runs have left in it, some of it each time. While somebody
-    /// holds a list and no entry has changed through this tree, there is no second list.
+    /// Reads which entries a folder has, and removes part of what killed runs have left in it. While a list exists and
+    /// no entry has changed through this tree, the same list is returned.
     ///
     /// # Errors
-    /// As `getdents` has them, and `ENOMEM` for a folder of many millions of entries, or if all lists together have as many.
+    /// As `getdents` has them, and `ENOMEM` for a folder of many millions of entries, or if all lists together have as
+    /// many.
     pub fn list(&self, number: u64) -> Result<Arc<Listing>> {
         let dir = self.dir(number)?;
         let folder = dir.folder.clone();
-        // Nobody is changing an entry now. Who does so later counts it first.
+        // No entry is being changed now. Each later change is counted first.
         let changes = *read(&folder.lock);
         let last = lock(&folder.listing).upgrade();
         if let Some(listing) = last.filter(|listing| listing.changes == changes) {
@@ -66,21 +67,21 @@ impl Tree {
         Ok(listing)
     }
 
-    /// An entry of a list. `None` if there is none at this index any more, or its name does not decrypt in this folder; then
-    /// [`Listing::len`] says whether there are more.
+    /// An entry of a list. `None` if there is none at this index any more, or its name does not decrypt in this folder;
+    /// then [`Listing::len`] says whether there are more.
     #[must_use]
     pub fn entry(&self, listing: &Listing, index: usize) -> Option<Entry> {
         let (stored, entry) = listing.stored(index)?;
         let name = self.plain_name(listing, stored)?;
         let kind = entry.kind.or_else(|| {
-            // The file system does not say it in the list.
+            // The file system does not list the type.
             let stat = statat(&listing.fd, stored, AtFlags::SYMLINK_NOFOLLOW).ok()?;
             Kind::of(FileType::from_raw_mode(stat.st_mode))
         })?;
         Some(Entry { name, number: self.nodes().number(entry.inode), kind })
     }
 
-    /// Like [`Tree::lookup`] for an entry of a list, without encrypting its name again.
+    /// Looks up an entry of a list. This does what [`Tree::lookup`] does, without encrypting the name again.
     ///
     /// # Errors
     /// As [`Tree::lookup`]: `ENOENT` if it has gone meanwhile.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The memory that the entries of one folder may take, in bytes: some millions of entries.
 const MAX_LISTING: usize = 192 << 20;
-/// The memory that the entries of all lists may take together, in bytes. Whoever may open folders can keep many of them open.
+/// The memory that the entries of all lists may take together, in bytes. Users can keep many folders open.
 const MAX_LISTINGS: usize = 256 << 20;
 /// The entries that a folder had at one moment. Their names are decrypted when they are asked for.
 pub struct Listing {
@@ -19,24 +19,24 @@ pub struct Listing {
     /// All stored names, one after another.
     pub(super) names: Vec<u8>,
     pub(super) entries: Vec<Listed>,
-    /// How often the folder's entries had changed.
+    /// How often the folder's entries had changed when the list was read.
     pub(super) changes: u64,
     pub(super) _memory: Memory,
 }
 
-/// The memory that a list takes of that for all lists, until it is dropped.
+/// A list's share of the memory for all lists. It is returned when this is dropped.
 pub(super) struct Memory {
     bytes: usize,
     all: Arc<AtomicUsize>,
 }
 
 impl Memory {
-    /// None yet.
+    /// Takes no memory yet.
     pub fn new(all: Arc<AtomicUsize>) -> Self {
         Self { bytes: 0, all }
     }
 
-    /// Takes more. Says whether there is as much.
+    /// Takes more memory. Returns whether there is enough.
     pub fn take(&mut self, bytes: usize) -> bool {
         self.bytes += bytes;
         let all = self.all.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -66,7 +66,7 @@ impl Listing {
         self.entries.len()
     }
 
-    /// Whether nothing was stored.
+    /// Whether no entries were stored.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -1,4 +1,4 @@
-//! Names that are looked up, until the kernel forgets their nodes.
+//! Looking up names, and forgetting nodes when the kernel does.
 
 use crate::error::Result;
 use crate::tree::attr::Attr;
@@ -24,7 +24,7 @@ impl Tree {
         self.known(dir, stored, &stat)
     }
 
-    /// Takes note of an entry that the kernel gets to know. The folder's lock is held.
+    /// Records an entry that the kernel gets to know. The folder's lock is held.
     pub(super) fn known(&self, dir: &Dir, stored: &[u8], stat: &Stat) -> Result<Attr> {
         let kind = self.kind(stat)?;
         let seen = self.nodes().looked_up(kind, stat.st_ino, dir.folder.number, stored);
@@ -33,7 +33,7 @@ impl Tree {
         Ok(self.attr(number, kind, stat))
     }
 
-    /// Takes note that the kernel has forgotten this many lookups of a node.
+    /// Records that the kernel has forgotten this many lookups of a node.
     pub fn forget(&self, number: u64, times: u64) {
         let dropped = self.nodes().forget(number, times);
         self.drop_all(dropped);

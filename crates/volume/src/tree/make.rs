@@ -1,4 +1,4 @@
-//! New entries: files, folders, links, special files, and more names for what there is.
+//! New entries: files, folders, links, special files, and more names for existing files.
 
 use crate::error::Result;
 use crate::folder::{FOLDER, NEW, SAFELY, write_full, write_new};
@@ -17,8 +17,8 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::sync::Arc;
 
-/// Who asks for a new entry, and owns it then. Only a tree of the superuser can give entries away; in others they belong to
-/// the process.
+/// The user who makes a new entry, and who will own it. Only a process of the superuser can give entries away;
+/// otherwise they belong to the user of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The user.
@@ -35,7 +35,7 @@ impl Tree {
     /// Makes a file under a temporary name, lets the caller write it, and gives it its name when it is whole.
     ///
     /// # Errors
-    /// `EEXIST` if the name is taken; those of `make`, and then there is no file.
+    /// `EEXIST` if the name is taken; those of `make`. There is no new file after an error.
     pub fn create<T>(
         &self,
         parent: u64,
@@ -53,7 +53,7 @@ impl Tree {
             self.give(&dir, &fd, owner, mode, Kind::File)?;
             let made = make(File::from(fd))?;
             if mode & SET_IDS != 0 {
-                // Whoever writes to a file takes these bits away.
+                // Writing to a file clears set-user-ID and set-group-ID.
                 let handle = openat(&dir.fd, &*new, OFlags::PATH | SAFELY, Mode::empty())?;
                 self.give(&dir, &handle, owner, mode, Kind::File)?;
             }
@@ -79,7 +79,7 @@ impl Tree {
             let fd = open_folder(&dir.fd, new.as_bytes())?;
             let file = write_new(rustix::fd::AsFd::as_fd(&fd), &self.record(&dir, &stored.entry, &id))?;
             if self.is_privileged {
-                // Whoever owns the folder can use it without the superuser too.
+                // The owner of the folder can then use it without the superuser.
                 chownat(&file, "", Some(Uid::from_raw(owner.uid)), None, AtFlags::EMPTY_PATH)?;
             }
             self.give(&dir, &fd, owner, mode, Kind::Folder)?;
@@ -163,7 +163,7 @@ impl Tree {
             return Err(Errno::PERM.into());
         }
         if place.parent != parent {
-            // What has been on the disk for long may soon be found by the id of this folder only.
+            // An old file may soon be reachable only through the id of this folder.
             self.sync_above(parent)?;
         }
         let stored = self.names.seal(&dir.id, name)?;
@@ -179,11 +179,11 @@ impl Tree {
         self.known(&dir, &stored.entry, &fstat(&handle)?)
     }
 
-    /// Gives a whole entry that was made under a temporary name its own. The folder's lock is held.
+    /// Gives its final name to a whole entry that was made under a temporary name. The folder's lock is held.
     pub(super) fn name_new(&self, dir: &Dir, new: &str, stored: &Stored) -> Result<()> {
         self.check_present(dir)?;
         if stored.full.is_some() {
-            // The file beside a long name is made before the entry: so it is asked first whether the name is taken.
+            // The file beside a long name is made before the entry, so this first checks that the name is free.
             self.check_free(dir, &stored.entry)?;
             self.write_full(dir, stored)?;
         }
@@ -205,8 +205,8 @@ impl Tree {
         }
     }
 
-    /// Gives a new entry its owner and then its permissions, which a change of the owner would lessen. What is right already
-    /// is left: to ask costs less than to write.
+    /// Sets the owner of a new entry and then its permissions, since a change of the owner may clear some. What is
+    /// right already stays: reading costs less than writing.
     fn give(&self, dir: &Dir, handle: &OwnedFd, owner: Owner, mode: u32, kind: Kind) -> Result<()> {
         let (gid, is_inherited) = self.group(dir, owner)?;
         let mut stat = fstat(handle)?;
@@ -222,7 +222,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The group of a new entry, and whether it is the folder's, which it passes on to all that is made in it.
+    /// The group of a new entry, and whether the folder passes its own group on to everything made in it.
     fn group(&self, dir: &Dir, owner: Owner) -> Result<(Gid, bool)> {
         let Stat { st_mode, st_gid, .. } = fstat(&dir.fd)?;
         let is_inherited = st_mode & SET_GROUP_ID != 0;
@@ -230,7 +230,7 @@ impl Tree {
     }
 }
 
-/// Removes what was not finished. What cannot be removed is left: it has no name of the volume.
+/// Removes an unfinished entry. It stays if that fails: its name is no name of the volume.
 fn remove(dir: &Dir, new: &str, flags: AtFlags) {
     let _ = unlinkat(&dir.fd, new, flags);
 }

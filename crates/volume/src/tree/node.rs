@@ -16,12 +16,13 @@ pub const ROOT: u64 = 1;
 /// What all operations in a folder share.
 pub(super) struct Folder {
     pub number: u64,
-    /// Held for reading while an entry is looked up, for writing while entries change. Counts how often it was held for writing.
+    /// Held for reading while an entry is looked up, for writing while entries change. Counts how often it was held for
+    /// writing.
     pub lock: RwLock<u64>,
     pub id: OnceLock<FolderId>,
     /// Whether `phalanx.folder` is known to be on the disk.
     pub is_synced: AtomicBool,
-    /// The entries, as somebody has listed them last.
+    /// The last list of the entries, while it is in use.
     pub listing: Mutex<Weak<Listing>>,
 }
 
@@ -33,7 +34,7 @@ pub(super) struct EntryPlace {
     pub inode: u64,
     pub parent: u64,
     pub stored: Arc<[u8]>,
-    /// The inode itself, if the name under which it was known has gone.
+    /// A descriptor of the inode, if the name under which it was known has gone.
     pub pin: Option<Arc<OwnedFd>>,
 }
 
@@ -43,7 +44,7 @@ struct Node {
     lookups: u64,
     /// How many nodes have their place in this folder.
     children: usize,
-    /// Keeps the inode that the node is named after, when a link has been replaced by one of another inode.
+    /// Keeps the inode whose number the node has, after a link was replaced by one with another inode.
     _reserve: Option<Arc<OwnedFd>>,
     folder: Option<Arc<Folder>>,
 }
@@ -68,17 +69,17 @@ fn new_folder(number: u64) -> Arc<Folder> {
 /// All nodes that the kernel knows, and the folders that these lie in.
 pub(super) struct Nodes {
     nodes: HashMap<u64, Node>,
-    /// The numbers of those nodes whose number is not that of their inode.
+    /// By inode, the numbers of the nodes whose number is not that of their inode.
     numbers: HashMap<u64, u64>,
 }
 
-/// What is dropped, which closes descriptors, when the lock is no longer held.
+/// What to drop when the lock is no longer held, since that closes descriptors.
 #[must_use]
 #[derive(Default)]
 pub(super) struct Dropped {
     _nodes: Vec<Node>,
     _pin: Option<Arc<OwnedFd>>,
-    /// The folders that are known no more.
+    /// The folders that are no longer known.
     pub folders: Vec<u64>,
 }
 
@@ -131,16 +132,16 @@ impl Nodes {
         self.ancestors(folder).any(|number| number == other)
     }
 
-    /// A folder and all that it lies in, up to the root.
+    /// A folder and all folders above it, up to the root.
     pub fn ancestors(&self, folder: u64) -> impl Iterator<Item = u64> + '_ {
         let above = std::iter::successors(Some(folder), |number| {
             (*number != ROOT).then(|| self.nodes.get(number).map(|node| node.place.parent))?
         });
-        // Whoever moves folders about in the backing folder meanwhile must not make a circle of them.
+        // The bound ends the walk if folders moved in the backing folder seem to form a circle.
         above.take(self.nodes.len() + 1)
     }
 
-    /// Notes that an entry was looked up, which the kernel will forget again.
+    /// Records a lookup of an entry, which the kernel will forget again.
     pub fn looked_up(&mut self, kind: Kind, inode: u64, parent: u64, stored: &[u8]) -> Result<(u64, Dropped)> {
         let number = self.number(inode);
         if !self.nodes.contains_key(&parent) || number == ROOT {
@@ -181,8 +182,8 @@ impl Nodes {
         Ok((number, dropped))
     }
 
-    /// Another program has moved a folder, or put it in the place of another: its id has to be read where it is now. The ids of
-    /// the folders in it are bound to its id, and not to its place.
+    /// Handles a folder that another program has moved or put in the place of another: its id has to be read where it
+    /// is now. The ids of the folders in it are bound to its id, not to its place.
     fn unbind(&mut self, number: u64, dropped: &mut Dropped) {
         if let Some(folder) = self.nodes.get_mut(&number).and_then(|node| node.folder.as_mut()) {
             *folder = new_folder(number);
@@ -190,7 +191,7 @@ impl Nodes {
         }
     }
 
-    /// Takes note that the kernel has forgotten a node a number of times.
+    /// Records that the kernel has forgotten this many lookups of a node.
     pub fn forget(&mut self, number: u64, times: u64) -> Dropped {
         let mut dropped = Dropped::default();
         if number != ROOT {
@@ -199,7 +200,7 @@ impl Nodes {
         dropped
     }
 
-    /// Notes that a name of an inode has gone, which is pinned if it was known under this name.
+    /// Records that a name of an inode has gone. The inode is pinned if it was known under this name.
     pub fn gone(&mut self, inode: u64, parent: u64, stored: &[u8], pin: OwnedFd) -> Dropped {
         let (number, mut dropped) = (self.number(inode), Dropped::default());
         match self.nodes.get_mut(&number).filter(|node| node.place.is(inode, parent, stored)) {
@@ -209,7 +210,7 @@ impl Nodes {
         dropped
     }
 
-    /// Notes that an inode has another name in place of the one where it was.
+    /// Records that an inode has a new name in place of an old one.
     pub fn moved(&mut self, inode: u64, from: (u64, &[u8]), to: (u64, &[u8])) -> Dropped {
         let mut dropped = Dropped::default();
         let number = self.number(inode);
@@ -219,7 +220,8 @@ impl Nodes {
         dropped
     }
 
-    /// Notes that a link has been replaced, with another inode. `old` is its inode before.
+    /// Records that a link was made again with another inode. `inode` is the old one and its descriptor, `new` the new
+    /// one.
     pub fn remade(&mut self, inode: (u64, OwnedFd), new: u64, from: (u64, &[u8]), to: (u64, &[u8])) -> Dropped {
         let mut dropped = Dropped::default();
         let (old, pin) = inode;
@@ -291,8 +293,7 @@ impl EntryPlace {
     }
 }
 
-// A thread that panicked while it held a lock has left whole values: no lock guards a change that takes several steps in
-// memory and can panic in between.
+// A poisoned lock can be used: no lock guards a change that takes several steps in memory and can panic in between.
 
 pub(super) fn read(lock: &RwLock<u64>) -> RwLockReadGuard<'_, u64> {
     lock.read().unwrap_or_else(PoisonError::into_inner)

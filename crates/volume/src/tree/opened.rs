@@ -1,4 +1,4 @@
-//! How folders are opened, each through the one above, and kept open.
+//! Opening folders, each through the one above, and keeping them open.
 
 use crate::error::Result;
 use crate::tree::base::Tree;
@@ -19,7 +19,7 @@ impl Tree {
             if let Some(fd) = lock(&self.open).get(number) {
                 return Ok(fd);
             }
-            // From the top, so that those above are open when one is opened.
+            // This goes from the top down, so that the folders above are open when one is opened.
             let above: Vec<_> = self.nodes().ancestors(number).filter(|number| *number != ROOT).collect();
             let is_closed = |number: &&u64| lock(&self.open).get(**number).is_none();
             let closed: Vec<_> = above.iter().take_while(is_closed).collect();

@@ -1,4 +1,4 @@
-//! Entries that go: names, folders, and what killed runs have left.
+//! Removing names, folders, and what killed runs have left.
 
 use crate::error::Result;
 use crate::folder::{FOLDER, GONE, SAFELY};
@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat, unlinka
 use rustix::io::Errno;
 use std::sync::Arc;
 
-/// How deep the folders of a killed run lie in each other at most: one that was being made or removed, and what was left in it.
+/// How deep leftovers of a killed run are searched: a folder that was being made or removed, and what was left in it.
 const MAX_LEFT: usize = 8;
 
 impl Tree {
@@ -33,7 +33,7 @@ impl Tree {
         Ok(())
     }
 
-    /// An entry's inode, which keeps its number as long as it is held, for an entry that goes and is no folder.
+    /// Opens the inode of an entry that is to be removed and is no folder. The inode keeps its number while it is open.
     pub(super) fn pin(&self, dir: &Dir, stored: &[u8]) -> Result<(OwnedFd, u64)> {
         let pin = openat(&dir.fd, stored, OFlags::PATH | SAFELY, Mode::empty())?;
         self.limits.check_pin(&pin)?;
@@ -78,13 +78,13 @@ impl Tree {
         if self.kind(&stat)? == Kind::Folder { Ok(stat.st_ino) } else { Err(Errno::NOTDIR.into()) }
     }
 
-    /// Opens a folder that is about to go, and checks that nothing is in it but what belongs to it and leftovers.
+    /// Opens a folder that is about to be removed, and checks that it holds only its own files and leftovers.
     pub(super) fn open_empty(&self, dir: &Dir, stored: &[u8]) -> Result<OwnedFd> {
         let fd = open_folder(&dir.fd, stored)?;
         if with_access(&fd, || Ok(is_empty(&fd)?))? { Ok(fd) } else { Err(Errno::NOTEMPTY.into()) }
     }
 
-    /// Takes a folder away under a name that means nothing. Returns this, and its inode.
+    /// Moves a folder to a name that is no name of the volume. Returns that name, and the inode.
     pub(super) fn take_away(&self, dir: &Dir, stored: &[u8]) -> Result<(String, OwnedFd)> {
         let pin = openat(&dir.fd, stored, OFlags::PATH | SAFELY, Mode::empty())?;
         self.limits.check_pin(&pin)?;
@@ -92,13 +92,13 @@ impl Tree {
         Ok((gone, pin))
     }
 
-    /// Notes that a name has gone. The folder's lock is held.
+    /// Records that a name has gone. The folder's lock is held.
     pub(super) fn gone(&self, dir: &Dir, stored: &[u8], inode: u64, pin: OwnedFd) {
         let dropped = self.nodes().gone(inode, dir.folder.number, stored, pin);
         self.drop_all(dropped);
     }
 
-    /// Checks that a folder has not been removed, so that nothing is made in it that nobody finds. The folder's lock is held.
+    /// Checks that a folder has not been removed, so that nothing new is made in it. The folder's lock is held.
     pub(super) fn check_present(&self, dir: &Dir) -> Result<()> {
         match self.nodes().place(dir.folder.number)?.pin {
             None => Ok(()),
@@ -106,8 +106,8 @@ impl Tree {
         }
     }
 
-    /// Removes what a killed run has left in a folder, but no more than [`MAX_REMOVED`] of it. What cannot be removed stays: it
-    /// means nothing.
+    /// Removes what a killed run has left in a folder, but at most [`MAX_REMOVED`] entries. What cannot be removed
+    /// stays, and does no harm.
     pub(super) fn remove_left(&self, fd: &OwnedFd, names: &[Vec<u8>]) {
         if self.options.read_only {
             return;
@@ -129,12 +129,13 @@ fn is_empty(fd: &OwnedFd) -> Result<bool, Errno> {
     Ok(is_empty)
 }
 
-/// Removes a folder that has been taken away, and what belongs to it. If that fails it is left.
+/// Removes a folder that was moved away, and its own files. If that fails, it stays.
 pub(super) fn finish(dir: &Dir, gone: &str, fd: &OwnedFd) {
-    /// Whoever was making an entry in it finds that it has gone, and takes back what was begun.
+    /// How often this tries. Another thread that was making an entry in the folder finds that it has gone, and removes
+    /// what it began.
     const TRIES: usize = 20;
     for _ in 0..TRIES {
-        // All of it: the folder has to go.
+        // No limit: the folder has to be removed.
         let mut budget = usize::MAX;
         let removed = empty_out(fd, MAX_LEFT, &mut budget);
         if removed == Err(Errno::ACCESS) && change_mode(fd, OWNER_ALL).is_ok() {
@@ -147,7 +148,7 @@ pub(super) fn finish(dir: &Dir, gone: &str, fd: &OwnedFd) {
     }
 }
 
-/// Removes what belongs to a folder, but no entry of the volume, and no more entries than the budget allows.
+/// Removes a folder's own files and leftovers, but no entry of the volume, and at most as many as the budget allows.
 fn empty_out(fd: &OwnedFd, depth: usize, budget: &mut usize) -> Result<(), Errno> {
     let mut names = Vec::new();
     each_entry(fd, |name, _, _| {
@@ -167,7 +168,7 @@ fn empty_out(fd: &OwnedFd, depth: usize, budget: &mut usize) -> Result<(), Errno
     result
 }
 
-/// Whether one entry more may go.
+/// Takes one entry from the budget. Returns whether it was allowed.
 fn take_one(budget: &mut usize) -> bool {
     let left = budget.checked_sub(1);
     *budget = left.unwrap_or(0);

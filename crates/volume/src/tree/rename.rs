@@ -1,5 +1,5 @@
-//! Renaming and moving. What binds an entry to its place is written again: a folder's `phalanx.folder` in three steps, so that
-//! it can be read whenever the run is killed, and a symbolic link as a whole.
+//! Renaming and moving. What binds an entry to its place is written again: `phalanx.folder` in three steps, so that the
+//! folder can be read whenever the run is killed, and a symbolic link as a whole.
 
 use crate::error::{Result, VolumeError};
 use crate::folder::{NEW, Records, SAFELY, replace};
@@ -18,7 +18,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::sync::Arc;
 
-/// What becomes of an entry that has the new name already.
+/// What happens to an entry that has the new name already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RenameMode {
     /// It is replaced.
@@ -26,7 +26,7 @@ pub enum RenameMode {
     Replace,
     /// `EEXIST`.
     NoReplace,
-    /// It gets the old name.
+    /// It gets the old name in exchange.
     Exchange,
 }
 
@@ -37,7 +37,7 @@ struct Name<'a> {
     stored: &'a Stored,
 }
 
-/// What has a name.
+/// The kind and the inode of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Target {
     kind: Kind,
@@ -49,7 +49,7 @@ impl Name<'_> {
         &self.stored.entry
     }
 
-    /// As the nodes know it.
+    /// The parent's number and the stored name.
     fn place(&self) -> (u64, &[u8]) {
         (self.dir.folder.number, &self.stored.entry)
     }
@@ -63,12 +63,12 @@ impl Tree {
     /// Renames an entry, or moves it to another folder.
     ///
     /// # Errors
-    /// As `renameat2` has them. `EINVAL` also to exchange a symbolic link with anything: its target is bound to its name, and
-    /// two entries cannot be replaced at once.
+    /// As `renameat2` has them. Also `EINVAL` for an exchange with a symbolic link: its target is bound to its name,
+    /// and two entries cannot be replaced atomically.
     pub fn rename(&self, parent: u64, name: &[u8], new_parent: u64, new_name: &[u8], mode: RenameMode) -> Result<()> {
         let (from, to) = (self.dir_for_change(parent)?, self.dir_for_change(new_parent)?);
         if parent != new_parent {
-            // What has been on the disk for long is found by the id of its new folder only.
+            // An entry that is on the disk can then be found only through the id of its new folder.
             self.sync_above(new_parent)?;
             if mode == RenameMode::Exchange {
                 self.sync_above(parent)?;
@@ -77,7 +77,7 @@ impl Tree {
         let (old, new) = (self.names.seal(&from.id, name)?, self.names.seal(&to.id, new_name)?);
         let (from, to) = (Name { dir: &from, stored: &old }, Name { dir: &to, stored: &new });
         loop {
-            // What is there says which locks are needed. Once they are held, it is looked at again.
+            // The entries decide which locks are needed. Once they are held, the entries are looked up again.
             let seen = (self.find(from)?, self.find(to)?);
             let known = |found: Option<Target>| {
                 let nodes = self.nodes();
@@ -109,7 +109,7 @@ impl Tree {
         }
     }
 
-    /// Checks and renames. Returns the folder that was replaced: where it was taken, and its descriptor.
+    /// Checks and renames. If a folder was replaced, returns its temporary name and its descriptor.
     fn rename_found(
         &self,
         from: Name<'_>,
@@ -143,7 +143,7 @@ impl Tree {
             return Ok(None);
         };
         match (old.kind, new.kind) {
-            // Two names of the same: nothing is done, as the standard has it.
+            // Two names of the same inode: POSIX requires that nothing is done.
             _ if old.inode == new.inode => Ok(None),
             _ if mode == RenameMode::Exchange => self.exchange(from, to, old, new).map(|()| None),
             (Kind::Folder, Kind::Folder) => self.replace_folder(from, to, old, new).map(Some),
@@ -161,7 +161,7 @@ impl Tree {
         Ok(renamed.inspect_err(|_| remove_full(&to.dir.fd, to.stored))?)
     }
 
-    /// What is bound to its id, and not to its name.
+    /// Moves an entry that is bound to its id, not to its name.
     fn move_file(&self, from: Name<'_>, to: Name<'_>, old: Target, new: Option<Target>) -> Result<()> {
         match new {
             None => self.rename_to_free(from, to)?,
@@ -178,8 +178,8 @@ impl Tree {
         Ok(())
     }
 
-    /// A new link is made, bound to its new name, and replaces what is there. Then the old one goes: a run that is killed in
-    /// between leaves both.
+    /// Moves a symbolic link: makes a new link, bound to its new name, in place of what is there, and then removes the
+    /// old one. A run that is killed in between leaves both.
     fn move_link(&self, from: Name<'_>, to: Name<'_>, old: Target, new: Option<Target>) -> Result<()> {
         let stat = from.stat()?;
         let stored = readlinkat(&from.dir.fd, from.entry(), Vec::new())?;
@@ -231,14 +231,15 @@ impl Tree {
         utimensat(fd, name, &times, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Replaces an empty folder. It is taken away first: a folder cannot be renamed over one that holds `phalanx.folder`.
+    /// Replaces an empty folder. That one is moved away first, since a folder cannot be renamed over one that holds
+    /// `phalanx.folder`.
     fn replace_folder(&self, from: Name<'_>, to: Name<'_>, old: Target, new: Target) -> Result<(String, OwnedFd)> {
         let empty = self.open_empty(to.dir, to.entry())?;
         let mut gone = None;
         self.move_folder(from, to, old, |tree| {
             let (taken, _) = gone.insert(tree.take_away(to.dir, to.entry())?);
             tree.rename_to_free(from, to).inspect_err(|_| {
-                // As it was, if that is possible.
+                // Restores the old state if possible.
                 let _ = tree.write_full(to.dir, to.stored);
                 let _ = rename_new(&to.dir.fd, taken.as_bytes(), &to.dir.fd, to.entry());
             })
@@ -248,7 +249,7 @@ impl Tree {
         Ok((gone, empty))
     }
 
-    /// Moves a folder by the function, in the three steps that keep it readable.
+    /// Moves a folder with the given function, in three steps that keep it readable.
     fn move_folder(
         &self,
         from: Name<'_>,
@@ -277,7 +278,7 @@ impl Tree {
         if old.kind == Kind::Link || new.kind == Kind::Link {
             return Err(Errno::INVAL.into());
         }
-        // Each folder with its record before and after, and its new place.
+        // Each folder, with its old and its new record and its new place.
         let mut folders = Vec::new();
         for (found, before, after) in [(old, from, to), (new, to, from)] {
             if found.kind == Kind::Folder {
@@ -331,8 +332,8 @@ impl Tree {
         with_access(folder, || replace(folder.as_fd(), &self.fresh, records))
     }
 
-    /// Leaves only the record of the new place, once the folder is there for good. If this fails both records stay, and
-    /// whoever reads them next mends it.
+    /// Leaves only the record of the new place, once the folder's new name is on the disk. If this fails, both records
+    /// stay, and the next use repairs that.
     fn bind_only(&self, folder: &OwnedFd, place: Name<'_>, record: [u8; RECORD_LEN]) {
         if self.check_synced(fsync(&place.dir.fd)).is_ok() {
             let _ = self.rebind(folder, &[record]);

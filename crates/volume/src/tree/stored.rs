@@ -1,4 +1,4 @@
-//! What is done to stored entries by descriptors alone.
+//! Operations on stored entries that need only descriptors.
 
 use crate::error::{Result, VolumeError};
 use crate::folder::{GONE, NEW, SAFELY};
@@ -13,10 +13,11 @@ use std::mem::MaybeUninit;
 
 /// How much of a folder is read at once, in bytes.
 const BUFFER: usize = 64 << 10;
-/// How much of what killed runs have left goes at once, whoever has put it there: nobody has to wait for millions of entries.
+/// How many leftovers of killed runs are removed at a time. Another program may have planted millions of them, and
+/// nobody has to wait for that.
 pub(super) const MAX_REMOVED: usize = 1024;
 
-/// Opens a folder. One that may be passed but not be read is good for all but lists.
+/// Opens a folder. If it may be searched but not read, its descriptor is good for everything except lists.
 pub(super) fn open_folder(parent: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     let open = |how| openat(&parent, name, how | OFlags::DIRECTORY | SAFELY, Mode::empty());
     match open(OFlags::RDONLY) {
@@ -25,9 +26,10 @@ pub(super) fn open_folder(parent: impl AsFd, name: &[u8]) -> Result<OwnedFd, Err
     }
 }
 
-/// Gives each entry of a folder but `.` and `..`: its name, its inode and its type, until told to stop.
+/// Calls `take` with the name, the inode and the type of each entry of a folder, except `.` and `..`, until it returns
+/// `false`.
 pub(super) fn each_entry(folder: &OwnedFd, mut take: impl FnMut(&[u8], u64, FileType) -> bool) -> Result<(), Errno> {
-    // Its own descriptor, since the place up to where it has been read belongs to the descriptor.
+    // A new descriptor, because the position in a folder belongs to the descriptor.
     let fd = openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | SAFELY, Mode::empty())?;
     let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
     let mut entries = RawDir::new(fd, &mut buffer);
@@ -44,7 +46,7 @@ pub(super) fn each_entry(folder: &OwnedFd, mut take: impl FnMut(&[u8], u64, File
 /// Renames an entry to a name that is free. The lock of the folder where the name is must be held.
 pub(super) fn rename_new(from: &OwnedFd, name: &[u8], to: &OwnedFd, new: &[u8]) -> Result<(), Errno> {
     match renameat_with(from, name, to, new, RenameFlags::NOREPLACE) {
-        // A file system that cannot refuse: only this program makes entries, and it holds the folder's lock.
+        // This file system does not know the flag. Only this program makes entries, and it holds the folder's lock.
         Err(Errno::INVAL | Errno::NOSYS) => match statat(to, new, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => renameat(from, name, to, new),
             Ok(_) => Err(Errno::EXIST),
@@ -54,20 +56,20 @@ pub(super) fn rename_new(from: &OwnedFd, name: &[u8], to: &OwnedFd, new: &[u8]) 
     }
 }
 
-/// Removes the file beside a long name, after its entry. One that stays means nothing.
+/// Removes the file beside a long name, after its entry. If it stays, it does no harm.
 pub(super) fn remove_full(dir: &OwnedFd, stored: &Stored) {
     if stored.full.is_some() {
         let _ = unlinkat(dir, full_name(&stored.entry), AtFlags::empty());
     }
 }
 
-/// Whether a name is that of something that is being made or removed.
+/// Whether this is the name of an entry that is being made or removed.
 pub(super) fn is_left(name: &[u8]) -> bool {
     name.starts_with(NEW.as_bytes()) || name.starts_with(GONE.as_bytes())
 }
 
-/// The path by which the system gives the inode behind a descriptor that is good for its attributes only. It leads to this
-/// inode, whatever has its name now.
+/// A path to the inode of a descriptor that is good for attributes only. It leads to this inode, even if something else
+/// has its name now.
 pub(super) fn through_proc(handle: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", handle.as_raw_fd())
 }
@@ -81,11 +83,11 @@ pub(super) fn change_mode(handle: &OwnedFd, mode: u32) -> Result<(), Errno> {
     }
 }
 
-/// All permissions for the owner.
+/// The bits of all permissions for the owner.
 pub(super) const OWNER_ALL: u32 = 0o700;
 
-/// Does something in a folder to which its owner has no access, where an ordinary file system needs none: to rename or remove
-/// a folder one need not read it.
+/// Runs a function on a folder. If its permissions deny access, the owner gets all of them meanwhile: an ordinary file
+/// system needs no access to a folder to rename or remove it.
 pub(super) fn with_access<T>(folder: &OwnedFd, run: impl Fn() -> Result<T>) -> Result<T> {
     match run() {
         Err(VolumeError::Refused(Errno::ACCESS)) => {

@@ -1,4 +1,4 @@
-//! Extended attributes: those that begin with `user.`, of regular files and folders.
+//! The extended attributes of regular files and folders whose names begin with `user.`.
 
 use crate::error::{Result, VolumeError};
 use crate::names::{ATTRIBUTE, MAX_VALUE};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 /// The longest list of names that the system gives, in bytes, and the longest value.
 const MAX_LEN: usize = 65536;
 
-/// What becomes of an extended attribute that exists already, or does not exist yet.
+/// Whether setting an extended attribute may make it, replace it, or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetMode {
     /// It is made or replaced.
@@ -24,10 +24,10 @@ pub enum SetMode {
 }
 
 impl Tree {
-    /// The value of an extended attribute. `file` gives the id of the stored file, if the node is one.
+    /// The value of an extended attribute. `file` gives the id of the stored file if the node is a regular file.
     ///
     /// # Errors
-    /// `ENODATA` if there is none, `EOPNOTSUPP` in a namespace that a volume does not have;
+    /// `ENODATA` if it does not exist, `EOPNOTSUPP` in a namespace that a volume does not have;
     /// [`VolumeError::Damaged`] if the value was not made for it.
     pub fn get_xattr(&self, number: u64, name: &[u8], file: impl FnOnce() -> Result<[u8; 16]>) -> Result<Vec<u8>> {
         // The kernel and `ls` ask for these all the time.
@@ -53,8 +53,8 @@ impl Tree {
         self.names.open_value(&owner, name, &value).ok_or_else(|| self.damaged_node(number, "an extended attribute"))
     }
 
-    /// The names of all extended attributes, with `user.`. Those that were not made for this file or folder are left out, and
-    /// reported.
+    /// The names of all extended attributes, with `user.`. Those that were not made for this file or folder are left
+    /// out, and reported.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -91,8 +91,8 @@ impl Tree {
     /// Sets an extended attribute.
     ///
     /// # Errors
-    /// As `setxattr` has them: `EEXIST` and `ENODATA` as the mode says, `EOPNOTSUPP` in a namespace that a volume does not
-    /// have, `EPERM` for what is neither a file nor a folder, `E2BIG` for too long a value.
+    /// As `setxattr` has them: `EEXIST` and `ENODATA` as the mode says, `EOPNOTSUPP` in a namespace that a volume does
+    /// not have, `EPERM` for what is neither a file nor a folder, `E2BIG` for too long a value.
     pub fn set_xattr(
         &self,
         number: u64,
@@ -135,7 +135,7 @@ impl Tree {
         Ok(removexattr(through_proc(&handle), &*self.names.seal_attribute(&owner, name)?)?)
     }
 
-    /// What the attributes of a node are bound to.
+    /// The id that the attributes of a node are bound to.
     fn owner(&self, number: u64, file: impl FnOnce() -> Result<[u8; 16]>) -> Result<[u8; 16]> {
         let place = self.nodes().place(number)?;
         if place.kind == Kind::Folder { Ok(self.dir(number)?.id) } else { file() }

@@ -11,8 +11,8 @@ use std::io::BufReader;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime};
 
-/// The length of the plaintext, by the header and the file's length. Nobody has authenticated it before the file is opened.
-/// 0 if the file cannot be one: opening it says why.
+/// The length of the plaintext, computed from the header and the file's length. It is not authenticated before the file
+/// is opened. It is 0 if the file cannot be a protected file; opening it reports why.
 pub fn plain_len(folder: &OwnedFd, stored: &OsStr, stat: &Stat) -> u64 {
     let len = || -> Option<u64> {
         let file = File::from(sys::openat(folder, stored, FILE, Mode::empty()).ok()?);
@@ -75,7 +75,7 @@ mod tests {
         let (second, half) = (Duration::from_secs(1), Duration::from_millis(500));
         assert_eq!(time(1, 500_000_000), SystemTime::UNIX_EPOCH + second + half);
         assert_eq!(time(-1, 500_000_000), SystemTime::UNIX_EPOCH - half);
-        // Whatever a file system says, nothing panics.
+        // No time of a file system makes this panic.
         for seconds in [i64::MIN, i64::MAX] {
             let _ = time(seconds, u64::MAX);
         }

@@ -1,5 +1,5 @@
-//! The open files of a view, and the readers behind them. Together the readers have a bound on their memory: the one that was
-//! not used for the longest time goes, and comes back when its file is read again.
+//! The open files of a view, and their readers. The readers share a bound on memory: the one that was unused for
+//! longest is dropped, and made again when its file is read again.
 
 use super::nodes::Stamp;
 use super::{TellOpened, lock};
@@ -14,15 +14,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// The largest cache of one file, in bytes; one chunk if that is longer.
 const CACHE: usize = 16 << 20;
-/// What a thread that reads uses besides, in bytes; one chunk if that is longer.
+/// What a reading thread uses in addition, in bytes; one chunk if that is longer.
 const WORK: usize = 1 << 20;
-/// What a reader takes besides its chunks: keys, tables and a header.
+/// What a reader takes in addition to its chunks: keys, tables and a header.
 const OVERHEAD: usize = 64 << 10;
 
 /// A file that programs have opened. It is authentic up to its length.
 pub struct OpenFile {
     number: u64,
-    /// Which file it is, and as it was at the opening.
+    /// Identifies the file, as it was when it was opened.
     key: (u64, Stamp),
     file: Arc<File>,
     path: PathBuf,
@@ -30,7 +30,7 @@ pub struct OpenFile {
     /// The length of a stored chunk, and of all of them, in bytes.
     record: usize,
     stored: usize,
-    /// Held by whoever makes its reader.
+    /// Held while its reader is made.
     opening: Mutex<()>,
 }
 
@@ -62,11 +62,11 @@ struct Ready {
 
 #[derive(Default)]
 struct OpenFiles {
-    /// By which file it is: the file, and how many handles have it.
+    /// By key: the file, and how many handles have it.
     open: HashMap<(u64, Stamp), (Arc<OpenFile>, usize)>,
-    /// By the file's number.
+    /// The readers by the file's number.
     ready: HashMap<u64, Ready>,
-    /// What all of them take, and what those will take that are being made.
+    /// The memory of all readers, also of those that are being made.
     memory: usize,
     now: u64,
 }
@@ -79,7 +79,7 @@ pub struct Files<K> {
     read_ahead: Option<usize>,
     opened: TellOpened,
     state: Mutex<OpenFiles>,
-    /// Some reader is not in use any more.
+    /// Notified when a reader is no longer in use.
     idle: Condvar,
     next: AtomicU64,
 }
@@ -100,7 +100,7 @@ impl<K: KeySource> Files<K> {
         &self.opener
     }
 
-    /// Opens a file, or shares it with those who have it open as it is now. An error comes with the path.
+    /// Opens a file, or shares it if it is open already and unchanged. An error comes with the path.
     pub fn open(&self, file: File, path: PathBuf, key: (u64, Stamp)) -> Result<Arc<OpenFile>, (PathBuf, Error)> {
         if let Some((open, handles)) = lock(&self.state).open.get_mut(&key) {
             *handles += 1;
@@ -141,7 +141,7 @@ impl<K: KeySource> Files<K> {
         Ok(shared)
     }
 
-    /// One handle less.
+    /// Closes one handle of a file.
     pub fn close(&self, file: Arc<OpenFile>) {
         let mut state = lock(&self.state);
         if let Some((_, handles)) = state.open.get_mut(&file.key) {
@@ -174,7 +174,7 @@ impl<K: KeySource> Files<K> {
         Some(gone)
     }
 
-    /// Does something with a file's reader, which cannot go meanwhile.
+    /// Runs a function with a file's reader, which is not dropped meanwhile.
     fn with<T>(&self, file: &Arc<OpenFile>, act: impl FnOnce(&Reader<Arc<File>>) -> Result<T>) -> Result<T> {
         let reader = match self.use_ready(file.number) {
             Some(reader) => reader,
@@ -200,7 +200,7 @@ impl<K: KeySource> Files<K> {
     }
 
     fn make(&self, file: &OpenFile) -> Result<Reader<Arc<File>>> {
-        // Where few files are open, each gets more.
+        // If few files are open, each gets more.
         let share = self.limit / (2 * lock(&self.state).open.len().max(3));
         let (cache, memory) = file.memory(share);
         self.reserve(memory);
@@ -224,7 +224,7 @@ impl<K: KeySource> Files<K> {
         }
     }
 
-    /// Makes room for a reader. Others go that nobody uses; where all are in use, it waits for one of them.
+    /// Makes room for a reader: drops unused ones. If all are in use, waits for one of them.
     fn reserve(&self, memory: usize) {
         let mut state = lock(&self.state);
         let mut gone = Vec::new();
@@ -282,7 +282,7 @@ mod tests {
         const COUNT: u64 = 12;
         let (folder, key) = (tempfile::tempdir().unwrap(), SecretKey::random().unwrap());
         planted(folder.path(), &key, COUNT);
-        // Enough for three or so at once.
+        // Enough for about three at once.
         let limit = 1 << 20;
         let opener = Opener::new(key, KdfLimit::default());
         let files = Files::new(opener, Arc::new(Roster::cpu()), limit, None, Box::new(|_, _| ()));

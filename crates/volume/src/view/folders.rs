@@ -11,8 +11,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 const LISTED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const ENDING: &[u8] = b".phx";
 
-/// The name under which a protected file is shown. `None` if it has another ending, or none that a file can have would be
-/// left.
+/// The name under which a protected file is shown. `None` if it has another ending, or if the rest is no valid file
+/// name.
 pub fn plain_name(stored: &OsStr) -> Option<OsString> {
     let name = stored.as_bytes().strip_suffix(ENDING)?;
     (!matches!(name, b"" | b"." | b"..")).then(|| OsStr::from_bytes(name).to_owned())
@@ -25,7 +25,7 @@ pub fn stored_name(name: &OsStr) -> OsString {
     stored
 }
 
-/// An entry that is shown, or would be.
+/// An entry that is shown, or is hidden by another one.
 #[derive(Debug)]
 pub struct Entry {
     pub ino: u64,
@@ -38,11 +38,11 @@ pub struct Entry {
     pub is_hidden_by_other: bool,
 }
 
-/// A folder that somebody lists.
+/// A folder that a program lists.
 pub struct Listing {
-    /// `None` in a folder that is made up.
+    /// `None` for a folder that is made up.
     dir: Option<Dir>,
-    /// Up to where entries have been taken.
+    /// The position after the last entry that was taken.
     at: u64,
     /// The next entry, if it has been read.
     ahead: Option<Entry>,
@@ -54,12 +54,12 @@ impl Listing {
         Ok(Self { dir: Some(Dir::new(folder)?), at: 0, ahead: None })
     }
 
-    /// A folder without a folder.
+    /// The empty list of a folder that is made up.
     pub fn made_up() -> Self {
         Self { dir: None, at: 0, ahead: None }
     }
 
-    /// Goes to where an entry has said that the next one begins, or to the beginning: 0.
+    /// Goes to the [`Entry::next`] of an entry, or to the beginning: 0.
     pub fn go_to(&mut self, offset: u64) -> io::Result<()> {
         if self.at == offset {
             return Ok(());
@@ -123,7 +123,7 @@ fn shown(dir: &Dir, entry: &sys::DirEntry) -> io::Result<Option<Entry>> {
     })
 }
 
-/// What has a name in a folder, if anything.
+/// The type of the entry with this name in a folder, if there is one.
 fn kind_of(dir: &Dir, name: &OsStr) -> io::Result<Option<sys::FileType>> {
     match sys::statat(dir.fd()?, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(sys::FileType::from_raw_mode(stat.st_mode))),
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lose_one_ending_and_stay_names() {
+    fn names_lose_one_ending_and_stay_valid() {
         let plain = |name: &str| plain_name(OsStr::new(name));
         for (stored, name) in [("a.phx", "a"), ("a.phx.phx", "a.phx"), (".a.phx", ".a"), ("....phx", "...")] {
             assert_eq!(plain(stored).as_deref(), Some(OsStr::new(name)));

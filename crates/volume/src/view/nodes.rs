@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The number of the root.
 pub const ROOT: u64 = 1;
-/// Numbers from here on are given to what cannot have its own: on other devices, or with the number of the root.
+/// Numbers from here on are for entries that cannot have their own: on other devices, or with the number of the root.
 const MADE_UP: u64 = 1 << 63;
 /// The most folders that stay open, besides the root.
 const MOST_OPEN: usize = 256;
@@ -28,7 +28,7 @@ impl Id {
     }
 }
 
-/// By this it shows that a file has changed.
+/// What shows that a file has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
     len: i64,
@@ -90,7 +90,7 @@ struct Node {
     parent: u64,
     stored: OsString,
     kind: Kind,
-    /// How often the kernel was given it.
+    /// How many lookups the kernel has not forgotten yet.
     lookups: u64,
     /// How many nodes have it as their parent.
     children: usize,
@@ -99,7 +99,7 @@ struct Node {
     opened: Option<Stamp>,
 }
 
-/// The nodes that the kernel has not forgotten, and the folders above them.
+/// The nodes that the kernel knows, and the folders above them.
 pub struct Nodes {
     root: Id,
     root_folder: Arc<OwnedFd>,
@@ -124,7 +124,7 @@ impl Nodes {
         self.table.get(&ino).ok_or(Errno::STALE.into())
     }
 
-    /// Notes that the kernel is given what was found in a folder, and returns its number.
+    /// Records that the kernel gets an entry of a folder, and returns its number.
     pub fn remember(&mut self, parent: u64, found: &FolderEntry) -> io::Result<u64> {
         let id = Id::of(&found.stat);
         if parent != ROOT && !self.table.contains_key(&parent) {
@@ -134,7 +134,7 @@ impl Nodes {
             Some(ino) => *ino,
             None => self.new_number(id),
         };
-        // Only once, so that the old place is not released before the new one is held.
+        // The new place is held before the old one is released.
         self.hold(parent);
         let node = self.table.entry(ino).or_insert_with(|| Node {
             id,
@@ -146,7 +146,7 @@ impl Nodes {
             plain: None,
             opened: None,
         });
-        // An inode number may come back as something else.
+        // An inode number may be reused for something else.
         (node.kind, node.lookups) = (found.kind, node.lookups + 1);
         node.plain = found.plain.or(node.plain);
         node.stored.clone_from(&found.stored);
@@ -156,7 +156,7 @@ impl Nodes {
         Ok(ino)
     }
 
-    /// The inode's own number, unless it may be another's here.
+    /// The inode's own number, unless something else may have it here.
     fn new_number(&mut self, id: Id) -> u64 {
         if id.device == self.root.device && id.inode > ROOT && id.inode < MADE_UP {
             return id.inode;
@@ -171,7 +171,7 @@ impl Nodes {
         }
     }
 
-    /// Takes a child from a node. It goes if nothing needs it any more, and so may those above it.
+    /// Takes a child from a node, and removes the node if nothing needs it any more. The nodes above it may follow.
     fn let_go(&mut self, mut ino: u64) {
         while let Some(node) = self.table.get_mut(&ino) {
             node.children -= 1;
@@ -233,7 +233,7 @@ impl Nodes {
                 break folder.clone();
             }
             let node = self.get(ino)?;
-            // Folders that are moved around from outside could look as if one were in itself.
+            // Folders that are moved from outside may seem to contain themselves.
             if node.kind != Kind::Folder || steps.len() > self.table.len() {
                 return Err(if node.kind == Kind::Folder { Errno::STALE } else { Errno::NOTDIR }.into());
             }
@@ -244,7 +244,7 @@ impl Nodes {
         Ok((folder, steps))
     }
 
-    /// Keeps a folder open. Gives the one that is to be closed instead.
+    /// Keeps a folder open. Returns one to close instead, if there are too many.
     pub fn keep_open(&mut self, ino: u64, folder: Arc<OwnedFd>) -> Option<Arc<OwnedFd>> {
         if !self.table.contains_key(&ino) {
             return None;
@@ -264,14 +264,14 @@ impl Nodes {
         self.table.get(self.numbers.get(&id)?)?.plain.filter(|plain| plain.stamp == stamp)
     }
 
-    /// Notes the length of a file's plaintext.
+    /// Records the length of a file's plaintext.
     pub fn learn(&mut self, ino: u64, plain: Plain) {
         if let Some(node) = self.table.get_mut(&ino) {
             node.plain = Some(plain);
         }
     }
 
-    /// Notes that a file was opened. Whether it is as it was the last time.
+    /// Records that a file was opened. Returns whether it has not changed since the last time.
     pub fn opened(&mut self, ino: u64, stamp: Stamp) -> bool {
         self.table.get_mut(&ino).is_some_and(|node| node.opened.replace(stamp) == Some(stamp))
     }
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_the_inodes_and_never_shared() {
+    fn numbers_are_those_of_inodes_and_never_shared() {
         let (_folder, mut nodes, stat) = nodes();
         let mut number = |device, inode| nodes.remember(ROOT, &found("x", Kind::File, &stat, device, inode)).unwrap();
         assert_eq!(number(0, 77), 77);
@@ -306,10 +306,10 @@ mod tests {
     }
 
     #[test]
-    fn folders_stay_as_long_as_something_in_them() {
+    fn folders_stay_while_something_in_them_is_known() {
         let (_folder, mut nodes, stat) = nodes();
         let mut parent = ROOT;
-        // Deeper than any stack could follow.
+        // Too deep for recursion.
         for inode in 10..50_000 {
             parent = nodes.remember(parent, &found("f", Kind::Folder, &stat, 0, inode)).unwrap();
         }
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_lets_its_old_folder_go() {
+    fn a_moved_node_releases_its_old_folder() {
         let (_folder, mut nodes, stat) = nodes();
         let a = nodes.remember(ROOT, &found("a", Kind::Folder, &stat, 0, 10)).unwrap();
         let b = nodes.remember(ROOT, &found("b", Kind::Folder, &stat, 0, 11)).unwrap();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_seem_to_be_in_each_other_end() {
+    fn folders_that_seem_to_contain_each_other_cause_no_endless_loop() {
         let (_folder, mut nodes, stat) = nodes();
         let a = nodes.remember(ROOT, &found("a", Kind::Folder, &stat, 0, 10)).unwrap();
         let b = nodes.remember(a, &found("b", Kind::Folder, &stat, 0, 11)).unwrap();

@@ -1,4 +1,4 @@
-//! Whether the keys at hand open anything, before it is mounted. This is when a password is asked for.
+//! Testing whether the keys at hand open anything, before it is mounted. A password is asked for here.
 
 use super::folders::plain_name;
 use super::{FILE, View};
@@ -13,9 +13,11 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How many files are tried, and how many entries and folders are looked at.
+/// How many files are tried.
 const FILES: usize = 16;
+/// How many entries are looked at.
 const ENTRIES: usize = 100_000;
+/// How many folders are looked at.
 const FOLDERS: usize = 256;
 
 const LISTED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -25,11 +27,12 @@ const LISTED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOF
 pub enum Probe {
     /// The keys open a file.
     Opens,
-    /// The only file, or none of the first files, opens with them: the path of the first one, and why not.
+    /// The keys open none of the first files, or not the only one. Holds the path of the first one, and why it does not
+    /// open.
     Locked(PathBuf, Error),
-    /// No protected file is in it.
+    /// There is no protected file.
     Empty,
-    /// Nobody knows: the tree is too large to look through, or the first files are damaged.
+    /// Unknown: the tree is too large to search, or the first files are damaged.
     Unknown,
 }
 
@@ -39,7 +42,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     pub fn probe(&self) -> Probe {
         if let Some((stored, _)) = &self.tree.single {
             let Some(file) = regular(&self.tree.folder, stored) else { return Probe::Unknown };
-            // With its end, which says how long it is: without it, nothing of it can be read.
+            // This reads the end of the file too, which decides its length. Without it, nothing can be read.
             return match Reader::open(Arc::new(file), self.opener()) {
                 Err(error) => Probe::Locked(self.tree.path.clone(), error),
                 Ok(_) => Probe::Opens,
@@ -56,7 +59,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     }
 }
 
-/// A file, if it is there and a regular one.
+/// Opens a file, if it exists and is a regular one.
 fn regular(folder: &OwnedFd, name: &OsStr) -> Option<File> {
     let file = sys::openat(folder, name, FILE, Mode::empty()).map(File::from).ok()?;
     file.metadata().is_ok_and(|meta| meta.is_file()).then_some(file)
@@ -97,7 +100,7 @@ impl Tried {
                     match sys::openat(&folder, &name, LISTED, Mode::empty()) {
                         Ok(inner) if folders.len() < FOLDERS => folders.push_back((inner, path.join(&name))),
                         Ok(_) => self.is_whole = false,
-                        // It is no folder, or cannot be read.
+                        // It is not a folder, or cannot be read.
                         Err(_) => {}
                     }
                 }
@@ -117,7 +120,7 @@ impl Tried {
         let opened = || -> phalanx_host::Result<_> { Ok(ProtectedFile::open(file::source(&file)?, view.opener())?) };
         match opened() {
             Ok(_) => self.opens = true,
-            // Damaged files show when they are opened; of the others, the first one is reported.
+            // Damaged files are reported when they are opened. Of the others, the first one is reported.
             Err(phalanx_host::Error::Core(e)) if e.class() == Class::NotAuthentic && is_of_keys(&e) => {
                 self.locked.get_or_insert((path, e));
             }

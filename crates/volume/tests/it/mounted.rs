@@ -1,4 +1,4 @@
-//! A volume that is open as `phalanx mount` has it, and what is seen in it.
+//! Opening a volume as `phalanx mount` does, and listing what is in it.
 
 use crate::vectors::model::Want;
 use phalanx_core::{KdfLimit, KeyId, KeySource, Opener, Password, SecretKey};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What a test has at hand to open a volume with.
+/// The keys and passwords that a test has to open a volume.
 pub struct AtHand {
     pub key: Option<SecretKey>,
     pub password: Option<Vec<u8>>,
@@ -29,7 +29,7 @@ impl KeySource for AtHand {
     }
 }
 
-/// Nothing is synced, and no space is reserved: the test looks at content.
+/// A disk that syncs nothing and reserves no space, for tests of the content.
 pub struct Unsynced;
 
 impl Disk for Unsynced {
@@ -44,7 +44,7 @@ impl Disk for Unsynced {
     }
 }
 
-/// A volume that is open as `phalanx mount` has it.
+/// A volume that was opened as `phalanx mount` does.
 pub struct Mounted {
     pub store: Arc<Store>,
     pub tree: Tree,
@@ -52,7 +52,7 @@ pub struct Mounted {
     _volume: Volume,
 }
 
-/// Where a volume was refused.
+/// The step at which a volume was refused.
 #[derive(Debug)]
 pub enum Refused {
     Volume(VolumeError),
@@ -87,7 +87,7 @@ pub fn mount(folder: &Path, at_hand: AtHand, read_only: bool, disk: Arc<dyn Disk
     Ok(Mounted { store, tree, told, _volume: volume })
 }
 
-/// All that is seen, by path: the names in hexadecimal. The content of a file is a list of its chunks.
+/// Everything in a volume, by path, with names in hexadecimal. The content of a file is a list of its chunks.
 pub fn walk(tree: &Tree, store: &Store) -> BTreeMap<String, Want> {
     let mut found = BTreeMap::new();
     walk_folder(tree, store, ROOT, String::new(), &mut found);

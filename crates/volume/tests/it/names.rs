@@ -15,7 +15,7 @@ fn names() -> Names {
 }
 
 #[test]
-fn names_of_all_lengths_return_in_their_folder_only() {
+fn names_of_all_lengths_return_only_in_their_folder() {
     let (names, other) = (names(), names());
     for len in 1..=255 {
         let name: Vec<u8> = (0..len).map(|i| b'a' + (i % 26) as u8).collect();
@@ -74,7 +74,7 @@ fn spare_bits_of_base64_are_refused() {
 }
 
 #[test]
-fn what_is_no_name_is_refused() {
+fn invalid_names_are_refused() {
     let names = names();
     for name in [&b""[..], b".", b"..", b"a/b", b"a\0b"] {
         assert_eq!(names.seal(&HERE, name), Err(Errno::INVAL));

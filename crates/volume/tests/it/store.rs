@@ -4,9 +4,9 @@ mod crash;
 mod damage;
 mod deep;
 mod disk;
+mod dropped;
 mod model;
 mod speed;
-mod told;
 
 use phalanx_core::volume::Config;
 use phalanx_core::{ChunkSize, Recipient, SecretKey, Suite};
@@ -46,7 +46,7 @@ impl Volume {
         self.dir.path()
     }
 
-    /// Nothing happens in the background, and everything told is kept.
+    /// Nothing happens in the background, and all reports are kept.
     fn options(&self) -> StoreOptions {
         let told = self.told.clone();
         let hour = Duration::from_secs(3600);
@@ -80,12 +80,12 @@ impl Volume {
     }
 }
 
-/// All of a file.
+/// The whole content of a file.
 fn content(backing: &Backing) -> Vec<u8> {
     backing.read_at(0, usize::MAX).unwrap()
 }
 
-/// The same numbers in each run.
+/// Pseudorandom numbers, the same in each run.
 struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! A volume whose folder somebody else alters: each change is found, or is one of those that `docs/volumes.md` lists.
+//! A volume whose folder an attacker alters. Each change is found, or is one of those that `docs/volumes.md` lists.
 
 mod flips;
 mod states;
@@ -20,7 +20,7 @@ const CHUNK: usize = 4096;
 const RECORD: usize = CHUNK + 48;
 const HEADER: usize = 4096;
 
-/// What is not found, in the words of `docs/volumes.md`.
+/// The changes that are not found, in the words of `docs/volumes.md`.
 const NOT_FOUND: [&str; 8] = [
     "Old states.",
     "Exchanged files.",
@@ -32,10 +32,10 @@ const NOT_FOUND: [&str; 8] = [
     "Modes, owners, times, the kind of an entry and the numbers of devices",
 ];
 
-/// What is seen in a volume, by path.
+/// The content of a volume, by path.
 type Seen = BTreeMap<String, Want>;
 
-/// A small volume of everything that there is.
+/// A small volume with every kind of entry.
 struct Lab {
     dir: tempfile::TempDir,
 }
@@ -79,7 +79,7 @@ impl Lab {
         mount(self.path(), at_hand(), false, disk).unwrap()
     }
 
-    /// Mounts, and returns what is seen, and what was told meanwhile.
+    /// Mounts, and returns the content and the reports.
     fn look(&self) -> (Seen, Vec<String>) {
         let mounted = self.mount();
         let seen = walk(&mounted.tree, &mounted.store);
@@ -138,7 +138,7 @@ fn path(names: &[&[u8]]) -> String {
     names.iter().map(|name| hex(name)).collect::<Vec<_>>().join("/")
 }
 
-/// Checks that nothing is seen that was not there, and returns the paths of which something is no more seen.
+/// Checks that nothing new appears, and returns the paths where something is missing.
 fn lost(before: &Seen, after: &Seen) -> BTreeSet<String> {
     for path in after.keys() {
         assert!(before.contains_key(path), "{path} has come");
@@ -167,7 +167,7 @@ fn lost(before: &Seen, after: &Seen) -> BTreeSet<String> {
                 assert!(old.iter().zip(new).all(|(old, new)| new.is_none() || new == old), "{path}: another content");
             }
             (Want::Link(_), Want::Link(None)) => {}
-            // A damaged entry of another kind.
+            // A damaged entry that has another kind.
             (_, new) => assert!(new.is_damaged(), "{path} is {new:?}"),
         }
     }
@@ -179,7 +179,7 @@ fn is_in(path: &str, places: &[&str]) -> bool {
     places.iter().any(|place| path == *place || path.starts_with(&format!("{place}/")))
 }
 
-/// Checks that a change was found: it was told, and only what lies in these places is touched.
+/// Checks that a change was found: it was reported, and only these places are affected.
 fn check_found(lab: &Lab, before: &Seen, places: &[&str], what: &str) {
     let (after, told) = lab.look();
     let lost = lost(before, &after);

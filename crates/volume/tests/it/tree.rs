@@ -29,7 +29,7 @@ struct Volume {
     damage: Arc<Mutex<Vec<String>>>,
 }
 
-/// What an entry is and contains, by its path: of a tree, or of a plain folder.
+/// The kind and the content of each entry of a tree or a plain folder, by path.
 type Snapshot = BTreeMap<String, (Kind, Vec<u8>)>;
 
 fn owner() -> Owner {
@@ -71,7 +71,7 @@ impl Volume {
         Self { tree: tree(folder.path(), &config, &damage).unwrap(), folder, config, damage }
     }
 
-    /// The same volume, mounted anew.
+    /// Mounts the same volume again.
     fn again(self) -> Self {
         let damage = Arc::default();
         Self { tree: tree(self.folder.path(), &self.config, &damage).unwrap(), damage, ..self }
@@ -162,8 +162,8 @@ impl Volume {
         snapshot
     }
 
-    /// Checks that nothing is left in the backing folder but what belongs there. It goes by descriptors: folders may lie so
-    /// deep in each other that no path leads to them.
+    /// Checks that the backing folder contains only what belongs there. It uses descriptors, since folders may be
+    /// nested too deep for any path.
     fn check_backing(&self) {
         check_folder(&open(self.path()));
     }

@@ -1,5 +1,5 @@
-//! The volumes of `vectors/volume`, which another implementation wrote: each is laid into a real folder, opened as a mount
-//! opens it, and compared with what the vectors say.
+//! The volumes of `vectors/volume`, which another implementation wrote. Each is written to a real folder, opened as a
+//! mount does it, and compared with the vectors.
 
 pub mod model;
 
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The word of the vectors for what a volume was refused for.
+/// The word of the vectors for the reason why a volume was refused.
 fn word(refused: &Refused) -> Expect {
     match refused {
         Refused::Volume(VolumeError::Refused(Errno::NOENT | Errno::LOOP | Errno::ISDIR)) => Expect::NoConfig,
@@ -46,7 +46,7 @@ fn open(at: &Path, volume: &Volume, read_only: bool) -> Result<Mounted, Refused>
 }
 
 #[test]
-fn every_scenario_is_read_as_it_says() {
+fn every_scenario_is_read_as_expected() {
     let (mut opened, mut journals) = (0, 0);
     for (name, volume) in volumes() {
         let at = tempfile::tempdir().unwrap();
@@ -71,14 +71,14 @@ fn every_scenario_is_read_as_it_says() {
         check_applied(&name, at.path(), &volume, &mounted);
         check_tree(&name, &wanted(&volume), &mounted);
         drop(mounted);
-        // The journal has been dealt with, and nothing is written any more.
+        // The journal has been applied or discarded, and nothing more is written.
         let again = open(at.path(), &volume, true).unwrap_or_else(|refused| panic!("{name}: {refused:?}"));
         check_tree(&name, &wanted(&volume), &again);
     }
     assert!(opened > 100 && journals > 20, "only {opened} opened, {journals} with a journal");
 }
 
-/// What applying the journal has made of the stored files, and what it has reported.
+/// Checks the stored files after the journal was applied, and the reports.
 fn check_applied(name: &str, at: &Path, volume: &Volume, mounted: &Mounted) {
     for (path, bytes) in files(volume) {
         if path == JOURNAL {
@@ -97,7 +97,7 @@ fn check_applied(name: &str, at: &Path, volume: &Volume, mounted: &Mounted) {
     }
 }
 
-/// What is in a tree, by its path as the vectors have it.
+/// Compares a tree with what the vectors say, by path.
 fn check_tree(name: &str, wanted: &BTreeMap<String, Want>, mounted: &Mounted) {
     let mut found = walk(&mounted.tree, &mounted.store);
     for want in found.values_mut() {

@@ -1,8 +1,8 @@
 //! Messages that arrive one by one, from many threads or tasks, sealed or opened in batches.
 //!
-//! Messages that arrive within a limit of bytes or time form one batch. While it runs, the next one gathers. If the queue
-//! is full, [`Coalescer::submit`] waits, [`Coalescer::try_submit`] refuses, and the future of [`Coalescer::submit_async`]
-//! is pending. No runtime is needed.
+//! Messages that arrive within a limit of bytes or time form one batch. While it runs, the next one gathers. If the
+//! queue is full, [`Coalescer::submit`] waits, [`Coalescer::try_submit`] refuses, and the future of
+//! [`Coalescer::submit_async`] is pending. No runtime is needed.
 //!
 //! ```
 //! use phalanx_core::batch::coalescer::{Coalescer, Limits};
@@ -18,9 +18,9 @@
 //! # }
 //! ```
 //!
-//! Dropping a ticket abandons its message. A panic or fault of an engine costs only its batch: the tickets get a [`Failure`],
-//! and the next batch runs. A closed coalescer accepts nothing more and finishes the queued messages. Plaintexts are wiped
-//! whatever happens to their messages.
+//! Dropping a ticket abandons its message. A panic or fault of an engine costs only its batch: the tickets get a
+//! [`Failure`], and the next batch runs. A closed coalescer accepts nothing more and finishes the queued messages.
+//! Plaintexts are wiped whatever happens to their messages.
 
 mod queue;
 mod slot;
@@ -46,14 +46,15 @@ use std::{fmt, io};
 use sync::thread::{self, JoinHandle};
 use sync::{Mutex, lock};
 
-/// When a batch begins, and when the queue is full. Bytes are those of stored messages and of their associated data, and at
-/// least 48 for each message.
+/// When a batch begins, and when the queue is full. Bytes are those of stored messages and of their associated data,
+/// and at least 48 for each message.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// A batch begins as soon as this many bytes wait: enough to keep some workers busy for longer than it takes to start them.
+    /// A batch begins as soon as this many bytes wait: enough to keep some workers busy for longer than it takes to
+    /// start them.
     pub enough: usize,
-    /// The most bytes of a batch, which may exceed it only with a single message. A batch begins as soon as this many bytes
-    /// wait, if that is less than `enough`.
+    /// The most bytes of a batch, which may exceed it only with a single message. A batch begins as soon as this many
+    /// bytes wait, if that is less than `enough`.
     pub bytes: usize,
     /// A batch begins when its first message has waited this long.
     pub delay: Duration,
@@ -151,8 +152,8 @@ impl Coalescer {
         Ok(ticket)
     }
 
-    /// Takes a plaintext to seal, or a stored message to open, and gives a future of the result. The message is queued when the
-    /// future is polled and there is room.
+    /// Takes a plaintext to seal, or a stored message to open, and gives a future of the result. The message is queued
+    /// when the future is polled and there is room.
     pub fn submit_async(&self, key: &Arc<SecretKey>, ad: &[u8], bytes: &[u8]) -> Submission {
         let queue = self.queue.clone();
         match self.item(key, ad, bytes) {
@@ -161,7 +162,7 @@ impl Coalescer {
         }
     }
 
-    /// Accepts nothing more, and wakes all waiting submitters. Queued messages are still processed.
+    /// Accepts no more messages, and wakes all waiting submitters. Queued messages are still processed.
     pub fn close(&self) {
         self.queue.close();
     }
@@ -199,7 +200,7 @@ impl fmt::Debug for Coalescer {
     }
 }
 
-/// Closes the queue when the worker ends, for whatever reason, so that nobody waits for it.
+/// Closes the queue when the worker ends for any reason, so that nobody waits for it.
 struct CloseAtEnd<'a>(&'a Queue);
 
 impl Drop for CloseAtEnd<'_> {

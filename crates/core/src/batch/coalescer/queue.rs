@@ -45,7 +45,7 @@ impl Item {
         self.slot.finish(failure.map_or(Ok(data), Err));
     }
 
-    /// How much it counts in the queue. Empty messages take room too.
+    /// The length that counts in the queue. Empty messages take room too.
     fn len(&mut self) -> usize {
         const LEAST: usize = 48;
         (self.data.whole().len() + self.ad.len()).max(LEAST)
@@ -132,14 +132,14 @@ impl Queue {
         next.into_iter().for_each(wake);
     }
 
-    /// Removes the tasks for which there is room, in their order, or all of them when the queue is closed. Waking every task at
-    /// each batch would take quadratic time.
+    /// Removes the tasks for which there is room, in their order, or all of them when the queue is closed. Waking every
+    /// task at each batch would take quadratic time.
     fn next(&self, state: &mut Queued) -> Vec<Waker> {
         let mut room = self.limits.queue.saturating_sub(state.len);
         let mut next = Vec::new();
         while let Some(first) = state.wakers.first_entry() {
             let len = first.get().1;
-            // Like `admit()`: an empty queue takes one message of any length.
+            // As in `admit()`, an empty queue takes one message of any length.
             if len > room && !state.closed && !(state.items.is_empty() && next.is_empty()) {
                 break;
             }
@@ -211,7 +211,7 @@ impl Queue {
         Some(batch)
     }
 
-    /// Accepts nothing more, and wakes all that wait for room.
+    /// Accepts no more messages, and wakes everyone who waits for room.
     pub fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;

@@ -1,5 +1,5 @@
-//! The primitives that threads wait with: those of the standard library or, in this crate's own tests, those of a checker
-//! that tries many schedules.
+//! The primitives that threads wait with: those of the standard library or, in this crate's own tests, those of a
+//! checker that tries many schedules.
 
 #[cfg(test)]
 pub(super) use shuttle::{

@@ -138,8 +138,8 @@ fn closing_loses_no_accepted_message() {
     );
 }
 
-/// Whatever ends the worker, even a panic, all messages get a result: those in work, those in the queue, and those that wait
-/// for room.
+/// If the worker ends for any reason, even a panic, all messages get a result: those being processed, those in the
+/// queue, and those that wait for room.
 #[test]
 fn nobody_waits_for_a_worker_that_has_ended() {
     shuttle::check_random(
@@ -172,7 +172,7 @@ fn nobody_waits_for_a_worker_that_has_ended() {
 }
 
 #[test]
-fn dropping_it_finishes_queued_messages() {
+fn dropping_a_coalescer_finishes_queued_messages() {
     shuttle::check_random(
         || {
             let sealing = coalescer(Op::Seal, Limits { delay: Duration::from_secs(3600), ..Limits::default() });

@@ -90,7 +90,8 @@ pub fn ctr_launches(device: &Device) {
     }
 }
 
-/// Spans of these lengths, one after another. Every third has the key of the one before it, and the others have their own.
+/// Spans of these lengths, one after another. Every third has the key of the one before it, and the others have their
+/// own.
 pub fn spans_of(lens: &[usize]) -> (Vec<Span>, Vec<Vec<u8>>, Vec<u8>) {
     let mut at = 16;
     let mut spans = Vec::new();
@@ -227,7 +228,8 @@ pub fn ecb(device: &Device) {
     }
 }
 
-/// P1's layout: zeros up to whole blocks, one block with their number, SHA3-256 of all that, and AES-ECB of everything.
+/// P1's layout: zeros up to whole blocks, one block with their number, SHA3-256 of everything so far, and AES-ECB of
+/// the whole.
 pub fn p1_layout(device: &Device) {
     for len in [0, 1, 15, 16, 17, 123, 5610] {
         let mut plain = paint(len);

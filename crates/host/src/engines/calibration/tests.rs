@@ -1,4 +1,4 @@
-//! The model by itself, on curves made up; [`measure`] on engines made up.
+//! Tests of the model with made-up curves, and of [`measure`] with made-up engines.
 
 use super::*;
 use crate::engines::measure::measure;
@@ -59,7 +59,8 @@ fn a_device_is_chosen_where_it_pays() {
     assert_eq!(choose(&gpu, 4_000, true), Kind::Serial);
     assert_eq!(choose(&gpu, 1_000_000, true), Kind::Gpu, "it is open already");
     assert_eq!(choose(&gpu, 100_000_000, true), Kind::Hybrid);
-    // 0.3 s of the CPU are 600 MB, and the GPU's latency of 0.1 ms is 200 KB: then what the GPU takes itself, and the margin.
+    // In 0.3 s the CPU does 600 MB, and in the GPU's latency of 0.1 ms it does 200 KB. The rest is the GPU's own time
+    // and the margin.
     let passes = |warm| gpu.passes(Kind::Gpu, Kind::Cpu, Op::Seal, warm).unwrap();
     assert!((700_000_000..710_000_000).contains(&passes(false)), "{}", passes(false));
     assert!((210_000..220_000).contains(&passes(true)), "{}", passes(true));
@@ -73,7 +74,7 @@ fn no_device_is_opened_for_a_pipe() {
 }
 
 #[test]
-fn without_measurements_it_is_the_cpu() {
+fn the_cpu_is_chosen_without_measurements() {
     let mut nothing = Calibration::default();
     let want = [(0, Kind::Serial), (1 << 20, Kind::Serial), ((1 << 20) + 1, Kind::Cpu), (1 << 45, Kind::Cpu)];
     for (bytes, kind) in want {
@@ -85,7 +86,7 @@ fn without_measurements_it_is_the_cpu() {
     assert_eq!(crossings, [(0, Kind::Serial), ((1 << 20) + 1, Kind::Cpu)]);
 }
 
-/// Many machines: CPUs from 0.15 to 100 GB/s, devices from slow to fast that open in 30 ms or longer.
+/// Many machines: CPUs from 0.15 to 100 GB/s, and slow and fast devices that open in 30 ms or longer.
 fn machines() -> impl Iterator<Item = Calibration> {
     let mut state = 1u64;
     let mut random = move |from: f64, to: f64| {
@@ -114,7 +115,7 @@ fn machines() -> impl Iterator<Item = Calibration> {
 }
 
 #[test]
-fn nothing_chosen_is_slower_by_a_tenth() {
+fn no_chosen_engine_is_slower_by_a_tenth() {
     for machine in machines() {
         for (op, bytes, warm) in P1.iter().flat_map(|n| OPS.map(|op| [(op, *n, false), (op, *n, true)])).flatten() {
             let seconds = |kind| machine.curve(kind).unwrap().seconds(op, bytes, warm);
@@ -143,7 +144,7 @@ fn crossings_are_where_the_choice_changes() {
 }
 
 #[test]
-fn between_points_it_is_a_line() {
+fn times_between_points_lie_on_a_line() {
     let curve = |points: &[Point]| Curve::new(0.5, points.to_vec(), points.to_vec());
     let seconds = |curve: &Curve, bytes| curve.seconds(Op::Open, bytes, true);
     let two = curve(&[(100, 1.0), (200, 3.0)]);
@@ -188,7 +189,7 @@ fn invalid_numbers_are_refused() {
     assert!(Curve::new(86400.0, vec![(1 << 50, 86400.0)], good()).is_valid());
 }
 
-/// One worker that takes its time, and may give wrong bytes or none.
+/// An engine with one worker that is slow, and may give wrong bytes or fail.
 struct MadeUp {
     info: EngineInfo,
     wait: Duration,
@@ -267,7 +268,7 @@ fn the_cpu_is_measured() {
 }
 
 #[test]
-fn what_happens_once_is_the_start() {
+fn one_time_costs_count_as_the_start() {
     let once = Duration::from_millis(300);
     let engine = MadeUp { wait_once: once, ..MadeUp::new(Duration::ZERO) };
     let curve = engine.measure(Duration::from_secs(60)).unwrap();
@@ -275,7 +276,7 @@ fn what_happens_once_is_the_start() {
     assert!(curve.start_seconds > 0.0 && curve.start_seconds + curve.points(Op::Seal)[0].1 >= once.as_secs_f64());
 }
 
-/// However slow an engine is, only its smallest size is measured beyond the time.
+/// If an engine is slow, only its smallest size is measured beyond the time limit.
 #[test]
 fn measuring_ends_in_time() {
     let wait = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! What is left to do in a folder when nobody works in it any more: permissions and times of its mirror, and its deletion.
+//! The last steps for a folder after all work in it: permissions and times of its mirror, and its deletion.
 
 use super::{Folder, Handles, Link, Parent, lock};
 use crate::failure::{Code, Failure};
@@ -53,7 +53,7 @@ impl Folder {
             self.stays();
             tree.tally.fail(&Failure::at(&self.mirrored(nameless), e));
         } else if tree.remove && self.keyring {
-            // Its links may be what leads to the keys.
+            // Its links may lead to the keys.
             self.stays();
         } else if tree.remove {
             for Link { name, made, removal } in std::mem::take(&mut *lock(&self.links)) {
@@ -100,7 +100,7 @@ impl Folder {
         }
     }
 
-    /// Does what is left to do when nobody works in it any more. Returns its parent.
+    /// Does the last steps, after all work in the folder. Returns its parent.
     fn close(&mut self) -> Option<Arc<Folder>> {
         let handles = lock(&self.handles).take();
         if let Some(handles) = handles {
@@ -115,7 +115,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // One after another, because otherwise each would drop its parent within its own drop.
+        // The loop drops one folder after another. Otherwise each would drop its parent within its own drop.
         let mut above = self.close();
         while let Some(mut folder) = above.and_then(Arc::into_inner) {
             above = folder.close();

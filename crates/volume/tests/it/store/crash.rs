@@ -133,7 +133,7 @@ fn is_exhaustive() -> bool {
     std::env::var_os("PHALANX_EXHAUSTIVE").is_some()
 }
 
-/// How many of the calls to try.
+/// The calls to try: all of them, or at most `most`.
 fn every(calls: usize, most: usize) -> impl Iterator<Item = usize> {
     let exhaustive = is_exhaustive();
     if !exhaustive && calls > most {
@@ -157,7 +157,7 @@ fn a_kill_at_any_call_loses_nothing_that_was_committed() {
                 assert!(is_one_of(&found, &file.since_commit), "seed {seed}, call {at}, {}", file.name);
             }
             assert!(volume.told.lock().unwrap().is_empty());
-            // The volume goes on.
+            // The volume can be used.
             let file = volume.open(&store, "old");
             file.write_at(5, b"after").unwrap();
             store.close().unwrap();
@@ -208,7 +208,7 @@ fn a_kill_while_the_journal_is_applied_loses_nothing() {
 }
 
 #[test]
-fn a_full_disk_at_any_call_drops_changes_and_says_so() {
+fn a_full_disk_at_any_call_drops_changes_and_reports_it() {
     let (seed, steps) = (41, 40);
     let full = |at: usize, count: usize| {
         let (volume, mut files) = prepared(Suite::default());

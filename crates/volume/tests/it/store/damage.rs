@@ -1,4 +1,4 @@
-//! What is altered from outside is found, told once, and harms nothing else.
+//! Alterations from outside are found, reported once, and harm nothing else.
 
 use crate::store::disk::{Fault, Faulty};
 use crate::store::{Random, Volume, content};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 const RECORD: u64 = 4096 + 48;
 
-/// A volume with a file of five chunks: `killed` in the middle of changing it.
+/// A volume with a file of five chunks. If `killed` is given, the run was killed at that call while changing it.
 fn volume(killed: Option<usize>) -> (Volume, Vec<u8>, Vec<u8>) {
     let volume = Volume::new(Suite::default(), 4096);
     let old: Vec<u8> = (0..20_000u32).map(|i| (i % 251) as u8).collect();
@@ -38,7 +38,7 @@ fn volume(killed: Option<usize>) -> (Volume, Vec<u8>, Vec<u8>) {
 const IN_PLACE: usize = 3;
 
 #[test]
-fn a_damaged_chunk_is_told_once_and_others_are_readable() {
+fn a_damaged_chunk_is_reported_once_and_others_are_readable() {
     let (volume, old, _) = volume(None);
     let stored = volume.file("a", OFlags::RDWR);
     let at = 4096 + 2 * RECORD + 1000;
@@ -57,7 +57,7 @@ fn a_damaged_chunk_is_told_once_and_others_are_readable() {
     let told = volume.told.lock().unwrap().clone();
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("chunk 2"));
-    // Whoever replaces all of the chunk mends it.
+    // Replacing the whole chunk repairs it.
     file.write_at(2 * 4096, &[5; 4096]).unwrap();
     store.close().unwrap();
     drop((file, store));
@@ -90,7 +90,7 @@ fn a_file_that_is_cut_empty_or_not_of_this_volume_is_damaged() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_applied_by_the_file_and_not_by_its_name() {
+fn the_journal_is_applied_to_a_renamed_file() {
     let (volume, _, new) = volume(Some(IN_PLACE));
     std::fs::rename(volume.path().join("a"), volume.path().join("b")).unwrap();
     let store = volume.store();
@@ -119,7 +119,7 @@ impl Disk for Recorder {
     }
 }
 
-/// The killed run may not have synced it: a power cut would then leave half a chunk in place and no journal.
+/// The killed run may not have synced the journal. A power cut could then leave half a chunk in place and no journal.
 #[test]
 fn the_journal_is_on_the_disk_before_it_is_applied() {
     let (volume, _, new) = volume(Some(IN_PLACE));
@@ -143,9 +143,9 @@ fn a_copied_volume_is_finished_too() {
     assert!(content(&volume.open(&store, "inner/copy")) == new);
 }
 
-/// Another program has kept a copy of the file, under a name that is not the volume's.
+/// Another program has made a copy of the file, under a name that is none of the volume.
 #[test]
-fn what_is_not_part_of_the_volume_is_not_changed() {
+fn copies_with_names_of_other_programs_are_not_changed() {
     let (volume, _, new) = volume(Some(IN_PLACE));
     let (file, copy) = (volume.path().join("a"), volume.path().join("a.bak"));
     std::fs::copy(&file, &copy).unwrap();
@@ -200,7 +200,7 @@ fn any_flipped_byte_of_the_journal_leaves_the_old_state() {
 }
 
 #[test]
-fn a_journal_of_another_volume_or_of_noise_means_nothing() {
+fn a_journal_of_another_volume_or_of_noise_is_ignored() {
     let (volume, old, _) = volume(None);
     let (other, ..) = self::volume(Some(IN_PLACE));
     std::fs::copy(other.path().join(JOURNAL), volume.path().join(JOURNAL)).unwrap();

@@ -1,4 +1,4 @@
-//! Folders nested as deep as somebody likes do not keep a volume shut after a crash.
+//! After a crash, deeply nested folders do not prevent a volume from being opened.
 
 use crate::store::{Volume, content};
 use phalanx_core::Suite;
@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-/// Set in a process of its own, which may open few files.
+/// Set in a separate process, which may open few files.
 const FEW: &str = "PHALANX_TEST_FEW_FILES";
 const TEST: &str = "store::deep::a_journal_is_applied_beneath_folders_of_any_depth";
 
@@ -51,11 +51,11 @@ fn recover_beneath(depth: usize) {
     }
     drop((kept, gone, store));
     unlinkat(volume.root(), "gone", AtFlags::empty()).unwrap();
-    // What the journal holds of it did not get to its place.
+    // What the journal holds of this file was not written to its place.
     std::fs::write(volume.path().join("kept"), before).unwrap();
     renameat(volume.root(), "kept", &bottom, "kept").unwrap();
     drop(bottom);
-    // A folder that its owner may neither read nor enter.
+    // A folder that even its owner may not read or enter.
     let shut = std::fs::Permissions::from_mode(0o000);
     std::fs::set_permissions(volume.path().join("d/d"), shut).unwrap();
 
@@ -85,7 +85,7 @@ fn make(root: OwnedFd, depth: usize) -> OwnedFd {
     })
 }
 
-/// Takes them away again, from the last one on, and moves the file in it to the root.
+/// Removes the folders again, beginning with the last, and moves the file in it to the root.
 fn remove(root: OwnedFd, depth: usize) {
     let mut dir = (0..depth).fold(root.try_clone().unwrap(), |dir, _| enter(&dir, "d"));
     renameat_with(&dir, "kept", &root, "kept", RenameFlags::NOREPLACE).unwrap();

@@ -10,9 +10,9 @@ use std::sync::Mutex;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The call with this number is the last that does something. If it writes, it writes half.
+    /// The call with this number is the last that has an effect. If it writes, it writes half.
     KilledAt(usize),
-    /// From the call with this number on there is no space, for so many calls.
+    /// Beginning with the call of the first number, there is no space for the second number of calls.
     FullAt(usize, usize),
 }
 
@@ -24,7 +24,7 @@ pub struct Faulty {
 #[derive(Default)]
 struct State {
     calls: usize,
-    /// What of each file is on the disk for certain, by its inode.
+    /// The content of each file that is certainly on the disk, by inode.
     durable: HashMap<u64, (File, Vec<u8>)>,
     reserved: HashMap<u64, u64>,
     /// Files that were on the disk before.
@@ -46,7 +46,7 @@ impl Faulty {
         Self { fault, state: Mutex::default() }
     }
 
-    /// Files that are on the disk as they are.
+    /// Records that a file is on the disk as it is.
     pub fn know(&self, file: File) {
         let mut state = self.state.lock().unwrap();
         state.old.insert(inode(&file));
@@ -71,7 +71,7 @@ impl Faulty {
         }
     }
 
-    /// Whether the call is made; `None`: half of it.
+    /// Whether the call is made. `None` means that half of it is.
     fn call(&self, file: &File) -> io::Result<Option<bool>> {
         let mut state = self.state.lock().unwrap();
         let number = state.calls;
@@ -154,7 +154,7 @@ impl Disk for Faulty {
 
     fn punch(&self, file: &File, offset: u64, len: u64) -> io::Result<()> {
         self.simple(file, || {
-            // What a hole holds means nothing.
+            // The content of a hole is irrelevant, so this writes something else.
             let end = (offset + len).min(file.metadata()?.len());
             Real.write(file, &vec![0xaa; end.saturating_sub(offset) as usize], offset)
         })

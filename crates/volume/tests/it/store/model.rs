@@ -73,7 +73,7 @@ fn random_changes_read_back() {
     run(Suite::default(), 4096, 600, 6);
 }
 
-/// Where an engine likes long jobs, no chunk is sealed before the commit.
+/// For an engine that prefers long jobs, no chunk is sealed before the commit.
 #[test]
 fn random_changes_read_back_with_a_threshold() {
     let mut volume = Volume::new(Suite::default(), 4096);
@@ -81,9 +81,9 @@ fn random_changes_read_back_with_a_threshold() {
     run_on(&volume, 300, 7);
 }
 
-/// What was read ahead is not read again, and what cannot be opened is an error only for who reads it.
+/// What was read ahead is not read again. A damaged chunk is an error only for a read of it.
 #[test]
-fn sequential_reads_run_ahead_of_engines_that_like_long_jobs() {
+fn sequential_reads_are_opened_ahead_for_engines_that_prefer_long_jobs() {
     const PART: usize = 128 << 10;
     for chunk_len in [4096, 65_536, 1 << 20] {
         let mut volume = Volume::new(Suite::default(), chunk_len);
@@ -106,12 +106,12 @@ fn sequential_reads_run_ahead_of_engines_that_like_long_jobs() {
         stored.read_exact_at(&mut byte, place).unwrap();
         stored.write_all_at(&[byte[0] ^ 1], place).unwrap();
         read(2 << 20, 8 << 20, &model);
-        // From the beginning it is read anew.
+        // From the beginning, everything is read again.
         read(0, 4 << 20, &model);
         read(16 << 20, model.len(), &model);
         assert!(file.read_at(5 << 20, 2000).is_err());
         read(7 << 20, 10 << 20, &model);
-        // What is written is seen, whatever was read ahead.
+        // A read returns what was written, not what was read ahead before.
         for at in [0, 9 << 20] {
             let changed = Random(at as u64 + 5).bytes(3 << 20);
             file.write_at(at as u64, &changed).unwrap();
@@ -231,7 +231,7 @@ fn memory_is_bounded_and_the_background_commits() {
         assert!(std::time::Instant::now() < end, "nothing was committed in the background");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    // Without close: as a kill does.
+    // Dropped without close, as after a kill.
     drop(store);
     let store = volume.store();
     for i in 0..10 {

@@ -1,4 +1,4 @@
-//! What is flipped, cut, made longer, or has holes punched into it.
+//! Files that have flipped bytes, are cut or extended, or have holes punched into them.
 
 use super::{CHUNK, HEADER, Lab, RECORD, Seen, at_hand, check_found, is_in, key, lost, path};
 use crate::mounted::{Refused, Unsynced, mount, walk};
@@ -78,7 +78,7 @@ fn every_flipped_byte_of_a_file_is_found() {
                 }
                 (_, opened) => assert!(matches!(opened, Err(VolumeError::Damaged(_))), "{place}: byte {at}"),
             }
-            // The same words are told once in a mount.
+            // A mount reports the same text only once.
             let new = std::mem::take(&mut *mounted.told.lock().unwrap());
             assert!(new.len() <= usize::from(!is_hole), "{place}: byte {at}: {new:?}");
             told.extend(new);
@@ -150,7 +150,7 @@ fn holes_that_somebody_else_punches_are_found() {
     assert!(lab.look() == (before, Vec::new()));
 }
 
-/// Looks with a tree of its own, which costs less than a mount.
+/// Looks at a volume with its own tree, which costs less than a mount.
 struct Looker<'a> {
     lab: &'a Lab,
     store: &'a Store,
@@ -189,7 +189,7 @@ fn every_flipped_byte_of_names_folders_links_and_attributes_is_found() {
     let looker = Looker { lab: &lab, store: &mounted.store, config, before: &before };
     for (names, place, stored) in &all {
         let name = stored.file_name().unwrap().as_bytes().to_vec();
-        // Without the prefix of long names it is no entry of the volume: its name is gone, as if it were deleted.
+        // Without the prefix of long names, it is no entry of the volume, as if it were deleted.
         let first = if *names == [LONG] { b"phalanx.name.".len() } else { 0 };
         for at in first..name.len() {
             let mut other = name.clone();

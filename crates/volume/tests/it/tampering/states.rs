@@ -1,4 +1,4 @@
-//! What is authentic in itself, and lies where it should not: exchanged, moved, removed, or put back as it was earlier.
+//! Authentic data in the wrong place: exchanged, moved, removed, or restored to an earlier state.
 
 use super::{CHUNK, HEADER, Lab, RECORD, Seen, check_found, lost, make, painted, path};
 use crate::mounted::{Mounted, Unsynced};
@@ -12,8 +12,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Checks that a change was not found: all is seen as `want` says, and nothing is told. `words` are those by which
-/// `docs/volumes.md` lists it.
+/// Checks that a change was not found: the content is what `want` says, and nothing is reported. `docs/volumes.md`
+/// lists the change in these `words`.
 fn check_not_found(lab: &Lab, want: &Seen, words: &str) {
     assert!(super::NOT_FOUND.contains(&words), "{words}");
     let (after, told) = lab.look();
@@ -26,7 +26,7 @@ fn content(bytes: &[u8]) -> Option<Vec<Option<Vec<u8>>>> {
     Some(if chunks.is_empty() { vec![Some(Vec::new())] } else { chunks })
 }
 
-/// The same volume, with other bytes in a file without attributes.
+/// The content of a volume with other bytes in one file, which has no attributes.
 fn with(seen: &Seen, place: &str, bytes: &[u8]) -> Seen {
     let mut seen = seen.clone();
     let xattrs = Default::default();
@@ -72,7 +72,8 @@ fn files_that_are_exchanged_or_copied_over_others_are_not_found() {
             fs::write(&b, whole).unwrap();
         }
     }
-    // Attributes are bound to their file: copied over a file that has one, another content shows and the attribute does not.
+    // Attributes are bound to their file. If another file is copied over one with an attribute, the new content shows,
+    // and the attribute is reported and left out.
     let (one, three) = (lab.stored(&[b"one"]), lab.stored(&[b"three"]));
     fs::copy(three, one).unwrap();
     let (after, told) = lab.look();
@@ -114,7 +115,7 @@ fn chunks_and_headers_of_other_places_are_found() {
 }
 
 #[test]
-fn what_is_moved_or_renamed_shows_nowhere_else() {
+fn moved_or_renamed_entries_show_nowhere_else() {
     let lab = Lab::new();
     let before = lab.look().0;
     let folder = lab.stored(&[b"folder"]);
@@ -126,7 +127,7 @@ fn what_is_moved_or_renamed_shows_nowhere_else() {
         check_found(&lab, &before, &[&path(names)], "moved to another folder");
         fs::rename(&to, &stored).unwrap();
     }
-    // The same name in two folders: the stored ones differ.
+    // The same name is stored differently in two folders.
     let (here, there) = (lab.stored(&[b"link"]), lab.stored(&[b"folder", b"link"]));
     exchange(&here, &there);
     check_found(&lab, &before, &[&path(&[b"link"]), &path(&[b"folder", b"link"])], "links exchanged");
@@ -166,7 +167,7 @@ fn old_states_are_not_found() {
     fs::write(&three, &mixed).unwrap();
     let mixed_content = [&old_content[..CHUNK], &new_content[CHUNK..]].concat();
     check_not_found(&lab, &with(&before, &place, &mixed_content), "Old states.");
-    // An end that it once had.
+    // An earlier end of the file.
     change(&lab, b"three", |file| file.set_len(CHUNK as u64 + 5).unwrap());
     let short = fs::read(&three).unwrap();
     let short_content = &mixed_content[..CHUNK + 5];
@@ -226,7 +227,7 @@ fn a_folder_that_is_put_back_where_it_was_is_not_found() {
     check_not_found(&lab, &before, "Folders put back.");
 }
 
-/// Only the journal is written, as if the power was cut before anything else.
+/// A disk on which only the journal is written, as after a power cut before everything else.
 struct OnlyJournal(u64);
 
 impl Disk for OnlyJournal {
@@ -255,13 +256,13 @@ fn a_journal_that_was_removed_is_not_found() {
     let kept = fs::read(&journal).unwrap();
     fs::remove_file(&journal).unwrap();
     check_not_found(&lab, &before, "A journal that was removed");
-    // What it held.
+    // The journal is put back.
     fs::write(&journal, kept).unwrap();
     let mut content = painted(2, 2 * CHUNK + 100);
     content[10..30].copy_from_slice(&painted(50, 20));
     assert!(lab.look() == (with(&before, &path(&[b"three"]), &content), Vec::new()));
 
-    // What was half written is found as damage.
+    // A half-written chunk is reported as damage.
     let three = lab.stored(&[b"three"]);
     let mut half = fs::read(&three).unwrap();
     half[HEADER..HEADER + RECORD / 2].fill(1);
@@ -332,7 +333,7 @@ fn modes_times_and_kinds_are_not_found() {
     want.insert(path(&[b"three"]), Want::Fifo);
     check_not_found(&lab, &want, words);
     fs::remove_file(&stored).unwrap();
-    // A folder or a link in its place is found: it was not made for it.
+    // A folder or a link in its place is found, since it was not made for it.
     fs::create_dir(&stored).unwrap();
     check_found(&lab, &before, &[&path(&[b"three"])], "a folder");
     fs::remove_dir(&stored).unwrap();
@@ -343,9 +344,9 @@ fn modes_times_and_kinds_are_not_found() {
     assert!(lab.look() == (before, Vec::new()));
 }
 
-/// A mounted volume that is altered underneath: what is open finds it too.
+/// Open files find alterations of a mounted volume too.
 #[test]
-fn what_is_altered_under_a_mount_is_found() {
+fn alterations_under_a_mount_are_found() {
     let lab = Lab::new();
     let stored = lab.stored(&[b"three"]);
     let mounted = lab.mount();

@@ -1,4 +1,4 @@
-//! Each operation by itself.
+//! Each operation on its own.
 
 use super::{Volume, errno, is_root, owner, read};
 use phalanx_volume::tree::{Kind, ROOT, RenameMode, SetAttr, SetMode};
@@ -23,7 +23,7 @@ fn entries_of_all_kinds_and_lengths_are_there_after_a_remount() {
     let volume = volume.again();
     assert_eq!(volume.snapshot(), before);
     assert_eq!(volume.damage(), [""; 0]);
-    // No plain name is stored, nor the beginning of one, nor a plain target.
+    // No plain name or target is stored, nor the beginning of one.
     for stored in walk(volume.path()) {
         assert!(
             !["folder", "ffffff", "dddddd", "llllll", "pppppp", "tttttt"].iter().any(|plain| stored.contains(plain))
@@ -71,7 +71,7 @@ fn a_file_that_could_not_be_written_leaves_nothing() {
 }
 
 #[test]
-fn what_is_missing_or_of_another_kind_gives_the_usual_errors() {
+fn missing_entries_and_other_kinds_give_the_usual_errors() {
     let volume = Volume::new();
     let file = volume.file(ROOT, "file", "").unwrap().number;
     let link = volume.link(ROOT, "link", "target").unwrap().number;
@@ -94,7 +94,7 @@ fn what_is_missing_or_of_another_kind_gives_the_usual_errors() {
 }
 
 #[test]
-fn entries_go_and_folders_when_they_are_empty() {
+fn entries_and_empty_folders_are_removed() {
     let volume = Volume::new();
     for name in ["folder".to_owned(), "folder".repeat(40)] {
         let folder = volume.mkdir(ROOT, &name).unwrap().number;
@@ -113,14 +113,14 @@ fn entries_go_and_folders_when_they_are_empty() {
 }
 
 #[test]
-fn nothing_is_made_in_a_folder_that_goes_meanwhile() {
+fn nothing_is_made_in_a_folder_that_is_removed_meanwhile() {
     let volume = Volume::new();
     let folder = volume.mkdir(ROOT, "folder").unwrap().number;
     let made = volume.tree.create(folder, b"file", 0o644, owner(), |_| volume.tree.rmdir(ROOT, b"folder"));
     assert_eq!(errno(made), Errno::NOENT);
     assert!(volume.snapshot().is_empty());
     volume.check_backing();
-    // Nor under a folder that has replaced it.
+    // The same if another folder has replaced it.
     let folder = volume.mkdir(ROOT, "folder").unwrap().number;
     volume.mkdir(ROOT, "other").unwrap();
     let made = volume.tree.create(folder, b"file", 0o644, owner(), |_| {
@@ -145,7 +145,7 @@ fn leftovers_are_removed_but_nothing_else() {
     fs::create_dir(path.join("phalanx.gone.1")).unwrap();
     fs::write(path.join("phalanx.new.2"), "x").unwrap();
     fs::write(path.join(format!("phalanx.name.{}.full", "A".repeat(43))), "x").unwrap();
-    // Another program's.
+    // A file of another program.
     fs::write(path.join("notes.txt"), "x").unwrap();
     assert_eq!(errno(volume.tree.rmdir(ROOT, b"folder")), Errno::NOTEMPTY);
     assert!(path.join("notes.txt").exists());
@@ -154,7 +154,7 @@ fn leftovers_are_removed_but_nothing_else() {
     volume.check_backing();
 }
 
-/// However much of it there is, and however it is nested: each time the folder is read a part of it goes.
+/// Each time the folder is read, a part of the leftovers is removed, even if there are many or they are nested.
 #[test]
 fn a_list_does_not_wait_until_all_leftovers_are_gone() {
     let volume = Volume::new();
@@ -211,7 +211,7 @@ fn a_file_without_a_name_can_be_used_until_it_is_forgotten() {
         assert_eq!(read(volume.tree.open_file(file.number, true).unwrap()), b"content");
         let change = SetAttr { mode: Some(0o600), ..SetAttr::default() };
         assert_eq!(volume.tree.set_attr(file.number, &change).unwrap().mode, 0o600);
-        // Its number is not given to another as long as it is known.
+        // Its number is not reused while it is known.
         let others: Vec<_> = (0..20).map(|i| volume.file(ROOT, &format!("o{i}"), "").unwrap().number).collect();
         assert!(!others.contains(&file.number));
         (0..20).for_each(|i| volume.tree.unlink(ROOT, format!("o{i}").as_bytes()).unwrap());
@@ -222,7 +222,7 @@ fn a_file_without_a_name_can_be_used_until_it_is_forgotten() {
 }
 
 #[test]
-fn nothing_is_known_when_all_is_forgotten() {
+fn no_node_is_known_after_all_are_forgotten() {
     let volume = Volume::new();
     let outer = volume.mkdir(ROOT, "outer").unwrap().number;
     let inner = volume.mkdir(outer, "inner").unwrap().number;
@@ -231,7 +231,7 @@ fn nothing_is_known_when_all_is_forgotten() {
     assert_eq!(volume.tree.count(), 5);
     volume.tree.rename(inner, b"link", ROOT, b"moved", RenameMode::Replace).unwrap();
     assert_eq!(volume.tree.getattr(link).unwrap().kind, Kind::Link);
-    // Folders stay as long as something in them is known.
+    // Folders stay while something in them is known.
     volume.tree.forget(outer, 1);
     volume.tree.forget(inner, 1);
     assert_eq!(volume.tree.count(), 5);
@@ -290,7 +290,7 @@ fn attributes_are_set_and_seen() {
 }
 
 #[test]
-fn new_entries_belong_to_who_asks_and_to_a_group_that_is_passed_on() {
+fn new_entries_belong_to_their_maker_and_to_an_inherited_group() {
     if !is_root() {
         return;
     }
@@ -346,7 +346,7 @@ fn extended_attributes_are_those_of_users() {
     assert_eq!(errno(tree.set_xattr(link, b"user.a", b"1", SetMode::Any, id)), Errno::PERM);
     assert_eq!(errno(tree.get_xattr(link, b"user.a", id)), Errno::NODATA);
     assert!(tree.list_xattrs(link, id).unwrap().is_empty());
-    // They go with a folder that is moved, and belong to nobody else.
+    // They move with their folder, and no other entry has them.
     tree.rename(ROOT, b"folder", ROOT, b"moved", RenameMode::Replace).unwrap();
     assert_eq!(tree.get_xattr(folder, b"user.a", id).unwrap(), [7; 1000]);
     assert!(volume.damage().is_empty());
@@ -372,11 +372,11 @@ fn a_long_list_is_read_by_index() {
 }
 
 #[test]
-fn more_folders_than_are_kept_open() {
+fn more_folders_than_are_kept_open_can_be_used() {
     let volume = Volume::new();
     let mut numbers = vec![ROOT];
     for i in 0..700 {
-        // Some wide, some deep.
+        // A tree that is wide and deep.
         let parent = numbers[i * 2 / 3];
         numbers.push(volume.mkdir(parent, &format!("folder {i}")).unwrap().number);
     }
@@ -415,7 +415,7 @@ fn nothing_is_written_to_a_tree_that_is_only_read() {
 fn lists_share_memory_and_all_together_have_a_limit() {
     let volume = Volume::new();
     for index in 0..2000 {
-        // As long as the names of stored entries can be.
+        // The longest names of stored entries.
         std::fs::write(volume.path().join(format!("{index:0>255}")), "").unwrap();
     }
     let change = || {
@@ -437,7 +437,7 @@ fn lists_share_memory_and_all_together_have_a_limit() {
         }
     };
     assert_eq!((refused.errno(), lists.len() > 400), (Errno::NOMEM, true));
-    // Others can still be used, and there is room again when somebody is done.
+    // Other lists can still be used, and there is room again when one is dropped.
     assert_eq!(volume.tree.entry(&lists[0], 0), None);
     lists.pop();
     assert_eq!(volume.tree.list(ROOT).unwrap().len(), 2000);

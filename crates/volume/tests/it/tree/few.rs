@@ -1,4 +1,4 @@
-//! A process that may open few files: what is open can be synced.
+//! In a process that may open few files, open files can still be synced.
 
 use super::{Volume, open, owner};
 use phalanx_volume::tree::ROOT;
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::process::Command;
 
-/// Set in a process of its own, for which the limit holds.
+/// Set in a separate process, to which the limit applies.
 const FEW: &str = "PHALANX_TEST_FEW_FILES";
 const TEST: &str = "tree::few::an_open_file_is_synced_when_no_more_can_be_opened";
 
@@ -45,13 +45,13 @@ fn open_all_and_sync() {
     assert_eq!(refused, Errno::MFILE);
     assert!(files.len() > 10, "{}", files.len());
     assert_eq!(volume.tree.open_file(files[0].0, true).unwrap_err().errno(), Errno::MFILE);
-    // Folders that were not looked up yet are refused nothing either.
+    // The limit does not apply to the folders that a sync opens.
     for (number, backing) in &files {
         backing.write_at(0, &[7; 9000]).unwrap();
         backing.sync(&backing.witness(), false).unwrap();
         volume.tree.sync_place(*number).unwrap();
     }
-    // Names go, and what is open stays, until too many are held.
+    // Names are removed while their files are open, until too many of these are held.
     let gone = (0..files.len()).take_while(|i| volume.tree.unlink(parent, i.to_string().as_bytes()).is_ok()).count();
     assert!(gone > 0);
     let (number, backing) = files.last().unwrap();

@@ -1,4 +1,4 @@
-//! What somebody who can write to the backing folder does to it.
+//! Attacks by somebody who can write to the backing folder.
 
 use super::{Volume, errno, owner};
 use phalanx_volume::folder::FOLDER;
@@ -20,7 +20,7 @@ fn volume() -> (Volume, std::path::PathBuf) {
     (volume.again(), path)
 }
 
-/// The folder cannot be used, but all beside it can, and it is reported once.
+/// Checks that the folder cannot be used, that everything beside it can, and that it is reported once.
 fn is_refused(volume: &Volume) {
     let folder = volume.lookup(ROOT, "folder").unwrap();
     for _ in 0..2 {
@@ -46,7 +46,7 @@ fn a_folder_needs_its_file_as_it_was() {
         let is_first_whole = len == 64;
         fs::write(path.join(FOLDER), bytes).unwrap();
         if is_first_whole {
-            // One record that decrypts, and one that does not: mended.
+            // One record decrypts and one does not: the file is repaired.
             let folder = volume.lookup(ROOT, "folder").unwrap();
             assert_eq!(volume.lookup(folder.number, "file").unwrap().kind, Kind::File);
             assert_eq!(record(&path).len(), 32);
@@ -64,7 +64,7 @@ fn a_folder_needs_its_file_as_it_was() {
 }
 
 #[test]
-fn nothing_else_is_taken_for_the_file_of_a_folder_and_nothing_waits() {
+fn other_kinds_of_entries_are_refused_as_the_file_of_a_folder() {
     for kind in ["none", "folder", "link", "loop", "fifo", "socket"] {
         let (volume, path) = volume();
         let file = path.join(FOLDER);
@@ -73,7 +73,7 @@ fn nothing_else_is_taken_for_the_file_of_a_folder_and_nothing_waits() {
         match kind {
             "none" => {}
             "folder" => fs::create_dir(&file).unwrap(),
-            // To a file with the right content.
+            // A link to a file with the right content.
             "link" => symlink(&copy, &file).unwrap(),
             "loop" => symlink(FOLDER, &file).unwrap(),
             "fifo" => mknodat(CWD, &file, FileType::Fifo, Mode::RUSR, 0).unwrap(),
@@ -109,7 +109,7 @@ fn folders_that_are_exchanged_while_they_are_in_use_are_refused() {
             assert_eq!(errno(volume.mkdir(folder.number, "new")), Errno::IO);
         }
         assert_eq!(volume.damage().len(), 2, "{:?}", volume.damage());
-        // Nothing has changed, and each is used again where it belongs.
+        // Exchanged back, each can be used again where it belongs.
         exchange().unwrap();
         assert_eq!(volume.snapshot(), before);
         volume.check_backing();
@@ -145,12 +145,12 @@ fn folders_and_entries_that_were_moved_or_copied_are_not_used() {
         let folder = volume.lookup(ROOT, name).unwrap();
         assert_eq!(errno(volume.tree.list(folder.number).map(|_| ())), Errno::IO);
     }
-    // And back.
+    // Exchanges them back.
     rustix::fs::renameat_with(CWD, &path, CWD, &other, rustix::fs::RenameFlags::EXCHANGE).unwrap();
     let volume = volume.again();
     let before = volume.snapshot();
 
-    // Entries moved into another folder, and folders into another.
+    // Entries and folders moved into another folder.
     for entry in fs::read_dir(&path).unwrap().map(Result::unwrap) {
         let (stored, target) = (entry.path(), other.join(entry.file_name()));
         if entry.file_name() == FOLDER {
@@ -179,7 +179,7 @@ fn folders_and_entries_that_were_moved_or_copied_are_not_used() {
 }
 
 #[test]
-fn links_are_read_where_they_were_made_only() {
+fn links_are_read_only_where_they_were_made() {
     let volume = Volume::new();
     let [a, b] = ["a", "b"].map(|name| volume.link(ROOT, name, &format!("to {name}")).unwrap());
     let (path_a, path_b) = (volume.stored(&a), volume.stored(&b));
@@ -200,7 +200,7 @@ fn links_are_read_where_they_were_made_only() {
 }
 
 #[test]
-fn a_long_name_is_listed_with_its_own_full_name_only() {
+fn a_long_name_is_listed_only_with_its_own_full_name() {
     let long = "long".repeat(60);
     for full in ["none", "empty", "altered", "other", "huge", "fifo", "link"] {
         let volume = Volume::new();
@@ -222,7 +222,7 @@ fn a_long_name_is_listed_with_its_own_full_name_only() {
         let list = volume.tree.list(ROOT).unwrap();
         let names = (0..list.len()).filter_map(|index| volume.tree.entry(&list, index)).count();
         assert_eq!((list.len(), names, volume.damage().len()), (2, 1, 1), "{full}");
-        // By its name it is found, and it can be renamed, which makes the file anew, or removed.
+        // It is found by its name. It can be removed, or renamed, which makes the file beside it again.
         assert_eq!(volume.lookup(ROOT, &long).unwrap().number, file.number);
         volume.tree.rename(ROOT, long.as_bytes(), ROOT, b"short", RenameMode::Replace).unwrap();
         volume.tree.rename(ROOT, b"short", ROOT, long.as_bytes(), RenameMode::Replace).unwrap();
@@ -232,7 +232,7 @@ fn a_long_name_is_listed_with_its_own_full_name_only() {
 }
 
 #[test]
-fn what_is_replaced_from_outside_is_not_taken_for_what_it_was() {
+fn a_node_whose_entry_was_replaced_from_outside_is_stale() {
     let (volume, path) = volume();
     let folder = volume.lookup(ROOT, "folder").unwrap();
     let file = volume.lookup(folder.number, "file").unwrap();
@@ -281,7 +281,7 @@ fn a_folder_that_is_moved_into_itself_by_a_rollback_is_refused() {
     assert_eq!(errno(volume.lookup(inner.number, "outer")), Errno::IO);
     assert_eq!(volume.damage().len(), 1);
     assert_eq!(errno(volume.tree.getattr(outer.number)), Errno::STALE);
-    // Known again once they are looked up from the top.
+    // They can be used again once they are looked up from the root.
     assert_eq!(volume.lookup(ROOT, "inner").unwrap().number, inner.number);
     assert_eq!(volume.lookup(inner.number, "outer").unwrap().number, outer.number);
     assert!(volume.tree.list(outer.number).unwrap().is_empty());
@@ -300,7 +300,7 @@ fn planted_names_are_no_entries() {
     fs::write(volume.path().join(std::ffi::OsStr::from_bytes(b"\xff\n\x1b[31m")), "x").unwrap();
     assert!(volume.snapshot().is_empty());
     assert_eq!(volume.damage().len(), 6, "{:?}", volume.damage());
-    // What is reported cannot disturb a terminal.
+    // Reports contain nothing that could disturb a terminal.
     assert!(volume.damage().iter().all(|message| !message.contains(['\n', '\x1b'])));
     assert_eq!(volume.tree.mkdir(ROOT, b"notes.txt", 0o755, owner()).unwrap().kind, Kind::Folder);
 }

@@ -1,4 +1,4 @@
-//! Renaming, compared with the file system below.
+//! Renaming, compared with an ordinary file system.
 
 use super::{Snapshot, Volume, errno, owner};
 use phalanx_volume::folder::FOLDER;
@@ -13,7 +13,7 @@ use std::path::Path;
 const KINDS: [&str; 8] = ["none", "file", "empty", "full", "link", "fifo", "long file", "long folder"];
 const MODES: [RenameMode; 3] = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange];
 
-/// A volume and a plain folder to which the same is done.
+/// A volume and a plain folder that get the same operations.
 struct Both {
     volume: Volume,
     plain: tempfile::TempDir,
@@ -78,7 +78,7 @@ impl Both {
         [done.map_err(|error| error.errno()), plain]
     }
 
-    /// Checks that both are alike, also after a remount.
+    /// Checks that both are the same, also after a remount.
     fn check(self, what: &str) -> Self {
         let plain = plain(self.plain.path());
         assert_eq!(self.volume.snapshot(), plain, "{what}");
@@ -115,7 +115,7 @@ fn plain(root: &Path) -> Snapshot {
 }
 
 #[test]
-fn every_kind_over_every_kind_as_the_file_system_does_it() {
+fn every_kind_is_renamed_over_every_kind_as_in_the_file_system() {
     for (case, old) in KINDS.iter().enumerate() {
         for new in KINDS {
             for mode in MODES {
@@ -129,7 +129,7 @@ fn every_kind_over_every_kind_as_the_file_system_does_it() {
                 both.make(to, new, &new_name);
                 let [done, plain] = both.rename(("here", &old_name), (to, &new_name), mode);
                 if mode == RenameMode::Exchange && plain.is_ok() && [*old, new].contains(&"link") {
-                    // The one thing that a volume cannot do.
+                    // The only operation that a volume cannot do.
                     assert_eq!(done, Err(Errno::INVAL), "{what}");
                     let back = both.rename(("here", &old_name), (to, &new_name), mode);
                     assert_eq!(back, [Err(Errno::INVAL), Ok(())], "{what}");
@@ -198,7 +198,7 @@ fn two_names_of_one_file_stay() {
 }
 
 #[test]
-fn folders_without_permissions_are_renamed_and_removed_as_by_any_owner() {
+fn folders_without_permissions_can_be_renamed_and_removed_by_their_owner() {
     if rustix::process::geteuid().is_root() {
         // Only this thread becomes an ordinary user.
         let (user, group) = (rustix::fs::Uid::from_raw(1000), rustix::fs::Gid::from_raw(1000));
@@ -220,14 +220,14 @@ fn folders_without_permissions_are_renamed_and_removed_as_by_any_owner() {
         for folder in folders {
             set_mode(&format!("here/{folder}"), mode);
         }
-        // As somebody who has not used them yet.
+        // Mounts again, so that the folders have not been used yet.
         let both = Both { volume: both.volume.again(), ..both };
         for (from, to) in [("here/full", "here/f"), ("here/f", "there/f"), ("here/empty", "here/replaced")] {
             let (from, to) = (from.split_once('/').unwrap(), to.split_once('/').unwrap());
             let [done, plain] = both.rename(from, to, RenameMode::Replace);
             assert_eq!(done, plain, "{from:?} {to:?} {mode:o}");
         }
-        // A replacement that fails leaves the folder that it was to replace, and that can be used as before.
+        // If replacing a folder fails, it stays and can be used as before.
         both.make("there", "empty", "target");
         let target = both.volume.find("there/target").unwrap().number;
         let from = if mode == 0o700 { ("there", "f") } else { ("here", "f") };
@@ -245,7 +245,7 @@ fn folders_without_permissions_are_renamed_and_removed_as_by_any_owner() {
         let place = if mode == 0o700 { "there/f" } else { "here/f" };
         let folder = both.volume.find(place).unwrap();
         assert_eq!(folder.mode, mode);
-        // What may be passed only can be passed, but not be listed.
+        // A folder that may only be searched can be searched, but not listed.
         assert_eq!(both.volume.find(&format!("{place}/inner")).is_ok(), mode & 0o100 != 0);
         assert_eq!(both.volume.tree.list(folder.number).is_ok(), mode & 0o500 == 0o500);
         let set_mode = |mode| {
@@ -282,7 +282,7 @@ fn nodes_follow_what_is_renamed() {
     both.check("nodes");
 }
 
-/// The records of a folder in two places, as a writer makes them.
+/// The records of a folder in these places, as a writer makes them.
 fn records(volume: &Volume, places: &[(&str, &str)], id: &[u8; 16]) -> Vec<u8> {
     let names = Names::new(volume.config.keys());
     let record = |(parent, name): &(&str, &str)| {
@@ -308,7 +308,7 @@ fn id_of(volume: &Volume, path: &str) -> [u8; 16] {
 }
 
 #[test]
-fn a_folder_can_be_read_wherever_its_renaming_was_killed() {
+fn a_folder_is_readable_wherever_its_rename_was_killed() {
     // Killed before the first step, after each, and in the middle of replacing `phalanx.folder`.
     for (is_moved, places) in [(false, 1), (false, 2), (true, 2), (true, 1)] {
         for is_temporary_left in [false, true] {
@@ -336,7 +336,7 @@ fn a_folder_can_be_read_wherever_its_renaming_was_killed() {
                 path = "there/new";
             }
             let both = Both { volume: both.volume.again(), ..both };
-            // Mended as soon as it is used, with the record of the place where it is.
+            // The first use repairs it, with the record of its present place.
             assert_eq!(both.volume.find(&format!("{path}/inner")).unwrap().kind, Kind::File);
             assert_eq!(id_of(&both.volume, path), id);
             both.volume.snapshot();
@@ -349,7 +349,7 @@ fn a_folder_can_be_read_wherever_its_renaming_was_killed() {
 }
 
 #[test]
-fn a_link_whose_renaming_was_killed_has_both_names() {
+fn a_link_whose_rename_was_killed_has_both_names() {
     let both = Both::new();
     both.make("here", "link", "old");
     let names = Names::new(both.volume.config.keys());

@@ -1,4 +1,4 @@
-//! A volume of the vectors in a real folder, and what a reader must find in it.
+//! Writing a volume of the vectors to a real folder, and what a reader must find in it.
 
 use phalanx_reference::volume::{Record, Transaction, open_config, read_journal, seal_transaction};
 use phalanx_vectors::Hex;
@@ -20,12 +20,12 @@ pub enum Want {
         is_damaged: bool,
         xattrs: Xattrs,
     },
-    /// Without content if it is refused.
+    /// A regular file, without content if it is refused.
     File {
         content: Option<Pieces>,
         xattrs: Xattrs,
     },
-    /// Without a target if it is damaged.
+    /// A link, without a target if it is damaged.
     Link(Option<Vec<u8>>),
     Fifo,
 }

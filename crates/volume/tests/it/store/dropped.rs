@@ -1,4 +1,4 @@
-//! Who is told of changes that were dropped, and limits of single writes.
+//! To whom dropped changes are reported, and limits of single writes.
 
 use crate::store::{Volume, content};
 use phalanx_core::Suite;
@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A disk that has no space for what grows, while it is full.
+/// A disk that, while it is full, has no space for files that grow.
 #[derive(Default)]
 struct Filled(AtomicBool);
 
@@ -47,7 +47,7 @@ fn a_drop_outlives_the_last_close() {
     file.sync(&writer, false).unwrap();
     file.write_at(0, &[1; 300_000]).unwrap();
     disk.set(true);
-    // A close that nobody hears.
+    // A close whose error goes unnoticed.
     file.commit(&writer).unwrap_err();
     drop((file, writer));
     disk.set(false);
@@ -66,7 +66,7 @@ fn a_drop_outlives_the_last_close() {
 }
 
 #[test]
-fn who_opens_a_file_later_is_told_by_a_sync_only() {
+fn a_later_opener_gets_the_error_of_a_drop_only_from_a_sync() {
     let disk = Arc::new(Filled::default());
     let volume = Volume::new(Suite::default(), 4096);
     let store = volume.store_on(disk.clone());

@@ -52,13 +52,15 @@ pub fn start() -> Outcome {
     Err(ended(child.wait().map_err(failed)?))
 }
 
-/// The child lives long. It gets none of the descriptors that others have left open here, so that nobody waits for it to close
-/// a pipe or to let a lock go: only standard input, output and error, and those that are named.
+/// Lets the child inherit only standard input, output and error, and the descriptors that are named. The child lives
+/// long: if it had descriptors that other programs have left open here, they would wait for it to close a pipe or
+/// release a lock.
 fn keep_from_child(named: &HashSet<RawFd>) -> io::Result<()> {
     for entry in fs::read_dir("/proc/self/fd")? {
         let number = entry?.file_name().to_str().and_then(|name| name.parse().ok());
         let Some(number) = number.filter(|number| *number > 2 && !named.contains(number)) else { continue };
-        // SAFETY: the number was listed, so it is open. Nothing closes it: this thread only lists, and no other one is at work.
+        // SAFETY: the number was listed, so it is open. Nothing closes it: this thread only lists, and no other one
+        // runs.
         #[expect(unsafe_code)]
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
         fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
@@ -66,7 +68,7 @@ fn keep_from_child(named: &HashSet<RawFd>) -> io::Result<()> {
     Ok(())
 }
 
-/// The descriptors that a text names, as `/dev/fd/63` and `/proc/self/fd/63` do, which a shell makes of `<(…)`.
+/// The descriptors that a text names, such as `/dev/fd/63` or `/proc/self/fd/63`, which shells put in place of `<(…)`.
 fn descriptors_in(text: &OsStr) -> Vec<RawFd> {
     let text = text.to_string_lossy();
     let number = |rest: &str| rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok());

@@ -60,7 +60,7 @@ pub struct MountPlan {
     pub options: MountOptions,
     pub engine: EngineArgs,
     pub background: Background,
-    /// How long nobody has to have used it before it ends.
+    /// The mount ends when nobody has used it for this long.
     pub idle: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! Files with several names: one run changes such a file in place once, and never under two names at the same time.
+//! Files with several names: a run changes such a file in place once, and never under two names at the same time.
 
 use phalanx_host::file::InputFile;
 use std::collections::HashSet;

@@ -30,7 +30,7 @@ const PRINTED: [&str; 2] = ["mpj-multicore", "openmp"];
 /// encrypts one file to the same bytes.
 #[derive(Clone, Copy, PartialEq)]
 enum Measure {
-    /// In memory.
+    /// Encryption in memory, without reading and writing.
     Encryption,
     /// Each thread reads its part, encrypts it, waits for the others, and writes it, as the paper's programs do.
     WithFiles,
@@ -86,7 +86,7 @@ fn threads<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> 
     Ok(steps)
 }
 
-/// All numbers of threads in turn, in several rounds.
+/// Measures one size with all numbers of threads in turn, in several rounds.
 fn one_size(
     setup: &Setup,
     scratch: &Scratch,

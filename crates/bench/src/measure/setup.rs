@@ -1,11 +1,11 @@
-//! What a run is made with.
+//! The setup of a run.
 
 use crate::row::Bar;
 use phalanx_core::engine::Levels;
 use phalanx_gpu::Device;
 use std::path::PathBuf;
 
-/// What a run is made with.
+/// The setup of a run.
 pub struct Setup {
     /// The run's folder.
     pub out: PathBuf,
@@ -108,7 +108,7 @@ impl Setup {
 
 #[cfg(test)]
 impl Setup {
-    /// Quick, with two threads and without a device.
+    /// A quick run with two threads and without a device.
     pub(crate) fn of_tests(out: impl Into<PathBuf>) -> Self {
         Self {
             out: out.into(),

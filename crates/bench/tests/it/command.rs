@@ -202,8 +202,8 @@ fn the_cluster_part_has_a_short_run() {
     }
     let s = Sandbox::new();
     let args = ["hpc", "--part", "cluster", "--quick", "--out", "run", "--folder", "."];
-    let told = Ended(s.command(&args).output().unwrap()).text();
-    assert!(told.contains("report.html"), "{told}");
+    let text = Ended(s.command(&args).output().unwrap()).text();
+    assert!(text.contains("report.html"), "{text}");
     let rows = rows(&s, "run");
     for measure in ["whole command", "its own time", "longest process at work"] {
         let of = |row: &&Row| row.measure == measure && row.processes == 4 && row.case.starts_with("107MBs");
@@ -249,8 +249,8 @@ fn what_java_lacks_is_told() {
         [("jvm", &[], "no java"), ("jars", &["--java", "java", "--jars", "."], "no jars: run mvn -q package in java/")];
     for (out, named, why) in cases {
         let args = [&["hpc", "--part", "java", "--quick", "--out", out], named].concat();
-        let told = Ended(s.command(&args).env("PATH", "/none").output().unwrap()).text();
-        assert!(told.contains("report.html"), "{told}");
+        let text = Ended(s.command(&args).env("PATH", "/none").output().unwrap()).text();
+        assert!(text.contains("report.html"), "{text}");
         let rows = rows(&s, out);
         let of_java = |row: &&Row| [PAPERS, CTR].contains(&row.scheme.as_str());
         assert!(rows.iter().filter(of_java).count() > 10);
@@ -282,9 +282,9 @@ fn every_experiment_has_a_short_run() {
             "hpc" => drop(command.args(["--part", "threads", "--part", "gpu"])),
             _ => {}
         }
-        let told = Ended(command.output().unwrap()).text();
+        let text = Ended(command.output().unwrap()).text();
         println!("{experiment}: {:?}", started.elapsed());
-        assert!(told.contains("report.html"), "{told}");
+        assert!(text.contains("report.html"), "{text}");
         let rows = rows(&s, experiment);
         // Each row has times, a ratio or mean of them, or a reason why there are none.
         for row in &rows {

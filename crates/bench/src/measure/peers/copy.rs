@@ -20,7 +20,7 @@ pub fn copy(from: &Path, to: &Path, threads: usize, piece: usize) -> Result<()> 
     let input = File::open(from).map_err(reads)?;
     let len = input.metadata().map_err(reads)?.len();
     let output = File::create(to).map_err(writes)?;
-    // As Phalanx does: elsewhere reserving space costs more than it saves.
+    // Like Phalanx, reserve space only on ext4. Elsewhere this costs more than it saves.
     if len > 0 && file_system(to) == "ext4" {
         fallocate(&output, FallocateFlags::KEEP_SIZE, 0, len).map_err(|e| writes(e.into()))?;
     }
@@ -49,7 +49,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_copy_is_the_file_whatever_its_length() {
+    fn copies_of_all_lengths_are_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
         for len in [0, 1, 4095, 4096, 4097, 40_961] {

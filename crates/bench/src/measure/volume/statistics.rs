@@ -1,6 +1,6 @@
 //! The statistics by which papers judge ciphertext: histogram, correlation of neighbours, entropy, NPCR and UACI.
 //!
-//! They tell how random bytes look, and nothing about how hard a cipher is to break.
+//! They show how random bytes look, and nothing about how hard a cipher is to break.
 
 /// Pearson's chi-square of the histogram of bytes against equal numbers of all 256. Random bytes have 255 on average, and
 /// more than [`CHI_SQUARE_MOST`](crate::names::ciphertext::CHI_SQUARE_MOST) in one case of a hundred. 0 if there are no bytes.
@@ -93,7 +93,7 @@ mod tests {
     use crate::measure::scratch::Random;
 
     #[test]
-    fn they_are_as_defined() {
+    fn statistics_are_as_defined() {
         let all: Vec<u8> = (0..=255).collect();
         assert_eq!((chi_square(&all), entropy(&all)), (0.0, 8.0));
         // 256 times the same byte: (256 - 1)² / 1 + 255 · 1.

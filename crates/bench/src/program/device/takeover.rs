@@ -76,8 +76,8 @@ pub fn engines(device: &Device, quick: bool) -> Result<()> {
 
 /// A device that does not answer within no time at all: one fault, and the CPU's bytes. The device cannot be used afterwards.
 pub fn takeover(device: &Device) -> Result<()> {
-    let told = Arc::new(AtomicUsize::new(0));
-    let count = told.clone();
+    let faults = Arc::new(AtomicUsize::new(0));
+    let count = faults.clone();
     let engine: Arc<dyn Engine> = Arc::new(GpuEngine::new(device.clone(), keccak::Level::detect()));
     let cpu: Arc<dyn Engine> = Arc::new(CpuEngine::parallel(4, Levels::detect()));
     let roster = Roster::new(&[engine]).with_fallback(cpu.clone()).on_fault(move |fault| {
@@ -97,8 +97,8 @@ pub fn takeover(device: &Device) -> Result<()> {
         Ok(opened)
     };
     let opened = round_trip().map_err(|error| wrong(device, format!("the CPU did not take over: {error}")))?;
-    match (opened == plain, told.load(Ordering::SeqCst), device.is_dead()) {
+    match (opened == plain, faults.load(Ordering::SeqCst), device.is_dead()) {
         (true, 1, true) => Ok(()),
-        (same, told, dead) => Err(wrong(device, format!("takeover: same {same}, {told} faults, dead {dead}"))),
+        (same, faults, dead) => Err(wrong(device, format!("takeover: same {same}, {faults} faults, dead {dead}"))),
     }
 }

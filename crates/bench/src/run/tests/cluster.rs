@@ -219,10 +219,10 @@ fn a_job_that_fails_says_why_and_a_job_that_is_dropped_ends() {
     let error = programs.job(2, &failing, []).run().err().unwrap().to_string();
     assert!(error.starts_with("failing with 2 processes: ") && error.contains("it broke"), "{error}");
     let lasting = script(out.path().join("lasting"), "#!/bin/sh\nexec sleep 60\n");
-    let tell = out.path().join("process");
+    let id_files = out.path().join("process");
     let started = Instant::now();
-    let mut job = programs.job(2, &lasting, []).start(Some(&tell)).unwrap();
-    job.see_all(&tell).unwrap();
+    let mut job = programs.job(2, &lasting, []).start(Some(&id_files)).unwrap();
+    job.see_all(&id_files).unwrap();
     drop(job);
     assert!(started.elapsed() < Duration::from_secs(20));
     for rank in 0..2 {

@@ -173,8 +173,8 @@ fn what_is_missing_has_rows_that_say_so() {
         seal(&setup, &scratch);
         let (rows, report) = measured(&setup, &scratch, BYTES);
         let wanted = format!("not run: {why}");
-        let told: Vec<&Row> = rows.iter().filter(some).collect();
-        assert!(told.len() >= 10 && told.iter().all(|row| row.note.as_deref() == Some(wanted.as_str())), "{told:?}");
+        let found: Vec<&Row> = rows.iter().filter(some).collect();
+        assert!(found.len() >= 10 && found.iter().all(|row| row.note.as_deref() == Some(wanted.as_str())), "{found:?}");
         assert!(report.contains(why), "{report}");
     };
     missing("no jars: run mvn -q package in java/", |hpc| hpc.jars = Some("/nowhere".into()), |_| true);

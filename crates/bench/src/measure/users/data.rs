@@ -65,8 +65,8 @@ impl Data {
     pub fn each(&self) -> impl Iterator<Item = (&SecretKey, &[u8])> {
         let mut rest = &self.bytes[..];
         self.keys.iter().zip(&self.lengths).map(move |(key, len)| {
-            let (part, behind) = rest.split_at(self.room + len);
-            rest = behind;
+            let (part, after) = rest.split_at(self.room + len);
+            rest = after;
             (key, &part[self.room..])
         })
     }
@@ -76,9 +76,9 @@ impl Data {
         let mut rest = &mut self.bytes[..];
         let mut parts = Vec::with_capacity(self.lengths.len());
         for (key, len) in self.keys.iter().zip(&self.lengths) {
-            let (part, behind) = rest.split_at_mut(self.room + len);
+            let (part, after) = rest.split_at_mut(self.room + len);
             parts.push((key, part));
-            rest = behind;
+            rest = after;
         }
         parts
     }

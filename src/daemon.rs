@@ -1,10 +1,11 @@
 //! Going on in the background, for `--daemon`.
 //!
-//! A process with threads and secrets is not forked here. The program starts itself again, before it has read anything secret,
-//! as a child with the same arguments, terminal and standard input. The child does everything: it reads keys, asks for
-//! passwords and mounts. Then it leaves the terminal and its session, and says so on its standard output, which is a pipe to
-//! its parent. Until then it fails as any run does, with a line on the same standard error, and its parent ends with its exit
-//! code. So no secret goes from one process to another, and none is in arguments or the environment.
+//! A process with threads and secrets is not forked here. The program starts itself again, before it has read anything
+//! secret, as a child with the same arguments, terminal and standard input. The child does everything: it reads keys,
+//! asks for passwords and mounts. Then it leaves the terminal and its session, and says so on its standard output,
+//! which is a pipe to its parent. Until then it fails as any run does, with a line on the same standard error, and its
+//! parent ends with its exit code. So no secret goes from one process to another, and none is in arguments or the
+//! environment.
 
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines;

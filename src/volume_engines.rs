@@ -1,4 +1,5 @@
-//! The engines of a mounted volume: small jobs go to the CPU at once, and large ones to the GPU if it was measured to be faster.
+//! The engines of a mounted volume: small jobs go to the CPU at once, and large ones to the GPU if it was measured to
+//! be faster.
 
 use phalanx_core::Suite;
 use phalanx_core::engine::Op;

@@ -103,8 +103,8 @@ impl<A: Action> Transfer<A> {
         self.destination.rules(&self.made)
     }
 
-    /// Asks the user for everything that is needed, as soon as there is something to do. A failure is reported the first
-    /// time.
+    /// Asks the user for everything that is needed, as soon as there is something to do. A failure is reported the
+    /// first time.
     pub fn prepare(&self) -> Outcome {
         let ask = || {
             self.action.prepare().map_err(|failure| {

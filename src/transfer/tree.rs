@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// Files of at least this length are worked on by all engines and threads, one file at a time. Smaller files are worked on
-/// by one thread each.
+/// Files of at least this length are worked on by all engines and threads, one file at a time. Smaller files are worked
+/// on by one thread each.
 const LARGE: u64 = 16 << 20;
 /// The most files, and the most bytes, that are synced together.
 const GROUP_FILES: usize = 256;
@@ -90,8 +90,8 @@ pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path
     Ok(tally)
 }
 
-/// A quarter of the files that may be open, not counting those for other purposes. This many outputs may wait to be synced
-/// together, and this many folders may be open with their mirrors. The rest is for the work itself.
+/// A quarter of the files that may be open, not counting those for other purposes. This many outputs may wait to be
+/// synced together, and this many folders may be open with their mirrors. The rest is for the work itself.
 fn quarter_of_open_files() -> usize {
     const OTHERS: u64 = 48;
     let open = process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);

@@ -79,8 +79,8 @@ impl Sandbox {
     }
 
     /// Runs the program under strace, which delays some of its system calls by seconds: all of those in a list such as
-    /// `unlink,unlinkat`, or one of them, as in `fsync:when=1`. Once `ready` is true and the program waits in such a call, `act`
-    /// is run. `None` if there is no strace.
+    /// `unlink,unlinkat`, or one of them, as in `fsync:when=1`. Once `ready` is true and the program waits in such a
+    /// call, `act` is run. `None` if there is no strace.
     #[track_caller]
     pub fn meanwhile(&self, calls: &str, args: &[&str], ready: impl Fn() -> bool, act: impl FnOnce()) -> Option<Ended> {
         let trace = tempfile::NamedTempFile::new().unwrap();
@@ -100,8 +100,8 @@ impl Sandbox {
         Some(Ended(child.wait_with_output().unwrap()))
     }
 
-    /// Runs the program at a terminal of its own, with its own /dev/tty, by the program script of util-linux. Types a line
-    /// whenever the program asks for a password or a yes. Returns the exit code and all output.
+    /// Runs the program at a terminal of its own, with its own /dev/tty, by the program script of util-linux. Types a
+    /// line whenever the program asks for a password or a yes. Returns the exit code and all output.
     pub fn at_terminal(&self, args: &str, typed: &[&str]) -> (i32, String) {
         let line = format!("{} {args}", env!("CARGO_BIN_EXE_phalanx"));
         let mut child = Command::new("script")

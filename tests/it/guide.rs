@@ -1,5 +1,5 @@
-//! The lines of GUIDE.md run as printed: each chapter in a new folder, with a new home and keyring. Lines for clusters run in
-//! the tests of `crates/cluster`, and lines of Python in those of `crates/python`.
+//! The lines of GUIDE.md run as printed: each chapter in a new folder, with a new home and keyring. Lines for clusters
+//! run in the tests of `crates/cluster`, and lines of Python in those of `crates/python`.
 
 use crate::common::{Ended, Sandbox, has, skip};
 use crate::mount::{Mounted, is_fuse_here, is_mounted, required};

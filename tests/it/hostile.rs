@@ -147,7 +147,8 @@ fn missing_memory_is_an_error() {
 #[test]
 fn every_signal_that_ends_a_run_leaves_nothing() {
     let s = Sandbox::with_key();
-    // The signals of a broken process, those that stop it or are ignored, and those that the C library keeps for itself.
+    // The signals of a broken process, those that stop it or are ignored, and those that the C library keeps for
+    // itself.
     let others = [4, 8, 9, 11, 7, 5, 31, 13, 17, 18, 19, 20, 21, 22, 23, 25, 28, 32, 33];
     for signal in (1..=64).filter(|signal| !others.contains(signal) && !is_ignored(*signal)) {
         let args = ["protect", "-", "-o", "f.phx", "-k", "k"];

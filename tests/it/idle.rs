@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A mount of `va` that ends when it is idle, its time limit, and its open file `name`. If the machine is too slow for a short
-/// limit, the next one is longer.
+/// A mount of `va` that ends when it is idle, its time limit, and its open file `name`. If the machine is too slow for
+/// a short limit, the next one is longer.
 fn held(mounts: &Mounts) -> (Pid, Duration, File) {
     for seconds in [1, 2, 4, 8, 16, 32] {
         let process = mounts.start_with("a", &["--idle", &format!("{seconds}s")]).unwrap();

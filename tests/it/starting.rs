@@ -23,8 +23,8 @@ fn calls(s: &Sandbox, args: &[&str]) -> Option<Vec<String>> {
     Some(text.lines().filter(is_call).map(Into::into).collect())
 }
 
-/// The loader's calls are counted too, and differ between systems. Where this was written, they were about 50 of 85 calls
-/// for the first command, and 50 of 190 for the second.
+/// The loader's calls are counted too, and differ between systems. Where this was written, they were about 50 of 85
+/// calls for the first command, and 50 of 190 for the second.
 #[test]
 fn a_start_takes_few_system_calls() {
     let s = Sandbox::new();

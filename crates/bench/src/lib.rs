@@ -3,8 +3,8 @@
 //! figures.
 //!
 //! Only this crate has the papers' own baselines: AES by lookup tables ([`measure::ttable`]), the layout of SEFPS
-//! ([`measure::sefps::layout`]) and MD5 of keys ([`measure::keys`]). **They are for measuring and for study, not for protecting
-//! data.**
+//! ([`measure::sefps::layout`]) and MD5 of keys ([`measure::keys`]). **They are for measuring and for study, not for
+//! protecting data.**
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -42,7 +42,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Begins the files in a run's folder, or opens them again. They are locked, so that only one run writes to a folder.
+    /// Begins the files in a run's folder, or opens them again. They are locked, so that only one run writes to a
+    /// folder.
     pub fn open(out: &Path, resumes: bool, head: Head) -> Result<Self> {
         let path = out.join(JSON);
         let failed = Error::at(&path);

@@ -22,8 +22,8 @@ pub struct Row {
     /// What the times measure: `total`, `AES`, `hash` and so on.
     pub measure: String,
     pub scheme: String,
-    /// `serial`, `cpu`, `gpu`, `hybrid`, `command` for a whole process, `mount` for work in a folder, `cluster` for a whole
-    /// job of MPI, or `java` for a program in Java and what stands beside it.
+    /// `serial`, `cpu`, `gpu`, `hybrid`, `command` for a whole process, `mount` for work in a folder, `cluster` for a
+    /// whole job of MPI, or `java` for a program in Java and what stands beside it.
     pub engine: String,
     /// The plaintext's length in bytes.
     pub bytes: u64,
@@ -86,7 +86,8 @@ pub struct Over<'a> {
 }
 
 impl Row {
-    /// A row of an experiment: its input, and what was done, what the times measure, by which program, and where it ran.
+    /// A row of an experiment: its input, and what was done, what the times measure, by which program, and where it
+    /// ran.
     pub fn of(experiment: &str, case: impl Into<String>, names: [&str; 4]) -> Self {
         let [operation, measure, scheme, engine] = names.map(String::from);
         Self { experiment: experiment.into(), case: case.into(), operation, measure, scheme, engine, ..Self::default() }

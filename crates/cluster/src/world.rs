@@ -114,9 +114,10 @@ pub fn machine() -> u64 {
 /// This process hides its memory from others, so the processes of one machine cannot copy messages directly from each
 /// other's memory. MPI libraries find this out too late, so these settings turn it off.
 ///
-/// With MPICH 4.0.2, a process can wait for ever in `MPI_Finalize` after UCX has put a long message into the memory of its
-/// receiver by TCP: the acknowledgment comes only while the receiver is inside UCX, and it may wait elsewhere by then (pull
-/// request 6596 of pmodels/mpich, 2023). So all messages are sent without asking the receiver first. They are short enough.
+/// With MPICH 4.0.2, a process can wait for ever in `MPI_Finalize` after UCX has put a long message into the memory of
+/// its receiver by TCP: the acknowledgment comes only while the receiver is inside UCX, and it may wait elsewhere by
+/// then (pull request 6596 of pmodels/mpich, 2023). So all messages are sent without asking the receiver first. They
+/// are short enough.
 #[expect(unsafe_code)]
 fn configure() {
     const SETTINGS: [(&str, &str); 5] = [

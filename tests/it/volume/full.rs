@@ -76,8 +76,8 @@ fn a_file_system_that_becomes_read_only_is_reported_as_such() {
     }
     let refused = |done: io::Result<()>| assert_eq!(done.unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
     let for_writing = || File::options().write(true).open(mounted.path("f"));
-    // The kernel reports the end of the last open file to the mount some time after `close` has returned. Until then the file in
-    // the folder is still open for writing.
+    // The kernel reports the end of the last open file to the mount some time after `close` has returned. Until then
+    // the file in the folder is still open for writing.
     wait_for(|| for_writing().is_err());
     refused(for_writing().map(drop));
     refused(File::options().write(true).truncate(true).open(mounted.path("f")).map(drop));

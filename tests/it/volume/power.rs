@@ -1,5 +1,5 @@
-//! Power cuts: the disk below a volume is copied while the volume is being changed, as a power cut would leave it. Synced data
-//! must be in the copy.
+//! Power cuts: the disk below a volume is copied while the volume is being changed, as a power cut would leave it.
+//! Synced data must be in the copy.
 
 use super::full::disk;
 use super::kills::{rounds, seed};
@@ -260,8 +260,8 @@ fn check(s: &Sandbox, all: &mut [Known], at: &str) {
     is_sound(s, "disk/vol");
 }
 
-/// Lets writers work, and copies the disk at some moments. Returns what was known at each. If `is_long`, the journal is trimmed
-/// in some rounds.
+/// Lets writers work, and copies the disk at some moments. Returns what was known at each. If `is_long`, the journal is
+/// trimmed in some rounds.
 fn cut(s: &Sandbox, random: &mut Random, all: Vec<Known>, is_long: bool) -> Vec<Vec<Known>> {
     let _disk = remount(s);
     let mut mounted = mount(s, "disk/vol").unwrap();

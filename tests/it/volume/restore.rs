@@ -56,7 +56,8 @@ fn enter(dir: &OwnedFd, name: &str) -> OwnedFd {
     openat(dir, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
 }
 
-/// Removes the deep folders without recursion, which would overflow. Returns the content of the file in the deepest one.
+/// Removes the deep folders without recursion, which would overflow. Returns the content of the file in the deepest
+/// one.
 fn remove_deep(root: &Path) -> Vec<u8> {
     let mut dir = (0..DEPTH).fold(File::open(root).unwrap().into(), |dir, _| enter(&dir, "d"));
     let file = openat(&dir, "file", OFlags::RDONLY, Mode::empty()).unwrap();

@@ -1,6 +1,6 @@
-//! P3's multicore part: files are encrypted by 1 to 16 threads of one machine, with encryption alone as in the paper, and
-//! with reading and writing. Its cluster part is in [`cluster`], its CUDA part in [`device`], and its programs in Java are in
-//! [`java`].
+//! P3's multicore part: files are encrypted by 1 to 16 threads of one machine, with encryption alone as in the paper,
+//! and with reading and writing. Its cluster part is in [`cluster`], its CUDA part in [`device`], and its programs in
+//! Java are in [`java`].
 
 pub mod cluster;
 pub mod device;
@@ -26,8 +26,8 @@ use std::thread;
 /// The paper's two programs on one machine.
 const PRINTED: [&str; 2] = ["mpj-multicore", "openmp"];
 
-/// The measures. The paper's C program is AES-256 in CBC mode, each thread on its own part. With CTR, any number of threads
-/// encrypts one file to the same bytes.
+/// The measures. The paper's C program is AES-256 in CBC mode, each thread on its own part. With CTR, any number of
+/// threads encrypts one file to the same bytes.
 #[derive(Clone, Copy, PartialEq)]
 enum Measure {
     /// Encryption in memory, without reading and writing.

@@ -38,8 +38,8 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Runs the command that mounts, and waits until the mount is there. A volume that was mounted just before may still be
-    /// in use by the process that is about to end, so a failure is tried again for a while.
+    /// Runs the command that mounts, and waits until the mount is there. A volume that was mounted just before may
+    /// still be in use by the process that is about to end, so a failure is tried again for a while.
     pub fn new(at: &Path, command: &dyn Fn() -> Command) -> Result<Self> {
         let started = Instant::now();
         let mut mounted = loop {

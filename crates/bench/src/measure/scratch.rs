@@ -32,8 +32,9 @@ impl Scratch {
         Self::make(out.join("scratch"))
     }
 
-    /// Makes a folder that only its owner can enter, within a folder that may belong to others. Leftovers of a killed run
-    /// are removed first, after `clear`, which unmounts what is mounted there. Two runs cannot have it at the same time.
+    /// Makes a folder that only its owner can enter, within a folder that may belong to others. Leftovers of a killed
+    /// run are removed first, after `clear`, which unmounts what is mounted there. Two runs cannot have it at the same
+    /// time.
     pub fn within(folder: &Path, clear: impl FnOnce(&Path)) -> Result<Self> {
         let path = folder.join(WITHIN);
         let locked = |path: &Path| {

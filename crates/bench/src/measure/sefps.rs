@@ -1,5 +1,5 @@
-//! P1: files are protected and unprotected in SEFPS's layout, with the paper's own code and with Phalanx's kernels, and in
-//! Phalanx's format.
+//! P1: files are protected and unprotected in SEFPS's layout, with the paper's own code and with Phalanx's kernels, and
+//! in Phalanx's format.
 
 pub mod averages;
 mod device;

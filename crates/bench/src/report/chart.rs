@@ -1,5 +1,5 @@
-//! Charts as SVG within the page: text that can be selected, a title and a description for screen readers, and colours by
-//! classes, so that the page's style sheet decides them for light and dark.
+//! Charts as SVG within the page: text that can be selected, a title and a description for screen readers, and colours
+//! by classes, so that the page's style sheet decides them for light and dark.
 
 use crate::report::text::{digits, escaped};
 use std::fmt::Write;
@@ -117,8 +117,8 @@ pub fn on_one_axis(mut charts: Vec<Chart>) -> Vec<Chart> {
 }
 
 impl Chart {
-    /// Lines over places: a title, what the places are, and the unit of the values. Only positive values are drawn, and lines
-    /// without any are left out.
+    /// Lines over places: a title, what the places are, and the unit of the values. Only positive values are drawn, and
+    /// lines without any are left out.
     pub fn new(title: impl Into<String>, x: &str, y: &str, places: Vec<String>, mut lines: Vec<Line>) -> Self {
         lines.iter_mut().for_each(|line| line.points.retain(|(_, value)| *value > 0.0));
         lines.retain(|line| !line.points.is_empty());

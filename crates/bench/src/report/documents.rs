@@ -1,7 +1,7 @@
 //! Tables of rows in documents, so that no figure there is older than its rows.
 //!
-//! Such a table is between two lines, `<!-- rows: FOLDER TABLE -->` and `<!-- end of rows -->`. The folder is that of a run,
-//! and the table one of these:
+//! Such a table is between two lines, `<!-- rows: FOLDER TABLE -->` and `<!-- end of rows -->`. The folder is that of a
+//! run, and the table one of these:
 //!
 //! - `bars`: what the project requires of each figure, and what was measured; `bars users`, of that experiment alone;
 //! - `commands`: whole commands on the largest file, beside other programs;

@@ -1,13 +1,14 @@
 //! The tables of all rows of an experiment. `tables.json` has a record for each table: its rows, lines, columns and
 //! cells, and the text below it.
 //!
-//! - A pattern has words of the row in braces (see [`At::word`]). Of several patterns, ` || ` between them, the first counts whose
-//!   words are all known.
-//! - A condition is a list of tests, ` & ` between them: `word=one|other`, `word^=begins`, `word$=ends`, `word*=contains`, a word
-//!   alone, which must be known, or `beside` and a test that a row of the same case passes. `!` negates a test.
-//! - `cells` and `last`, which come after those of all rows, are lists of a condition, a column and a text. A cell whose text is
-//!   not known is left out. `printed` has the same for each printed figure beside a row. A table without `line` has a line for
-//!   each row, with the patterns of `columns`, if all are known.
+//! - A pattern has words of the row in braces (see [`At::word`]). Of several patterns, with ` || ` between them, the first
+//!   one is used whose words are all known.
+//! - A condition is a list of tests, with ` & ` between them: `word=one|other`, `word^=begins`, `word$=ends`,
+//!   `word*=contains`, a word alone, which must be known, or `beside` and a test that a row of the same case passes. `!`
+//!   negates a test.
+//! - `cells` is a list of entries of a condition, a column and a text. So is `last`, whose cells come after those of all
+//!   rows. A cell whose text is not known is left out. `printed` is such a list for each printed figure of a row. A table
+//!   without `line` has a line for each row, with the patterns of `columns`, if all are known.
 
 mod drawn;
 mod words;

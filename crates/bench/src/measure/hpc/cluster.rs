@@ -1,5 +1,5 @@
-//! P3's cluster part: `phalanx-mpi` under `mpirun` on this machine, by numbers of processes and threads beside the printed
-//! times; beside a plain copy by the same processes; with one of them slowed down; and interrupted.
+//! P3's cluster part: `phalanx-mpi` under `mpirun` on this machine, by numbers of processes and threads beside the
+//! printed times; beside a plain copy by the same processes; with one of them slowed down; and interrupted.
 //!
 //! The program needs MPI, so this code knows only its command line and what it reports with `--verbose`.
 

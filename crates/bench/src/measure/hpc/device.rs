@@ -1,8 +1,8 @@
 //! P3's CUDA part: all blocks of a file on the device, by 1000 to 50 million GPU threads, each of which loops over its
 //! blocks.
 //!
-//! The paper's program looks bytes up in tables and encrypts each block by itself, so this is AES-128-ECB by the kernels with
-//! tables. The threads come in blocks of 250, because that divides each of the printed numbers.
+//! The paper's program looks bytes up in tables and encrypts each block by itself, so this is AES-128-ECB by the
+//! kernels with tables. The threads come in blocks of 250, because that divides each of the printed numbers.
 
 use crate::measure::device::{Aes, for_bytes, require_right};
 use crate::measure::scratch::{random_vec, require_memory};

@@ -1,5 +1,5 @@
-//! P5's GPU mode, in which the device makes the key's digest and encrypts, and its CPU-GPU mode, in which the CPU makes the
-//! digest. Also finding a key among many by digests that the device makes.
+//! P5's GPU mode, in which the device makes the key's digest and encrypts, and its CPU-GPU mode, in which the CPU makes
+//! the digest. Also finding a key among many by digests that the device makes.
 //!
 //! Times are from host to host. Key and data go to the device from pinned memory, and digest and ciphertext come back.
 

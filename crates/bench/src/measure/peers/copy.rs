@@ -1,5 +1,5 @@
-//! A copy by several threads that do nothing else: the limit of the machine for a program that reads one file and writes
-//! another.
+//! A copy by several threads that do nothing else: the limit of the machine for a program that reads one file and
+//! writes another.
 
 use crate::measure::machine::file_system;
 use crate::measure::{Error, Result};
@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// The bytes that a thread copies at once. With 2 MiB the system takes memory in larger blocks, which a virtual machine has
-/// often given back to its host.
+/// The bytes that a thread copies at once. With 2 MiB the system takes memory in larger blocks, which a virtual machine
+/// has often given back to its host.
 pub const PIECE: usize = 1 << 20;
 
 /// Copies a file into a new one. The threads take pieces in turn.

@@ -1,5 +1,5 @@
-//! AES-ECB as in the paper's GPU and hybrid programs: all blocks on the device, or the part that Eq. 1 gives. All CPU cores
-//! except the one that drives the device encrypt the others.
+//! AES-ECB as in the paper's GPU and hybrid programs: all blocks on the device, or the part that Eq. 1 gives. All CPU
+//! cores except the one that drives the device encrypt the others.
 //!
 //! The file is in ordinary memory, as in the paper's programs, and passes through the device's memory in windows.
 

@@ -3,7 +3,8 @@
 //! For a file of X bytes let p = 16 − X mod 16. The layout is the file, p zero bytes, 16 bytes of value p, and the
 //! SHA3-256 of all that. The whole is encrypted with AES in ECB mode.
 //!
-//! **Not a way to protect anything**: equal blocks show, and the digest is no authentication (`crates/bench/README.md`).
+//! **This does not protect anything**: it shows equal blocks, and the digest does not authenticate
+//! (`crates/bench/README.md`).
 
 use crate::measure::Error;
 use crate::measure::threads::each;

@@ -1,7 +1,7 @@
 //! Messages that arrive one by one as a Poisson process and are sealed through a [`Coalescer`]: throughput and latency.
 //!
-//! A latency runs from the time when the message was due to arrive, even if it was submitted later, to the time when the
-//! task that awaits its result is woken.
+//! A latency runs from the time when the message was due to arrive, even if it was submitted later, to the time when
+//! the task that awaits its result is woken.
 
 use crate::measure::users::data::{Data, Scheme, roster, take_turns};
 use crate::measure::users::workload::{self, Random, SEED, Shape};

@@ -1,7 +1,8 @@
-//! P2's workload (section 4.2): many users whose lengths are normally distributed over 35 to 150 KB, drawn by Box–Muller.
+//! P2's workload (section 4.2): many users whose lengths are normally distributed over 35 to 150 KB, drawn by
+//! Box–Muller.
 //!
-//! The paper gives neither mean nor deviation. Here the mean is the middle of the range, 92.5 KB, and the deviation is a
-//! sixth of its width, 19.17 KB. So the range is three deviations to each side, and a draw outside it (one in 370) is
+//! The paper gives neither mean nor deviation. Here the mean is the middle of the range, 92.5 KB, and the deviation is
+//! a sixth of its width, 19.17 KB. So the range is three deviations to each side, and a draw outside it (one in 370) is
 //! repeated. KB are 1024 bytes, as in the paper's own example (section 3.4).
 
 use std::f64::consts::TAU;

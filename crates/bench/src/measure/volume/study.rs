@@ -1,5 +1,5 @@
-//! P4's study: AES-CTR in memory by the size of the data, on one core, on all cores and on a device, with one stream and with
-//! several, with 16, 32 or 64 bytes a thread of the device, and with 64 to 1024 threads a block.
+//! P4's study: AES-CTR in memory by the size of the data, on one core, on all cores and on a device, with one stream
+//! and with several, with 16, 32 or 64 bytes a thread of the device, and with 64 to 1024 threads a block.
 //!
 //! The keys are expanded before, on the CPU and on the device, as in a file system that keeps them.
 

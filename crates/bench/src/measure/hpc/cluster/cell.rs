@@ -1,4 +1,5 @@
-//! What the steps of a cluster share: a folder with data, the jobs that are measured there, and checks of what they wrote.
+//! What the steps of a cluster share: a folder with data, the jobs that are measured there, and checks of what they
+//! wrote.
 
 use crate::measure::hpc::cluster::job::{Job, Programs};
 use crate::measure::mounted::unmount_below;

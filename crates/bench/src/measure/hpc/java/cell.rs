@@ -11,8 +11,8 @@ use crate::paper::{Printed, p3};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The counts of a run. They are small, because most of the time is for starting JVMs: all sizes and numbers of processes take
-/// about ten minutes on two cores.
+/// The counts of a run. They are small, because most of the time is for starting JVMs: all sizes and numbers of
+/// processes take about ten minutes on two cores.
 #[derive(Clone)]
 pub struct Counts {
     /// The rounds of one JVM that are counted.

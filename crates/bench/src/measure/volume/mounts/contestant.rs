@@ -39,7 +39,8 @@ impl Volume {
         Ok(Self { name: PLAIN, stored: at.clone(), at, command: None, mounted: None, peak_kib: None })
     }
 
-    /// A new volume in a folder of its own. `init` and `mount` are commands with `{program}`, `{key}`, `{stored}` and `{at}`.
+    /// A new volume in a folder of its own. `init` and `mount` are commands with `{program}`, `{key}`, `{stored}` and
+    /// `{at}`.
     fn new(
         name: &'static str,
         place: &Scratch,

@@ -103,7 +103,7 @@ pub fn detach(quiet: bool) -> Outcome {
     let nowhere = File::options().read(true).write(true).open("/dev/null").map_err(failed)?;
     rustix::stdio::dup2_stdin(&nowhere).map_err(|e| failed(e.into()))?;
     rustix::stdio::dup2_stderr(&nowhere).map_err(|e| failed(e.into()))?;
-    // If the parent has ended, nobody knows of this process.
+    // If the parent has ended, no user knows about this process, so this fails.
     stdio::write_line(READY).map_err(Error::write)?;
     rustix::stdio::dup2_stdout(&nowhere).map_err(|e| failed(e.into()))
 }

@@ -57,8 +57,7 @@ pub fn run(args: Inspect, verbosity: Verbosity) -> Outcome {
     })
 }
 
-/// Does something for all protected files in a folder, volumes among them, in the order of their names. Links are not
-/// followed.
+/// Calls `act` for all protected files and volumes in a folder, in the order of their names. Links are not followed.
 fn each_within(dir: &Path, act: &mut dyn FnMut(&Path) -> Outcome) -> Outcome {
     let mut worst = None;
     let mut left = vec![(dir.to_owned(), true)];
@@ -75,8 +74,8 @@ fn each_within(dir: &Path, act: &mut dyn FnMut(&Path) -> Outcome) -> Outcome {
     worst.map_or(Ok(()), |code| Err(Failure::written(code)))
 }
 
-/// The folders and the protected files in a folder, from the last name to the first, and which of them are folders. The
-/// config stands for a volume.
+/// The folders and protected files in a folder, from the last name to the first, each with whether it is a folder. A
+/// volume is represented by its config.
 fn entries(dir: &Path) -> io::Result<Vec<(PathBuf, bool)>> {
     let mut found = Vec::new();
     let read = match fs::read_dir(dir) {

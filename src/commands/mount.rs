@@ -146,7 +146,7 @@ fn serve<F: Filesystem>(
     session.run().map_err(at_mountpoint)
 }
 
-/// Unmounts once nobody has used it for this long, on a thread of its own.
+/// Starts a thread that unmounts when the mount has not been used for this long.
 fn stop_when_idle(idler: Idler, limit: Duration, mountpoint: &Path) -> Outcome {
     let path = shown(mountpoint);
     let wait = move || idler.stop_after(limit, |e| complain(format!("{path}: --idle cannot unmount it: {e}")));

@@ -31,7 +31,7 @@ fn wrong_usage_prints_one_line_and_exits_with_2() {
 }
 
 #[test]
-fn inputs_that_are_no_files_are_refused() {
+fn inputs_that_are_not_files_are_refused() {
     let s = Sandbox::with_key();
     fs::create_dir(s.path("folder")).unwrap();
     let made = has("mkfifo") && Command::new("mkfifo").arg(s.path("fifo")).status().unwrap().success();

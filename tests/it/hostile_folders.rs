@@ -173,7 +173,7 @@ fn folders_above_need_not_be_readable() {
 }
 
 #[test]
-fn a_folder_of_somebody_else_in_a_mirror_gets_nothing() {
+fn a_folder_of_another_user_in_a_mirror_gets_nothing() {
     if !rustix::process::getuid().is_root() || !has("setpriv") {
         return skip("root");
     }

@@ -23,7 +23,7 @@ fn noise(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn ranges_are_those_of_the_plain_file() {
+fn ranges_equal_those_of_the_plain_file() {
     let plain = noise((5 << 20) + 1234);
     for chunk_size in ["4K", "64K", "1M", "16M"] {
         let s = sandbox(&plain, chunk_size);

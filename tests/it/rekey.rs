@@ -434,7 +434,7 @@ fn a_file_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn a_huge_file_takes_no_longer() {
+fn rekeying_a_huge_file_takes_no_longer() {
     let s = protected();
     let file = File::options().write(true).open(s.path("f.phx")).unwrap();
     file.set_len(1 << 40).unwrap();

@@ -549,7 +549,7 @@ fn an_input_that_cannot_be_deleted_is_a_failure() {
         assert!(s.exists(input));
     }
     assert_eq!(s.read("g"), b"x");
-    // If a file appears in a folder during the run, the folder stays, and a line says so.
+    // If a file appears in a folder during the run, the folder stays, and this is reported.
     let ready = || s.exists("t.phx");
     let args = ["protect", "-R", "t", "-k", "k", "--remove", "--force"];
     let ended = s.meanwhile("fsync:when=1", &args, ready, || drop(s.write("t/new", "x"))).unwrap();

@@ -77,7 +77,7 @@ impl Mounts {
             return Some(process);
         }
         assert!(child.wait().unwrap().success());
-        // If the daemon has ended already, the id of its parent stands for it. Nothing waits for this id, because it is
+        // If the daemon has ended already, the id of its parent is returned. Nothing waits for this id, because it is
         // free.
         Some(process_with(&[&tree, &mountpoint]).unwrap_or(Pid::from_child(&child)))
     }

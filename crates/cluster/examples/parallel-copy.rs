@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ranges_are_the_whole_file() {
+    fn the_ranges_cover_the_whole_file() {
         for (len, ranks) in [(0, 3), (1, 2), (ALIGNMENT, 5), (7 * ALIGNMENT + 1, 3), (1 << 40, 1000)] {
             let ranges: Vec<_> = (0..ranks).map(|rank| range(len, rank, ranks)).collect();
             assert!(ranges[0].start == 0 && ranges[ranks as usize - 1].end == len);

@@ -233,7 +233,7 @@ pub enum Request {
     New { len: Option<u64> },
     /// Asks for the keys of the file with this header at this path.
     Open { header: Vec<u8>, path: Vec<u8> },
-    /// Offers tasks that were found. Rank 0 takes them if there is room. They have so many `files` and `bytes`.
+    /// Offers tasks that were found. Rank 0 takes them if there is room. `files` and `bytes` are their totals.
     Offer { tasks: Vec<Task>, files: u64, bytes: u64 },
     /// Sends a part of a report.
     Report(Report),

@@ -38,7 +38,7 @@ impl Owned {
     }
 }
 
-/// A large file of which this process does parts.
+/// A large file on whose parts this process works.
 pub struct Joined {
     pub shared: SharedFile,
     pub input: InputFile,

@@ -159,7 +159,7 @@ pub struct Worker<'a> {
     warned: Mutex<BTreeSet<Warned>>,
     /// The trees in which this process has found something to work on.
     filled: Mutex<BTreeSet<u32>>,
-    /// The large files of which this process does parts.
+    /// The large files on whose parts this process works.
     pub joined: Mutex<HashMap<u64, Arc<Joined>>>,
     /// The large files that this process has begun.
     pub owned: Mutex<HashMap<u64, Owned>>,

@@ -46,7 +46,7 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Notes that the file is done, whatever other names it has.
+    /// Records that the file is done under all its names.
     pub fn done(self) {
         self.taken.lock().done.insert(self.id);
     }

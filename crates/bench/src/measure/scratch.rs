@@ -174,7 +174,7 @@ pub fn random<const N: usize>(seed: u64) -> [u8; N] {
     bytes
 }
 
-/// Random bytes of a seed, as many as asked for.
+/// This many random bytes of a seed.
 pub fn random_vec(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     Random::new(seed).fill(&mut bytes);

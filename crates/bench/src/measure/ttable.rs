@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_aes_both_ways() {
+    fn it_computes_aes_both_ways() {
         for key_len in [16, 24, 32] {
             for seed in 0..50u8 {
                 let key: Vec<u8> =

@@ -83,7 +83,7 @@ fn entries_have_no_other_fields() {
 }
 
 #[test]
-fn there_are_as_many_values_as_the_readme_counts() {
+fn the_readme_counts_all_values() {
     let readme = include_str!("../../papers/README.md");
     for paper in papers() {
         let line =

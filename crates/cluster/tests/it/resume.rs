@@ -35,8 +35,8 @@ fn stop(job: &Job, ranks: usize, args: &[&str], target: &str, written: u64, (how
     receivers.iter().for_each(|pid| signal(*pid, how));
     wait(&mut child, &below);
     // Killed ranks leave two files for the next job to remove: the mark of the folder, and the record of an output that
-    // has just got its name. The launcher too may kill them, whatever signal it gets. If the output exists, there is no
-    // next job.
+    // has just got its name. The launcher may kill them too after any signal. If the output exists, there is no next
+    // job.
     let is_there = job.path(target).exists();
     if is_there {
         job.leftovers().iter().for_each(|name| fs::remove_file(job.path(name)).unwrap());

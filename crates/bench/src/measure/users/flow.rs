@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles() {
+    fn percentiles_are_nearest_ranks() {
         let numbers: Vec<f64> = (1..=1000).map(f64::from).collect();
         assert_eq!(
             [50.0, 99.0, 99.9, 100.0].map(|percent| percentile(&numbers, percent)),

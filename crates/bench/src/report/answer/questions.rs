@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_a_pad_pays_follows_from_the_rows() {
+    fn the_answer_about_pads_follows_from_the_rows() {
         let row = |measure: &str, scheme: &str, seconds: f64| {
             row("4 KiB", 4096, measure.into(), scheme, "serial", 1).timed(vec![seconds])
         };

@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "no figure c")]
-    fn a_name_that_is_not_known_is_noticed() {
+    fn an_unknown_name_panics() {
         facts! { "a": Some(1.0) }.holds("c > 1");
     }
 }

@@ -1,10 +1,11 @@
 //! Going on in the background, for `--daemon`.
 //!
-//! A process with threads and secrets is not forked here. The program starts itself again, before it has read anything secret,
-//! as a child with the same arguments, terminal and standard input. The child does everything: it reads keys, asks for
-//! passwords and mounts. Then it leaves the terminal and its session, and says so on its standard output, which is a pipe to
-//! its parent. Until then it fails as any run does, with a line on the same standard error, and its parent ends with its exit
-//! code. So no secret goes from one process to another, and none is in arguments or the environment.
+//! A process with threads and secrets is not forked here. The program starts itself again, before it has read anything
+//! secret, as a child with the same arguments, terminal and standard input. The child does everything: it reads keys,
+//! asks for passwords and mounts. Then it leaves the terminal and its session, and says so on its standard output,
+//! which is a pipe to its parent. Until then it fails as any run does, with a line on the same standard error, and its
+//! parent ends with its exit code. So no secret goes from one process to another, and none is in arguments or the
+//! environment.
 
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines;
@@ -52,13 +53,15 @@ pub fn start() -> Outcome {
     Err(ended(child.wait().map_err(failed)?))
 }
 
-/// The child lives long. It gets none of the descriptors that others have left open here, so that nobody waits for it to close
-/// a pipe or to let a lock go: only standard input, output and error, and those that are named.
+/// Lets the child inherit only standard input, output and error, and the descriptors that are named. The child lives
+/// long: if it had descriptors that other programs have left open here, they would wait for it to close a pipe or
+/// release a lock.
 fn keep_from_child(named: &HashSet<RawFd>) -> io::Result<()> {
     for entry in fs::read_dir("/proc/self/fd")? {
         let number = entry?.file_name().to_str().and_then(|name| name.parse().ok());
         let Some(number) = number.filter(|number| *number > 2 && !named.contains(number)) else { continue };
-        // SAFETY: the number was listed, so it is open. Nothing closes it: this thread only lists, and no other one is at work.
+        // SAFETY: the number was listed, so it is open. Nothing closes it: this thread only lists, and no other one
+        // runs.
         #[expect(unsafe_code)]
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
         fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
@@ -66,7 +69,7 @@ fn keep_from_child(named: &HashSet<RawFd>) -> io::Result<()> {
     Ok(())
 }
 
-/// The descriptors that a text names, as `/dev/fd/63` and `/proc/self/fd/63` do, which a shell makes of `<(…)`.
+/// The descriptors that a text names, such as `/dev/fd/63` or `/proc/self/fd/63`, which shells put in place of `<(…)`.
 fn descriptors_in(text: &OsStr) -> Vec<RawFd> {
     let text = text.to_string_lossy();
     let number = |rest: &str| rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok());
@@ -100,7 +103,7 @@ pub fn detach(quiet: bool) -> Outcome {
     let nowhere = File::options().read(true).write(true).open("/dev/null").map_err(failed)?;
     rustix::stdio::dup2_stdin(&nowhere).map_err(|e| failed(e.into()))?;
     rustix::stdio::dup2_stderr(&nowhere).map_err(|e| failed(e.into()))?;
-    // If the parent has ended, nobody knows of this process.
+    // If the parent has ended, no user knows about this process, so this fails.
     stdio::write_line(READY).map_err(Error::write)?;
     rustix::stdio::dup2_stdout(&nowhere).map_err(|e| failed(e.into()))
 }

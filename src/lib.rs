@@ -1,4 +1,4 @@
-//! The parts of the command `phalanx`. What other programs of ours share with it is the crate `phalanx-host`. See
+//! The parts of the command `phalanx`. What our other programs share with it is in the crate `phalanx-host`. See
 //! `phalanx --help`, and `docs/` for the format, the design and the threats.
 //!
 //! Programs that protect files use the crate `phalanx-core`.
@@ -33,7 +33,7 @@ pub fn main() -> ExitCode {
 fn run() -> Outcome {
     start::begin()?;
     let args = usage::parse()?;
-    // Scripts that ask for the version or a page of help do not wait for what only the other commands need.
+    // The version, help and completions come at once: only the other commands need this.
     if !matches!(args.command, Command::Completions { .. } | Command::Help { .. } | Command::Version) {
         start::begin_work()?;
     }

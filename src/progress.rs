@@ -168,7 +168,7 @@ mod tests {
     use std::sync::Mutex;
 
     #[test]
-    fn time_before_the_beginning_is_not_counted() {
+    fn time_before_the_work_begins_is_not_counted() {
         let meter = Meter::file("f".into(), None, Verbosity { quiet: false, verbose: false });
         let hour = Duration::from_secs(3600);
         let meter = Meter { created: Instant::now().checked_sub(hour).unwrap(), ..meter };
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_appear_only_when_it_takes_long_and_nobody_wants_quiet() {
+    fn bars_appear_only_for_long_work_and_without_quiet() {
         for (hours, quiet, is_shown) in [(0, false, false), (1, false, true), (1, true, false)] {
             let meter = Meter::tree("t".into(), Verbosity { quiet, verbose: false });
             let created = Instant::now().checked_sub(Duration::from_secs(3600 * hours)).unwrap();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_shows_what_is_done_and_what_is_known() {
+    fn a_tree_shows_files_and_bytes_done_and_found() {
         let meter = Meter::tree("t".into(), Verbosity { quiet: false, verbose: false });
         let words = || meter.files.words(meter.bar.position(), meter.bar.length());
         assert_eq!(words(), "0 files, 0 bytes");
@@ -206,7 +206,7 @@ mod tests {
         meter.finish();
     }
 
-    /// The other tests do not draw what indicatif makes of a template.
+    /// The other tests do not draw a template with indicatif.
     #[test]
     fn bars_are_drawn_with_our_units() {
         let files = Arc::new(Files::default());

@@ -23,7 +23,7 @@ pub fn parse() -> Outcome<Cli> {
     })
 }
 
-/// `--version` is the command `version`. It ends clap's work where it stands, so we look for --verbose ourselves.
+/// `--version` is the command `version`. clap stops parsing at it, so we look for --verbose ourselves.
 fn version(given: &[OsString]) -> Cli {
     let is_verbose = |arg: &OsString| {
         let letters = arg.as_encoded_bytes().strip_prefix(b"-").filter(|rest| !rest.starts_with(b"-"));
@@ -46,7 +46,7 @@ mod tests {
     use clap::FromArgMatches;
     use phalanx_host::usage::failure;
 
-    /// What is said of it: the line, and the hint in parentheses.
+    /// The error of a wrong command line: the line, and the hint in parentheses.
     fn wrong(line_given: &str) -> String {
         let args: Vec<OsString> = line_given.split(' ').map(Into::into).collect();
         match parse_from::<Cli>(command(), &args) {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_options_that_take_none_are_not_repeated() {
+    fn unexpected_values_of_options_are_not_repeated() {
         for given in ["--password=hunter2", "-p=hunter2", "-phunter2", "--force=hunter2", "--passwort=hunter2"] {
             let said = wrong(&format!("phalanx protect f {given}"));
             assert!(!said.contains("hunter") && !said.contains("unter2"), "{given}: {said}");
@@ -118,11 +118,11 @@ mod tests {
 
     /// This also checks that each command has examples.
     #[test]
-    fn every_example_is_a_right_command_line() {
+    fn every_example_is_a_valid_command_line() {
         fn look(at: &Command, path: &str) {
             let mut ours = 0;
             for (line, _) in examples::of(path) {
-                // Only the part of a pipe that runs this program.
+                // Of a pipe, only the parts that run this program are checked.
                 for part in line.split(['|', '>']).filter(|part| part.trim_start().starts_with("phalanx ")) {
                     let matches = command().try_get_matches_from(part.split_whitespace());
                     assert!(matches.and_then(|m| Cli::from_arg_matches(&m)).is_ok(), "{part}");

@@ -1,4 +1,5 @@
-//! The engines of a mounted volume: small jobs go to the CPU at once, and large ones to the GPU if it was measured to be faster.
+//! The engines of a mounted volume: small jobs go to the CPU at once, and large ones to the GPU if it was measured to
+//! be faster.
 
 use phalanx_core::Suite;
 use phalanx_core::engine::Op;
@@ -50,14 +51,14 @@ pub fn for_volume(args: &EngineArgs, suite: Suite, verbosity: Verbosity) -> Outc
     Ok(StoreOptions { small, large: Arc::new(large.roster), threshold, ..StoreOptions::default() })
 }
 
-/// From which length on the GPU is faster, by what was measured and kept before (`phalanx engines` measures).
+/// The length from which the GPU is faster, by the kept measurements of `phalanx engines`.
 fn measured(ready: &Ready) -> Option<usize> {
     let kept = cache::read(&Circumstances::new(ready.levels, ready.threads))?;
     kept.device.as_ref()?;
     crossing(&kept.calibration)
 }
 
-/// The shortest job for which a device that is open is chosen.
+/// The shortest job for which an open device is chosen.
 fn crossing(calibration: &Calibration) -> Option<usize> {
     let mut lengths = (SHORTEST.ilog2()..=LONGEST.ilog2()).map(|log2| 1u64 << log2);
     let pays = |bytes: &u64| calibration.choose(Op::Seal, Some(*bytes), true).needs_device();

@@ -46,7 +46,7 @@ pub struct Changes {
     pub remove_slots: Vec<usize>,
 }
 
-/// A file has no more slots.
+/// The number of a slot. A file has at most 64.
 fn slot(text: &str) -> Result<usize, &'static str> {
     text.parse().ok().filter(|number| (1..=64).contains(number)).ok_or("a number from 1 to 64")
 }

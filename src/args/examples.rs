@@ -3,7 +3,7 @@
 use clap::Command;
 use std::fmt::Write;
 
-/// A line to type, and what it does.
+/// A command line, and what it does.
 pub type Example = (&'static str, &'static str);
 
 /// The two examples of a command, named by its path below `phalanx`.

@@ -43,7 +43,7 @@ impl Inspect {
         Ok(self)
     }
 
-    /// Whether files are opened: keys are named.
+    /// Whether keys are given, so that files are opened.
     pub fn opens(&self) -> bool {
         let keys = &self.keys.keys;
         !keys.keys.is_empty() || keys.files().next().is_some() || !self.keys.identities.is_empty()

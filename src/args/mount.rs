@@ -60,7 +60,7 @@ pub struct MountPlan {
     pub options: MountOptions,
     pub engine: EngineArgs,
     pub background: Background,
-    /// How long nobody has to have used it before it ends.
+    /// The mount ends when nobody has used it for this long.
     pub idle: Option<Duration>,
 }
 
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_have_a_unit() {
+    fn durations_need_a_unit() {
         for (text, seconds) in [("1s", 1), ("30s", 30), ("10m", 600), ("2h", 7200), ("4294967295h", 15461882262000)] {
             assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }

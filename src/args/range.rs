@@ -36,7 +36,7 @@ impl FromStr for ByteRange {
 }
 
 impl ByteRange {
-    /// The range in a plaintext of `len` bytes; `None` if it has none of these. What lies after the end does not count.
+    /// The range in a plaintext of `len` bytes, cut at its end. `None` if the plaintext has none of these bytes.
     pub fn within(self, len: u64) -> Option<Range<u64>> {
         let range = match self {
             ByteRange::Between(start, end) => start..end.min(len),
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_read_as_they_are_written() {
+    fn every_form_of_a_range_is_parsed() {
         let cases = [
             ("0-1", ByteRange::Between(0, 1)),
             ("5-", ByteRange::From(5)),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused() {
+    fn other_texts_are_refused() {
         for text in [
             "",
             "-",
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_end_where_the_plaintext_ends() {
+    fn ranges_are_cut_at_the_end_of_the_plaintext() {
         let cases = [
             (ByteRange::Between(2, 5), 10, Some(2..5)),
             (ByteRange::Between(2, 50), 10, Some(2..10)),

@@ -1,8 +1,7 @@
-//! `phalanx completions`: clap's scripts, with files where paths are expected and the keyring's names where keys are
-//! expected.
+//! `phalanx completions`: clap's scripts, extended to complete paths and the names of keys in the keyring.
 //!
-//! clap's own way to complete such values asks the program for everything, and is not stable yet. So its scripts are taken,
-//! and the missing parts are added. Only bash, zsh and fish learn the names of keys.
+//! clap can also generate scripts that ask the program for such values, but that is not stable yet. So we take its
+//! static scripts and add the missing parts. Only the scripts for bash, zsh and fish complete the names of keys.
 
 use crate::usage;
 use clap::{Arg, Command, ValueHint};
@@ -11,7 +10,7 @@ use phalanx_host::Error;
 use phalanx_host::failure::Outcome;
 use std::io::{self, Write};
 
-/// A placeholder for the name of a key. No argument is a user's name, and the scripts show clearly where this one is.
+/// Marks the name of a key. No argument is a user's name, so this hint is easy to find in the scripts.
 const KEY_NAME: ValueHint = ValueHint::Username;
 
 const NAMES: &str = "phalanx key list --names 2>/dev/null";
@@ -45,7 +44,7 @@ fn with_key_names(command: Command, path: &str) -> Command {
     })
 }
 
-/// What bash needs to know of the command line: words, in the form of patterns for `case`.
+/// What the bash script knows about the command line: words, in the form of patterns for `case`.
 #[derive(Default)]
 struct Words {
     /// Options that take a key's name, a path, a folder, or something else.
@@ -85,7 +84,8 @@ impl Words {
     }
 }
 
-/// A function around clap's. Clap's function knows only the definition, and offers options where arguments are expected.
+/// A function that wraps clap's. Clap's function knows only the definition, and offers options where arguments are
+/// expected.
 fn bash(command: &Command) -> String {
     let mut words = Words::default();
     words.gather(command, "");
@@ -112,7 +112,7 @@ fn bash(command: &Command) -> String {
 
 fn zsh(script: &str) -> String {
     let names = format!("\n_phalanx_key_names() {{\n    compadd -- ${{(f)\"$({NAMES})\"}}\n}}\n");
-    // The first line tells zsh which command the script is for, and must stay the first.
+    // zsh reads from the first line which command the script is for, so it must stay the first.
     let (first, rest) = script.split_once('\n').unwrap_or((script, ""));
     format!("{first}\n{names}{}", rest.replace(":_users", ":_phalanx_key_names"))
 }

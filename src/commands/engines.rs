@@ -85,7 +85,7 @@ struct Engine {
     passes: Vec<Passing>,
 }
 
-/// The size in bytes from which on an engine is faster than a simpler one, or null if it never is.
+/// The size in bytes from which an engine is faster than a simpler one, or null if it never is.
 #[derive(Serialize)]
 struct Passing {
     engine: &'static str,

@@ -17,13 +17,14 @@ pub fn run(plan: InitPlan, verbosity: Verbosity) -> Outcome {
     let key_files = KeyFiles::new(&keys, &[]);
     let recipients =
         Recipients::new(ProtectKeys { keys, password, recipients: Vec::new(), recipients_files: Vec::new() }, false);
-    // Before anybody is asked for a password.
+    // A bad path fails here, before the user is asked for a password.
     let copy = recovery_key.map(|output| KeyCopy::begin(Some(output), false, true, &key_files)).transpose()?;
     recipients.find()?;
     let mut ways = recipients.found().to_vec();
     if let Some(copy) = copy {
         let key = SecretKey::random()?;
-        // It is on the disk before the volume is: no volume has a recovery key that nobody was given.
+        // The recovery key is on the disk before the volume is made, so no volume has a recovery key that its user
+        // lacks.
         copy.finish(&key_copies::line(&key))?;
         ways.push(Recipient::key(&key));
     }

@@ -57,7 +57,7 @@ pub fn run(args: Inspect, verbosity: Verbosity) -> Outcome {
     })
 }
 
-/// Does something for all protected files in a folder, volumes among them, in the order of their names. Links are not followed.
+/// Calls `act` for all protected files and volumes in a folder, in the order of their names. Links are not followed.
 fn each_within(dir: &Path, act: &mut dyn FnMut(&Path) -> Outcome) -> Outcome {
     let mut worst = None;
     let mut left = vec![(dir.to_owned(), true)];
@@ -74,12 +74,12 @@ fn each_within(dir: &Path, act: &mut dyn FnMut(&Path) -> Outcome) -> Outcome {
     worst.map_or(Ok(()), |code| Err(Failure::written(code)))
 }
 
-/// The folders and the protected files in a folder, from the last name to the first, and which of them are folders. The config
-/// stands for a volume.
+/// The folders and protected files in a folder, from the last name to the first, each with whether it is a folder. A
+/// volume is represented by its config.
 fn entries(dir: &Path) -> io::Result<Vec<(PathBuf, bool)>> {
     let mut found = Vec::new();
     let read = match fs::read_dir(dir) {
-        // Deeper than any path leads: nobody could open a file there.
+        // The path is too long for the system, so no file there could be opened by it.
         Err(e) if e.kind() == io::ErrorKind::InvalidFilename => return Ok(found),
         read => read?,
     };
@@ -169,7 +169,7 @@ struct Report {
     rekey_interrupted: bool,
 }
 
-/// A slot, as it shows without a key.
+/// What a slot shows without a key.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum SlotReport {
@@ -188,7 +188,7 @@ pub enum SlotReport {
     Age {
         stanzas: Vec<String>,
         bytes: usize,
-        /// Whose it is, where that shows and names are known.
+        /// The recipients it is for, if the slot shows them and their names are known.
         #[serde(skip_serializing_if = "Option::is_none")]
         recipients: Option<Vec<Known>>,
     },
@@ -216,7 +216,7 @@ impl Report {
         }
     }
 
-    /// Says of age recipients who they are.
+    /// Names the recipients of age slots.
     fn name_recipients(&mut self, header: &Header, names: &Names, ways: Option<&Ways>) {
         for (i, (slot, report)) in header.slots().iter().zip(&mut self.slots).enumerate() {
             if let (Slot::Age { file, .. }, SlotReport::Age { recipients, .. }) = (slot, report) {
@@ -225,7 +225,7 @@ impl Report {
         }
     }
 
-    /// All on one line, padding left out.
+    /// Everything on one line, without padding.
     fn line(&self) -> String {
         let plaintext = self.plaintext_bytes.map_or("? bytes".into(), |bytes| count(bytes, "byte"));
         let mut parts = vec![format!("{}: {}, {plaintext}", self.path, self.cipher)];
@@ -306,7 +306,7 @@ impl SlotReport {
     }
 }
 
-/// The types of an age file's stanzas, with the tags that SSH keys have there; none where no identity would be tried on it.
+/// The types of an age file's stanzas, with the tags of SSH keys. Empty if no identity would be tried on the file.
 fn stanzas(file: &[u8]) -> Vec<String> {
     const LONGEST: usize = 40;
     let outline = Outline::of(file);

@@ -29,10 +29,10 @@ use zeroize::Zeroizing;
 /// The longest list of keys, and the longest file of a protected list: protecting adds less than 1 MiB.
 const LONGEST_LIST: usize = 4 << 20;
 const LONGEST_PROTECTED: usize = LONGEST_LIST + (1 << 20);
-/// All secrets are in memory that does not grow, because growing would leave copies behind.
+/// All secrets are in memory that does not grow, because growing would leave copies in freed memory.
 type Secret = Zeroizing<Vec<u8>>;
 
-/// A copy in the making.
+/// A copy that is being made.
 pub enum KeyCopy {
     /// The output, and the outputs of this run if it may replace an existing file.
     File(Output, PathBuf, Option<Box<Made>>),
@@ -126,7 +126,7 @@ const ALL: &str = "--all takes a file of many keys";
 pub fn read(path: &Path) -> Outcome<SecretKey> {
     let bytes = read_file(path, key_text::LONGEST, "one key", ALL)?;
     let key = match key_text::is_meant(&bytes) {
-        // 32 bytes may be what is left of a text.
+        // 32 bytes may also be a text that was cut short.
         true => key_text::read(&bytes).map_err(|e| Failure::at(path, CoreError::from(e))),
         false => SecretKey::from_slice(&bytes)
             .ok_or_else(|| damaged(path, "neither 32 raw bytes nor one key's text").hint(ALL)),

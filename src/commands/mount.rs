@@ -58,7 +58,7 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
     };
     let options = StoreOptions {
         read_only,
-        // The kernel has a cache of changes, and tells the times.
+        // The kernel caches changes, and sends their times.
         has_explicit_times: true,
         on_damage: Box::new(log.clone()),
         ..options
@@ -81,7 +81,7 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
     served.and(closed.map_err(at_volume))
 }
 
-/// What must be there, before anybody is asked for a password.
+/// Checks everything that a mount needs before the user is asked for a password.
 fn ready(plan: &MountPlan) -> Outcome<Mountpoint> {
     let at_mountpoint = |e| volume_failures::of_mount(&plan.mountpoint, e);
     let at_tree = |e| Failure::at(&plan.tree, Error::read(e));
@@ -112,7 +112,7 @@ fn view(plan: &MountPlan, kernel: &Kernel, verbosity: Verbosity) -> Outcome<View
     Ok(view)
 }
 
-/// Mounts, and serves until somebody unmounts it.
+/// Mounts, and serves until it is unmounted.
 fn serve<F: Filesystem>(
     filesystem: F,
     kernel: &Kernel,
@@ -146,7 +146,7 @@ fn serve<F: Filesystem>(
     session.run().map_err(at_mountpoint)
 }
 
-/// Unmounts once nobody has used it for this long, on a thread of its own.
+/// Starts a thread that unmounts when the mount has not been used for this long.
 fn stop_when_idle(idler: Idler, limit: Duration, mountpoint: &Path) -> Outcome {
     let path = shown(mountpoint);
     let wait = move || idler.stop_after(limit, |e| complain(format!("{path}: --idle cannot unmount it: {e}")));

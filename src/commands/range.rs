@@ -1,4 +1,4 @@
-//! `phalanx unprotect --range`: a part of a file, of which no more is read than it needs.
+//! `phalanx unprotect --range`: a part of a file. It reads no more of the file than the range needs.
 
 use crate::args::{ByteRange, UnprotectPlan};
 use crate::progress::Meter;
@@ -88,7 +88,7 @@ fn one(
 /// Writes the range in order. Each piece is authentic before it is written.
 fn write(mut reader: Reader<File>, range: Range<u64>, ends: &Ends, meter: &Meter) -> Result<()> {
     let mut output = ends.target.file().expect("a range has an output");
-    // Small chunks are put together, so that few calls write them. Large ones are written from where they lie.
+    // Small chunks are put together, so that few calls write them. Large ones are written without another copy.
     let is_small = reader.chunk_size().bytes() < SMALL;
     let mut buf = Zeroizing::new(vec![0; if is_small { PIECE } else { 0 }]);
     reader.seek(SeekFrom::Start(range.start)).map_err(Error::read)?;
@@ -117,7 +117,7 @@ fn write(mut reader: Reader<File>, range: Range<u64>, ends: &Ends, meter: &Meter
     output.flush().map_err(Error::write)
 }
 
-/// The library's error inside one of input.
+/// The library's error inside an I/O error.
 fn core_error(error: std::io::Error) -> Error {
     match error.downcast::<Error>() {
         Ok(error) => error,

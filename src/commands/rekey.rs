@@ -1,4 +1,4 @@
-//! `phalanx rekey`: ways into files are added and removed.
+//! `phalanx rekey`: adds and removes ways into files.
 
 mod report;
 mod taken;
@@ -249,13 +249,14 @@ impl Action for Rekey {
         if self.keys.iter().any(|keys| keys.is_in_use(file.stamp().id())) {
             return Err(Error::write(Obstacle::HoldsKey.into()));
         }
-        // What an interrupted change has left under one name is not found under another.
+        // What an interrupted change has left belongs to one name. So a file with it is done even if another name was
+        // done.
         let Some(turn) = self.taken.turn(file, is_interrupted) else {
             DONE.set(Some(Done::ElsewhereNamed));
             return Ok(moved);
         };
         moved.by = Some(self.change(file, crew, meter)?);
-        // Under a new file key each name becomes a file of its own.
+        // With --fresh each name becomes a file of its own, so each is done.
         if !self.fresh && file.file().metadata().is_ok_and(|meta| meta.nlink() > 1) {
             turn.done();
         }
@@ -270,18 +271,18 @@ impl Action for Rekey {
         match DONE.take() {
             None => Ok(()),
             Some(Done::Seen(report)) => {
-                let told = self.reporter.tell(path, &report);
-                if told.is_err() && report.is_changed() {
+                let printed = self.reporter.tell(path, &report);
+                if printed.is_err() && report.is_changed() {
                     complain(format!("{}: its keys are changed, although this could not be printed", shown(path)));
                 }
-                told
+                printed
             }
             Some(Done::ElsewhereNamed) => self.reporter.tell_other_name(path),
         }
     }
 
     fn failed(&self, path: &Path) {
-        // The failure itself is what the run ends with.
+        // The run ends with the failure itself, so an error of this report is dropped.
         let _ = self.checked(path, 0);
     }
 }
@@ -336,7 +337,7 @@ impl Rekey {
     ) -> Result<()> {
         report.missing = self.apply(ways)?;
         if self.fresh {
-            return self.anew(target, ways, crew, meter, report);
+            return self.replace_fresh(target, ways, crew, meter, report);
         }
         if !ways.is_changed() {
             return Ok(());
@@ -353,7 +354,7 @@ impl Rekey {
         Ok(())
     }
 
-    /// Changes the ways in. Returns the keys and recipients that were to be removed and are none of them.
+    /// Changes the ways in. Returns what was to be removed but has no slot, in words.
     fn apply(&self, ways: &mut Ways) -> Result<Vec<String>> {
         for &number in &self.changes.remove_slots {
             ways.remove_slot(number)?;
@@ -375,8 +376,15 @@ impl Rekey {
         Ok(missing)
     }
 
-    /// Protects the file again, as a new file.
-    fn anew(&self, target: &InPlace, ways: &Ways, crew: &Crew, meter: &Meter, report: &mut Report) -> Result<()> {
+    /// Protects the file again under a new file key, and puts the new file into its place.
+    fn replace_fresh(
+        &self,
+        target: &InPlace,
+        ways: &Ways,
+        crew: &Crew,
+        meter: &Meter,
+        report: &mut Report,
+    ) -> Result<()> {
         let recipients = ways.recipients(&self.opener)?;
         let protected = ProtectedFile::open(file::regular(target.file())?, &self.opener)?;
         let new = NewFile::with_chunk_size(protected.suite(), protected.chunk_size(), &recipients)?;
@@ -386,7 +394,7 @@ impl Rekey {
         protected.protect_again(&crew.roster, new, Sink::ranged(file::Disk::synced(output.file())), meter)?;
         output.carry(target.file(), Carry::All)?;
         let header = file::regular(output.file())?.header()?;
-        // It may take minutes, and the look at the old file comes right before the rename.
+        // This may take minutes, so the old file is checked after it, right before the rename.
         output.file().sync_all().map_err(Error::write)?;
         target.check_unchanged()?;
         let done = output.commit(Existing::Replace(&made), true).map(drop);

@@ -101,7 +101,7 @@ impl Action for Unprotect {
     }
 }
 
-/// Opens a protected file; its user may be asked for a password.
+/// Opens a protected file. The user may be asked for a password.
 pub fn open<'l>(
     opener: &Opener<AtHand>,
     engines: &'l Engines,

@@ -31,7 +31,7 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
     volumes::check(dir)?;
     let volume = Volume::open(dir, opener, true).map_err(|e| not_opened(dir, e))?;
     let options = volume_engines::for_volume(engine, volume.config.suite(), verbosity)?;
-    // What is damaged is reported with its path, by `Told`.
+    // The store itself reports no damage: `Report` does, with the path.
     let options = StoreOptions { read_only: true, ..options };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
     let plain_len = {
@@ -49,11 +49,11 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
     let options = TreeOptions { read_only: true, plain_len: Box::new(plain_len), on_damage: Arc::new(on_damage) };
     let root = volume.root.try_clone().map_err(|e| Failure::at(dir, Error::read(e)))?;
     let tree = Tree::open(root, &volume.config, options).map_err(at_volume)?;
-    let told =
-        Told { dir, verbosity, meter: Meter::file(shown(dir), None, verbosity), altered: AtomicBool::new(false) };
-    told.meter.begin();
-    let found = verify(&tree, &store, engines::threads(engine), &told);
-    told.meter.finish();
+    let report =
+        Report { dir, verbosity, meter: Meter::file(shown(dir), None, verbosity), altered: AtomicBool::new(false) };
+    report.meter.begin();
+    let found = verify(&tree, &store, engines::threads(engine), &report);
+    report.meter.finish();
     let (names, failed) = (names.load(Ordering::Relaxed), found.failed);
     let mut said = Ok(());
     if !verbosity.quiet && !report::is_on() {
@@ -65,7 +65,7 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
     }
     let verified = match failed + names {
         0 => Ok(()),
-        _ if names == 0 && !told.altered.load(Ordering::Relaxed) => Err(Failure::written(Code::InputOutput)),
+        _ if names == 0 && !report.altered.load(Ordering::Relaxed) => Err(Failure::written(Code::InputOutput)),
         _ => Err(Failure::written(Code::NotAuthentic)),
     };
     worse(verified, said)
@@ -77,7 +77,7 @@ pub fn within(dir: &Path) -> Outcome<Vec<PathBuf>> {
     while let Some(folder) = folders.pop() {
         let failed = |e| Failure::at(&folder, Error::read(e));
         let entries = match fs::read_dir(&folder) {
-            // Deeper than any path leads: nobody could open a volume there.
+            // The path is too long for the system, so no volume there could be opened by it.
             Err(e) if e.kind() == ErrorKind::InvalidFilename => continue,
             entries => entries.map_err(failed)?,
         };
@@ -85,7 +85,7 @@ pub fn within(dir: &Path) -> Outcome<Vec<PathBuf>> {
             let entry = entry.map_err(failed)?;
             if entry.file_type().map_err(failed)?.is_dir() {
                 let path = entry.path();
-                // One without its config is found too, and refused when it is opened.
+                // A volume without its config is found too, and is refused when it is opened.
                 let is_found = is_volume(&path) || is_folder_of_volume(&path);
                 if is_found { &mut found } else { &mut folders }.push(path);
             }
@@ -103,15 +103,15 @@ pub fn not_opened(dir: &Path, error: VolumeError) -> Failure {
     }
 }
 
-struct Told<'a> {
+struct Report<'a> {
     dir: &'a Path,
     verbosity: Verbosity,
     meter: Meter,
-    /// Whether something was altered, and not only unreadable.
+    /// Whether something was altered, rather than only unreadable.
     altered: AtomicBool,
 }
 
-impl Findings for Told<'_> {
+impl Findings for Report<'_> {
     fn whole(&self, path: &Path, bytes: u64) {
         report::done(&self.dir.join(path), None, bytes);
         if self.verbosity.verbose {

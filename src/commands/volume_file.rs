@@ -1,4 +1,4 @@
-//! `phalanx unprotect --volume`: one stored file of a volume, wherever it lies now.
+//! `phalanx unprotect --volume`: one stored file of a volume, which may be anywhere.
 
 use crate::args::UnprotectPlan;
 use crate::progress::Meter;

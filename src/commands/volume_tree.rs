@@ -1,6 +1,6 @@
 //! `phalanx unprotect --recursive` for a volume: everything in it, as plain files in a folder, without a mount.
 //!
-//! Only the folder where the work is is open, and the way up is by `..`: so folders may lie in each other at any depth.
+//! Only the current folder is open, and `..` leads up from it. So the depth of folders is not limited.
 
 use super::volumes;
 use crate::progress::Meter;
@@ -31,7 +31,7 @@ use zeroize::Zeroizing;
 
 /// What is read at once, in bytes.
 const PIECE: usize = 1 << 20;
-/// How many outputs get their names together.
+/// How many outputs are committed together.
 const GROUP: usize = 64;
 
 /// What all volumes of a run share.
@@ -49,7 +49,7 @@ pub fn run(shared: &Shared<'_>, dir: &Path, output: &Path) -> Outcome {
     volumes::check(dir)?;
     let volume = Volume::open(dir, shared.opener, true).map_err(|e| super::verify_volume::not_opened(dir, e))?;
     let options = volume_engines::for_volume(shared.engine, volume.config.suite(), shared.verbosity)?;
-    // What is damaged is reported with its path.
+    // The store itself reports no damage: it is reported here, with the path.
     let options = StoreOptions { read_only: true, ..options };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
     let on_damage = {
@@ -120,7 +120,7 @@ struct Counts {
     left_out: u64,
     failed: u64,
     worst: Option<Code>,
-    /// Whether a warning of attributes was given.
+    /// Whether the warning about extended attributes was given.
     warned: bool,
 }
 
@@ -163,7 +163,7 @@ struct Restore<'a> {
     input: File,
     dir: &'a Path,
     output: &'a Path,
-    /// The output folder where the work is.
+    /// The current output folder.
     here: Arc<File>,
     path: Vec<Level>,
     waiting: Vec<Written>,
@@ -173,7 +173,7 @@ struct Restore<'a> {
 }
 
 impl Restore<'_> {
-    /// All folders, each after those in it. An error here ends the work.
+    /// Restores all folders, each after those in it. An error here ends the work.
     fn all(&mut self) -> Outcome {
         let root = id(&*self.here).map_err(|e| Failure::at(self.output, write_error(e)))?;
         self.enter(Level { number: ROOT, name: OsString::new(), id: root, left: Vec::new() });
@@ -253,7 +253,7 @@ impl Restore<'_> {
         }
     }
 
-    /// Finishes a folder: names, attributes, and then the way up.
+    /// Finishes a folder: commits its files, sets its attributes, and goes to the folder above it.
     fn go_up(&mut self) -> Outcome {
         self.commit();
         if let Err(failure) = self.finish_folder() {
@@ -289,7 +289,7 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Writes a file. It gets its name with others.
+    /// Writes a file. It gets its name later, together with others.
     fn file(&mut self, attr: &Attr, name: &OsStr) -> Outcome {
         let stored = self.stored(name);
         let at_input = |e| volume_failures::of_volume(&stored, e);
@@ -321,7 +321,7 @@ impl Restore<'_> {
         self.shared.made.symlink(&target, &self.here, name, *force).map(drop).map_err(at_output)
     }
 
-    /// Gives a file or folder its extended attributes, which are a part of what the volume has authenticated.
+    /// Sets the extended attributes of a file or folder. The volume has authenticated them.
     fn attributes(&mut self, number: u64, file: [u8; 16], to: &File, name: &OsStr) -> Outcome {
         let stored = self.stored(name);
         let at_input = |e| volume_failures::of_volume(&stored, e);
@@ -338,7 +338,7 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Gives the files that wait their names.
+    /// Gives the waiting files their names.
     fn commit(&mut self) {
         let destination = self.shared.destination;
         let sync = if destination.sync { Sync::Yes } else { Sync::No };
@@ -365,12 +365,12 @@ impl Restore<'_> {
         self.counts.worst = self.counts.worst.max(Some(failure.code()));
     }
 
-    /// The path of something in the folder where the work is, in the volume.
+    /// The path in the volume of `name` in the current folder.
     fn stored(&self, name: &OsStr) -> PathBuf {
         self.join(self.dir, name)
     }
 
-    /// The same in the output.
+    /// The path in the output of `name` in the current folder.
     fn plain(&self, name: &OsStr) -> PathBuf {
         self.join(self.output, name)
     }

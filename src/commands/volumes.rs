@@ -1,4 +1,4 @@
-//! Folders that look like volumes and are none that can be opened.
+//! Folders that look like volumes but cannot be opened.
 
 use phalanx_core::volume::CONFIG;
 use phalanx_host::failure::{Code, Failure, Outcome};

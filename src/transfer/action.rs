@@ -28,7 +28,7 @@ pub trait Action: Sync {
         Ok(())
     }
 
-    /// Moves the bytes, and tells the meter when the work begins.
+    /// Moves the bytes, and starts the meter when the work begins.
     fn transfer<'l>(&self, engines: &'l Engines, ends: &mut Ends, meter: &Meter) -> phalanx_host::Result<Moved<'l>>;
 
     /// Called when a file has been opened by this, and moved.
@@ -61,7 +61,7 @@ pub struct Moved<'l> {
     pub crew: &'l Crew,
     /// What opened it, in words, if it was opened.
     pub opened: Option<String>,
-    /// The same for the program.
+    /// What opened it, for [`Action::opened`].
     pub by: Option<OpenedBy>,
 }
 
@@ -103,8 +103,8 @@ impl<A: Action> Transfer<A> {
         self.destination.rules(&self.made)
     }
 
-    /// Asks the user for everything that is needed, as soon as there is something to do. A failure is reported the first
-    /// time.
+    /// Asks the user for everything that is needed, as soon as there is something to do. A failure is reported the
+    /// first time.
     pub fn prepare(&self) -> Outcome {
         let ask = || {
             self.action.prepare().map_err(|failure| {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Deeper folders are not counted, because each level keeps one open.
 const DEEPEST: usize = 64;
 
-/// Tells the meter of all files for which `counts` is true, until the work is over.
+/// Adds all files for which `counts` is true to the meter, until the work is over.
 pub fn run(root: &Arc<File>, counts: &dyn Fn(&OsStr) -> bool, meter: &Meter, over: &AtomicBool) {
     let mut levels: Vec<(Arc<File>, Vec<OsString>)> = Vec::new();
     levels.push((root.clone(), folder(root, counts, meter)));

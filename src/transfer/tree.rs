@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// Files of at least this length are worked on by all engines and threads, one file at a time. Smaller files are worked on
-/// by one thread each.
+/// Files of at least this length are worked on by all engines and threads, one file at a time. Smaller files are worked
+/// on by one thread each.
 const LARGE: u64 = 16 << 20;
 /// The most files, and the most bytes, that are synced together.
 const GROUP_FILES: usize = 256;
@@ -90,8 +90,8 @@ pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path
     Ok(tally)
 }
 
-/// A quarter of the files that may be open, not counting those for other purposes. This many outputs may wait to be synced
-/// together, and this many folders may be open with their mirrors. The rest is for the work itself.
+/// A quarter of the files that may be open, not counting those for other purposes. This many outputs may wait to be
+/// synced together, and this many folders may be open with their mirrors. The rest is for the work itself.
 fn quarter_of_open_files() -> usize {
     const OTHERS: u64 = 48;
     let open = process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -100,7 +100,7 @@ fn quarter_of_open_files() -> usize {
 
 struct Workers<'a, A> {
     transfer: &'a Transfer<A>,
-    /// For files that are not large.
+    /// The engines for files that are not large.
     small: Engines,
     group_files: usize,
     walk: Mutex<Walk>,
@@ -108,7 +108,7 @@ struct Workers<'a, A> {
     /// Held while a large file is worked on.
     large: Mutex<()>,
     meter: Meter,
-    /// The threads that may have files open, and those of them that wait for others to close some.
+    /// The number of threads that may have files open, and how many of these wait for others to close some.
     working: AtomicUsize,
     waiting: AtomicUsize,
 }
@@ -153,8 +153,8 @@ impl<A: Action> Workers<'_, A> {
         self.commit(&mut group);
     }
 
-    /// Does something. If too many files are open, it closes those that wait in this thread, and then waits for other
-    /// threads, unless all of them wait: then nobody would close any.
+    /// Calls `act`. If too many files are open, closes those that wait in this thread, then waits for other threads to
+    /// close theirs, and tries again. Gives up when all threads wait, because none of them would close any.
     fn patiently<T>(&self, group: &mut Vec<Written>, act: impl Fn() -> Result<T>) -> Result<T> {
         const TIMES: u32 = 500;
         let mut waiting = None;
@@ -199,7 +199,7 @@ impl<A: Action> Workers<'_, A> {
         };
         let mut ends = self.patiently(group, begin).map_err(at)?;
         let done = if ends.input.len().is_some_and(|len| len >= LARGE) {
-            // This takes a while. Nobody should wait for what this thread holds.
+            // This takes a while, and no other thread should wait for what this thread holds.
             self.commit(group);
             let _alone = lock(&self.large);
             action.transfer(&self.transfer.engines, &mut ends, &self.meter)
@@ -279,7 +279,7 @@ impl<A: Action> Workers<'_, A> {
     }
 }
 
-/// One more, as long as it lives.
+/// Counts one more as long as it lives.
 struct More<'a>(&'a AtomicUsize);
 
 impl<'a> More<'a> {
@@ -301,7 +301,7 @@ struct Written {
     origin: Origin,
 }
 
-/// Where it came from.
+/// Where a written file came from.
 struct Origin {
     bytes: u64,
     folder: Arc<Folder>,

@@ -56,17 +56,17 @@ impl Sandbox {
         Ended(self.command(args).env("PHALANX_PASSWORD", password).output().unwrap())
     }
 
-    /// A copy of the program in the folder, for users who cannot reach the original. Another process makes the copy. Otherwise
-    /// a process that another test starts at the same time could hold the new file open for writing, and then it could not be
-    /// run.
+    /// A copy of the program in the folder, for users who cannot reach the original. Another process makes the copy. If
+    /// this one did, a process that another test starts at the same time could hold the new file open for writing, and
+    /// it could not be run.
     pub fn copy_of_the_program(&self) -> PathBuf {
         let copy = self.path("phalanx");
         assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_phalanx")).arg(&copy).status().unwrap().success());
         copy
     }
 
-    /// The program under strace with these options, in the folder. The last `-o` counts. `None` if there is no strace, and a
-    /// line says so.
+    /// The program under strace with these options, in the folder. The last `-o` counts. If there is no strace, prints
+    /// a line and returns `None`.
     pub fn traced(&self, options: &[&str], args: &[&str]) -> Option<Command> {
         if !has("strace") {
             return None;
@@ -79,8 +79,8 @@ impl Sandbox {
     }
 
     /// Runs the program under strace, which delays some of its system calls by seconds: all of those in a list such as
-    /// `unlink,unlinkat`, or one of them, as in `fsync:when=1`. Once `ready` is true and the program waits in such a call, `act`
-    /// is run. `None` if there is no strace.
+    /// `unlink,unlinkat`, or one of them, as in `fsync:when=1`. Once `ready` is true and the program waits in such a
+    /// call, `act` is run. `None` if there is no strace.
     #[track_caller]
     pub fn meanwhile(&self, calls: &str, args: &[&str], ready: impl Fn() -> bool, act: impl FnOnce()) -> Option<Ended> {
         let trace = tempfile::NamedTempFile::new().unwrap();
@@ -88,7 +88,7 @@ impl Sandbox {
         let (trace_calls, inject) = (format!("trace={calls}"), format!("inject={calls}:delay_enter=2500000{when}"));
         let options = ["-o", trace.path().to_str().unwrap(), "-e", &trace_calls, "-e", &inject];
         let child = self.traced(&options, args)?.spawn().unwrap();
-        // A call that has not ended yet is a line without its end.
+        // A call that has not returned yet is an incomplete line.
         let text = || fs::read_to_string(trace.path()).unwrap();
         wait_for(|| {
             let is_ready = ready();
@@ -100,8 +100,8 @@ impl Sandbox {
         Some(Ended(child.wait_with_output().unwrap()))
     }
 
-    /// Runs the program at a terminal of its own, with its own /dev/tty, by the program script of util-linux. Types a line
-    /// whenever the program asks for a password or a yes. Returns the exit code and all output.
+    /// Runs the program at a terminal of its own, with its own /dev/tty, by the program script of util-linux. Types a
+    /// line whenever the program asks for a password or a yes. Returns the exit code and all output.
     pub fn at_terminal(&self, args: &str, typed: &[&str]) -> (i32, String) {
         let line = format!("{} {args}", env!("CARGO_BIN_EXE_phalanx"));
         let mut child = Command::new("script")
@@ -123,7 +123,7 @@ impl Sandbox {
             if (asks_for_password || line.ends_with(b"[y/N] "))
                 && let Some(line) = typed.next()
             {
-                // If it were typed earlier, the terminal could echo it: the prompt appears before the echo is off.
+                // The prompt appears before the echo is off, so the terminal could echo what is typed earlier.
                 sleep(Duration::from_millis(300));
                 stdin.write_all(line.as_bytes()).unwrap();
                 stdin.write_all(b"\n").unwrap();
@@ -132,7 +132,7 @@ impl Sandbox {
         (child.wait().unwrap().code().unwrap(), String::from_utf8_lossy(&shown).into_owned())
     }
 
-    /// The name of the temporary file of a target.
+    /// The name of a target's temporary file.
     pub fn temporary(target: &str) -> String {
         let hash = phalanx_reference::sha3_256(target.as_bytes());
         format!(".phalanx-{}.tmp", hash[..16].iter().map(|b| format!("{b:02x}")).collect::<String>())
@@ -144,7 +144,7 @@ impl Sandbox {
     }
 }
 
-/// Whether sweeps are to be exhaustive: PHALANX_EXHAUSTIVE is set. Otherwise a line says that they are not.
+/// Whether sweeps are to be exhaustive, because PHALANX_EXHAUSTIVE is set. If not, prints a line.
 pub fn is_exhaustive() -> bool {
     let is_set = std::env::var_os("PHALANX_EXHAUSTIVE").is_some();
     if !is_set {
@@ -153,8 +153,8 @@ pub fn is_exhaustive() -> bool {
     is_set
 }
 
-/// Whether the parent of the tests ignores a signal, as shells do with SIGINT for background jobs. The program then ignores it
-/// too. A line says so.
+/// Whether the parent of the tests ignores a signal, as shells ignore SIGINT for background jobs. The program then
+/// ignores it too. If so, prints a line.
 pub fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -175,7 +175,7 @@ pub fn wait_for(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a program is installed. If not, says so, or fails if PHALANX_REQUIRE names it.
+/// Whether a program is installed. If not, prints a line, or fails if PHALANX_REQUIRE names it.
 pub fn has(program: &str) -> bool {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|folder: PathBuf| folder.join(program).is_file()));
@@ -186,7 +186,7 @@ pub fn has(program: &str) -> bool {
 }
 
 impl Ended {
-    /// Asserts the exit code and that there is exactly one line of error, and at most one hint after it. Returns both.
+    /// Asserts the exit code, and that there is exactly one line of error with at most one hint after it. Returns both.
     #[track_caller]
     pub fn fails(self, code: i32) -> String {
         let error = self.error();
@@ -197,7 +197,7 @@ impl Ended {
         error.trim_end().to_owned()
     }
 
-    /// Asserts the exit code. Each of several paths may have a line.
+    /// Asserts the exit code. There may be several lines, such as one for each path. Returns them.
     #[track_caller]
     pub fn fails_with_lines(self, code: i32) -> String {
         let error = self.error();

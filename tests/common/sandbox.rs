@@ -1,4 +1,4 @@
-//! Shared helpers of the tests of both programs: a folder for each test, and running the program in it.
+//! Shared helpers of the tests of both programs: a folder for each test, and runs of the program in it.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::fs;

@@ -34,7 +34,7 @@ fn sandbox() -> Sandbox {
     s
 }
 
-/// That folder, and f.phx for alice.
+/// The folder of `sandbox`, with f.phx for alice.
 fn for_alice() -> Sandbox {
     let s = sandbox();
     s.run(&["protect", "f", "-r", &public("alice.txt")]).ok();
@@ -109,7 +109,7 @@ fn only_named_keys_are_tried() {
     let s = for_alice();
     s.run(&["key", "new", "work"]).ok();
     s.secret("pw", "secret");
-    // Identities are not looked for.
+    // Identities are not searched for.
     let line = s.run(&["verify", "f.phx"]).fails(3);
     assert_eq!(
         line,
@@ -209,7 +209,7 @@ fn mixed_tree() -> Sandbox {
 }
 
 #[test]
-fn a_run_says_once_for_each_identity_that_the_sender_is_unknown() {
+fn an_unknown_sender_is_reported_once_for_each_identity() {
     let s = mixed_tree();
     fs::create_dir(s.path("keyed")).unwrap();
     for i in [2, 5, 8] {
@@ -228,7 +228,7 @@ fn a_run_says_once_for_each_identity_that_the_sender_is_unknown() {
     assert_eq!(s.read("again/7"), b"x");
 }
 
-/// Otherwise nobody could tell which files have a known sender.
+/// Without these lines a user could not know which files have a known sender.
 #[test]
 fn with_keys_and_identities_each_file_of_an_unknown_sender_is_named() {
     let s = mixed_tree();
@@ -253,7 +253,7 @@ fn with_keys_and_identities_each_file_of_an_unknown_sender_is_named() {
 }
 
 #[test]
-fn ranges_and_salvage_say_what_opened_the_file() {
+fn ranges_and_salvage_report_what_opened_the_file() {
     let s = mixed_tree();
     for args in [&["--range", "0-1"][..], &["--salvage"]] {
         let run = |file: &str, more: &[&str]| {
@@ -313,9 +313,9 @@ fn wrong_recipients_are_reported_and_not_repeated() {
     assert!(!s.exists("f.phx"));
 }
 
-/// The crate `age` panics on it, but the key is damaged and not the program.
+/// The crate `age` panics on such a key, but it is the key that is damaged, and not the program.
 #[test]
-fn a_damaged_key_is_no_internal_error() {
+fn a_damaged_key_is_not_an_internal_error() {
     let s = sandbox();
     for damaged in ["ssh-rsa AAAAB3NzaC1yc2EAAAACAAAAAAACAwM=", "ssh-rsa AAAAB3NzaC1yc2EAAAAA"] {
         let line = s.run(&["protect", "f", "-r", damaged]).fails(2);
@@ -349,7 +349,7 @@ fn files_of_identities_are_as_private_as_keys() {
 }
 
 #[test]
-fn passphrases_need_somebody_to_ask() {
+fn passphrases_need_a_terminal() {
     let s = for_alice();
     // A new session has no terminal.
     if !has("setsid") {
@@ -363,7 +363,7 @@ fn passphrases_need_somebody_to_ask() {
     };
     let line = run("alice-locked.age").fails(3);
     assert!(line.ends_with("; alice-locked.age: nobody could be asked for its passphrase"), "{line}");
-    // The key is for none of the slots, so its passphrase would not help.
+    // No slot is for this key, so its passphrase would not help.
     let line = run("ssh-ed25519-locked").fails(3);
     assert!(!line.contains("passphrase"), "{line}");
 }
@@ -436,7 +436,7 @@ fn plugins_run_without_passwords_and_keys_in_their_environment() {
 }
 
 #[test]
-fn a_missing_plugin_is_one_line() {
+fn a_missing_plugin_is_reported_in_one_line() {
     let s = sandbox();
     let path = plugins(&s, &["test"]);
     let line = s.run(&["protect", "f", "-r", PLUGIN]).fails(1);

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 #[test]
-fn wrong_usage_is_one_line_and_exit_2() {
+fn wrong_usage_prints_one_line_and_exits_with_2() {
     let s = Sandbox::new();
     s.write("f", "x");
     s.secret("raw", [1; 32]);
@@ -31,7 +31,7 @@ fn wrong_usage_is_one_line_and_exit_2() {
 }
 
 #[test]
-fn inputs_that_are_no_files_are_refused() {
+fn inputs_that_are_not_files_are_refused() {
     let s = Sandbox::with_key();
     fs::create_dir(s.path("folder")).unwrap();
     let made = has("mkfifo") && Command::new("mkfifo").arg(s.path("fifo")).status().unwrap().success();
@@ -52,7 +52,7 @@ fn inputs_that_are_no_files_are_refused() {
 }
 
 #[test]
-fn keys_are_kept_to_their_owner_and_never_overwritten() {
+fn keys_are_private_and_never_overwritten() {
     let s = Sandbox::new();
     let made = s.run(&["key", "new", "work"]).text();
     let path = s.path("keyring/work.key");
@@ -121,7 +121,7 @@ fn inspect_shows_what_is_visible_without_a_key() {
 }
 
 #[test]
-fn paths_in_json_are_the_real_ones() {
+fn paths_in_json_are_exact() {
     let s = Sandbox::with_key();
     s.write("f", "x");
     for name in ["new\nline", "back\\slash", "quote\"", "esc\x1b[31mred", "del\x7f\u{9b}", "\u{202e}gnp.exe", "ü"] {
@@ -181,8 +181,8 @@ fn every_kernel_of_this_machine_gives_the_same_bytes() {
                 assert!(ended.fails(2).contains("no kernel named"));
                 continue;
             }
-            let told = ended.error();
-            assert!(told.contains(&format!("AES {aes}, SHA-3 {keccak}")), "{told}");
+            let reported = ended.error();
+            assert!(reported.contains(&format!("AES {aes}, SHA-3 {keccak}")), "{reported}");
             ended.ok();
             tried += 1;
         }
@@ -193,7 +193,7 @@ fn every_kernel_of_this_machine_gives_the_same_bytes() {
 }
 
 #[test]
-fn nothing_secret_shows() {
+fn no_secret_is_ever_printed() {
     let s = Sandbox::new();
     let planted = "planted-secret-4711";
     s.write("f", painted(1000));
@@ -292,7 +292,7 @@ fn a_line_is_written_by_one_call() {
 }
 
 #[test]
-fn only_on_a_terminal_one_line_says_what_was_done() {
+fn a_summary_line_appears_only_on_a_terminal() {
     let s = Sandbox::with_key();
     s.write("f", painted(2000));
     let ended = s.run(&["protect", "f", "-k", "k"]);

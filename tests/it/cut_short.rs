@@ -1,4 +1,4 @@
-//! Runs that are interrupted, at any point and for any reason, lose nothing and leave nothing half done.
+//! Interrupted runs lose nothing and leave nothing half done, wherever and however they are interrupted.
 
 use crate::common::{Ended, Mounted, Sandbox, has, is_exhaustive, is_ignored, painted, skip, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,9 +15,10 @@ fn kill(child: &std::process::Child, signal: Signal) {
     let _ = kill_process(Pid::from_child(child), signal);
 }
 
-/// Runs the command `times` times, or a fourth of that unless PHALANX_EXHAUSTIVE is set, and stops each run a bit later than the one before, from its start to beyond its end.
-/// `check` follows each run. A busy machine may make the first, whole run many times as slow as the others. So a run that
-/// ends before it is stopped shortens the delays.
+/// Runs the command `times` times, and stops each run a little later than the one before, from its start to beyond its
+/// end. Calls `check` after each run. Unless PHALANX_EXHAUSTIVE is set, there are only a quarter as many runs. On a
+/// busy machine the first run, which is not stopped, may take many times as long as the others. So a run that ends
+/// before it is stopped shortens the delays.
 pub fn stop_everywhere(s: &Sandbox, args: &[&str], signal: Signal, times: u32, mut check: impl FnMut()) {
     if is_ignored(signal.as_raw()) {
         return;
@@ -45,7 +46,7 @@ pub fn stop_everywhere(s: &Sandbox, args: &[&str], signal: Signal, times: u32, m
 }
 
 #[test]
-fn killed_at_any_point_the_old_file_or_the_new_one_is_whole() {
+fn after_a_kill_the_old_or_the_new_file_is_whole() {
     let s = Sandbox::with_key();
     let plain = painted((3 << 20) + 5);
     s.write("f", &plain);
@@ -67,7 +68,7 @@ fn killed_at_any_point_the_old_file_or_the_new_one_is_whole() {
 }
 
 #[test]
-fn killed_while_a_new_file_is_made_there_is_none_or_a_whole_one() {
+fn after_a_kill_a_new_file_is_whole_or_absent() {
     let s = Sandbox::with_key();
     s.write("f", painted(200_000));
     for i in 0..60 {
@@ -95,7 +96,7 @@ fn killed_while_a_new_file_is_made_there_is_none_or_a_whole_one() {
 }
 
 #[test]
-fn stopped_by_a_signal_nothing_is_left() {
+fn a_run_stopped_by_a_signal_leaves_nothing() {
     let s = Sandbox::with_key();
     s.write("f", painted((3 << 20) + 5));
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
@@ -210,7 +211,7 @@ fn a_closed_pipe_and_a_full_device_are_errors() {
         Ended(s.command(&args).stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap())
             .fails(4);
     }
-    // Nobody sees the message, but the exit code shows the failure.
+    // The message is lost, but the exit code shows the failure.
     let full = File::options().write(true).open("/dev/full").unwrap();
     let status = s.command(&["verify", "missing.phx"]).stderr(full).status().unwrap();
     assert_eq!(status.code(), Some(4));
@@ -237,12 +238,12 @@ fn a_full_standard_output_is_reported_once() {
     // A file that is not authentic is still reported.
     s.write("t.phx/b.phx", "not ours");
     for args in [&[&["verify"][..], &files].concat()[..], &["verify", "-R", "t.phx"]] {
-        let told = run(args).fails_with_lines(3);
-        assert!(told.contains("t.phx/b.phx: not a Phalanx file") && told.lines().count() == 2, "{told}");
+        let reported = run(args).fails_with_lines(3);
+        assert!(reported.contains("t.phx/b.phx: not a Phalanx file") && reported.lines().count() == 2, "{reported}");
     }
 }
 
-/// Mounts a small file system in memory. `None` if that is not allowed, and a line says so.
+/// Mounts a small file system in memory. If that is not allowed, prints a line and returns `None`.
 fn small_disk(s: &Sandbox, kib: usize) -> Option<Mounted> {
     let point = s.path("disk");
     fs::create_dir_all(&point).unwrap();
@@ -273,7 +274,7 @@ fn a_full_disk_at_any_stage_leaves_nothing() {
                 assert!(fs::read_dir(&disk.0).unwrap().next().is_none(), "{kib} KiB: something is left");
             }
         }
-        // No room for a key at all.
+        // There is no room even for a key.
         let fill = fs::write(s.path("disk/fill"), vec![1; 4 << 20]);
         assert!(fill.is_err());
         let mut command = s.command(&["key", "new", "x"]);
@@ -298,7 +299,7 @@ fn a_limit_on_file_sizes_is_an_error() {
 
 #[test]
 fn missing_permissions_are_an_error() {
-    // Root may read and write everything, so another user is needed.
+    // Root can read and write everything, so the test needs another user.
     if !has("setpriv") {
         return;
     }
@@ -355,7 +356,7 @@ fn data_is_on_the_disk_before_it_has_its_name() {
             call if call.starts_with("fsync") => "sync folder",
             call if call.starts_with("syncfs") => "sync all",
             call if call.starts_with("rename") => "rename",
-            // A new output looks for a record for `--resume`, and there is none.
+            // A new output looks for a record of `--resume`, but there is none.
             call if call.starts_with("unlink") && call.contains("ENOENT") => "other",
             call if call.starts_with("unlink") => "remove",
             _ => "other",

@@ -4,12 +4,12 @@ use crate::common::{Ended, Sandbox, painted};
 use serde_json::Value;
 use std::fs;
 
-/// `engines --json`, and more arguments.
+/// The report of `engines --json` with more arguments.
 fn report(s: &Sandbox, args: &[&str]) -> Value {
     serde_json::from_str(&s.run(&[&["engines", "--json"], args].concat()).text()).unwrap()
 }
 
-/// The one file of the cache folder.
+/// The only file of the cache folder.
 fn kept(s: &Sandbox) -> std::path::PathBuf {
     let mut files = fs::read_dir(s.path("cache")).unwrap();
     let file = files.next().unwrap().unwrap().path();
@@ -49,11 +49,11 @@ fn engines_are_explained() {
     assert!(text.contains("        passes serial "), "{text}");
     assert!(line("auto ").starts_with("auto    4 kB: serial; 1 MB: serial; 1 GB: "), "{text}");
     // Each interface has a device or a reason.
-    let told = |interface: &str| {
+    let is_listed = |interface: &str| {
         let is_of = |line: &&str| line.starts_with("device") && line.contains(&format!("({interface}; "));
         text.lines().any(|line| is_of(&line) || line.starts_with(&format!("none    {interface}: ")))
     };
-    assert!(told("CUDA") && told("OpenCL"), "{text}");
+    assert!(is_listed("CUDA") && is_listed("OpenCL"), "{text}");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn crossings_begin_at_zero() {
         let own: Vec<_> = crossings.iter().filter(of).collect();
         assert_eq!(own[0]["from_bytes"], 0);
         assert!(own.is_sorted_by_key(|c| c["from_bytes"].as_u64().unwrap()));
-        // The engine for 1 GB is that of the last crossing below it.
+        // The engine for 1 GB is the one of the last crossing below it.
         if !open {
             let last = own.iter().rev().find(|c| c["from_bytes"].as_u64().unwrap() <= 1_000_000_000).unwrap();
             assert_eq!(report["auto"][2][direction], last["engine"]);
@@ -78,7 +78,7 @@ fn crossings_begin_at_zero() {
 
 /// A cache folder that cannot be written is an error only for `--calibrate`.
 #[test]
-fn a_calibration_that_cannot_be_kept() {
+fn a_calibration_that_cannot_be_kept_fails_only_on_request() {
     let s = Sandbox::new();
     s.write("cache", "a file");
     s.run(&["key", "new", "k"]).ok();
@@ -89,7 +89,7 @@ fn a_calibration_that_cannot_be_kept() {
     s.run(&["verify", "f.phx"]).ok();
 }
 
-/// Whatever is in the cache folder, commands work and do not mention it.
+/// Commands work whatever is in the cache folder, and do not mention it.
 #[test]
 fn a_hostile_cache_is_ignored() {
     let s = Sandbox::with_key();
@@ -112,9 +112,9 @@ fn a_hostile_cache_is_ignored() {
     s.run(&["verify", "f.phx"]).ok();
 }
 
-/// Small work is done without a look at other engines.
+/// Small work starts without considering other engines.
 #[test]
-fn auto_says_what_it_chose() {
+fn auto_reports_its_choice() {
     let s = Sandbox::with_key();
     for (bytes, engine) in [(1000, "engine serial ("), (3 << 20, "engine cpu (")] {
         s.write("f", painted(bytes));
@@ -134,8 +134,8 @@ fn on_opencl(s: &Sandbox, args: &[&str]) -> Ended {
     Ended(s.command(args).env("PHALANX_OPENCL_CPU", "1").output().unwrap())
 }
 
-/// Whether there is such a device that works. It is then measured, and the sandbox has a key. If there is none, says so, or
-/// fails if PHALANX_REQUIRE names opencl.
+/// Whether such a device works. If so, it is measured, and the sandbox gets a key. If not, prints a line, or fails if
+/// PHALANX_REQUIRE names opencl.
 fn has_opencl(s: &Sandbox) -> bool {
     let report: Value = serde_json::from_str(&on_opencl(s, &["engines", "--json"]).text()).unwrap();
     let taken = report["devices"].as_array().unwrap().iter().any(|d| d["taken"] == true);
@@ -201,7 +201,7 @@ fn a_device_that_is_the_cpu_is_used_only_on_request() {
     assert!(state.starts_with("not used: it is the CPU itself"), "{state}");
 }
 
-/// With changed measurements, because a device that is the CPU is never faster than the CPU.
+/// The measurements are changed, because a device that is the CPU is never faster than the CPU.
 #[test]
 fn auto_follows_what_was_measured() {
     let s = Sandbox::new();
@@ -224,7 +224,8 @@ fn auto_follows_what_was_measured() {
     verified.ok();
     s.run(&["unprotect", "f.phx", "--engine", "cpu", "-o", "back"]).ok();
     assert_eq!(s.read("back"), s.read("f"));
-    // The CPU does the suite that only it has, a pipe, whose length is unknown, and everything if the device is missing.
+    // The CPU does the suite that only it supports, a pipe, whose length is unknown, and everything if the device is
+    // missing.
     let gcm = on_opencl(&s, &["protect", "f", "-k", "k", "-v", "--force", "--cipher", "aes-256-gcm"]);
     assert!(gcm.error().contains("engine cpu ("), "{}", gcm.error());
     let piped = s.command(&["protect", "-", "-k", "k", "-v", "-o", "p.phx"]);
@@ -236,7 +237,7 @@ fn auto_follows_what_was_measured() {
     assert!(without.error().contains("engine cpu ("), "{}", without.error());
 }
 
-/// Together the files are worth starting the device. Then each goes to its fastest engine.
+/// All files together justify starting the device. After that, each goes to its fastest engine.
 #[test]
 fn files_open_a_device_together() {
     let s = Sandbox::new();
@@ -297,7 +298,7 @@ fn a_missing_device_is_reported() {
     assert_eq!(s.read("back"), s.read("f"));
 }
 
-/// The first work that is large enough measures the engines. The absence of a device is kept too.
+/// The first work that is large enough measures the engines. It is also kept that there is no device.
 #[test]
 fn large_work_measures_once() {
     let s = Sandbox::new();
@@ -364,7 +365,7 @@ fn kernels_that_compute_wrongly_are_named_and_not_used() {
         s.run(&["unprotect", "f.phx", "-o", "g", "--force"]).ok();
         assert!(s.read("g") == s.read("f"));
     }
-    // A named kernel is used or refused, and so is the last one.
+    // A kernel that PHALANX_KERNELS names is used or refused. So is the last one that is left.
     fs::remove_file(s.path("f.phx")).unwrap();
     for (wrong, named) in [("portable", "portable,"), (&format!("{wrong}portable"), "")] {
         let mut command = s.command(&["protect", "f", "-k", "k"]);

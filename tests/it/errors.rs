@@ -1,7 +1,7 @@
 //! Every message of the command, on one page (`docs/messages.md`), where they can be read together.
 //!
-//! Most are provoked by running the command (`runs.rs`). The others are made from the libraries' errors (`library.rs`), or
-//! copied from the source, where a test finds them (`stated.rs`).
+//! Most come from runs of the command (`runs.rs`). The others are made from the libraries' errors (`library.rs`), or
+//! copied from the source (`stated.rs`), and a test checks that they are still there.
 
 mod library;
 mod runs;

@@ -1,4 +1,4 @@
-//! Protecting and unprotecting real files by the command.
+//! Protecting and unprotecting files with the command.
 
 use crate::common::{Sandbox, painted};
 use std::fs::{self, File, Permissions};
@@ -98,7 +98,7 @@ fn permissions_times_and_attributes_carry_over() {
     let meta = fs::metadata(s.path("h")).unwrap();
     assert_eq!((meta.mode() & 0o7777, meta.modified().unwrap()), (0o640, time));
     assert!(rustix::fs::getxattr(s.path("h"), "user.origin", &mut [0; 4]).is_err());
-    // They narrow permissions, and never widen them.
+    // The stored permissions can narrow those of a new file, and never widen them.
     fs::set_permissions(s.path("f.phx"), Permissions::from_mode(0o600)).unwrap();
     s.run(&["unprotect", "f.phx", "-o", "i"]).ok();
     assert_eq!(fs::metadata(s.path("i")).unwrap().mode() & 0o7777, 0o600);
@@ -139,7 +139,7 @@ fn wrong_keys_end_in_one_line_and_no_output() {
     assert!(s.run_with_password("nope", &["unprotect", "p.phx"]).fails(3).contains(WRONG));
     let line = s.run(&["unprotect", "p.phx", "--key", "k"]).fails(3);
     assert!(line.contains("needs a password"), "{line}");
-    // Without a terminal there is nobody to ask.
+    // Without a terminal no password can be asked for.
     assert!(s.run(&["unprotect", "p.phx"]).fails(3).contains("needs a password"));
 
     let id = s.run(&["key", "show", "k"]).text()[..32].to_owned();
@@ -158,9 +158,9 @@ fn every_flipped_bit_is_found() {
     s.run(&["key", "new", "k"]).ok();
     s.run(&["protect", "f", "-k", "k"]).ok();
     let stored = s.read("f.phx");
-    // Most of the header is padding, and a few places stand for all of it.
+    // Most of the header is padding. A few places stand for all of it.
     let counts = |at: &usize| !(100..960).contains(at) || at.is_multiple_of(43);
-    // The core's tests flip every bit; here a few of each field go through the whole command.
+    // The core's tests flip every bit. Here a few of each field go through the whole command.
     for at in (0..stored.len()).filter(counts).filter(|at| at.is_multiple_of(7) || at.is_multiple_of(43)) {
         let mut altered = stored.clone();
         altered[at] ^= 1 << (at % 8);
@@ -273,9 +273,9 @@ fn each_kind_of_damage_has_its_own_sentence() {
     ] {
         s.write("bad.phx", bytes);
         for command in ["unprotect", "verify"] {
-            let told = s.run(&[command, "bad.phx"]).fails(3);
-            assert!(told.contains(sentence) && !told.contains("password"), "{told}");
-            assert!(told.contains("--salvage"), "{told}");
+            let reported = s.run(&[command, "bad.phx"]).fails(3);
+            assert!(reported.contains(sentence) && !reported.contains("password"), "{reported}");
+            assert!(reported.contains("--salvage"), "{reported}");
         }
         assert!(!s.exists("bad"));
     }
@@ -284,12 +284,12 @@ fn each_kind_of_damage_has_its_own_sentence() {
     s.run(&["protect", "f", "-k", "k", "-o", "g.phx", "--force"]).ok();
     for more in [10, 100, 3 << 20] {
         s.write("bad.phx", [s.read("g.phx"), painted(more)].concat());
-        let told = s.run(&["verify", "bad.phx"]).fails(3);
-        assert!(told.contains("bytes after the end"), "{more}: {told}");
+        let reported = s.run(&["verify", "bad.phx"]).fails(3);
+        assert!(reported.contains("bytes after the end"), "{more}: {reported}");
     }
-    // An output of an earlier run, matched by a pattern.
-    let told = s.run(&["protect", "g.phx", "-k", "k"]).fails(4);
-    assert!(told.contains("g.phx: protected already"), "{told}");
+    // The input is an output of an earlier run, as matched by a pattern.
+    let reported = s.run(&["protect", "g.phx", "-k", "k"]).fails(4);
+    assert!(reported.contains("g.phx: protected already"), "{reported}");
     s.write("mine.phx", "not protected at all");
     s.run(&["protect", "mine.phx", "-k", "k"]).ok();
 }

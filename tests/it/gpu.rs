@@ -1,11 +1,11 @@
-//! The engines `gpu` and `hybrid` by the command, on an OpenCL device that is the CPU.
+//! The command with the engines `gpu` and `hybrid`, on an OpenCL device that is the CPU.
 
 use crate::common::{Ended, Sandbox, painted, skip};
 use crate::mount::Mounted;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
-/// A sandbox with the key k, if there is such a device. Otherwise `None`, and a line says so.
+/// A sandbox with the key k. If there is no such device, prints a line and returns `None`.
 fn sandbox() -> Option<Sandbox> {
     let s = Sandbox::with_key();
     let listed = on_opencl(&s, &["engines"]).text();
@@ -54,7 +54,7 @@ fn every_engine_opens_files_of_the_others() {
 }
 
 #[test]
-fn folders_and_pipes() {
+fn folders_and_pipes_work_with_devices() {
     let Some(s) = sandbox() else { return };
     std::fs::create_dir(s.path("d")).unwrap();
     for (name, len) in [("a", 0), ("b", 5000), ("c", 17 << 20)] {
@@ -102,7 +102,7 @@ fn a_volume_on_the_gpu_is_the_same_as_on_the_cpu() {
             std::fs::write(&path, painted(len)).unwrap();
             let file = std::fs::File::options().write(true).open(&path).unwrap();
             file.write_all_at(b"changed", 4095).and_then(|()| file.sync_all()).unwrap();
-            // Files of earlier mounts, which the kernel has not cached.
+            // The files of earlier mounts are read too. The kernel has not cached them.
             for before in 0..i {
                 let mut expected = painted(len);
                 expected[4095..4102].copy_from_slice(b"changed");
@@ -118,22 +118,22 @@ fn a_volume_on_the_gpu_is_the_same_as_on_the_cpu() {
 }
 
 #[test]
-fn the_gpu_engine_says_what_it_is_and_what_it_lacks() {
+fn the_gpu_engine_reports_what_it_is_and_what_it_lacks() {
     let Some(s) = sandbox() else { return };
     s.write("f", painted(100));
-    let told = on_opencl(&s, &["protect", "f", "-k", "k", "-e", "gpu", "-v"]);
-    assert!(told.error().contains("engine gpu (") && told.error().contains("OpenCL"), "{}", told.error());
+    let reported = on_opencl(&s, &["protect", "f", "-k", "k", "-e", "gpu", "-v"]);
+    assert!(reported.error().contains("engine gpu (") && reported.error().contains("OpenCL"), "{}", reported.error());
     let line = on_opencl(&s, &["protect", "f", "-k", "k", "-e", "gpu", "--cipher", "aes-256-gcm", "-o", "g"]).fails(1);
     assert!(line.contains("engine gpu failed: it has no AES-256-GCM"), "{line}");
     assert!(!s.exists("g"));
-    // With `hybrid`, the CPU has it.
+    // With `hybrid`, the CPU does the work of this suite.
     on_opencl(&s, &["protect", "f", "-k", "k", "-e", "hybrid", "--cipher", "aes-256-gcm", "-o", "g"]).ok();
     s.run(&["verify", "g"]).ok();
 }
 
 /// Without drivers, `gpu` fails, and `hybrid` warns once and continues.
 #[test]
-fn without_a_device() {
+fn without_a_device_gpu_fails_and_hybrid_warns() {
     let s = Sandbox::with_key();
     s.write("f", painted(100));
     let run = |args: &[&str]| {
@@ -153,7 +153,7 @@ fn without_a_device() {
     assert!(ended.error().contains("hybrid runs on the CPU alone") && ended.error().lines().count() == 1);
     ended.ok();
     run(&["verify", "f.phx"]).ok();
-    // A device that is the CPU is not used unless it is allowed.
+    // A device that is the CPU is used only if the user allows it.
     let mut command = s.command(&["verify", "f.phx", "-e", "gpu"]);
     let ended = Ended(command.env("CUDA_VISIBLE_DEVICES", "").env_remove("PHALANX_OPENCL_CPU").output().unwrap());
     assert!(ended.error().contains("engine gpu: ") || ended.0.status.success(), "{}", ended.error());

@@ -1,5 +1,5 @@
-//! The engine `gpu` in a process whose secrets are protected, with a driver that may not work there. The driver is a stand-in,
-//! because this must be tested on machines without a GPU.
+//! The engine `gpu` in a process whose secrets are protected, with a driver that may not work in such a process. The
+//! driver is a stand-in, so that machines without a GPU can run these tests.
 
 use crate::common::{Sandbox, has, painted, skip};
 use phalanx_gpu::Module;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// A folder with the stand-in, and the kernels as plain C.
+/// A folder with the stand-in, which has the kernels as plain C.
 fn stand_in() -> &'static Path {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
@@ -37,7 +37,8 @@ fn compile(source: &str, library: &Path) {
 
 const NO_LONGER: &str = "warning: the GPU's driver does not work in a process that others cannot trace";
 
-/// Runs the command with the stand-in as NVIDIA's driver, which has these needs. Returns standard error.
+/// Runs the command with the stand-in as NVIDIA's driver, with these needs. Returns whether it succeeds, and standard
+/// error.
 fn run(s: &Sandbox, needs: &str, before: &[&str], args: &[&str]) -> (bool, String) {
     let command = s.command(args);
     let mut with = match before {
@@ -61,13 +62,16 @@ fn a_driver_gets_what_it_needs() {
     let s = Sandbox::with_key();
     s.write("f", painted((3 << 20) + 77));
     let protect = ["protect", "f", "-k", "k", "-e", "gpu", "--force", "--no-sync", "--verbose"];
-    for (needs, is_told) in [("nothing", false), ("dumpable", true)] {
-        let (done, told) = run(&s, needs, &[], &protect);
-        assert!(done && told.contains("stand-in 0, CUDA") && told.contains(NO_LONGER) == is_told, "{needs}: {told}");
-        assert_eq!(told.matches("warning").count(), usize::from(is_told), "{told}");
-        let (done, told) =
+    for (needs, is_reported) in [("nothing", false), ("dumpable", true)] {
+        let (done, reported) = run(&s, needs, &[], &protect);
+        assert!(
+            done && reported.contains("stand-in 0, CUDA") && reported.contains(NO_LONGER) == is_reported,
+            "{needs}: {reported}"
+        );
+        assert_eq!(reported.matches("warning").count(), usize::from(is_reported), "{reported}");
+        let (done, reported) =
             run(&s, needs, &[], &["unprotect", "f.phx", "-o", "g", "-e", "hybrid", "--force", "--no-sync"]);
-        assert!(done && !told.contains("warning"), "only --verbose says so: {told}");
+        assert!(done && !reported.contains("warning"), "only --verbose says so: {reported}");
         assert!(s.read("f") == s.read("g"));
         // The CPU gives the same bytes.
         s.run(&["verify", "f.phx", "-e", "cpu"]).ok();
@@ -79,13 +83,13 @@ fn a_driver_gets_what_it_needs() {
 fn a_driver_that_never_works_is_one_error() {
     let s = Sandbox::with_key();
     s.write("f", "text");
-    let (done, told) = run(&s, "the impossible", &[], &["protect", "f", "-k", "k", "-e", "gpu", "--verbose"]);
+    let (done, reported) = run(&s, "the impossible", &[], &["protect", "f", "-k", "k", "-e", "gpu", "--verbose"]);
     assert!(!done && !s.exists("f.phx"));
-    assert!(told.contains("asking the driver for devices failed: another error (304)"), "{told}");
-    assert!(!told.contains(NO_LONGER) && told.ends_with("\nhint: --engine cpu works\n"), "{told}");
-    assert_eq!(told.lines().count(), 2, "{told}");
-    let (done, told) = run(&s, "the impossible", &[], &["protect", "f", "-k", "k", "-e", "hybrid", "--no-sync"]);
-    assert!(done && told.contains("hybrid runs on the CPU alone"), "{told}");
+    assert!(reported.contains("asking the driver for devices failed: another error (304)"), "{reported}");
+    assert!(!reported.contains(NO_LONGER) && reported.ends_with("\nhint: --engine cpu works\n"), "{reported}");
+    assert_eq!(reported.lines().count(), 2, "{reported}");
+    let (done, reported) = run(&s, "the impossible", &[], &["protect", "f", "-k", "k", "-e", "hybrid", "--no-sync"]);
+    assert!(done && reported.contains("hybrid runs on the CPU alone"), "{reported}");
 }
 
 /// Drivers reserve more addresses than any limit on locked memory allows. The stand-in does so too.
@@ -109,7 +113,7 @@ fn a_limit_on_locked_memory_leaves_room_for_a_driver() {
     if !has("setpriv") {
         return;
     }
-    let (done, told) = run(&s, "nothing", &before, &protect);
-    assert!(done && told.contains("stand-in 0, CUDA") && !told.contains("warning"), "{told}");
+    let (done, reported) = run(&s, "nothing", &before, &protect);
+    assert!(done && reported.contains("stand-in 0, CUDA") && !reported.contains("warning"), "{reported}");
     assert!(s.exists("f.phx"));
 }

@@ -1,5 +1,5 @@
-//! The lines of GUIDE.md run as printed: each chapter in a new folder, with a new home and keyring. Lines for clusters run in
-//! the tests of `crates/cluster`, and lines of Python in those of `crates/python`.
+//! The lines of GUIDE.md run as printed: each chapter in a new folder, with a new home and keyring. Lines for clusters
+//! run in the tests of `crates/cluster`, and lines of Python in those of `crates/python`.
 
 use crate::common::{Ended, Sandbox, has, skip};
 use crate::mount::{Mounted, is_fuse_here, is_mounted, required};
@@ -12,7 +12,7 @@ const PROGRAMS: [&str; 7] = ["bash", "tar", "seq", "dd", "diff", "cmp", "ssh-key
 
 struct Chapter {
     title: &'static str,
-    /// Blocks of shell lines. The first part of each is what it needs beyond the usual programs, or empty.
+    /// Blocks of shell lines. The first part of each names what it needs beyond the usual programs, or is empty.
     blocks: Vec<(&'static str, &'static str)>,
 }
 
@@ -21,7 +21,7 @@ impl Chapter {
         self.blocks.iter().map(|(need, _)| *need).find(|need| !need.is_empty()).unwrap_or_default()
     }
 
-    /// Runs the lines in the folder work, like somebody who copies them.
+    /// Runs the lines in the folder work, like a reader who copies them.
     fn run(&self, s: &Sandbox) -> Ended {
         let lines: Vec<&str> = [setup()].into_iter().chain(self.blocks.iter().map(|(_, lines)| *lines)).collect();
         for folder in ["home", "work"] {
@@ -31,7 +31,7 @@ impl Chapter {
     }
 }
 
-/// All chapters with shell lines, except the first, whose lines are run before those of each other chapter.
+/// All chapters with shell lines, except the first. Its lines are run before those of every other chapter.
 fn chapters() -> Vec<Chapter> {
     let mut all = all();
     all.remove(0);

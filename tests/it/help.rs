@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Every command, as the list in the help of its parent names it.
+/// All commands, from the list in the help of each command's parent.
 fn commands(s: &Sandbox) -> Vec<Vec<String>> {
     let mut found = vec![Vec::new()];
     let mut next = 0;
@@ -49,7 +49,7 @@ fn help_of_every_command_fits_a_screen_and_ends_with_two_examples() {
 }
 
 #[test]
-fn no_command_prints_the_overview_and_exits_2() {
+fn without_a_command_the_overview_is_printed_with_exit_2() {
     let s = Sandbox::new();
     for (args, page) in [(&[][..], "--help"), (&["key"], "key --help")] {
         let ended = s.run(args);
@@ -82,7 +82,7 @@ fn java_has_the_same_version() {
         include_str!("../../java/cluster/pom.xml"),
         include_str!("../../java/papers/pom.xml"),
     ] {
-        // The first version is that of the project, or of the parent that it is inherited from.
+        // The first version in the file is that of the project, or of its parent.
         let version = pom.split_once("<version>").unwrap().1.split_once('<').unwrap().0;
         assert_eq!(version, env!("CARGO_PKG_VERSION"), "{pom}");
     }
@@ -103,18 +103,18 @@ fn verbose_versions_have_what_a_bug_report_needs() {
     let [first, commit, kernels, engines, devices @ ..] = &lines[..] else { panic!("{text}") };
     assert_eq!(*first, plain.trim_end());
     let (commit, compiler) = commit.strip_prefix("commit  ").unwrap().split_once(", ").unwrap();
-    // The sources may have no history, or the build may name a commit itself.
+    // The sources may have no history, and the build may set the commit.
     let is_hash = |name: &str| name.len() >= 7 && name.bytes().all(|b| b.is_ascii_hexdigit());
     let is_known = is_hash(commit.trim_end_matches("-dirty")) || std::env::var_os("PHALANX_COMMIT").is_some();
     let is_clone = Path::new(env!("CARGO_MANIFEST_DIR")).join(".git").exists() && has("git");
     assert!(is_known || commit == "unknown" && !is_clone, "{text}");
     assert!(compiler.starts_with("rustc "), "{text}");
     assert!(engines.starts_with("engines serial, cpu ("), "{text}");
-    // The engines are described in the same words as elsewhere.
-    let told = s.run(&["engines"]).text();
-    assert!(told.contains(kernels.strip_prefix("kernels ").unwrap()), "{text}{told}");
+    // The engines are described in the words of `phalanx engines`.
+    let reported = s.run(&["engines"]).text();
+    assert!(reported.contains(kernels.strip_prefix("kernels ").unwrap()), "{text}{reported}");
     let is_device = |line: &&str| line.starts_with("device  ") || line.starts_with("none    ");
-    assert_eq!(*devices, told.lines().filter(is_device).collect::<Vec<_>>(), "{text}{told}");
+    assert_eq!(*devices, reported.lines().filter(is_device).collect::<Vec<_>>(), "{text}{reported}");
     assert!(!devices.is_empty(), "{text}");
     let taken = devices.iter().any(|line| line.ends_with(": self-test passed"));
     assert_eq!(engines.ends_with(", gpu, hybrid"), taken, "{text}");
@@ -124,7 +124,7 @@ fn verbose_versions_have_what_a_bug_report_needs() {
 }
 
 #[test]
-fn a_hint_says_where_the_experiments_are() {
+fn a_hint_names_the_program_of_the_experiments() {
     let s = Sandbox::new();
     for args in
         [&["bench"][..], &["bench", "sefps", "--quick", "--out", "results"], &["bench", "--help"], &["-q", "bench"]]

@@ -1,5 +1,5 @@
-//! Faults of the system, odd streams, and other users who change files during a run. Each ends in the right error and leaves
-//! nothing.
+//! Faults of the system, odd streams, and other users who change files during a run. Each run ends with the right error
+//! and leaves nothing.
 
 use crate::common::{Ended, Sandbox, has, is_ignored, painted, skip, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Runs a line of shell, in which `phalanx` is the program.
+/// Runs a shell line in which `phalanx` is the program.
 pub fn shell(s: &Sandbox, line: &str) -> Ended {
     let line = line.replace("phalanx", env!("CARGO_BIN_EXE_phalanx"));
     let mut command = Command::new("sh");
@@ -70,7 +70,7 @@ pub fn nobodys(s: &Sandbox, name: &str, content: &[u8], mode: u32) {
 
 #[test]
 fn a_leftover_that_becomes_a_link_changes_no_other_file() {
-    // Root may open everything, so another user is needed.
+    // Root can open everything, so the test needs another user.
     if !rustix::process::getuid().is_root() || !has("setpriv") || !has("strace") {
         return skip("root");
     }
@@ -89,7 +89,7 @@ fn a_leftover_that_becomes_a_link_changes_no_other_file() {
     command.arg(&program).args(["protect", "f", "--key-file", "raw"]).current_dir(s.path("")).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     sleep(Duration::from_millis(600));
-    // On a machine that pauses, it may already have its final name.
+    // If the machine has paused, the file may already have its final name.
     if fs::remove_file(s.path(&temporary)).is_ok() {
         symlink("victim", s.path(&temporary)).unwrap();
     }
@@ -108,7 +108,7 @@ fn closed_streams_are_errors() {
     assert!(shell(&s, "exec phalanx verify g.phx >&-").fails(4).contains("standard output is closed"));
     assert_eq!(shell(&s, "exec phalanx protect f -k k 2>&-").0.status.code(), Some(4));
     assert!(!s.exists("h.phx") && !s.exists("f.phx"));
-    // An input that is meant to be empty, and an output that is meant to be thrown away, are no errors.
+    // It is no error if the user redirects input from or output to /dev/null.
     shell(&s, "exec phalanx protect - -o h.phx -k k </dev/null").ok();
     shell(&s, "exec phalanx unprotect g.phx -o - >/dev/null 2>/dev/null").ok();
 }
@@ -117,7 +117,7 @@ fn closed_streams_are_errors() {
 fn missing_memory_is_an_error() {
     let s = Sandbox::with_key();
     s.write("f", painted(40 << 20));
-    // With less memory than the loader needs for this build, no program starts.
+    // The least memory with which the loader can start this build.
     let starts = |kib: &u32| shell(&s, &format!("ulimit -v {kib}; exec phalanx version")).0.status.success();
     let least = (10_000..).step_by(250).find(starts).unwrap();
     let (mut failed, mut done) = (0, 0);
@@ -147,7 +147,8 @@ fn missing_memory_is_an_error() {
 #[test]
 fn every_signal_that_ends_a_run_leaves_nothing() {
     let s = Sandbox::with_key();
-    // The signals of a broken process, those that stop it or are ignored, and those that the C library keeps for itself.
+    // The signals of a broken process, those that stop it or are ignored, and those that the C library keeps for
+    // itself.
     let others = [4, 8, 9, 11, 7, 5, 31, 13, 17, 18, 19, 20, 21, 22, 23, 25, 28, 32, 33];
     for signal in (1..=64).filter(|signal| !others.contains(signal) && !is_ignored(*signal)) {
         let args = ["protect", "-", "-o", "f.phx", "-k", "k"];
@@ -162,7 +163,7 @@ fn every_signal_that_ends_a_run_leaves_nothing() {
     }
 }
 
-/// This includes signals that arrive after the file is made and before its name is noted.
+/// The signals also arrive between the creation of the file and the record of its name.
 #[test]
 fn a_signal_while_a_file_begins_leaves_nothing() {
     let s = Sandbox::with_key();
@@ -213,8 +214,8 @@ fn the_error_says_that_an_unsynced_output_exists() {
     s.write("f", "x");
     let options = ["-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=2"];
     let Some(mut command) = s.traced(&options, &["protect", "f", "-k", "k", "--remove"]) else { return };
-    let told = Ended(command.output().unwrap()).fails(4);
-    assert!(told.contains("f.phx: it is written and has its name"), "{told}");
+    let reported = Ended(command.output().unwrap()).fails(4);
+    assert!(reported.contains("f.phx: it is written and has its name"), "{reported}");
     assert_eq!(s.names(), ["f", "f.phx"]);
 }
 

@@ -144,8 +144,8 @@ fn a_folder_put_in_place_of_a_new_one_gets_nothing() {
     wait_for(|| s.exists("shared/out"));
     fs::rename(s.path("shared/out"), s.path("shared/stolen")).unwrap();
     fs::rename(s.path("mine"), s.path("shared/out")).unwrap();
-    let told = Ended(child.wait_with_output().unwrap()).fails(4);
-    assert!(told.contains("somebody put another folder in its place"), "{told}");
+    let reported = Ended(child.wait_with_output().unwrap()).fails(4);
+    assert!(reported.contains("somebody put another folder in its place"), "{reported}");
     assert!(fs::read_dir(s.path("shared/out")).unwrap().next().is_none());
 }
 
@@ -173,7 +173,7 @@ fn folders_above_need_not_be_readable() {
 }
 
 #[test]
-fn a_folder_of_somebody_else_in_a_mirror_gets_nothing() {
+fn a_folder_of_another_user_in_a_mirror_gets_nothing() {
     if !rustix::process::getuid().is_root() || !has("setpriv") {
         return skip("root");
     }
@@ -207,13 +207,13 @@ fn a_folder_of_somebody_else_in_a_mirror_gets_nothing() {
     let restore = |user, to: &str| run(user, &["unprotect", "-R", "home/t.phx", "--force", "-o", to]);
     let why = "the folder in its place belongs to another user";
     for (to, path) in [("shared/out", "shared/out/private"), ("shared/root", "shared/root")] {
-        let told = restore(victim, to).fails_with_lines(4);
-        assert!(told.contains(path) && told.contains(why), "{told}");
+        let reported = restore(victim, to).fails_with_lines(4);
+        assert!(reported.contains(path) && reported.contains(why), "{reported}");
         assert_eq!(fs::read_dir(s.path(path)).unwrap().count(), 0, "{path}");
     }
-    // Root does not accept it either, unless nobody else can have put it there, or the tree records its owner.
-    let told = restore(0, "shared/root").fails_with_lines(4);
-    assert!(told.contains(why) && fs::read_dir(s.path("shared/root")).unwrap().next().is_none(), "{told}");
+    // Root does not accept it either, unless no other user can have put it there, or the tree records its owner.
+    let reported = restore(0, "shared/root").fails_with_lines(4);
+    assert!(reported.contains(why) && fs::read_dir(s.path("shared/root")).unwrap().next().is_none(), "{reported}");
     folder("homes", 0, 0o755);
     folder("homes/user", attacker, 0o775);
     folder("homes/user/private", attacker, 0o755);
@@ -226,7 +226,7 @@ fn a_folder_of_somebody_else_in_a_mirror_gets_nothing() {
 
 #[test]
 fn a_file_that_got_the_name_of_a_leftover_keeps_its_permissions() {
-    // Root may open everything, so another user is needed.
+    // Root can open everything, so the test needs another user.
     if !rustix::process::getuid().is_root() || !has("setpriv") {
         return skip("root");
     }
@@ -241,8 +241,8 @@ fn a_file_that_got_the_name_of_a_leftover_keeps_its_permissions() {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
         command.args(["protect", "f", "--key-file", "raw"]).current_dir(s.path(""));
-        let told = Ended(command.output().unwrap()).fails(4);
-        assert!(told.contains(&format!("{temporary} is in the way")), "{told}");
+        let reported = Ended(command.output().unwrap()).fails(4);
+        assert!(reported.contains(&format!("{temporary} is in the way")), "{reported}");
         assert_eq!(fs::metadata(s.path(&temporary)).unwrap().mode() & 0o7777, mode);
         fs::remove_file(s.path(&temporary)).unwrap();
     };

@@ -1,5 +1,5 @@
-//! Another user, who may rename files in the folder, holds a file open and gives it the name of a file that an interrupted run
-//! has left.
+//! An attack by another user who may rename files in the folder: he holds a file open, and renames it to the name of a
+//! file that an interrupted run has left.
 
 use crate::common::{Ended, Sandbox, has, painted, skip, wait_for};
 use std::fs::{self, Permissions};
@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const VICTIM: u32 = 2001;
 const ATTACKER: u32 = 2002;
-/// Long enough for `--resume`, in bytes.
+/// The length of files, in bytes: enough for `--resume`.
 const LEN: usize = 20 << 20;
 const LETTER: &[u8] = b"old words\n";
 
@@ -91,13 +91,13 @@ impl Attacker {
         assert_eq!(line, "ready\n");
     }
 
-    /// Lets it continue with its next part.
+    /// Lets the script continue with its next part.
     fn goes_on(&mut self) {
         self.go.write_all(b"go\n").unwrap();
         self.is_ready();
     }
 
-    /// Lets it end, and returns what it has read.
+    /// Lets the script end, and returns what it has read.
     fn ends(mut self) -> Vec<u8> {
         self.go.write_all(b"go\n").unwrap();
         let mut read = Vec::new();
@@ -112,7 +112,7 @@ fn a_plaintext_is_never_written_into_a_file_that_another_user_holds_open() {
     let Some(scene) = Scene::new() else { return };
     let temporary = Sandbox::temporary("f");
     let unprotect = ["unprotect", "home/f.phx", "-o", "shared/f", "--resume", "--no-sync"];
-    // One file that everybody may read and its owner cannot write, and one that everybody could write before.
+    // The first file can be read by all users, and not written by its owner. The second could be written by all users.
     for mode in [0o444, 0o666] {
         scene.victims("shared/letter", LETTER, mode);
         let open = if mode == 0o444 { "3<letter" } else { "3<>letter" };
@@ -137,7 +137,7 @@ fn leftovers_of_an_interrupted_run_cannot_be_exchanged() {
     let Some(scene) = Scene::new() else { return };
     let (s, temporary) = (&scene.s, Sandbox::temporary("f"));
     let unprotect = ["unprotect", "home/f.phx", "-o", "shared/f", "--resume", "--no-sync", "--engine", "serial"];
-    // A run that is killed once its record is there. It may have ended before that.
+    // A run is killed when its record exists. It may have ended before that.
     for _ in 0..50 {
         let mut child = scene.victims_command(&unprotect).stderr(Stdio::null()).spawn().unwrap();
         let has_begun = || fs::metadata(s.path(&format!("shared/{temporary}"))).is_ok_and(|meta| meta.len() > 4 << 20);
@@ -157,11 +157,11 @@ fn leftovers_of_an_interrupted_run_cannot_be_exchanged() {
     fs::set_permissions(s.path("shared/letter"), Permissions::from_mode(0o600)).unwrap();
     attacker.goes_on();
     let ended = scene.victim(&unprotect);
-    let told = ended.error();
+    let reported = ended.error();
     ended.ok();
     assert!(attacker.ends() == LETTER);
     assert!(s.read("shared/f") == painted(LEN));
-    assert!(told.contains("no record proves"), "{told}");
+    assert!(reported.contains("no record proves"), "{reported}");
 }
 
 #[test]

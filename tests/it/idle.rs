@@ -1,4 +1,4 @@
-//! `phalanx mount --idle`: only a mount that nobody uses ends by itself.
+//! `phalanx mount --idle`: a mount ends by itself if it is not used, and only then.
 
 use crate::common::{Sandbox, skip, wait_for};
 use crate::mount::{is_mounted, stop};
@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A mount of `va` that ends when it is idle, its time limit, and its open file `name`. If the machine is too slow for a short
-/// limit, the next one is longer.
+/// A mount of `va` that ends when it is idle, its time limit, and its open file `name`. If the machine is too slow for
+/// a short limit, the next one is longer.
 fn held(mounts: &Mounts) -> (Pid, Duration, File) {
     for seconds in [1, 2, 4, 8, 16, 32] {
         let process = mounts.start_with("a", &["--idle", &format!("{seconds}s")]).unwrap();
@@ -30,7 +30,7 @@ fn beyond(limit: Duration) {
     sleep(limit * 5 / 2);
 }
 
-/// Asserts that it unmounts itself and ends well.
+/// Asserts that the mount unmounts itself and ends without an error.
 fn ends(mounts: &Mounts, process: Pid) {
     mounts.wait(process);
     assert!(!is_mounted(&mounts.mountpoint()));
@@ -42,7 +42,7 @@ fn ends(mounts: &Mounts, process: Pid) {
 }
 
 #[test]
-fn a_mount_that_nobody_uses_ends() {
+fn an_unused_mount_ends() {
     each(|mounts| {
         let process = mounts.start_with("a", &["--idle", "1s"]).unwrap();
         ends(&mounts, process);
@@ -94,7 +94,7 @@ fn requests_keep_a_mount() {
     each(|mounts| {
         let (process, limit, file) = held(&mounts);
         let (begun, mut last, mut longest) = (Instant::now(), Instant::now(), Duration::ZERO);
-        // The last close is a request too.
+        // Closing the last file is a request too.
         drop(file);
         while begun.elapsed() < limit * 3 {
             let now = Instant::now();
@@ -103,7 +103,7 @@ fn requests_keep_a_mount() {
             last = now;
             sleep(Duration::from_millis(10));
         }
-        // Otherwise the machine was too slow for a conclusion.
+        // If the machine was slower, the test proves nothing.
         if longest.max(last.elapsed()) < limit {
             assert!(is_mounted(&mounts.mountpoint()));
         }
@@ -128,7 +128,7 @@ fn asking_for_free_space_does_not_keep_a_mount() {
 #[test]
 fn an_idle_mount_leaves_its_successor() {
     each(|mounts| {
-        // Its time runs out while it is stopped, and after it is unmounted.
+        // First case: the limit passes while the process is stopped, after it has been unmounted.
         let (first, limit) = loop {
             let (first, limit, file) = held(&mounts);
             drop(file);
@@ -148,7 +148,7 @@ fn an_idle_mount_leaves_its_successor() {
         mounts.unmount(&[]);
         mounts.wait(second);
 
-        // Its time runs out while it continues without a name.
+        // Second case: the limit passes while the mount continues without a name.
         let (first, limit, file) = held(&mounts);
         mounts.unmount(&["-z"]);
         let second = mounts.start("b").unwrap();
@@ -183,7 +183,7 @@ fn a_mount_on_top_keeps_a_mount() {
 }
 
 #[test]
-fn a_time_has_a_unit() {
+fn a_time_needs_a_unit() {
     let s = Sandbox::new();
     for wrong in ["10", "0s", "1d", "1h30m", ""] {
         let line = s.run(&["mount", "--idle", wrong, "a", "b"]).fails(2);

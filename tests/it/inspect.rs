@@ -1,4 +1,4 @@
-//! `phalanx inspect`: names of recipients, and whole folders. Other modules test what it shows of single files.
+//! `phalanx inspect`: names of recipients, and whole folders. Other modules test the output for single files.
 
 use crate::age::{data, public};
 use crate::common::Sandbox;

@@ -30,15 +30,15 @@ fn files_are_reported_one_by_one() {
     let s = Sandbox::with_key();
     s.write("a", "12345");
     s.write("b", "");
-    let (done, told) = lines(&s.run(&["protect", "a", "b", "-k", "k", "--json"]));
+    let (done, totals) = lines(&s.run(&["protect", "a", "b", "-k", "k", "--json"]));
     let expected = [
         json!({"path": "a", "output": "a.phx", "status": "protected", "plaintext_bytes": 5}),
         json!({"path": "b", "output": "b.phx", "status": "protected", "plaintext_bytes": 0}),
     ];
-    assert_eq!((done, told), (expected.to_vec(), summary(2, 5, 0, 0, 0, 0)));
+    assert_eq!((done, totals), (expected.to_vec(), summary(2, 5, 0, 0, 0, 0)));
 
     let ended = s.run(&["protect", "a", "missing", "b", "-k", "k", "--json", "--quiet"]);
-    let (done, told) = lines(&ended);
+    let (done, totals) = lines(&ended);
     let exists = |path: &str| {
         let message = format!("{path}: exists already");
         assert_eq!(ended.error().matches(&format!("phalanx: {message}\n")).count(), 1);
@@ -48,14 +48,14 @@ fn files_are_reported_one_by_one() {
     let missing = json!({"path": "missing", "status": "failed", "message": message, "exit_code": 4});
     assert_eq!(done, [exists("a.phx"), exists("b.phx"), missing]);
     assert_eq!(ended.error().matches("hint: ").count(), 1, "{}", ended.error());
-    assert_eq!(told, summary(0, 0, 0, 3, 0, 4));
+    assert_eq!(totals, summary(0, 0, 0, 3, 0, 4));
 
-    let (done, told) = lines(&s.run(&["verify", "a.phx", "b.phx", "--json"]));
+    let (done, totals) = lines(&s.run(&["verify", "a.phx", "b.phx", "--json"]));
     assert_eq!(done[0], json!({"path": "a.phx", "status": "whole", "plaintext_bytes": 5}));
-    assert_eq!((done.len(), told), (2, summary(2, 5, 0, 0, 0, 0)));
-    let (done, told) = lines(&s.run(&["unprotect", "a.phx", "-o", "again", "--json"]));
+    assert_eq!((done.len(), totals), (2, summary(2, 5, 0, 0, 0, 0)));
+    let (done, totals) = lines(&s.run(&["unprotect", "a.phx", "-o", "again", "--json"]));
     assert_eq!(done, [json!({"path": "a.phx", "output": "again", "status": "unprotected", "plaintext_bytes": 5})]);
-    assert_eq!(told, summary(1, 5, 0, 0, 0, 0));
+    assert_eq!(totals, summary(1, 5, 0, 0, 0, 0));
 }
 
 #[test]
@@ -66,26 +66,26 @@ fn folders_report_every_entry() {
     s.write("t/sub/b", painted(100_000));
     let odd = OsStr::from_bytes(b"odd \xff");
     fs::write(s.path("t").join(odd), "123").unwrap();
-    let (done, told) = lines(&s.run(&["protect", "-R", "t", "-k", "k", "--json"]));
+    let (done, totals) = lines(&s.run(&["protect", "-R", "t", "-k", "k", "--json"]));
     let odd_line = json!({"path": "t/odd \u{fffd}", "path_hex": "742f6f646420ff", "output": "t.phx/odd \u{fffd}.phx",
         "output_hex": "742e7068782f6f646420ff2e706878", "status": "protected", "plaintext_bytes": 3});
     let sub =
         json!({"path": "t/sub/b", "output": "t.phx/sub/b.phx", "status": "protected", "plaintext_bytes": 100_000});
-    assert_eq!((&done[1], &done[2], told), (&odd_line, &sub, summary(3, 100_004, 0, 0, 0, 0)));
+    assert_eq!((&done[1], &done[2], totals), (&odd_line, &sub, summary(3, 100_004, 0, 0, 0, 0)));
 
     // One is damaged, one is left out, and one has no input.
     File::options().write(true).open(s.path("t.phx/sub/b.phx")).unwrap().write_all_at(b"x", 50_000).unwrap();
     s.write("t.phx/plain", "");
     let ended = s.run(&["verify", "-R", "t.phx", "--json"]);
-    let (done, told) = lines(&ended);
-    assert_eq!(told, summary(2, 4, 1, 1, 0, 3));
+    let (done, totals) = lines(&ended);
+    assert_eq!(totals, summary(2, 4, 1, 1, 0, 3));
     let left_out = "t.phx/plain: the name does not end in .phx: left out";
     assert_eq!(done[2], json!({"path": "t.phx/plain", "status": "left_out", "message": left_out}));
     assert_eq!((&done[3]["path"], &done[3]["status"]), (&json!("t.phx/sub/b.phx"), &json!("failed")));
     assert_eq!(done[3]["exit_code"], 3);
     assert!(ended.error().contains(done[3]["message"].as_str().unwrap()), "{}", ended.error());
-    let (_, told) = lines(&s.run(&["protect", "-R", "t", "-k", "k", "--force", "--json"]));
-    assert_eq!(told, summary(3, 100_004, 0, 0, 1, 0));
+    let (_, totals) = lines(&s.run(&["protect", "-R", "t", "-k", "k", "--force", "--json"]));
+    assert_eq!(totals, summary(3, 100_004, 0, 0, 1, 0));
 }
 
 #[test]
@@ -97,23 +97,23 @@ fn volumes_report_their_content() {
     mounted.unmount();
     assert!(mounted.ended().success());
     for args in [&["verify", "vol", "--json"][..], &["verify", "-R", ".", "--json"]] {
-        let (done, told) = lines(&s.run(args));
+        let (done, totals) = lines(&s.run(args));
         assert_eq!(done.iter().filter(|line| line["status"] == "whole").count(), 1, "{done:?}");
-        assert_eq!((&done.last().unwrap()["plaintext_bytes"], &told["files"]), (&json!(5), &json!(1)));
+        assert_eq!((&done.last().unwrap()["plaintext_bytes"], &totals["files"]), (&json!(5), &json!(1)));
     }
-    let (done, told) = lines(&s.run(&["unprotect", "-R", "vol", "-o", "out", "--json"]));
+    let (done, totals) = lines(&s.run(&["unprotect", "-R", "vol", "-o", "out", "--json"]));
     assert_eq!(done, [json!({"path": "vol/f", "output": "out/f", "status": "unprotected", "plaintext_bytes": 5})]);
-    assert_eq!(told, summary(1, 5, 0, 0, 0, 0));
+    assert_eq!(totals, summary(1, 5, 0, 0, 0, 0));
 }
 
 #[test]
-fn lines_and_an_output_do_not_share_standard_output() {
+fn json_and_an_output_cannot_share_standard_output() {
     let s = Sandbox::with_key();
     s.write("a", "1");
     for args in [&["protect", "a", "-o", "-", "-k", "k", "--json"][..], &["protect", "-", "-k", "k", "--json"]] {
         assert!(s.run(args).fails(2).contains("--json needs standard output"));
     }
-    // If lines cannot be written, the work is done, but the run fails.
+    // If the lines cannot be written, the work is still done, but the run fails.
     let mut command = s.command(&["protect", "a", "-k", "k", "--json"]);
     let ended = Ended(command.stdout(File::options().write(true).open("/dev/full").unwrap()).output().unwrap());
     assert!(ended.fails(4).contains("standard output"));

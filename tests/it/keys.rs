@@ -100,7 +100,7 @@ fn a_key_that_others_may_read_is_refused_and_named_if_it_is_needed() {
     s.run_with_password("p", &["verify", "two"]).ok();
     let line = s.run_with_password("q", &["verify", "two"]).fails(3);
     assert!(line.contains("or the header is damaged; the key work is refused"), "{line}");
-    // There is nobody to ask for it.
+    // There is no terminal where the password could be asked for.
     if has("setsid") {
         let mut command = Command::new("setsid");
         command.args(["--wait", env!("CARGO_BIN_EXE_phalanx"), "verify", "two"]).current_dir(s.path(""));
@@ -110,7 +110,7 @@ fn a_key_that_others_may_read_is_refused_and_named_if_it_is_needed() {
 }
 
 #[test]
-fn what_belongs_to_another_user_is_refused() {
+fn secrets_of_another_user_are_refused() {
     if !is_root() {
         return;
     }
@@ -169,7 +169,7 @@ fn key_and_password_files_that_are_open_to_others_are_refused() {
 }
 
 #[test]
-fn other_things_in_the_keyring_do_no_harm() {
+fn irregular_files_in_the_keyring_are_refused() {
     if !has("timeout") || !has("mkfifo") {
         return;
     }
@@ -190,22 +190,22 @@ fn other_things_in_the_keyring_do_no_harm() {
     fs::rename(s.path("keyring/work.key"), s.path("elsewhere")).unwrap();
     let line = run_without_hanging(&s, &["verify", "f.phx"]).fails(3);
     assert!(line.contains("the key a is refused because it is not a regular file"), "{line}");
-    // A link to a key is the user's own way of keeping it elsewhere.
+    // A link to a key is accepted: users can keep keys elsewhere.
     std::os::unix::fs::symlink(s.path("elsewhere"), s.path("keyring/work.key")).unwrap();
     run_without_hanging(&s, &["verify", "f.phx"]).ok();
 }
 
 #[test]
-fn a_password_in_the_environment_is_used_or_a_line_says_that_it_is_not() {
+fn an_unused_password_in_the_environment_is_reported() {
     let s = protected();
     s.secret("raw", [1; 32]);
     let slots = |name: &str| s.run(&["inspect", "--json", name]).text().matches("\"type\":\"password\"").count();
     for way in [["-k", "work"], ["--key-file", "raw"]] {
         let ended = s.run_with_password("p", &["protect", "f", way[0], way[1], "-o", "g", "--force"]);
-        let told = ended.error();
+        let reported = ended.error();
         let warning =
             "phalanx: warning: PHALANX_PASSWORD is set but not used, since a key was given\nhint: --password adds it";
-        assert_eq!(told.trim_end(), warning);
+        assert_eq!(reported.trim_end(), warning);
         ended.ok();
         assert_eq!(slots("g"), 0);
         let ended = s.run_with_password("p", &["protect", "f", way[0], way[1], "--password", "-o", "g", "--force"]);
@@ -214,7 +214,7 @@ fn a_password_in_the_environment_is_used_or_a_line_says_that_it_is_not() {
         assert_eq!(slots("g"), 1);
         s.run_with_password("p", &["verify", "g"]).ok();
     }
-    // A user who opens a file with a key need not be warned.
+    // There is no warning if a key opens the file.
     let ended = s.run_with_password("p", &["verify", "f.phx", "-k", "work"]);
     assert_eq!(ended.error(), "");
     ended.ok();
@@ -242,7 +242,7 @@ fn a_password_among_the_arguments_is_refused_and_not_repeated() {
         assert!(!line.contains("hunter"), "{line}");
     }
     assert_eq!(s.names(), ["f", "f.phx"]);
-    // An existing path is taken as a path.
+    // An existing path is accepted as a path.
     s.write("hunter2", "x");
     s.run_with_password("p", &["protect", "--password", "hunter2"]).ok();
     // The text of a key is refused too.
@@ -253,7 +253,7 @@ fn a_password_among_the_arguments_is_refused_and_not_repeated() {
 }
 
 #[test]
-fn deleting_a_key_looks_before_it_asks() {
+fn deleting_a_key_checks_that_it_exists_before_it_asks() {
     let s = protected();
     for args in [&["key", "rm", "gone"][..], &["key", "rm", "gone", "--force"]] {
         assert!(s.run(args).fails(4).contains("no key named gone in the keyring"));
@@ -296,7 +296,7 @@ fn export_overwrites_only_with_force() {
 }
 
 #[test]
-fn a_key_goes_through_text_and_back() {
+fn a_key_survives_export_and_import_as_text() {
     let s = Sandbox::new();
     s.secret("raw", key());
     s.run(&["key", "import", "k", "raw"]).ok();
@@ -345,7 +345,7 @@ fn a_key_goes_through_text_and_back() {
 }
 
 #[test]
-fn all_keys_go_to_one_file_and_back() {
+fn all_keys_survive_export_and_import() {
     let s = Sandbox::new();
     assert!(s.run(&["key", "export", "--all", "-o", "backup"]).fails(4).contains("no key"));
     for name in ["b", "a", "c@lab.example"] {
@@ -367,7 +367,7 @@ fn all_keys_go_to_one_file_and_back() {
     assert!(s.run(&["key", "import", "--all", "backup"]).text().ends_with("  b\n"));
     assert_eq!(keys(), before);
 
-    // Another key of that name stays, and the others are still imported.
+    // Another key with such a name is kept, and the other keys are still imported.
     for name in ["a", "b"] {
         s.run(&["key", "rm", name, "--force"]).ok();
     }
@@ -377,7 +377,7 @@ fn all_keys_go_to_one_file_and_back() {
     assert_eq!(s.read("keyring/a.key"), other);
     assert_eq!(keys()[1..], before[1..]);
 
-    // A file with a bad line has changed, so nothing of it is imported.
+    // A bad line shows that the file has changed, so nothing of it is imported.
     fs::remove_dir_all(s.path("keyring")).unwrap();
     let (name, key_text) = lines[1].split_once("  ").unwrap();
     for (bad, why) in [
@@ -433,7 +433,7 @@ fn the_file_of_all_keys_may_be_protected_by_a_password() {
     *damaged.last_mut().unwrap() ^= 1;
     s.run_with_input(&damaged, &["key", "import", "--all", "-", "--password-file", "password"]).fails(3);
 
-    // A line reports a password that is set and not used.
+    // A password that is set but not used is reported.
     let ended = s.run_with_password("p", &["key", "export", "--all", "-o", "plain"]);
     assert!(ended.error().contains("warning: PHALANX_PASSWORD is set but not used"), "{}", ended.error());
     ended.ok();
@@ -443,7 +443,7 @@ fn the_file_of_all_keys_may_be_protected_by_a_password() {
 }
 
 #[test]
-fn a_keyring_without_keys_says_where_it_is() {
+fn a_keyring_without_keys_is_reported_with_its_path() {
     let s = Sandbox::new();
     s.write("f", "x");
     let folder = s.path("keyring").display().to_string();
@@ -452,17 +452,17 @@ fn a_keyring_without_keys_says_where_it_is() {
         "no key named work in the keyring {folder}, which does not exist\nhint: phalanx key new makes it; phalanx key import brings a key back from a copy"
     );
     assert_eq!(line, format!("phalanx: {why}"));
-    let told = |what: &str| {
+    let expect_line = |what: &str| {
         let ended = s.run(&["key", "list"]);
         assert_eq!(ended.error(), format!("phalanx: the keyring {folder} {what}\nhint: phalanx key new makes a key\n"));
         assert_eq!(ended.text(), "");
     };
-    told("does not exist yet");
+    expect_line("does not exist yet");
     assert!(!s.exists("keyring"));
     s.run(&["key", "new", "work"]).ok();
     assert_eq!(s.run(&["key", "list"]).error(), "");
     s.run(&["key", "rm", "work", "--force"]).ok();
-    told("is empty");
+    expect_line("is empty");
     for args in [&["key", "list", "--names"][..], &["-q", "key", "list"]] {
         let ended = s.run(args);
         assert_eq!((ended.error(), ended.text()), (String::new(), String::new()));
@@ -502,9 +502,9 @@ fn exit_codes_of_keys_match_the_table() {
     assert!(!s.exists("g"));
 }
 
-/// 32 bytes that begin a key's text are not accepted as a raw key: they would be another key.
+/// The first 32 bytes of a key's text are not accepted as a raw key, because they would be another key.
 #[test]
-fn a_key_text_that_was_cut_is_no_raw_key() {
+fn a_truncated_key_text_is_not_a_raw_key() {
     let s = Sandbox::with_key();
     s.write("f", "x");
     s.run(&["protect", "f", "-k", "k"]).ok();

@@ -1,4 +1,4 @@
-//! The tests of the command, in one program: it is compiled and linked once.
+//! The tests of the command. They are one program, so that it is compiled and linked only once.
 //!
 //! `cargo test --test it keys::` runs the tests of one module.
 

@@ -1,4 +1,4 @@
-//! Secrets that are left in the program's memory at its end. A core dump would show them, if the program allowed one.
+//! No secret is left in the program's memory at its end, where a core dump would show it if the program allowed one.
 
 use crate::common::*;
 use std::cell::RefCell;
@@ -24,7 +24,7 @@ fn left(id: &str, secrets: &[(&'static str, Vec<u8>)]) -> Vec<String> {
         let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
         let (from, to) = (u64::from_str_radix(from, 16).unwrap(), u64::from_str_radix(to, 16).unwrap());
         for at in (from..to).step_by(1 << 20) {
-            // A secret that crosses two pieces is read with the first.
+            // A secret that begins in one piece and ends in the next is read with the first.
             let mut bytes = vec![0; ((1 << 20) + 64).min((to - at) as usize)];
             if memory.read_exact_at(&mut bytes, at).is_err() {
                 continue;

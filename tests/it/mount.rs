@@ -14,7 +14,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-/// Whether this machine has what a mount needs. If not, says so, or fails if PHALANX_REQUIRE names fuse.
+/// Whether this machine has what a mount needs. If not, prints a line, or fails if PHALANX_REQUIRE names fuse.
 pub fn is_fuse_here() -> bool {
     let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -40,14 +40,15 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts in the foreground, on the folder mnt. `None` if this system lets nobody mount, and a line says so.
+    /// Mounts in the foreground, on the folder mnt. If this system does not allow mounts, prints a line and returns
+    /// `None`.
     pub fn start(s: &Sandbox, args: &[&str]) -> Option<Self> {
         let mut command = s.command(&["mount"]);
         command.args(args);
         Self::start_by(s, command)
     }
 
-    /// Mounts by a command that already has all its arguments.
+    /// Mounts with a command that already has all its arguments.
     pub fn start_by(s: &Sandbox, mut command: Command) -> Option<Self> {
         if !is_fuse_here() {
             return None;
@@ -80,7 +81,7 @@ impl Mounted {
         Some(mounted)
     }
 
-    /// For a mount that is started and ended by other means.
+    /// A mount that is started and ended by other means.
     pub fn at(mountpoint: PathBuf) -> Self {
         Self { child: None, log: mountpoint.with_extension("log"), mountpoint, _alive: None }
     }
@@ -129,7 +130,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Stops all threads of a process, and waits until they have stopped: on a busy machine this takes a while.
+/// Stops all threads of a process, and waits until they have stopped. On a busy machine this takes a while.
 pub fn stop(process: Pid) {
     kill_process(process, Signal::STOP).unwrap();
     let threads = format!("/proc/{}/task", process.as_raw_nonzero());
@@ -147,7 +148,7 @@ pub fn is_mounted(path: &Path) -> bool {
     list.lines().any(|line| line.split(' ').nth(4) == path.to_str())
 }
 
-/// Everything in a tree: for a file its time of modification and content, and for a link its target.
+/// All entries of a tree: the modification time and content of each file, and the target of each link.
 pub fn listing(root: &Path) -> BTreeMap<String, (Option<SystemTime>, Vec<u8>)> {
     let (mut all, mut folders) = (BTreeMap::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -194,7 +195,7 @@ fn planted(s: &Sandbox) {
 fn a_tree_is_shown_unchanged() {
     let s = Sandbox::new();
     planted(&s);
-    // Files that are not shown.
+    // These files are not shown.
     s.write("tree.phx/stray", "not ours");
     s.write(&format!("tree.phx/{}", Sandbox::temporary("x")), "left over");
     for hostile in ["..phx", "...phx", ".phx"] {
@@ -212,7 +213,7 @@ fn a_tree_is_shown_unchanged() {
     let shown = fs::metadata(mounted.path("large")).unwrap();
     assert_eq!((shown.ino(), shown.mode()), (stored.ino(), stored.mode() & !0o222));
 
-    // Ranges, by several threads at once and through one file.
+    // Several threads read ranges at once, through one open file.
     let (whole, file) = (s.read("tree/large"), File::open(mounted.path("large")).unwrap());
     thread::scope(|scope| {
         for i in 0..4 {
@@ -334,7 +335,7 @@ fn signals_end_a_mount_cleanly() {
             }
         }
     }
-    // If it is in use, it continues for its users.
+    // A mount in use continues for its users.
     for signals in 1..=2 {
         let Some(mut mounted) = Mounted::start(&s, &["f.phx", "mnt", "--password-file", "password"]) else { return };
         let file = File::open(mounted.path("f")).unwrap();
@@ -421,7 +422,7 @@ fn a_daemon_is_mounted_when_its_command_ends() {
     assert_eq!(fs::read_to_string(daemon.join("comm")).unwrap(), "phalanx\n", "what ps and pkill call it");
     mounted.unmount();
 
-    // Its user is asked for a password. Then the terminal may close.
+    // The user is asked for a password. After that the terminal may close.
     if has("script") {
         let (code, shown) = s.at_terminal("mount --daemon secret.phx mnt", &["p"]);
         assert!(code == 0 && shown.contains("Password: "), "{code}: {shown}");
@@ -456,12 +457,12 @@ fn a_daemon_keeps_open_only_what_its_arguments_name() {
     }
     ended.ok();
     assert_eq!(fs::read(mounted.path("f")).unwrap(), b"x");
-    // Nobody can write to the FIFO any more.
+    // This succeeds once no process can write to the FIFO any more.
     wait_for(|| ends.is_finished());
     mounted.unmount();
 }
 
-/// A process of this program in this working directory that names this mountpoint.
+/// A process of this program with this working directory, and with this mountpoint among its arguments.
 fn daemon_at(mountpoint: &str, folder: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().unwrap();
     fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()).find(|process| {
@@ -472,7 +473,7 @@ fn daemon_at(mountpoint: &str, folder: &Path) -> Option<PathBuf> {
 }
 
 #[test]
-fn mount_errors_are_one_line() {
+fn each_mount_error_is_one_line() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
     for folder in ["t", "t/in", "full", "none"] {

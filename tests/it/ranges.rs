@@ -12,7 +12,7 @@ fn sandbox(plain: &[u8], chunk_size: &str) -> Sandbox {
     s
 }
 
-/// Bytes that differ from place to place.
+/// Pseudorandom bytes. They are the same in each run.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 1u64;
     let mut next = || {
@@ -23,7 +23,7 @@ fn noise(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn ranges_are_those_of_the_plain_file() {
+fn ranges_equal_those_of_the_plain_file() {
     let plain = noise((5 << 20) + 1234);
     for chunk_size in ["4K", "64K", "1M", "16M"] {
         let s = sandbox(&plain, chunk_size);
@@ -42,8 +42,8 @@ fn ranges_are_those_of_the_plain_file() {
             ("3M+5-1T", (3 << 20) + 5..len),
         ];
         for (range, expected) in cases {
-            let told = s.run(&["unprotect", "f.phx", "--range", range, "-o", "-"]);
-            assert!(told.ok() == plain[expected], "{range}");
+            let reported = s.run(&["unprotect", "f.phx", "--range", range, "-o", "-"]);
+            assert!(reported.ok() == plain[expected], "{range}");
         }
         assert!(s.run(&["unprotect", "f.phx", "--range=-7", "-o", "-"]).ok() == plain[len - 7..]);
         assert!(s.run(&["unprotect", "-e", "serial", "f.phx", "-o", "-", "--range", "7-9"]).ok() == plain[7..9]);
@@ -78,7 +78,7 @@ fn a_range_is_an_output_like_any_other() {
 }
 
 #[test]
-fn wrong_ranges_are_one_line_and_exit_2() {
+fn wrong_ranges_print_one_line_and_exit_with_2() {
     let s = sandbox(&painted(10_000), "4K");
     for range in ["", "5", "x-y", "9-5", "5-5", "-0", "1-2-3", "1KB-", "99999999999T-", "--force"] {
         let line = s.run(&["unprotect", "f.phx", "-o", "part", "--range", range]).fails(2);
@@ -103,7 +103,7 @@ fn wrong_ranges_are_one_line_and_exit_2() {
 }
 
 #[test]
-fn only_what_is_authentic_comes_out() {
+fn only_authentic_bytes_are_written() {
     let plain = noise(200 * 4096 + 9);
     let s = sandbox(&plain, "4K");
     let stored = s.read("f.phx");
@@ -120,12 +120,12 @@ fn only_what_is_authentic_comes_out() {
     let ended = range("altered.phx", "0-", "-");
     assert!(plain[..100 * 4096].starts_with(&ended.0.stdout));
     ended.fails(3);
-    // Cut between two chunks, far after the range.
+    // The file is cut between two chunks, far after the range.
     s.write("cut.phx", &stored[..header + 150 * record]);
     assert!(range("cut.phx", "0-10", "part").fails(3).contains("truncated"));
     s.write("long.phx", [&stored[..], &[0; 48]].concat());
     range("long.phx", "0-10", "part").fails(3);
-    // A wrong key, and a missing file.
+    // The key is wrong, or the file is missing.
     s.run(&["key", "rm", "-f", "k"]).ok();
     range("f.phx", "0-10", "part").fails(3);
     range("none.phx", "0-10", "part").fails(4);

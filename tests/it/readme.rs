@@ -43,7 +43,7 @@ fn the_setup_commands_are_one_line_each() {
 }
 
 #[test]
-fn the_main_job_returns_the_file_and_says_how_fast() {
+fn the_main_job_restores_the_file_and_reports_the_speed() {
     if !has("bash") {
         return;
     }
@@ -56,11 +56,11 @@ fn the_main_job_returns_the_file_and_says_how_fast() {
     s.write("docs/format.md", text);
     for _ in 0..2 {
         let ended = shell(&s, &job.replace(CARGO, "phalanx")).env("LC_ALL", "C").output().unwrap();
-        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert!(ended.status.success(), "{told}");
-        let [protected, back] = &told.lines().collect::<Vec<_>>()[..] else { panic!("{told}") };
-        assert!(protected.starts_with("phalanx: docs/format.md -> target/format.md.phx: "), "{told}");
-        assert!(back.starts_with("phalanx: target/format.md.phx -> target/format.md: "), "{told}");
+        let reported = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.success(), "{reported}");
+        let [protected, back] = &reported.lines().collect::<Vec<_>>()[..] else { panic!("{reported}") };
+        assert!(protected.starts_with("phalanx: docs/format.md -> target/format.md.phx: "), "{reported}");
+        assert!(back.starts_with("phalanx: target/format.md.phx -> target/format.md: "), "{reported}");
         for line in [protected, back] {
             assert!(line.contains(" kB in ") && line.contains("B/s, "), "{line}");
         }
@@ -80,8 +80,8 @@ fn the_four_commands_run() {
     let (_, block) = parts();
     assert_eq!(block.lines().filter(|line| line.starts_with("phalanx ")).count(), 4);
     let ended = shell(&s, block).current_dir(s.path("work")).output().unwrap();
-    let told = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success(), "{:?} of\n{block}\n{told}", ended.status);
+    let reported = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{:?} of\n{block}\n{reported}", ended.status);
     assert_eq!(s.read("work/again.h5"), s.read("work/run42.h5"));
     assert!(s.exists("home/.config/phalanx/keys/work.key"));
 }

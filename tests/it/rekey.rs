@@ -1,4 +1,4 @@
-//! `phalanx rekey`: ways in come and go, and the content stays.
+//! `phalanx rekey` adds and removes ways in, and keeps the content.
 
 use crate::age;
 use crate::common::{Ended, Mounted, Sandbox, has, painted, skip};
@@ -56,9 +56,9 @@ fn each_option_changes_the_slots_that_it_names() {
     assert!(listed.starts_with(&opened) && !listed.contains("after"), "{listed}");
     assert!(s.read("f.phx") == before);
 
-    let told = s.run(&["rekey", "f.phx", "--add-key", "b", "--add-key-file", "keyring/c.key"]).text();
-    let (was, is) = told.split_once("  after\n").unwrap();
-    assert!(was.contains(&a) && !was.contains(&b) && is.contains(&a) && is.contains(&b), "{told}");
+    let reported = s.run(&["rekey", "f.phx", "--add-key", "b", "--add-key-file", "keyring/c.key"]).text();
+    let (was, is) = reported.split_once("  after\n").unwrap();
+    assert!(was.contains(&a) && !was.contains(&b) && is.contains(&a) && is.contains(&b), "{reported}");
     opens(&s, "abc");
     s.run(&["rekey", "f.phx", "--remove-key", "a", "-q", "-k", "b"]).ok();
     opens(&s, "bc");
@@ -71,11 +71,11 @@ fn each_option_changes_the_slots_that_it_names() {
 
     s.run(&["rekey", "f.phx", "--add-password-file", "p"]).ok();
     assert!(s.run(&["unprotect", "f.phx", "-o", "-", "--password-file", "p"]).ok() == s.read("f"));
-    // It is a way in already.
+    // The password is a way in already.
     let same = s.read("f.phx");
     s.run(&["rekey", "f.phx", "--add-password-file", "p", "--add-key", "b"]).ok();
     assert!(s.read("f.phx") == same);
-    // A new password for the old one.
+    // A new password replaces the old one.
     s.secret("new", "new password");
     let args = ["rekey", "f.phx", "--password-file", "p", "--remove-passwords", "--add-password-file", "new"];
     s.run(&args).ok();
@@ -110,7 +110,7 @@ fn each_option_changes_the_slots_that_it_names() {
 }
 
 #[test]
-fn public_keys_come_and_go() {
+fn public_keys_are_added_and_removed() {
     let s = protected();
     for name in ["alice.txt", "bob.txt", "ssh-ed25519"] {
         s.secret(name, age::data(name));
@@ -122,11 +122,11 @@ fn public_keys_come_and_go() {
         assert!(opened_by(identity).ok() == s.read("f"), "{identity}");
     }
     opens(&s, "a");
-    // A user who opens it by an identity sees whose slots they are, and a note that the sender is unknown.
+    // A user who opens the file with an identity sees whose slots they are, and a note that the sender is unknown.
     let ended = s.run(&["rekey", "f.phx", "-i", "bob.txt", "--remove-recipient", &alice.to_uppercase()]);
     assert!(ended.error().contains("the sender is unknown"), "{}", ended.error());
-    let told = ended.text();
-    assert!(told.contains("slot 3     ") && told.matches("which opened it now").count() == 1, "{told}");
+    let reported = ended.text();
+    assert!(reported.contains("slot 3     ") && reported.matches("which opened it now").count() == 1, "{reported}");
     opened_by("alice.txt").fails(3);
     opened_by("bob.txt").ok();
     let ended = s.run(&["rekey", "f.phx", "--remove-recipient", &alice]);
@@ -139,7 +139,7 @@ fn public_keys_come_and_go() {
     assert_eq!(header.slots.iter().filter(|(kind, _)| *kind == 3).count(), 1);
     opened_by("bob.txt").ok();
     opened_by("ssh-ed25519").fails(3);
-    // The last way in, and another file key, for which the public key must be named again.
+    // The last way in cannot be removed. With --fresh, the public key must be named again.
     s.run(&["rekey", "f.phx", "-i", "bob.txt", "--remove-recipient", &bob]).fails_with_lines(2);
     assert!(s.run(&["rekey", "f.phx", "--fresh"]).fails(2).contains("--add-recipient"));
     s.run(&["rekey", "f.phx", "--fresh", "--add-recipient", &bob]).ok();
@@ -153,16 +153,19 @@ fn public_keys_come_and_go() {
 }
 
 #[test]
-fn rekey_says_what_it_cannot_revoke() {
+fn rekey_warns_of_what_it_cannot_revoke() {
     let s = protected();
     let ended = s.run(&["rekey", "f.phx", "--add-key", "b"]);
     assert_eq!(ended.error(), "");
     let ended = s.run(&["rekey", "f.phx", "--remove-key", "b"]);
-    let told = ended.error();
+    let reported = ended.error();
     ended.ok();
-    assert!(told.lines().count() == 1 && told.contains("file key") && told.contains("--fresh"), "{told}");
-    assert!(told.contains("old copy of the header"), "{told}");
-    // If a key that is to be removed is no way in, that is no error, and a line says so.
+    assert!(
+        reported.lines().count() == 1 && reported.contains("file key") && reported.contains("--fresh"),
+        "{reported}"
+    );
+    assert!(reported.contains("old copy of the header"), "{reported}");
+    // It is no error if a key to be removed has no slot, but it is reported.
     let ended = s.run(&["rekey", "f.phx", "--remove-key", "b"]);
     assert!(ended.error().contains(&id(&s, "b")) && ended.error().contains("has no slot"), "{}", ended.error());
     ended.ok();
@@ -172,7 +175,7 @@ fn rekey_says_what_it_cannot_revoke() {
 }
 
 #[test]
-fn the_last_way_in_stays() {
+fn the_last_way_in_cannot_be_removed() {
     let s = protected();
     let before = s.read("f.phx");
     for args in [["--remove-key", "a"], ["--remove-slot", "1"]] {
@@ -188,7 +191,7 @@ fn the_last_way_in_stays() {
 }
 
 #[test]
-fn slots_of_unknown_types_stay() {
+fn slots_of_unknown_types_are_kept() {
     let s = protected();
     let unknown = |kind| Slot::Raw { kind, body: painted(usize::from(kind)) };
     let recipe = Recipe {
@@ -204,8 +207,8 @@ fn slots_of_unknown_types_stay() {
         nonces: (0..5).map(|i| vec![i; 16]).collect(),
     };
     s.write("f.phx", seal_file(&recipe, &s.read("f")));
-    let told = s.run(&["rekey", "f.phx", "--add-key", "b", "--remove-key", "a"]).text();
-    assert_eq!(told.matches("of type 200, not known to this program, 200 bytes").count(), 2, "{told}");
+    let reported = s.run(&["rekey", "f.phx", "--add-key", "b", "--remove-key", "a"]).text();
+    assert_eq!(reported.matches("of type 200, not known to this program, 200 bytes").count(), 2, "{reported}");
     opens(&s, "b");
     let header = phalanx_reference::read_header(&s.read("f.phx")).unwrap();
     assert_eq!(header.slots[0], (200, painted(200)));
@@ -239,7 +242,7 @@ fn without_room_in_the_header_a_whole_new_file_is_needed() {
     opens(&s, "bc");
     let header = phalanx_reference::read_header(&s.read("f.phx")).unwrap();
     assert_eq!((header.len, header.suite, header.chunk_log2), (HEADER, 3, 13));
-    // No more than four passwords.
+    // A file can have at most four passwords.
     for i in 0..4 {
         s.secret("p", format!("{i}"));
         s.run(&["rekey", "f.phx", "--add-password-file", "p", "-q", "-k", "b"]).ok();
@@ -267,7 +270,7 @@ fn a_fresh_file_has_another_file_key() {
     s.run(&["verify", "f.phx", "--password-file", "p"]).ok();
     let meta = fs::metadata(s.path("f.phx")).unwrap();
     assert_eq!((meta.modified().unwrap(), meta.mode() & 0o7777), (modified, 0o640));
-    // The old header opens nothing any more, not even for those who stay.
+    // The old header no longer opens the file, not even with the keys that stay.
     let new = s.read("f.phx");
     s.write("f.phx", [&old[..HEADER], &new[HEADER..]].concat());
     opens(&s, "");
@@ -327,7 +330,7 @@ fn the_command_line_is_checked_first() {
         let line = s.run(&[&["rekey", "f.phx"][..], &args].concat()).fails(2);
         assert!(line.contains("does not belong in arguments") && !line.contains("hunter"), "{line}");
     }
-    // PHALANX_PASSWORD opens files, but is not a password to add, and there is nobody to ask for one.
+    // PHALANX_PASSWORD opens files, but it is not taken as a password to add. Without a terminal none can be asked for.
     if has("setsid") {
         let mut command = Command::new("setsid");
         command.args(["--wait", env!("CARGO_BIN_EXE_phalanx"), "rekey", "f.phx", "-k", "a", "--add-password"]);
@@ -355,14 +358,17 @@ fn whole_trees_change_and_one_failure_does_not_stop_the_rest() {
     let lines = String::from_utf8(ended.0.stdout.clone()).unwrap();
     assert_eq!(lines.lines().filter(|line| line.contains("\"changed\":true")).count(), 20, "{lines}");
     assert!(lines.contains("\"path\":\"t.phx/sub/7.phx\""), "{lines}");
-    let told = ended.fails_with_lines(3);
-    assert!(told.contains("t.phx/other.phx: no key at hand") && told.contains("t.phx/broken.phx: "), "{told}");
-    assert!(told.contains("t.phx/notes.txt: the name does not end in .phx: left out"), "{told}");
-    assert!(told.contains("20 files, 20 changed; 1 left out; 2 failed"), "{told}");
+    let reported = ended.fails_with_lines(3);
+    assert!(
+        reported.contains("t.phx/other.phx: no key at hand") && reported.contains("t.phx/broken.phx: "),
+        "{reported}"
+    );
+    assert!(reported.contains("t.phx/notes.txt: the name does not end in .phx: left out"), "{reported}");
+    assert!(reported.contains("20 files, 20 changed; 1 left out; 2 failed"), "{reported}");
     assert!(s.run(&["verify", "-R", "t.phx/sub", "-k", "b"]).text().contains("20 files"));
     assert!(s.read("f.phx") == outside, "links are not followed");
-    let told = s.run(&args).fails_with_lines(3);
-    assert!(told.contains("20 files, 0 changed; 1 left out; 2 failed"), "{told}");
+    let reported = s.run(&args).fails_with_lines(3);
+    assert!(reported.contains("20 files, 0 changed; 1 left out; 2 failed"), "{reported}");
 
     let ended = s.run(&["rekey", "-R", "t.phx/sub", "f.phx", "--remove-key", "a", "--add-key", "b", "--fresh", "-q"]);
     assert_eq!(ended.error(), "");
@@ -373,12 +379,12 @@ fn whole_trees_change_and_one_failure_does_not_stop_the_rest() {
     // A volume in a folder changes like a named one.
     s.run(&["init", "t.phx/sub/vol", "-k", "a"]).ok();
     let ended = s.run(&["rekey", "-R", "t.phx/sub", "-k", "a", "-k", "b", "--add-key", "b", "--remove-key", "a"]);
-    let told = ended.error();
+    let reported = ended.error();
     ended.ok();
-    assert!(told.contains("21 files, 1 changed"), "{told}");
+    assert!(reported.contains("21 files, 1 changed"), "{reported}");
     let config = s.run(&["inspect", "t.phx/sub/vol", "--json"]).text();
     assert_eq!(config.matches("\"type\":\"key\"").count(), 1, "{config}");
-    // Several by name.
+    // Several files are named.
     let ended = s.run(&["rekey", "f.phx", "t.phx/other.phx", "missing.phx", "--add-key", "a"]);
     assert!(ended.error().contains("2 files, 2 changed; 1 failed"), "{}", ended.error());
     assert_eq!(ended.0.status.code(), Some(4));
@@ -399,7 +405,7 @@ fn a_file_that_cannot_be_written_is_an_error() {
     } else {
         skip("mount");
     }
-    // Another user's. Root may write everything.
+    // The file belongs to another user. Root can write everything, so the test needs another user.
     if !has("setpriv") {
         return;
     }
@@ -428,15 +434,15 @@ fn a_file_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn a_huge_file_takes_no_longer() {
+fn rekeying_a_huge_file_takes_no_longer() {
     let s = protected();
     let file = File::options().write(true).open(s.path("f.phx")).unwrap();
     file.set_len(1 << 40).unwrap();
     let blocks = file.metadata().unwrap().blocks();
     let started = Instant::now();
     s.run(&["rekey", "f.phx", "-k", "a", "--add-key", "b", "-q"]).ok();
-    // In a release build, on an idle machine, it is below 50 ms. Reading all of it in the time that is allowed here would need
-    // 37 GB/s.
+    // A release build on an idle machine takes less than 50 ms. The limit here is short enough: reading the whole file
+    // in this time would need 37 GB/s.
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     let meta = file.metadata().unwrap();
     assert!(meta.len() == 1 << 40 && meta.blocks() <= blocks + 16);

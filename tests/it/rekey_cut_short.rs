@@ -1,5 +1,5 @@
-//! A change of keys that is interrupted, runs at the same time as another one, or finds planted files. Nothing is lost or half
-//! done.
+//! Changes of keys that are interrupted, run at the same time as others, or find planted files. Nothing is lost or left
+//! half done.
 
 use crate::common::{Ended, Sandbox, has, painted, skip};
 use crate::cut_short::stop_everywhere;
@@ -17,7 +17,7 @@ pub fn side() -> String {
 }
 
 #[test]
-fn killed_at_any_point_the_old_ways_in_or_the_new_ones_are_whole() {
+fn after_a_kill_the_old_or_the_new_ways_in_are_whole() {
     let s = protected();
     s.run(&["rekey", "f.phx", "--add-key", "b"]).ok();
     let args = ["rekey", "f.phx", "-k", "a", "--remove-key", "b", "--add-key", "c", "-q"];
@@ -43,7 +43,7 @@ fn killed_at_any_point_the_old_ways_in_or_the_new_ones_are_whole() {
     }
 }
 
-/// The system calls that a change of a header is made of.
+/// The system calls of a change of a header.
 const CALLS: &str = "openat,pwrite64,fsync,utimensat,unlinkat";
 
 #[test]
@@ -97,7 +97,7 @@ fn a_disk_that_fails_at_any_step_leaves_the_old_header() {
             assert!(s.read("f.phx") == old && s.leftovers().is_empty(), "{call} {when}");
         }
     }
-    // Not even the old one can be written back.
+    // The old header cannot be written back either.
     let options = ["-e", "trace=pwrite64", "-e", "inject=pwrite64:error=EIO:when=2+"];
     let line = Ended(s.traced(&options, &args).unwrap().output().unwrap()).fails(4);
     assert!(line.contains("was interrupted\nhint: phalanx rekey finishes it"), "{line}");
@@ -165,7 +165,7 @@ fn a_torn_header_is_reported_and_repaired() {
     let old = s.read("f.phx");
     s.run(&["rekey", "f.phx", "--remove-key", "a", "--add-key", "b"]).ok();
     let new = s.read("f.phx");
-    // Torn in the first key's slot, and so that it is malformed.
+    // The header is torn in the first key's slot, or in a way that makes it malformed.
     for cut in [60, 17] {
         let mut torn = [&new[..cut], &old[cut..]].concat();
         if cut == 17 {
@@ -182,18 +182,18 @@ fn a_torn_header_is_reported_and_repaired() {
             assert!(line.contains("interrupted") && line.contains("phalanx rekey finishes it"), "{line}");
         }
         let ended = s.run(&["inspect", "f.phx"]);
-        let told = ended.error() + &String::from_utf8_lossy(&ended.0.stdout);
-        assert!(told.contains("interrupted") && told.contains("phalanx rekey finishes it"), "{told}");
+        let reported = ended.error() + &String::from_utf8_lossy(&ended.0.stdout);
+        assert!(reported.contains("interrupted") && reported.contains("phalanx rekey finishes it"), "{reported}");
         // The key that is being removed does not open it.
         let line = s.run(&["rekey", "f.phx", "-k", "a"]).fails(3);
         assert!(line.contains("phalanx rekey finishes it"), "{line}");
         assert!(s.read("f.phx") == torn && s.exists(&side()) && !s.exists("g"));
-        let told = s.run(&["rekey", "f.phx"]).text();
-        assert!(told.contains("an interrupted change was finished"), "{told}");
+        let reported = s.run(&["rekey", "f.phx"]).text();
+        assert!(reported.contains("an interrupted change was finished"), "{reported}");
         assert!(s.read("f.phx") == new && s.leftovers().is_empty());
         opens(&s, "b");
     }
-    // Together with a change, and in a tree.
+    // The repair also works together with a change, and in a tree.
     fs::create_dir(s.path("t")).unwrap();
     s.write("t/f.phx", [&new[..60], &old[60..]].concat());
     s.write(&format!("t/{}", side()), &new[..HEADER]);
@@ -214,7 +214,7 @@ fn planted_side_files_change_nothing() {
     let s = protected();
     s.write("precious", "precious");
     let before = s.read("f.phx");
-    // The attacker's own file key, for a key that both have, and for a key that only the attacker has.
+    // Headers with the attacker's own file key: for a key that both have, and for a key that only the attacker has.
     let header = |slots: Vec<Slot>| {
         let recipe = Recipe { file_key: [9; 32], suite: 1, chunk_log2: 20, slots, nonces: vec![] };
         seal_header(&recipe)
@@ -295,7 +295,7 @@ fn runs_at_the_same_time_lose_no_change() {
         s.run(&["verify", "f.phx", "-k", name]).ok();
     }
     assert!(s.leftovers().is_empty());
-    // While another process has it locked, nothing is changed.
+    // While another process holds the lock, nothing is changed.
     let file = File::open(s.path("f.phx")).unwrap();
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
     assert!(s.run(&["rekey", "f.phx", "--add-key", "b"]).fails(4).contains("another run"));
@@ -316,7 +316,7 @@ fn a_file_that_is_replaced_while_its_successor_is_synced_stays() {
     assert!(s.read("f.phx") == newer && s.leftovers().is_empty());
 }
 
-/// The result of a run in which system calls on a file fail as `inject` says; `None` without strace.
+/// The result of a run in which system calls on a file fail as `inject` requests. `None` without strace.
 pub fn with_faults(s: &Sandbox, file: Option<&str>, inject: &[&str], args: &[&str]) -> Option<Ended> {
     let path = file.map(|file| s.path(file).to_str().unwrap().to_owned());
     let calls: Vec<_> = inject.iter().map(|rule| rule.split(':').next().unwrap()).collect();
@@ -375,7 +375,7 @@ fn a_torn_header_that_cannot_be_read_is_repaired() {
         let line = ended.fails(4);
         assert!(line.contains("phalanx rekey finishes it"), "{line}");
     }
-    // A file that does not even begin like a protected file.
+    // This file does not even begin like a protected file.
     s.write("f.phx", [&[0; 512][..], &old[512..]].concat());
     assert!(s.run(&["verify", "f.phx"]).fails(3).contains("phalanx rekey finishes it"));
     // A side file that cannot be read may be the right one.

@@ -5,8 +5,8 @@ use crate::rekey::{HEADER, opens, protected};
 use crate::rekey_cut_short::{side, with_faults};
 use std::fs;
 
-/// The lines on stdout.
-fn told(ended: &Ended) -> String {
+/// The standard output of a run.
+fn output(ended: &Ended) -> String {
     String::from_utf8(ended.0.stdout.clone()).unwrap()
 }
 
@@ -20,7 +20,7 @@ fn a_failure_after_the_change_does_not_hide_it() {
     for (fault, left) in [("fsync:error=EIO:when=4", 0), ("unlinkat:error=EIO:when=1", 1)] {
         s.write("f.phx", &old);
         let Some(ended) = with_faults(&s, None, &[fault], &args) else { return };
-        let (lines, errors) = (told(&ended), ended.fails_with_lines(4));
+        let (lines, errors) = (output(&ended), ended.fails_with_lines(4));
         assert!(errors.contains("its keys are changed") && errors.contains("Input/output error"), "{errors}");
         assert!(errors.contains("whoever held what was removed"), "{errors}");
         assert!(lines.contains("  after\n") && lines.contains("(c in the keyring)"), "{lines}");
@@ -30,9 +30,9 @@ fn a_failure_after_the_change_does_not_hide_it() {
         assert!(s.leftovers().is_empty());
         opens(&s, "ac");
     }
-    // The rename of a whole new file is done, and its folder cannot be synced.
+    // The rename of a whole new file is done, but its folder cannot be synced.
     let ended = with_faults(&s, None, &["fsync:error=EIO:when=3+"], &["rekey", "f.phx", "--fresh"]).unwrap();
-    let (lines, errors) = (told(&ended), ended.fails_with_lines(4));
+    let (lines, errors) = (output(&ended), ended.fails_with_lines(4));
     assert!(errors.contains("may not be on the disk yet"), "{errors}");
     assert!(lines.contains("after, under a new file key"), "{lines}");
 }
@@ -46,7 +46,7 @@ fn torn(s: &Sandbox, name: &str) {
 }
 
 #[test]
-fn a_finished_change_is_reported_whatever_fails_then() {
+fn a_finished_change_is_reported_despite_later_failures() {
     let s = protected();
     s.write("old", s.read("f.phx"));
     s.run(&["rekey", "f.phx", "--remove-key", "a", "--add-key", "b"]).ok();
@@ -54,7 +54,7 @@ fn a_finished_change_is_reported_whatever_fails_then() {
     // The number of a slot may refer to the earlier header.
     torn(&s, "f.phx");
     let ended = s.run(&["rekey", "f.phx", "--remove-slot", "1", "--add-key", "c"]);
-    let (lines, errors) = (told(&ended), ended.fails_with_lines(2));
+    let (lines, errors) = (output(&ended), ended.fails_with_lines(2));
     assert!(errors.contains("other numbers: none was removed"), "{errors}");
     assert!(
         errors.contains("an interrupted change was finished. If it removed") && errors.contains("--fresh"),
@@ -68,7 +68,7 @@ fn a_finished_change_is_reported_whatever_fails_then() {
     fs::create_dir(s.path("t")).unwrap();
     torn(&s, "t/f.phx");
     let ended = s.run(&["rekey", "-R", "t", "-k", "b", "--remove-key", "b", "--json"]);
-    let (lines, errors) = (told(&ended), ended.fails_with_lines(2));
+    let (lines, errors) = (output(&ended), ended.fails_with_lines(2));
     assert!(lines.contains("\"changed\":true") && lines.contains("\"interrupted\":\"finished\""), "{lines}");
     assert!(errors.contains("no way in would be left") && errors.contains("--fresh"), "{errors}");
     // The side file stays.
@@ -81,13 +81,13 @@ fn a_finished_change_is_reported_whatever_fails_then() {
         );
         assert!(s.read("f.phx") == s.read("new") && s.leftovers() == [side()]);
     }
-    // A part of the file.
+    // Reading a part of the file fails too.
     torn(&s, "f.phx");
     let line = s.run(&["unprotect", "f.phx", "--range", "0-10", "-o", "-"]).fails(3);
     assert!(line.contains("phalanx rekey finishes it"), "{line}");
     let ended = s.run(&["rekey", "f.phx", "--json"]);
     assert!(ended.error().contains("--fresh"), "{}", ended.error());
-    assert!(told(&ended).contains("\"changed\":true"));
+    assert!(output(&ended).contains("\"changed\":true"));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_file_with_two_names_is_changed_once() {
     }
     for (add, remove) in [("b", "c"), ("c", "b")].repeat(6) {
         let ended = s.run(&["rekey", "-R", "t", "-k", "a", "--add-key", add, "--remove-key", remove]);
-        let lines = told(&ended);
+        let lines = output(&ended);
         assert_eq!(lines.matches("another name of a file that this run has done").count(), 3, "{lines}");
         assert!(ended.error().contains("4 files, 1 changed"), "{}", ended.error());
         ended.ok();
@@ -136,7 +136,7 @@ fn a_change_that_cannot_be_printed_is_reported() {
         let errors = Ended(command.stdout(full).output().unwrap()).fails_with_lines(4);
         assert!(errors.contains("f.phx: its keys are changed, although this could not be printed"), "{errors}");
     }
-    // If nothing has changed, nothing is said about it.
+    // If nothing has changed, there is no line about a change.
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let errors = Ended(s.command(&["rekey", "f.phx"]).stdout(full).output().unwrap()).fails_with_lines(4);
     assert!(!errors.contains("are changed"), "{errors}");
@@ -148,7 +148,7 @@ fn a_side_file_that_stays_is_named() {
     let s = protected();
     let before = s.read("f.phx");
     let args = ["rekey", "f.phx", "-k", "a", "--add-key", "b"];
-    // More calls than there are.
+    // This is more than the number of calls.
     for at in 1..50 {
         s.write("f.phx", &before);
         let fault = format!("fstat,newfstatat:error=EIO:when={at}");

@@ -1,4 +1,4 @@
-//! `--remove` deletes an input only when its output is proven to be on the disk, and never anything else.
+//! `--remove` deletes an input only when its output is proven to be on the disk, and deletes nothing else.
 
 use crate::age::public;
 use crate::common::{Ended, Mounted, Sandbox, has, painted, skip, wait_for};
@@ -11,7 +11,7 @@ fn an_output_that_never_reached_the_disk_keeps_its_input() {
     fs::create_dir(s.path("t")).unwrap();
     (0..5).for_each(|i| drop(s.write(&format!("t/{i}"), painted(5000))));
     let args = ["protect", "-R", "t", "-k", "k", "--remove"];
-    // As on an overlay file system, whose `syncfs` reports no error.
+    // This is how overlay file systems fail: their `syncfs` reports no error.
     let Some(mut command) = s.traced(&["-e", "trace=fsync", "-e", "inject=fsync:error=EIO"], &args) else { return };
     Ended(command.output().unwrap()).fails_with_lines(4);
     for i in 0..5 {
@@ -68,8 +68,8 @@ fn a_file_that_replaces_a_link_stays() {
     let ready = || s.exists("t.phx/a");
     let ended = s.meanwhile("fsync,syncfs:when=1", &args, ready, replace);
     let Some(ended) = ended else { return };
-    let told = ended.fails_with_lines(4);
-    assert!(told.contains("t/a: the input changed"), "{told}");
+    let reported = ended.fails_with_lines(4);
+    assert!(reported.contains("t/a: the input changed"), "{reported}");
     assert_eq!(s.read("t/a"), b"precious");
 }
 
@@ -88,7 +88,7 @@ fn files_saved_during_the_run_stay() {
     ended.ok();
     assert_eq!((s.read("f"), s.leftovers()), (b"new".to_vec(), vec![]));
 
-    // Somebody writes to the file and restores its time while the output is synced.
+    // A program writes to the file and restores its time while the output is synced.
     s.write("f", "old");
     let write = || {
         let modified = fs::metadata(s.path("f")).unwrap().modified().unwrap();
@@ -97,17 +97,18 @@ fn files_saved_during_the_run_stay() {
     };
     let args = ["protect", "f", "-k", "k", "--remove", "--force"];
     let ready = || s.exists(&Sandbox::temporary("f.phx"));
-    let told = s.meanwhile("fsync:when=1", &args, ready, write).unwrap().fails(4);
-    assert!(told.contains("f: the input changed"), "{told}");
+    let reported = s.meanwhile("fsync:when=1", &args, ready, write).unwrap().fails(4);
+    assert!(reported.contains("f: the input changed"), "{reported}");
     assert_eq!((s.read("f"), s.leftovers()), (b"new".to_vec(), vec![]));
 
-    // A save by renaming between the comparison and the renaming aside: the renamed file is put back.
+    // An editor saves by a rename, after the run has compared the file and before it renames it: the new file is put
+    // back.
     s.write("f", "old");
     let args = ["protect", "f", "-k", "k", "--remove", "--force"];
     let ready = || fs::metadata(s.path("f.phx")).is_ok_and(|meta| meta.modified().unwrap() == modified(&s, "f"));
     fs::remove_file(s.path("f.phx")).unwrap();
-    let told = s.meanwhile("renameat,renameat2", &args, ready, save).unwrap().fails(4);
-    assert!(told.contains("f: the input changed"), "{told}");
+    let reported = s.meanwhile("renameat,renameat2", &args, ready, save).unwrap().fails(4);
+    assert!(reported.contains("f: the input changed"), "{reported}");
     assert_eq!((s.read("f"), s.leftovers()), (b"new".to_vec(), vec![]));
 }
 
@@ -124,8 +125,8 @@ fn a_replaced_output_keeps_its_input() {
     let args = ["protect", "f", "-k", "k", "--remove"];
     let ended = s.meanwhile("fsync:when=2", &args, || s.exists("f.phx"), replace);
     let Some(ended) = ended else { return };
-    let told = ended.fails(4);
-    assert!(told.contains("f.phx: its name now leads to another file"), "{told}");
+    let reported = ended.fails(4);
+    assert!(reported.contains("f.phx: its name now leads to another file"), "{reported}");
     assert_eq!(s.read("f"), b"x");
 }
 
@@ -135,8 +136,8 @@ fn no_output_of_a_run_replaces_another() {
     fs::create_dir(s.path("t")).unwrap();
     s.write("t/a", "precious");
     symlink("far away", s.path("t/a.phx")).unwrap();
-    let told = s.run(&["protect", "-R", "t", "-k", "k", "--force", "--remove"]).fails_with_lines(4);
-    assert!(told.contains("t.phx/a.phx: another output of this run"), "{told}");
+    let reported = s.run(&["protect", "-R", "t", "-k", "k", "--force", "--remove"]).fails_with_lines(4);
+    assert!(reported.contains("t.phx/a.phx: another output of this run"), "{reported}");
     assert_eq!(s.read("t/a"), b"precious");
     assert_eq!(fs::read_link(s.path("t.phx/a.phx")).unwrap().to_str(), Some("far away"));
 }
@@ -162,10 +163,10 @@ fn names_that_a_file_system_treats_as_equal_do_not_become_one() {
         s.write(&format!("src/{name}"), content);
     }
     let to = ["--output-dir", "disk", "-k", "k", "--force", "--remove"];
-    let told = s.run(&[&["protect", "src/A", "src/a"], &to[..]].concat()).fails(4);
-    assert!(told.contains("another output of this run"), "{told}");
-    let told = s.run(&[&["protect", "-R", "src/D", "src/d"], &to[..]].concat()).fails_with_lines(4);
-    assert!(told.contains("another output of this run"), "{told}");
+    let reported = s.run(&[&["protect", "src/A", "src/a"], &to[..]].concat()).fails(4);
+    assert!(reported.contains("another output of this run"), "{reported}");
+    let reported = s.run(&[&["protect", "-R", "src/D", "src/d"], &to[..]].concat()).fails_with_lines(4);
+    assert!(reported.contains("another output of this run"), "{reported}");
     assert_eq!((s.read("src/a"), s.read("src/d/f")), (b"2".to_vec(), b"4".to_vec()));
 }
 
@@ -192,8 +193,8 @@ fn two_folders_do_not_become_one() {
     s.write("a/f", "2");
     let Some(_mounted) = bind(&s, "out/A.phx", "out/a.phx") else { return };
     let args = ["protect", "-R", "A", "a", "--output-dir", "out", "-k", "k", "--force", "--remove"];
-    let told = s.run(&args).fails_with_lines(4);
-    assert!(told.contains("out/a.phx: another output of this run"), "{told}");
+    let reported = s.run(&args).fails_with_lines(4);
+    assert!(reported.contains("out/a.phx: another output of this run"), "{reported}");
     assert_eq!(s.read("a/f"), b"2");
     s.run(&["unprotect", "out/A.phx/f.phx", "-o", "f"]).ok();
     assert_eq!(s.read("f"), b"1");
@@ -216,8 +217,8 @@ fn an_output_within_its_input_is_found_through_a_mount_too() {
     }
     s.write("t/sub/f", "x");
     let Some(_mounted) = bind(&s, "t/sub", "elsewhere") else { return };
-    let told = s.run(&["protect", "-R", "t", "-o", "elsewhere/out", "-k", "k"]).fails_with_lines(4);
-    assert!(told.contains("t/sub/out: ") && told.contains("within the input"), "{told}");
+    let reported = s.run(&["protect", "-R", "t", "-o", "elsewhere/out", "-k", "k"]).fails_with_lines(4);
+    assert!(reported.contains("t/sub/out: ") && reported.contains("within the input"), "{reported}");
     assert!(!s.exists("t/sub/out/sub/out"));
 }
 
@@ -227,8 +228,8 @@ fn an_input_within_its_output_is_not_overwritten() {
     fs::create_dir_all(s.path("a/b/b")).unwrap();
     s.write("a/b/b/f", "1");
     s.write("a/b/f.phx", "2");
-    let told = s.run(&["protect", "-R", "a/b", "-o", "a", "-k", "k", "--force", "--no-sync"]).fails_with_lines(4);
-    assert!(told.contains("a/b: ") && told.contains("within the output"), "{told}");
+    let reported = s.run(&["protect", "-R", "a/b", "-o", "a", "-k", "k", "--force", "--no-sync"]).fails_with_lines(4);
+    assert!(reported.contains("a/b: ") && reported.contains("within the output"), "{reported}");
     assert_eq!((s.read("a/b/b/f"), s.read("a/b/f.phx")), (b"1".to_vec(), b"2".to_vec()));
 }
 
@@ -240,7 +241,7 @@ fn files_saved_during_the_run_stay_on_simple_file_systems_too() {
         s.write("new", "new");
         fs::rename(s.path("new"), s.path("f")).unwrap();
     };
-    // Without a rename that never replaces, its substitute takes two steps.
+    // Such file systems have no rename that never replaces, so the program does it in two steps.
     let calls = "trace=renameat2,linkat,unlinkat";
     let options = ["-e", calls, "-e", "inject=renameat2:error=EINVAL", "-e", "inject=unlinkat:delay_enter=2500000"];
     let Some(mut command) = s.traced(&options, &["protect", "f", "-k", "k", "--remove"]) else { return };
@@ -271,11 +272,11 @@ fn a_key_in_use_is_not_deleted() {
     ended.ok();
     let args = ["protect", "-R", "home", "-k", "k", "--password-file", "home/password", "-o", "out", "--remove"];
     let ended = run(&args);
-    let told = ended.error();
+    let reported = ended.error();
     for kept in ["home/keyring/k.key", "home/keyring/other.key", "home/password"] {
-        assert!(told.contains(&format!("warning: {kept}: not deleted")) && s.exists(kept), "{told}");
+        assert!(reported.contains(&format!("warning: {kept}: not deleted")) && s.exists(kept), "{reported}");
     }
-    assert!(told.contains("warning: home holds its own key or password"), "{told}");
+    assert!(reported.contains("warning: home holds its own key or password"), "{reported}");
     ended.ok();
     assert!(!s.exists("home/d"), "the rest is gone");
     run(&["unprotect", "-R", "out", "-k", "k", "-o", "back"]).ok();
@@ -288,7 +289,7 @@ fn a_key_in_use_is_not_deleted() {
     assert!(ended.error().contains("warning: home/far.key: not deleted"), "{}", ended.error());
     ended.ok();
     run(&["key", "show", "other"]).ok();
-    // Also if the key is named alone.
+    // The same holds if only the key is named.
     let ended = run(&["protect", "home/keyring/k.key", "-k", "k", "-o", "key.phx", "--remove"]);
     assert!(ended.error().contains("not deleted") && ended.error().contains("protected with itself"));
     ended.ok();
@@ -410,15 +411,19 @@ fn a_folder_that_is_restored_replaces_no_key() {
     run(&["key", "new", "old"]).ok();
     fs::copy(s.path("home/keyring/k.key"), s.path("k")).unwrap();
     run(&["protect", "-R", "home", "-k", "k"]).ok();
-    // The new machine's home.
+    // This is the home of a new machine.
     fs::remove_dir_all(s.path("home")).unwrap();
     fs::create_dir(s.path("home")).unwrap();
     run(&["key", "new", "k"]).ok();
     symlink("nowhere", s.path("home/keyring/link.key")).unwrap();
     let new = s.read("home/keyring/k.key");
-    let told = run(&["unprotect", "-R", "home.phx", "--key-file", "k", "-o", "home", "--force"]).fails_with_lines(4);
-    assert!(told.contains("home/keyring/k.key: it holds a key or password, which no output replaces"), "{told}");
-    assert!(told.contains("2 files, ") && told.contains("1 failed"), "{told}");
+    let reported =
+        run(&["unprotect", "-R", "home.phx", "--key-file", "k", "-o", "home", "--force"]).fails_with_lines(4);
+    assert!(
+        reported.contains("home/keyring/k.key: it holds a key or password, which no output replaces"),
+        "{reported}"
+    );
+    assert!(reported.contains("2 files, ") && reported.contains("1 failed"), "{reported}");
     assert_eq!(s.read("home/keyring/k.key"), new);
     assert!(s.exists("home/keyring/old.key") && s.exists("home/f"));
     // A link does not replace a key either.
@@ -458,16 +463,19 @@ fn identities_of_recipients_stay() {
     s.write("home/public.txt", format!("{}\n", public("alice.txt")));
     let alice = public("alice.txt");
     let ended = s.run(&["protect", "-R", "home", "-r", &alice, "-o", "out", "--remove"]);
-    let told = ended.error();
+    let reported = ended.error();
     ended.ok();
     for name in identities {
-        assert!(told.contains(&format!("warning: home/{name}: not deleted, because it holds identities")), "{told}");
+        assert!(
+            reported.contains(&format!("warning: home/{name}: not deleted, because it holds identities")),
+            "{reported}"
+        );
         assert_eq!(s.read(&format!("home/{name}")), data(name), "{name}");
     }
     assert!(!s.exists("home/f") && !s.exists("home/public.txt"), "the rest is gone");
     s.run(&["unprotect", "-R", "out", "-i", "home/alice.txt", "-o", "back"]).ok();
     assert_eq!(s.read("back/f"), b"x");
-    // Also if it is named alone, and with recipients from a file.
+    // The same holds if only the identity is named, with recipients from a file.
     let args = ["protect", "home/alice.txt", "--recipients-file", "back/public.txt", "-o", "a.phx", "--remove"];
     let ended = s.run(&args);
     assert!(ended.error().contains("warning: home/alice.txt: not deleted"), "{}", ended.error());
@@ -490,7 +498,7 @@ fn links_that_lead_to_keys_stay() {
         let mut command = s.command(args);
         Ended(command.env("PHALANX_KEYRING", s.path("home/.conf/keys")).output().unwrap())
     };
-    // A link within a path, a link to a link, and one up through an absolute path.
+    // A link within a path, a link to a link, and a link with an absolute path.
     symlink(".real", s.path("home/.conf")).unwrap();
     run(&["key", "new", "k"]).ok();
     s.secret("away/password", "p");
@@ -498,11 +506,11 @@ fn links_that_lead_to_keys_stay() {
     symlink("far/password", s.path("home/password")).unwrap();
     symlink("far", s.path("home/unused")).unwrap();
     let ended = run(&["protect", "-R", "home", "-k", "k", "--password-file", "home/password", "-o", "out", "--remove"]);
-    let told = ended.error();
+    let reported = ended.error();
     ended.ok();
     for kept in ["home/.conf", "home/far", "home/password"] {
         let warning = format!("warning: {kept}: not deleted, because it leads to a key or password");
-        assert!(told.contains(&warning) && fs::symlink_metadata(s.path(kept)).is_ok(), "{told}");
+        assert!(reported.contains(&warning) && fs::symlink_metadata(s.path(kept)).is_ok(), "{reported}");
     }
     assert!(fs::symlink_metadata(s.path("home/unused")).is_err(), "the rest is gone");
     run(&["key", "show", "k"]).ok();
@@ -519,16 +527,16 @@ fn an_input_that_cannot_be_deleted_is_a_failure() {
     let Some(mut command) = s.traced(&["-e", "trace=unlinkat", "-e", "inject=unlinkat:error=EACCES"], &args) else {
         return;
     };
-    let told = Ended(command.output().unwrap()).fails_with_lines(4);
+    let reported = Ended(command.output().unwrap()).fails_with_lines(4);
     let why = "its output is on the disk, but the input could not be deleted: Permission denied (os error 13)";
-    assert!(told.contains(&format!("t/link: {why}")), "{told}");
+    assert!(reported.contains(&format!("t/link: {why}")), "{reported}");
     assert!(fs::symlink_metadata(s.path("t/link")).unwrap().is_symlink(), "it is back under its name");
     fs::remove_file(s.path("t/link")).unwrap();
     let args = ["protect", "-R", "t", "-k", "k", "--remove", "--force"];
     let mut command = s.traced(&["-e", "trace=unlinkat", "-e", "inject=unlinkat:error=EACCES"], &args).unwrap();
-    let told = Ended(command.output().unwrap()).fails_with_lines(4);
-    assert!(told.contains("t: not deleted"), "{told}");
-    // Single files, in both directions.
+    let reported = Ended(command.output().unwrap()).fails_with_lines(4);
+    assert!(reported.contains("t: not deleted"), "{reported}");
+    // Single files, for protect and unprotect.
     s.write("f", "x");
     for (input, args) in
         [("f", &["protect", "f", "-k", "k", "--remove"][..]), ("f.phx", &["unprotect", "f.phx", "-o", "g", "--remove"])]
@@ -541,10 +549,10 @@ fn an_input_that_cannot_be_deleted_is_a_failure() {
         assert!(s.exists(input));
     }
     assert_eq!(s.read("g"), b"x");
-    // If a file appears in a folder during the run, the folder stays, and a line says so.
+    // If a file appears in a folder during the run, the folder stays, and this is reported.
     let ready = || s.exists("t.phx");
     let args = ["protect", "-R", "t", "-k", "k", "--remove", "--force"];
     let ended = s.meanwhile("fsync:when=1", &args, ready, || drop(s.write("t/new", "x"))).unwrap();
-    let told = ended.fails_with_lines(4);
-    assert!(told.contains("t: not deleted: something new is in it"), "{told}");
+    let reported = ended.fails_with_lines(4);
+    assert!(reported.contains("t: not deleted: something new is in it"), "{reported}");
 }

@@ -25,8 +25,7 @@ fn record(target: &str) -> String {
     Sandbox::temporary(target).replace(".tmp", ".resume")
 }
 
-/// Stops a run when its output has this length. Returns whether that was before its target got its name, because a run may also
-/// be stopped after that.
+/// Stops a run when its output has this length. Returns whether this was before the output got its name.
 fn stop(s: &Sandbox, args: &[&str], target: &str, len: u64, signal: Signal) -> bool {
     assert!(!s.exists(target));
     let temporary = s.path(&Sandbox::temporary(target));
@@ -84,7 +83,7 @@ fn interrupted_runs_continue() {
         let at = LEN as u64 * i as u64 / times as u64;
         if stop(&s, &PROTECT, "f.phx", at, signal) && at > 8 << 20 {
             assert_eq!(s.leftovers(), [record("f.phx"), Sandbox::temporary("f.phx")]);
-            // And again, at a later point.
+            // The second run is stopped too, at a later point.
             stop(&s, &PROTECT, "f.phx", at + (LEN as u64 - at) / 2, signal);
         }
         s.run(&PROTECT).ok();
@@ -105,7 +104,7 @@ fn interrupted_runs_continue() {
 }
 
 #[test]
-fn a_run_for_something_else_starts_again() {
+fn a_run_with_other_keys_or_options_starts_over() {
     let s = Sandbox::with_key();
     s.run(&["key", "new", "other"]).ok();
     s.write("f", plaintext());
@@ -129,7 +128,7 @@ fn a_run_for_something_else_starts_again() {
     let file = OpenOptions::new().write(true).open(s.path("f")).unwrap();
     file.write_all_at(b"new", 5).unwrap();
     ends(&s, &PROTECT, "it has changed since the interrupted run: starting over");
-    // Without the option too, and then nothing is left.
+    // A run without --resume starts over too, and leaves nothing.
     interrupt(&s, &PROTECT, "f.phx");
     s.run(&["protect", "f", "-k", "k"]).ok();
     assert_eq!(s.leftovers(), Vec::<String>::new());
@@ -179,7 +178,7 @@ fn damaged_leftovers_do_no_harm() {
     for at in [3 << 20, LEN as u64 / 3] {
         fs::remove_file(s.path("f")).unwrap();
         interrupt(&s, &UNPROTECT, "f");
-        // The second change lies where zeros belong.
+        // The second change is where zeros belong.
         change(&Sandbox::temporary("f"), &|file| file.write_all_at(&[9; 3_000_000], at).unwrap());
         s.run(&UNPROTECT).ok();
         assert!(s.read("f") == plain, "damaged at {at}");
@@ -187,7 +186,7 @@ fn damaged_leftovers_do_no_harm() {
 }
 
 #[test]
-fn a_run_that_cannot_continue_says_so() {
+fn a_run_that_cannot_support_resume_is_refused() {
     let s = Sandbox::with_key();
     s.write("f", "short");
     let recipient = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
@@ -198,7 +197,7 @@ fn a_run_that_cannot_continue_says_so() {
     s.run(&["unprotect", "f.phx", "--resume", "--range", "0-1", "-o", "x"]).fails(2);
     let line = s.run(&["protect", "f", "-k", "k", "--resume", "--cipher", "aes-256-gcm"]).fails(2);
     assert!(line.contains("aes-256-gcm"), "{line}");
-    // A run that does not begin leaves nothing.
+    // A run that fails before it begins leaves nothing.
     s.write("large", plaintext());
     s.run(&["key", "new", "other"]).ok();
     s.run(&["protect", "large", "-k", "k"]).ok();
@@ -220,11 +219,11 @@ fn files_of_others_are_left_alone() {
     s.run(&PROTECT).ok();
     assert_eq!((s.read("victim"), s.leftovers()), (b"only copy".to_vec(), vec![]));
     fs::remove_file(s.path("f.phx")).unwrap();
-    // A file that others were able to open.
+    // Others were able to open this file.
     interrupt(&s, &PROTECT, "f.phx");
     fs::set_permissions(s.path(&Sandbox::temporary("f.phx")), fs::Permissions::from_mode(0o640)).unwrap();
     ends(&s, &PROTECT, "");
-    // The input itself.
+    // This file is the input itself.
     fs::rename(s.path("f"), s.path(&Sandbox::temporary("f.phx"))).unwrap();
     fs::set_permissions(s.path(&Sandbox::temporary("f.phx")), fs::Permissions::from_mode(0o600)).unwrap();
     std::os::unix::fs::symlink(Sandbox::temporary("f.phx"), s.path("f")).unwrap();

@@ -1,4 +1,4 @@
-//! The system calls of a start, because a script over 10,000 small files pays for them each time. And what the program inherits
+//! The system calls of a start, which a script for 10,000 small files makes each time, and what the program inherits
 //! from its parent.
 
 use crate::common::*;
@@ -23,7 +23,8 @@ fn calls(s: &Sandbox, args: &[&str]) -> Option<Vec<String>> {
     Some(text.lines().filter(is_call).map(Into::into).collect())
 }
 
-/// The loader's calls are counted too, and differ by system: here they are about 50 of 85 and of 190.
+/// The loader's calls are counted too, and differ between systems. Where this was written, they were about 50 of 85
+/// calls for the first command, and 50 of 190 for the second.
 #[test]
 fn a_start_takes_few_system_calls() {
     let s = Sandbox::new();
@@ -85,7 +86,7 @@ fn all_memory_that_can_hold_a_secret_is_locked() {
 }
 
 #[test]
-fn what_the_parent_ignores_or_blocks_ends_nothing() {
+fn signals_that_the_parent_ignores_or_blocks_end_no_run() {
     if !Command::new("env").arg("--block-signal=HUP").arg("true").output().unwrap().status.success() {
         return skip("env --block-signal");
     }
@@ -133,7 +134,7 @@ fn what_the_parent_ignores_or_blocks_ends_nothing() {
     }
 }
 
-/// A folder with a file f, a plugin that does this, and a recipient that needs it.
+/// A folder with a file f and a plugin that runs these shell lines. Returns it with a PATH that finds the plugin.
 fn with_plugin(does: &str) -> (Sandbox, String) {
     let s = Sandbox::new();
     s.write("f", "x");
@@ -146,17 +147,18 @@ fn with_plugin(does: &str) -> (Sandbox, String) {
 
 const FOR_PLUGIN: [&str; 4] = ["protect", "f", "-r", "age1test1qqqqqqqqgsf9kn"];
 
-/// The program blocks signals. Programs that it starts block and ignore only the signals that it inherited as such.
+/// The program blocks signals. Programs that it starts block and ignore only the signals that it was started with as
+/// blocked or ignored.
 #[test]
-fn programs_that_it_starts_have_the_signals_that_it_was_given() {
+fn started_programs_inherit_the_original_signal_masks() {
     if !Command::new("env").arg("--block-signal=HUP").arg("true").output().unwrap().status.success() {
         return skip("env --block-signal");
     }
-    // The shell reads its own status. It would start another program with an empty mask.
+    // The shell reads its own status, because it would start another program with an empty mask.
     let status = r#"while read -r line; do case $line in Sig*) echo "$line" ;; esac; done </proc/self/status"#;
     let (s, path) = with_plugin(&format!("cd \"${{PATH%%/plugins:*}}\" && {status} >masks"));
     let bit = |signal: Signal| 1u64 << (signal.as_raw() - 1);
-    // The C library may ignore other signals, which it keeps for itself.
+    // The C library may ignore other signals, which it reserves for itself.
     let looked_at = bit(Signal::HUP) | bit(Signal::INT) | bit(Signal::USR1) | bit(Signal::TERM) | bit(Signal::XFSZ);
     let blocked_and_ignored = |given: &[&str]| {
         let mut command = Command::new("env");

@@ -1,4 +1,4 @@
-//! Whole folders, and saving the intact parts of damaged files, by the command.
+//! Whole folders, and saving the intact parts of damaged files, with the command.
 
 use crate::common::{Sandbox, has, painted};
 use std::collections::BTreeMap;
@@ -64,8 +64,8 @@ fn a_folder_round_trips() {
         s.run(&["unprotect", "--recursive", "tree.phx", "-o", &back, "--engine", engine]).ok();
         assert!(listing(&s.path(&back)) == before);
     }
-    // The same command writes to the same place, whatever exists. `--output` names the output, and `--output-dir` the folder
-    // that contains it.
+    // A command always writes to the same place, whether something exists there or not. `--output` names the output,
+    // and `--output-dir` the folder that contains it.
     fs::create_dir(s.path("shelf")).unwrap();
     let line = s.run(&["unprotect", "-R", "tree.phx", "-o", "shelf"]).fails(4);
     assert!(
@@ -116,15 +116,18 @@ fn one_failure_does_not_stop_the_rest() {
         s.run(&["protect", "-R", "t", "-k", "k"]).ok();
     }
     let mut stored = s.read("t.phx/7.phx");
-    let told = s.run(&["verify", "-R", "t.phx"]).text();
-    assert_eq!(told, "20 files, 100000 bytes: whole and authentic\n");
-    let told = s.run(&["verify", "-R", "t.phx", "--verbose"]).text();
-    assert!(told.lines().count() == 21 && told.contains("t.phx/7.phx: 5000 bytes: whole and authentic\n"), "{told}");
+    let reported = s.run(&["verify", "-R", "t.phx"]).text();
+    assert_eq!(reported, "20 files, 100000 bytes: whole and authentic\n");
+    let reported = s.run(&["verify", "-R", "t.phx", "--verbose"]).text();
+    assert!(
+        reported.lines().count() == 21 && reported.contains("t.phx/7.phx: 5000 bytes: whole and authentic\n"),
+        "{reported}"
+    );
     *stored.last_mut().unwrap() ^= 1;
     s.write("t.phx/7.phx", stored);
     assert!(s.run(&["verify", "-R", "t.phx"]).fails(3).contains("t.phx/7.phx"));
-    let told = s.run(&["unprotect", "-R", "t.phx", "-o", "u"]).fails_with_lines(3);
-    assert!(told.contains("7.phx") && told.contains("; 1 failed"), "{told}");
+    let reported = s.run(&["unprotect", "-R", "t.phx", "-o", "u"]).fails_with_lines(3);
+    assert!(reported.contains("7.phx") && reported.contains("; 1 failed"), "{reported}");
     assert_eq!(listing(&s.path("u")).len(), 20, "the folder and 19 files");
 }
 
@@ -191,18 +194,18 @@ fn entries_without_an_input_stay_in_the_mirror_and_are_named() {
         ended.ok();
     }
     fs::remove_dir_all(s.path("t/gone")).unwrap();
-    let told = |line: &str| {
+    let expect_line = |line: &str| {
         let ended = s.run(&args);
         assert!(ended.error().ends_with(line), "{}", ended.error());
         ended.ok();
     };
-    told("phalanx: t.phx: 1 entry has no input and stays as it is: t.phx/gone\n");
+    expect_line("phalanx: t.phx: 1 entry has no input and stays as it is: t.phx/gone\n");
     for name in ["t/a", "t/b", "t/d/c"] {
         fs::remove_file(s.path(name)).unwrap();
     }
     s.write(&format!("t.phx/{}", Sandbox::temporary("x")), "left by a run");
     let named = "t.phx/a.phx, t.phx/b.phx, t.phx/gone and 1 more";
-    told(&format!("phalanx: t.phx: 4 entries have no input and stay as they are: {named}\n"));
+    expect_line(&format!("phalanx: t.phx: 4 entries have no input and stay as they are: {named}\n"));
     for name in ["a.phx", "b.phx", "d/c.phx", "gone/e.phx"] {
         assert!(s.exists(&format!("t.phx/{name}")), "{name}");
     }
@@ -234,23 +237,23 @@ fn links_in_the_mirror_are_not_followed() {
     s.write("t/d/f", "x");
     fs::create_dir(s.path("t.phx")).unwrap();
     symlink("../elsewhere", s.path("t.phx/d")).unwrap();
-    let told = s.run(&["protect", "-R", "t", "-k", "k", "--force"]).fails_with_lines(4);
+    let reported = s.run(&["protect", "-R", "t", "-k", "k", "--force"]).fails_with_lines(4);
     let hint = "is in its way\nhint: delete it, or write a new mirror\n";
-    assert!(told.contains(&format!("t.phx/d: cannot write: a link or file {hint}")), "{told}");
+    assert!(reported.contains(&format!("t.phx/d: cannot write: a link or file {hint}")), "{reported}");
     assert!(fs::read_dir(s.path("elsewhere")).unwrap().next().is_none());
     assert!(fs::symlink_metadata(s.path("t.phx/d")).unwrap().is_symlink());
-    // The opposite direction.
+    // The other way round: a folder is in the way of a link.
     fs::remove_file(s.path("t.phx/d")).unwrap();
     s.run(&["protect", "-R", "t", "-k", "k", "--force"]).ok();
     fs::remove_dir_all(s.path("t/d")).unwrap();
     symlink("../elsewhere", s.path("t/d")).unwrap();
-    let told = s.run(&["protect", "-R", "t", "-k", "k", "--force"]).fails_with_lines(4);
-    assert!(told.contains(&format!("t.phx/d: cannot write: a folder {hint}")), "{told}");
+    let reported = s.run(&["protect", "-R", "t", "-k", "k", "--force"]).fails_with_lines(4);
+    assert!(reported.contains(&format!("t.phx/d: cannot write: a folder {hint}")), "{reported}");
     assert!(s.exists("t.phx/d/f.phx"));
 }
 
-/// An entry that becomes another kind of thing gets another name in the mirror, and its old entry stays. A mirror with both
-/// could not be unprotected.
+/// An entry that changes its kind gets another name in the mirror, and its old entry stays. A mirror with both could
+/// not be unprotected.
 #[test]
 fn an_entry_that_changed_its_kind_is_an_error() {
     let make = |s: &Sandbox, kind: &str| match kind {
@@ -272,14 +275,14 @@ fn an_entry_that_changed_its_kind_is_an_error() {
         if before == "folder" { fs::remove_dir_all(s.path("t/a")) } else { fs::remove_file(s.path("t/a")) }.unwrap();
         make(&s, after);
         s.write("t/z", "another one");
-        let told = s.run(&["protect", "-R", "t", "-k", "k", "--force"]).fails_with_lines(4);
+        let reported = s.run(&["protect", "-R", "t", "-k", "k", "--force"]).fails_with_lines(4);
         let names = |kind| if kind == "file" { "a.phx" } else { "a" };
-        assert!(told.contains(&format!("t.phx/{}: cannot write: ", names(after))), "{before} {after}: {told}");
+        assert!(reported.contains(&format!("t.phx/{}: cannot write: ", names(after))), "{before} {after}: {reported}");
         if before == "file" || after == "file" {
             let named = format!("{} is in its way: both would be unprotected to the same name", names(before));
-            assert!(told.contains(&named), "{before} {after}: {told}");
+            assert!(reported.contains(&named), "{before} {after}: {reported}");
         }
-        assert!(told.contains("1 file, ") && told.contains("1 failed"), "the rest is done: {told}");
+        assert!(reported.contains("1 file, ") && reported.contains("1 failed"), "the rest is done: {reported}");
         // The old entry stays, and the mirror is complete.
         let now: Vec<_> = listing(&s.path("t.phx")).into_keys().collect();
         assert_eq!(now, mirrored.into_keys().collect::<Vec<_>>());
@@ -307,9 +310,9 @@ fn a_mirror_with_two_kinds_of_one_name_is_not_valid() {
         let ended = s.run(&["verify", "-R", "t.phx"]);
         let summary = String::from_utf8_lossy(&ended.0.stdout).into_owned();
         assert!(summary.contains("1 file, 6 bytes: whole and authentic; 1 failed"), "{summary}");
-        let told = ended.fails_with_lines(4);
+        let reported = ended.fails_with_lines(4);
         let line = "t.phx/a.phx: t.phx/a is in its way: both would be unprotected to the same name";
-        assert!(told.contains(line), "{told}");
+        assert!(reported.contains(line), "{reported}");
         s.run(&["unprotect", "-R", "t.phx", "-o", "back"]).fails_with_lines(4);
     }
     // A folder that is a volume is left out.
@@ -350,7 +353,7 @@ fn salvage_lists_what_is_lost_and_still_fails() {
 }
 
 #[test]
-fn outputs_that_collide_are_refused_before_anything_happens() {
+fn colliding_outputs_are_refused_before_any_work() {
     let s = Sandbox::with_key();
     for folder in ["a", "b", "out"] {
         fs::create_dir(s.path(folder)).unwrap();
@@ -425,19 +428,19 @@ fn outputs_do_not_get_the_names_of_temporary_files() {
     for name in &names {
         fs::copy(s.path("t.phx/f.phx"), s.path("t.phx").join(format!("{name}.phx"))).unwrap();
     }
-    let told = s.run(&["unprotect", "-R", "t.phx", "-o", "back"]).fails_with_lines(4);
+    let reported = s.run(&["unprotect", "-R", "t.phx", "-o", "back"]).fails_with_lines(4);
     for name in &names {
         let line = format!("t.phx/{name}.phx: the name of its output is one of a temporary file");
-        assert!(told.contains(&line), "{told}");
+        assert!(reported.contains(&line), "{reported}");
     }
     let there: Vec<_> = listing(&s.path("back")).into_keys().collect();
     assert_eq!(there, ["", "f"]);
-    // They are complete, and another output can be named.
+    // The files are complete, and can be unprotected to another name.
     s.run(&["verify", "-R", "t.phx"]).ok();
     s.run(&["unprotect", &format!("t.phx/{}.phx", names[0]), "-o", "saved"]).ok();
 }
 
-/// Nobody waits for files that nobody will close.
+/// A thread does not wait if no other thread can close a file.
 #[test]
 fn too_few_open_files_are_an_error_at_once() {
     let s = Sandbox::with_key();
@@ -446,7 +449,7 @@ fn too_few_open_files_are_an_error_at_once() {
     if s.traced(&[], &["--version"]).is_none() {
         return;
     }
-    // As soon as a thread sleeps, it waits for another one.
+    // A thread that sleeps is waiting for another one.
     let program = env!("CARGO_BIN_EXE_phalanx");
     for limit in 8..14 {
         let line = format!("ulimit -n {limit}; exec {program} protect -R t -k k --engine serial -o out{limit}");
@@ -503,7 +506,7 @@ fn an_output_is_not_its_own_input_in_a_tree() {
     let before = s.read("t.phx/f.phx");
     fs::create_dir(s.path("out")).unwrap();
     fs::hard_link(s.path("t.phx/f.phx"), s.path("out/f")).unwrap();
-    let told = s.run(&["unprotect", "-R", "t.phx", "-o", "out", "-k", "k", "--force"]).fails_with_lines(2);
-    assert!(told.contains("out/f: input and output are the same file"), "{told}");
+    let reported = s.run(&["unprotect", "-R", "t.phx", "-o", "out", "-k", "k", "--force"]).fails_with_lines(2);
+    assert!(reported.contains("out/f: input and output are the same file"), "{reported}");
     assert!(s.read("t.phx/f.phx") == before && s.read("out/f") == before);
 }

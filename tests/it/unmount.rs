@@ -1,4 +1,4 @@
-//! A mount that ends unmounts only itself, whatever is mounted in its place by then.
+//! A mount that ends unmounts only itself, even if something else is mounted in its place by then.
 
 use crate::common::{Sandbox, skip, wait_for};
 use crate::mount::{is_fuse_here, is_mounted, required, stop};
@@ -19,7 +19,7 @@ pub struct Mounts {
 }
 
 impl Mounts {
-    /// `None` if this system lets nobody mount, and a line says so.
+    /// If this system does not allow mounts, prints a line and returns `None`.
     fn new(volumes: bool, is_daemon: bool) -> Option<Self> {
         if !is_fuse_here() {
             return None;
@@ -44,7 +44,8 @@ impl Mounts {
         Some(mounts)
     }
 
-    /// Mounts `va` or `vb`, and returns its process. `None` if this system lets nobody mount, and a line says so.
+    /// Mounts `va` or `vb`, and returns its process. If this system does not allow mounts, prints a line and returns
+    /// `None`.
     pub fn start(&self, letter: &str) -> Option<Pid> {
         self.start_with(letter, &[])
     }
@@ -76,7 +77,8 @@ impl Mounts {
             return Some(process);
         }
         assert!(child.wait().unwrap().success());
-        // A process that has ended no longer has this id, and is not waited for.
+        // If the daemon has ended already, the id of its parent is returned. Nothing waits for this id, because it is
+        // free.
         Some(process_with(&[&tree, &mountpoint]).unwrap_or(Pid::from_child(&child)))
     }
 
@@ -124,7 +126,7 @@ impl Drop for Mounts {
     }
 }
 
-/// A process with these among its arguments.
+/// A process with these paths among its arguments.
 fn process_with(args: &[&Path]) -> Option<Pid> {
     fs::read_dir("/proc").unwrap().find_map(|entry| {
         let entry = entry.unwrap();
@@ -135,7 +137,7 @@ fn process_with(args: &[&Path]) -> Option<Pid> {
     })
 }
 
-/// All kinds of mounts.
+/// Runs a test with all kinds of mounts.
 pub fn each(test: impl Fn(Mounts)) {
     for (volumes, is_daemon) in [(true, false), (true, true), (false, false), (false, true)] {
         if let Some(mounts) = Mounts::new(volumes, is_daemon) {

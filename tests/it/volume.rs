@@ -18,10 +18,10 @@ fn init(s: &Sandbox, volume: &str, chunk_size: &str) {
     s.run(&["-q", "init", volume, "--key-file", "key", "--chunk-size", chunk_size]).ok();
 }
 
-/// Mounts a volume on the folder mnt. `None` if this system lets nobody mount, and a line says so.
+/// Mounts a volume on the folder mnt. If this system does not allow mounts, prints a line and returns `None`.
 fn mount(s: &Sandbox, volume: &str) -> Option<Mounted> {
     let mounted = Mounted::start(s, &[volume, "mnt", "--key-file", "key"])?;
-    // It is listed as mounted shortly before it answers.
+    // It is listed as mounted shortly before it can answer.
     rustix::fs::statfs(&mounted.mountpoint).unwrap();
     Some(mounted)
 }

@@ -30,7 +30,7 @@ pub enum Error {
     /// There is not enough disk space or memory.
     #[error("{0}")]
     Resources(String),
-    /// Something cannot be measured here: its rows say why.
+    /// Something cannot be measured here. Its rows have the reason.
     #[error("{0}")]
     NotRun(String),
     /// A measured program gave a wrong result.

@@ -10,13 +10,13 @@ pub struct Head {
     /// When it began, in UTC.
     pub date: String,
     pub phalanx: String,
-    /// The commit that the binary was built from; `-dirty` where files had been changed since.
+    /// The commit that the binary was built from. It ends in `-dirty` if files had been changed since that commit.
     pub commit: String,
     pub rustc: String,
     /// Whether the run is a short one, with fewer and smaller cases.
     pub quick: bool,
     pub cpu: String,
-    /// Its cores that this process may use.
+    /// How many of its cores this process may use.
     pub cores: usize,
     pub memory: u64,
     pub system: String,
@@ -33,7 +33,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Whether rows of both may stand in one run: only date and peers may differ.
+    /// Whether rows of both may be in one run. Only date and peers may differ.
     pub fn fits(&self, other: &Self) -> bool {
         let timeless = |head: &Self| Self { date: String::new(), peers: Vec::new(), ..head.clone() };
         timeless(self) == timeless(other)
@@ -62,14 +62,14 @@ pub struct DeviceHead {
     pub name: String,
     /// `GPU`, `CPU` or `other`.
     pub kind: String,
-    /// The interface that leads to it.
+    /// The interface by which it is used.
     pub api: String,
     pub driver: String,
     pub memory: u64,
     pub multiprocessors: u32,
-    /// The threads that a multiprocessor runs in step, or 0 if the driver does not tell.
+    /// The threads that a multiprocessor runs in step, or 0 if the driver does not report it.
     pub warp: u32,
-    /// Its clock in MHz, or 0 if the driver does not tell.
+    /// Its clock in MHz, or 0 if the driver does not report it.
     pub clock_mhz: u32,
 }
 

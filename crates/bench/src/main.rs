@@ -1,4 +1,5 @@
-//! The program `phalanx-bench`: the papers' experiments, whole commands compared with other programs, and their reports.
+//! The program `phalanx-bench`: the papers' experiments, whole commands compared with other programs, and their
+//! reports.
 #![forbid(unsafe_code)]
 
 mod program;

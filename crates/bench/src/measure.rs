@@ -1,4 +1,4 @@
-//! The experiments: what they measure becomes rows.
+//! The experiments. What they measure becomes rows.
 
 mod averages;
 mod device;
@@ -30,8 +30,7 @@ use steps::{Rows, Step};
 use times::{Times, time};
 use turns::{Contestant, in_turns};
 
-/// A row of an experiment: its input, and what was done, what the times measure, by which program, and where it ran; on so many
-/// bytes and items, by so many threads.
+/// A row of an experiment: its input, and the names of [`Row::of`], with numbers of bytes, items and threads.
 fn row_of(
     experiment: &str,
     case: impl Into<String>,
@@ -42,12 +41,12 @@ fn row_of(
     Row { bytes, items, threads, ..Row::of(experiment, case, names) }
 }
 
-/// The name in rows of the CPU with so many threads.
+/// The name in rows of the CPU with this number of threads.
 fn engine(threads: usize) -> &'static str {
     if threads == 1 { "serial" } else { "cpu" }
 }
 
-/// Locks, whatever became of other threads.
+/// Locks, even if another thread has panicked while it held the lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

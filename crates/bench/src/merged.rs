@@ -1,8 +1,8 @@
 //! Rows that were measured on another machine and are added to the report of a run's folder.
 //!
-//! They are in separate files beside the run's, and each machine has its own part of the report. So neither a reader nor
-//! `--resume` can take one of these rows for the run's own. Such a file may come from anywhere, so nothing in it is
-//! trusted: values that are too long, odd or contradictory are refused with one line.
+//! They are in files of their own beside those of the run, and each machine has its own part of the report. So neither
+//! a reader nor `--resume` can mistake one of these rows for the run's own. Such a file may come from anywhere, so
+//! nothing in it is trusted: values that are too long, odd or contradictory are refused with one line.
 
 use crate::error::{Error, Result};
 use crate::head::Head;
@@ -23,13 +23,13 @@ const LONGEST: u64 = 16 << 20;
 const MOST_ROWS: usize = 20_000;
 /// The longest text in characters.
 const LONGEST_TEXT: usize = 2000;
-/// Valid figures are 0, or between this and its reciprocal.
+/// Valid figures are 0, or between this number and its reciprocal.
 const LEAST: f64 = 1e-15;
 
 /// The rows of one machine.
 #[derive(Debug)]
 pub struct Part {
-    /// Its heads: one for each time that its run was begun or resumed.
+    /// Its heads: one for each start or resumption of its run.
     pub heads: Vec<Head>,
     /// Its rows.
     pub rows: Vec<Row>,

@@ -1,11 +1,12 @@
-//! The names in rows: experiments write them, and the report finds rows by them. A comment says what a name does not.
+//! The names in rows. Experiments write them, and the report finds rows by them. Names that need an explanation have a
+//! comment.
 #![allow(missing_docs, reason = "most names say what they are")]
 
-/// The measure of the same without copies, by the device's own clock.
+/// The name of a measure without copies, by the device's own clock.
 pub fn kernel_only(measure: &str) -> String {
     measure.to_owned() + KERNEL_ONLY
 }
-/// The end of such a measure's name.
+/// The end of the name of a measure without copies.
 pub const KERNEL_ONLY: &str = ", kernel only";
 
 /// Files in SEFPS's layout.
@@ -45,9 +46,9 @@ pub mod cluster {
     pub const ENGINE: &str = "cluster";
     /// The measure of whole commands, from before the start of `mpirun` to its end.
     pub const WHOLE: &str = "whole command";
-    /// The measure of whole commands less the time of the same command without data.
+    /// The measure of whole commands minus the time of the same command without data.
     pub const LESS_START: &str = "whole command less its start";
-    /// The measure of the times that programs tell: without `mpirun` and MPI's start.
+    /// The measure of the times that programs report, without `mpirun` and the start of MPI.
     pub const OWN: &str = "its own time";
     /// The measure of the longest time that a process was at work.
     pub const AT_WORK: &str = "longest process at work";
@@ -73,7 +74,7 @@ pub mod cluster {
 /// The programs in Java.
 pub mod java {
     pub const ENGINE: &str = "java";
-    /// The paper's own program. Its C programs have this mode; that of its Java program is not printed.
+    /// The paper's own program. Its C programs have this mode. The mode of its Java program is not printed.
     pub const PAPERS: &str = "P3's program, AES-256-CBC by the JCE";
     pub const CTR: &str = "AES-256-CTR by the JCE";
     pub const ENCRYPTION_COLD: &str = "encryption only, cold";
@@ -103,9 +104,9 @@ pub mod study {
     pub const GRANULARITIES: [u32; 3] = [1, 2, 4];
     /// The paper's fastest program.
     pub const FASTEST: u32 = 2;
-    /// Others, for the paper's fastest program on its own sizes.
+    /// Other numbers of threads a block, for the paper's fastest program on its own sizes.
     pub const MORE_THREADS: [u32; 4] = [64, 128, 512, 1024];
-    /// The end of the names of programs that use several streams. The number is in the row, where others have their threads.
+    /// The end of the names of programs that use several streams. Their number is in the row's field for threads.
     pub const SEVERAL: &str = "several streams";
 
     pub fn measure(bits: u64) -> String {
@@ -149,7 +150,7 @@ pub mod ahead {
     }
 }
 
-/// What ciphertext looks like.
+/// Statistics of ciphertext.
 pub mod ciphertext {
     pub const OPERATION: &str = "statistics";
     pub const PLAINTEXT: &str = "plaintext";
@@ -166,7 +167,7 @@ pub mod ciphertext {
 pub mod mounts {
     /// The backing folder without encryption.
     pub const PLAIN: &str = "the folder itself";
-    /// A mount that passes everything on without encryption: what FUSE alone costs.
+    /// A mount that passes everything on without encryption. It shows what FUSE alone costs.
     pub const BINDFS: &str = "bindfs";
     pub const GOCRYPTFS: &str = "gocryptfs";
     pub const SUITE_1: &str = "phalanx, suite 1";

@@ -43,7 +43,7 @@ pub struct Paper {
     pub parameters: Vec<Parameter>,
     pub corrections: BTreeMap<String, String>,
     pub doubts: BTreeMap<String, String>,
-    /// Faults and facts that concern no single figure.
+    /// Faults and facts that do not concern a single figure.
     pub notes: Vec<BTreeMap<String, String>>,
     /// The parts of the paper that are not in the file.
     pub left_out: Vec<BTreeMap<String, String>>,
@@ -163,7 +163,7 @@ pub struct Printed {
     pub measure: String,
     pub value: f64,
     pub unit: String,
-    /// Number and unit as printed, if they were corrected.
+    /// The number and unit as printed, if they were corrected.
     pub as_printed: Option<String>,
     /// Corrections and their reasons, and doubts.
     pub why: Vec<String>,

@@ -28,15 +28,16 @@ pub fn run() -> Outcome {
     }
 }
 
-/// On Ctrl-C and similar signals: removes incomplete files, writes the report of what is done, then ends as the signal asks.
+/// Sets what happens on Ctrl-C and similar signals: incomplete files are removed, the report of what is done is
+/// written, and the process ends with the signal.
 fn clean_up_on_signals() -> Outcome {
     let failed = |e| Failure::new(Code::Other, format!("cannot catch signals: {e}"));
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]).map_err(failed)?;
     let wait = move || {
         if let Some(signal) = signals.forever().next() {
-            // Before its files are removed: it would go on without them.
+            // Jobs end before their files are removed, because they would go on without them.
             phalanx_bench::measure::hpc::cluster::end_all();
-            // Before the folders are removed: never through a mount.
+            // Mounts end before the folders are removed, so that nothing is removed through a mount.
             let _none_is_mounted = phalanx_bench::measure::mounted::unmount_all();
             let _none_begins = (file::remove_unfinished(), phalanx_bench::measure::scratch::remove_unfinished());
             phalanx_bench::run::report_unfinished();

@@ -1,7 +1,7 @@
-//! The files of a run: rows are written as they come, and a run that was interrupted can be continued.
+//! The files of a run. Rows are written as they come, and an interrupted run can be continued.
 //!
-//! A run's folder holds `rows.jsonl`, in which each line is the head, a row, or the name of a finished step; `rows.csv`
-//! with the same rows; and, from the end of a run on, the report.
+//! A run's folder has `rows.jsonl`, in which each line is a head, a row, or the name of a finished step. It has
+//! `rows.csv` with the same rows and, from the end of a run on, the report.
 
 use crate::error::{Error, Result};
 use crate::head::Head;
@@ -42,7 +42,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Begins the files in a run's folder, or opens them again. They are locked, so that only one run writes to a folder.
+    /// Begins the files in a run's folder, or opens them again. They are locked, so that only one run writes to a
+    /// folder.
     pub fn open(out: &Path, resumes: bool, head: Head) -> Result<Self> {
         let path = out.join(JSON);
         let failed = Error::at(&path);
@@ -61,7 +62,7 @@ impl Record {
                 "its run was made with another commit, machine, device, kernel or size: give another folder with --out";
             return Err(Error::Folder(out.to_owned(), line.into()));
         }
-        // A line that a killed run left half written is removed.
+        // An incomplete line of a killed run is removed.
         json.set_len(kept.len).map_err(failed)?;
         json.seek(SeekFrom::Start(kept.len)).map_err(failed)?;
         let heads: Vec<Head> = kept.heads.into_iter().chain([head.clone()]).collect();
@@ -81,14 +82,14 @@ impl Record {
         self.done.contains(step)
     }
 
-    /// A step is done.
+    /// Records that a step is done.
     pub fn finish(&mut self, step: String) -> Result<()> {
         self.append(&Line::Done(step.clone()))?;
         self.done.insert(step);
         Ok(())
     }
 
-    /// Writes a row, unless it is there.
+    /// Writes a row, unless it is there already.
     pub fn write(&mut self, row: Row) -> Result<()> {
         if self.rows.iter().any(|old| old.key() == row.key()) {
             return Ok(());
@@ -100,13 +101,13 @@ impl Record {
         Ok(())
     }
 
-    /// One call for a whole line, so that a kill leaves few of them half written.
+    /// Writes a whole line with one call, so that a kill rarely leaves an incomplete line.
     fn append(&mut self, line: &Line) -> Result<()> {
         self.json.write_all(line.json().as_bytes()).map_err(Error::at(&self.path))
     }
 }
 
-/// The rows of a run's folder, and its heads: one for each time that it was begun or resumed.
+/// Reads the rows of a run's folder, and its heads: one for each start or resumption.
 pub fn read(out: &Path) -> Result<(Vec<Head>, Vec<Row>)> {
     let path = out.join(JSON);
     let mut json = File::open(&path).map_err(Error::at(&path))?;
@@ -149,7 +150,7 @@ impl Kept {
     }
 }
 
-/// The whole CSV file: the heads as comments, then the rows.
+/// Writes the whole CSV file: the heads as comments, then the rows.
 fn new_csv(path: &Path, heads: &[Head], rows: &[Row]) -> Result<csv::Writer<File>> {
     let failed = Error::at(path);
     let mut file = File::create(path).map_err(failed)?;

@@ -1,4 +1,5 @@
-//! The report of a run: one HTML page with the papers' tables and figures, ours beside theirs, made from the rows alone.
+//! The report of a run: one HTML page with the papers' tables and figures, and ours beside them. It is made only from
+//! rows.
 
 mod answer;
 mod bars;
@@ -27,8 +28,8 @@ pub const FILE: &str = "report.html";
 /// The name of the chart of whole commands.
 pub const CHART: &str = "whole-commands.svg";
 
-/// The report of a run's folder. Rows that were added to the folder join it, each machine under its own name. A folder of runs
-/// has one report of them all.
+/// The report of a run's folder. It includes rows that were added to the folder, each machine under its own name. A
+/// folder of runs has one report of them all.
 pub fn page(out: &Path) -> Result<String> {
     Ok(page::Page::of(&machine::joined(runs(out)?)))
 }
@@ -38,7 +39,7 @@ pub fn index(out: &Path) -> Result<String> {
     Ok(page::index(&machine::joined(runs(out)?)))
 }
 
-/// The chart of whole commands of a folder of runs, as a file of its own: that of its last machine that has rows of them.
+/// The chart of whole commands of a folder of runs, as a file of its own. It shows the last machine that has such rows.
 pub fn chart(out: &Path) -> Result<Option<String>> {
     let machines = machine::joined(runs(out)?);
     let commands = machines.iter().rev().find_map(summary::commands);
@@ -59,14 +60,14 @@ pub fn renew(document: &Path, results: &Path) -> Result<()> {
     whole(document, &renewed(document, results)?)
 }
 
-/// Writes a file whole or not at all: a reader may have the old one open.
+/// Writes a file whole or not at all, because a reader may have the old one open.
 fn whole(path: &Path, text: &str) -> Result<()> {
     let part = path.with_extension("part");
     fs::write(&part, text).map_err(Error::at(&part))?;
     fs::rename(&part, path).map_err(Error::at(path))
 }
 
-/// The runs of a folder: its own and those merged into it or, if it has none, those of the folders in it.
+/// The runs of a folder: its own and those merged into it. If it has none, the runs of the folders in it.
 fn runs(out: &Path) -> Result<Vec<(Vec<Head>, Vec<Row>)>> {
     let of = |folder: &Path| {
         let own = record::read(folder)?;

@@ -1,10 +1,10 @@
-//! The one row type: a measured figure, and the printed ones.
+//! The row type: a measured figure with the printed ones.
 #![allow(missing_docs, reason = "some fields say what they are")]
 
 use crate::paper::Printed;
 use serde::{Deserialize, Serialize};
 
-/// The part of the machine that may be away before a row counts as measured on a busy machine.
+/// If more than this part of the machine was busy with other work, a row counts as measured on a busy machine.
 pub const BUSY: f64 = 0.2;
 /// The subjects of rows.
 pub const EXPERIMENTS: [&str; 7] = ["sefps", "users", "hpc", "volume", "keys", "peers", "gpu"];
@@ -22,8 +22,8 @@ pub struct Row {
     /// What the times measure: `total`, `AES`, `hash` and so on.
     pub measure: String,
     pub scheme: String,
-    /// `serial`, `cpu`, `gpu`, `hybrid`, `command` for a whole process, `mount` for work in a folder, `cluster` for a whole
-    /// job of MPI, or `java` for a program in Java and what stands beside it.
+    /// `serial`, `cpu`, `gpu`, `hybrid`, `command` for a whole process, `mount` for work in a folder, `cluster` for a
+    /// whole job of MPI, or `java` for a program in Java and what stands beside it.
     pub engine: String,
     /// The plaintext's length in bytes.
     pub bytes: u64,
@@ -36,7 +36,7 @@ pub struct Row {
     pub threads: usize,
     /// Each time in seconds, in the order of measuring.
     pub seconds: Vec<f64>,
-    /// The number of consecutive runs of which each time is the mean.
+    /// The number of consecutive runs for each time, which is their mean.
     pub runs_per_time: u64,
     pub median_s: Option<f64>,
     /// `bytes` / median, in GB/s (10^9 bytes a second).
@@ -51,7 +51,7 @@ pub struct Row {
     pub amdahl: Option<f64>,
     /// The largest resident memory of the process in KiB.
     pub peak_kib: Option<u64>,
-    /// A figure that is no time and no speed. `measure` names it.
+    /// A figure that is neither a time nor a speed. `measure` names it.
     #[serde(default)]
     pub value: Option<f64>,
     /// The value that the same figure has, on average, for random bytes.
@@ -59,7 +59,7 @@ pub struct Row {
     pub ideal: Option<f64>,
     pub bar: Option<Bar>,
     pub printed: Vec<Printed>,
-    /// Why there are no times, or other things to know.
+    /// The reason why there are no times, or other remarks.
     pub note: Option<String>,
     /// The part of the machine that other work took meanwhile: 1 is all cores. Older runs did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub struct Row {
 pub struct Bar {
     /// The requirement in words: "speedup at least 2.2".
     pub asked: String,
-    /// Whether it was met. Unknown after a quick run, whose inputs are not those of the requirement.
+    /// Whether it was met. This is unknown after a quick run, whose inputs are not those of the requirement.
     pub reached: Option<bool>,
 }
 
@@ -86,7 +86,8 @@ pub struct Over<'a> {
 }
 
 impl Row {
-    /// A row of an experiment: its input, and what was done, what the times measure, by which program, and where it ran.
+    /// A row of an experiment: its input, and what was done, what the times measure, by which program, and where it
+    /// ran.
     pub fn of(experiment: &str, case: impl Into<String>, names: [&str; 4]) -> Self {
         let [operation, measure, scheme, engine] = names.map(String::from);
         Self { experiment: experiment.into(), case: case.into(), operation, measure, scheme, engine, ..Self::default() }
@@ -109,7 +110,7 @@ impl Row {
         self
     }
 
-    /// Compares it with the first of several rows, whose median `first` keeps.
+    /// Compares the row with the first of several rows. `first` keeps the median of that row.
     pub fn beside(self, first: &mut Option<f64>, name: &str, processors: usize) -> Self {
         match *first {
             Some(median_s) => self.compared(Over { name, median_s }, Some(processors)),
@@ -126,12 +127,12 @@ impl Row {
         self
     }
 
-    /// Why there are no times.
+    /// The reason why there are no times.
     pub fn why_not(&self) -> Option<&str> {
         self.note.as_deref()?.strip_prefix("not run: ")
     }
 
-    /// Whether so much of the machine was away that the figure says little.
+    /// Whether so much of the machine was busy with other work that the figure is not reliable.
     pub fn is_noisy(&self) -> bool {
         self.others.unwrap_or(0.0) + self.steal.unwrap_or(0.0) > BUSY
     }
@@ -221,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians() {
+    fn the_median_is_the_middle_value() {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0]), Some(3.0));
         assert_eq!(median(&[9.0, 1.0]), Some(5.0));
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_computed_follows_from_the_times() {
+    fn computed_figures_follow_from_the_times() {
         let over = Over { name: "one thread", median_s: 2.0 };
         let row = Row { bytes: 2_000_000_000, ..Row::default() }.timed(vec![1.5, 0.5, 1.0]).compared(over, Some(4));
         assert_eq!((row.median_s, row.gb_per_s), (Some(1.0), Some(2.0)));

@@ -1,4 +1,4 @@
-//! The runner: the experiments, and running them into one record.
+//! The runner: runs the experiments, and writes their rows into one record.
 
 use crate::error::{Error, Result};
 use crate::measure::scratch::Scratch;
@@ -52,7 +52,7 @@ impl Experiment {
     }
 }
 
-/// The folder of the run that is not done yet.
+/// The folder of the run that is in progress.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
@@ -66,7 +66,7 @@ pub fn report_unfinished() {
     }
 }
 
-/// What the experiments would need that is not here, and the versions of the programs that they call.
+/// What the experiments need that this machine lacks, and the versions of the programs that they call.
 fn programs(experiments: &[Experiment], setup: &Setup) -> (Vec<String>, Vec<String>) {
     let has = |experiment| experiments.contains(&experiment);
     let (mut missing, mut versions) = (Vec::new(), Vec::new());

@@ -1,4 +1,5 @@
-//! Copies a file with all processes of a job, and does nothing else: what protecting with the same processes is compared with.
+//! Copies a file with all processes of a job, and does nothing else. Protecting with the same processes is compared
+//! with this.
 //!
 //! `mpirun -n 2 parallel-copy [--no-sync] FROM TO`
 #![forbid(unsafe_code)]
@@ -17,7 +18,7 @@ use std::time::Instant;
 
 /// Every process's range begins at a multiple of this, in bytes.
 const ALIGNMENT: u64 = 1 << 20;
-/// The bytes that are read and written at once: what `dcp` takes unless it is told otherwise.
+/// The bytes that are read and written at once: the default of `dcp`.
 const PIECE: usize = 4 << 20;
 
 fn main() -> ExitCode {
@@ -56,7 +57,7 @@ impl Work {
         Some(Self { syncs: options.is_empty(), from: from.into(), to: to.into() })
     }
 
-    /// This process's part. Returns the length of the whole file.
+    /// Copies this process's part. Returns the length of the whole file.
     fn run(&self, world: &SimpleCommunicator) -> io::Result<u64> {
         let mut name = self.to.clone().into_os_string();
         name.push(".part");
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ranges_are_the_whole_file() {
+    fn the_ranges_cover_the_whole_file() {
         for (len, ranks) in [(0, 3), (1, 2), (ALIGNMENT, 5), (7 * ALIGNMENT + 1, 3), (1 << 40, 1000)] {
             let ranges: Vec<_> = (0..ranks).map(|rank| range(len, rank, ranks)).collect();
             assert!(ranges[0].start == 0 && ranges[ranks as usize - 1].end == len);

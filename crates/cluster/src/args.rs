@@ -1,4 +1,4 @@
-//! The command line: options as in `phalanx`, and those that users of `dcp` know.
+//! The command line: options of `phalanx`, and some that users of `dcp` know.
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use phalanx_core::{ChunkSize, Suite};
@@ -165,7 +165,7 @@ pub enum What {
 }
 
 impl Plan {
-    /// The name of the output of a file. `None` if it is not to be worked on.
+    /// The name of a file's output. `None` if the file is not to be worked on.
     pub fn output_name(&self, of: &OsStr) -> Option<OsString> {
         if !matches!(self.what, What::Protect { .. }) {
             return unprotected_name(of);
@@ -173,7 +173,7 @@ impl Plan {
         Some(protected_name(of))
     }
 
-    /// The name of the file whose output has this one. `None` if no file's has.
+    /// The name of the file whose output has this name. `None` if there is none.
     pub fn input_name(&self, output: &OsStr) -> Option<OsString> {
         match self.what {
             What::Protect { .. } => unprotected_name(output),

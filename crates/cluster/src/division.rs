@@ -1,11 +1,11 @@
-//! Who does what: the parts of large files and the other tasks, given out beforehand or as they are asked for.
+//! Which process does what: the parts of large files and the other tasks are given out in advance or on request.
 
 use crate::args::{Division, RunArgs};
 use crate::message::Task;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The chunks of a large file that nobody has taken yet.
+/// The chunks of a large file that no process has taken yet.
 pub struct Runs {
     left: Range<u64>,
     ranks: u64,
@@ -14,11 +14,12 @@ pub struct Runs {
     most: u64,
 }
 
-/// The shortest part of large files, in bytes: it is long compared with a message.
+/// The shortest part of a large file, in bytes. Working on it takes long compared with a message.
 const SHORT: u64 = 16 << 20;
 /// The shortest part of any file.
 const SHORTEST: u64 = 4 << 20;
-/// The longest part: nobody waits long for its end. Where a later run may go on, little is lost with it.
+/// The longest part, in bytes: no process waits long for its end. With `--resume` parts are shorter, because an
+/// interrupted run loses those that are not done.
 const LONGEST: u64 = 1 << 30;
 const LONGEST_RESUMABLE: u64 = 256 << 20;
 /// The most memory for tasks that wait, in bytes.
@@ -34,7 +35,7 @@ impl Runs {
         Self { left: of, ranks, least, most: least_of(longest) }
     }
 
-    /// The next part: half of what would be left for each process, so that all end at about the same time.
+    /// The next part: half of each process's share of what is left, so that all end at about the same time.
     pub fn next(&mut self) -> Option<Range<u64>> {
         let left = self.left.end - self.left.start;
         let len = (left / (2 * self.ranks)).clamp(self.least, self.most).min(left);
@@ -43,7 +44,7 @@ impl Runs {
         (len > 0).then(|| start..start + len)
     }
 
-    /// All of it, in equal parts for all processes. Those that come last may get none.
+    /// Divides all chunks into equal parts, one for each process. If there are too few chunks, some parts are empty.
     pub fn equal(of: Range<u64>, ranks: usize) -> Vec<Range<u64>> {
         let (chunks, ranks) = (of.end - of.start, ranks as u64);
         let bound = |rank: u64| of.start + (u128::from(chunks) * u128::from(rank) / u128::from(ranks)) as u64;
@@ -51,7 +52,7 @@ impl Runs {
     }
 }
 
-/// The parts of a large file that nobody has taken yet.
+/// The parts of a large file that no process has taken yet.
 pub enum Parts {
     Dynamic(Runs),
     /// One for each process.
@@ -94,7 +95,7 @@ impl Parts {
     }
 }
 
-/// How much memory a task takes, in bytes: about.
+/// About how much memory a task takes, in bytes.
 fn room(task: &Task) -> usize {
     match task {
         Task::Files { folder, files, .. } => {
@@ -108,16 +109,16 @@ fn room(task: &Task) -> usize {
     }
 }
 
-/// The tasks that nobody has taken yet.
+/// The tasks that no process has taken yet.
 pub struct Tasks {
     division: Division,
-    /// The memory that they take, in bytes: about.
+    /// About how much memory they take, in bytes.
     memory: usize,
-    /// For one process each.
+    /// The tasks that only one process may do, for each process.
     pinned: Vec<VecDeque<Task>>,
-    /// How many bytes have been given to each process beforehand.
+    /// How many bytes have been given to each process in advance.
     given: Vec<u64>,
-    /// Folders first, and the last one found first, so that few wait.
+    /// Folders. They come first, and the last one found before the others, so that few wait.
     folders: Vec<Task>,
     large: VecDeque<Task>,
     batches: VecDeque<Task>,
@@ -136,7 +137,7 @@ impl Tasks {
         }
     }
 
-    /// Whether there is room for more. Otherwise tasks are done by whoever finds them.
+    /// Whether there is room for more. If not, the process that finds a task does it.
     pub fn have_room(&self) -> bool {
         self.memory < ROOM
     }
@@ -161,7 +162,7 @@ impl Tasks {
         };
         if self.division == Division::Static && !matches!(task, Task::Begin { .. }) {
             let rank = (0..self.given.len()).min_by_key(|rank| self.given[*rank]).unwrap_or(0);
-            // A folder takes a little time too.
+            // A folder takes some time too.
             self.given[rank] += bytes.max(1 << 16);
             self.pinned[rank].push_back(task);
             return;
@@ -189,13 +190,13 @@ impl Tasks {
         task
     }
 
-    /// A batch of files, if there are enough for a process to have two at once.
+    /// A batch of files, if so many are left that a process may have two at once.
     pub fn more(&mut self) -> Option<Task> {
         let task = if self.batches.len() > 2 * self.given.len() { self.batches.pop_front() } else { None };
         self.taken(task)
     }
 
-    /// A task for any process. A large file only with `begins`.
+    /// A task for any process. A large file is begun only with `begins`.
     pub fn any(&mut self, begins: bool) -> Option<Task> {
         let large = || if begins { self.large.pop_front() } else { None };
         let task = self.folders.pop().or_else(large).or_else(|| self.batches.pop_front());
@@ -254,8 +255,8 @@ mod tests {
     fn folders_come_before_large_files_and_those_before_small_ones() {
         let mut tasks = Tasks::new(Division::Dynamic, 2);
         tasks.add(Task::Files { tree: None, folder: Vec::new(), files: Vec::new() });
-        let spot = crate::message::Spot { tree: None, folder: Vec::new(), name: Vec::new(), output: None };
-        tasks.add(Task::Begin { file: 1, spot });
+        let location = crate::message::Location { tree: None, folder: Vec::new(), name: Vec::new(), output: None };
+        tasks.add(Task::Begin { file: 1, location });
         tasks.add(Task::Folder { tree: 0, folder: Vec::new() });
         assert!(matches!(tasks.any(true), Some(Task::Folder { .. })));
         assert!(matches!(tasks.any(false), Some(Task::Files { .. })));

@@ -1,8 +1,8 @@
-//! Whole files, one process each: those of a batch are worked on by all threads of the process.
+//! Whole files: one process works on a batch of them with all its threads.
 
 use crate::args::What;
 use crate::message::name;
-use crate::message::{Entry, Report, Request, Told};
+use crate::message::{Entry, Report, ReportedFailure, Request};
 use crate::opened::Paths;
 use crate::roots::Dirs;
 use crate::worker::Worker;
@@ -27,19 +27,19 @@ use std::thread;
 
 /// Files of at least this length, in bytes, are worked on by all threads of a process, one file at a time.
 const LARGE: u64 = 16 << 20;
-/// The most files of a thread that are synced together.
+/// The most files that a thread syncs together.
 const GROUP: usize = 128;
 
-/// A file of a batch, and how it is found.
+/// A file, with its opened folders and its paths.
 pub struct Located<'e> {
-    /// The folder in a tree.
+    /// Its folder and the mirror of that, if it is in a tree.
     pub dirs: Option<Dirs>,
     pub paths: Paths,
     pub names: (&'e OsStr, Option<&'e OsStr>),
 }
 
 impl Located<'_> {
-    pub fn open(&self) -> Result<InputFile, Told> {
+    pub fn open(&self) -> Result<InputFile, ReportedFailure> {
         let opened = match &self.dirs {
             Some(dirs) => InputFile::open_in(dirs.input.clone(), self.names.0),
             None => InputFile::open(&self.paths.input),
@@ -48,7 +48,7 @@ impl Located<'_> {
     }
 
     /// Begins the output of the opened input.
-    pub fn begin(&self, input: InputFile, rules: &OutputRules<'_>) -> Result<Ends, Told> {
+    pub fn begin(&self, input: InputFile, rules: &OutputRules<'_>) -> Result<Ends, ReportedFailure> {
         let begin = || {
             let target = self.target()?.map(|(dir, of)| OutputPlace::Entry(dir, of));
             Ends::begin(input.into(), target.unwrap_or(OutputPlace::Nowhere), rules)
@@ -68,11 +68,11 @@ impl Located<'_> {
     }
 
     /// Assigns an error to the path where it happened.
-    pub fn blame(&self, error: &Error) -> Told {
-        let told = self.paths.blame(error);
-        // Without a tree, the command line names it.
+    pub fn blame(&self, error: &Error) -> ReportedFailure {
+        let failure = self.paths.blame(error);
+        // A file outside a tree is named on the command line, so this is a mistake in its use.
         let is_usage = self.dirs.is_none() && is_of_key(error);
-        if is_usage { Told { code: Code::Usage.number(), ..told } } else { told }
+        if is_usage { ReportedFailure { code: Code::Usage.number(), ..failure } } else { failure }
     }
 }
 
@@ -84,26 +84,27 @@ struct Written<'e> {
 }
 
 impl Worker<'_> {
-    /// How a file is found.
+    /// Opens the folders of a file, and puts its paths together.
     pub fn locate<'e>(
         &self,
         tree: Option<u32>,
         folder: &[u8],
         of: &'e [u8],
         output: Option<&'e [u8]>,
-    ) -> Result<Located<'e>, Told> {
+    ) -> Result<Located<'e>, ReportedFailure> {
         let input = self.roots.path(tree, folder, of);
-        let dirs = tree.map(|tree| self.roots.open(tree, folder)).transpose().map_err(|e| Told::at(&input, &e))?;
+        let dirs =
+            tree.map(|tree| self.roots.open(tree, folder)).transpose().map_err(|e| ReportedFailure::at(&input, &e))?;
         let names = (name(of), output.map(name));
         let output = output.map(|output| self.roots.mirrored(tree, folder, output));
         Ok(Located { dirs, paths: Paths { input, output }, names })
     }
 
-    /// Does whole files.
+    /// Works on whole files.
     pub fn files(&self, tree: Option<u32>, folder: &[u8], files: &[Entry], report: &mut Report) {
         let (large, small): (Vec<_>, Vec<_>) = files.iter().partition(|entry| entry.len >= LARGE);
         let all = Mutex::new(std::mem::take(report));
-        // Of each batch, so that it stays short.
+        // The outputs of one batch only, so that the list stays short.
         let made = self.made();
         let next = AtomicUsize::new(0);
         let each = || {
@@ -149,7 +150,7 @@ impl Worker<'_> {
         let located = self.locate(tree, folder, &entry.name, entry.output.as_deref());
         match located.and_then(|located| self.one(located, seen, roster, made, group, report)) {
             Ok(()) => {}
-            Err(told) => lock(report).failures.push(told),
+            Err(failure) => lock(report).failures.push(failure),
         }
         self.flush(&mut lock(report));
     }
@@ -162,13 +163,13 @@ impl Worker<'_> {
         made: &Made,
         group: &mut Vec<Written<'e>>,
         report: &Mutex<Report>,
-    ) -> Result<(), Told> {
+    ) -> Result<(), ReportedFailure> {
         let at = |e: Error| located.blame(&e);
         let input = located.open()?;
         let meta = input.file().metadata().map_err(|e| at(Error::read(e)))?;
         if (meta.len(), meta.mtime(), meta.mtime_nsec()) != seen {
             let why = "it has changed meanwhile, or this process sees another file here (is the folder shared?)";
-            return Err(Told::new(Code::InputOutput, format!("{}: {why}", shown(&located.paths.input))));
+            return Err(ReportedFailure::new(Code::InputOutput, format!("{}: {why}", shown(&located.paths.input))));
         }
         if self.is_done(&located, &input)? {
             let mut report = lock(report);
@@ -176,11 +177,11 @@ impl Worker<'_> {
             report.kept_bytes += input.stamp().len();
             return Ok(());
         }
-        // The keys come first: what they do not open leaves nothing behind.
+        // The keys come first: a file that they do not open leaves no output.
         let shared = if self.is_protecting() {
             self.check_name(&located, &input)?;
             let len = Some(input.stamp().len()).filter(|len| *len > 0);
-            self.desk.keys(Request::New { len }).map_err(|told| told.placed(&located.paths.input))?
+            self.outbox.keys(Request::New { len }).map_err(|failure| failure.placed(&located.paths.input))?
         } else {
             self.open_input(&located, &input)?
         };
@@ -188,8 +189,8 @@ impl Worker<'_> {
         let ends = located.begin(input, &rules)?;
         let (source, sink) = (ends.source().map_err(at)?, ends.sink());
         let done = match self.is_protecting() {
-            true => shared.seal(roster, source, sink, None, &*self.desk),
-            false => shared.open(roster, source, sink, None, &*self.desk),
+            true => shared.seal(roster, source, sink, None, &*self.outbox),
+            false => shared.open(roster, source, sink, None, &*self.outbox),
         };
         let bytes = done.map_err(|e| at(e.into()))?;
         let Ends { input, target } = ends;
@@ -233,36 +234,36 @@ impl Worker<'_> {
         }
     }
 
-    /// Opens a protected file: rank 0 has the keys.
-    pub fn open_input(&self, located: &Located<'_>, input: &InputFile) -> Result<SharedFile, Told> {
+    /// Opens a protected file with the keys of rank 0.
+    pub fn open_input(&self, located: &Located<'_>, input: &InputFile) -> Result<SharedFile, ReportedFailure> {
         let header = || Ok(file::regular(input.file())?.header()?.bytes().to_vec());
         let read = || header().map_err(|e: Error| located.blame(&e));
         let first = read()?;
         match self.open(&first, &located.paths.input) {
             Ok(shared) => Ok(shared),
-            // Somebody may be changing its keys at this moment.
-            Err(told) => match read()? {
+            // Another program may be changing its keys at this moment.
+            Err(failure) => match read()? {
                 again if again != first => self.open(&again, &located.paths.input),
                 _ if is_unfinished(input) => {
-                    let line = format!("{}; a change of its keys was interrupted", told.line);
-                    Err(Told { line, ..told }.hint("phalanx rekey finishes it"))
+                    let line = format!("{}; a change of its keys was interrupted", failure.line);
+                    Err(ReportedFailure { line, ..failure }.hint("phalanx rekey finishes it"))
                 }
-                _ => Err(told),
+                _ => Err(failure),
             },
         }
     }
 
-    /// Refuses a named file that is protected already.
-    pub fn check_name(&self, located: &Located<'_>, input: &InputFile) -> Result<(), Told> {
+    /// Refuses a file on the command line that is protected already.
+    pub fn check_name(&self, located: &Located<'_>, input: &InputFile) -> Result<(), ReportedFailure> {
         if located.dirs.is_some() {
             return Ok(());
         }
         refuse_protected(input.file(), &located.paths.input).map_err(|e| located.blame(&e))
     }
 
-    /// Whether an interrupted run has finished an output: it is this user's file under one name, with the length and the time that
-    /// the input gives, and the keys at hand open its header. Its content is not read.
-    pub fn is_done(&self, located: &Located<'_>, input: &InputFile) -> Result<bool, Told> {
+    /// Whether an interrupted run has finished an output. If so, it is a file of this user with one name, it has the
+    /// length and the time that its input requires, and the keys at hand open its header. Its content is not read.
+    pub fn is_done(&self, located: &Located<'_>, input: &InputFile) -> Result<bool, ReportedFailure> {
         if !self.plan.destination.resume {
             return Ok(false);
         }

@@ -1,4 +1,4 @@
-//! The user's keys and passwords: rank 0 alone has them, and gives the others the keys of single files.
+//! The user's keys and passwords. Only rank 0 has them. It gives the other ranks the keys of single files.
 
 use crate::args::{Plan, What};
 use phalanx_core::file::SharedFile;
@@ -15,7 +15,7 @@ pub enum Keys {
 }
 
 impl Keys {
-    /// Reads the keys, and asks for a password if one is needed for new files. `None` if nothing is to be done.
+    /// Reads the keys, and asks for a password if new files need one. `None` in a dry run.
     pub fn find(plan: &Plan) -> Outcome<Option<Self>> {
         if plan.run.dryrun {
             return Ok(None);
@@ -39,12 +39,12 @@ impl Keys {
         }
     }
 
-    /// A new file for a plaintext of this length.
+    /// Makes the keys and the header of a new file for a plaintext of this length.
     pub fn make(&self, len: Option<u64>) -> Result<SharedFile> {
         self.new_file()?.shared(len)
     }
 
-    /// The same, or what an interrupted run has left of it in the output.
+    /// Makes the keys and the header of a new file, or takes those that an interrupted run has left in the output.
     pub fn make_or_go_on(
         &self,
         stamp: Stamp,
@@ -55,13 +55,13 @@ impl Keys {
         file::begin_protected(self.new_file()?, stamp, output, recipients.found(), recipients.opener(), sync)
     }
 
-    /// Opens the file with this header, which lies at a path.
+    /// Opens the file with this header. `path` is for messages.
     pub fn open(&self, header: &[u8], path: impl FnOnce() -> PathBuf) -> Result<SharedFile> {
         let source = Source::stream(header);
         match self {
             Keys::Protect { recipients, .. } => {
                 let file = ProtectedFile::open(source, recipients.opener())?;
-                // What is for others too, or not for all of them, is not what this run would make.
+                // This run would make a file for exactly these recipients, so no other will do.
                 if file.is_for(recipients.found(), recipients.opener())? {
                     Ok(file.shared())
                 } else {

@@ -1,7 +1,7 @@
-//! Large files: one process begins and ends each of them, and all do parts of it.
+//! Large files: one process begins and ends each of them, and all processes do parts of it.
 
 use crate::files::Located;
-use crate::message::{Done, Join, Report, Request, Secret, Spot, Told};
+use crate::message::{Done, Join, Location, Report, ReportedFailure, Request, Secret};
 use crate::opened::{Joined, Owned, Paths};
 use crate::roots::open_begun;
 use crate::worker::Worker;
@@ -28,18 +28,18 @@ struct Fresh {
     shared: SharedFile,
     ends: Ends,
     begun: Begun,
-    /// For an output that has no header: what lies beyond its end.
+    /// For an output that has no header: the bytes after its end.
     mark: [u8; 32],
 }
 
 impl Worker<'_> {
-    fn spot<'e>(&self, spot: &'e Spot) -> Result<Located<'e>, Told> {
-        self.locate(spot.tree, &spot.folder, &spot.name, spot.output.as_deref())
+    fn located<'e>(&self, location: &'e Location) -> Result<Located<'e>, ReportedFailure> {
+        self.locate(location.tree, &location.folder, &location.name, location.output.as_deref())
     }
 
     /// Begins a large file.
-    pub fn begin(&self, file: u64, spot: &Spot, done: &mut Done) -> Result<(), Told> {
-        let located = self.spot(spot)?;
+    pub fn begin(&self, file: u64, location: &Location, done: &mut Done) -> Result<(), ReportedFailure> {
+        let located = self.located(location)?;
         let at = |e: Error| located.blame(&e);
         let input = located.open()?;
         if self.is_done(&located, &input)? {
@@ -54,7 +54,7 @@ impl Worker<'_> {
             false => self.begin_opened(&located, input, &rules)?,
         };
         if let Some(output) = ends.target.file() {
-            // Other machines see it from now on.
+            // From now on other machines see it.
             output.sync_all().map_err(|e| at(Error::write(e)))?;
         }
         let layout = match self.is_protecting() {
@@ -69,7 +69,7 @@ impl Worker<'_> {
         let owned = Owned { shared, ends, stamp, paths: located.paths, plaintext_len };
         let temporary = owned.output().map_or(Vec::new(), |output| output.temporary_name().as_bytes().to_vec());
         let join = Join {
-            spot: spot.clone(),
+            location: location.clone(),
             shared: Secret::new(owned.shared.to_bytes()),
             len: stamp.len(),
             mtime: (meta.mtime(), meta.mtime_nsec()),
@@ -84,16 +84,21 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Begins the protected output of a large file: its header is there afterwards.
-    fn begin_protected(&self, located: &Located<'_>, input: InputFile, rules: &OutputRules<'_>) -> Result<Fresh, Told> {
+    /// Begins the protected output of a large file, and writes its header.
+    fn begin_protected(
+        &self,
+        located: &Located<'_>,
+        input: InputFile,
+        rules: &OutputRules<'_>,
+    ) -> Result<Fresh, ReportedFailure> {
         let at = |e: Error| located.blame(&e);
         self.check_name(located, &input)?;
         let stamp = input.stamp();
         let mark = [0; 32];
         if !rules.resume {
-            // The keys come first: what they do not open leaves nothing behind.
-            let keys = self.desk.keys(Request::New { len: Some(stamp.len()) });
-            let shared = keys.map_err(|told| told.placed(&located.paths.input))?;
+            // The keys come first: if there are none, no output is left.
+            let keys = self.outbox.keys(Request::New { len: Some(stamp.len()) });
+            let shared = keys.map_err(|failure| failure.placed(&located.paths.input))?;
             let ends = located.begin(input, rules)?;
             let output = ends.target.file().expect("it is protected into a file");
             output.write_all_at(shared.header().bytes(), 0).map_err(|e| at(Error::write(e)))?;
@@ -107,7 +112,12 @@ impl Worker<'_> {
     }
 
     /// Opens a large protected file and begins its output, if there is one.
-    fn begin_opened(&self, located: &Located<'_>, input: InputFile, rules: &OutputRules<'_>) -> Result<Fresh, Told> {
+    fn begin_opened(
+        &self,
+        located: &Located<'_>,
+        input: InputFile,
+        rules: &OutputRules<'_>,
+    ) -> Result<Fresh, ReportedFailure> {
         let at = |e: Error| located.blame(&e);
         let shared = self.open_input(located, &input)?;
         let stamp = input.stamp();
@@ -125,18 +135,18 @@ impl Worker<'_> {
         Ok(Fresh { shared, ends, begun, mark })
     }
 
-    /// Opens a large file that another process has begun, and makes sure that it is the same.
-    fn join(&self, file: u64, join: &Join) -> Result<Arc<Joined>, Told> {
+    /// Opens a large file that has been begun, perhaps by another process, and makes sure that it is the same file.
+    fn join(&self, file: u64, join: &Join) -> Result<Arc<Joined>, ReportedFailure> {
         if let Some(joined) = lock(&self.joined).get(&file) {
             return Ok(joined.clone());
         }
-        let located = self.spot(&join.spot)?;
+        let located = self.located(&join.location)?;
         let input = located.open()?;
         let shared = SharedFile::from_bytes(join.shared.expose()).map_err(|e| located.blame(&e.into()))?;
         let meta = input.file().metadata().map_err(|e| located.blame(&Error::read(e)))?;
         let differs = |path: &Path| {
             let why = "this process sees another file here than the one that began it (is the folder shared?)";
-            Told::new(Code::InputOutput, format!("{}: {why}", shown(path)))
+            ReportedFailure::new(Code::InputOutput, format!("{}: {why}", shown(path)))
         };
         if (meta.len(), meta.mtime(), meta.mtime_nsec()) != (join.len, join.mtime.0, join.mtime.1) {
             return Err(differs(&located.paths.input));
@@ -166,7 +176,14 @@ impl Worker<'_> {
     }
 
     /// Does a part of a large file.
-    pub fn part(&self, file: u64, join: &Join, run: Range<u64>, goes_on: bool, done: &mut Done) -> Result<(), Told> {
+    pub fn part(
+        &self,
+        file: u64,
+        join: &Join,
+        run: Range<u64>,
+        goes_on: bool,
+        done: &mut Done,
+    ) -> Result<(), ReportedFailure> {
         let joined = self.join(file, join)?;
         let at = |e: Error| joined.paths.blame(&e);
         let now = joined.input.file().metadata().map_err(|e| at(Error::read(e)))?;
@@ -177,9 +194,9 @@ impl Worker<'_> {
         let Joined { shared, output, .. } = &*joined;
         let missing = match output {
             Some(output) if goes_on && self.is_protecting() => {
-                file::not_sealed(shared, roster, output, joined.plaintext_len, run.clone(), &*self.desk)
+                file::not_sealed(shared, roster, output, joined.plaintext_len, run.clone(), &*self.outbox)
             }
-            Some(output) if goes_on => file::not_opened(shared, roster, input, output, run.clone(), &*self.desk),
+            Some(output) if goes_on => file::not_opened(shared, roster, input, output, run.clone(), &*self.outbox),
             _ => Ok(vec![run.clone()]),
         };
         let missing = missing.map_err(at)?;
@@ -192,11 +209,11 @@ impl Worker<'_> {
         };
         let source = file::regular(input).map_err(at)?;
         let moved = match self.is_protecting() {
-            true => shared.seal(roster, source, sink, Some(missing), &*self.desk),
-            false => shared.open(roster, source, sink, Some(missing), &*self.desk),
+            true => shared.seal(roster, source, sink, Some(missing), &*self.outbox),
+            false => shared.open(roster, source, sink, Some(missing), &*self.outbox),
         };
         moved.map_err(|e| at(e.into()))?;
-        // A later run need not look at what is on the disk.
+        // A later run need not check the parts that are on the disk.
         match output {
             Some(output) if self.plan.destination.resume && self.plan.destination.sync => {
                 let synced = output.sync_data();
@@ -207,18 +224,19 @@ impl Worker<'_> {
         }
     }
 
-    /// Notes how far a large file that was begun here is on the disk.
-    pub fn mark(&self, file: u64, synced: u64, turn: u64) -> Result<(), Told> {
+    /// Records how much of a large file that was begun here is on the disk.
+    pub fn mark(&self, file: u64, synced: u64, turn: u64) -> Result<(), ReportedFailure> {
         let owned = self.lock_owned();
-        // It may have got its name meanwhile.
+        // The file may be finished by now.
         let Some(owned) = owned.get(&file) else { return Ok(()) };
         let Some(output) = owned.output() else { return Ok(()) };
         let noted = file::note_synced(&owned.shared, output, owned.stamp, self.is_protecting(), synced, turn);
         noted.map_err(|e| owned.paths.blame(&e))
     }
 
-    /// Closes a large file. What was written here is on the disk before, if that is wanted: other machines see it then.
-    pub fn leave(&self, file: u64, syncs: bool) -> Result<(), Told> {
+    /// Closes a large file. With `syncs`, this first brings what was written here to the disk, if the user wants that,
+    /// and checks that it can be closed. Other machines see it then.
+    pub fn leave(&self, file: u64, syncs: bool) -> Result<(), ReportedFailure> {
         let Some(joined) = lock(&self.joined).remove(&file) else { return Ok(()) };
         let Some(output) = joined.output.as_ref().filter(|_| syncs) else { return Ok(()) };
         let synced = if self.plan.destination.sync { output.sync_data() } else { Ok(()) };
@@ -226,8 +244,8 @@ impl Worker<'_> {
         closed.map_err(|e| joined.paths.blame(&e))
     }
 
-    /// Gives a large file its name. `edges` are chunks beside which another machine has written.
-    pub fn commit(&self, file: u64, edges: &[u64], report: &mut Report) -> Result<(), Told> {
+    /// Gives a large file its name. `edges` are the chunks where the parts of two machines meet.
+    pub fn commit(&self, file: u64, edges: &[u64], report: &mut Report) -> Result<(), ReportedFailure> {
         let owned = self.lock_owned().remove(&file).expect("it was begun here");
         self.check_edges(&owned, edges)?;
         let Owned { ends, stamp, paths, plaintext_len, .. } = owned;
@@ -239,10 +257,10 @@ impl Worker<'_> {
             return Ok(());
         };
         if !self.is_protecting() {
-            // The mark after its end goes.
+            // This cuts off the mark after its end.
             output.set_len(plaintext_len).map_err(|e| at(Error::write(e)))?;
         }
-        // A write after the beginning shows here too, whoever has made it.
+        // This finds any change of the input since it was opened.
         let now = Stamp::of(ends.input.file()).map_err(|e| at(Error::read(e)))?;
         if !stamp.has_same_content(&now) {
             return Err(at(CoreError::Changed.into()));
@@ -267,13 +285,14 @@ impl Worker<'_> {
         }
     }
 
-    /// Two machines have written to the page in which one part ends and the next begins. A file system whose caches are not
-    /// coherent may have lost one of the two writes. So these chunks are read once more, and done again if they are not right.
-    fn check_edges(&self, owned: &Owned, edges: &[u64]) -> Result<(), Told> {
+    /// Checks the chunks where the parts of two machines meet, and does them again if they are wrong. Both machines
+    /// have written to the same page there, and a file system whose caches are not coherent may have lost one of the
+    /// two writes.
+    fn check_edges(&self, owned: &Owned, edges: &[u64]) -> Result<(), ReportedFailure> {
         let Some(output) = owned.output() else { return Ok(()) };
         let at = |e: Error| owned.paths.blame(&e);
         for run in edges.chunk_by(|a, b| a + 1 == *b).map(|run| run[0]..run[run.len() - 1] + 1) {
-            // Opened again, since this process may still see what the file was when it was begun.
+            // The file is opened again, because through the old handle this process may still see older content.
             let now = || open_again(output).map_err(|e| at(Error::write(e)));
             let missing = self.edge(owned, &now()?, run.clone())?;
             if missing.is_empty() {
@@ -286,7 +305,7 @@ impl Worker<'_> {
                 run.start
             );
             if owned.shared.suite() == Suite::Aes256Gcm {
-                return Err(Told::new(Code::InputOutput, line).hint(OTHER_STORAGE));
+                return Err(ReportedFailure::new(Code::InputOutput, line).hint(OTHER_STORAGE));
             }
             let (file, roster) = (now()?, &self.engines.crew.roster);
             let source = file::regular(owned.ends.input.file()).map_err(at)?;
@@ -298,13 +317,13 @@ impl Worker<'_> {
             file.sync_data().map_err(|e| at(Error::write(e)))?;
             drop(file);
             if !self.edge(owned, &now()?, run)?.is_empty() {
-                return Err(Told::new(Code::InputOutput, line).hint(OTHER_STORAGE));
+                return Err(ReportedFailure::new(Code::InputOutput, line).hint(OTHER_STORAGE));
             }
         }
         Ok(())
     }
 
-    fn edge(&self, owned: &Owned, output: &File, run: Range<u64>) -> Result<Vec<Range<u64>>, Told> {
+    fn edge(&self, owned: &Owned, output: &File, run: Range<u64>) -> Result<Vec<Range<u64>>, ReportedFailure> {
         let roster = &self.engines.crew.roster;
         let missing = match self.is_protecting() {
             true => file::not_sealed(&owned.shared, roster, output, owned.plaintext_len, run, &()),
@@ -321,7 +340,7 @@ fn bytes(shared: &SharedFile, len: u64, runs: &[Range<u64>]) -> u64 {
     runs.iter().map(of).sum()
 }
 
-/// Opens a file that was begun here once more. Its name may have become another file's.
+/// Opens a file that was begun here again. This fails if another file has its name by now.
 fn open_again(output: &Output) -> io::Result<File> {
     let file = open_begun(output.folder(), output.temporary_name().as_bytes())?;
     let id = |file: &File| file.metadata().map(|meta| (meta.dev(), meta.ino()));

@@ -1,13 +1,13 @@
-//! Rank 0: it has the keys, gives out the tasks, and tells the user what became of them.
+//! Rank 0: it has the keys, gives out the tasks, and reports their results to the user.
 
 use crate::args::Plan;
 use crate::division::{Parts, Tasks};
 use crate::keys::Keys;
 use crate::message::name;
-use crate::message::{Answer, Body, Done, Join, Letter, Reply, Report, Request, Task, Told};
+use crate::message::{Answer, Body, Done, Join, Message, Reply, Report, ReportedFailure, Request, Task};
 use crate::state::{Doing, Large, Peer, Rank};
 use crate::tally::{Root, Tally};
-use crate::worker::{Desk, Out, reply};
+use crate::worker::{Outbox, Outgoing, reply};
 use crate::world::{Pause, World};
 use phalanx_host::failure::{Code, Outcome};
 use phalanx_host::file;
@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 /// A process at work sends a message this often.
 pub const ALIVE: Duration = Duration::from_secs(5);
-/// After so long without a message, a process is lost.
+/// A process that has sent no message for this long is lost.
 const LOST: Duration = Duration::from_secs(60);
 
-/// How far the ends of a run are.
+/// The phases of a run. The last two finish the mirrors of folders.
 #[derive(PartialEq, Eq)]
 enum Phase {
     Work,
@@ -31,7 +31,7 @@ enum Phase {
     Finish,
 }
 
-/// Rank 0 at its work.
+/// The work of rank 0 as the leader.
 pub struct Leader<'a> {
     world: &'a World,
     plan: &'a Plan,
@@ -44,10 +44,10 @@ pub struct Leader<'a> {
     /// The trees whose mirrors are to be finished when all files are done.
     mirrors: Vec<u32>,
     phase: Phase,
-    /// Nothing new is begun any more.
+    /// Whether no new task is given out.
     stops: bool,
-    /// The worker of this process.
-    desk: Arc<Desk>,
+    /// The connection to this process's own worker.
+    outbox: Arc<Outbox>,
     own_tasks: Option<SyncSender<Task>>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Leader<'a> {
         plan: &'a Plan,
         keys: Option<&'a Keys>,
         peers: Vec<Peer>,
-        desk: Arc<Desk>,
+        outbox: Arc<Outbox>,
         own_tasks: SyncSender<Task>,
     ) -> Self {
         let rank =
@@ -74,12 +74,12 @@ impl<'a> Leader<'a> {
             mirrors: Vec::new(),
             phase: Phase::Work,
             stops: false,
-            desk,
+            outbox,
             own_tasks: Some(own_tasks),
         }
     }
 
-    /// Adds what is named on the command line. `roots` are those of the trees, by their numbers.
+    /// Adds the tasks for the paths on the command line. `roots` are the roots of the trees, by their numbers.
     pub fn begin(&mut self, tasks: Vec<Task>, files: u64, bytes: u64, roots: BTreeMap<u32, Root>) {
         self.tally.expect(files, bytes);
         tasks.into_iter().for_each(|task| self.add(task));
@@ -96,24 +96,24 @@ impl<'a> Leader<'a> {
     }
 
     /// Leads until everything is done.
-    pub fn lead(mut self, out: &Receiver<Out>) -> Outcome {
+    pub fn lead(mut self, out: &Receiver<Outgoing>) -> Outcome {
         let mut pause = Pause::new();
         let mut last = Instant::now();
         loop {
             let mut is_quiet = true;
-            // Not more than that, so that everybody gets tasks meanwhile.
+            // No more at once, so that all get tasks in between.
             for _ in 0..self.ranks.len() {
-                let Some((from, letter)) = self.world.take::<Letter>() else { break };
+                let Some((from, message)) = self.world.take::<Message>() else { break };
                 is_quiet = false;
-                let Some(letter) = letter else { self.lose(from, "sent a message that cannot be read") };
-                self.receive(from, letter);
+                let Some(message) = message else { self.lose(from, "sent a message that cannot be read") };
+                self.receive(from, message);
             }
             let wait = if is_quiet { pause.next() } else { Duration::ZERO };
             if let Ok(first) = out.recv_timeout(wait) {
                 is_quiet = false;
-                let letter = self.desk.letter(Some(first), out);
-                let Some(letter) = letter else { self.lose(0, "the job ends") };
-                self.receive(0, letter);
+                let message = self.outbox.message(Some(first), out);
+                let Some(message) = message else { self.lose(0, "the job ends") };
+                self.receive(0, message);
             }
             if !is_quiet {
                 pause = Pause::new();
@@ -122,7 +122,7 @@ impl<'a> Leader<'a> {
             if self.is_over() {
                 break;
             }
-            // A process that was stopped as a whole has not lost the others.
+            // If this process was stopped for a while, the others were not silent for all that time.
             let passed = last.elapsed().min(Duration::from_secs(1));
             last = Instant::now();
             self.listen(passed);
@@ -139,28 +139,28 @@ impl<'a> Leader<'a> {
             return;
         }
         match (answer, &self.own_tasks) {
-            // Its thread ends only when the channel does.
+            // The thread ends only when the channel does, so this does not fail.
             (Answer::Task { task, .. }, Some(own)) => drop(own.send(*task)),
-            (Answer::Replies(replies), _) => self.desk.answer(replies),
+            (Answer::Replies(replies), _) => self.outbox.answer(replies),
             (Answer::End, _) => self.own_tasks = None,
             _ => {}
         }
     }
 
-    fn receive(&mut self, from: usize, letter: Letter) {
+    fn receive(&mut self, from: usize, message: Message) {
         self.ranks[from].silent = Some(Duration::ZERO);
-        self.ranks[from].talked = letter.talked;
-        self.ranks[from].memory = letter.memory;
-        self.tally.advance(letter.advanced);
-        match letter.body {
+        self.ranks[from].talked = message.talked;
+        self.ranks[from].memory = message.memory;
+        self.tally.advance(message.advanced);
+        match message.body {
             Body::Alive | Body::Hello(_) => self.send(from, Answer::GoOn),
             Body::Requests(requests) => {
                 let replies = requests.into_iter().map(|(n, request)| (n, self.answer(from, request))).collect();
                 self.send(from, Answer::Replies(replies));
             }
-            Body::Unfit(told) => {
+            Body::Unfit(failure) => {
                 self.stops = true;
-                self.fail(from, &told);
+                self.fail(from, &failure);
                 self.ranks[from].idle = Some(Instant::now());
             }
             Body::More => {
@@ -187,14 +187,14 @@ impl<'a> Leader<'a> {
         match request {
             Request::New { len } => reply(self.keys().make(len)),
             Request::Open { header, path } => reply(self.keys().open(&header, || PathBuf::from(name(&path)))),
-            Request::Tell(report) => {
+            Request::Report(report) => {
                 self.record(from, report);
                 Reply::Taken(true)
             }
             Request::Offer { tasks, files, bytes } => {
                 self.tally.expect(files, bytes);
                 let has_room = self.tasks.have_room();
-                // Large files are always taken: they are few.
+                // Large files are always taken, because they are few.
                 let taken = tasks.into_iter().filter(|task| has_room || matches!(task, Task::Begin { .. }));
                 taken.for_each(|task| self.add(task));
                 Reply::Taken(has_room)
@@ -206,24 +206,24 @@ impl<'a> Leader<'a> {
         self.keys.expect("nobody asks for keys in a dry run")
     }
 
-    fn fail(&mut self, from: usize, told: &Told) {
+    fn fail(&mut self, from: usize, failure: &ReportedFailure) {
         let host = &self.ranks[from].peer.host;
-        self.tally.fail(&format!("{host} (rank {from}): {}", told.line), told.hint.as_deref(), told.code);
+        self.tally.fail(&format!("{host} (rank {from}): {}", failure.line), failure.hint.as_deref(), failure.code);
     }
 
     fn record(&mut self, from: usize, report: Report) {
-        report.failures.iter().for_each(|told| self.fail(from, told));
+        report.failures.iter().for_each(|failure| self.fail(from, failure));
         self.tally.record(report);
     }
 
-    /// A task is done: what follows from it.
+    /// Records that a task is done, and does what follows from it.
     fn done(&mut self, from: usize, task: Doing, done: Done) {
         let Done { mut report, begun, was_done, lost, .. } = done;
         let failed = !report.failures.is_empty();
         if let Doing::Part(file, ..) | Doing::Leave(file) = task
             && self.large.get(&file).is_some_and(|large| large.failed)
         {
-            // Why the file fails has been said.
+            // The file's failure has been reported already.
             report.failures.clear();
         }
         self.record(from, report);
@@ -286,7 +286,7 @@ impl<'a> Leader<'a> {
         self.leave(file);
     }
 
-    /// Has it noted now and then how far a file is on the disk.
+    /// From time to time lets the file's owner record how much of it is on the disk.
     fn mark(&mut self, file: u64) {
         const EVERY: u64 = 128 << 20;
         let Some(large) = self.large.get_mut(&file) else { return };
@@ -304,7 +304,8 @@ impl<'a> Leader<'a> {
         }
     }
 
-    /// When all parts of a file are done, those who did them bring them to the disk. When they have, it gets its name.
+    /// When all parts of a file are done, lets the processes that did them bring them to the disk. After that, the file
+    /// gets its name.
     fn leave(&mut self, file: u64) {
         let Some(large) = self.large.get_mut(&file) else { return };
         if large.given > 0 || large.left.as_ref().is_some_and(|left| !left.are_taken()) {
@@ -312,7 +313,7 @@ impl<'a> Leader<'a> {
         }
         match large.leaving {
             None => {
-                let syncs = large.join.spot.output.is_some();
+                let syncs = large.join.location.output.is_some();
                 let ranks: BTreeSet<usize> = large.parts.values().copied().collect();
                 large.leaving = Some(ranks.len());
                 ranks.iter().for_each(|rank| self.tasks.pin(*rank, Task::Leave { file, syncs }));
@@ -325,11 +326,11 @@ impl<'a> Leader<'a> {
             }
             Some(0) => {
                 if large.goes_on {
-                    self.tally.went_on(&large.join.spot, large.was_done, large.join.plaintext_len);
+                    self.tally.went_on(&large.join.location, large.was_done, large.join.plaintext_len);
                 }
                 let machine = |rank: &usize| self.ranks[*rank].peer.machine;
-                let (before, behind) = (large.parts.values(), large.parts.iter().skip(1));
-                let between = before.zip(behind).filter(|(a, (_, b))| machine(a) != machine(b));
+                let (before, after) = (large.parts.values(), large.parts.iter().skip(1));
+                let between = before.zip(after).filter(|(a, (_, b))| machine(a) != machine(b));
                 let edges = between.flat_map(|(_, (start, _))| [start - 1, *start]).collect();
                 self.tasks.pin(large.owner, Task::Commit { file, edges });
             }
@@ -337,7 +338,7 @@ impl<'a> Leader<'a> {
         }
     }
 
-    /// Gives tasks to those who have none.
+    /// Gives tasks to the processes that have none.
     fn assign(&mut self) {
         for rank in 0..self.ranks.len() {
             let Some(since) = self.ranks[rank].idle else { continue };
@@ -346,7 +347,7 @@ impl<'a> Leader<'a> {
             self.ranks[rank].doing.push_back(Doing::from(&task));
             let waited = since.elapsed().as_micros() as u64;
             if rank == 0 {
-                self.desk.was_idle(waited);
+                self.outbox.was_idle(waited);
             }
             self.send(rank, Answer::Task { task: Box::new(task), waited });
         }
@@ -357,8 +358,8 @@ impl<'a> Leader<'a> {
         }
     }
 
-    /// A task to do after the present one, so that nobody waits for it. At the end of the work there is none, so that all end
-    /// at about the same time.
+    /// A task to do after the present one, so that the process need not wait for it. Near the end of the work there is
+    /// none, so that all processes end at about the same time.
     fn another(&mut self, rank: usize) -> Option<Task> {
         let is_at_work = matches!(self.ranks[rank].doing.front(), Some(Doing::Part(..) | Doing::Other));
         if !is_at_work || self.stops || self.tasks.has_pinned(rank) {
@@ -386,12 +387,12 @@ impl<'a> Leader<'a> {
                 return Some(large.part(*file, rank, run));
             }
         }
-        // What may have been interrupted is begun by the process that has the keys.
+        // With --resume, only the process that has the keys begins files.
         let begins = self.large.len() < 2 * self.ranks.len() && (rank == 0 || !self.plan.destination.resume);
         self.tasks.any(begins)
     }
 
-    /// Whether there is nothing left to do. The mirrors of folders are finished last.
+    /// Whether there is nothing left to do. When all files are done, adds the tasks that finish the mirrors of folders.
     fn is_over(&mut self) -> bool {
         if self.ranks.iter().any(|rank| rank.idle.is_none()) {
             return false;
@@ -402,7 +403,7 @@ impl<'a> Leader<'a> {
         if !self.tasks.are_empty() || !self.large.is_empty() {
             return false;
         }
-        // The folders of a mirror get their permissions from below: afterwards, nobody needs them any more.
+        // Folders of a mirror get their permissions from the bottom up, so that none is needed after it has its own.
         let (next, task): (_, fn(u32) -> Task) = match self.phase {
             Phase::Work => (Phase::FinishBelow, |tree| Task::FinishBelow { tree, folder: Vec::new() }),
             Phase::FinishBelow => (Phase::Finish, |tree| Task::Finish { tree, folder: Vec::new() }),
@@ -413,7 +414,7 @@ impl<'a> Leader<'a> {
         self.mirrors.is_empty()
     }
 
-    /// Notes how long processes at work have been silent.
+    /// Adds to the time for which each process at work has been silent, and ends the job if one is lost.
     fn listen(&mut self, passed: Duration) {
         for rank in 1..self.ranks.len() {
             let it = &mut self.ranks[rank];
@@ -426,7 +427,7 @@ impl<'a> Leader<'a> {
         }
     }
 
-    /// Ends the job, because a process is lost.
+    /// Ends the job because a process is lost.
     fn lose(&self, rank: usize, why: &str) -> ! {
         complain(format!("{} (rank {rank}): {why}", self.ranks[rank].peer.host));
         let _none_begins = file::remove_unfinished();

@@ -1,6 +1,6 @@
 //! `phalanx-mpi`: protects files and folders with as many processes as MPI gives. See `docs/cluster.md`.
 //!
-//! All processes work, each in a thread of its own, while its first thread passes messages. Rank 0 leads as well.
+//! Every process works in a thread of its own, while its main thread passes messages. Rank 0 is also the leader.
 #![deny(unsafe_code)]
 
 mod args;
@@ -22,7 +22,7 @@ use args::{Cli, Plan, What};
 use clap::CommandFactory;
 use keys::Keys;
 use leader::{ALIVE, Leader};
-use message::{Answer, Body, Entry, Hello, Letter, Spot, Task, Told, Tree, Welcome};
+use message::{Answer, Body, Entry, Hello, Location, Message, ReportedFailure, Task, Tree, Welcome};
 use phalanx_core::Error as CoreError;
 use phalanx_host::Error;
 use phalanx_host::args::EngineName;
@@ -46,7 +46,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 use tally::Root;
-use worker::{Desk, Engines, Out, Worker};
+use worker::{Engines, Outbox, Outgoing, Worker};
 use world::World;
 use zeroize::Zeroizing;
 
@@ -55,7 +55,7 @@ static ALLOCATOR: phalanx_host::last_resort::Allocator = phalanx_host::last_reso
 
 /// The most memory for the jobs of a process, in bytes.
 const MEMORY: usize = 64 << 20;
-/// Files that are named on the command line are divided among all processes from this length on, in bytes.
+/// Files on the command line that have at least this length, in bytes, are divided among all processes.
 const DIVIDED: u64 = 16 << 20;
 
 fn main() -> ExitCode {
@@ -71,13 +71,13 @@ fn run() -> Outcome {
     ask::by(|question| rpassword::prompt_password(question).map(Zeroizing::new));
     let rank = world::rank_by_environment();
     let plan = plan(rank.unwrap_or(0));
-    // A launcher kills all processes when one of them fails before they have joined, and rank 0 may not have said why by then.
-    // So those that were launched always join.
+    // A launcher kills all processes when one of them fails before they have joined, perhaps before rank 0 has reported
+    // why. So launched processes always join.
     let plan = if rank.is_some() { plan } else { Ok(plan?) };
     // MPI may start threads of its own.
     let prepared = phalanx_host::start::begin_work();
     let world = World::join()?;
-    // Others wait for this process from now on: it ends by saying so, or takes them along.
+    // From now on the others wait for this process. So it ends with a message to them, or ends them all.
     let done = catch_unwind(AssertUnwindSafe(|| {
         prepared.unwrap_or_else(|failure| give_up(&world, &failure));
         if world.rank == 0 { lead(&world, plan) } else { follow(&world, plan) }
@@ -92,7 +92,7 @@ fn give_up(world: &World, failure: &Failure) -> ! {
     world.abort(failure.code())
 }
 
-/// The command line: it is the same for all processes, so rank 0 prints help, and says what is wrong.
+/// Parses the command line. All processes have the same one, so only rank 0 prints help and errors.
 fn plan(rank: usize) -> Outcome<Plan> {
     let command = phalanx_host::usage::with_short_help(Cli::command()).after_help(EXAMPLES);
     let command = command.mut_subcommands(|of| of.after_help(EXAMPLES));
@@ -106,7 +106,7 @@ const EXAMPLES: &str = "Examples:
   srun phalanx-mpi protect -R -k work --resume --force results
                                 protects a folder, and goes on where it ended";
 
-/// Which process this is, for rank 0.
+/// This process's introduction to rank 0.
 fn hello(world: &World, plan: &Outcome<Plan>) -> Hello {
     let args = plan.is_ok().then(|| env::args_os().skip(1).map(OsStringExt::into_vec).collect());
     Hello { version: env!("CARGO_PKG_VERSION").into(), host: world.host.clone(), machine: world::machine(), args }
@@ -137,20 +137,20 @@ fn engines(world: &World, plan: &Plan) -> Outcome<Engines> {
     Ok(Engines { threads, crew, single })
 }
 
-/// Any rank but 0.
+/// Runs a rank other than 0.
 fn follow(world: &World, plan: Outcome<Plan>) -> Outcome {
-    let send = |body, advanced, talked| world.send(0, &Letter { advanced, talked, memory: 0, body });
+    let send = |body, advanced, talked| world.send(0, &Message { advanced, talked, memory: 0, body });
     send(Body::Hello(hello(world, &plan)), 0, 0);
     let (Some(Answer::Welcome(welcome)), Ok(plan)) = (world.wait(), &plan) else { return Ok(()) };
-    let (desk, out) = Desk::new();
+    let (outbox, out) = Outbox::new();
     let fit = env::set_current_dir(message::name(&welcome.folder))
         .map_err(|e| Failure::at(Path::new(message::name(&welcome.folder)), Error::read(e)))
         .and_then(|()| engines(world, plan))
-        .and_then(|engines| Worker::new(plan, engines, desk.clone(), &welcome, None));
+        .and_then(|engines| Worker::new(plan, engines, outbox.clone(), &welcome, None));
     let worker = match fit {
         Ok(worker) => worker,
         Err(failure) => {
-            send(Body::Unfit(Told::from(&failure)), 0, 0);
+            send(Body::Unfit(ReportedFailure::from(&failure)), 0, 0);
             world.wait::<Answer>();
             return Ok(());
         }
@@ -159,47 +159,47 @@ fn follow(world: &World, plan: Outcome<Plan>) -> Outcome {
     thread::scope(|scope| {
         let worker = &worker;
         scope.spawn(move || worker.work(&tasks));
-        let relayed = catch_unwind(AssertUnwindSafe(|| relay(world, &desk, &out, give)));
-        // The thread at work may wait for ever.
+        let relayed = catch_unwind(AssertUnwindSafe(|| relay(world, &outbox, &out, give)));
+        // The working thread may wait for ever, so the process cannot end by itself.
         relayed.unwrap_or_else(|_| give_up(world, &Failure::written(Code::Other)));
     });
     Ok(())
 }
 
-/// Passes messages between the thread at work and rank 0, until rank 0 ends the work.
-fn relay(world: &World, desk: &Desk, out: &Receiver<Out>, give: SyncSender<Task>) {
-    let mut letter = None;
+/// Passes messages between the working thread and rank 0, until rank 0 ends the work.
+fn relay(world: &World, outbox: &Outbox, out: &Receiver<Outgoing>, give: SyncSender<Task>) {
+    let mut message = None;
     loop {
-        let next = letter.take().or_else(|| desk.letter(out.recv_timeout(ALIVE).ok(), out));
+        let next = message.take().or_else(|| outbox.message(out.recv_timeout(ALIVE).ok(), out));
         let Some(next) = next else {
             give_up(world, &Failure::new(Code::Other, format!("{} (rank {}): the job ends", world.host, world.rank)))
         };
         world.send(0, &next);
         match world.wait() {
             Some(Answer::Task { task, waited }) => {
-                desk.was_idle(waited);
-                // The thread ends only when the channel does.
+                outbox.was_idle(waited);
+                // The thread ends only when the channel does, so this does not fail.
                 let _ = give.send(*task);
             }
-            Some(Answer::Replies(replies)) => desk.answer(replies),
+            Some(Answer::Replies(replies)) => outbox.answer(replies),
             Some(Answer::Welcome(_) | Answer::GoOn) => {}
             Some(Answer::End) => return,
             None => give_up(world, &Failure::new(Code::Other, "rank 0 sent a message that cannot be read")),
         }
-        // While it works, the next task comes.
-        letter = matches!(next.body, Body::Ready(_)).then(|| desk.with_body(Body::More));
+        // Asks for the next task while this one is worked on.
+        message = matches!(next.body, Body::Ready(_)).then(|| outbox.with_body(Body::More));
     }
 }
 
-/// Rank 0.
+/// Runs rank 0.
 fn lead(world: &World, plan: Outcome<Plan>) -> Outcome {
     let mine = hello(world, &plan);
     let peer = |hello: &Hello| Peer { host: hello.host.clone(), machine: hello.machine };
     let mut peers: Vec<Peer> = (0..world.size).map(|_| peer(&mine)).collect();
     let mut misfits = None;
     for _ in 1..world.size {
-        let (rank, letter) = wait_for_any(world);
-        if let Some(Letter { body: Body::Hello(other), .. }) = letter {
+        let (rank, message) = wait_for_any(world);
+        if let Some(Message { body: Body::Hello(other), .. }) = message {
             misfits = misfits.or_else(|| misfit(&mine, &other, rank));
             peers[rank] = peer(&other);
         } else {
@@ -213,10 +213,10 @@ fn lead(world: &World, plan: Outcome<Plan>) -> Outcome {
         None => Keys::find(plan).and_then(|keys| Ok((prepare(plan)?, keys))),
     };
     let (prepared, keys) = prepared.map_or_else(|e| (Err(e), None), |(prepared, keys)| (Ok(prepared), keys));
-    let (desk, out) = Desk::new();
+    let (outbox, out) = Outbox::new();
     let prepared = prepared.and_then(|prepared| {
         let welcome = &prepared.welcome;
-        let worker = Worker::new(plan, engines(world, plan)?, desk.clone(), welcome, keys.as_ref())?;
+        let worker = Worker::new(plan, engines(world, plan)?, outbox.clone(), welcome, keys.as_ref())?;
         Ok((prepared, worker))
     });
     let (prepared, worker) = prepared.inspect_err(end)?;
@@ -230,7 +230,7 @@ fn lead(world: &World, plan: Outcome<Plan>) -> Outcome {
         let worker = &worker;
         scope.spawn(move || worker.work(&own_tasks));
         let led = catch_unwind(AssertUnwindSafe(|| {
-            let mut leader = Leader::new(world, plan, keys.as_ref(), peers, desk, give);
+            let mut leader = Leader::new(world, plan, keys.as_ref(), peers, outbox, give);
             leader.begin(tasks, files, bytes, roots);
             leader.lead(&out)
         }));
@@ -240,7 +240,7 @@ fn lead(world: &World, plan: Outcome<Plan>) -> Outcome {
     failure::worse(failed, led)
 }
 
-fn wait_for_any(world: &World) -> (usize, Option<Letter>) {
+fn wait_for_any(world: &World) -> (usize, Option<Message>) {
     let mut pause = world::Pause::new();
     loop {
         match world.take() {
@@ -250,7 +250,7 @@ fn wait_for_any(world: &World) -> (usize, Option<Letter>) {
     }
 }
 
-/// What rank 0 knows before the work begins.
+/// What rank 0 prepares before the work begins.
 struct Prepared {
     welcome: Welcome,
     tasks: Vec<Task>,
@@ -306,7 +306,8 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
             () if plan.run.dryrun && plan.verbosity.verbose => complain(shown(input)),
             () if plan.run.dryrun => {}
             () if len >= DIVIDED && meta.is_file() => {
-                tasks.push(Task::Begin { file: 0, spot: Spot { tree: None, folder: Vec::new(), name, output } });
+                tasks
+                    .push(Task::Begin { file: 0, location: Location { tree: None, folder: Vec::new(), name, output } });
             }
             () => small.push(Entry { name, output, len, mtime: (meta.mtime(), meta.mtime_nsec()) }),
         }
@@ -334,13 +335,14 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
     Ok(Prepared { welcome, tasks, files, bytes, roots, marks, failed })
 }
 
-/// A file in a folder of outputs, by which all processes see that it is the same folder. It goes when it is dropped.
+/// A file in a folder of outputs, which shows all processes that they see the same folder: the folder, the file's name
+/// and content, and the file. It is deleted when it is dropped.
 type Mark = ((Vec<u8>, Vec<u8>, [u8; 32]), Output);
 
 /// The most folders that are marked.
 const MARKS: usize = 256;
 
-/// Marks a folder. `None` if it is not there: whoever writes to it says so.
+/// Marks a folder. `None` if it does not exist: the process that writes to it reports that.
 fn mark(folder: PathBuf) -> Outcome<Option<Mark>> {
     if !folder.is_dir() {
         return Ok(None);
@@ -348,7 +350,8 @@ fn mark(folder: PathBuf) -> Outcome<Option<Mark>> {
     let at = |e: Error| Failure::at(&folder, e);
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|e| at(CoreError::Random(e).into()))?;
-    // The names are always the same, so that what a killed run has left goes. Other jobs may use some of them.
+    // The names are always the same, so that what a killed run has left is replaced. Other jobs may be using some of
+    // them.
     let create = |number: u32| Output::create(&folder.join(format!("phalanx-mpi {number}")), Existing::Keep);
     let output = (1..64).find_map(|number| create(number).ok()).map_or_else(|| create(0), Ok).map_err(at)?;
     output.file().write_all_at(&bytes, 0).and_then(|()| output.file().sync_all()).map_err(|e| at(Error::write(e)))?;
@@ -356,7 +359,7 @@ fn mark(folder: PathBuf) -> Outcome<Option<Mark>> {
     Ok(Some(((folder.into_os_string().into_vec(), name, bytes), output)))
 }
 
-/// Named files, in batches like those of a folder.
+/// Puts files on the command line into batches like those of a folder.
 fn batches(files: Vec<Entry>) -> Vec<Task> {
     let mut batches: Vec<Vec<Entry>> = Vec::new();
     let mut bytes = 0;

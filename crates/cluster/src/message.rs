@@ -1,7 +1,7 @@
-//! What the processes say to each other: keys of files, sizes, names and verdicts, and never a file's content.
+//! The messages between processes. They have keys of files, sizes, names and results, and never a file's content.
 //!
-//! Rank 0 leads. Each message of a worker has exactly one answer, and a worker sends none before it has it. So no two
-//! processes ever wait for each other.
+//! Rank 0 leads. Each message of a worker has exactly one answer, and a worker waits for it before it sends the next
+//! message. So no two processes ever wait for each other.
 
 use phalanx_core::Error as CoreError;
 use phalanx_host::Error;
@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// The keys and the header of a file: wiped when they are dropped.
+/// The keys and the header of a file. They are wiped when they are dropped.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 
@@ -35,21 +35,21 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A failure's line and exit code.
+/// A failure as it is reported to rank 0: its line, exit code and hint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Told {
+pub struct ReportedFailure {
     pub code: u8,
     pub line: String,
     /// Advice for the user.
     pub hint: Option<String>,
 }
 
-impl Told {
+impl ReportedFailure {
     pub fn new(code: Code, line: impl Into<String>) -> Self {
         Self { code: code.number(), line: line.into(), hint: None }
     }
 
-    /// The same failure with advice for the user.
+    /// Adds advice for the user.
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
@@ -62,26 +62,26 @@ impl Told {
         Self { code: Code::of(error).number(), line, hint: hint(error) }
     }
 
-    /// The same for a line without its path.
+    /// Puts the path before the line, which has none.
     pub fn placed(self, path: &Path) -> Self {
         Self { line: format!("{}: {}", shown(path), self.line), ..self }
     }
 }
 
-impl From<&Failure> for Told {
+impl From<&Failure> for ReportedFailure {
     fn from(failure: &Failure) -> Self {
         let hint = failure.advice().map(str::to_owned);
         Self { code: failure.code().number(), line: failure.line().unwrap_or_default().to_owned(), hint }
     }
 }
 
-impl From<CoreError> for Told {
+impl From<CoreError> for ReportedFailure {
     fn from(error: CoreError) -> Self {
         Error::from(error).into()
     }
 }
 
-impl From<Error> for Told {
+impl From<Error> for ReportedFailure {
     fn from(error: Error) -> Self {
         Self::of(&error, error.to_string())
     }
@@ -99,25 +99,25 @@ fn hint(error: &Error) -> Option<String> {
     }
 }
 
-/// Where a file is: in a folder of a tree, or anywhere.
+/// Where a file is: in a folder of a tree, or at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spot {
+pub struct Location {
     /// The number of the tree.
     pub tree: Option<u32>,
-    /// In a tree: the names of the folders that lead there from its root, with slashes between them.
+    /// In a tree: the path of the folder from the tree's root.
     pub folder: Vec<u8>,
     /// The name in that folder. Without a tree: the path.
     pub name: Vec<u8>,
-    /// The same for the output.
+    /// The output's name in the mirror of that folder. Without a tree: the output's path.
     pub output: Option<Vec<u8>>,
 }
 
 /// What a process needs to work on a part of a large file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Join {
-    pub spot: Spot,
+    pub location: Location,
     pub shared: Secret,
-    /// The input's length in bytes, and when it was changed: seconds and nanoseconds.
+    /// The input's length in bytes, and its modification time in seconds and nanoseconds.
     pub len: u64,
     pub mtime: (i64, i64),
     /// The output's name until it is finished.
@@ -125,12 +125,12 @@ pub struct Join {
     /// The length of the plaintext, and of the plaintext of a chunk, in bytes.
     pub plaintext_len: u64,
     pub chunk_len: u64,
-    /// For an output that has no header: these bytes lie after its end while it is written, so that each process knows that it
-    /// has the same file.
+    /// For an output that has no header: these bytes are after its end while it is written, so that each process knows
+    /// that it has the same file.
     pub mark: [u8; 32],
 }
 
-/// A file of a batch: its length in bytes, and when it was changed, in seconds and nanoseconds.
+/// A file of a batch, with its length in bytes, and its modification time in seconds and nanoseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
     pub name: Vec<u8>,
@@ -139,22 +139,22 @@ pub struct Entry {
     pub mtime: (i64, i64),
 }
 
-/// Something to do.
+/// A task for a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Task {
-    /// Begin a large file: whoever does so owns its output.
-    Begin { file: u64, spot: Spot },
-    /// Do a run of the chunks of a large file; with `goes_on`, what of it is not done yet.
+    /// Begin a large file. The process that does this owns its output.
+    Begin { file: u64, location: Location },
+    /// Do a run of chunks of a large file. With `goes_on`, do only those of them that are not done yet.
     Part { file: u64, join: Box<Join>, run: Range<u64>, goes_on: bool },
     /// Bring all parts of a large file to the disk, and close it.
     Leave { file: u64, syncs: bool },
-    /// Give a large file its name. These chunks lie where the parts of two machines meet.
+    /// Give a large file its name. `edges` are the chunks where the parts of two machines meet.
     Commit { file: u64, edges: Vec<u64> },
-    /// Note that the first chunks of a large file are on the disk: `turn` counts these tasks.
+    /// Record that the first chunks of a large file are on the disk. `turn` counts these tasks.
     Mark { file: u64, synced: u64, turn: u64 },
     /// Give up a large file. With `discards`, nothing of it stays for a later run.
     Abandon { file: u64, discards: bool },
-    /// Do whole files of a folder.
+    /// Work on whole files of a folder.
     Files { tree: Option<u32>, folder: Vec<u8>, files: Vec<Entry> },
     /// Find the files of a folder, and make its mirror.
     Folder { tree: u32, folder: Vec<u8> },
@@ -164,29 +164,29 @@ pub enum Task {
     Finish { tree: u32, folder: Vec<u8> },
 }
 
-/// What became of a task, or of a part of it.
+/// The results of a task, or of a part of it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// Whole files that are done.
+    /// How many whole files are done.
     pub files: u64,
-    /// Bytes of plaintext in them.
+    /// How many bytes of plaintext they have.
     pub bytes: u64,
-    /// Files that an interrupted run had done, and the bytes of plaintext in them.
+    /// How many files an interrupted run had done, and how many bytes of plaintext they have.
     pub kept: u64,
     pub kept_bytes: u64,
-    pub failures: Vec<Told>,
+    pub failures: Vec<ReportedFailure>,
     pub left_out: Vec<String>,
     /// Files that were checked, and their lengths.
     pub checked: Vec<(Vec<u8>, u64)>,
-    /// What is said of each file.
+    /// Lines about files, for the user.
     pub lines: Vec<String>,
     pub warnings: Vec<(Warned, String)>,
-    pub strays: Vec<Astray>,
-    /// Trees that hold files to work on, as far as they have not been reported.
+    pub strays: Vec<FolderStrays>,
+    /// Trees with files to work on that this process has not reported before.
     pub filled: Vec<u32>,
 }
 
-/// What a warning is about. It is said once, whichever process finds it first.
+/// What a warning is about. Each is printed once, even if several processes report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Warned {
     /// Permissions that are not carried over.
@@ -195,9 +195,9 @@ pub enum Warned {
     KeyInside(u32),
 }
 
-/// What lies in a folder of a mirror and has no input.
+/// What a folder of a mirror holds without having an input for it.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Astray {
+pub struct FolderStrays {
     pub tree: u32,
     pub number: u64,
     /// The first few paths.
@@ -211,13 +211,14 @@ impl Report {
     }
 }
 
-/// What a task gave, beside its report.
+/// The end of a task: its report, and what rank 0 needs to go on.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Done {
     pub report: Report,
-    /// A large file has been begun. If parts of it are there, the number is that of the first chunks which are on the disk.
+    /// The large file that was begun. If an interrupted run had done parts of it, also how many of its first chunks are
+    /// on the disk.
     pub begun: Option<(Join, Option<u64>)>,
-    /// Something that was written may be lost.
+    /// Whether something that was written may be lost.
     pub lost: bool,
     /// How many bytes of a part an interrupted run had done.
     pub was_done: u64,
@@ -225,24 +226,24 @@ pub struct Done {
     pub busy: u64,
 }
 
-/// What a process at work asks rank 0 for.
+/// A request of a process at work to rank 0.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
-    /// A new file key, and a header for a plaintext of this length.
+    /// Asks for a new file key, and a header for a plaintext of this length.
     New { len: Option<u64> },
-    /// The keys of a file with this header, which lies at this path.
+    /// Asks for the keys of the file with this header at this path.
     Open { header: Vec<u8>, path: Vec<u8> },
-    /// Takes tasks that were found, if there is room. `files` and `bytes` say how much is in them.
+    /// Offers tasks that were found. Rank 0 takes them if there is room. `files` and `bytes` are their totals.
     Offer { tasks: Vec<Task>, files: u64, bytes: u64 },
-    /// Takes part of a report.
-    Tell(Report),
+    /// Sends a part of a report.
+    Report(Report),
 }
 
 /// The answer to a request.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Reply {
     Keys(Secret),
-    Refused(Told),
+    Refused(ReportedFailure),
     /// Whether there was room.
     Taken(bool),
 }
@@ -254,18 +255,18 @@ pub struct Hello {
     pub host: String,
     /// Processes with the same number see the same mounts of the same running system.
     pub machine: u64,
-    /// `None` if they are wrong: a secret may be among them.
+    /// The arguments. `None` if they are wrong, because they may then have a secret among them.
     pub args: Option<Vec<Vec<u8>>>,
 }
 
 /// A message of a worker.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Letter {
-    /// Bytes that were done since the last one.
+pub struct Message {
+    /// How many bytes were done since the last message.
     pub advanced: u64,
-    /// What the messages of this process have cost so far, in microseconds.
+    /// How long this process has waited for answers so far, in microseconds.
     pub talked: u64,
-    /// The most memory that this process has had so far, in bytes.
+    /// The most memory that this process has used so far, in bytes.
     pub memory: u64,
     pub body: Body,
 }
@@ -273,22 +274,22 @@ pub struct Letter {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Body {
     Hello(Hello),
-    /// Nothing to do: with what the last task gave.
+    /// Its last task is done. The first message of this kind comes before any task.
     Ready(Box<Done>),
     Requests(Vec<(u64, Request)>),
     /// It is at work.
     Alive,
-    /// It is at work, and takes one more task to do afterwards, if there is one.
+    /// It is at work, and asks for one more task to do afterwards.
     More,
     /// It cannot take part.
-    Unfit(Told),
+    Unfit(ReportedFailure),
 }
 
 /// The answer of rank 0.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
     Welcome(Welcome),
-    /// `waited` is how long rank 0 had no task, in microseconds.
+    /// `waited` is how long rank 0 had no task for the process, in microseconds.
     Task {
         task: Box<Task>,
         waited: u64,
@@ -298,19 +299,19 @@ pub enum Answer {
     End,
 }
 
-/// What all processes are given at the beginning.
+/// What rank 0 sends to all processes at the beginning.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Welcome {
-    /// The folder that paths begin at.
+    /// The working folder, where relative paths begin.
     pub folder: Vec<u8>,
     pub trees: Vec<Tree>,
-    /// The folders of outputs: their paths, the name of a file that rank 0 has made there, and what is in it.
+    /// The folders of outputs: the path of each, and the name and content of a file that rank 0 has made in it.
     pub outputs: Vec<(Vec<u8>, Vec<u8>, [u8; 32])>,
     /// The file mode creation mask.
     pub umask: u32,
 }
 
-/// The root of a tree, and that of its mirror: their paths and inodes.
+/// The path and inode of the root of a tree, and of its mirror.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tree {
     pub input: (Vec<u8>, u64),

@@ -1,13 +1,13 @@
 //! Large files that are open in this process, and the paths of files.
 
-use crate::message::Told;
+use crate::message::ReportedFailure;
 use phalanx_core::file::SharedFile;
 use phalanx_host::Error;
 use phalanx_host::file::{Ends, InputFile, Output, Stamp, Target};
 use std::fs::File;
 use std::path::PathBuf;
 
-/// The paths of a file and of its output, for messages and for opening what is not in a tree.
+/// The paths of a file and of its output: for messages, and to open files that are not in a tree.
 pub struct Paths {
     pub input: PathBuf,
     pub output: Option<PathBuf>,
@@ -15,9 +15,9 @@ pub struct Paths {
 
 impl Paths {
     /// Assigns an error to the path where it happened.
-    pub fn blame(&self, error: &Error) -> Told {
+    pub fn blame(&self, error: &Error) -> ReportedFailure {
         let output = self.output.as_ref().filter(|_| error.is_of_output());
-        Told::at(output.unwrap_or(&self.input), error)
+        ReportedFailure::at(output.unwrap_or(&self.input), error)
     }
 }
 
@@ -25,7 +25,7 @@ impl Paths {
 pub struct Owned {
     pub shared: SharedFile,
     pub ends: Ends,
-    /// The state of the input when it was opened.
+    /// The input's stamp when it was opened.
     pub stamp: Stamp,
     pub paths: Paths,
     pub plaintext_len: u64,
@@ -38,7 +38,7 @@ impl Owned {
     }
 }
 
-/// A large file that parts are done of here.
+/// A large file on whose parts this process works.
 pub struct Joined {
     pub shared: SharedFile,
     pub input: InputFile,

@@ -1,5 +1,5 @@
-//! The roots of trees, and how a folder is opened from there: name by name, and links are never followed. So whoever may change the
-//! tree leads nobody elsewhere.
+//! The roots of trees, and the folders in them. A folder is opened from its root, name by name, and no link is
+//! followed. So a change to the tree cannot lead a process out of it.
 
 use crate::message::{Welcome, name};
 use phalanx_core::Error as CoreError;
@@ -24,11 +24,11 @@ const FUSE: u64 = 0x6573_5546;
 /// The roots of the trees and of their mirrors.
 pub struct Roots {
     roots: Vec<Root>,
-    /// The folder that was opened last: often the next task is in it too.
+    /// The folder that was opened last. The next task is often in the same folder.
     last: Mutex<Option<(u32, Vec<u8>, Dirs)>>,
 }
 
-/// A root and its mirror: open as long as the process runs.
+/// A root and its mirror. They stay open as long as the process runs.
 struct Root {
     input: (PathBuf, File),
     output: Option<(PathBuf, File)>,
@@ -50,7 +50,7 @@ impl Roots {
             let flags = FOLDER.difference(OFlags::NOFOLLOW).union(more);
             let opened = fs::open(&path, flags, Mode::empty()).map_err(|e| Failure::at(&path, read_error(e)))?;
             let stat = fs::fstat(&opened).map_err(|e| Failure::at(&path, read_error(e)))?;
-            // A FUSE file system may give each machine other numbers.
+            // A FUSE file system may use other inode numbers on each machine.
             let has_numbers = fs::fstatfs(&opened).is_ok_and(|stat| stat.f_type as u64 != FUSE);
             if has_numbers && stat.st_ino != *inode {
                 let why = "this process sees another folder here than rank 0 (is it shared?)";
@@ -59,7 +59,7 @@ impl Roots {
             Ok((path, opened.into()))
         };
         let roots = welcome.trees.iter().map(|tree| {
-            // Named on the command line, the input may be a link. The mirror is a folder of this run.
+            // The input is named on the command line, and may be a link. The mirror was made by this run.
             let input = open(&tree.input, OFlags::empty())?;
             let output = tree.output.as_ref().map(|output| open(output, OFlags::NOFOLLOW)).transpose()?;
             Ok(Root { input, output })
@@ -67,13 +67,13 @@ impl Roots {
         Ok(Self { roots: roots.collect::<Outcome<_>>()?, last: Mutex::default() })
     }
 
-    /// The path of something in a tree, for messages.
+    /// The path of an entry of a tree's folder, for messages. Without a tree: the path itself.
     pub fn path(&self, tree: Option<u32>, folder: &[u8], of: &[u8]) -> PathBuf {
         let root = tree.map_or_else(PathBuf::new, |tree| self.roots[tree as usize].input.0.clone());
         joined(root, folder, of)
     }
 
-    /// The path of something in a mirror, for messages.
+    /// The path of an entry of a mirror's folder, for messages. Without a tree: the path itself.
     pub fn mirrored(&self, tree: Option<u32>, folder: &[u8], of: &[u8]) -> PathBuf {
         let root = tree.and_then(|tree| Some(self.roots[tree as usize].output.as_ref()?.0.clone()));
         joined(root.unwrap_or_default(), folder, of)
@@ -96,7 +96,7 @@ impl Roots {
         Ok(dirs)
     }
 
-    /// Whether an opened folder is the root of a tree, or that of a mirror.
+    /// Whether an opened folder is the root of a tree, or, with `of_mirror`, of a mirror.
     pub fn is_root(&self, folder: &File, of_mirror: bool) -> Result<bool> {
         let id = folders::id(folder).map_err(read_error)?;
         let root = |root: &Root| match of_mirror {
@@ -107,7 +107,7 @@ impl Roots {
     }
 }
 
-/// Makes sure that this process sees the same folder as rank 0, which has put a file there.
+/// Makes sure that this process sees the same folder as rank 0, by the file that rank 0 has made in it.
 fn check_output(folder: &[u8], mark: &[u8], bytes: &[u8; 32]) -> Outcome {
     let path = Path::new(name(folder));
     let at = |e: std::io::Error| Failure::at(path, Error::write(e));
@@ -142,13 +142,13 @@ fn as_write(error: Error) -> Error {
     if let Error::Core(CoreError::Read(e)) = error { Error::write(e) } else { error }
 }
 
-/// Opens what another process has begun. It may take a while until all machines see it.
+/// Opens an output that has been begun. It may take a while until all machines see it.
 pub fn open_begun(dir: &File, temporary: &[u8]) -> io::Result<File> {
     const TIMES: u32 = 100;
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut left = TIMES;
     loop {
-        // Opening the folder again makes a network file system look again.
+        // Opening the folder again makes a network file system refresh its entries.
         let opened = fs::openat(dir, ".", FOLDER, Mode::empty())
             .and_then(|folder| fs::openat(&folder, temporary, flags, Mode::empty()));
         match opened {

@@ -1,4 +1,4 @@
-//! What rank 0 remembers of the processes, and of the large files that are being worked on.
+//! What rank 0 knows about the processes, and about the large files in work.
 
 use crate::division::Parts;
 use crate::message::{Hello, Join, Task};
@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// A process as it has introduced itself.
+/// What a process has said about itself in its first message.
 pub struct Peer {
     pub host: String,
     pub machine: u64,
 }
 
-/// What a process does.
+/// The kind of task that a process works on.
 #[derive(Clone, Copy)]
 pub enum Doing {
     Begin(u64),
@@ -35,14 +35,14 @@ impl From<&Task> for Doing {
     }
 }
 
-/// What rank 0 knows of a process.
+/// What rank 0 knows about a process.
 pub struct Rank {
     pub peer: Peer,
-    /// Two tasks at most: it does them in turn.
+    /// The tasks that it has, two at most. It does them one after the other.
     pub doing: VecDeque<Doing>,
-    /// Since when it waits for a task.
+    /// The time since which it has waited for a task.
     pub idle: Option<Instant>,
-    /// How long it has been silent, once it is at work.
+    /// How long it has been silent. `None` before its first message.
     pub silent: Option<Duration>,
     pub busy: u64,
     pub talked: u64,
@@ -55,15 +55,15 @@ pub struct Large {
     pub join: Join,
     pub goes_on: bool,
     pub left: Option<Parts>,
-    /// How many parts are given out, and not done.
+    /// How many parts are given out but not done.
     pub given: usize,
-    /// Who has done each part, by its first chunk.
+    /// The process that got each part, by the part's first chunk.
     pub parts: BTreeMap<u64, usize>,
     /// The parts that are done and on the disk: from the first chunk of each to the chunk after its last.
     pub synced: BTreeMap<u64, u64>,
-    /// How many of the first chunks are noted to be on the disk, and how often that was noted.
+    /// How many of the first chunks are recorded to be on the disk, and how often this was recorded.
     pub noted: (u64, u64),
-    /// How many processes have not left it.
+    /// How many processes still have to close it. `None` before they are asked to.
     pub leaving: Option<usize>,
     pub failed: bool,
     /// Whether something that was written may be lost.
@@ -80,7 +80,7 @@ impl Large {
     }
 }
 
-/// How another process differs from this one, if it does.
+/// The failure of a job in which another process differs from this one. `None` if it does not.
 pub fn misfit(mine: &Hello, other: &Hello, rank: usize) -> Option<Failure> {
     let why = if mine.version != other.version {
         format!("it runs version {}, and rank 0 version {}", other.version, mine.version)

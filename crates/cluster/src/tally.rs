@@ -1,7 +1,7 @@
-//! What was done, for the user: progress while it is done, and a summary at the end.
+//! The results for the user: progress during the work, and a summary at the end.
 
 use crate::args::{Plan, What};
-use crate::message::{Astray, Report, Spot, Warned};
+use crate::message::{FolderStrays, Location, Report, Warned};
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::Past;
 use phalanx_host::lines::{complain, complain_with, shown};
@@ -41,12 +41,12 @@ pub struct Tally {
     is_many: bool,
     warned: BTreeSet<Warned>,
     roots: BTreeMap<u32, Root>,
-    /// What lies in the mirrors of trees and has no input.
+    /// What the mirrors of trees hold without having an input for it.
     strays: BTreeMap<u32, Strays>,
-    /// The trees that hold files to work on.
+    /// The trees with files to work on.
     filled: BTreeSet<u32>,
     worst: Option<Code>,
-    /// Why standard output could not be written to.
+    /// The failure to write to standard output, if there was one.
     unsaid: Option<Failure>,
 }
 
@@ -107,7 +107,7 @@ impl Tally {
         self.worst = self.worst.max(Some(Code::with_exit_code(code)));
     }
 
-    /// Takes a report, except its failures.
+    /// Adds a report, except its failures.
     pub fn record(&mut self, report: Report) {
         let Report { files, bytes, kept, kept_bytes, left_out, checked, lines, warnings, strays, filled, .. } = report;
         self.files += files;
@@ -120,7 +120,7 @@ impl Tally {
         self.filled.extend(filled);
         let new = warnings.into_iter().filter(|(of, _)| self.warned.insert(*of));
         new.for_each(|(_, line)| complain(line));
-        for Astray { tree, number, first } in strays {
+        for FolderStrays { tree, number, first } in strays {
             let first = first.into_iter().map(|path| OsString::from_vec(path).into()).collect();
             self.strays.entry(tree).or_default().join(Strays { number, first });
         }
@@ -131,11 +131,11 @@ impl Tally {
         }
     }
 
-    /// Says how much of a file an interrupted run had done.
-    pub fn went_on(&self, spot: &Spot, done: u64, all: u64) {
+    /// Prints how much of a file an interrupted run had done.
+    pub fn went_on(&self, location: &Location, done: u64, all: u64) {
         if !self.quiet {
-            let path = [&spot.folder[..], &spot.name].join(&b"/"[..]);
-            let path = if spot.folder.is_empty() { &spot.name } else { &path };
+            let path = [&location.folder[..], &location.name].join(&b"/"[..]);
+            let path = if location.folder.is_empty() { &location.name } else { &path };
             let words = past_words(Past::Continued { done, all });
             complain(format!("{}: {words}", shown(Path::new(crate::message::name(path)))));
         }
@@ -168,7 +168,7 @@ impl Tally {
         }
     }
 
-    /// Says what was done, on these machines. `is_whole` says whether all was done that there is to do.
+    /// Prints the summary of the work on these machines. `is_whole`: the job was not stopped early.
     pub fn finish(mut self, hosts: &[&str], is_whole: bool) -> Outcome {
         let machines = hosts.iter().collect::<BTreeSet<_>>().len();
         if self.dryrun {

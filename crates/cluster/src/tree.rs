@@ -1,6 +1,6 @@
-//! The folders of trees: each is listed by one process, which makes its mirror.
+//! The folders of trees. One process lists each folder, and makes the mirrors of the folders and links in it.
 
-use crate::message::{Astray, Entry, Reply, Report, Request, Spot, Task, Told};
+use crate::message::{Entry, FolderStrays, Location, Reply, Report, ReportedFailure, Request, Task};
 use crate::roots::Dirs;
 use crate::worker::Worker;
 use phalanx_core::volume::CONFIG;
@@ -18,15 +18,15 @@ use std::path::{Path, PathBuf};
 
 /// Files of at least this length, in bytes, are divided among all processes.
 pub const DIVIDED: u64 = 256 << 20;
-/// The most files of a batch, and the most bytes.
+/// The most files and the most bytes of a batch.
 pub const BATCH_FILES: usize = 256;
 pub const BATCH_BYTES: u64 = 32 << 20;
 /// The longest path below a root, in bytes.
 const LONGEST: usize = 64 << 10;
-/// Folders that nobody else takes are listed within their parents' listing, down to this depth.
+/// If rank 0 has no room for a folder, the process lists it while it lists its parent, down to this depth.
 const DEEPEST: usize = 64;
 
-/// Makes the root of the mirror of an input, and returns its inode. It must not lie within any of the inputs.
+/// Makes the root of an input's mirror, and returns its inode. The mirror must not lie within any input.
 pub fn make_root(
     inputs: &[PathBuf],
     input: &Path,
@@ -48,7 +48,7 @@ pub fn make_root(
     Ok(folders::id(&made).map_err(at_output)?.1)
 }
 
-/// Device and inode of the root of a tree.
+/// Opens the root of a tree, and returns its device and inode too.
 pub fn root(input: &Path) -> Outcome<((u64, u64), File)> {
     let at_input = |e| Failure::at(input, read_error(e));
     let opened = fs::open(input, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(at_input)?;
@@ -78,8 +78,8 @@ impl Worker<'_> {
     fn list_at(&self, tree: u32, folder: &[u8], depth: usize, left: &mut Vec<Vec<u8>>, report: &mut Report) {
         let path = |of: &OsStr| self.roots.path(Some(tree), folder, of.as_bytes());
         let at = |of: &OsStr, e: &Error| match e.is_of_output() {
-            true => Told::at(&self.roots.mirrored(Some(tree), folder, of.as_bytes()), e),
-            false => Told::at(&path(of), e),
+            true => ReportedFailure::at(&self.roots.mirrored(Some(tree), folder, of.as_bytes()), e),
+            false => ReportedFailure::at(&path(of), e),
         };
         let nameless = OsStr::new("");
         let opened = self.roots.open(tree, folder);
@@ -140,11 +140,11 @@ impl Worker<'_> {
                 };
                 if dirs.output.is_some() && is_temporary(&output) {
                     let path = shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
-                    report.failures.push(Told::new(Code::InputOutput, format!("{path}: {RESERVED_NAME}")));
+                    report.failures.push(ReportedFailure::new(Code::InputOutput, format!("{path}: {RESERVED_NAME}")));
                     return Ok(());
                 }
-                if let Err(told) = self.check_kind(tree, folder, dirs, of, &output) {
-                    report.failures.push(told);
+                if let Err(failure) = self.check_kind(tree, folder, dirs, of, &output) {
+                    report.failures.push(failure);
                     if !self.is_verifying() {
                         return Ok(());
                     }
@@ -161,8 +161,8 @@ impl Worker<'_> {
                 found.bytes += len;
                 let of = of.as_bytes().to_vec();
                 if len >= DIVIDED {
-                    let spot = Spot { tree: Some(tree), folder: folder.to_vec(), name: of, output };
-                    found.others.push(Task::Begin { file: 0, spot });
+                    let location = Location { tree: Some(tree), folder: folder.to_vec(), name: of, output };
+                    found.others.push(Task::Begin { file: 0, location });
                 } else {
                     found.of_batch += len;
                     found.entries.push(Entry { name: of, output, len, mtime });
@@ -173,7 +173,9 @@ impl Worker<'_> {
                 let path = shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
                 if self.is_verifying() {
                     let line = format!("{path}: a volume, which is not checked here");
-                    report.failures.push(Told::new(Code::InputOutput, line).hint("phalanx verify checks it"));
+                    report
+                        .failures
+                        .push(ReportedFailure::new(Code::InputOutput, line).hint("phalanx verify checks it"));
                 } else {
                     report.left_out.push(format!("{path}: a volume: left out"));
                 }
@@ -195,36 +197,43 @@ impl Worker<'_> {
     }
 
     /// Refuses a file that had another kind when its mirror was written, and reports one that could not be unprotected.
-    fn check_kind(&self, tree: u32, folder: &[u8], dirs: &Dirs, of: &OsStr, output: &OsStr) -> Result<(), Told> {
+    fn check_kind(
+        &self,
+        tree: u32,
+        folder: &[u8],
+        dirs: &Dirs,
+        of: &OsStr,
+        output: &OsStr,
+    ) -> Result<(), ReportedFailure> {
         if self.is_verifying() {
             let Ok(Some(rival)) = folders::rival(&dirs.input, output, true) else { return Ok(()) };
             let path = |of: &OsStr| shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
             let line = format!("{}: {} {SAME_NAME}", path(of), path(&rival));
-            return Err(Told::new(Code::InputOutput, line));
+            return Err(ReportedFailure::new(Code::InputOutput, line));
         }
         let checked = self.takes_mirror(dirs).map_or(Ok(()), |mirror| folders::check_kind(mirror, of, true));
-        checked.map_err(|e| Told::at(&self.roots.mirrored(Some(tree), folder, output.as_bytes()), &e))
+        checked.map_err(|e| ReportedFailure::at(&self.roots.mirrored(Some(tree), folder, output.as_bytes()), &e))
     }
 
-    /// The mirror of a folder, if it may hold something already.
+    /// The mirror of a folder, if it may hold outputs of an earlier run.
     fn mirror_there<'d>(&self, dirs: &'d Dirs) -> Option<&'d File> {
         let takes = self.plan.destination.force || self.plan.destination.resume;
         dirs.output.as_deref().filter(|_| takes)
     }
 
-    /// The same, if the folder is protected.
+    /// The mirror of a folder, if it may hold outputs of an earlier run and this one protects files.
     fn takes_mirror<'d>(&self, dirs: &'d Dirs) -> Option<&'d File> {
         self.mirror_there(dirs).filter(|_| self.is_protecting())
     }
 
-    /// Reports what lies in the mirror of a folder and has no input.
+    /// Reports what the mirror of a folder holds without having an input for it.
     fn find_strays(&self, tree: u32, folder: &[u8], dirs: &Dirs, report: &mut Report) {
         let Some(mirror) = self.mirror_there(dirs) else { return };
         let kind = |of: &OsStr| {
             let stat = fs::statat(&dirs.input, of, AtFlags::SYMLINK_NOFOLLOW);
             stat.map(|stat| FileType::from_raw_mode(stat.st_mode)).ok()
         };
-        // Names are not kept: a folder may have millions.
+        // No list of names is kept, because a folder may have millions.
         let has_input = |of: &OsStr| {
             self.plan.input_name(of).is_some_and(|of| kind(&of) == Some(FileType::RegularFile))
                 || matches!(kind(of), Some(FileType::Directory | FileType::Symlink))
@@ -233,7 +242,7 @@ impl Worker<'_> {
         strays::find(mirror, has_input, |of| strays.add(self.roots.mirrored(Some(tree), folder, of.as_bytes())));
         if strays.number > 0 {
             let first = strays.first.into_iter().map(|path| path.into_os_string().into_vec()).collect();
-            report.strays.push(Astray { tree, number: strays.number, first });
+            report.strays.push(FolderStrays { tree, number: strays.number, first });
         }
         self.flush(report);
     }
@@ -245,7 +254,7 @@ impl Worker<'_> {
             return Err(Error::read(std::io::Error::other(why)));
         }
         self.takes_mirror(dirs).map_or(Ok(()), |mirror| folders::check_kind(mirror, of, false))?;
-        // An interrupted run has made some of them.
+        // An interrupted run may have made this mirror.
         let existing = if self.plan.destination.resume { Existing::Replace(made) } else { self.existing(made) };
         let mirror = folders::make(output, of, existing, &folder, self.carry)?;
         if self.roots.is_root(&mirror, false)? {
@@ -256,10 +265,10 @@ impl Worker<'_> {
         made.is_alias(output, of).map(drop)
     }
 
-    /// Makes the same symbolic link in the mirror, wherever it leads.
+    /// Makes a symbolic link with the same target in the mirror.
     fn link(&self, dirs: &Dirs, of: &OsStr, made: &Made) -> Result<()> {
         let Some(output) = &dirs.output else { return Ok(()) };
-        // A file whose output has this name is another process's matter.
+        // If a file's output has this name, another process may be writing it.
         let rival = self.plan.input_name(of);
         let is_file = |of: &OsString| {
             let stat = fs::statat(&dirs.input, of, AtFlags::SYMLINK_NOFOLLOW);
@@ -279,7 +288,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Offers what was found to all processes. What rank 0 has no room for is done here and now.
+    /// Offers what was found to all processes. If rank 0 has no room for it, this process does it at once.
     fn offer(
         &self,
         tree: u32,
@@ -298,7 +307,7 @@ impl Worker<'_> {
                 let path = |of: &[u8]| shown(&self.roots.path(Some(tree), folder, of));
                 report.lines.extend(others.iter().flat_map(|task| match task {
                     Task::Files { files, .. } => files.iter().map(|file| path(&file.name)).collect(),
-                    Task::Begin { spot, .. } => vec![path(&spot.name)],
+                    Task::Begin { location, .. } => vec![path(&location.name)],
                     _ => Vec::new(),
                 }));
             }
@@ -307,7 +316,7 @@ impl Worker<'_> {
         if others.is_empty() && files == 0 {
             return;
         }
-        let offered = self.desk.ask(Request::Offer { tasks: others.clone(), files, bytes });
+        let offered = self.outbox.ask(Request::Offer { tasks: others.clone(), files, bytes });
         if matches!(offered, Reply::Taken(true)) {
             return;
         }
@@ -324,10 +333,11 @@ impl Worker<'_> {
         }
     }
 
-    /// Gives the mirrors of all folders below one their permissions and times. Other processes take what is directly in it.
+    /// Gives the mirrors of all folders below this one their permissions and times. At the root, each folder directly
+    /// in it is a task for any process.
     pub fn finish_below(&self, tree: u32, folder: &[u8], report: &mut Report) {
         let is_root = folder.is_empty();
-        // Each folder comes after those in it: its last one is entered first, and the folders above wait.
+        // Each folder is finished after all folders in it.
         let mut waiting: Vec<(Vec<u8>, bool)> = vec![(folder.to_vec(), false)];
         while let Some((path, is_entered)) = waiting.pop() {
             if is_entered {
@@ -337,7 +347,7 @@ impl Worker<'_> {
                 continue;
             }
             waiting.push((path.clone(), true));
-            // What could not be opened before has been reported.
+            // The failure to open it has been reported already.
             let Ok(inner) = self.folders_in(tree, &path) else { continue };
             if !is_root {
                 waiting.extend(inner.into_iter().map(|path| (path, false)));
@@ -346,7 +356,7 @@ impl Worker<'_> {
             for tasks in inner.chunks(BATCH_FILES) {
                 let task = |folder: &Vec<u8>| Task::FinishBelow { tree, folder: folder.clone() };
                 let tasks = tasks.iter().map(task).collect::<Vec<_>>();
-                let offered = self.desk.ask(Request::Offer { tasks, files: 0, bytes: 0 });
+                let offered = self.outbox.ask(Request::Offer { tasks, files: 0, bytes: 0 });
                 if !matches!(offered, Reply::Taken(true)) {
                     waiting.extend(inner.iter().map(|path| (path.clone(), false)));
                     break;
@@ -382,13 +392,13 @@ impl Worker<'_> {
             false => Ok(()),
         });
         if let Err(e) = done {
-            report.failures.push(Told::at(&self.roots.mirrored(Some(tree), folder, b""), &e));
+            report.failures.push(ReportedFailure::at(&self.roots.mirrored(Some(tree), folder, b""), &e));
         }
         self.flush(report);
     }
 }
 
-/// The path of something in a folder of a tree.
+/// The path of an entry of a folder, from the tree's root.
 fn below(folder: &[u8], of: &[u8]) -> Result<Vec<u8>> {
     if folder.len() + of.len() >= LONGEST {
         return Err(Error::read(std::io::Error::other("its path is too long")));
@@ -396,7 +406,7 @@ fn below(folder: &[u8], of: &[u8]) -> Result<Vec<u8>> {
     Ok(if folder.is_empty() { of.to_vec() } else { [folder, of].join(&b"/"[..]) })
 }
 
-/// Whether a folder is a volume: only `phalanx` works on these.
+/// Whether a folder is a volume. Only `phalanx` works on volumes.
 fn is_volume(dir: &File, of: &OsStr) -> bool {
     let folder = fs::openat(dir, of, FOLDER, Mode::empty());
     folder.is_ok_and(|folder| fs::statat(&folder, CONFIG, AtFlags::SYMLINK_NOFOLLOW).is_ok())

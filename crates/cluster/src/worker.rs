@@ -1,8 +1,8 @@
-//! A process at work: it asks rank 0 for tasks, one after another. Rank 0 has a worker too.
+//! The worker of a process. It asks rank 0 for tasks, one after another. Rank 0 has a worker too.
 
 use crate::args::{Plan, What};
 use crate::keys::Keys;
-use crate::message::{Body, Done, Letter, Reply, Report, Request, Secret, Task, Told, Warned, Welcome};
+use crate::message::{Body, Done, Message, Reply, Report, ReportedFailure, Request, Secret, Task, Warned, Welcome};
 use crate::opened::{Joined, Owned};
 use crate::roots::Roots;
 use phalanx_core::engine::Engine;
@@ -24,59 +24,59 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// What the threads at work hand to the one that sends messages.
-pub struct Desk {
-    out: SyncSender<Out>,
+/// Carries messages from the working threads to the thread that sends them, and the replies back.
+pub struct Outbox {
+    out: SyncSender<Outgoing>,
     next: AtomicU64,
     waiting: Mutex<HashMap<u64, SyncSender<Reply>>>,
-    /// Bytes of plaintext that are done.
+    /// How many bytes of plaintext were done since the last message.
     advanced: AtomicU64,
-    /// How long work has waited for answers, and how much of that because there was nothing to do, in microseconds.
+    /// How long work has waited for answers, and how much of that for lack of tasks, in microseconds.
     blocked: AtomicU64,
     idle: AtomicU64,
 }
 
-/// Something to send.
-pub enum Out {
-    /// The thread at work has panicked.
+/// What a working thread sends.
+pub enum Outgoing {
+    /// The working thread has panicked.
     Dead,
     Ready(Box<Done>),
     Request(u64, Request),
 }
 
-impl Desk {
-    pub fn new() -> (Arc<Self>, Receiver<Out>) {
+impl Outbox {
+    pub fn new() -> (Arc<Self>, Receiver<Outgoing>) {
         let (out, receiver) = sync_channel(64);
         let [next, advanced, blocked, idle] = std::array::from_fn(|_| AtomicU64::new(0));
-        let desk = Self { out, next, waiting: Mutex::default(), advanced, blocked, idle };
-        (Arc::new(desk), receiver)
+        let outbox = Self { out, next, waiting: Mutex::default(), advanced, blocked, idle };
+        (Arc::new(outbox), receiver)
     }
 
-    /// Asks rank 0 for something.
+    /// Sends a request to rank 0, and waits for its reply.
     ///
     /// # Panics
-    /// If the thread that sends messages has ended: so does the process then.
+    /// If the thread that sends messages has ended. The process ends too in this case.
     pub fn ask(&self, request: Request) -> Reply {
         let (reply, answered) = sync_channel(1);
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         lock(&self.waiting).insert(number, reply);
         let begun = Instant::now();
-        self.out.send(Out::Request(number, request)).expect("the messages go on");
+        self.out.send(Outgoing::Request(number, request)).expect("the messages go on");
         let reply = answered.recv().expect("the messages go on");
         self.blocked.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
         reply
     }
 
-    /// There was nothing to do for so long, in microseconds.
+    /// Adds a time without a task, in microseconds.
     pub fn was_idle(&self, micros: u64) {
         self.idle.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Keys of a file, or why there are none.
-    pub fn keys(&self, request: Request) -> Result<SharedFile, Told> {
+    /// Asks rank 0 for the keys of a file.
+    pub fn keys(&self, request: Request) -> Result<SharedFile, ReportedFailure> {
         match self.ask(request) {
-            Reply::Keys(secret) => SharedFile::from_bytes(secret.expose()).map_err(Told::from),
-            Reply::Refused(told) => Err(told),
+            Reply::Keys(secret) => SharedFile::from_bytes(secret.expose()).map_err(ReportedFailure::from),
+            Reply::Refused(failure) => Err(failure),
             Reply::Taken(_) => unreachable!("keys were asked for"),
         }
     }
@@ -85,20 +85,21 @@ impl Desk {
     pub fn answer(&self, replies: Vec<(u64, Reply)>) {
         for (number, reply) in replies {
             let waiting = lock(&self.waiting).remove(&number);
-            // Nobody waits when the process ends.
+            // When the process ends, no thread waits any more.
             let _ = waiting.map(|waiting| waiting.send(reply));
         }
     }
 
-    /// What is new to send, as a letter: at least `first`. `None` if the work has ended by a panic.
-    pub fn letter(&self, first: Option<Out>, out: &Receiver<Out>) -> Option<Letter> {
+    /// Makes the next message: from `first` and what else waits to be sent, or `Alive` if there is nothing. `None` if
+    /// the work has ended with a panic.
+    pub fn message(&self, first: Option<Outgoing>, out: &Receiver<Outgoing>) -> Option<Message> {
         let mut requests = Vec::new();
         let mut next = first;
         let body = loop {
             match next {
-                Some(Out::Ready(done)) => break Body::Ready(done),
-                Some(Out::Dead) => return None,
-                Some(Out::Request(number, request)) => requests.push((number, request)),
+                Some(Outgoing::Ready(done)) => break Body::Ready(done),
+                Some(Outgoing::Dead) => return None,
+                Some(Outgoing::Request(number, request)) => requests.push((number, request)),
                 None if requests.is_empty() => break Body::Alive,
                 None => break Body::Requests(requests),
             }
@@ -107,22 +108,22 @@ impl Desk {
         Some(self.with_body(body))
     }
 
-    /// A letter with this in it.
-    pub fn with_body(&self, body: Body) -> Letter {
+    /// Makes a message with this body.
+    pub fn with_body(&self, body: Body) -> Message {
         let advanced = self.advanced.swap(0, Ordering::Relaxed);
         let talked = self.blocked.load(Ordering::Relaxed).saturating_sub(self.idle.load(Ordering::Relaxed));
-        Letter { advanced, talked, memory: peak_memory(), body }
+        Message { advanced, talked, memory: peak_memory(), body }
     }
 }
 
-/// The most memory that this process has had so far, in bytes, as far as the system tells it.
+/// The most memory that this process has used so far, in bytes. 0 if the system does not report it.
 pub fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).map_or(0, |kib: u64| kib << 10)
 }
 
-impl Progress for Desk {
+impl Progress for Outbox {
     fn advance(&self, bytes: u64) {
         self.advanced.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -131,9 +132,9 @@ impl Progress for Desk {
 /// The engines of a process.
 pub struct Engines {
     pub threads: usize,
-    /// All of them, for large files.
+    /// All engines, for large files.
     pub crew: Crew,
-    /// For one small file.
+    /// The engine for one small file.
     pub single: Vec<Arc<dyn Engine>>,
 }
 
@@ -143,24 +144,24 @@ impl Engines {
     }
 }
 
-/// A process at work.
+/// The worker of a process.
 pub struct Worker<'a> {
     pub plan: &'a Plan,
     pub engines: Engines,
-    pub desk: Arc<Desk>,
+    pub outbox: Arc<Outbox>,
     pub roots: Roots,
     pub carry: Carry,
-    /// On rank 0.
+    /// The user's keys, on rank 0 only.
     pub keys: Option<&'a Keys>,
     /// The files that hold keys, as this machine sees them.
     key_files: KeyFiles,
-    /// What this process has warned of.
+    /// The warnings that this process has given.
     warned: Mutex<BTreeSet<Warned>>,
     /// The trees in which this process has found something to work on.
     filled: Mutex<BTreeSet<u32>>,
-    /// The large files that parts are done of here.
+    /// The large files on whose parts this process works.
     pub joined: Mutex<HashMap<u64, Arc<Joined>>>,
-    /// The large files that were begun here.
+    /// The large files that this process has begun.
     pub owned: Mutex<HashMap<u64, Owned>>,
 }
 
@@ -168,7 +169,7 @@ impl<'a> Worker<'a> {
     pub fn new(
         plan: &'a Plan,
         engines: Engines,
-        desk: Arc<Desk>,
+        outbox: Arc<Outbox>,
         welcome: &Welcome,
         keys: Option<&'a Keys>,
     ) -> Outcome<Self> {
@@ -181,7 +182,7 @@ impl<'a> Worker<'a> {
         Ok(Self {
             plan,
             engines,
-            desk,
+            outbox,
             roots,
             carry,
             keys,
@@ -196,20 +197,20 @@ impl<'a> Worker<'a> {
     /// Does one task after another, until there are no more. A panic is reported to the thread that sends messages.
     pub fn work(&self, tasks: &Receiver<Task>) {
         if catch_unwind(AssertUnwindSafe(|| self.tasks(tasks))).is_err() {
-            let _ = self.desk.out.send(Out::Dead);
+            let _ = self.outbox.out.send(Outgoing::Dead);
         }
     }
 
     fn tasks(&self, tasks: &Receiver<Task>) {
         let mut done = Done::default();
         loop {
-            if self.desk.out.send(Out::Ready(Box::new(done))).is_err() {
+            if self.outbox.out.send(Outgoing::Ready(Box::new(done))).is_err() {
                 return;
             }
             let asked = Instant::now();
             let Ok(task) = tasks.recv() else { return };
             let begun = Instant::now();
-            self.desk.blocked.fetch_add((begun - asked).as_micros() as u64, Ordering::Relaxed);
+            self.outbox.blocked.fetch_add((begun - asked).as_micros() as u64, Ordering::Relaxed);
             done = self.run(task);
             done.busy = begun.elapsed().as_micros() as u64;
         }
@@ -218,7 +219,7 @@ impl<'a> Worker<'a> {
     fn run(&self, task: Task) -> Done {
         let mut done = Done::default();
         let failed = match task {
-            Task::Begin { file, spot } => self.begin(file, &spot, &mut done),
+            Task::Begin { file, location } => self.begin(file, &location, &mut done),
             Task::Part { file, join, run, goes_on } => self.part(file, &join, run, goes_on, &mut done),
             Task::Leave { file, syncs } => self.leave(file, syncs),
             Task::Commit { file, edges } => self.commit(file, &edges, &mut done.report),
@@ -248,7 +249,7 @@ impl<'a> Worker<'a> {
         done
     }
 
-    /// The outputs of a part of the run, which replace no keys.
+    /// A new list of outputs, for a part of the run. Outputs never replace keys.
     pub fn made(&self) -> Made {
         self.key_files.made()
     }
@@ -263,35 +264,35 @@ impl<'a> Worker<'a> {
         OutputRules { carry: self.carry, ..self.plan.destination.rules(made) }
     }
 
-    /// Sends a report that grows too long.
+    /// Sends a report that has become long, and empties it.
     pub fn flush(&self, report: &mut Report) {
         if report.is_long() {
-            self.desk.ask(Request::Tell(std::mem::take(report)));
+            self.outbox.ask(Request::Report(std::mem::take(report)));
         }
     }
 
-    /// Warns of something, unless this process has done so.
+    /// Adds a warning, unless this process has given it already.
     fn warn(&self, report: &mut Report, of: Warned, line: impl FnOnce() -> String) {
         if lock(&self.warned).insert(of) {
             report.warnings.push((of, line()));
         }
     }
 
-    /// Reports that a tree holds something to work on, unless this process has done so.
+    /// Reports that a tree has something to work on, unless this process has done so already.
     pub fn note_filled(&self, tree: u32, report: &mut Report) {
         if lock(&self.filled).insert(tree) {
             report.filled.push(tree);
         }
     }
 
-    /// Warns of permissions that a file or folder has and its output does not get.
+    /// Warns of permissions of a file or folder that its output does not get.
     pub fn warn_of_special_bits(&self, path: &Path, file: &File, report: &mut Report) {
         if let Some(line) = warnings::special_bits(path, file, self.carry) {
             self.warn(report, Warned::SpecialBits, || line);
         }
     }
 
-    /// Warns of a tree that holds a key by which it is protected: the file with this device and inode may be one.
+    /// Warns if the file with this device and inode holds a key that protects its own tree.
     pub fn warn_of_key(&self, tree: u32, path: impl FnOnce() -> PathBuf, id: (u64, u64), report: &mut Report) {
         if self.is_protecting() && self.key_files.is_in_use(id) {
             let root = self.roots.path(Some(tree), b"", b"");
@@ -299,11 +300,11 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The keys of a protected file whose header this is.
-    pub fn open(&self, header: &[u8], path: &Path) -> Result<SharedFile, Told> {
+    /// Asks rank 0 for the keys of the protected file with this header.
+    pub fn open(&self, header: &[u8], path: &Path) -> Result<SharedFile, ReportedFailure> {
         let path_bytes = path.as_os_str().as_bytes().to_vec();
-        let opened = self.desk.keys(Request::Open { header: header.to_vec(), path: path_bytes });
-        opened.map_err(|told| told.placed(path))
+        let opened = self.outbox.keys(Request::Open { header: header.to_vec(), path: path_bytes });
+        opened.map_err(|failure| failure.placed(path))
     }
 
     pub fn lock_owned(&self) -> MutexGuard<'_, HashMap<u64, Owned>> {
@@ -319,7 +320,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// The files that hold keys.
+/// The files that hold the keys of this run.
 pub fn key_files(plan: &Plan) -> KeyFiles {
     match &plan.what {
         What::Protect { keys, .. } => {
@@ -331,10 +332,10 @@ pub fn key_files(plan: &Plan) -> KeyFiles {
     }
 }
 
-/// What rank 0 answers to a request for keys.
+/// The reply of rank 0 to a request for keys.
 pub fn reply(keys: phalanx_core::Result<SharedFile>) -> Reply {
     match keys {
         Ok(shared) => Reply::Keys(Secret::new(shared.to_bytes())),
-        Err(error) => Reply::Refused(Told::from(error)),
+        Err(error) => Reply::Refused(ReportedFailure::from(error)),
     }
 }

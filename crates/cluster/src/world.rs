@@ -1,4 +1,4 @@
-//! The processes and their messages: the only place that calls MPI, and it does so from one thread.
+//! The processes and their messages. Only this module calls MPI, and from one thread only.
 
 use mpi::Threading;
 use mpi::environment::{self, Universe};
@@ -16,17 +16,17 @@ use zeroize::Zeroizing;
 
 /// All processes of the job.
 pub struct World {
-    // Its end is the end of MPI.
+    // Dropping it ends MPI.
     _universe: Universe,
     world: SimpleCommunicator,
     pub rank: usize,
     pub size: usize,
     pub host: String,
-    /// How many processes of this machine share the cores of this one.
+    /// How many processes of this machine share this process's cores.
     pub sharers: usize,
 }
 
-/// How long a wait for a message pauses between two looks.
+/// How long a wait for a message pauses between two checks.
 pub struct Pause(Duration);
 
 impl Pause {
@@ -66,13 +66,14 @@ impl World {
         self.world.process_at_rank(to as i32).send(&bytes[..]);
     }
 
-    /// Takes a message of any other process, if one is there. `None` in its place if it is not understood.
+    /// Takes a message of any other process, if one is there. The inner `None` stands for a message that cannot be
+    /// read.
     pub fn take<M: DeserializeOwned>(&self) -> Option<(usize, Option<M>)> {
         let (bytes, status) = self.world.any_process().immediate_matched_probe()?.matched_receive_vec::<u8>();
         Some((status.source_rank() as usize, postcard::from_bytes(&Zeroizing::new(bytes)).ok()))
     }
 
-    /// Waits for a message of rank 0. `None` if it is not understood.
+    /// Waits for a message of rank 0. `None` if it cannot be read.
     pub fn wait<M: DeserializeOwned>(&self) -> Option<M> {
         let mut pause = Pause::new();
         loop {
@@ -89,7 +90,7 @@ impl World {
     }
 }
 
-/// How many of these processes may run on the same cores as this one: all, if the launcher has not bound them.
+/// How many of these processes run on the same cores as this one. If the launcher has not bound them, all do.
 fn sharers(machine: &SimpleCommunicator) -> usize {
     let cores = rustix::thread::sched_getaffinity(None).unwrap_or_default();
     let mut mine = DefaultHasher::new();
@@ -100,7 +101,7 @@ fn sharers(machine: &SimpleCommunicator) -> usize {
     all.iter().filter(|other| **other == mine).count().max(1)
 }
 
-/// The same for all processes that see the same mounts of the same running system.
+/// A number for this machine. It is the same for all processes that see the same mounts of the same running system.
 pub fn machine() -> u64 {
     let mut hash = DefaultHasher::new();
     std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hash);
@@ -108,18 +109,19 @@ pub fn machine() -> u64 {
     hash.finish()
 }
 
-/// Settings of the MPI libraries, where the user has made none.
+/// Sets environment variables of the MPI libraries, unless the user has set them.
 ///
-/// This process hides its memory from others, so the processes of one machine cannot copy messages straight from each other's
-/// memory. MPI libraries find that out too late, unless they are informed.
+/// This process hides its memory from others, so the processes of one machine cannot copy messages directly from each
+/// other's memory. MPI libraries find this out too late, so these settings turn it off.
 ///
-/// With MPICH 4.0.2, a process can wait for ever in `MPI_Finalize` after UCX has put a long message into the memory of its
-/// receiver by TCP: the acknowledgment comes only while the receiver is inside UCX, and it may wait elsewhere by then (pull
-/// request 6596 of pmodels/mpich, 2023). So all messages are sent without asking the receiver first. They are short enough.
+/// With MPICH 4.0.2, a process can wait for ever in `MPI_Finalize` after UCX has put a long message into the memory of
+/// its receiver by TCP: the acknowledgment comes only while the receiver is inside UCX, and it may wait elsewhere by
+/// then (pull request 6596 of pmodels/mpich, 2023). So all messages are sent without asking the receiver first. They
+/// are short enough.
 #[expect(unsafe_code)]
 fn configure() {
     const SETTINGS: [(&str, &str); 5] = [
-        // Open MPI 4, Open MPI 5, MPICH, and UCX below any of them.
+        // For Open MPI 4, Open MPI 5, MPICH, and UCX, which any of them may use.
         ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
         ("OMPI_MCA_smsc", "^cma,xpmem,knem"),
         ("MPIR_CVAR_CH4_CMA_ENABLE", "0"),
@@ -134,7 +136,7 @@ fn configure() {
     }
 }
 
-/// The rank of this process as far as a launcher tells it in the environment: before MPI has begun.
+/// The rank that the launcher has put into the environment, if it has. It is known before MPI is started.
 pub fn rank_by_environment() -> Option<usize> {
     let rank = |name| env::var(name).ok()?.parse().ok();
     ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"].into_iter().find_map(rank)

@@ -1,4 +1,4 @@
-//! Bytes that Python's objects hold.
+//! Bytes of Python's objects.
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyMemoryError};
@@ -9,8 +9,8 @@ use pyo3::types::PyBytes;
 use std::ops::Deref;
 use zeroize::Zeroizing;
 
-/// Bytes that do not change while other threads run: those of a `bytes` object where they lie, and a copy of those of any
-/// other buffer.
+/// Bytes that do not change while other threads run. Those of a `bytes` object are used in place. Those of any other
+/// buffer are copied.
 pub enum Bytes {
     InPlace(PyBackedBytes),
     Copied(Zeroizing<Vec<u8>>),
@@ -41,7 +41,8 @@ impl FromPyObject<'_, '_> for Bytes {
 /// A new `bytes` object with a copy of these. pyo3's own function panics if there is no memory.
 pub fn new_bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     let len = isize::try_from(bytes.len()).map_err(|_| PyMemoryError::new_err("too many bytes"))?;
-    // SAFETY: `len` bytes lie there. The result is a new object, which is ours, or null with an exception set.
+    // SAFETY: the pointer leads to `len` bytes. The result is a new object, which is ours, or null with an exception
+    // set.
     #[expect(unsafe_code)]
     let object = unsafe {
         let object = ffi::PyBytes_FromStringAndSize(bytes.as_ptr().cast(), len);
@@ -50,7 +51,7 @@ pub fn new_bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBy
     Ok(object.cast_into()?)
 }
 
-/// The buffer of an object, in one piece, whatever its elements are.
+/// The contiguous buffer of an object. Its elements may have any type.
 pub fn contiguous(object: &Bound<'_, PyAny>) -> PyResult<PyUntypedBuffer> {
     let buffer = PyUntypedBuffer::get(object)?;
     if !buffer.is_c_contiguous() {
@@ -59,7 +60,7 @@ pub fn contiguous(object: &Bound<'_, PyAny>) -> PyResult<PyUntypedBuffer> {
     Ok(buffer)
 }
 
-/// A copy of bytes, or what is raised where there is no memory for it.
+/// A copy of bytes. Without enough memory, this is a `MemoryError`.
 pub fn copy(bytes: &[u8]) -> PyResult<Zeroizing<Vec<u8>>> {
     let mut copy = empty(bytes.len())?;
     copy.extend_from_slice(bytes);
@@ -79,8 +80,8 @@ fn copied(buffer: &PyUntypedBuffer) -> PyResult<Zeroizing<Vec<u8>>> {
     let mut bytes = empty(len)?;
     bytes.resize(len, 0);
     if len > 0 {
-        // SAFETY: the buffer is contiguous and exported, so that this memory is there; the copy is as long, and lies elsewhere.
-        // Other threads of Python may write to the buffer's memory, as with every buffer: the copy is then a mixture.
+        // SAFETY: the buffer is contiguous and exported, so its memory exists. The copy has the same length and another
+        // place. As with every buffer, other threads of Python may write to this memory. The copy is then a mixture.
         #[expect(unsafe_code)]
         unsafe {
             std::ptr::copy_nonoverlapping(buffer.buf_ptr().cast::<u8>(), bytes.as_mut_ptr(), len);
@@ -89,7 +90,7 @@ fn copied(buffer: &PyUntypedBuffer) -> PyResult<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-/// The memory of a contiguous buffer, to write to. The caller only writes to it, and reads nothing of it again.
+/// The memory of a contiguous buffer, to write to. The caller only writes to it, and never reads it.
 ///
 /// # Panics
 /// If the buffer is read-only.
@@ -99,19 +100,19 @@ pub fn memory(buffer: &mut PyUntypedBuffer) -> &mut [u8] {
         // A null pointer may stand for no bytes.
         return &mut [];
     }
-    // SAFETY: the buffer is contiguous and exported, so its memory is there and does not move until the export ends with
-    // `buffer`. Other threads of Python may touch it, as with every buffer: whatever they find or leave there is only bytes, of
-    // which none is read here.
+    // SAFETY: the buffer is contiguous and exported, so its memory exists and does not move until the export ends with
+    // `buffer`. As with every buffer, other threads of Python may read and write it. It consists of plain bytes, and
+    // none of them is read here.
     #[expect(unsafe_code)]
     unsafe {
         std::slice::from_raw_parts_mut(buffer.buf_ptr().cast(), buffer.len_bytes())
     }
 }
 
-/// The bytes of a buffer of Apache Arrow, where they lie.
+/// The bytes of a buffer of Apache Arrow, without a copy.
 ///
-/// By Arrow's rules, a finished buffer does not change. Most of Arrow's own buffers are writable all the same, so that flag says
-/// nothing. Each byte is read once: if another thread does change a buffer, the result is a mixture.
+/// By Arrow's rules, a finished buffer does not change. Most of Arrow's own buffers are still marked as writable, so
+/// the mark means nothing. Each byte is read once. If another thread does change a buffer, the result is a mixture.
 pub struct Shared(PyUntypedBuffer);
 
 impl Shared {
@@ -128,8 +129,8 @@ impl Deref for Shared {
             // A null pointer may stand for no bytes.
             return &[];
         }
-        // SAFETY: the buffer is contiguous and exported, so its memory is there and does not move until the export ends with
-        // `self`. By Arrow's rules nobody changes it.
+        // SAFETY: the buffer is contiguous and exported, so its memory exists and does not move until the export ends
+        // with `self`. By Arrow's rules it does not change.
         #[expect(unsafe_code)]
         unsafe {
             std::slice::from_raw_parts(self.0.buf_ptr().cast(), self.0.len_bytes())

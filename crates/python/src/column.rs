@@ -15,7 +15,7 @@ use std::ops::Range;
 
 /// A column's buffers: validity, offsets of 64 bits, and data.
 type Buffers<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
-/// The buffers of the column that is given. Where all values are there, it may have no validity.
+/// The buffers of a given column. If no value is missing, it may have no validity.
 type Given<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
 /// Seals the values of a column of `len` values. The offsets have `width` bytes each; the column's first value has the offset
@@ -96,13 +96,13 @@ pub fn unseal_column<'py>(
     if raises && !failed.is_empty() {
         return Err(error::not_authentic(py, failed));
     }
-    // Other code may look at it, and new memory may contain anything.
+    // Other code may read the buffer, and new memory may contain anything.
     rest.fill(0);
     let (validity, offsets) = layout(allocate, len, lens.into_iter())?;
     Ok((validity, offsets, data))
 }
 
-/// A new buffer, which no other code has yet, and its memory.
+/// A new buffer, which no other code uses yet, and its memory.
 fn buffer<'py>(allocate: &Bound<'py, PyAny>, len: usize) -> PyResult<(Bound<'py, PyAny>, PyUntypedBuffer)> {
     let buffer = allocate.call1((len,))?;
     let exported = contiguous(&buffer)?;
@@ -119,7 +119,7 @@ struct Column<'py> {
     data: Option<Shared>,
     /// Where the values lie, one after another.
     offsets: Vec<usize>,
-    /// The rows with a value, if there are others.
+    /// The rows with a value. `None` if all rows have one.
     rows: Option<Vec<usize>>,
 }
 
@@ -144,7 +144,7 @@ impl<'py> Column<'py> {
         let stored = offsets.as_deref().unwrap_or_default();
         let stored =
             end.and_then(|end| stored.get(first * width..end)).ok_or_else(|| wrong("it has too few offsets"))?;
-        // Copied, because what is checked must not change.
+        // The offset is copied, because it must not change after the check.
         let offset = |bytes: &[u8]| match bytes.try_into() {
             Ok(bytes) => usize::try_from(i64::from_le_bytes(bytes)).ok(),
             Err(_) => usize::try_from(i32::from_le_bytes(bytes.try_into().ok()?)).ok(),
@@ -168,7 +168,7 @@ impl<'py> Column<'py> {
         self.rows.as_ref().map_or(index, |rows| rows[index])
     }
 
-    /// The rows that have a value, and where it lies.
+    /// The rows that have a value, and the place of the value.
     fn places(&self) -> impl Iterator<Item = (usize, Range<usize>)> {
         (0..self.len()).map(|index| self.row(index)).map(|row| (row, self.offsets[row]..self.offsets[row + 1]))
     }

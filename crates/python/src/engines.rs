@@ -1,4 +1,4 @@
-//! Ciphers and engines by the names that the command gives them, and calls that Ctrl-C ends.
+//! Ciphers and engines by the command's names, and calls that Ctrl-C can end.
 
 use crate::error::{self, warn};
 use phalanx_core::engine::{CpuEngine, Op};
@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-/// How often a long call looks for signals.
+/// How often a long call checks for signals.
 const OFTEN: Duration = Duration::from_millis(50);
 
 /// The suite of a cipher's name.
@@ -29,7 +29,7 @@ pub fn cipher(suite: Suite) -> String {
     found.map_or_else(String::new, |cipher| cipher.name().to_owned())
 }
 
-/// A size of chunks in bytes.
+/// Checks a chunk size in bytes.
 pub fn chunk_size(bytes: u64) -> PyResult<ChunkSize> {
     let wrong = || PyValueError::new_err("chunk_size is a power of two from 4096 to 16777216");
     ChunkSize::new(bytes).ok_or_else(wrong)
@@ -56,30 +56,32 @@ pub fn engines(py: Python<'_>, engine: &str, most: Option<usize>) -> PyResult<Ar
     static MADE: LazyLock<Made> = LazyLock::new(Made::default);
     let (engine, threads) = (by_name("engine", engine, &EngineName::ALL, EngineName::name)?, threads(most)?);
     let key = (std::process::id(), engine as u8, threads);
-    // Nothing else is done while the lock is held.
+    // The lock is held only for a look-up or an insertion.
     let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(engines) = made().get(&key) {
         return Ok(engines.clone());
     }
     let make =
         || Engines::new(&EngineArgs { engine, threads, paranoid: false }, Verbosity { quiet: true, verbose: false });
-    // Only a driver takes its time. The others read the environment, which other threads may change where they can run.
+    // Only a driver takes long. The other engines are made attached to the interpreter, because they read the
+    // environment, which other threads could change if they ran.
     let engines = if matches!(engine, EngineName::Gpu | EngineName::Hybrid) { py.detach(make) } else { make() };
     warn(py);
     let engines = Arc::new(engines.map_err(|failure| error::of_failure(py, &failure))?);
     Ok(made().entry(key).or_insert(engines).clone())
 }
 
-/// Who does the work on groups of messages.
+/// The engines that work on groups of messages.
 pub struct Team<'e> {
     crew: &'e Crew,
-    /// One thread of the CPU, where each group may be worked on by one.
+    /// One thread of the CPU. `None` if a single thread cannot work on a group.
     one: Option<Crew>,
     threads: usize,
 }
 
 impl<'e> Team<'e> {
-    /// For this much work, in bytes. `threads` is what the caller asked for. A device may be opened and measured for it.
+    /// The engines for this much work, in bytes. `threads` is the number that the caller has requested. A device may be
+    /// opened and measured for this.
     pub fn new(py: Python<'_>, engines: &'e Engines, op: Op, suite: Suite, bytes: u64, threads: Option<usize>) -> Self {
         let crew = py.detach(|| engines.crew(op, suite, Some(bytes)));
         warn(py);
@@ -87,23 +89,23 @@ impl<'e> Team<'e> {
         Self { crew, one, threads: threads.unwrap_or_else(cores) }
     }
 
-    /// For about this many groups: how many are worked on at the same time, and by whom each.
+    /// For about this many groups: how many of them are worked on at the same time, and the engines for each.
     pub fn divided(&self, groups: usize) -> (usize, &Roster) {
         match &self.one {
-            // To share each group would be to wait for each other at its end.
+            // If threads shared each group, they would wait for each other at its end.
             Some(one) if groups >= 2 * self.threads => (self.threads, &one.roster),
-            // Of a few groups, some threads would get none, or the others would wait for the last one.
+            // With few groups, some threads would get none, or would wait for the last group.
             _ => (1, &self.crew.roster),
         }
     }
 }
 
-/// How many threads run at the same time here.
+/// How many threads can run at the same time on this machine.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// Threads of the CPU: as many as cores, unless the caller says otherwise.
+/// Threads of the CPU: one for each core, unless the caller requests another number.
 pub fn cpu(py: Python<'_>, most: Option<usize>) -> PyResult<Roster> {
     let threads = threads(most)?.map_or_else(cores, NonZeroUsize::get);
     let levels = levels().map_err(|failure| error::of_failure(py, &failure))?;
@@ -124,12 +126,12 @@ pub fn interruptible<T: Send>(
     };
     let done = py.detach(|| work(&signals));
     warn(py);
-    // What a signal's handler has raised goes before an error of the work.
+    // An exception of a signal's handler takes precedence over an error of the work.
     signals.raised.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(done), Err)
 }
 
 struct Signals {
-    /// Only this thread may handle signals, if any.
+    /// The thread that called. No other thread checks for signals.
     caller: ThreadId,
     last: Mutex<Instant>,
     raised: Mutex<Option<PyErr>>,

@@ -1,4 +1,4 @@
-//! From the library's errors to Python's exceptions, which `phalanx/_errors.py` defines.
+//! Turns the library's errors into Python's exceptions, which `phalanx/_errors.py` defines.
 
 use phalanx_core::Error as CoreError;
 use phalanx_host::Error;
@@ -95,8 +95,8 @@ fn name(path: &Path) -> OsString {
     path.as_os_str().to_owned()
 }
 
-/// An error of the system with its number, so that it becomes `FileNotFoundError` and the like. What a Python object raised
-/// stays what it is.
+/// An error of the system with its number, so that it becomes `FileNotFoundError` and the like. An exception of a
+/// Python object is raised unchanged.
 fn input_output(path: Option<&Path>, error: io::Error, text: String) -> PyErr {
     if let Some(number) = error.raw_os_error() {
         let all = error.to_string();
@@ -108,7 +108,7 @@ fn input_output(path: Option<&Path>, error: io::Error, text: String) -> PyErr {
     }
     match error.downcast::<PyErr>() {
         Ok(raised) => raised,
-        // An error of the library inside one of input and output.
+        // The I/O error may contain an error of the library.
         Err(error) => match error.downcast::<CoreError>() {
             Ok(error) => Python::attach(|py| at(py, path, error)),
             Err(_) => PyOSError::new_err(text),
@@ -116,13 +116,13 @@ fn input_output(path: Option<&Path>, error: io::Error, text: String) -> PyErr {
     }
 }
 
-/// The exception of what Rust's `Write` returns.
+/// The exception for an error of Rust's `Write`.
 pub fn of_write(py: Python<'_>, path: Option<&Path>, error: io::Error) -> PyErr {
     at(py, path, Error::write(error))
 }
 
-/// What a Python object raised, for the library to carry. It is never of the kind `Interrupted`, after which a read would be
-/// repeated.
+/// Packs an exception of a Python object into an error that passes through the library. Its kind is never
+/// `Interrupted`, because a read would then be repeated.
 pub fn raised(error: PyErr) -> io::Error {
     io::Error::other(error)
 }
@@ -143,12 +143,12 @@ pub fn other(py: Python<'_>, text: &str) -> PyErr {
     exception(py, "Error", text.into())
 }
 
-/// Messages that are not authentic.
+/// The exception for messages that are not authentic.
 pub fn not_authentic(py: Python<'_>, failed: Vec<usize>) -> PyErr {
     plain(py, CoreError::NotAuthentic { failed })
 }
 
-/// A message that is not authentic, which was alone.
+/// The exception for a single message that is not authentic.
 pub fn message_not_authentic(py: Python<'_>) -> PyErr {
     exception(py, "AuthenticationError", "the message is not authentic".into())
 }
@@ -162,7 +162,7 @@ fn with<'py>(py: Python<'py>, error: PyErr, name: &str, value: impl IntoPyObject
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Keeps a line until [`warn`] is called.
-pub fn tell(line: &str) {
+pub fn keep_line(line: &str) {
     let line = line.strip_prefix("warning: ").unwrap_or(line);
     LINES.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_owned());
 }
@@ -173,18 +173,18 @@ pub fn warn(py: Python<'_>) {
     let category = py.get_type::<PyRuntimeWarning>();
     for line in lines.into_iter().filter_map(|line| CString::new(line).ok()) {
         if let Err(error) = PyErr::warn(py, &category, &line, 2) {
-            // Warnings are errors here. What is done is done.
+            // The user has turned warnings into errors. The work is done, so the call does not fail.
             error.write_unraisable(py, None);
         }
     }
 }
 
-/// The file object is closed.
+/// The exception for a closed file object.
 pub fn closed() -> PyErr {
     PyValueError::new_err("I/O operation on closed file")
 }
 
-/// After a fork, the threads and locks of the parent are not there.
+/// Fails in a process that was forked, because it does not have the threads and locks of its parent.
 pub fn check_process(py: Python<'_>, pid: u32) -> PyResult<()> {
     if pid == std::process::id() {
         return Ok(());

@@ -139,7 +139,7 @@ pub fn check_output(py: Python<'_>, path: PathBuf) -> PyResult<()> {
     checked.map_err(|e| error::at(py, Some(&path), e))
 }
 
-/// A call that makes one file of another.
+/// A call that makes one file from another.
 struct Call {
     input: PathBuf,
     output: PathBuf,
@@ -157,7 +157,7 @@ impl Call {
         let done = interruptible(py, |progress| {
             let ends = Ends::of_paths(&self.input, &self.output, &rules)?;
             transfer(&ends, progress)?;
-            // What a signal has ended gets no name.
+            // If a signal has ended the call, the output must not get its name.
             if progress.is_cancelled() {
                 return Err(phalanx_core::Error::Cancelled.into());
             }

@@ -29,7 +29,7 @@ pub struct Gatherer {
 
 /// What the threads that seal and open share.
 struct Shared {
-    /// Makes the event loop call :meth:`Gatherer.drain`, from any thread. Says whether it will.
+    /// Makes the event loop call :meth:`Gatherer.drain`, from any thread. Returns whether the loop will do so.
     schedule: Py<PyAny>,
     ready: Mutex<Ready>,
 }
@@ -54,7 +54,7 @@ impl Shared {
         }
         let woken = Python::try_attach(|py| self.schedule.call0(py)?.extract::<bool>(py));
         if !matches!(woken, Some(Ok(true))) {
-            // The loop is closed, or has no memory: the next message wakes it again.
+            // The loop is closed, or there is no memory. The next message tries to wake it again.
             lock(&self.ready).is_woken = false;
         }
     }
@@ -63,7 +63,8 @@ impl Shared {
 #[derive(Default)]
 struct State {
     is_closed: bool,
-    /// Dropping one waits for its threads. They leave the state only when it is closed, so that no other call drops one.
+    /// Dropping a coalescer waits for its threads. They leave the state only when it is closed, so that no other call
+    /// drops one.
     coalescers: HashMap<(bool, Suite), Coalescer>,
     waiting: HashMap<u64, (Submission, Py<PyAny>)>,
     next: u64,
@@ -144,7 +145,7 @@ impl Gatherer {
             }
             done
         });
-        // Each gets its result, whatever the loop does with another one.
+        // Each future gets its result, even if the loop fails with another one.
         let settled: Vec<_> = done.into_iter().map(|(result, future)| settle(py, &future, result)).collect();
         settled.into_iter().collect()
     }
@@ -155,7 +156,8 @@ impl Gatherer {
             let closed = State { is_closed: true, ..State::default() };
             let state = py.detach(|| mem::replace(&mut *lock(&self.state), closed));
             let State { coalescers, waiting, .. } = state;
-            // They hold Python objects. What is dropped detached waits for threads that may wait for the interpreter.
+            // Futures are Python objects. The others wait for threads when they are dropped, and these may wait for the
+            // interpreter. So the others are dropped while this thread is detached.
             let (submissions, futures): (Vec<_>, Vec<_>) = waiting.into_values().unzip();
             py.detach(|| drop((submissions, coalescers)));
             drop(futures);
@@ -195,12 +197,12 @@ impl Drop for Gatherer {
     fn drop(&mut self) {
         let state = mem::take(self.state.get_mut().unwrap_or_else(PoisonError::into_inner));
         if self.pid != std::process::id() {
-            // The threads that the drop would wait for are the parent's.
+            // The drop would wait for threads that only the parent has.
             let _ = mem::ManuallyDrop::new(state);
             return;
         }
-        // Its threads may wait for what this thread was doing when the garbage was collected. If the system gives no thread,
-        // they stay.
+        // The threads may wait for something that this thread was doing when the garbage was collected, so another
+        // thread waits for them. If the system gives no thread, they stay.
         let state = mem::ManuallyDrop::new(state);
         let _ = thread::Builder::new().spawn(move || drop(mem::ManuallyDrop::into_inner(state)));
     }
@@ -210,7 +212,7 @@ fn closed() -> PyErr {
     PyRuntimeError::new_err("the interpreter is ending")
 }
 
-/// Whether nothing waits for a future any more.
+/// Whether a future is done or cancelled, so that nothing waits for it.
 fn is_done(py: Python<'_>, future: &Py<PyAny>) -> bool {
     future.call_method0(py, "done").and_then(|done| done.extract::<bool>(py)).unwrap_or(false)
 }

@@ -80,7 +80,7 @@ impl Key {
     fn from_text(py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<Self> {
         let read = |text: &[u8]| key_text::read(text).map_err(|e| error::plain(py, CoreError::KeyText(e)));
         let secret = match text.cast::<PyString>() {
-            // Python's error about a lone surrogate would hold the text.
+            // Python's error about a lone surrogate would contain the text.
             Ok(text) => read(text.to_str().map_or(&[0xff; 14][..], str::as_bytes))?,
             Err(_) => match text.extract::<Bytes>() {
                 Ok(bytes) => read(&bytes)?,
@@ -195,21 +195,21 @@ pub fn check_key_name(name: &str) -> PyResult<()> {
 /// The files of keys and identities that this process has read.
 static FILES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Notes a file of a key or of identities, which no output is to replace.
+/// Records a file of a key or of identities, so that no output replaces it.
 pub fn note_file(path: &Path) {
     let absolute = || std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    // This is standard input.
+    // A dash is standard input.
     let path = if is_dash(path) { path.to_owned() } else { absolute() };
     FILES.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
 }
 
-/// These files, and those of the keyring.
+/// The files of keys and identities that this process has read, and those of the keyring.
 pub fn key_files() -> KeyFiles {
     let key_files = FILES.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
     KeyFiles::new(&KeyArgs { key_files, keys: Vec::new(), password_file: None }, &[])
 }
 
-/// A key, or the name of one. It is counted, because a key that moves within a vector leaves copies.
+/// A key, or the name of one. It is in an `Arc`, because a key that moves within a vector would leave copies.
 pub struct KeyOrName(pub Arc<SecretKey>);
 
 impl FromPyObject<'_, '_> for KeyOrName {

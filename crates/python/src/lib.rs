@@ -1,7 +1,8 @@
-//! The native part of the Python package `phalanx`. Python's own part is in `python/phalanx`, and has the names that people use.
+//! The native part of the Python package `phalanx`. The part in Python is in `python/phalanx`, and has the public
+//! names.
 //!
-//! While anything is read, written, sealed or opened, the thread is detached from the interpreter, so that others run. What a
-//! `bytes` object holds cannot change meanwhile, and is used where it lies. Everything else is copied first.
+//! While anything is read, written, sealed or opened, the thread is detached from the interpreter, so that others run.
+//! The content of a `bytes` object cannot change meanwhile, so it is used in place. Everything else is copied first.
 #![deny(unsafe_code)]
 
 mod bytes;
@@ -42,7 +43,8 @@ mod _native {
 
     #[pymodule_init]
     fn init() {
-        // A library never writes to the terminal by itself. Nor does it ask its user for anything: it has no way to ask.
-        phalanx_host::lines::complain_to(super::error::tell);
+        // A library never writes to the terminal by itself. It also never asks for anything, because nothing is set for
+        // that.
+        phalanx_host::lines::complain_to(super::error::keep_line);
     }
 }

@@ -15,7 +15,7 @@ use pyo3::types::{PyBytes, PyList};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-/// One thread, for a single message.
+/// The engine for a single message: one thread.
 static SERIAL: LazyLock<Roster> = LazyLock::new(|| {
     let levels = levels().unwrap_or_else(|_| Levels::detect());
     Roster::new(&[Arc::new(CpuEngine::serial(levels))])

@@ -111,8 +111,8 @@ impl RangeReader {
 }
 
 impl RangeReader {
-    /// Opens a range piece by piece, with the help of other threads if there are several pieces. Of the errors, the one that is
-    /// nearest to the beginning is returned.
+    /// Opens a range piece by piece, with other threads if there are several pieces. Of several errors, the one nearest
+    /// to the beginning is returned.
     fn fill(&self, start: u64, out: &mut [u8], stored: &[u8], stored_start: u64) -> Result<()> {
         let pieces = self.pieces(start, out);
         let helpers = pieces.len().min(self.threads).saturating_sub(1);
@@ -122,7 +122,7 @@ impl RangeReader {
         let work = || {
             while let Some((at, piece)) = take() {
                 let Err(error) = self.fill_piece(at, piece, stored, stored_start) else { continue };
-                // No other piece is begun. Those before this one have been, and may fail too.
+                // No other piece is begun. All pieces before this one have been begun, and may fail too.
                 while take().is_some() {}
                 let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                 if failed.as_ref().is_none_or(|(first, _)| at < *first) {
@@ -132,7 +132,7 @@ impl RangeReader {
         };
         thread::scope(|scope| {
             for _ in 0..helpers {
-                // If the system gives no thread, the others do its work.
+                // If the system gives no thread, the existing ones do the work.
                 let _ = thread::Builder::new().name("phalanx-ranges".into()).spawn_scoped(scope, work);
             }
             work();
@@ -140,9 +140,9 @@ impl RangeReader {
         failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// A range in pieces that end where chunks end, so that no chunk is opened twice.
+    /// Divides a range into pieces that end where chunks end, so that no chunk is opened twice.
     fn pieces<'o>(&self, start: u64, mut out: &'o mut [u8]) -> Vec<(u64, &'o mut [u8])> {
-        // Both are powers of two.
+        // Both sizes are powers of two.
         let piece = PIECE.max(self.inner.chunk_size().bytes() as u64);
         let (mut pieces, mut at) = (Vec::new(), start);
         while !out.is_empty() {
@@ -162,7 +162,7 @@ impl RangeReader {
     }
 }
 
-/// Where a range of the file lies in a part of it.
+/// The place of a range of the file within a part of the file.
 fn within(range: Range<u64>, part_start: u64) -> Option<Range<usize>> {
     let place = |at: u64| usize::try_from(at.checked_sub(part_start)?).ok();
     Some(place(range.start)?..place(range.end)?)

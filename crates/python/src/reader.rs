@@ -122,7 +122,7 @@ impl Reader {
             read = self.detached(py, || self.with_cursor(|cursor| fill(cursor, buf)))?;
             Ok(())
         })?;
-        // Another thread may have moved the cursor meanwhile, so that it met the end.
+        // Another thread may have moved the cursor meanwhile, so that there were fewer bytes to the end.
         if read == wanted { Ok(bytes) } else { new_bytes(py, &bytes.as_bytes()[..read]) }
     }
 
@@ -133,7 +133,7 @@ impl Reader {
         if buffer.readonly() {
             return Err(PyBufferError::new_err("the buffer is read-only"));
         }
-        // The library copies into it what it has checked and decrypted elsewhere.
+        // The library checks and decrypts elsewhere, and copies the result into this memory.
         let memory = memory(&mut buffer);
         self.detached(py, || self.with_cursor(|cursor| fill(cursor, memory)))
     }
@@ -173,14 +173,14 @@ impl Reader {
     }
 }
 
-/// Why something was not read.
+/// The reason why something was not read.
 enum Failed {
     Closed,
     Library(Error),
 }
 
 impl Reader {
-    /// Runs work that is detached from the interpreter.
+    /// Runs work detached from the interpreter.
     fn detached<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> Result<T, Failed> + Send) -> PyResult<T> {
         let done = self.turn.detached(py, work)?;
         // The source may have closed the file meanwhile.
@@ -200,7 +200,7 @@ impl Reader {
         self.inner.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Failed::Closed)
     }
 
-    /// Moves the cursor only if the work succeeds.
+    /// Works with the cursor, which moves only if the work succeeds.
     fn with_cursor<T>(&self, work: impl FnOnce(&mut Inner) -> std::io::Result<T>) -> Result<T, Failed> {
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(Failed::Closed);
@@ -215,7 +215,8 @@ impl Reader {
         })
     }
 
-    /// Dropping the last clone waits for threads that may wait for the interpreter.
+    /// Ends the reader. This is done detached, because dropping the last clone waits for threads that may wait for the
+    /// interpreter.
     fn end(&self, py: Python<'_>) {
         let take = || {
             let cursor = self.cursor.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -235,20 +236,21 @@ impl Drop for Reader {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(inner) = inner.or(cursor) else { return };
         if self.pid != std::process::id() {
-            // The threads that the drop would wait for are the parent's.
+            // The drop would wait for threads that only the parent has.
             let _ = mem::ManuallyDrop::new(inner);
         } else if self.path.is_some() {
             drop(inner);
         } else {
-            // It waits for threads that are calling a Python object, which may wait for what this thread was doing when the
-            // garbage was collected. If the system gives no thread, the reader stays.
+            // The drop waits for threads that are calling a Python object. They may wait for something that this thread
+            // was doing when the garbage was collected, so another thread does the drop. If the system gives no thread,
+            // the reader stays.
             let inner = mem::ManuallyDrop::new(inner);
             let _ = thread::Builder::new().spawn(move || drop(mem::ManuallyDrop::into_inner(inner)));
         }
     }
 }
 
-/// Fills the buffer as far as the file goes.
+/// Fills the buffer, or reads to the end of the file.
 fn fill(cursor: &mut Inner, buf: &mut [u8]) -> std::io::Result<usize> {
     let mut done = 0;
     while done < buf.len() {

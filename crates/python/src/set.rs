@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use zeroize::Zeroizing;
 
-/// How many bytes make a group: a few of them fit into the caches together.
+/// The length of a group in bytes. A few groups fit into the caches together.
 const GROUP: usize = 1 << 20;
 /// What a short message costs besides its bytes, in bytes: keys and tag.
 const EACH: usize = 1024;
 
-/// The objects of a list or tuple. They are fetched when their group comes, while other threads work on those before: with a
-/// million of them, fetching alone takes a good part of the time.
+/// The objects of a list or tuple. They are fetched when it is their group's turn, while other threads work on earlier
+/// groups. With a million objects, fetching alone takes a large part of the time.
 pub enum Items<'py> {
     List(Bound<'py, PyList>),
     Tuple(Bound<'py, PyTuple>),
@@ -36,7 +36,7 @@ impl<'py> Items<'py> {
         if let Ok(tuple) = objects.cast_exact::<PyTuple>() {
             return Ok(Items::Tuple(tuple.clone()));
         }
-        // Not by `list()`, which makes room for as many as they say that they are.
+        // `list()` is not used, because it would reserve memory for the length that the object claims.
         let list = PyList::empty(objects.py());
         for object in objects.try_iter()? {
             list.append(object?)?;
@@ -124,7 +124,7 @@ impl<'py> Ads<'py> {
     }
 }
 
-/// Messages that lie in objects of their own.
+/// Messages in separate objects.
 pub struct Set<'py> {
     keys: Keys<'py>,
     messages: Items<'py>,
@@ -157,7 +157,7 @@ impl Messages for Set<'_> {
     }
 
     fn bytes(&self) -> usize {
-        /// To look at all of them would fetch each object from memory once more.
+        /// Only some lengths are read, because reading all of them would fetch each object from memory again.
         const SOME: usize = 64;
         let len = self.len();
         let some = (0..len).step_by(len.div_ceil(SOME).max(1));
@@ -169,13 +169,13 @@ impl Messages for Set<'_> {
 
 /// Messages to be sealed or opened.
 pub trait Messages {
-    /// What the bytes of a message are in.
+    /// The type that has the bytes of a message.
     type Text: Deref<Target = [u8]> + Send + Sync;
 
-    /// How many there are.
+    /// The number of messages.
     fn len(&self) -> usize;
 
-    /// One of them.
+    /// One message.
     fn get(&self, index: usize) -> PyResult<One<Self::Text>>;
 
     /// About how many bytes they have together.
@@ -215,7 +215,7 @@ impl<T> One<T> {
 /// Messages that are worked on together.
 pub struct Group<T> {
     messages: Vec<One<T>>,
-    /// How long they and what the work adds to them are.
+    /// The length of the messages together with what the work adds to them.
     pub bytes: usize,
 }
 
@@ -238,10 +238,10 @@ impl<T: Deref<Target = [u8]>> Group<T> {
 pub struct Room(Zeroizing<Vec<u8>>);
 
 impl Room {
-    /// This many bytes of it.
+    /// This many bytes of the memory.
     pub fn of(&mut self, len: usize) -> phalanx_core::Result<&mut [u8]> {
         if self.0.len() < len {
-            // It is not grown, because that would leave a copy.
+            // The memory is replaced and not grown, because growing would leave a copy.
             let mut bytes = Vec::new();
             bytes.try_reserve_exact(len).map_err(|e| Error::Memory(e.to_string()))?;
             bytes.resize(len, 0);
@@ -259,7 +259,7 @@ impl Deref for Room {
     }
 }
 
-/// The rooms that no group has.
+/// The rooms that no group uses.
 #[derive(Default)]
 pub struct Rooms(RefCell<Vec<Room>>);
 
@@ -273,8 +273,8 @@ impl Rooms {
     }
 }
 
-/// Does the work for groups of messages, each of which gets its `place`, on other threads. Meanwhile this thread takes the
-/// results of earlier groups, in their order, fetches the messages of later ones, and handles signals.
+/// Does the work for groups of messages on other threads. Each group gets a `place`. Meanwhile this thread takes the
+/// results of earlier groups in their order, fetches the messages of later groups, and handles signals.
 pub fn in_groups<M: Messages, P: Send, T: Send>(
     py: Python<'_>,
     team: &Team<'_>,
@@ -298,19 +298,19 @@ pub fn in_groups<M: Messages, P: Send, T: Send>(
     let (give, tasks) = mpsc::channel::<(Group<M::Text>, P, mpsc::SyncSender<_>)>();
     let (run, tasks) = (&run, &Mutex::new(tasks));
     thread::scope(|scope| {
-        // When it is dropped, the workers end.
+        // The workers end when this is dropped.
         let give = give;
         let worker = move || {
             let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
             while let Ok((group, place, finish)) = next() {
                 let done = run(roster, &group, place);
-                // The group goes back: its objects are Python's.
+                // The group goes back to the calling thread, because its objects belong to Python.
                 let _ = finish.send((group, done));
             }
         };
         let start = || thread::Builder::new().spawn_scoped(scope, worker);
         start().map_err(|e| error::plain(py, Error::Read(e)))?;
-        // If the system gives no more threads, one does the work.
+        // If the system gives no more threads, the existing ones do the work.
         let workers = 1 + (1..workers).map_while(|_| start().ok()).count();
         let mut given: VecDeque<mpsc::Receiver<_>> = VecDeque::new();
         while !given.is_empty() || !next.is_empty() {
@@ -318,7 +318,7 @@ pub fn in_groups<M: Messages, P: Send, T: Send>(
             if given.len() > workers || next.is_empty() {
                 let Some(first) = given.pop_front() else { break };
                 let Ok(first) = py.detach(move || first.recv()) else {
-                    // The worker has panicked, and the scope will.
+                    // The worker has panicked, so the scope will panic too.
                     break;
                 };
                 done = Some(first);

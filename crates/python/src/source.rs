@@ -1,4 +1,4 @@
-//! What protected files are read from, and written to: files, and Python's objects.
+//! Sources and destinations of protected files: files, and Python objects.
 
 use crate::bytes::{Bytes, new_bytes};
 use crate::error::raised;
@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a reader reads from.
+/// The source of a reader.
 pub enum Source {
     File(File),
     Object(Object),
@@ -37,10 +37,11 @@ impl ReadAt for Source {
 /// A Python object that is read by range.
 pub struct Object {
     object: Py<PyAny>,
-    /// Whether it has `read_at`, which threads may call at once. Otherwise it has a cursor, and one reads at a time.
+    /// Whether it has `read_at`, which several threads may call at once. If not, it has a cursor, and only one thread
+    /// reads at a time.
     is_parallel: bool,
     size: u64,
-    /// The reader's. Threads that read ahead do its work too.
+    /// The turn of the reader. Threads that read ahead do the reader's work too.
     reader: Turn,
     turn: Mutex<()>,
 }
@@ -64,8 +65,8 @@ impl Object {
         Ok(Self { object: object.clone().unbind(), is_parallel, size: size.extract()?, reader, turn: Mutex::default() })
     }
 
-    /// Called by threads that are not attached to the interpreter, so that no thread holds the interpreter while it waits for the
-    /// turn.
+    /// Reads at an offset. The calling thread is detached from the interpreter, so that it does not hold it while it
+    /// waits for its turn.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let _at_work = self.reader.at_work();
         let turn = (!self.is_parallel).then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner));
@@ -89,7 +90,7 @@ impl Object {
     }
 }
 
-/// What a writer writes to.
+/// The destination of a writer.
 pub enum Destination {
     File(Arc<Output>),
     Object(Py<PyAny>),
@@ -97,7 +98,7 @@ pub enum Destination {
 
 impl Write for Destination {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        /// A file object gets no more at once, because it gets a copy.
+        /// The most bytes that a file object gets at once, because it gets a copy.
         const PIECE: usize = 1 << 20;
         match self {
             Destination::File(output) => output.file().write(buf),
@@ -106,7 +107,7 @@ impl Write for Destination {
                 let written = Python::try_attach(|py| {
                     let bytes = new_bytes(py, piece)?;
                     let count = object.bind(py).call_method1(intern!(py, "write"), (bytes,))?;
-                    // Buffered file objects say nothing, or the whole length.
+                    // Buffered file objects return nothing or the whole length.
                     if count.is_none() { Ok(piece.len()) } else { count.extract::<usize>() }
                 });
                 let written = written.ok_or_else(|| io::Error::other("the interpreter is ending"))?.map_err(raised)?;

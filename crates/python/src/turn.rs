@@ -1,4 +1,4 @@
-//! Calls that a Python object makes into the very reader or writer that is calling it.
+//! Detects calls of a Python object to the same reader or writer that is calling it.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ thread_local! {
     static AT_WORK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What distinguishes a reader or writer from all others.
+/// Identifies a reader or writer.
 #[derive(Clone, Copy)]
 pub struct Turn(u64);
 
@@ -20,12 +20,13 @@ impl Turn {
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whether this thread is doing its work.
+    /// Whether this thread is doing the work of this reader or writer.
     pub fn is_at_work(&self) -> bool {
         AT_WORK.with_borrow(|ids| ids.contains(&self.0))
     }
 
-    /// Does the work detached from the interpreter. A call from within it would wait for itself, and is refused.
+    /// Does the work detached from the interpreter. A call from within the work would wait for itself, so it is
+    /// refused.
     pub fn detached<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
         if self.is_at_work() {
             return Err(PyRuntimeError::new_err(
@@ -36,14 +37,14 @@ impl Turn {
         Ok(py.detach(work))
     }
 
-    /// This thread does its work until what is returned is dropped.
+    /// Records that this thread does the work until the returned guard is dropped.
     pub fn at_work(&self) -> AtWork {
         AT_WORK.with_borrow_mut(|ids| ids.push(self.0));
         AtWork
     }
 }
 
-/// That a thread does the work of a reader or writer.
+/// A guard: this thread does the work of a reader or writer.
 pub struct AtWork;
 
 impl Drop for AtWork {

@@ -1,4 +1,4 @@
-//! What files are protected for, and what opens them, as callers name it.
+//! The recipients of new files, and the keys that open files, as callers name them.
 
 use crate::bytes::Bytes;
 use crate::error;
@@ -42,7 +42,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Each key once.
+    /// All keys, each only once, and the password.
     fn all(self) -> (Vec<Arc<SecretKey>>, Option<Password>) {
         let mut keys: Vec<_> = self.key.into_iter().chain(self.keys).map(|key| key.0).collect();
         keys.sort_by_key(|key| key.id());
@@ -51,7 +51,7 @@ impl Keys {
     }
 }
 
-/// The recipients of a new file. Argon2 takes its time if there is a password.
+/// The recipients of a new file. With a password this takes long, because of Argon2.
 pub fn recipients(py: Python<'_>, keys: Keys, texts: &[String]) -> PyResult<Vec<Recipient>> {
     let (keys, password) = keys.all();
     let mut found: Vec<_> = keys.iter().map(|key| Recipient::key(key)).collect();
@@ -66,7 +66,7 @@ pub fn recipients(py: Python<'_>, keys: Keys, texts: &[String]) -> PyResult<Vec<
     Ok(found)
 }
 
-/// Opens files with the keys that a call names. If it names nothing at all, with those of the keyring.
+/// An opener with the keys that a call names. If it names nothing at all, the keys of the keyring are used.
 pub fn opener(py: Python<'_>, keys: Keys, identities: &[PathBuf]) -> PyResult<Opener<AtHand>> {
     let (keys, password) = keys.all();
     identities.iter().for_each(|path| key::note_file(path));

@@ -1,4 +1,4 @@
-//! Protecting what is written piece by piece.
+//! Protecting data that are written piece by piece.
 
 use crate::bytes::Bytes;
 use crate::engines::{chunk_size, cpu, suite};
@@ -103,7 +103,7 @@ impl Writer {
             let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(Inner { writer, output, overwrite, sync, .. }) = inner else { return Ok(()) };
             writer.finish()?;
-            // The writer had the other one.
+            // The writer had the other reference to it, which is gone now.
             let Some(output) = output.and_then(Arc::into_inner) else { return Ok(()) };
             output.set_mode(0o666 & !umask())?;
             let made = key_files().made();
@@ -125,7 +125,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if self.pid != std::process::id() {
-            // The unfinished file is the parent's.
+            // The unfinished file belongs to the parent.
             let _ = mem::ManuallyDrop::new(inner);
             return;
         }

@@ -1,4 +1,4 @@
-"""What the tests share: data, keys, the command, and modules that may be absent."""
+"""Shared fixtures and helpers: data, keys, the command, and modules that may be absent."""
 
 import hashlib
 import importlib
@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def required(name):
-    """Whether the variable PHALANX_REQUIRE (names with commas between them) says that a test must not be skipped if this is missing."""
+    """Whether PHALANX_REQUIRE (names with commas between them) names this, so that no test may be skipped if it is missing."""
     return name in os.environ.get("PHALANX_REQUIRE", "").split(",")
 
 
@@ -41,7 +41,7 @@ def needs(*modules):
         try:
             found.append(importlib.import_module(module))
         except ModuleNotFoundError as error:
-            # A module that is there but lacks another one is broken, and no reason to skip anything.
+            # A module that is installed but lacks another one is broken. That is not a reason to skip a test.
             if error.name is None or module.split(".")[0] != error.name.split(".")[0]:
                 raise
             missing(module.split(".")[0])

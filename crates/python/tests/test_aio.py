@@ -268,7 +268,7 @@ def test_large_messages_are_sealed_or_refused():
         try:
             sealed = await phalanx.aio.seal(KEY, record)
         except ValueError as error:
-            # There may be a limit, if it says so.
+            # There may be a limit, if the exception reports it.
             assert is_one_line(error)
             return
         assert await phalanx.aio.unseal(KEY, sealed) == record

@@ -1,4 +1,4 @@
-"""Exceptions: the right one, with its attributes and one line of text, and no output."""
+"""Exceptions: each failure raises the right one, with its attributes and one line of text, and leaves no output."""
 
 import errno
 import os
@@ -292,7 +292,7 @@ import errno, os, sys
 import phalanx
 folder = sys.argv[1]
 if os.geteuid() == 0:
-    # Root may do everything.
+    # Root can do everything.
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)

@@ -63,7 +63,7 @@ def test_close_waits_for_a_write_of_another_thread(key):
 
 
 def test_concurrent_closes_create_one_object(key):
-    """It appears once, and all that close it know that it is there."""
+    """The object appears once, and it exists when any of the calls to close it returns."""
     fs = PhalanxFileSystem(fs=Store(global_store=False), key=key)
     for number in range(20):
         path, together = f"/{number}", threading.Barrier(8)
@@ -87,7 +87,7 @@ class Watched(PhalanxFileSystem):
 
 
 def test_describing_a_file_system_does_not_change_it():
-    """Otherwise another thread would not find the password, or would store it."""
+    """If attributes changed, another thread would not find the password, or would store it."""
     fs = Watched(fs=Store(global_store=False), password="p")
     fs.set.clear()
     assert "password" not in fs.to_dict(include_password=False)

@@ -40,7 +40,7 @@ def test_examples_print_what_they_promise(name, tmp_path):
     modules, arguments, shown = SHOWN[name]
     if modules:
         needs(*modules)
-    # It must not need, or leave, anything in the folder, nor use the keyring of its user.
+    # An example must not need or leave anything in the folder, and must not use the user's keyring.
     environment = {**os.environ, "PHALANX_KEYRING": str(tmp_path / "unused"), "TMPDIR": str(tmp_path)}
     folder = tmp_path / "here"
     folder.mkdir()

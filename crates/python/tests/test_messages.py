@@ -71,7 +71,7 @@ def test_very_many_messages_are_sealed():
 
 
 def test_large_messages_among_small_ones_are_sealed():
-    """One that is larger than what is done at once, among small ones."""
+    """One message is larger than what is done at once, and the others are small."""
     records = [b"small", bytes(70 << 20), b"", painted(1 << 20), bytes(33 << 20)]
     for cipher in ("aes-256", "aes-256-gcm"):
         sealed = phalanx.seal_many(KEY, records, cipher=cipher)
@@ -336,7 +336,7 @@ def changing(buffer, stop):
 
 
 def test_a_record_may_be_changed_by_another_thread():
-    """What opens is what the buffer held at some moment, or a mixture. There is no crash."""
+    """The opened message is what the buffer had at some moment, or a mixture. There is no crash."""
     buffer, stop = bytearray(1 << 20), threading.Event()
     thread = threading.Thread(target=changing, args=(buffer, stop))
     old = sys.getswitchinterval()
@@ -356,7 +356,7 @@ def test_a_record_may_be_changed_by_another_thread():
 
 
 def test_sealed_bytes_may_be_changed_by_another_thread():
-    """What is checked is what is opened."""
+    """The bytes that are checked are the bytes that are opened."""
     record = painted(1 << 20)
     whole = phalanx.seal(KEY, record)
     buffer, stop = bytearray(whole), threading.Event()
@@ -390,7 +390,7 @@ def attempt(function, *arguments):
 
 
 def test_a_buffer_may_be_resized_by_another_thread():
-    """An exported bytearray cannot be resized; what holds no export may be."""
+    """An exported bytearray cannot be resized. Without an export it can."""
     stop, buffer = threading.Event(), bytearray(10_000)
 
     def resize():
@@ -514,7 +514,7 @@ def test_arrays_of_numpy_are_sealed():
 
 
 def test_a_list_may_be_shortened_by_another_thread():
-    """Another thread shortens the list. Nothing is read that is no longer there."""
+    """Another thread shortens the list. Removed entries are not read."""
     records = [b"x" * 256] * 50_000
     keys = [phalanx.Key.generate()] * len(records)
     stop = threading.Event()

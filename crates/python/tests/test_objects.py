@@ -157,7 +157,7 @@ def test_exceptions_of_a_source_are_raised_unchanged(raised):
         phalanx.open(source(fail), key=KEY)
     assert caught.value is raised
     assert len(calls) <= 2
-    # Later, while reading.
+    # The exception comes later, while reading.
     healthy = [True]
 
     def sometimes(offset, n):
@@ -234,7 +234,7 @@ def test_exceptions_of_size_are_raised():
 
 
 def test_a_source_that_returns_other_bytes_later_is_detected():
-    """The same place read twice with different bytes: found, as any other change."""
+    """The source returns other bytes when the same place is read again. This is found like any other change."""
     calls = {}
 
     def read_at(offset, n):
@@ -427,7 +427,7 @@ def test_endless_recursion_raises_recursion_error():
 def test_an_exception_that_occurs_once_is_raised(read, raised):
     """Ctrl-C, above all: if one call of the source is interrupted, the next call does not hide it.
 
-    An OSError may be: what cannot be read around a chunk must not keep anybody from reading the chunk.
+    An OSError may be hidden: if bytes around a chunk cannot be read, the chunk itself can still be read.
     """
     for place in range(1, 8):
         # How many calls of the main thread are left until one fails; None for none. What fails in a thread that reads ahead is

@@ -96,7 +96,7 @@ def test_the_keyring_is_tried_when_no_key_is_named(plain, content):
     key.store("work")
     assert phalanx.verify(path) == len(content)
     assert phalanx.unprotect(path, overwrite=True).read_bytes() == content
-    # But not where something is named.
+    # But the keyring is not used if something is named.
     with pytest.raises(phalanx.WrongKeyError):
         phalanx.verify(path, key=phalanx.Key.generate())
     with pytest.raises(phalanx.WrongKeyError):
@@ -182,7 +182,7 @@ def test_all_kinds_of_paths_are_accepted(tmp_path, monkeypatch, key, kind):
     try:
         path = phalanx.protect(kind(name), key=key)
     except TypeError:
-        # PathLike and str are promised, bytes are not.
+        # The functions promise PathLike and str, but not bytes.
         assert kind is os.fsencode
         return
     assert phalanx.verify(kind(path), key=key) == 1
@@ -336,7 +336,7 @@ def test_all_engines_and_thread_numbers_work(tmp_path, key, threads, engine):
 
 
 def test_outputs_are_not_more_readable_than_inputs(tmp_path, key, plain):
-    """What is unprotected is as open as a new file of this process; what is protected is no more open than its input."""
+    """Plaintext has the permissions of a new file of this process. A protected file has no more than its input."""
     plain.chmod(0o600)
     path = phalanx.protect(plain, key=key)
     assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
@@ -351,7 +351,7 @@ def test_outputs_are_not_more_readable_than_inputs(tmp_path, key, plain):
 
 
 def test_an_input_of_unknown_length_is_protected(tmp_path, key):
-    """Files under /proc say that they have no bytes."""
+    """Files under /proc report a length of zero."""
     if not os.path.exists("/proc/cpuinfo"):
         pytest.skip("skipped: no /proc/cpuinfo")
     path = phalanx.protect("/proc/version", key=key, output=tmp_path / "version.phx")

@@ -123,7 +123,7 @@ def test_polars_raises_for_damaged_files(below, fs):
         lazy.collect()
     with fs.open(PATH) as file, pytest.raises(phalanx.AuthenticationError, match="damaged in chunk"):
         polars.read_parquet(file, use_pyarrow=True)
-    # Polars itself panics when a file object raises, and its exception is no Exception.
+    # Polars itself panics when a file object raises, and what it raises is not an Exception.
     with fs.open(PATH) as file, pytest.raises(BaseException, match="damaged in chunk"):
         polars.read_parquet(file)
     with fs.open(PATH) as file, pytest.raises(BaseException, match="damaged in chunk"):
@@ -152,7 +152,7 @@ def duck(below, key, fs):
 
 def test_duckdb_reads_only_the_columns_and_row_groups_of_a_query(below, duck):
     found, part = below.cost(lambda: duck.sql(f"SELECT sum(c3 % 1000)::BIGINT FROM read_parquet('phalanx://{PATH}') WHERE row >= 0").fetchall())
-    # A maximum would come from the footer alone.
+    # A maximum would be read from the footer alone.
     assert found == [(int((table()["c3"].to_numpy() % 1000).sum()),)]
     assert 0.1 < part < 0.35
 

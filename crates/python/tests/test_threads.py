@@ -74,7 +74,7 @@ print(wrong)
 
 
 def test_the_first_use_may_be_in_many_threads(tmp_path):
-    """What is made once for a process is made once."""
+    """Objects that are made once for a process are made only once."""
     (tmp_path / "plain").write_bytes(painted(100_000))
     for _ in range(3):
         done = child(FIRST, tmp_path / "plain")
@@ -151,7 +151,7 @@ def test_many_threads_may_replace_one_output(tmp_path, key):
                 file.write(bytes([number]) * 5000)
 
     results = at_once(write)
-    # Some may find that the name was taken just now. Those that raise nothing have written all of it.
+    # Some may find that the name was just taken. Those that raise nothing have written the whole file.
     assert results.count(None) >= 1 and all(result is None or isinstance(result, OSError) for result in results), results
     with phalanx.open(tmp_path / "output", key=key) as file:
         data = file.read()
@@ -183,7 +183,7 @@ def test_many_threads_share_a_key():
 
 
 def test_many_threads_share_a_reader(key):
-    """Its cursor moves under all of them: any answer is some part of the file."""
+    """All threads move the same cursor, so each result is some part of the file."""
     data = painted(200_000)
     out = io.BytesIO()
     with phalanx.open(out, "wb", key=key, chunk_size=4096) as file:

@@ -23,7 +23,7 @@ OUTCOMES = {
 
 
 def scenarios(kind, fewest):
-    """The vectors of a kind, each with its name. Fewer than expected mean that something was lost."""
+    """The vectors of a kind, each with its name. Fails if there are fewer than expected."""
     folder = REPOSITORY / "vectors" / kind
     if not folder.is_dir():
         missing("vectors")

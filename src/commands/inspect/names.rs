@@ -1,4 +1,4 @@
-//! Whose recipients they are: the names that files of recipients give them.
+//! The names of recipients, from files of recipients.
 
 use phalanx_age::{Outline, Recipient};
 use phalanx_core::Ways;
@@ -8,15 +8,15 @@ use phalanx_host::lines::shown;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// The recipients in files of them.
+/// The recipients that the files list.
 pub struct Names(Vec<(Recipient, Known)>);
 
-/// A recipient that a file names. The names of the fields are those of `--json`.
+/// A recipient that a file lists. The names of the fields are those of `--json`.
 #[derive(Clone, Serialize)]
 pub struct Known {
     /// The public key.
     key: String,
-    /// Its name, or where it stands.
+    /// Its name, or its number and the file.
     name: String,
 }
 
@@ -40,7 +40,8 @@ impl Names {
         Ok((!files.is_empty()).then_some(Self(all)))
     }
 
-    /// Those that a slot is for. `ways` are of the opened file, and tell this for certain. `None` if it does not show.
+    /// The recipients that a slot is for. With the `ways` of an opened file this is certain. `None` if the slot does
+    /// not show it.
     pub fn of(&self, number: usize, file: &[u8], ways: Option<&Ways>) -> Option<Vec<Known>> {
         let outline = Outline::of(file).ok();
         let shows = |recipient: &Recipient| match (ways, recipient.ssh_stanza()) {

@@ -1,4 +1,4 @@
-//! What `rekey` tells: the ways into a file, before a change and after it.
+//! What `rekey` reports: the ways into a file, before a change and after it.
 
 use crate::commands::inspect::SlotReport;
 use phalanx_core::format::Header;
@@ -51,11 +51,11 @@ struct Line {
     after: Vec<SlotReport>,
 }
 
-/// Tells of files, each as one piece, from whichever thread.
+/// Reports files, from any thread. The report of a file is printed in one piece.
 pub struct Reporter {
     json: bool,
     quiet: bool,
-    /// Only to show the names of keys.
+    /// Used only to show the names of keys.
     keyring: Option<Keyring>,
     turn: Mutex<()>,
 }
@@ -91,7 +91,7 @@ impl Reporter {
         self.list(after, None)
     }
 
-    /// Tells of a file that was done under another name.
+    /// Reports a file that was done under another name.
     pub fn tell_other_name(&self, path: &Path) -> Outcome {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if self.json {

@@ -1,4 +1,4 @@
-//! Files with several names: one run changes such a file in place once, and never under two names at the same time.
+//! Files with several names: a run changes such a file in place once, and never under two names at the same time.
 
 use phalanx_host::file::InputFile;
 use std::collections::HashSet;
@@ -46,7 +46,7 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Notes that the file is done, whatever other names it has.
+    /// Records that the file is done under all its names.
     pub fn done(self) {
         self.taken.lock().done.insert(self.id);
     }

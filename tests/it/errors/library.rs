@@ -54,7 +54,8 @@ fn variants(file: &str, name: &str) -> BTreeSet<String> {
     begins.map(|line| line.split(['(', ' ', '{', ',']).next().unwrap().to_owned()).collect()
 }
 
-/// The messages, of all variants but those that `elsewhere` names. The enums may grow, so no `match` here is complete.
+/// The messages. Checks that all variants have one, except those that `elsewhere` names. The enums may grow, so no
+/// `match` here is complete.
 fn complete(all: Vec<Made>, elsewhere: &[&str], enums: &[(&str, &str)]) -> Vec<Message> {
     let found: BTreeSet<String> =
         all.iter().map(|made| made.0.clone()).chain(elsewhere.iter().map(|&name| name.to_owned())).collect();

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 const COPY: &str = "restore the file from a copy";
 
-/// The arguments, when the line appears, and what to do.
+/// The arguments of a run, when its line appears, and what the reader can do.
 type Run = (&'static str, &'static str, &'static str);
 
 pub fn all() -> Vec<Message> {
@@ -119,7 +119,7 @@ fn prepared() -> Sandbox {
     fs::copy(s.path("vault/phalanx.folder"), s.path("lost/phalanx.folder")).unwrap();
     fs::create_dir_all(s.path("vault/within")).unwrap();
     fs::copy(s.path("vault/phalanx.folder"), s.path("vault/within/phalanx.folder")).unwrap();
-    // Other keyrings: one whose key others may read, and one in which a key's name belongs to another key.
+    // Two more keyrings: one with a key that others may read, and one in which a key's name belongs to another key.
     ok("PHALANX_KEYRING=open key import work work.raw");
     ok("PHALANX_KEYRING=second key import lab work.raw");
     ok("key export --all --output keys.txt");

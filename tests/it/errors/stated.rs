@@ -1,4 +1,4 @@
-//! Messages that no test can provoke on every machine, copied from the source.
+//! Messages that a test cannot provoke on every machine. They are copied from the source.
 
 use super::{Message, root};
 use std::fs;
@@ -359,7 +359,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     ),
 ];
 
-/// All of them. Each must still be in its source file.
+/// All these messages. Checks that each is still in its source file.
 pub fn all() -> Vec<Message> {
     let from_source = |&(file, code, literal, when, then): &(&str, u8, &str, &'static str, &'static str)| {
         let text = joined(&fs::read_to_string(root().join("src").join(file)).unwrap());
@@ -370,7 +370,7 @@ pub fn all() -> Vec<Message> {
     STATED.iter().map(from_source).collect()
 }
 
-/// The literal with words in capitals where the program fills in something.
+/// The literal with words in capitals for what the program fills in.
 fn filled(literal: &str) -> String {
     let mut line = String::new();
     for (i, piece) in literal.split(['{', '}']).enumerate() {
@@ -419,7 +419,7 @@ fn joined(text: &str) -> String {
     lines.next().into_iter().chain(lines.map(str::trim_start)).collect()
 }
 
-/// The longest piece of a literal that the program does not fill in. `None` if it says nothing by itself.
+/// The longest piece of a literal between the places that the program fills in. `None` if it means nothing by itself.
 pub fn longest_piece(literal: &str) -> Option<String> {
     const SHORTEST: usize = 12;
     let literal = joined(literal);

@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 
 const LENS: [usize; 12] = [0, 1, 15, 16, 4095, 4096, 4097, 8192, 100_000, 262_144, 262_145, 3_000_001];
 
-/// Unmounts it and mounts it again.
+/// Unmounts the volume and mounts it again.
 fn again(s: &Sandbox, mounted: Mounted) -> Mounted {
     unmount(mounted);
     mount(s, "vol").unwrap()
@@ -36,7 +36,7 @@ fn files_hold_what_was_written() {
     for len in LENS {
         fs::write(mounted.path(&format!("{len}")), painted(len)).unwrap();
     }
-    // Lengths, and bytes after an end.
+    // Lengths are changed, and bytes are written after the end.
     let file = editable(&mounted.path("100000"));
     file.set_len(5000).unwrap();
     file.set_len(70_000).unwrap();
@@ -58,7 +58,7 @@ fn files_hold_what_was_written() {
     mounted = again(&s, mounted);
     check(&mounted);
 
-    // Without the kernel's cache.
+    // Direct reads and writes do not use the kernel's cache.
     let mut direct = OpenOptions::new();
     direct.read(true).write(true).custom_flags(OFlags::DIRECT.bits() as i32);
     let mut direct = direct.open(mounted.path("3000001")).unwrap();
@@ -112,7 +112,7 @@ fn holes_take_no_space() {
     let stored: u64 = stored_blocks(&s.path("vol"));
     assert!(stored < 2048, "{stored} blocks of 512 bytes");
 
-    // Holes that are punched.
+    // Holes can be punched.
     let whole = painted(1 << 20);
     fs::write(mounted.path("punched"), &whole).unwrap();
     let file = editable(&mounted.path("punched"));
@@ -138,7 +138,7 @@ fn stored_blocks(root: &Path) -> u64 {
 }
 
 #[test]
-fn names_links_and_folders() {
+fn names_links_and_folders_work_as_on_a_disk() {
     let s = Sandbox::new();
     init(&s, "vol", "4K");
     let Some(mut mounted) = mount(&s, "vol") else { return };
@@ -173,7 +173,7 @@ fn names_links_and_folders() {
     fs::set_permissions(at("two"), Permissions::from_mode(0o640)).unwrap();
     fs::set_permissions(at("full"), Permissions::from_mode(0o2711)).unwrap();
 
-    // An open file without a name.
+    // An open file can lose its name.
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(at("gone")).unwrap();
     file.write_all(&painted(50_000)).unwrap();
     fs::remove_file(at("gone")).unwrap();
@@ -211,7 +211,7 @@ fn names_links_and_folders() {
         let len = listxattr(at("two"), &mut value[..]).unwrap();
         assert_eq!(&value[..len], b"user.mime\0".as_slice());
     }
-    // Nothing below has a name or a content from here. Shorter ones could be there by chance.
+    // The stored files show no name and no content of the volume. Shorter words could appear by chance.
     for (name, (_, content)) in listing(&s.path("vol")) {
         for secret in ["second", "renamed", "nowhere", "user.mime", "text/plain"] {
             assert!(!name.contains(secret) && !content.windows(secret.len()).any(|w| w == secret.as_bytes()), "{name}");
@@ -222,7 +222,7 @@ fn names_links_and_folders() {
 }
 
 #[test]
-fn times_stay() {
+fn times_are_kept() {
     let s = Sandbox::new();
     init(&s, "vol", "4K");
     let Some(mut mounted) = mount(&s, "vol") else { return };
@@ -230,7 +230,7 @@ fn times_stay() {
     let times = FileTimes::new().set_modified(then).set_accessed(then + Duration::from_nanos(5));
     let mut file = File::create(mounted.path("written")).unwrap();
     file.write_all(&painted(100_000)).unwrap();
-    // Like cp -p.
+    // This is what cp -p does.
     file.set_times(times).unwrap();
     drop(file);
     fs::write(mounted.path("touched"), "x").unwrap();
@@ -249,7 +249,7 @@ fn times_stay() {
     check(&mounted);
     mounted = again(&s, mounted);
     check(&mounted);
-    // Times that nobody has set.
+    // These times are not set by any program.
     for i in 0..100 {
         fs::write(mounted.path(&format!("small {i}")), painted(i)).unwrap();
     }
@@ -347,7 +347,7 @@ with open('made', 'r+b') as file:
     is_sound(&s, "vol");
 }
 
-/// The kernel has the written bytes, and no program has asked to store them.
+/// The written bytes are in the kernel's cache, and no program has synced them.
 #[test]
 fn a_file_that_is_being_written_is_copied_completely() {
     let s = Sandbox::new();
@@ -369,7 +369,7 @@ fn a_file_that_is_being_written_is_copied_completely() {
     assert!(fs::read(s.path("mnt/log")).unwrap() == [65; 200_000]);
     drop((log, holed));
     unmount(mounted);
-    // A mount for reading reports holes.
+    // A mount for reading only reports holes too.
     let Some(mounted) = Mounted::start(&s, &["vol", "mnt", "--key-file", "key", "--read-only"]) else { return };
     let file = File::open(mounted.path("holed")).unwrap();
     assert_eq!(seek(&file, Seek::Data(8192)), Ok(2 << 20));
@@ -421,7 +421,7 @@ fn changing_a_file_clears_its_set_ids() {
     init(&s, "vol", "4K");
     let Some(mounted) = Mounted::start(&s, &["vol", "mnt", "--key-file", "key", "-o", "allow_other"]) else { return };
     fs::set_permissions(&mounted.mountpoint, Permissions::from_mode(0o755)).unwrap();
-    // A plain request gets the mode that the kernel has cached.
+    // A plain request returns the mode that the kernel has cached.
     let mode = || {
         let state = statx(CWD, mounted.path("f"), AtFlags::empty(), StatxFlags::MODE).unwrap();
         u32::from(state.stx_mode) & 0o7777
@@ -454,7 +454,8 @@ fn changing_a_file_clears_its_set_ids() {
             if line.contains(">> f") || line.starts_with("dd") {
                 again();
                 run(&["--bounding-set=-fsetid", "--inh-caps=-fsetid"], line);
-                // The file has this group, and without its right to execute set-group-ID is a mark.
+                // The file has this group. Without the group's right to execute, the set-group-ID bit has another
+                // meaning.
                 let left = if mode_before & 0o010 == 0 { mode_before & 0o2777 } else { mode_before & 0o777 };
                 assert_eq!(mode(), left, "the superuser without this right: {line}");
             }

@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A small file system on the folder disk. `None` if this system lets nobody mount it, and a line says so.
+/// A small file system on the folder disk. If this system does not allow mounts, prints a line and returns `None`.
 pub fn disk(s: &Sandbox, kind: &str, mib: u64) -> Option<Disk> {
     fs::create_dir(s.path("disk")).unwrap();
     let mounted = match kind {
@@ -54,7 +54,7 @@ fn a_full_disk_loses_nothing_that_was_synced() {
     }
 }
 
-/// ext4 becomes read-only when it finds an error, and has a file by which a test can simulate one.
+/// ext4 becomes read-only when it finds an error, and a test can simulate one through a file of the kernel.
 #[test]
 fn a_file_system_that_becomes_read_only_is_reported_as_such() {
     let s = Sandbox::new();
@@ -76,8 +76,8 @@ fn a_file_system_that_becomes_read_only_is_reported_as_such() {
     }
     let refused = |done: io::Result<()>| assert_eq!(done.unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
     let for_writing = || File::options().write(true).open(mounted.path("f"));
-    // The kernel reports the end of the last open file to the mount some time after `close` has returned. Until then the file in
-    // the folder is still open for writing.
+    // The kernel reports the end of the last open file to the mount some time after `close` has returned. Until then
+    // the file in the folder is still open for writing.
     wait_for(|| for_writing().is_err());
     refused(for_writing().map(drop));
     refused(File::options().write(true).truncate(true).open(mounted.path("f")).map(drop));
@@ -89,7 +89,7 @@ fn a_file_system_that_becomes_read_only_is_reported_as_such() {
     assert!(line.contains("\nhint: --read-only mounts it for reading"), "{line}");
 }
 
-/// The journal still names the file, but must not hold its space.
+/// The journal still names the removed file, but must not keep its space in use.
 #[test]
 fn the_space_of_a_file_is_free_when_it_is_removed() {
     let s = Sandbox::new();
@@ -116,7 +116,8 @@ fn the_space_of_a_file_is_free_when_it_is_removed() {
         closed.elapsed()
     };
     for is_synced in [true, false] {
-        // An idle mount trims its journal after 5 seconds anyway. One of three must be quicker, even on a machine that pauses.
+        // An idle mount trims its journal after 5 seconds anyway. At least one of three attempts must be quicker: the
+        // machine may pause during the others.
         assert!((0..3).any(|_| took(is_synced) < Duration::from_secs(4)), "it waits until the mount is idle");
     }
     unmount(mounted);
@@ -141,7 +142,7 @@ fn a_disk_that_is_nearly_full_keeps_its_space() {
     is_sound(&s, "disk/vol");
 }
 
-/// The journal has no reserved space there, and is trimmed when the disk is full.
+/// The journal has no reserved space on a small disk, and is trimmed when the disk is full.
 #[test]
 fn changes_continue_on_a_small_disk() {
     if !is_fuse_here() {
@@ -161,8 +162,8 @@ fn changes_continue_on_a_small_disk() {
     is_sound(&s, "disk/vol");
 }
 
-/// A process that is started inherits all descriptors for a moment, and closing them stores what is in memory too. Nobody
-/// receives the errors of that close, so a sync must report them again to each writer.
+/// A new process inherits all descriptors for a moment, and closing them also stores what is in memory. No program
+/// receives the errors of that close, so the next sync must report them to each writer.
 #[test]
 fn lost_writes_are_reported_by_the_next_sync() {
     if !is_fuse_here() {
@@ -179,29 +180,29 @@ fn lost_writes_are_reported_by_the_next_sync() {
     files[0].write_all_at(&[1; 1941], 0).and_then(|()| files[0].sync_all()).unwrap();
     fill_up(&mounted, 0);
     files[0].write_all_at(&[2; 90_000], 1941).unwrap();
-    // The kernel passes on its data when the file is opened. They are stored a little later.
+    // The kernel passes on its cached data when the file is opened. The mount stores them a little later.
     let late = File::open(&path).unwrap();
     wait_for(|| mounted.log().contains("were dropped"));
     let heirs = std::process::Command::new("true").status();
     assert!(heirs.unwrap().success());
     for file in &files {
-        let told = file.sync_all().unwrap_err();
-        assert_eq!(Errno::from_io_error(&told), Some(Errno::NOSPC));
+        let error = file.sync_all().unwrap_err();
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::NOSPC));
         file.sync_all().unwrap();
     }
     drop((files, late));
-    // If the file is opened after all writers have got the error, the error is not reported again.
+    // When all writers have got the error, it is not reported to a file that is opened after that.
     let mut file = File::options().append(true).open(&path).unwrap();
     file.sync_all().unwrap();
 
-    // Closed by a process that ignores errors, and opened again.
-    let told = mounted.log().lines().count();
+    // The file is closed by a process that ignores errors, and opened again.
+    let reported = mounted.log().lines().count();
     file.write_all(&[3; 2_000_000]).unwrap();
     drop(file);
-    wait_for(|| mounted.log().lines().count() > told);
+    wait_for(|| mounted.log().lines().count() > reported);
     fs::remove_file(mounted.path("filler")).unwrap();
     wait_for(|| statvfs(&mounted.mountpoint).unwrap().f_bavail > 2000);
-    // It can be truncated and written, which does not need the lost data.
+    // The file can be truncated and written again, because this does not need the lost data.
     fs::write(&path, "hello").unwrap();
     let file = File::open(&path).unwrap();
     file.sync_all().unwrap_err();
@@ -298,7 +299,7 @@ fn is_there(mounted: &Mounted) -> bool {
 /// Writes the file filler until nothing more fits, and then makes it a little shorter.
 fn fill_up(mounted: &Mounted, left: u64) {
     let is_full = |e: &io::Error| Errno::from_io_error(e) == Some(Errno::NOSPC);
-    // If a file was just removed, the kernel reports its end some milliseconds later.
+    // The kernel reports the end of a removed file some milliseconds later.
     let mut created = None;
     wait_for(|| match File::create(mounted.path("filler")) {
         Ok(file) => created.insert(file).metadata().is_ok(),

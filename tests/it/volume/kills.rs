@@ -1,4 +1,4 @@
-//! The mount is killed at random moments. The next mount has what was stored before.
+//! The mount is killed at random moments. The next mount must have everything that was stored before.
 
 use super::workload::{Random, Stop, Worker};
 use super::{init, is_sound, mount, unmount};
@@ -15,14 +15,14 @@ pub fn seed() -> u64 {
     named.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 % 1_000_000_007)
 }
 
-/// How many rounds a test has: `short`, or `swept` if sweeps are exhaustive. PHALANX_KILLS multiplies the latter by its ratio
-/// to 60.
+/// How many rounds a test has: `short`, or `swept` if sweeps are exhaustive. If PHALANX_KILLS is set, `swept` is
+/// multiplied by a sixtieth of it.
 pub fn rounds(short: u64, swept: u64) -> u64 {
     let kills = || std::env::var("PHALANX_KILLS").ok().and_then(|text| text.parse().ok());
     if is_exhaustive() { (swept * kills().unwrap_or(SWEPT) / SWEPT).max(1) } else { short }
 }
 
-/// The kills of an exhaustive sweep.
+/// The number of kills in an exhaustive sweep.
 const SWEPT: u64 = 60;
 
 #[test]
@@ -99,7 +99,7 @@ fn kill_a_volume(seed: u64, chunk_size: &str, rounds: u64) -> u64 {
     workers.iter().map(|worker| worker.steps).sum()
 }
 
-/// Mounts it, and kills the mount after some milliseconds.
+/// Mounts the volume, and kills the mount after some milliseconds.
 fn kill_early(s: &Sandbox, after: u64) {
     let mut command = s.command(&["mount", "vol", "mnt", "--key-file", "key"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

@@ -1,4 +1,5 @@
-//! What a folder may hold after a kill: names, and the contents of its files since they were last stored.
+//! What a folder may contain after a kill: names, and for each file the contents that it has had since it was last
+//! stored.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -6,10 +7,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The kernel writes pages in any order.
+/// The length of a page in bytes. The kernel writes pages in any order.
 const PAGE: usize = 4096;
 
-/// What has a name.
+/// What a name leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
     Folder,
@@ -21,11 +22,11 @@ pub enum Node {
 /// Paths below the folder.
 pub type Names = BTreeMap<String, Node>;
 
-/// The contents of a file since it was last stored permanently: first that one, then each later one.
+/// The contents of a file since it was last stored: first the stored one, then each later one.
 #[derive(Clone)]
 pub struct Content {
     pub versions: Vec<Vec<u8>>,
-    /// A write was refused, so it is not known what is stored.
+    /// Whether a write was refused, so that it is not known what is stored.
     pub is_tainted: bool,
 }
 
@@ -45,8 +46,8 @@ impl Content {
         }
     }
 
-    /// Checks what was found: its length is one that the file has had, or ends with a page, and each byte was there in some
-    /// version.
+    /// Checks a content that was found. Its length must be one that the file has had, or lie between two of them at the
+    /// end of a page. Each byte must be that of some version.
     pub fn admits(&self, found: &[u8]) -> Result<(), String> {
         if self.versions.iter().any(|version| version == found) {
             return Ok(());
@@ -90,7 +91,8 @@ impl Model {
         self.next
     }
 
-    /// Compares a folder with these names or with others that are possible. What is found is the model from then on.
+    /// Compares a folder with the model's names, and with `others` that are possible too. Then the model becomes what
+    /// was found.
     pub fn check(&mut self, root: &Path, others: &[Names]) -> Result<(), String> {
         let found = found(root).map_err(|e| e.to_string())?;
         let mut reasons = Vec::new();

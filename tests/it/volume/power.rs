@@ -1,5 +1,5 @@
-//! Power cuts: the disk below a volume is copied while the volume is being changed, as a power cut would leave it. Synced data
-//! must be in the copy.
+//! Power cuts: the disk below a volume is copied while the volume is being changed, as a power cut would leave it.
+//! Synced data must be in the copy.
 
 use super::full::disk;
 use super::kills::{rounds, seed};
@@ -19,7 +19,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-/// What a path may lead to: nothing, or one of these files. The last entry is the present one.
+/// What a path may lead to after a power cut: nothing, or one of these files. The last entry is what it leads to now.
 type Alternatives = Vec<Option<u64>>;
 
 /// The known state of a writer's folder.
@@ -34,7 +34,7 @@ struct Known {
 #[derive(Clone)]
 struct Tracked {
     content: Content,
-    /// Before the first sync, nothing is guaranteed.
+    /// Whether it has been synced. Before that, nothing is guaranteed.
     is_synced: bool,
 }
 
@@ -43,7 +43,7 @@ impl Known {
         self.paths.get(path).and_then(|all| *all.last()?)
     }
 
-    /// Notes that a path leads to something else.
+    /// Records that a path now leads to something else.
     fn leads(&mut self, path: &str, to: Option<u64>) {
         self.paths.entry(path.into()).or_insert_with(|| vec![None]).push(to);
     }
@@ -69,7 +69,8 @@ impl Known {
         }
     }
 
-    /// Compares it with a folder, which it then describes. Returns the paths for which nothing is guaranteed.
+    /// Compares the known state with a folder, and then takes over the state of the folder. Returns the paths for which
+    /// nothing is guaranteed.
     fn check(&mut self, root: &Path) -> Result<Vec<String>, String> {
         let mut left = Known { next: self.next, ..Self::default() };
         let mut unsynced = Vec::new();
@@ -77,7 +78,7 @@ impl Known {
             let found = fs::read(root.join(path));
             if all.iter().flatten().any(|id| !self.files[id].is_synced) {
                 unsynced.push(path.clone());
-                // It may be damaged.
+                // The file may be damaged.
                 let _ = fs::remove_file(root.join(path));
                 continue;
             }
@@ -123,9 +124,9 @@ fn step(root: &Path, random: &mut Random, known: &Mutex<Known>) -> io::Result<()
             }
             if random.below(2) == 0 { sync(random, known, &path, id, &file) } else { Ok(()) }
         }
-        // Saving a file like an editor.
+        // Saves a file like an editor.
         (Some(_), 11..14) => {
-            // It may be left from a power cut.
+            // A power cut may have left this file.
             if known.lock().unwrap().now("new").is_some() {
                 lead(known, &[("new", None)]);
                 fs::remove_file(root.join("new"))?;
@@ -170,7 +171,7 @@ fn create(root: &Path, random: &mut Random, known: &Mutex<Known>, path: &str, is
     Ok(id)
 }
 
-/// Writes something, or changes the length. The new content is possible from then on.
+/// Writes something, or changes the length. From then on the new content is possible too.
 fn change(random: &mut Random, known: &Mutex<Known>, id: u64, file: &File) -> io::Result<()> {
     let mut then = known.lock().unwrap().files[&id].content.now().clone();
     let end = then.len() as u64;
@@ -259,8 +260,8 @@ fn check(s: &Sandbox, all: &mut [Known], at: &str) {
     is_sound(s, "disk/vol");
 }
 
-/// Lets writers work, and copies the disk at some moments. Returns what was known at each. If `is_long`, the journal is trimmed
-/// in some rounds.
+/// Lets writers work, and copies the disk at some moments. Returns what was known at each. If `is_long`, the journal is
+/// trimmed in some rounds.
 fn cut(s: &Sandbox, random: &mut Random, all: Vec<Known>, is_long: bool) -> Vec<Vec<Known>> {
     let _disk = remount(s);
     let mut mounted = mount(s, "disk/vol").unwrap();
@@ -278,7 +279,7 @@ fn cut(s: &Sandbox, random: &mut Random, all: Vec<Known>, is_long: bool) -> Vec<
         for number in 0..=random.below(3) {
             let longest = if is_long && random.below(8) == 0 { 6000 } else { 400 };
             thread::sleep(Duration::from_millis(random.below(longest)));
-            // Operations in progress finish, and then nothing more is synced.
+            // Operations in progress finish. After that nothing more is synced.
             mounted.stop();
             let known = all.iter().map(|known| known.lock().unwrap().clone()).collect();
             copy_disk(s, &format!("copy{number}"));
@@ -288,8 +289,8 @@ fn cut(s: &Sandbox, random: &mut Random, all: Vec<Known>, is_long: bool) -> Vec<
         mounted.signal(Signal::KILL);
         for writer in working {
             let (error, is_gone) = writer.join().unwrap();
-            // ENOTCONN, or ECONNABORTED for operations in progress. EIO if the kernel still had to write: it forgets why that
-            // failed.
+            // ENOTCONN, or ECONNABORTED for operations in progress. EIO if the kernel still had to write, because it
+            // does not keep the cause of that failure.
             let is_its = match error.raw_os_error() {
                 Some(107 | 103) => true,
                 Some(5) => is_gone && mounted.log().is_empty(),
@@ -323,7 +324,7 @@ fn copy_disk(s: &Sandbox, to: &str) {
     panic!("somebody writes to the disk all the time");
 }
 
-/// A copy by this process. Another one would close the files of the writers when it starts, and wait for the mount to answer.
+/// Copies a file in this process. A new process would close the writers' files when it starts, and wait for the mount.
 fn copy_sparse(from: &Path, to: &Path) {
     let (from, to) = (File::open(from).unwrap(), File::create(to).unwrap());
     let len = from.metadata().unwrap().len();

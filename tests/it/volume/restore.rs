@@ -13,7 +13,7 @@ use std::path::Path;
 
 const DEPTH: usize = 150;
 
-/// A volume with one of each kind of entry. `None` if this system lets nobody mount.
+/// A volume with one entry of each kind. `None` if this system does not allow mounts.
 fn filled() -> Option<Sandbox> {
     let s = Sandbox::new();
     init(&s, "vol", "4K");
@@ -56,7 +56,8 @@ fn enter(dir: &OwnedFd, name: &str) -> OwnedFd {
     openat(dir, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
 }
 
-/// Removes the deep folders without recursion, which would overflow. Returns the content of the file in the deepest one.
+/// Removes the deep folders without recursion, which would overflow. Returns the content of the file in the deepest
+/// one.
 fn remove_deep(root: &Path) -> Vec<u8> {
     let mut dir = (0..DEPTH).fold(File::open(root).unwrap().into(), |dir, _| enter(&dir, "d"));
     let file = openat(&dir, "file", OFlags::RDONLY, Mode::empty()).unwrap();
@@ -97,7 +98,8 @@ fn a_volume_is_restored_completely_without_a_mount() {
         assert_eq!(&bytes[..len], value.as_bytes(), "{name}");
     }
     let mode = |name: &str| fs::metadata(s.path(&format!("out/{name}"))).unwrap().mode() & 0o7777;
-    // As with protected files without --preserve: the permissions of new files, and none that the stored files lack.
+    // Like protected files without --preserve, they get the permissions of new files, and none that the stored files
+    // lack.
     assert_eq!((mode("a/short"), mode("empty"), mode("a/b")), (0o640, 0o600, 0o500));
     for name in ["a/short", "a/b", "a"] {
         let meta = fs::metadata(s.path(&format!("out/{name}"))).unwrap();

@@ -1,4 +1,4 @@
-//! Ways into a volume, what is refused, and what `phalanx verify` finds.
+//! Ways into a volume, refusals, and what `phalanx verify` finds.
 
 use super::{init, is_sound, mount, unmount};
 use crate::common::{Sandbox, painted};
@@ -25,7 +25,7 @@ fn a_password_and_a_key_open_it_and_others_do_not() {
     let mounted = Mounted::start(&s, &["vol", "mnt", "--password-file", "password"]).unwrap();
     assert!(fs::read(mounted.path("f")).unwrap() == painted(10_000));
 
-    // One mount at a time, and nothing else that uses it.
+    // Only one mount can use the volume, and no other command can use it meanwhile.
     fs::create_dir(s.path("second")).unwrap();
     let commands = [&["mount", "vol", "second", "--key-file", "key"][..], &["verify", "vol", "--key-file", "key"]];
     // They wait for some seconds, so they run in parallel.
@@ -60,7 +60,7 @@ fn ways_into_a_volume_change() {
     is_sound(&s, "vol");
     let ended = s.run(&["rekey", "vol", "--password-file", "password", "--remove-slot", "1"]);
     assert!(ended.0.status.success(), "{}", ended.error());
-    // Files have a remedy that a volume does not have.
+    // The warning for a volume does not name the remedy that only files have.
     let warning = ended.error();
     assert!(
         warning.contains("only a new volume, to which the files are copied") && !warning.contains("--fresh"),
@@ -83,8 +83,8 @@ fn verify_finds_volumes_in_folders_and_inspect_shows_their_config() {
     fs::create_dir_all(s.path("backup/deep")).unwrap();
     init(&s, "backup/deep/vol", "4K");
     let verify = ["verify", "--recursive", "backup", "--key-file", "key"];
-    let told = s.run(&verify).text();
-    assert!(told.contains("backup/deep/vol: 0 files in 0 folders"), "{told}");
+    let reported = s.run(&verify).text();
+    assert!(reported.contains("backup/deep/vol: 0 files in 0 folders"), "{reported}");
     let shown = s.run(&["inspect", "backup/deep/vol"]).text();
     assert!(shown.contains("marks the config of a volume") && !shown.contains("not known"), "{shown}");
     let folder = s.path("backup/deep/vol/phalanx.folder");
@@ -159,7 +159,7 @@ fn a_recovery_key_opens_a_volume() {
 }
 
 #[test]
-fn a_new_folder_after_password_is_no_password() {
+fn a_new_folder_after_password_is_not_a_password() {
     let s = Sandbox::new();
     for option in ["-p", "--password"] {
         let line = s.run_with_password("x", &["init", option, "vol"]).fails(2);
@@ -188,7 +188,7 @@ fn a_mount_for_reading_changes_nothing() {
     refused(fs::remove_file(mounted.path("folder/f")));
     refused(fs::rename(mounted.path("folder"), mounted.path("other")));
     refused(OpenOptions::new().append(true).open(mounted.path("folder/f")).map(drop));
-    // A mount for reading does not keep out other readers.
+    // A mount for reading only does not exclude other readers.
     is_sound(&s, "vol");
     unmount(mounted);
     assert!(listing(&s.path("vol")) == stored);
@@ -231,7 +231,7 @@ fn verify_names_damaged_files_and_checks_the_rest() {
     is_sound(&s, "vol");
     let edit = |place: usize| OpenOptions::new().read(true).write(true).open(&stored[place]).unwrap();
     let mut byte = [0];
-    // In chunk 3.
+    // This is in chunk 3.
     let at = 4096 + 3 * (4096 + 48) + 1000;
     edit(1).read_exact_at(&mut byte, at).unwrap();
     edit(1).write_all_at(&[byte[0] ^ 1], at).unwrap();
@@ -267,7 +267,7 @@ fn verify_names_damaged_files_and_checks_the_rest() {
     is_sound(&s, "vol");
 }
 
-/// The stored file that is not among the ones known.
+/// The stored file that is not among the known ones.
 fn newest(s: &Sandbox, known: &[PathBuf]) -> PathBuf {
     let mut folders = vec![s.path("vol")];
     while let Some(folder) = folders.pop() {

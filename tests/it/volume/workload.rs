@@ -1,4 +1,4 @@
-//! Random work in a folder of a mounted volume, with a model of what must be there afterwards.
+//! Random work in a folder of a mounted volume, with a model of what must be in the folder afterwards.
 
 use super::model::{Model, Names, Node};
 use rustix::fs::{CWD, FallocateFlags, RenameFlags, fallocate, renameat_with, statfs};
@@ -43,13 +43,13 @@ impl Random {
             1..=9 => self.below(3000),
             10..=15 => self.below(20_000),
             16..=18 => self.below(150_000),
-            // More than the length from which data go to their place without the journal.
+            // Longer data than the journal takes: they go to their place directly.
             _ => (256 << 10) + self.below(700_000),
         }
     }
 }
 
-/// When a worker stops.
+/// Why a worker stops.
 #[derive(Debug)]
 pub enum Stop {
     /// The mount is gone.
@@ -63,10 +63,10 @@ pub struct Worker {
     pub root: PathBuf,
     pub random: Random,
     pub model: Model,
-    /// What may be there if the last operation was cut short.
+    /// The names that are also possible if the last operation was cut short.
     pub maybe: Vec<Names>,
     open: Vec<(u64, File)>,
-    /// `None` if the disk must not be full. Otherwise how often it was.
+    /// How often the disk was full. `None` if it must not become full.
     pub full: Option<u64>,
     /// Whether only synced files count as stored.
     pub only_synced: bool,
@@ -89,13 +89,13 @@ impl Worker {
         }
     }
 
-    /// Compares the folder with the model. What is found is the model from then on.
+    /// Compares the folder with the model. Then the model becomes what was found.
     pub fn check(&mut self) -> Result<(), String> {
         self.open.clear();
         self.model.check(&self.root, &std::mem::take(&mut self.maybe))
     }
 
-    /// Works until the mount is gone, `until` says so, or something is wrong.
+    /// Works until the mount is gone, `until` is true, or something is wrong.
     pub fn work(&mut self, until: impl Fn(&Self) -> bool) -> Result<(), Stop> {
         while !until(self) {
             self.steps += 1;
@@ -179,7 +179,7 @@ impl Worker {
         if self.open.len() > OPEN || self.random.below(3) > 0 { self.close_at(self.open.len() - 1) } else { Ok(()) }
     }
 
-    /// An open file, in most cases opened again.
+    /// A file that is open: in most cases one that was open already.
     fn some_file(&mut self) -> io::Result<Option<usize>> {
         if !self.open.is_empty() && self.random.below(3) > 0 {
             return Ok(Some(self.random.below(self.open.len() as u64) as usize));
@@ -194,7 +194,7 @@ impl Worker {
         Ok(Some(self.open.len() - 1))
     }
 
-    /// Changes a file and its model. While it happens both contents are possible.
+    /// Changes a file and its model. During the change both contents are possible.
     fn change(&mut self, at: usize, then: Vec<u8>, change: impl FnOnce(&File) -> io::Result<()>) -> Step {
         let (id, file) = &self.open[at];
         let content = self.model.files.get_mut(id).unwrap();
@@ -243,7 +243,7 @@ impl Worker {
         self.write_to(at, end, &bytes)
     }
 
-    /// Truncates it and writes it again, as most programs do.
+    /// Truncates a file and writes it again, as most programs do.
     fn rewrite(&mut self) -> Step {
         let Some(at) = self.some_file()? else { return Ok(()) };
         self.change(at, Vec::new(), |file| file.set_len(0))?;
@@ -305,12 +305,12 @@ impl Worker {
 
     fn close_at(&mut self, at: usize) -> Step {
         if self.only_synced {
-            // Nobody gets the errors of a close.
+            // No program gets the errors of a close.
             self.sync_at(at)?;
         }
         let (id, file) = self.open.swap_remove(at);
         drop(file);
-        // If the mount is still there, it has processed the close.
+        // If the mount still answers, it has processed the close.
         statfs(&self.root)?;
         if !self.only_synced {
             self.model.files.get_mut(&id).unwrap().stored();
@@ -325,7 +325,7 @@ impl Worker {
         File::open(self.root.join(folder))?.sync_all()
     }
 
-    /// Changes names. While it happens, the old names, the new ones and those in between are possible.
+    /// Changes names. During the change, the old names, the new ones and those in between are possible.
     fn rename_model(&mut self, after: Names, between: &[Names], change: impl FnOnce() -> Step) -> Step {
         self.maybe = between.to_vec();
         self.maybe.push(after);
@@ -350,7 +350,7 @@ impl Worker {
         (!paths.is_empty()).then(|| paths[self.random.below(paths.len() as u64) as usize].clone())
     }
 
-    /// A path in some folder, which may be there already.
+    /// A path in some folder. It may exist already.
     fn some_path(&mut self) -> String {
         let folder = match self.random.below(3) {
             0 => String::new(),
@@ -377,7 +377,7 @@ impl Worker {
         self.model.names.keys().any(|path| path.starts_with(&within))
     }
 
-    /// The names after one with all that is below it has become another.
+    /// All names after one of them, with everything below it, has been moved to another.
     fn moved(&self, from: &str, to: &str) -> Names {
         let within = format!("{from}/");
         let mut names = Names::new();
@@ -401,7 +401,7 @@ impl Worker {
             (_, None) => true,
             (Node::Folder, Some(Node::Folder)) => !self.has_entries(&to),
             (Node::Folder, _) | (_, Some(Node::Folder)) => false,
-            // Two names of one file both stay.
+            // If both are names of the same file, both stay.
             (node, Some(old)) => node != old || matches!(node, Node::Link(_)),
         };
         if is_within || !is_possible || to.len() > 2500 {

@@ -5,8 +5,9 @@ use crate::measure::Row;
 /// An average, and the rows that it is of.
 pub type Average<'a> = (Row, Vec<&'a Row>);
 
-/// One row of speeds without times for each program, operation and measure. `named` makes it of the names of the first of its rows,
-/// and `note` says what it is of. It is compared with an earlier average for which `is_base` holds, and whose name is `over`.
+/// One row of mean speeds, without times, for each program, operation and measure. `named` makes it from the first of
+/// its rows, and `note` describes what it is the mean of. It is compared with an earlier average for which `is_base` is
+/// true. The name of that average is `over`.
 pub fn averages<'a>(
     rows: impl Iterator<Item = &'a Row>,
     named: impl Fn(&Row) -> Row,
@@ -26,7 +27,7 @@ pub fn averages<'a>(
     for group in groups {
         let average = named(group[0]);
         let average = match mean(group.iter().map(|row| row.gb_per_s)) {
-            // Either none was run, or the first one says why the mean is missing.
+            // The note of the first row without a speed explains why the mean is missing.
             None => {
                 let missing = group.iter().find(|row| row.gb_per_s.is_none());
                 Row { note: missing.and_then(|row| row.note.clone()), ..average }
@@ -43,7 +44,7 @@ pub fn averages<'a>(
     averages
 }
 
-/// The mean, if there is each of the numbers.
+/// The mean, if no number is missing.
 pub fn mean(numbers: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let numbers: Vec<f64> = numbers.collect::<Option<_>>()?;
     Some(numbers.iter().sum::<f64>() / numbers.len() as f64)

@@ -10,8 +10,8 @@ use phalanx_kernels::aes::{BLOCK, counter_after};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// P1's Eq. 1: the computing power of the device, divided by that of the CPU cores that do not serve it. The error says why
-/// there is no such figure.
+/// P1's Eq. 1: the computing power of the device, divided by that of the CPU cores that do not serve it. The error
+/// explains why there is no such figure.
 pub fn eq_1(setup: &Setup) -> Result<f64> {
     let (info, cores) = (any(setup)?.info(), setup.threads);
     let none = |why: &str| Error::NotRun(why.into());
@@ -41,15 +41,15 @@ pub fn window(info: &DeviceInfo) -> usize {
     (most as usize / 4096 * 4096).max(4096)
 }
 
-/// The most bytes for a CPU behind OpenCL, and in a short run. Its speed says nothing about GPUs, and a gigabyte would take
-/// minutes.
+/// The most bytes for a device that is the CPU, in a full run and in a short one. Its speed says nothing about GPUs,
+/// and a gigabyte would take minutes.
 const ON_A_CPU: [u64; 2] = [16 << 20, 1 << 20];
 
 fn any(setup: &Setup) -> Result<&Device> {
     setup.device.as_ref().map_err(|why| Error::NotRun(format!("no device ({why})")))
 }
 
-/// The device for data of this length. The error says why they are not run.
+/// The device for data of this length. The error explains why it is not used.
 pub fn for_bytes(setup: &Setup, bytes: u64) -> Result<&Device> {
     let device = any(setup)?;
     let most = ON_A_CPU[usize::from(setup.quick)];
@@ -59,8 +59,8 @@ pub fn for_bytes(setup: &Setup, bytes: u64) -> Result<&Device> {
     Ok(device)
 }
 
-/// The device as the program's engine, for data of this length. The error says why they are not run. In `hybrid` the CPU's engine
-/// comes first, as in the program, so the CPU does small work.
+/// The device as the program's engine, for data of this length. The error explains why it is not used. In `hybrid` the
+/// CPU's engine comes first, as in the program, so the CPU does small work.
 pub fn engine(setup: &Setup, bytes: u64) -> Result<Arc<dyn Engine>> {
     Ok(Arc::new(GpuEngine::new(for_bytes(setup, bytes)?.clone(), setup.levels.keccak)))
 }
@@ -79,13 +79,13 @@ impl Crew {
         Self { roster, fault }
     }
 
-    /// Fails if one engine took over from another: then what was measured was not the work of all.
+    /// Fails if one engine took over from another, because the times are then not those of all engines.
     pub fn check(&self) -> Result<()> {
         self.fault.get().map_or(Ok(()), |fault| Err(Error::Core(fault.clone().into())))
     }
 }
 
-/// Fails unless the device's bytes are those of the CPU.
+/// Fails unless the device has produced the bytes of the CPU.
 pub fn require_right(device: &Device, is_right: bool) -> Result<()> {
     match is_right {
         true => Ok(()),
@@ -98,7 +98,7 @@ pub struct Aes {
     pub stream: Stream,
     /// How kernels are launched.
     pub launch: AesLaunch,
-    /// The first counter block in CTR mode; without one, it is ECB mode.
+    /// The first counter block in CTR mode. Without one, the mode is ECB.
     counter: Option<Nonce>,
     key: Vec<u8>,
     keys: Option<RoundKeys>,
@@ -121,7 +121,7 @@ impl Aes {
         Ok(Self { stream, launch, counter, key: key.to_vec(), keys, window, room })
     }
 
-    /// Sends the key to the device once more, into the memory that it had, because allocating takes long.
+    /// Sends the key to the device again, into the memory that it already has, because allocating takes long.
     pub fn bring_key(&mut self, direction: Direction) -> phalanx_gpu::Result<()> {
         self.keys = Some(self.stream.round_keys_again(&[&self.key], direction, self.keys.take())?);
         Ok(())
@@ -143,7 +143,7 @@ impl Aes {
         windows.try_fold(Duration::ZERO, |sum, at| Ok(sum + self.launch(0, self.room.min(len - at), true)?))
     }
 
-    /// Launches the kernel for the front of the window, and waits for its time if that is asked for.
+    /// Launches the kernel for the beginning of the window. With `is_timed`, waits for its time.
     fn launch(&mut self, first_block: u64, len: usize, is_timed: bool) -> phalanx_gpu::Result<Duration> {
         let Self { stream, launch, counter, keys, window, .. } = self;
         let keys = keys.as_ref().expect("it was brought");
@@ -165,7 +165,7 @@ pub(crate) mod tests {
     use phalanx_gpu::Api;
     use std::sync::OnceLock;
 
-    /// The first OpenCL device. If there is none, says so, or fails if PHALANX_REQUIRE names it.
+    /// The first OpenCL device. If there is none, prints a line, or fails if PHALANX_REQUIRE names it.
     pub(crate) fn device() -> Option<Device> {
         static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
         let open = || {

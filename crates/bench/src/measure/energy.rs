@@ -1,20 +1,20 @@
-//! Energy by the processor's own counters (RAPL), where the system shows them.
+//! Energy, from the processor's counters (RAPL), if the system provides them.
 
 use crate::measure::{Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where Linux shows them.
+/// The folder of Linux with the counters.
 const ZONES: &str = "/sys/class/powercap";
 
 /// The counters of all processor packages.
 pub struct Counters {
-    /// Each with the value after which it begins again at 0, in µJ.
+    /// The file of each, and the value in µJ after which it begins again at 0.
     packages: Vec<(PathBuf, u64)>,
 }
 
 impl Counters {
-    /// Those of this machine. The error is the reason why there are none.
+    /// Finds the counters of this machine. The error explains why there are none.
     pub fn find() -> Result<Self> {
         Self::below(Path::new(ZONES))
     }
@@ -29,7 +29,7 @@ impl Counters {
             }
             let counter = entry.path().join("energy_uj");
             let most = number(&entry.path().join("max_energy_range_uj")).unwrap_or(u64::MAX);
-            // Only root may read it on most systems.
+            // On most systems only root can read it.
             let hidden = || Error::NotRun(format!("the counter of energy cannot be read: {}", counter.display()));
             number(&counter).ok_or_else(hidden)?;
             packages.push((counter, most));
@@ -44,7 +44,7 @@ impl Counters {
         let after = self.read();
         let joules = before.zip(after).map(|(before, after)| {
             let each = self.packages.iter().zip(before.iter().zip(&after)).map(|((_, most), (before, after))| {
-                // Begun again at 0.
+                // If the counter is lower than before, it has begun again at 0.
                 after.checked_sub(*before).unwrap_or_else(|| after.saturating_add(most.saturating_sub(*before)))
             });
             each.sum::<u64>() as f64 / 1e6
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_are_added_up_and_counters_may_begin_again() {
+    fn packages_are_added_up_and_counters_may_wrap_around() {
         let zones = tempfile::tempdir().unwrap();
         let zone = |name: &str, of: &str, energy: u64| {
             let folder = zones.path().join(name);
@@ -79,7 +79,7 @@ mod tests {
         assert!(Counters::below(&zones.path().join("missing")).is_err());
         zone("intel-rapl:0", "package-0\n", 900_000);
         zone("intel-rapl:1", "package-1\n", 100);
-        // A part of a package is in the package.
+        // A part of a package is included in the package.
         zone("intel-rapl:0:0", "core\n", 5);
         let counters = Counters::below(zones.path()).unwrap();
         let (joules, ()) = counters.joules(|| {

@@ -1,6 +1,6 @@
-//! P3's multicore part: files are encrypted by 1 to 16 threads of one machine, with encryption alone as in the paper, and
-//! with reading and writing. Its cluster part is in [`cluster`], its CUDA part in [`device`], and its programs in Java are in
-//! [`java`].
+//! P3's multicore part: files are encrypted by 1 to 16 threads of one machine, with encryption alone as in the paper,
+//! and with reading and writing. Its cluster part is in [`cluster`], its CUDA part in [`device`], and its programs in
+//! Java are in [`java`].
 
 pub mod cluster;
 pub mod device;
@@ -26,11 +26,11 @@ use std::thread;
 /// The paper's two programs on one machine.
 const PRINTED: [&str; 2] = ["mpj-multicore", "openmp"];
 
-/// The measures. The paper's C program is AES-256 in CBC mode, each thread on its own part. With CTR, any number of threads
-/// encrypts one file to the same bytes.
+/// The measures. The paper's C program is AES-256 in CBC mode, each thread on its own part. With CTR, any number of
+/// threads encrypts one file to the same bytes.
 #[derive(Clone, Copy, PartialEq)]
 enum Measure {
-    /// In memory.
+    /// Encryption in memory, without reading and writing.
     Encryption,
     /// Each thread reads its part, encrypts it, waits for the others, and writes it, as the paper's programs do.
     WithFiles,
@@ -86,7 +86,7 @@ fn threads<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> 
     Ok(steps)
 }
 
-/// All numbers of threads in turn, in several rounds.
+/// Measures one size with all numbers of threads in turn, in several rounds.
 fn one_size(
     setup: &Setup,
     scratch: &Scratch,

@@ -40,7 +40,7 @@ fn key(i: u64) -> [u8; 32] {
     random(i)
 }
 
-/// Does something for some seconds. Returns how often.
+/// Calls `act` again and again for some seconds. Returns how often.
 fn again_and_again<E>(mut act: impl FnMut() -> std::result::Result<(), E>) -> std::result::Result<u64, E> {
     let (started, mut rounds) = (Instant::now(), 0);
     while started.elapsed() < ENERGY_TIME {
@@ -102,8 +102,8 @@ fn kernels(setup: &Setup, key: &[u8; 32]) -> Kernels {
     Kernels::new(setup.levels.aes, &key[..16]).expect("a valid length")
 }
 
-/// What energy a byte takes, as the paper asks in its outlook, where the machine tells it. It is that of whole processors, or of
-/// the whole device, with all that they do at rest.
+/// Measures the energy that a byte takes, if the machine reports it. The paper asks for this in its outlook. It is the
+/// energy of whole processors or of the whole device, with what they take when idle.
 fn energy(setup: &Setup, bytes: u64, rows: &mut Rows<'_>) -> Result<()> {
     let mut data = vec![0; bytes as usize];
     let row = |scheme: &str, engine: &str, threads| {
@@ -133,7 +133,7 @@ fn energy(setup: &Setup, bytes: u64, rows: &mut Rows<'_>) -> Result<()> {
     device::energy(setup, bytes, |scheme| row(scheme, "gpu", 0), rows)
 }
 
-/// Phalanx's own digest of the key and its authenticated chunks, in one suite.
+/// Measures Phalanx's own digest of the key, and authenticated chunks, in one suite.
 fn sealed(
     setup: &Setup,
     suite: Suite,
@@ -165,7 +165,7 @@ fn sealed(
     rows.measured([row(&scheme, "gpu", 0)], times.map(|times| [times]), one.map(|median| (SERIAL, median)))
 }
 
-/// The receiver has `count` keys, and the message names the last one that is looked at.
+/// Measures how a receiver with `count` keys finds one. The message names the last one that is tried.
 fn one_set(setup: &Setup, count: u64, rows: &mut Rows<'_>) -> Result<()> {
     let keys: Vec<[u8; 32]> = (0..count).map(key).collect();
     let secrets: Vec<SecretKey> = keys.iter().map(|key| SecretKey::from_slice(key).expect("32 bytes")).collect();

@@ -7,15 +7,16 @@ use std::time::Instant;
 
 /// The system counts in ticks of 10 ms, so shorter work cannot be judged.
 const SHORTEST: f64 = 0.1;
-/// Ticks a second of the counters in /proc, for all of Linux's processors.
+/// Ticks per second of the counters in /proc. It is the same for all processors that Linux supports.
 const TICKS: f64 = 100.0;
 
-/// Parts of the machine's processor time: 1 is all cores all the time.
+/// Parts of the machine's processor time. 1 is all cores all the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// What neither this program nor those that it started used. The kernel's own threads are in it.
+    /// The part that other work used: neither this program nor those that it started. It includes the kernel's own
+    /// threads.
     pub others: f64,
-    /// What the host of a virtual machine took.
+    /// The part that the host of a virtual machine took.
     pub steal: f64,
 }
 
@@ -28,7 +29,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Now, where the system counts it.
+    /// Takes a sample now. `None` if the system does not count.
     pub fn now() -> Option<Self> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let (busy, stolen) = of_all(&stat)?;
@@ -64,7 +65,7 @@ fn own() -> Option<f64> {
         if entry.file_name().to_string_lossy().parse::<i32>().is_err() {
             continue;
         }
-        // It may have ended meanwhile.
+        // The process may have ended meanwhile.
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
         sum += Process::of(&stat).filter(|process| process.parent == this).map_or(0.0, |process| process.seconds);
     }
@@ -74,7 +75,7 @@ fn own() -> Option<f64> {
 /// A process in /proc.
 struct Process {
     parent: i32,
-    /// Its time and that of its children that have ended.
+    /// Its processor time, and that of its children that have ended.
     seconds: f64,
 }
 
@@ -87,13 +88,14 @@ impl Process {
     }
 }
 
-/// Programs that go to the background, such as mounts, become children of this process, so that their time counts as ours.
+/// Makes programs that go to the background, such as mounts, children of this process, so that their time counts as
+/// ours.
 pub fn adopt() {
-    // Without it their time counts as that of others.
+    // If this fails, their time counts as that of others.
     let _ = set_child_subreaper(Some(getpid()));
 }
 
-/// Waits for a program of the background that has ended. It may be no child of this process.
+/// Waits for a background program that has ended, if it is a child of this process.
 pub fn reap(process: u32) {
     if let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) {
         let _ = waitpid(Some(pid), WaitOptions::empty());
@@ -105,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_ours_is_that_of_others() {
+    fn time_that_is_not_ours_counts_as_that_of_others() {
         assert_eq!(load(2.0, 2.0, 3.0, 0.4, 1.0), Some(Load { others: 0.5, steal: 0.1 }));
         assert_eq!(load(2.0, 2.0, 1.0, 0.0, 1.5), Some(Load { others: 0.0, steal: 0.0 }));
         assert_eq!(load(0.05, 2.0, 1.0, 0.0, 0.0), None);
@@ -117,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_not_others() {
+    fn the_time_of_this_process_is_not_that_of_others() {
         let before = own().unwrap();
         // A tick is 10 ms.
         while own().unwrap() < before + 0.05 {

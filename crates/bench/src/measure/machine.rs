@@ -57,7 +57,7 @@ fn cpu() -> String {
     }
 }
 
-/// The processor's clock in MHz: the highest, or the present one if the system tells no more.
+/// The processor's clock in MHz: the highest one or, if the system does not report it, the present one.
 pub fn cpu_mhz() -> Option<f64> {
     let at_most = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
     if let Some(khz) = at_most.ok().and_then(|text| text.trim().parse::<f64>().ok()) {

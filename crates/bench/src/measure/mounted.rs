@@ -1,4 +1,4 @@
-//! Mounts of this process: none stays behind, whatever happens to the run.
+//! Mounts of this process. They are all unmounted, even if the run fails or is interrupted.
 
 use crate::measure::load::reap;
 use crate::measure::programs::{command, failure, find, one_line};
@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 /// The mount points of this process, for [`unmount_all`].
 static MOUNTED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// How long a mount may take to come and to go. At its end it writes what it still has.
+/// How long it may take to mount and to unmount. Unmounting writes what is not written yet.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Why nothing can be mounted here, if so.
+/// The reason why nothing can be mounted here, if there is one.
 pub fn missing() -> Option<String> {
     if !Path::new("/dev/fuse").exists() {
         return Some("no FUSE (no /dev/fuse)".into());
@@ -38,12 +38,12 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Runs the command that mounts, and waits until the mount is there. A volume that was mounted just before may still be
-    /// in use by the process that is about to end, so a failure is tried again for a while.
+    /// Runs the command that mounts, and waits until the mount is there. A volume that was mounted just before may
+    /// still be in use by the process that is about to end, so a failure is tried again for a while.
     pub fn new(at: &Path, command: &dyn Fn() -> Command) -> Result<Self> {
         let started = Instant::now();
         let mut mounted = loop {
-            // A signal waits until the mount is there, and then ends it.
+            // While the lock is held, the handler of a signal waits. It unmounts what is in the list then.
             let mut all = lock(&MOUNTED);
             match run(command(), at) {
                 Ok(()) => {
@@ -70,7 +70,7 @@ impl Mounted {
         self.processes.iter().filter_map(|process| machine::peak_kib(*process)).reduce(|a, b| a + b)
     }
 
-    /// Unmounts, and waits for the end of the processes: then everything is written.
+    /// Unmounts, and waits until the processes have ended. Everything is written then.
     pub fn unmount(self) -> Result<()> {
         let started = Instant::now();
         while is_mounted(&self.at) {
@@ -87,7 +87,7 @@ impl Mounted {
             }
             sleep(PAUSE);
         }
-        // Their time then counts as that of this run.
+        // After this their time counts as that of this run.
         self.processes.iter().copied().for_each(reap);
         Ok(())
     }
@@ -103,8 +103,8 @@ impl Drop for Mounted {
     }
 }
 
-/// Unmounts everything that this process has mounted. Until the returned guard is dropped, nothing new is mounted. For a
-/// process that is about to end by a signal.
+/// Unmounts everything that this process has mounted. Until the returned guard is dropped, nothing new is mounted. It
+/// is called when a signal is about to end the process.
 #[must_use]
 pub fn unmount_all() -> impl Sized {
     let all = lock(&MOUNTED);
@@ -118,7 +118,7 @@ pub fn unmount_all() -> impl Sized {
 pub fn unmount_below(folder: &Path) {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-    // Deeper ones first.
+    // Deeper mount points come first.
     for at in points.filter(|at| Path::new(at).starts_with(folder)).collect::<Vec<_>>().into_iter().rev() {
         let _ = unmount(Path::new(at), "-u -z");
     }
@@ -129,8 +129,8 @@ fn unmount(at: &Path, options: &str) -> Result<()> {
     run(command(&format!("{{fusermount}} {options} {{at}}"), &[("fusermount", &program), ("at", at)]), at)
 }
 
-/// Runs a command to its end. What it writes to stderr goes to a file, because a process that it leaves behind may keep
-/// stderr open.
+/// Runs a command to its end. Its stderr goes to a file, because a background process that it starts may keep stderr
+/// open.
 fn run(mut command: Command, at: &Path) -> Result<()> {
     let failed = failure(&command);
     let log = at.with_extension("log");
@@ -148,7 +148,7 @@ fn is_mounted(at: &Path) -> bool {
     let device = |path: &Path| fs::symlink_metadata(path).map(|meta| meta.dev());
     match (device(at), at.parent().map(device)) {
         (Ok(inside), Some(Ok(outside))) => inside != outside,
-        // The process that serves it is dead.
+        // This is the error if the process that serves it is dead.
         (Err(e), _) => e.kind() == std::io::ErrorKind::NotConnected,
         _ => false,
     }

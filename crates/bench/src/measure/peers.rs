@@ -15,7 +15,7 @@ use std::fs;
 use std::path::Path;
 
 const PEERS: [&str; 8] = ["age", "rage", "openssl enc", "gpg", "gocryptfs", "7z", "rclone", "restic"];
-/// The note of rows of whole commands since this is so.
+/// The note of rows of whole commands. Older rows do not have it, because this was not done.
 pub const FETCHED: &str = "memory for the output was fetched from the host before each run";
 const SUITE_1: &str = "phalanx, suite 1";
 const SUITE_4: &str = "phalanx, suite 4";
@@ -23,8 +23,8 @@ const SUITE_5: &str = "phalanx, suite 5";
 /// The suites and their ciphers' names.
 const SUITES: [(&str, &str); 3] = [(SUITE_1, "aes-256"), (SUITE_4, "aes-256-gcm"), (SUITE_5, "aes-256-turbo")];
 
-/// A ratio that the project requires, for the inputs of a full run: operation, program, the program to compare with, and
-/// the least ratio.
+/// A ratio that the project requires for the inputs of a full run: operation, program, program to compare with, and
+/// least ratio.
 type Asked = (&'static str, &'static str, &'static str, f64);
 
 const WHOLE_FILE: [Asked; 5] = [
@@ -52,7 +52,7 @@ struct Set<'a> {
     items: u64,
     rounds: usize,
     measure: &'static str,
-    /// The input that requirements are for, in words: that of a full run.
+    /// The input of a full run, in words. Requirements are for it.
     bars_are_for: &'static str,
     asked: &'static [Asked],
 }
@@ -111,7 +111,7 @@ impl<'a> Set<'a> {
         row_of(EXPERIMENT, &self.case, [operation, self.measure, scheme, "command"], [self.bytes, self.items], 0)
     }
 
-    /// Phalanx in these suites. A row names each suite that this build does not have.
+    /// Phalanx in these suites. Writes a row for each suite that this build does not have.
     fn ours(&self, suites: &[(&'static str, &str)], more: &str, rows: &mut Rows<'_>) -> Result<Vec<Program>> {
         let mut programs = Vec::new();
         for (name, cipher) in suites {
@@ -124,7 +124,7 @@ impl<'a> Set<'a> {
         Ok(programs)
     }
 
-    /// The other programs that are installed. Rows name those that are not.
+    /// The other programs that are installed. Writes rows for those that are not.
     fn peers(&self, names: &[&'static str], rows: &mut Rows<'_>) -> Result<Vec<Program>> {
         let mut programs = Vec::new();
         for name in names {
@@ -156,7 +156,7 @@ impl<'a> Set<'a> {
         done.map(|()| seconds)
     }
 
-    /// Measures them in turn, and compares Phalanx with the others. It may take `at_most` so many seconds.
+    /// Measures them in turn, and compares Phalanx with the others. Phalanx may take `at_most` so many seconds.
     fn measure(&self, contestants: Vec<Contestant<'_>>, at_most: Option<f64>, rows: &mut Rows<'_>) -> Result<()> {
         let all = in_turns(contestants, 1, self.rounds)?.concat();
         for row in &all {
@@ -281,8 +281,8 @@ fn many_files(set: &Set<'_>, rows: &mut Rows<'_>) -> Result<()> {
     }
     let ours = set.ours(&SUITES, "--recursive --no-sync", rows)?;
     let one_by_one = set.peers(&["age"], rows)?;
-    // Each run has its own folder, and none is removed before the end: before ext4 gives a new file its number, it looks
-    // through everything that was deleted in the last minutes.
+    // Each run has its own folder, and no folder is removed before the end. The reason is that ext4 searches everything
+    // that was deleted in the last minutes before it gives a new file its number.
     let runs = Cell::new(0);
     let sealed = || set.scratch.path(&format!("many sealed {}", runs.get()));
     let next = || {

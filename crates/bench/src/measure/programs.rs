@@ -5,7 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The versions of those of these programs that are installed. Each comes with the argument that makes it print its version.
+/// The versions of the programs that are installed. Each program comes with the argument that makes it print its
+/// version.
 pub fn versions_of(programs: &[(&str, &str)]) -> Vec<String> {
     let version = |&(name, argument): &(&str, &str)| {
         let line = first_line(Command::new(find(name)?).arg(argument))?;
@@ -14,7 +15,7 @@ pub fn versions_of(programs: &[(&str, &str)]) -> Vec<String> {
     programs.iter().filter_map(version).collect()
 }
 
-/// The first line that a command prints and that is not empty.
+/// The first line of a command's output that is not empty.
 pub fn first_line(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -26,15 +27,15 @@ pub fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// Where a program is installed. The error says that it is not.
+/// The path of an installed program. It is an error if it is not installed.
 pub fn require(name: &str) -> Result<PathBuf> {
     find(name).ok_or_else(|| Error::NotRun(format!("no {name}")))
 }
 
-/// A command by its words. A name in braces, also within a word, stands for the path of that name.
+/// A command from a line of words. A name in braces, even within a word, stands for the path with that name.
 ///
 /// # Panics
-/// If there is no path of a name.
+/// If there is no path with such a name.
 pub fn command(line: &str, paths: &[(&str, &Path)]) -> Command {
     let mut words = line.split_whitespace().map(|word| -> OsString {
         let Some((before, rest)) = word.split_once('{') else { return word.into() };
@@ -47,7 +48,7 @@ pub fn command(line: &str, paths: &[(&str, &Path)]) -> Command {
     command
 }
 
-/// Runs a command to its end; an error holds what it wrote to stderr.
+/// Runs a command to its end. An error contains what it wrote to stderr.
 pub fn finish(mut command: Command) -> Result<()> {
     let failed = failure(&command);
     let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output().map_err(|e| failed(&e.to_string()))?;

@@ -1,4 +1,4 @@
-//! The files for measuring: generated, always the same, and removed at the end.
+//! The files for measuring. They are generated, are always the same, and are removed at the end.
 
 use crate::measure::lock;
 use crate::measure::machine::{file_system, memory};
@@ -19,7 +19,7 @@ static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// A folder of its own, removed on drop.
 pub struct Scratch {
     folder: PathBuf,
-    /// The lock on a folder whose surroundings other runs may use too.
+    /// The lock on a folder within one that other runs may use too.
     _lock: Option<File>,
 }
 
@@ -32,8 +32,9 @@ impl Scratch {
         Self::make(out.join("scratch"))
     }
 
-    /// Makes a folder that only its owner can enter, within a folder that may belong to others. Leftovers of a killed run
-    /// are removed first, after `clear`, which unmounts what is mounted there. Two runs cannot have it at the same time.
+    /// Makes a folder that only its owner can enter, within a folder that may belong to others. Leftovers of a killed
+    /// run are removed first, after `clear`, which unmounts what is mounted there. Two runs cannot have it at the same
+    /// time.
     pub fn within(folder: &Path, clear: impl FnOnce(&Path)) -> Result<Self> {
         let path = folder.join(WITHIN);
         let locked = |path: &Path| {
@@ -75,7 +76,7 @@ impl Scratch {
     pub fn file(&self, name: &str, len: u64, seed: u64) -> Result<PathBuf> {
         let path = self.path(name);
         let file = write(&path, len, seed)?;
-        // Otherwise its write-back would disturb the measurements.
+        // Its write-back must not disturb the measurements.
         file.sync_all().map_err(Error::at(&path))?;
         Ok(path)
     }
@@ -105,8 +106,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes the folders of this process. Until the returned guard is dropped, no run continues without its files. For a
-/// process that is about to end by a signal.
+/// Removes the folders of this process. Until the returned guard is dropped, no run continues without its files. It is
+/// called when a signal is about to end the process.
 #[must_use]
 pub fn remove_unfinished() -> impl Sized {
     let mut unfinished = lock(&UNFINISHED);
@@ -173,7 +174,7 @@ pub fn random<const N: usize>(seed: u64) -> [u8; N] {
     bytes
 }
 
-/// Random bytes of a seed, as many as asked for.
+/// This many random bytes of a seed.
 pub fn random_vec(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     Random::new(seed).fill(&mut bytes);
@@ -193,7 +194,7 @@ impl Random {
         Self { key: aes::Key::new(&key), counter: [0; 16] }
     }
 
-    /// Fills `out` with the next bytes of the stream. The rest of a block is thrown away.
+    /// Fills `out` with the next bytes of the stream. The rest of the last block is discarded.
     pub fn fill(&mut self, out: &mut [u8]) {
         out.fill(0);
         aes::ctr_xor(aes::Level::detect(), &self.key, &self.counter, out);
@@ -211,12 +212,12 @@ impl Random {
 
 #[derive(Clone)]
 pub(crate) struct Backing {
-    /// The kind of its file system, and more if there are several of it.
+    /// The kind of its file system, with a number if there are several of this kind.
     pub name: String,
     pub folder: PathBuf,
 }
 
-/// The folders that were named, or else one in memory and the run's own, on a disk.
+/// The folders that were named. If there are none, a folder in memory and the run's own folder, on a disk.
 pub(crate) fn backings(folders: &[PathBuf], out: &Path) -> Result<Vec<Backing>> {
     let mut all: Vec<Backing> = Vec::new();
     let named = !folders.is_empty();
@@ -234,14 +235,15 @@ pub(crate) fn backings(folders: &[PathBuf], out: &Path) -> Result<Vec<Backing>> 
     Ok(all)
 }
 
-/// Fetches free memory from the host of a virtual machine, which takes back what is free for a while: otherwise whoever
-/// allocates first pays. Never so much that the page cache would lose files.
+/// Fetches free memory from the host of a virtual machine. The host takes back memory that is free for a while, so the
+/// first program that allocates it again would be slower. This never takes so much that the page cache would lose
+/// files.
 pub fn fetch_memory(bytes: u64) {
     const SPARE: u64 = 256 << 20;
     let bytes = bytes.min(memory("MemFree").unwrap_or(0).saturating_sub(SPARE));
     let mut pages: Vec<u8> = Vec::new();
     if pages.try_reserve_exact(bytes as usize).is_ok() {
-        // Pages of zeros would not be touched.
+        // The system would not allocate pages of zeros.
         pages.resize(bytes as usize, 1);
         black_box(&pages);
     }
@@ -273,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_little_is_told_clearly() {
+    fn too_little_space_or_memory_is_reported_clearly() {
         let folder = tempfile::tempdir().unwrap();
         require_disk(folder.path(), 1).unwrap();
         let line = require_disk(folder.path(), u64::MAX).unwrap_err().to_string();
@@ -301,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_within_anothers_has_one_run_and_loses_leftovers() {
+    fn a_folder_within_another_serves_one_run_and_is_emptied_first() {
         let out = tempfile::tempdir().unwrap();
         fs::create_dir_all(out.path().join(WITHIN).join("left/over")).unwrap();
         let scratch = Scratch::within(out.path(), |_| {}).unwrap();
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_the_same_every_time_and_gone_in_the_end() {
+    fn files_are_always_the_same_and_are_removed_at_the_end() {
         let out = tempfile::tempdir().unwrap();
         let scratch = Scratch::new(out.path()).unwrap();
         let len = (8 << 20) + 17;

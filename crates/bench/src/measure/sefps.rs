@@ -1,5 +1,5 @@
-//! P1: files are protected and unprotected in SEFPS's layout, with the paper's own code and with Phalanx's kernels, and in
-//! Phalanx's format.
+//! P1: files are protected and unprotected in SEFPS's layout, with the paper's own code and with Phalanx's kernels, and
+//! in Phalanx's format.
 
 pub mod averages;
 mod device;
@@ -44,7 +44,8 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
     Ok(steps)
 }
 
-/// The paper has 20 runs of each program. With as many of large files, this experiment alone would take over an hour.
+/// The paper has 20 runs of each program. With so many for large files too, this experiment alone would take over an
+/// hour.
 fn rounds(setup: &Setup, bytes: u64) -> usize {
     match bytes {
         _ if setup.quick => 2,
@@ -83,7 +84,7 @@ impl Case {
 fn one_file(setup: &Setup, scratch: &Scratch, case: &Case, rounds: usize, rows: &mut Rows<'_>) -> Result<()> {
     let plain = scratch.file("plain", case.bytes, case.bytes)?;
     let (sealed, back) = (scratch.path("sealed"), scratch.path("back"));
-    // The output of the CPU's program. A device's program must write the same.
+    // The output of the CPU's program is kept here. A device's program must write the same.
     let wanted = scratch.path("wanted");
     let contestant = |variant: Variant| {
         let measures: &[&str] = if variant.is_layout() { &["AES", "hash", "total"] } else { &["total"] };
@@ -108,7 +109,7 @@ fn one_file(setup: &Setup, scratch: &Scratch, case: &Case, rounds: usize, rows: 
                     fs::copy(sealed, wanted).map_err(Error::at(wanted))?;
                 }
             }
-            // Removed before their write-back begins, so that it does not disturb the next run.
+            // The files are removed before their write-back begins, so that it does not disturb the next run.
             scratch::remove(sealed)?;
             scratch::remove(back)?;
             Ok([sealing, opening].concat())
@@ -117,7 +118,7 @@ fn one_file(setup: &Setup, scratch: &Scratch, case: &Case, rounds: usize, rows: 
     let all = in_turns(variants(setup, case.bytes).into_iter().map(contestant).collect(), 0, rounds)?.concat();
     scratch::remove(&wanted)?;
     for row in &all {
-        // The device has no part in the hash.
+        // The device does not compute the hash, so it needs no row for it.
         if row.measure != "hash" || row.why_not().is_none() {
             rows.write(beside_serial(setup, row, &all))?;
         }
@@ -127,7 +128,7 @@ fn one_file(setup: &Setup, scratch: &Scratch, case: &Case, rounds: usize, rows: 
     scratch::remove(&plain)
 }
 
-/// A row with its speedup over one thread, and what follows from that.
+/// Adds to a row its speedup over one thread, and the figures that follow from it.
 fn beside_serial(setup: &Setup, row: &Row, all: &[Row]) -> Row {
     let serial = |measure: &str| {
         let is_it = |one: &&Row| {

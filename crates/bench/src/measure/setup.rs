@@ -1,11 +1,11 @@
-//! What a run is made with.
+//! The setup of a run.
 
 use crate::row::Bar;
 use phalanx_core::engine::Levels;
 use phalanx_gpu::Device;
 use std::path::PathBuf;
 
-/// What a run is made with.
+/// The setup of a run.
 pub struct Setup {
     /// The run's folder.
     pub out: PathBuf,
@@ -49,13 +49,13 @@ pub struct HpcOptions {
     pub program: Option<PathBuf>,
     /// The launcher, if it is not `mpirun` in the path.
     pub mpirun: Option<PathBuf>,
-    /// The folders that the cluster is measured in. If there are none, suitable ones are looked for.
+    /// The folders that the cluster is measured in. If there are none, suitable ones are searched for.
     pub folders: Vec<PathBuf>,
     /// The bytes of the run that is interrupted.
     pub interrupted: Option<u64>,
     /// The program `java`, if it is not the one in the path.
     pub java: Option<PathBuf>,
-    /// The folder `java` of the sources, with built jars. If there is none, it is looked for.
+    /// The folder `java` of the sources, with built jars. If there is none, it is searched for.
     pub jars: Option<PathBuf>,
     /// The folder of MPJ Express, if it is not that of Debian's package.
     pub mpj_home: Option<PathBuf>,
@@ -87,7 +87,7 @@ pub enum VolumePart {
 pub struct VolumeOptions {
     /// The parts to run; all if there are none.
     pub parts: Vec<VolumePart>,
-    /// The folders that volumes are stored in. If there are none, suitable ones are looked for.
+    /// The folders that volumes are stored in. If there are none, suitable ones are searched for.
     pub backing: Vec<PathBuf>,
 }
 
@@ -108,7 +108,7 @@ impl Setup {
 
 #[cfg(test)]
 impl Setup {
-    /// Quick, with two threads and without a device.
+    /// A quick run with two threads and without a device.
     pub(crate) fn of_tests(out: impl Into<PathBuf>) -> Self {
         Self {
             out: out.into(),
@@ -124,7 +124,7 @@ impl Setup {
     }
 }
 
-/// The device, or one line that says why there is none.
+/// The device, or one line with the reason why there is none.
 pub type Found = std::result::Result<Device, String>;
 
 /// The number of processors that `threads` threads can use on this machine.

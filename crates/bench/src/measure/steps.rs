@@ -7,9 +7,9 @@ use crate::record::Record;
 
 /// Receives the progress of a run. Weights are in some unit of expected time.
 pub trait Watch {
-    /// What is missing on this machine, and will not be measured.
+    /// Reports what is missing on this machine and will not be measured.
     fn missing(&self, _: &[String]) {}
-    /// A run begins. Its whole weight, and that of the steps done before.
+    /// A run begins, with its whole weight and that of the steps done before.
     fn begin(&self, whole: u64, done: u64);
     /// A step begins.
     fn step(&self, name: &str);
@@ -39,7 +39,7 @@ pub struct Step<'a> {
 type Measurement<'a> = Box<dyn FnOnce(&mut Rows<'_>) -> Result<()> + 'a>;
 
 impl<'a> Step<'a> {
-    /// A step that `run` measures. It hands over rows.
+    /// A step in which `run` measures and writes rows.
     pub fn new(name: String, weight: u64, run: impl FnOnce(&mut Rows<'_>) -> Result<()> + 'a) -> Self {
         Self { name, weight, run: Box::new(run) }
     }
@@ -69,12 +69,13 @@ pub struct Rows<'a> {
     watch: &'a dyn Watch,
     /// When the work for the next rows began.
     sample: Option<Sample>,
-    /// The load during the work for the rows that are written now: several are measured in turn, and written together.
+    /// The load during the work for the rows that are written now. Several rows are measured in turn and written
+    /// together.
     load: Option<Load>,
 }
 
 impl Rows<'_> {
-    /// Writes a row, unless a run that was interrupted within this step has written it already.
+    /// Writes a row, unless an interrupted run has written it already within this step.
     pub fn write(&mut self, row: Row) -> Result<()> {
         let now = Sample::now();
         if let Some(load) = self.sample.zip(now).and_then(|(before, now)| before.load_until(&now)) {
@@ -92,13 +93,14 @@ impl Rows<'_> {
         all.into_iter().try_for_each(|row| self.write(row))
     }
 
-    /// Writes rows that say why nothing was measured.
+    /// Writes rows with the reason why nothing was measured.
     pub fn not_run(&mut self, all: impl IntoIterator<Item = Row>, why: &str) -> Result<()> {
         self.write_all(all.into_iter().map(|row| row.not_run(why)))
     }
 
-    /// Writes rows with their times, compared with a median of that name. If a device has failed, they say why. If nothing was
-    /// tried, the first one does, of which the others are parts. Any other failure ends the run.
+    /// Writes rows with their times, compared with the median `over`, which has a name. If a device has failed, all
+    /// rows get the reason instead. If nothing was tried, only the first row is written, with the reason, because the
+    /// others are parts of it. Any other failure ends the run.
     pub fn measured<const N: usize>(
         &mut self,
         named: [Row; N],
@@ -127,7 +129,7 @@ impl Rows<'_> {
         self.measured([row, kernels], times, over)
     }
 
-    /// Writes rows with their values, or with the reason why they have none.
+    /// Writes a row with its value, or with the reason why it has none.
     pub fn valued(&mut self, row: Row, value: Result<f64>) -> Result<()> {
         match value.as_ref().map_err(Error::of_device) {
             Ok(value) => self.write(Row { value: Some(*value), ..row }),
@@ -136,7 +138,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Writes rows, the first one as it is, and the others compared with it. Returns its median.
+    /// Writes rows: the first one as it is, and the others compared with it. Returns the median of the first.
     pub fn beside_first(&mut self, all: impl IntoIterator<Item = Row>, name: &str) -> Result<Option<f64>> {
         let mut first = None;
         for row in all {

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use std::sync::Mutex;
 use std::thread;
 
-/// Lets threads take one item after another, this thread among them. If the system gives no more threads, those that exist do
-/// the work.
+/// Lets threads, including this one, take one item after another. If the system gives no more threads, those that exist
+/// do the work.
 pub fn each<T>(threads: usize, items: impl IntoIterator<Item = T, IntoIter: Send>, work: impl Fn(T) + Sync) {
     let done = try_each(threads, items, |item| {
         work(item);
@@ -17,7 +17,8 @@ pub fn each<T>(threads: usize, items: impl IntoIterator<Item = T, IntoIter: Send
     }
 }
 
-/// Like [`each`] for work that can fail. A thread that fails takes no more, and one failure is returned.
+/// Lets threads take one item after another, like [`each`], for work that can fail. A thread that fails takes no more
+/// items, and one failure is returned.
 pub fn try_each<T, E: Send>(
     threads: usize,
     items: impl IntoIterator<Item = T, IntoIter: Send>,

@@ -4,8 +4,8 @@ use crate::measure::Row;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-/// Shorter work is run several times, because reading the clock costs some tens of nanoseconds, and starting threads some tens of
-/// microseconds.
+/// Work that takes less than this many seconds is run several times. Reading the clock takes some tens of nanoseconds,
+/// and starting threads some tens of microseconds.
 const SHORTEST: f64 = 0.002;
 
 /// Runs something, and returns the time in seconds and the result.
@@ -15,7 +15,7 @@ pub fn time<T>(act: impl FnOnce() -> T) -> (f64, T) {
     (started.elapsed().as_secs_f64(), result)
 }
 
-/// How often work that took this long is run for one time.
+/// How often work that took this many seconds is run for one measured time.
 pub fn runs(once: f64) -> u64 {
     (SHORTEST / once.max(1e-9)).ceil().clamp(1.0, 100_000.0) as u64
 }
@@ -23,7 +23,7 @@ pub fn runs(once: f64) -> u64 {
 /// Times of work that changes nothing outside itself.
 pub struct Times {
     pub seconds: Vec<f64>,
-    /// The number of runs of which each time is the mean.
+    /// The number of runs for each time, which is their mean.
     pub runs_per_time: u64,
 }
 
@@ -44,7 +44,7 @@ pub fn rounds(rounds: usize, mut act: impl FnMut()) -> Times {
     }
 }
 
-/// Like [`rounds`] for work that can fail. The first failure ends it.
+/// Takes `rounds` times, after one run to warm up, of work that can fail. The first failure ends it.
 pub fn try_rounds<E>(rounds: usize, mut act: impl FnMut() -> Result<(), E>) -> Result<Times, E> {
     let (once, done) = time(&mut act);
     done?;

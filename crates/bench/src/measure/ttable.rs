@@ -1,6 +1,6 @@
-//! AES by lookup tables ("T-tables"), as in the papers' own programs. It is their baseline, and nothing else.
+//! AES by lookup tables ("T-tables"), as in the papers' own programs. It serves only as their baseline.
 //!
-//! **Its table lookups reveal the key to anybody who shares the cache.** Nothing outside this crate uses it.
+//! **Its table lookups reveal the key to every program that shares the cache.** Nothing outside this crate uses it.
 
 use crate::measure::sefps::layout::BlockCipher;
 use phalanx_kernels::aes::BLOCK;
@@ -27,7 +27,7 @@ const fn product(mut a: u8, mut b: u8) -> u8 {
 
 const fn sboxes() -> ([u8; 256], [u8; 256]) {
     let (mut sbox, mut inverse) = ([0; 256], [0; 256]);
-    // 3 generates all elements except 0, and 246 is its inverse. So p and q run through all pairs of inverses.
+    // 3 generates all elements except 0, and 246 is the inverse of 3. So p and q run through all pairs of inverses.
     let (mut p, mut q) = (1u8, 1u8);
     loop {
         sbox[p as usize] = q ^ q.rotate_left(1) ^ q.rotate_left(2) ^ q.rotate_left(3) ^ q.rotate_left(4) ^ 0x63;
@@ -93,7 +93,7 @@ impl TTable {
         let mut decrypt: Vec<[u32; 4]> = encrypt.iter().rev().copied().collect();
         let inner = 1..decrypt.len() - 1;
         for word in decrypt[inner].as_flattened_mut() {
-            // InvMixColumns: DECRYPT has an InvSubBytes too, which SubBytes undoes beforehand.
+            // This is InvMixColumns. DECRYPT includes InvSubBytes, so SubBytes is applied first to undo that.
             let [a, b, c, d] = sub_word(*word).to_be_bytes().map(usize::from);
             *word = DECRYPT[0][a] ^ DECRYPT[1][b] ^ DECRYPT[2][c] ^ DECRYPT[3][d];
         }
@@ -160,7 +160,7 @@ mod tests {
     use phalanx_kernels::aes;
 
     #[test]
-    fn its_counter_mode_is_that_of_the_kernels() {
+    fn its_counter_mode_agrees_with_the_kernels() {
         let counter = *b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x80";
         for len in [0, 1, 16, 4095, 4096, 4097, 10_000] {
             for key_len in [16, 24, 32] {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_aes_both_ways() {
+    fn it_computes_aes_both_ways() {
         for key_len in [16, 24, 32] {
             for seed in 0..50u8 {
                 let key: Vec<u8> =

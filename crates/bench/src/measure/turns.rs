@@ -1,25 +1,25 @@
-//! Contestants that do the same work in turn, so that whatever else happens on the machine happens to all of them.
+//! Contestants that do the same work in turn, so that other work on the machine affects all of them alike.
 
 use crate::measure::times::{runs, time};
 use crate::measure::{Result, Row};
 
-/// One of those that are measured in turn.
+/// One of the programs or functions that are measured in turn.
 pub struct Contestant<'a> {
-    /// A row for each time that its work gives.
+    /// One row for each time that the work returns.
     rows: Vec<Row>,
-    /// The work, or why it is not run.
+    /// The work, or the reason why it is not run.
     work: std::result::Result<Work<'a>, String>,
     turn: Turn,
     seconds: Vec<Vec<Option<f64>>>,
 }
 
-/// Does the work once. Returns a time for each row, or `None` where a program does not tell it.
+/// Does the work once. Returns a time for each row. It is `None` if a program does not report it.
 type Work<'a> = Box<dyn FnMut(&mut Turn) -> Result<Vec<Option<f64>>> + 'a>;
 
 pub struct Turn {
     /// Whether it is the first round, in which results are checked.
     pub is_first: bool,
-    /// The number of runs of which each time is the mean.
+    /// The number of runs for each time, which is their mean.
     pub runs: u64,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Contestant<'a> {
         })
     }
 
-    /// One that cannot be measured.
+    /// A contestant that cannot be measured.
     pub fn missing(rows: Vec<Row>, why: String) -> Self {
         Self { work: Err(why), ..Self::new(rows, |_| Ok(Vec::new())) }
     }
@@ -66,7 +66,7 @@ impl<'a> Contestant<'a> {
         let Ok(work) = &mut self.work else { return Ok(()) };
         let times = match work(&mut self.turn) {
             Err(error) => {
-                // A device that fails loses its rows. Any other failure ends the run.
+                // If a device fails, its rows have no times. Any other failure ends the run.
                 self.work = Err(error.of_device().ok_or(error)?);
                 return Ok(());
             }
@@ -90,8 +90,8 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// Runs all contestants in turn: first to warm up, and then in rounds that count, each of which begins with another one, because
-/// it matters who was at work before. Returns the rows of each with their times.
+/// Runs all contestants in turn: first to warm up, and then in rounds that count. Each round begins with another
+/// contestant, because it matters which one worked before. Returns the rows of each with their times.
 pub fn in_turns(mut contestants: Vec<Contestant<'_>>, warm_ups: usize, rounds: usize) -> Result<Vec<Vec<Row>>> {
     for round in 0..warm_ups + rounds {
         for turn in 0..contestants.len() {

@@ -20,11 +20,11 @@ use data::{Data, Scheme, take_turns};
 use phalanx_core::Suite;
 use workload::{SEED, Shape};
 
-/// The paper gives the first and the last, and draws the ones between.
+/// The numbers of users. The paper prints the first and the last, and shows the others only in its charts.
 const USERS: [usize; 11] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 const QUICK: [usize; 3] = [5, 200, 1000];
 
-/// What is done with the users' data: AES in counter mode and nothing else, or messages sealed as they are stored.
+/// What is done with the users' data: only AES in counter mode, or sealing messages as they are stored.
 struct Work {
     name: &'static str,
     key_len: usize,
@@ -42,7 +42,7 @@ impl Work {
         bare.into_iter().chain(sealed)
     }
 
-    /// One thread alone comes first: the others are compared with it.
+    /// All schemes. One thread alone comes first, because the others are compared with it.
     fn schemes(&self, setup: &Setup) -> Vec<Scheme> {
         let Setup { threads, levels, .. } = *setup;
         let Some(suite) = self.suite else {
@@ -63,7 +63,7 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
         for users in users {
             let lengths = workload::lengths(*users, shape, SEED);
             let bytes: usize = lengths.iter().sum();
-            // Beside the data: a key, and what describes a user to each call.
+            // Besides the data, each user needs a key and what describes it to each call.
             scratch::require_memory((bytes + users * 512) as u64)?;
             let name = format!("{EXPERIMENT} {}", workload::case(*users, shape));
             let weight = 1_000_000 + (bytes / 100) as u64;
@@ -77,12 +77,12 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
     Ok(steps)
 }
 
-/// How many times are taken. The paper has 100.
+/// The number of times to take. The paper has 100.
 fn rounds(setup: &Setup) -> usize {
     if setup.quick { 3 } else { 5 }
 }
 
-/// All schemes in turn, one kind of work after another.
+/// Measures all schemes in turn, one kind of work after another.
 fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>) -> Result<()> {
     let bytes = lengths.iter().sum::<usize>() as u64;
     for work in Work::all() {
@@ -112,7 +112,7 @@ fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>
     Ok(())
 }
 
-/// The mean of the speeds at all numbers of users, which is what the paper prints: a row for each scheme.
+/// A row for each scheme with the mean of the speeds at all numbers of users. This is what the paper prints.
 fn means(rows: &[Row], shape: Shape) -> Vec<Row> {
     let suffix = format!(" users, {}", shape.name());
     let is_count = |row: &&Row| row.experiment == EXPERIMENT && row.case == format!("{}{suffix}", row.items);
@@ -156,7 +156,7 @@ mod tests {
         if seconds.is_empty() { row.not_run("no device") } else { row.timed(seconds.to_vec()) }
     }
 
-    /// One name stands for several engines with the same number of threads.
+    /// Several engines with the same number of threads have one name.
     #[test]
     fn averages_are_of_one_engine() {
         let rows: Vec<Row> = [5, 10]
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn averages_are_of_the_speeds_of_one_shape_beside_the_papers() {
+    fn averages_are_of_one_shape_and_have_the_papers_figures() {
         let rows = [
             row(5, "SR", 1, &[1.0]),
             row(5, "CCS", 2, &[0.5]),
@@ -193,7 +193,7 @@ mod tests {
         assert!((serial.gb_per_s.unwrap() - 2.0).abs() < 1e-9 && serial.speedup.is_none(), "{serial:?}");
         assert!((ccs.gb_per_s.unwrap() - 3.0).abs() < 1e-9 && (ccs.speedup.unwrap() - 1.5).abs() < 1e-9, "{ccs:?}");
         assert_eq!((gcs.gb_per_s, gcs.note.as_deref()), (None, Some("not run: no device")));
-        // Both of the paper's platforms; of GCS the speedups too, for regular data.
+        // There are both of the paper's platforms. GCS also has speedups, for regular data.
         assert_eq!(averages.iter().map(|row| row.printed.len()).collect::<Vec<_>>(), [2, 2, 4]);
         let speedups = gcs.printed.iter().filter(|p| p.measure == SPEEDUP);
         assert_eq!(speedups.map(|p| (p.value, p.unit.as_str())).collect::<Vec<_>>(), [(7.15, "x"), (54.90, "x")]);

@@ -1,5 +1,5 @@
-//! P4's experiment: AES by the size of the data on CPU and GPU, what its ciphertext looks like, whether keystream that is
-//! made ahead pays, and mounted volumes beside another program's.
+//! P4's experiment: AES by the size of the data on CPU and GPU, statistics of its ciphertext, whether it pays to make
+//! keystream ahead, and mounted volumes compared with those of another program.
 
 pub mod ahead;
 pub mod ciphertext;

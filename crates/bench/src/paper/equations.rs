@@ -6,8 +6,8 @@ pub fn ratio(multiprocessors: f64, warp: f64, gpu_clock: f64, cores: f64, cpu_cl
     multiprocessors * warp * gpu_clock / ((cores - 1.0) * cpu_clock)
 }
 
-/// Eq. 5, Amdahl's law: the highest speedup of a program by `n` processors, if they share the part `parallel` of its serial
-/// time.
+/// Eq. 5, Amdahl's law: the highest speedup of a program by `n` processors, if they share the part `parallel` of its
+/// serial time.
 pub fn amdahl(parallel: f64, n: f64) -> f64 {
     1.0 / (1.0 - parallel + parallel / n)
 }

@@ -87,15 +87,15 @@ mod tests {
     }
 
     #[test]
-    fn table_iii() {
+    fn the_model_gives_table_iii() {
         assert_eq!(row(GCS, 256), [10, 11, 8, 64]);
         assert_eq!(row(GCS, 512), [5, 11, 4, 64]);
         assert_eq!(row(GCS, 1024), [2, 11, 2, 64]);
     }
 
-    /// The same columns for the two other kernels, which the paper computes by the same formulas without printing them.
+    /// The columns for the two other kernels, which the paper computes by these formulas without printing them.
     #[test]
-    fn the_other_kernels() {
+    fn the_model_gives_the_other_kernels() {
         assert_eq!(row(GCNS, 256), [10, 10, 8, 64]);
         assert_eq!(row(GCNS, 512), [5, 10, 4, 64]);
         assert_eq!(row(GCNS, 1024), [2, 10, 2, 64]);

@@ -198,7 +198,7 @@ enum Interface {
 }
 
 impl On {
-    /// Whether devices of an interface are asked for.
+    /// Whether devices of an interface are requested.
     pub fn wants(&self, api: Api) -> bool {
         self.interface.is_none_or(|interface| (interface == Interface::Cuda) == (api == Api::Cuda))
     }
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_one_sentence() {
+    fn usage_errors_are_one_sentence() {
         let wrong = |line: &str| sentence(&Cli::try_parse_from(line.split(' ')).map(|_| ()).unwrap_err());
         let cases = [
             ("phalanx-bench keys --bogus", "unexpected argument '--bogus' found (phalanx-bench --help)"),

@@ -1,5 +1,5 @@
-//! Checks and measurements of the devices of a machine. `crates/gpu/scripts/device-check` carries this program to a machine with a
-//! GPU and no network, and calls each command with a time limit of its own.
+//! Checks and measurements of the devices of a machine. `crates/gpu/scripts/device-check` runs on a machine with a GPU
+//! and no network, and calls each command of this program with its own time limit.
 
 mod check;
 mod engine;
@@ -35,7 +35,7 @@ fn failed(why: impl std::fmt::Display) -> Failure {
     Failure::new(Code::Other, why.to_string())
 }
 
-/// The devices of the interface that is asked for.
+/// The devices of the requested interface.
 fn found(on: &On) -> Outcome<Vec<DeviceInfo>> {
     let (devices, reasons) = phalanx_gpu::devices();
     reasons.iter().for_each(|reason| eprintln!("{reason}"));
@@ -43,7 +43,7 @@ fn found(on: &On) -> Outcome<Vec<DeviceInfo>> {
     if devices.is_empty() { Err(failed("no device")) } else { Ok(devices) }
 }
 
-/// Does it with each of them.
+/// Does the work with each device.
 fn each(on: &On, work: impl Fn(&Device) -> phalanx_gpu::Result<()>) -> Outcome {
     found(on)?.iter().try_for_each(|info| {
         eprintln!("{}", describe(info));

@@ -54,7 +54,7 @@ fn setup(args: &Experiments) -> Outcome<Setup> {
     let beside = |program: Option<PathBuf>, name| program.map(|program| program.with_file_name(name));
     let of_cargo =
         |package: &str| format!("there is no such program: build it with `cargo build --release -p {package}`");
-    // Without these programs, rows of volumes and clusters say so.
+    // If these programs are missing, the rows of volumes and clusters name them.
     let needs_phalanx = args.phalanx.is_some() || args.experiments.contains(&Experiment::Peers);
     let phalanx = args.phalanx.clone().or_else(|| beside(env::current_exe().ok(), "phalanx"));
     let phalanx = phalanx.filter(|path| needs_phalanx || path.is_file());
@@ -81,7 +81,7 @@ fn setup(args: &Experiments) -> Outcome<Setup> {
     })
 }
 
-/// The absolute path of what is named, if something is.
+/// The absolute path of what the user has named, if anything.
 fn named(path: Option<PathBuf>, exists: fn(&Path) -> bool, or: &str) -> Outcome<Option<PathBuf>> {
     match path {
         Some(path) if !exists(&path) => Err(Failure::at(&path, Code::InputOutput, or)),
@@ -108,11 +108,12 @@ fn say_where(folder: &Path, verbosity: Verbosity) -> Outcome {
     say(format!("the report is in {}", folder.join(phalanx_bench::report::FILE).display()))
 }
 
-/// A bar with the time left, or a line for each step where stderr is no terminal; each row as a line with `--verbose`.
+/// A bar with the time left or, if stderr is not a terminal, a line for each step. With `--verbose`, also a line for
+/// each row.
 struct Meter {
     bar: ProgressBar,
     verbosity: Verbosity,
-    /// Whether steps are lines.
+    /// Whether a line is written for each step.
     has_lines: bool,
     rows: Cell<usize>,
     noisy: Cell<usize>,
@@ -130,14 +131,14 @@ impl Meter {
         Self { bar, verbosity, has_lines, rows: Cell::new(0), noisy: Cell::new(0) }
     }
 
-    /// A line that is no error.
+    /// Writes a line that is not an error.
     fn warn(&self, line: String) {
         if !self.verbosity.quiet {
             self.bar.suspend(|| complain(format!("warning: {line}")));
         }
     }
 
-    /// Says at the end how much was measured on a busy machine.
+    /// Reports at the end how much was measured on a busy machine.
     fn finish(&self) {
         self.bar.finish_and_clear();
         let (noisy, rows) = (self.noisy.get(), self.rows.get());

@@ -1,4 +1,4 @@
-//! How the program fails: with one line on stderr and the same exit codes as `phalanx`.
+//! Failures of the program: one line on stderr, and the exit codes of `phalanx`.
 
 use phalanx_core::Class;
 use std::fmt::Display;
@@ -12,7 +12,7 @@ pub type Outcome<T = ()> = Result<T, Failure>;
 /// The kind of a failure, by its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// Anything else.
+    /// Any other failure.
     Other = 1,
     /// The command line is wrong.
     Usage = 2,

@@ -46,7 +46,8 @@ fn read_key(path: &Path) -> Outcome<Zeroizing<Vec<u8>>> {
     Ok(key)
 }
 
-/// The layout's digest is at the end, so the whole file must be in memory before the first byte is written.
+/// Memory for a whole file. The layout's digest is at the end, so the whole file must be in memory before the first
+/// byte is written.
 fn memory(len: usize) -> Outcome<Zeroizing<Vec<u8>>> {
     let whole = len.saturating_add(SHORTEST);
     let refused =
@@ -57,7 +58,7 @@ fn memory(len: usize) -> Outcome<Zeroizing<Vec<u8>>> {
     Ok(file)
 }
 
-/// The whole input. The length of a stream is unknown until its end, so the memory is doubled until then.
+/// Reads the whole input. The length of a stream is unknown until its end, so the memory is doubled until then.
 fn read(path: &Path) -> Outcome<Zeroizing<Vec<u8>>> {
     let failed = |e: io::Error| Failure::from(phalanx_bench::error::Error::Path(path.to_owned(), e));
     let (mut input, len): (Box<dyn Read>, u64) = match is_dash(path) {

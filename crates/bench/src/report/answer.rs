@@ -1,5 +1,5 @@
-//! What a machine's rows answer to one of the papers' tables and figures: charts, a table of ours and theirs, sentences that
-//! are made from the rows, and whether the paper's conclusions hold.
+//! A machine's answer to one of the papers' tables and figures: charts, a table of our figures and the paper's,
+//! sentences made from the rows, and whether the paper's conclusions hold.
 
 pub mod files;
 pub mod hpc;
@@ -16,14 +16,14 @@ use crate::row::median;
 use rules::Facts;
 use std::fmt::Write;
 
-/// A sentence, and the figures in it in their order.
+/// A sentence, and its figures in their order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Said {
     pub text: String,
     pub figures: Vec<f64>,
 }
 
-/// Three digits, but counts as they are.
+/// The figure with three digits. Counts are shown exactly.
 fn shown(figure: f64) -> String {
     match figure.abs() {
         n if n.fract() == 0.0 && n < 1e6 => format!("{figure:.0}"),
@@ -32,12 +32,12 @@ fn shown(figure: f64) -> String {
     }
 }
 
-/// A conclusion of the paper, and whether it holds here. `None` if what it needs was not run.
+/// A conclusion of the paper, and whether it holds here: `None` if what it needs was not run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     pub text: String,
     pub holds: Option<bool>,
-    /// Why it does not hold, if so.
+    /// The reason to give if it does not hold.
     pub reason: Reason,
 }
 
@@ -57,7 +57,7 @@ pub enum Reason {
 impl Reason {
     pub const ALL: [Self; 4] = [Self::Refuted, Self::FasterHardware, Self::OtherFormat, Self::SmallFiles];
 
-    /// By its name in rules.
+    /// The reason with this name in rules.
     fn of(name: &str) -> Self {
         let names = ["holds", "faster hardware", "other format", "small files"];
         let place = names.iter().position(|known| *known == name);
@@ -84,24 +84,24 @@ pub fn all(holds: impl IntoIterator<Item = bool>) -> Option<bool> {
     holds.into_iter().reduce(|a, b| a && b)
 }
 
-/// Ours and theirs.
+/// Our figure and the paper's.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pair {
     pub ours: Option<f64>,
     pub theirs: Option<f64>,
-    /// Instead of a figure: why there is none.
+    /// A word in place of our figure, if there is none.
     pub word: Option<&'static str>,
-    /// Whether the figures are no speeds or times, so that no ratio is shown.
+    /// Whether no ratio is shown, because the figures are neither speeds nor times.
     pub plain: bool,
 }
 
 impl Pair {
-    /// Ours and theirs. Without ours it was not run.
+    /// Our figure and the paper's. Without ours, the pair shows "not run".
     pub fn of(ours: Option<f64>, theirs: Option<f64>) -> Self {
         Self { ours, theirs, word: ours.is_none().then_some("not run"), plain: false }
     }
 
-    /// The same without a ratio.
+    /// Shows the pair without a ratio.
     pub fn plain(self) -> Self {
         Self { plain: true, ..self }
     }
@@ -114,7 +114,7 @@ impl Pair {
     }
 }
 
-/// A table that answers one question: in each cell ours, and below it theirs and the ratio.
+/// A table that answers one question. Each cell has our figure, and below it the paper's figure and the ratio.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
     caption: String,
@@ -127,7 +127,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A caption, what the lines are, the columns, and the lines.
+    /// A table with a caption. `corner` names what the lines are.
     pub fn new<T: ToString>(
         caption: impl Into<String>,
         corner: &str,
@@ -138,7 +138,7 @@ impl Grid {
         Self { caption: caption.into(), corner: corner.into(), columns, lines, less_is_better: false }
     }
 
-    /// The same for times, of which less is better.
+    /// Sets whether the figures are times, of which less is better.
     pub fn of_times(self, are_times: bool) -> Self {
         Self { less_is_better: are_times, ..self }
     }
@@ -190,28 +190,28 @@ impl Grid {
     }
 }
 
-/// What one machine's rows answer.
+/// The answer of one machine's rows.
 #[derive(Default)]
 pub struct Part {
     pub charts: Vec<Chart>,
     pub bars: Vec<Bars>,
     pub grid: Option<Grid>,
-    /// What sentences and conclusions are made of. None if there is nothing to say.
+    /// The facts for sentences and conclusions. Empty if there are none.
     pub facts: Facts,
     pub said: Vec<Said>,
     pub claims: Vec<Claim>,
     /// How many times as fast as printed the comparable program is.
     pub factor: Option<f64>,
-    /// How many rows it is made from.
+    /// The number of rows that it is made from.
     pub rows: usize,
 }
 
-/// A judgement in a few words.
+/// The judgement of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// All of the paper's conclusions hold.
     Holds,
-    /// What was run agrees with the paper; some was not run.
+    /// What was run agrees with the paper, but some was not run.
     HoldsInPart,
     /// A conclusion does not hold, for the worst of the reasons.
     Changed(Reason),
@@ -220,7 +220,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Of several conclusions.
+    /// The verdict on several conclusions.
     pub fn of(claims: &[Claim]) -> Self {
         let any = |which: Option<bool>| claims.iter().any(|claim| claim.holds == which);
         let worst = claims.iter().filter(|claim| claim.holds == Some(false)).map(|claim| claim.reason).min();
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn verdicts() {
+    fn verdicts_follow_from_the_conclusions() {
         let claim = |holds, reason| Claim { text: "c".into(), holds, reason };
         let of = |all: &[Option<bool>]| {
             Verdict::of(&all.iter().map(|holds| claim(*holds, Reason::Refuted)).collect::<Vec<_>>())
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_say_how_many_times_as_good_ours_is() {
+    fn ratios_above_one_mean_that_ours_is_better() {
         let pair = Pair { ours: Some(2.0), theirs: Some(8.0), ..Pair::default() };
         assert_eq!((pair.ratio(true), pair.ratio(false)), (Some(4.0), Some(0.25)));
         assert_eq!(pair.clone().plain().ratio(true), None);

@@ -25,7 +25,7 @@ pub struct Bars {
     pub bars: Vec<Bar>,
 }
 
-/// The style of a chart that stands alone, on a light or dark ground.
+/// The style of a chart in a file of its own, on a light or dark background.
 const ALONE: &str = "<style>text{font:11px system-ui,sans-serif;fill:#6b7683}.unit,.name{font-weight:600}.end{text-anchor:end}\
                      .b,.name{fill:#8a929c}.b.cpu,.name.cpu{fill:#2f86d0}</style>";
 

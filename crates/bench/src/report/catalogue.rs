@@ -1,5 +1,5 @@
-//! The 52 result tables and figures of the five papers, from `figures.json`: what each shows, which rows answer it, and the rules
-//! that make sentences and conclusions of them.
+//! The 52 result tables and figures of the five papers, from `figures.json`: what each shows, which rows answer it, and
+//! the rules that make sentences and conclusions from them.
 
 use crate::paper::{Paper, p1, p2, p3, p4, p5};
 use crate::report::answer::files::Files;
@@ -42,7 +42,8 @@ enum What {
     KeysByThreads,
 }
 
-/// A paper's headline, and the sentences that say the same of today, each with others for when it cannot be said.
+/// A paper's headline, and sentences with the corresponding figures of today. Each has alternatives for when a figure
+/// is missing.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Headline {
@@ -62,12 +63,12 @@ struct Catalogue {
 static CATALOGUE: LazyLock<Catalogue> =
     LazyLock::new(|| serde_json::from_str(include_str!("figures.json")).expect("figures.json"));
 
-/// All 52, in the order of the papers.
+/// All 52 tables and figures, in the order of the papers.
 pub fn items() -> &'static [Item] {
     &CATALOGUE.figures
 }
 
-/// One for each paper.
+/// The headlines, one for each paper.
 pub fn headlines() -> &'static [Headline] {
     &CATALOGUE.headlines
 }
@@ -78,12 +79,12 @@ pub fn papers() -> [&'static Paper; 5] {
 }
 
 impl Item {
-    /// Its place in the page.
+    /// Its `id` in the page.
     pub fn id(&self) -> String {
         text::id(&format!("p{} {}", self.paper, self.number)).replace("--", "-")
     }
 
-    /// What a machine's rows answer.
+    /// The answer of a machine's rows.
     pub fn answer(&self, machine: &Machine) -> Part {
         let part = match &self.what {
             What::Files(files) => files::answer(files, machine),
@@ -101,7 +102,7 @@ impl Item {
         Part { said, claims, ..part }
     }
 
-    /// Whether it is a model, the same on every machine.
+    /// Whether it is a model, which is the same on every machine.
     pub fn is_model(&self) -> bool {
         matches!(self.what, What::Occupancy)
     }
@@ -113,7 +114,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn there_are_52_and_each_has_a_place_of_its_own() {
+    fn there_are_52_and_each_has_its_own_id() {
         assert_eq!(items().iter().map(Item::id).collect::<BTreeSet<_>>().len(), 52);
         let numbers = |paper: usize, word: &str| {
             let of = items().iter().filter(|item| item.paper == paper && item.number.starts_with(word));
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(numbers(5, "Table"), ["I", "II"]);
     }
 
-    /// All rules are those of a figure, and all figures have rules.
+    /// All rules belong to a figure, and all figures have rules.
     #[test]
     fn rules_are_used_and_known() {
         let used: BTreeSet<&String> = items().iter().flat_map(|item| &item.rules).collect();

@@ -1,22 +1,23 @@
-//! Charts as SVG within the page: text that can be selected, a title and a description for screen readers, and colours by
-//! classes, so that the page's style sheet decides them for light and dark.
+//! Charts as SVG within the page: text that can be selected, a title and a description for screen readers, and colours
+//! by classes, so that the page's style sheet decides them for light and dark.
 
 use crate::report::text::{digits, escaped};
 use std::fmt::Write;
 
-/// In units of its own: the page scales a chart to the place that it has. One of four is narrow.
+/// The width of a chart, and of a narrow one, of which four are side by side. The unit is arbitrary: the page scales
+/// charts.
 pub const WIDTH: f64 = 380.0;
 const NARROW: f64 = 290.0;
 const HEIGHT: f64 = 250.0;
-/// Above the plot is the unit of the y axis, and below it are the names of the places, and what they are.
+/// The space above the plot, for the unit of the y axis, and below it, for the names of the places and what they are.
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 38.0;
-/// The width of a character of a label, about, and of a bold one, as at the ends of lines.
+/// About the width of a character of a label, and of a bold one, as at the ends of lines.
 pub const CHARACTER: f64 = 6.1;
 const BOLD: f64 = 7.2;
 const RADIUS: f64 = 2.6;
 
-/// What a line shows. Each has one colour, wherever it appears.
+/// What a line shows. Each thing has the same colour everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thing {
     Serial,
@@ -25,7 +26,7 @@ pub enum Thing {
     Hybrid,
     Cluster,
     Java,
-    /// A program that is neither Phalanx nor a paper's.
+    /// A program that is neither Phalanx nor from a paper.
     Peer,
     /// A bound or a model.
     Bound,
@@ -59,7 +60,7 @@ pub enum Source {
     Paper,
 }
 
-/// A line of a chart. Its name stands at its end.
+/// A line of a chart. Its name is at its end.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub name: String,
@@ -99,7 +100,7 @@ pub struct Chart {
     pub mark: Option<(f64, String)>,
     /// The least and the largest value to show, so that several charts can have the same axis.
     pub range: Option<[f64; 2]>,
-    /// Whether it is one of four beside each other.
+    /// Whether it is one of four side by side.
     pub narrow: bool,
 }
 
@@ -108,7 +109,7 @@ pub fn points<T>(places: &[T], value: impl Fn(&T) -> Option<f64>) -> Vec<(usize,
     places.iter().enumerate().filter_map(|(i, place)| Some((i, value(place)?))).collect()
 }
 
-/// The same charts with one axis.
+/// Gives several charts the same axis.
 pub fn on_one_axis(mut charts: Vec<Chart>) -> Vec<Chart> {
     let range = charts.iter().filter_map(Chart::extent).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]);
     charts.iter_mut().for_each(|chart| chart.range = range);
@@ -116,8 +117,8 @@ pub fn on_one_axis(mut charts: Vec<Chart>) -> Vec<Chart> {
 }
 
 impl Chart {
-    /// Lines over places: a title, what the places are, and the unit of the values. Only positive values are drawn, and lines
-    /// without any are left out.
+    /// Lines over places: a title, what the places are, and the unit of the values. Only positive values are drawn, and
+    /// lines without any are left out.
     pub fn new(title: impl Into<String>, x: &str, y: &str, places: Vec<String>, mut lines: Vec<Line>) -> Self {
         lines.iter_mut().for_each(|line| line.points.retain(|(_, value)| *value > 0.0));
         lines.retain(|line| !line.points.is_empty());
@@ -134,7 +135,7 @@ impl Chart {
         values.reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])
     }
 
-    /// In words, for those who do not see it.
+    /// The chart in words, for readers who cannot see it.
     fn described(&self) -> String {
         let line = |line: &Line| {
             let whose = if line.source == Source::Paper { "printed" } else { "measured" };
@@ -176,7 +177,7 @@ impl Chart {
             let _ = write!(svg, r#"<text class="tick" x="{x:.0}" y="{above:.1}">{}</text>"#, escaped(name));
         }
         plot.name_places(&mut svg, &self.places, &self.x);
-        // Ours above the paper's.
+        // Our lines are drawn above the paper's.
         let mut lines: Vec<&Line> = self.lines.iter().collect();
         lines.sort_by_key(|line| line.source == Source::Ours);
         lines.iter().for_each(|line| plot.draw(&mut svg, line));
@@ -218,7 +219,7 @@ impl Plot {
         let bottom = HEIGHT - BOTTOM;
         let _ = write!(svg, r#"<path class="axis" d="M{:.0} {bottom:.0}H{:.0}"/>"#, self.left, self.right);
         let half = |i: usize| places[i].chars().count() as f64 * CHARACTER / 2.0 + 4.0;
-        // The last one counts most, then the first, then those between from the left.
+        // The last name comes first, then the first name, then those between from left to right.
         let last = places.len().saturating_sub(1);
         let mut taken: Vec<usize> = Vec::new();
         for i in [last].into_iter().chain(0..last).take(places.len()) {
@@ -254,7 +255,7 @@ impl Plot {
     }
 }
 
-/// From which ratio of the largest to the least value on the axis is logarithmic.
+/// If the largest value is at least this many times the least one, the axis is logarithmic.
 const WIDE: f64 = 15.0;
 
 /// Maps values to heights.
@@ -310,7 +311,7 @@ impl Scale {
     }
 }
 
-/// Without zeros at the end.
+/// The text of a tick, without trailing zeros.
 fn tick(value: f64) -> String {
     if value == 0.0 || value >= 100.0 {
         return match value {
@@ -348,7 +349,7 @@ fn write_names(svg: &mut String, x: f64, within: [f64; 2], mut ends: Vec<([f64; 
     }
 }
 
-/// A name that fits beside a chart. The description has the whole.
+/// A short name that fits beside a chart. The description has the whole name.
 fn short(name: &str) -> String {
     match name.char_indices().nth(LONGEST) {
         Some((at, _)) => format!("{}…", name[..at].trim_end_matches([' ', ','])),
@@ -356,7 +357,7 @@ fn short(name: &str) -> String {
     }
 }
 
-/// Heights in rising order, moved apart as little as that takes, and kept within bounds.
+/// Moves heights, which are in rising order, apart as little as necessary, and keeps them within bounds.
 fn apart(wanted: &[f64], [top, bottom]: [f64; 2]) -> Vec<f64> {
     // Neighbours that are too near become one group around their middle, until no groups touch.
     let mut groups: Vec<(f64, usize)> = Vec::new();

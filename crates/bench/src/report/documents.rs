@@ -1,7 +1,7 @@
 //! Tables of rows in documents, so that no figure there is older than its rows.
 //!
-//! Such a table is between two lines, `<!-- rows: FOLDER TABLE -->` and `<!-- end of rows -->`. The folder is that of a run,
-//! and the table one of these:
+//! Such a table is between two lines, `<!-- rows: FOLDER TABLE -->` and `<!-- end of rows -->`. The folder is that of a
+//! run, and the table one of these:
 //!
 //! - `bars`: what the project requires of each figure, and what was measured; `bars users`, of that experiment alone;
 //! - `commands`: whole commands on the largest file, beside other programs;
@@ -55,7 +55,7 @@ pub fn renewed(document: &Path, results: &Path) -> Result<String> {
     Ok(new)
 }
 
-/// The machine and the commit, as a sentence.
+/// A sentence with the machine and the commit.
 fn source(head: &Head) -> String {
     let Head { cpu, cores, commit, date, .. } = head;
     let day = date.split('T').next().unwrap_or(date);
@@ -76,7 +76,7 @@ fn milliseconds(row: &Row) -> String {
     row.median_s.map(|seconds| digits(seconds * 1e3)).unwrap_or_default()
 }
 
-/// A figure, bold where it misses what is required.
+/// A figure. It is bold if it misses the requirement.
 fn judged(bar: Option<&Bar>, figure: String) -> String {
     if bar.is_some_and(|bar| bar.reached == Some(false)) { format!("**{figure}**") } else { figure }
 }
@@ -86,7 +86,7 @@ fn bars(rows: &[Row]) -> Table {
     for (row, bar) in
         rows.iter().filter_map(|row| Some((row, row.bar.as_ref()?))).filter(|(row, _)| row.measure != RATIO)
     {
-        // A row may have a time and its ratio to another: what is asked says which of them is meant.
+        // A row may have a time and its ratio to another. The requirement shows which of them is meant.
         let ratio = row.speedup.filter(|_| bar.asked.starts_with("at least"));
         let measured = match (row.peak_kib, row.value, ratio) {
             (Some(kib), ..) => format!("{} MiB", digits(kib as f64 / 1024.0)),
@@ -97,8 +97,8 @@ fn bars(rows: &[Row]) -> Table {
         let measure = row.measure.split(": times as fast").next().unwrap_or(&row.measure);
         let what = format!("{}: {}, {measure}; {}", row.case, row.operation, row.scheme);
         let line = vec![what, bar.asked.clone(), judged(Some(bar), measured) + row.mark()];
-        // Rows of several processes and threads have the same words. Of memory the largest counts, and of the rest the last,
-        // with the most of them.
+        // Rows with several numbers of processes and threads have the same words. For memory the largest figure is
+        // shown. For everything else it is the last one, which has the most processes and threads.
         match lines.iter_mut().find(|(_, old)| old[..2] == line[..2]) {
             Some((most, _)) if row.peak_kib.is_some() && *most > row.peak_kib => {}
             Some(old) => *old = (row.peak_kib, line),
@@ -164,7 +164,7 @@ fn headlines(rows: &[Row]) -> Table {
         let ratio = rows.iter().find(is_it).and_then(|row| row.speedup);
         ratio.map_or_else(String::new, |ratio| format!("; {CEILING}, without encryption, {}", digits(ratio)))
     };
-    // Ratios with the same words, from the least to the greatest.
+    // Ratios with the same words are shown from the least to the greatest.
     let mut ratios: Vec<(String, String, String, Vec<f64>)> = Vec::new();
     for row in rows.iter().filter(|row| row.scheme.starts_with("phalanx") || row.scheme == "batch") {
         let (Some(ratio), Some((of, peer))) = (row.speedup, row.measure.split_once("times as fast as ")) else {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_show_what_is_asked_and_the_largest_memory() {
+    fn bars_show_requirements_and_the_largest_memory() {
         let bar = |asked: &str| Some(Bar { asked: asked.into(), reached: Some(true) });
         let memory =
             |kib: u64| Row { measure: "m".into(), peak_kib: Some(kib), bar: bar("at most 128 MiB"), ..Row::default() };

@@ -16,7 +16,7 @@ impl Machine {
         self.heads.iter().flat_map(|head| &head.device).any(|device| device.kind == "GPU")
     }
 
-    /// Whether a run of it was a short one.
+    /// Whether one of its runs was short.
     pub fn is_quick(&self) -> bool {
         self.heads.iter().any(|head| head.quick)
     }
@@ -26,8 +26,8 @@ impl Machine {
     }
 }
 
-/// One machine for each kind of processor and device. Runs without a device join those with one on the same processor. Of two
-/// rows for the same thing one that was measured counts, and of two of these the newer.
+/// One machine for each kind of processor and device. Runs without a device join those with one on the same processor.
+/// Of two rows for the same thing, a measured one is kept. If both were measured, the newer one is kept.
 pub fn joined(runs: impl IntoIterator<Item = (Vec<Head>, Vec<Row>)>) -> Vec<Machine> {
     let mut machines: Vec<Machine> = Vec::new();
     for (heads, rows) in runs {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn measured_rows_and_newer_ones_count() {
+    fn measured_and_newer_rows_are_kept() {
         let head = |date: &str| Head { date: date.into(), ..Head::default() };
         let row = |case: &str| Row { case: case.into(), ..Row::default() };
         let older = vec![row("a").timed(vec![1.0]), row("b").not_run("no device"), row("c").timed(vec![1.0])];

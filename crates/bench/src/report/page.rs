@@ -1,4 +1,4 @@
-//! The page: one HTML file with its own style and no script, which loads nothing.
+//! The page: one HTML file with its own style and no script. It loads nothing.
 
 use crate::paper::Paper;
 use crate::report::answer::{Part, Reason, Said, Verdict};
@@ -37,7 +37,7 @@ macro_rules! line {
     }};
 }
 
-/// The 52, where they are in the page, and what came of them, as a table in Markdown.
+/// The 52 tables and figures with links to the page and verdicts, as a table in Markdown.
 pub fn index(machines: &[Machine]) -> String {
     let mut text = "| paper | number | what | in the page | verdict | times as fast as printed, in the median |\n|---|---|---|---|---|---|\n".to_owned();
     for answered in answers(machines) {
@@ -49,11 +49,11 @@ pub fn index(machines: &[Machine]) -> String {
     text
 }
 
-/// One of the 52 with the machines that answer it, by their places, and their answers.
+/// One of the 52 tables and figures, with the indexes of the machines that answer it, and their answers.
 struct Answered {
     item: &'static Item,
     parts: Vec<(usize, Part)>,
-    /// The judgement of the machine that has most to say.
+    /// The verdict of the machine with the most complete answer.
     verdict: Verdict,
 }
 
@@ -78,7 +78,7 @@ impl Answered {
         Self { verdict: answered.best().map_or(Verdict::NotRun, Part::verdict), ..answered }
     }
 
-    /// The first of those that know most.
+    /// The first of the most complete answers.
     fn best(&self) -> Option<&Part> {
         self.parts.iter().map(|(_, part)| part).rev().max_by_key(|part| part.judged())
     }
@@ -125,7 +125,7 @@ impl<'a> Page<'a> {
         self.html += "</header>\n";
     }
 
-    /// How many times the medians are of. P1 and P2 print how many theirs are means of.
+    /// A sentence with the number of measurements for each median. P1 and P2 print their own numbers.
     fn repetitions(&self) -> String {
         let of = |(name, paper, theirs): (&str, &str, &str)| {
             let rows = self.machines.iter().flat_map(|machine| machine.of(name));
@@ -188,7 +188,7 @@ impl<'a> Page<'a> {
             self.html += if is_run { "" } else { "<p>Not run.</p>" };
             self.html += "</div></div>\n";
         }
-        // Whole commands on the last machine that has rows of them.
+        // The box of whole commands shows the last machine that has such rows.
         let of = |machine: &'a Machine| Some((escaped(&machine.name), summary::commands(machine)?.headline));
         if let Some((name, Some([big, text]))) = self.machines.iter().rev().find_map(of) {
             let (big, text) = (escaped(&big.text), escaped(&text.text));
@@ -335,7 +335,7 @@ impl<'a> Page<'a> {
         format!("c{}", self.pictures)
     }
 
-    /// What was corrected in print, and what is doubtful.
+    /// The corrections of printed figures, and the doubtful ones.
     fn corrections(&mut self, paper: &Paper) {
         let count = paper.corrections.len() + paper.doubts.len();
         if count == 0 {
@@ -368,7 +368,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// What belongs to no paper.
+    /// The parts of the page that belong to no paper.
     fn rest(&mut self) {
         for (name, title) in [("peers", "Whole commands"), ("gpu", "The device's kernels")] {
             if self.machines.iter().any(|machine| machine.of(name).next().is_some()) {
@@ -399,7 +399,7 @@ fn sentences(all: &[Said]) -> String {
     all.iter().map(|said| escaped(&said.text)).collect::<Vec<_>>().join(" ")
 }
 
-/// "A, B and C. Where, when."
+/// The authors and publication, as "A, B and C. Where, when."
 fn authors(paper: &Paper) -> String {
     let authors = match paper.authors.split_last() {
         Some((last, [])) => last.clone(),

@@ -4,7 +4,7 @@ use crate::report::chart::Chart;
 use crate::report::text::{escaped, unique};
 use std::fmt::Write;
 
-/// A table of an experiment, with charts if they are none of the papers' own.
+/// A table of an experiment. It has charts if none of the papers' own charts shows it.
 pub struct Section {
     pub title: String,
     /// Notes that readers need.
@@ -19,7 +19,7 @@ impl Section {
     }
 }
 
-/// A table: the names of its columns, and its rows. Printed figures stand between asterisks.
+/// A table: the names of its columns, and its rows. Printed figures are between asterisks.
 pub struct Table {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<String>>,
@@ -30,7 +30,8 @@ impl Table {
         Self { columns: columns.map(String::from).to_vec(), rows: rows.into_iter().collect() }
     }
 
-    /// A table of cells, each with the names of its line and column, which stand in the order in which they come.
+    /// A table of cells, each with the names of its line and column. Lines and columns are in the order in which they
+    /// first appear.
     pub fn pivot(corner: &str, cells: &[[String; 3]]) -> Self {
         let columns = unique(cells.iter().map(|[_, column, _]| column));
         let text = |line: &String, column: &String| {
@@ -45,7 +46,7 @@ impl Table {
         Self { rows, columns: [corner.to_owned()].into_iter().chain(columns.into_iter().cloned()).collect() }
     }
 
-    /// The table, in a frame that scrolls where the screen is narrow.
+    /// The table, in a frame that scrolls on narrow screens.
     pub fn html(&self) -> String {
         let cell = |tag: &str, text: &str| match text.strip_prefix('*').and_then(|text| text.strip_suffix('*')) {
             Some(printed) => format!(r#"<{tag} class="paper">{}</{tag}>"#, escaped(printed)),

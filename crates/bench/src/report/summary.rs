@@ -1,4 +1,4 @@
-//! The top of the page: the papers' headlines then and now, and whole commands beside other programs.
+//! The top of the page: the papers' headlines then and now, and whole commands compared with other programs.
 
 use crate::names::peers::COPY;
 use crate::names::sefps::{BASELINE, MEANS, ours};
@@ -13,7 +13,7 @@ use crate::report::chart::Thing;
 use crate::report::machine::Machine;
 use crate::row::Row;
 
-/// What a machine says to the headline of a paper: all of its sentences or none.
+/// The sentences of today for the headline of a paper, from one machine: all of them or none.
 pub fn now(headline: &Headline, paper: usize, machine: &Machine) -> Option<Vec<Said>> {
     let of = [files, users, threads, volume, key_and_aes][paper - 1];
     let facts = of(machine)?;
@@ -27,7 +27,7 @@ fn fastest<'a>(rows: impl IntoIterator<Item = &'a &'a Row>, is_it: impl Fn(&Row)
 
 fn files(machine: &Machine) -> Option<Facts> {
     let rows: Vec<&Row> = machine.of("sefps").filter(|row| row.operation == "protect").collect();
-    // A short run has no means: then its largest file.
+    // A short run has no means, so its largest file is used.
     let largest = rows.iter().filter(|row| row.bytes > 0).max_by_key(|row| row.bytes)?;
     let has_means = rows.iter().any(|row| row.case == MEANS);
     let case = if has_means { MEANS } else { &largest.case };
@@ -111,13 +111,13 @@ fn key_and_aes(machine: &Machine) -> Option<Facts> {
 pub struct Commands {
     /// Speeds of protecting and of getting back.
     pub bars: Vec<Bars>,
-    /// What they show.
+    /// The sentences about them.
     pub said: Vec<Said>,
-    /// The comparison with age, and what it is.
+    /// The comparison with age, as a figure and its explanation.
     pub headline: Option<[Said; 2]>,
 }
 
-/// Whole commands beside other programs, if the machine has rows of them.
+/// Whole commands compared with other programs, if the machine has such rows.
 pub fn commands(machine: &Machine) -> Option<Commands> {
     let is_one = |row: &&Row| row.measure == "whole command" && row.items == 1 && row.gb_per_s.is_some();
     let rows: Vec<&Row> = machine.of("peers").filter(is_one).collect();

@@ -1,13 +1,14 @@
-//! The tables of all rows of an experiment. `tables.json` has them as records: which rows a table is of, its lines, columns and
+//! The tables of all rows of an experiment. `tables.json` has a record for each table: its rows, lines, columns and
 //! cells, and the text below it.
 //!
-//! - A pattern has words of the row in braces (see [`At::word`]). Of several patterns, ` || ` between them, the first counts whose
-//!   words are all known.
-//! - A condition is a list of tests, ` & ` between them: `word=one|other`, `word^=begins`, `word$=ends`, `word*=contains`, a word
-//!   alone, which must be known, or `beside` and a test that a row of the same case passes. `!` negates a test.
-//! - `cells` and `last`, which come after those of all rows, are lists of a condition, a column and a text. A cell whose text is
-//!   not known is left out. `printed` has the same for each printed figure beside a row. A table without `line` has a line for
-//!   each row, with the patterns of `columns`, if all are known.
+//! - A pattern has words of the row in braces (see [`At::word`]). Of several patterns, with ` || ` between them, the first
+//!   one is used whose words are all known.
+//! - A condition is a list of tests, with ` & ` between them: `word=one|other`, `word^=begins`, `word$=ends`,
+//!   `word*=contains`, a word alone, which must be known, or `beside` and a test that a row of the same case passes. `!`
+//!   negates a test.
+//! - `cells` is a list of entries of a condition, a column and a text. So is `last`, whose cells come after those of all
+//!   rows. A cell whose text is not known is left out. `printed` is such a list for each printed figure of a row. A table
+//!   without `line` has a line for each row, with the patterns of `columns`, if all are known.
 
 mod drawn;
 mod words;
@@ -29,7 +30,8 @@ use words::{At, fill, not_run, sentences};
 #[serde(deny_unknown_fields, default)]
 struct Record {
     title: String,
-    /// Conditions: first the rows that satisfy the first one, and so on. All rows if there are none.
+    /// Conditions. The rows that satisfy the first one come first, and so on. Without conditions, the table has all
+    /// rows.
     rows: Vec<String>,
     corner: String,
     line: Option<String>,
@@ -79,7 +81,7 @@ fn of_hpc(rows: &[&Row]) -> Vec<Vec<Section>> {
     let threads = pick(rows, |row| ![java::ENGINE, cluster::ENGINE, hpc::GPU].contains(&row.engine.as_str()));
     let is_printed =
         |row: &Row| cluster.iter().any(|other| other.case == row.case && other.measure == cluster::AT_WORK);
-    // Beside the rows in Java those in Rust of the same size.
+    // Rows in Java are joined by the rows in Rust of the same size.
     let mut sizes = by(&[&java[..], &threads].concat(), |row| &row.case);
     sizes.retain(|rows| rows[0].engine == java::ENGINE);
     sizes.sort_by_key(|rows| rows[0].bytes);
@@ -97,7 +99,7 @@ fn of_volume(rows: &[&Row]) -> Vec<Vec<Section>> {
     let study = pick(rows, |row| row.operation == study::OPERATION);
     let sizes = pick(&study, |row| study::KEYS.iter().any(|bits| row.measure == study::measure(*bits)));
     let questions = if study.is_empty() { Vec::new() } else { vec![questions::section(&study)] };
-    // The lines as they come, and the columns always in the same order.
+    // Lines are in the order of rows, and columns are always in the same order.
     let place = |row: &Row| mounts::CONTESTANTS.iter().position(|name| *name == row.scheme).unwrap_or(usize::MAX);
     let mut mounts = by(&pick(rows, |row| row.engine == mounts::ENGINE), |row| (&row.operation, &row.case));
     mounts.iter_mut().for_each(|rows| rows.sort_by_key(|row| place(row)));
@@ -131,7 +133,7 @@ fn pick<'a>(rows: &[&'a Row], is_it: impl Fn(&Row) -> bool) -> Vec<&'a Row> {
     rows.iter().copied().filter(|row| is_it(row)).collect()
 }
 
-/// Groups of the rows that have the same of something, in the order in which they come.
+/// Groups of the rows that have the same key, in the order in which they come.
 fn by<'a, K: PartialEq>(rows: &[&'a Row], of: impl Fn(&'a Row) -> K) -> Vec<Vec<&'a Row>> {
     let mut groups: Vec<Vec<&Row>> = Vec::new();
     for row in rows {
@@ -147,7 +149,7 @@ fn each(name: &str, groups: Vec<Vec<&Row>>) -> Vec<Section> {
     groups.iter().flat_map(|rows| made(name, rows)).collect()
 }
 
-/// The tables of a list of records.
+/// The tables of a list of records, by its name.
 fn made(name: &str, rows: &[&Row]) -> Vec<Section> {
     RECORDS[name].iter().filter_map(|record| record.section(rows)).collect()
 }
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_mounts_is_in_a_table_and_reasons_are_given() {
+    fn every_row_of_mounts_is_in_a_table_or_has_a_reason() {
         let of = |measure: &str, scheme: &str| row("volume", ["tar x", measure, scheme, "mount"]);
         let bar = Some(Bar { asked: "at least 1 times as fast as gocryptfs".into(), reached: Some(false) });
         let rows = [
@@ -232,7 +234,7 @@ mod tests {
         assert_eq!(all[3].table.rows[0][1], "1.00");
     }
 
-    /// The names in the records are those of rows. Kernels of devices are in no committed row.
+    /// The names in the records occur in rows. The exception is kernels of devices, of which no row is committed.
     #[test]
     fn every_table_has_rows_among_the_committed_ones() {
         let results = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_and_patterns_are_of_the_words_that_are_known() {
+    fn conditions_and_patterns_need_known_words() {
         let row = Row { threads: 2, ..row("peers", ["protect", "time", "a, b", "cpu"]).timed(vec![0.5]) };
         let at = At::of(&row, &[]);
         for condition in ["", "ms", "!speedup", "operation=seal|protect", "scheme^=a & scheme$=b & scheme*=, "] {

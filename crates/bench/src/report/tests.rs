@@ -1,4 +1,4 @@
-//! The page and what it says, on the committed rows and on changed ones.
+//! Tests of the page and its sentences, with the committed rows and with changed ones.
 
 use super::answer::{Claim, Part, Reason, Said, Verdict};
 use super::catalogue::{headlines, items};
@@ -16,7 +16,7 @@ fn machines() -> Vec<Machine> {
     joined(runs(&results()).unwrap())
 }
 
-/// The machine whose rows answer one of the 52 best.
+/// The machine with the most complete answer to one of the 52 tables and figures, and this answer.
 fn best<'a>(machines: &'a [Machine], id: &str) -> (&'a Machine, Part) {
     machines.iter().map(|machine| (machine, answer(machine, id))).max_by_key(|(_, part)| part.judged()).unwrap()
 }
@@ -25,13 +25,13 @@ fn answer(machine: &Machine, id: &str) -> Part {
     items().iter().find(|item| item.id() == id).unwrap_or_else(|| panic!("no {id}")).answer(machine)
 }
 
-/// What the machines say to each headline.
+/// The machines' sentences for each headline.
 fn all_headlines(machines: &[Machine]) -> Vec<Vec<Vec<Said>>> {
     let now = |(i, headline)| machines.iter().filter_map(|machine| summary::now(headline, i + 1, machine)).collect();
     headlines().iter().enumerate().map(now).collect()
 }
 
-/// The same machine with other times.
+/// A copy of a machine in which all times are multiplied by a factor.
 fn changed(machine: &Machine, factor: impl Fn(&crate::row::Row) -> f64) -> Machine {
     let rows = machine.rows.iter().map(|row| {
         let factor = factor(row);
@@ -62,7 +62,7 @@ fn each_of_the_52_is_in_the_page_with_a_verdict() {
             "{id} has no conclusions"
         );
     }
-    // It loads nothing, and runs nothing.
+    // The page loads nothing, and runs nothing.
     for forbidden in ["<script", "http://", "https://", "src=", "@import", "url("] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
@@ -73,7 +73,7 @@ fn each_of_the_52_is_in_the_page_with_a_verdict() {
     assert!(!page.contains("NaN") && !page.contains(">inf"), "a figure that is none");
 }
 
-/// The texts of all figures of a sentence stand in it, in their order.
+/// Asserts that a sentence contains the texts of all its figures in their order.
 fn names_its_figures(said: &Said) {
     let mut rest = said.text.as_str();
     for figure in &said.figures {
@@ -97,7 +97,7 @@ fn sentences_name_the_figures_of_the_rows() {
         }
     }
     assert!(count > 100, "{count}");
-    // One of them computed once more, from the rows.
+    // One of them is computed here from the rows again.
     let (machine, part) = best(&machines, "p1-fig-4");
     let mean = |scheme: &str, engine: &str| {
         let is_it = |row: &&crate::row::Row| {
@@ -126,7 +126,7 @@ fn other_rows_give_other_sentences() {
     let headlines = |machines: &[Machine]| -> Vec<String> {
         all_headlines(machines).into_iter().flatten().flatten().map(|said| said.text).collect()
     };
-    // Everything at half the speed, but the paper's own programs.
+    // Everything runs at half the speed, except the paper's own programs.
     let slower: Vec<Machine> = machines
         .iter()
         .map(|machine| changed(machine, |row| if row.scheme.contains("T-tables") { 1.0 } else { 2.0 }))
@@ -136,9 +136,9 @@ fn other_rows_give_other_sentences() {
     assert!(before.iter().filter(|text| !after.contains(text)).count() >= 5, "{before:?} {after:?}");
 }
 
-/// A conclusion that does not hold is named by the reason, in the head, in the index and beside itself.
+/// The reason for a conclusion that does not hold is in the head, in the index and beside the conclusion.
 #[test]
-fn what_does_not_hold_is_named_by_its_reason() {
+fn conclusions_that_do_not_hold_have_a_reason() {
     let machines = machines();
     let page = Page::of(&machines);
     assert!(!page.contains("a conclusion no longer holds") && !page.contains("does not hold here"));
@@ -152,9 +152,9 @@ fn what_does_not_hold_is_named_by_its_reason() {
     }
 }
 
-/// Each box of the head leads with a speed of this machine.
+/// Each box of the head begins with a speed of this machine.
 #[test]
-fn the_boxes_of_the_head_lead_with_speeds() {
+fn the_boxes_of_the_head_begin_with_speeds() {
     let machines = machines();
     let headlines = all_headlines(&machines);
     assert!(headlines.len() == 5 && headlines.iter().all(|now| !now.is_empty()));
@@ -170,7 +170,7 @@ fn holds(claims: &[Claim], part: &str) -> Option<bool> {
 }
 
 #[test]
-fn conclusions_turn_when_the_rows_do() {
+fn conclusions_change_with_the_rows() {
     let machines = machines();
     let slow_threads = |row: &crate::row::Row| if row.engine == "cpu" { 100.0 } else { 1.0 };
     for (id, text) in [
@@ -185,13 +185,13 @@ fn conclusions_turn_when_the_rows_do() {
         assert_eq!(holds(&slow.claims, text), Some(false), "{id}");
         assert_eq!(slow.verdict(), Verdict::Changed(Reason::Refuted), "{id}");
     }
-    // AES instructions made the hash the slower part. Without them it is not.
+    // With AES instructions the hash is the slower part. Without them it is not.
     let (machine, part) = best(&machines, "p1-fig-5");
     let text = "one thread hashes faster than it encrypts";
     assert_eq!(holds(&part.claims, text), Some(false));
     let slow_aes = |row: &crate::row::Row| if row.measure == "AES" { 100.0 } else { 1.0 };
     assert_eq!(holds(&answer(&changed(machine, slow_aes), "p1-fig-5").claims, text), Some(true));
-    // One thread was the slowest in the paper, and is not any more.
+    // One thread was the slowest in the paper, but is not any more.
     let (machine, part) = best(&machines, "p2-fig-4");
     assert_eq!(holds(&part.claims, "SR, is the slowest"), Some(false));
     let slow_serial = |row: &crate::row::Row| if row.engine == "serial" { 100.0 } else { 1.0 };
@@ -199,7 +199,7 @@ fn conclusions_turn_when_the_rows_do() {
 }
 
 #[test]
-fn without_rows_everything_is_said_to_be_not_run() {
+fn without_rows_everything_is_shown_as_not_run() {
     let heads = machines().remove(0).heads;
     let empty = Machine { name: "empty".into(), heads, rows: Vec::new() };
     for item in items().iter().filter(|item| !item.is_model()) {
@@ -211,7 +211,7 @@ fn without_rows_everything_is_said_to_be_not_run() {
     assert!(page.matches("<article id=").count() == 52);
 }
 
-/// A GPU's rows answer what one without it leaves open: those of a device that is the CPU do not.
+/// Rows of a GPU answer questions that a machine without a GPU leaves open. Rows of a device that is the CPU do not.
 #[test]
 fn only_a_gpu_answers_for_gpus() {
     let machines = machines();

@@ -1,6 +1,6 @@
-//! Numbers and texts as they stand in the page.
+//! Numbers and texts in the form in which the page has them.
 
-/// A text within an element or an attribute. Texts of rows can contain anything.
+/// Escapes a text for an element or an attribute. Texts of rows can contain anything.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -11,7 +11,7 @@ pub fn id(text: &str) -> String {
     text.chars().take(120).map(allowed).collect()
 }
 
-/// Three significant digits.
+/// The number with three significant digits.
 pub fn digits(number: f64) -> String {
     match number.abs() {
         n if n >= 100.0 => format!("{number:.0}"),
@@ -24,12 +24,12 @@ pub fn digits(number: f64) -> String {
     }
 }
 
-/// A part of 1.
+/// A part of 1 in percent.
 pub fn percent(part: f64) -> String {
     format!("{} %", digits(part * 100.0))
 }
 
-/// A pattern whose gaps in braces are filled, if each is known.
+/// The pattern with its gaps in braces filled. `None` if one is not known.
 pub fn filled(pattern: &str, mut gap: impl FnMut(&str) -> Option<String>) -> Option<String> {
     let mut parts = pattern.split('{');
     let mut text = parts.next()?.to_owned();
@@ -40,7 +40,7 @@ pub fn filled(pattern: &str, mut gap: impl FnMut(&str) -> Option<String>) -> Opt
     Some(text)
 }
 
-/// Each once, in the order in which they come.
+/// Each item once, in the order in which they come.
 pub fn unique<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut once = Vec::new();
     for one in all {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn three_digits() {
+    fn numbers_have_three_digits() {
         let cases = [(123.4, "123"), (12.34, "12.3"), (1.234, "1.23"), (0.1234, "0.123"), (0.01234, "0.0123")];
         for (number, text) in cases {
             assert_eq!(digits(number), text);

@@ -1,4 +1,4 @@
-//! Experiments in small, from stand-ins for their programs to the page: where the programs are not installed, too.
+//! Small experiments with stand-ins for their programs, from the run to the page. They need none of the programs.
 
 mod cluster;
 mod java;

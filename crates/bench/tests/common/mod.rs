@@ -1,4 +1,4 @@
-//! What the tests of this program share.
+//! Shared helpers of this program's tests.
 
 #[path = "../../../../tests/common/sandbox.rs"]
 mod sandbox;
@@ -35,7 +35,7 @@ impl Sandbox {
 }
 
 impl Ended {
-    /// Asserts the exit code and that there is one line of error besides any warnings. Returns it.
+    /// Asserts the exit code, and that there is one line of error besides warnings. Returns that line.
     #[track_caller]
     pub fn fails(self, code: i32) -> String {
         let error = self.error();
@@ -47,8 +47,8 @@ impl Ended {
     }
 }
 
-/// Whether the program `phalanx` is built beside this one, as `cargo test` for the whole workspace does. If not, says so,
-/// or fails if PHALANX_REQUIRE names it.
+/// Whether the program `phalanx` is built beside this one, as `cargo test` for the whole workspace does. If not, prints
+/// a line, or fails if PHALANX_REQUIRE names it.
 pub fn has_phalanx() -> bool {
     let found = PathBuf::from(env!("CARGO_BIN_EXE_phalanx-bench")).with_file_name("phalanx").is_file();
     if !found {

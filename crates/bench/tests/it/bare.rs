@@ -1,4 +1,4 @@
-//! The bare schemes give the bytes of the `ctr` and `aes` crates, however the data are divided.
+//! The bare schemes produce the bytes of the `ctr` and `aes` crates, in whatever way the data are divided.
 
 use ctr::cipher::{KeyIvInit, StreamCipher};
 use phalanx_bench::measure::users::bare::{Cpu, Kind, Task};
@@ -22,7 +22,8 @@ fn oracle(key: &[u8], counter: &[u8; 16], data: &mut [u8]) {
     }
 }
 
-/// Users with keys of all lengths, counters that carry over 32 bits, over 64 and over all, and these lengths of data.
+/// Checks users with these lengths of data, keys of all lengths, and counters that carry over 32 bits, 64 bits and all
+/// bits.
 fn check(lengths: &[usize]) {
     let key = |i: usize| painted(i + 32)[i..][..[16, 24, 32][i % 3]].to_vec();
     let high = |i: usize| (i as u128 + 1) << 64;
@@ -51,7 +52,7 @@ fn all_schemes_give_the_same_bytes() {
     check(&[0]);
     check(&[1, 0, 0, 15, 16, 17, 0]);
     check(&[4095, 4096, 4097, 1, 8191, 8192, 8193]);
-    // Around the length that a thread takes at once, for one user and for many.
+    // These lengths are around the length that a thread takes at once, for one user and for many.
     check(&[512 << 10, 1, (512 << 10) + 1, (512 << 10) - 1, (2 << 20) + 4095]);
     check(&(0..300).map(|i| (i * 7919) % 20_000).collect::<Vec<_>>());
 }

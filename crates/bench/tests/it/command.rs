@@ -15,7 +15,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 #[test]
-fn wrong_usage() {
+fn wrong_usage_prints_one_line_and_exits_with_2() {
     let s = Sandbox::new();
     s.run(&["-q"]).fails(2);
     s.run(&["bogus"]).fails(2);
@@ -30,7 +30,7 @@ fn wrong_usage() {
 }
 
 #[test]
-fn a_missing_phalanx_is_told_with_the_way_to_build_it() {
+fn a_missing_phalanx_is_reported_with_the_way_to_build_it() {
     let s = Sandbox::new();
     for experiment in ["peers", "all"] {
         let line = s.run(&[experiment, "--quick", "--phalanx", "missing"]).fails(4);
@@ -70,9 +70,9 @@ fn a_copy_by_threads_is_a_program_to_compare_with() {
     }
 }
 
-/// Lines that arrive while the run goes on, where stderr is no terminal, and first what is missing.
+/// If stderr is not a terminal, lines report what is missing, and then the progress of the run.
 #[test]
-fn a_redirected_run_says_what_is_missing_and_where_it_is() {
+fn a_redirected_run_reports_missing_programs_and_progress() {
     let s = Sandbox::new();
     let args = ["hpc", "--part", "threads", "--part", "cluster", "--quick", "--out", "run"];
     let ended = Ended(without_device(s.command(&args)).env("PATH", "/none").output().unwrap());
@@ -119,13 +119,13 @@ fn mounts_of_peers_end_with_a_signal() {
     assert!(!s.exists("run/scratch"));
 }
 
-/// The command as on a machine that has no device.
+/// The command, as on a machine without a device.
 fn without_device(mut command: Command) -> Command {
     command.env("CUDA_VISIBLE_DEVICES", "").env("OCL_ICD_VENDORS", "/none").env_remove("PHALANX_OPENCL_CPU");
     command
 }
 
-/// Whether a note says that there was no device, and why.
+/// Whether a note reports that there was no device, and why.
 fn no_device(note: &str) -> bool {
     note.starts_with("not run: no device (") && note.len() > 30
 }
@@ -168,9 +168,9 @@ fn a_killed_run_keeps_its_rows_and_goes_on() {
     Ended(without_device(s.command(&goes_on)).output().unwrap()).ok();
     let all = rows(&s, "run");
     assert!(all[..kept.len()] == kept);
-    // For each of 5 files: 6 programs in the layout, both ways, with 3 times each; 6 in the format; 6 times of its
-    // parts; 4 of it in memory; and what was not run: 4 programs in the layout with 2 times each, 6 in the format. And
-    // once the ratio of Eq. 1.
+    // Each of 5 files has 6 programs in the layout, both ways, with 3 times each, and 6 programs in the format. It has
+    // 6 times of the format's parts, and 4 of the format in memory. It has rows of what was not run: 4 programs in the
+    // layout with 2 times each, and 6 in the format. There is also one row with the ratio of Eq. 1.
     assert_eq!(all.len(), 5 * (6 * 2 * 3 + 6 * 2 + 6 + 4 + 4 * 2 * 2 + 6 * 2) + 1);
     for (i, row) in all.iter().enumerate() {
         assert!(all[..i].iter().all(|other| other.key() != row.key()), "twice: {:?}", row.key());
@@ -202,8 +202,8 @@ fn the_cluster_part_has_a_short_run() {
     }
     let s = Sandbox::new();
     let args = ["hpc", "--part", "cluster", "--quick", "--out", "run", "--folder", "."];
-    let told = Ended(s.command(&args).output().unwrap()).text();
-    assert!(told.contains("report.html"), "{told}");
+    let text = Ended(s.command(&args).output().unwrap()).text();
+    assert!(text.contains("report.html"), "{text}");
     let rows = rows(&s, "run");
     for measure in ["whole command", "its own time", "longest process at work"] {
         let of = |row: &&Row| row.measure == measure && row.processes == 4 && row.case.starts_with("107MBs");
@@ -223,7 +223,7 @@ fn the_cluster_part_has_a_short_run() {
 }
 
 #[test]
-fn a_missing_phalanx_mpi_is_told_with_the_way_to_build_it() {
+fn a_missing_phalanx_mpi_is_reported_with_the_way_to_build_it() {
     let s = Sandbox::new();
     let line = s.run(&["hpc", "--part", "cluster", "--phalanx-mpi", "missing"]).fails(4);
     assert!(line.contains("missing: ") && line.contains("cargo build --release -p phalanx-cluster"), "{line}");
@@ -233,7 +233,7 @@ fn a_missing_phalanx_mpi_is_told_with_the_way_to_build_it() {
 }
 
 #[test]
-fn what_java_lacks_is_told() {
+fn missing_parts_of_java_are_reported() {
     let s = Sandbox::new();
     assert!(
         s.run(&["hpc", "--part", "java", "--java", "missing"]).fails(4).contains("missing: there is no such program")
@@ -249,8 +249,8 @@ fn what_java_lacks_is_told() {
         [("jvm", &[], "no java"), ("jars", &["--java", "java", "--jars", "."], "no jars: run mvn -q package in java/")];
     for (out, named, why) in cases {
         let args = [&["hpc", "--part", "java", "--quick", "--out", out], named].concat();
-        let told = Ended(s.command(&args).env("PATH", "/none").output().unwrap()).text();
-        assert!(told.contains("report.html"), "{told}");
+        let text = Ended(s.command(&args).env("PATH", "/none").output().unwrap()).text();
+        assert!(text.contains("report.html"), "{text}");
         let rows = rows(&s, out);
         let of_java = |row: &&Row| [PAPERS, CTR].contains(&row.scheme.as_str());
         assert!(rows.iter().filter(of_java).count() > 10);
@@ -263,7 +263,7 @@ fn what_java_lacks_is_told() {
 #[test]
 fn every_experiment_has_a_short_run() {
     let s = Sandbox::new();
-    // Mounts have tests of their own, and so do clusters. The figure is one that the experiment's rows answer.
+    // Mounts and clusters have their own tests. The figure is one that the experiment's rows answer.
     for (experiment, figure) in [
         ("sefps", Some("p1-fig-3")),
         ("users", Some("p2-fig-2")),
@@ -282,9 +282,9 @@ fn every_experiment_has_a_short_run() {
             "hpc" => drop(command.args(["--part", "threads", "--part", "gpu"])),
             _ => {}
         }
-        let told = Ended(command.output().unwrap()).text();
+        let text = Ended(command.output().unwrap()).text();
         println!("{experiment}: {:?}", started.elapsed());
-        assert!(told.contains("report.html"), "{told}");
+        assert!(text.contains("report.html"), "{text}");
         let rows = rows(&s, experiment);
         // Each row has times, a ratio or mean of them, or a reason why there are none.
         for row in &rows {
@@ -322,7 +322,7 @@ fn every_experiment_has_a_short_run() {
             let case = format!("mean over the numbers of users, {shape}");
             let mean =
                 users.iter().find(|row| row.scheme == scheme && row.case == case && row.measure == "AES-128-CTR");
-            // Both platforms' speeds; of GCS on regular data also both speedups.
+            // There are both platforms' speeds. GCS on regular data also has both speedups.
             let printed = if (scheme, shape) == ("GCS", "regular") { 4 } else { 2 };
             assert!(
                 mean.is_some_and(|row| row.printed.len() == printed && row.gb_per_s.is_some() == is_run),
@@ -332,14 +332,14 @@ fn every_experiment_has_a_short_run() {
     }
     for engine in ["gpu", "hybrid"] {
         let of = |row: &&Row| row.engine == engine && row.scheme == "batch" && row.measure == "AES-256-CTR + SHA-3";
-        // For each shape, each number of users and the mean.
+        // There is a row for each shape and number of users, and one for each mean.
         assert_eq!(users.iter().filter(of).count(), 2 * (3 + 1), "{engine}");
         assert!(users.iter().filter(of).all(|row| row.note.as_deref().is_some_and(no_device)), "{engine}");
     }
     let page = report(&s, "users");
     let printed = ["<th class=\"paper\">printed, platform 1: over 1 thread</th>", "<td class=\"paper\">54.9</td>"];
     assert!(printed.iter().all(|part| page.contains(part)), "{page}");
-    // Five ratios of batches on any machine, one that needs two cores, and one latency.
+    // There are five ratios of batches on any machine, one that needs two cores, and one latency.
     assert!(users.iter().filter(|row| row.bar.is_some()).count() >= 6);
     let latency = |row: &&Row| row.measure.starts_with("latency");
     assert_eq!(users.iter().filter(latency).filter(|row| row.median_s.is_some_and(|s| s > 0.0)).count(), 9);
@@ -347,7 +347,7 @@ fn every_experiment_has_a_short_run() {
     let on_device = volume.iter().filter(|row| row.engine == "gpu");
     assert!(on_device.clone().count() > 0 && on_device.clone().all(|row| row.note.as_deref().is_some_and(no_device)));
     assert_eq!(on_device.filter(|row| row.printed.len() == 1).count(), 2 * 2 * 3);
-    // Of an image and of a text: 5 figures of plaintext and ciphertext, and 2 of each pair of ciphertexts.
+    // An image and a text each have 5 figures of plaintext and of ciphertext, and 2 of each pair of ciphertexts.
     assert_eq!(volume.iter().filter(|row| row.value.is_some() && row.ideal.is_some()).count(), 2 * (2 * 5 + 2 * 2));
     let page = report(&s, "volume");
     let answers = [
@@ -368,7 +368,7 @@ fn every_experiment_has_a_short_run() {
     assert!(peers.iter().any(|row| row.over.as_deref() == Some("cp") && row.bar.is_some()));
 }
 
-/// On an OpenCL device that is the CPU.
+/// The device is an OpenCL device that is the CPU.
 #[test]
 fn gpu_parts_run_on_a_device_and_their_rows_join_another_report() {
     let s = Sandbox::new();
@@ -447,7 +447,7 @@ fn gpu_parts_run_on_a_device_and_their_rows_join_another_report() {
         assert!(sefps.iter().any(|row| row.engine == "hybrid" && row.efficiency.is_some()));
     }
     s.run(&["report", "sefps", "--merge", "keys/rows.jsonl", "--merge", "users/rows.jsonl"]).ok();
-    // One machine with its device: their rows stand together.
+    // This is one machine with its device, so their rows are in one part.
     let page = report(&s, "sefps");
     assert!(
         ["p1-fig-3", "p2-fig-2", "p5-table-i"].iter().all(|id| article(&page, id).contains("<svg viewBox")),

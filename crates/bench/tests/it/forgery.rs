@@ -1,5 +1,5 @@
-//! The attacks on SEFPS's layout that `crates/bench/README.md` describes: its check is no authentication, and ECB shows equal
-//! blocks. Phalanx's format refuses the same attacks.
+//! The attacks on SEFPS's layout that `crates/bench/README.md` describes. Its check is not authentication, and ECB
+//! shows equal blocks. Phalanx's format resists the same attacks.
 
 use phalanx_bench::measure::sefps::layout::{self, Kernels, Refused};
 use phalanx_core::engine::{CpuEngine, Engine, Levels};
@@ -27,7 +27,7 @@ fn with_digest(plain: &[u8]) -> Vec<u8> {
     file
 }
 
-/// The paper's other mode. It does not say where a counter would be stored.
+/// The paper's other mode. The paper does not specify where the counter is stored.
 fn ctr_variant(secret: &[u8; 16], counter: &[u8; 16], file: &mut [u8]) {
     ctr_xor(Level::detect(), &Key::new(secret), counter, file);
 }
@@ -38,15 +38,15 @@ fn the_ctr_variant_is_forged_with_one_known_plaintext_and_its_check_passes() {
     let mut stored = with_digest(KNOWN);
     ctr_variant(&secret, &counter, &mut stored);
 
-    // Without the key.
+    // The attacker does this without the key.
     let mut forged = forge(&stored, &with_digest(KNOWN), &with_digest(WANTED));
 
-    // With the key: the receiver's check.
+    // The receiver has the key, and checks the file.
     ctr_variant(&secret, &counter, &mut forged);
     assert_eq!(layout::strip_digest(&mut forged), Ok(()));
     assert_eq!(forged, WANTED);
 
-    // The check does find a change that was made without knowing the plaintext.
+    // The check does find a change by someone who does not know the plaintext.
     stored[0] ^= 1;
     ctr_variant(&secret, &counter, &mut stored);
     assert_eq!(layout::strip_digest(&mut stored), Err(Refused::NotAuthentic));
@@ -69,7 +69,7 @@ fn the_ecb_layout_shows_equal_blocks() {
 #[test]
 fn a_part_of_an_ecb_file_passes_as_a_file_of_its_own() {
     let cipher = Kernels::new(Level::detect(), &[0x5e; 16]).unwrap();
-    // The attacker's file, which somebody protects. It begins with the plaintext of a protected file.
+    // The attacker makes a file that begins with the plaintext of a protected file, and a victim protects it.
     let prepared = with_digest(WANTED);
     let mut file = [&prepared[..], b" and more that looks harmless"].concat();
     layout::protect(&cipher, 1, &mut file);
@@ -121,7 +121,7 @@ fn phalanx_refuses_the_same_forgery() {
     for &suite in Suite::ALL {
         let stored = protect(&key, suite, KNOWN);
         assert_eq!(unprotect(&key, &stored).unwrap(), KNOWN);
-        // The last bytes hold the ciphertext. The rest stays as it was.
+        // The last bytes are the ciphertext. The rest stays as it was.
         let (before, ciphertext) = stored.split_at(stored.len() - KNOWN.len());
         let forged = [before, &forge(ciphertext, KNOWN, WANTED)].concat();
         assert!(matches!(unprotect(&key, &forged), Err(Error::Altered { chunk: 0, .. })), "{}", suite.name());

@@ -1,4 +1,4 @@
-//! The two halves of the crate: neither uses the other, and what both know uses neither.
+//! The two halves of the crate do not use each other, and what both use does not use them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

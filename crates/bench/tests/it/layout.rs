@@ -24,10 +24,10 @@ fn ciphers(key: &[u8]) -> Vec<(String, Box<dyn BlockCipher>)> {
 }
 
 #[test]
-fn every_cipher_and_number_of_threads_gives_the_printed_layout_and_takes_it_back() {
+fn every_cipher_and_number_of_threads_writes_and_reads_the_printed_layout() {
     for key in [16, 24, 32].map(|len| painted(len + 3).split_off(3)) {
         let ciphers = ciphers(&key);
-        // Every remainder by 16, and lengths at which threads get unequal shares.
+        // These lengths have every remainder by 16, and some give threads unequal shares.
         for len in (0..=49).chain([123, 255, 256, 257, 4095, 4096, 4097]) {
             let plain = painted(len);
             let want = slowly(&key, &plain);
@@ -47,8 +47,8 @@ fn every_cipher_and_number_of_threads_gives_the_printed_layout_and_takes_it_back
 }
 
 #[test]
-fn the_papers_example() {
-    // Section 3.1: 123 bytes, padded by 21 to 144; with the digest, 176.
+fn the_papers_example_has_the_printed_lengths() {
+    // Section 3.1: 123 bytes are padded by 21 to 144. With the digest, these are 176 bytes.
     let key = painted(16);
     let mut file = painted(123);
     layout::protect(&TTable::new(&key), 1, &mut file);
@@ -97,7 +97,7 @@ fn any_change_and_any_other_key_is_refused() {
 }
 
 #[test]
-fn a_padding_that_no_writer_makes_is_refused_though_its_digest_is_right() {
+fn a_wrong_padding_is_refused_even_with_the_right_digest() {
     let key = painted(16);
     let sealed = |padded: Vec<u8>| {
         let digest = reference::sha3_256(&padded);

@@ -1,4 +1,4 @@
-//! The tests of the experiments, in one program: it is compiled and linked once.
+//! The tests of the experiments. They are one program, so that it is compiled and linked only once.
 
 #[path = "../common/mod.rs"]
 mod common;

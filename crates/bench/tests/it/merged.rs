@@ -1,5 +1,4 @@
-//! Rows of other machines. They are added to a report under their own machine's name, and nothing hostile gets in with
-//! them.
+//! Rows of other machines are added to a report under their own machine's name. Hostile rows are refused.
 
 use crate::common::setup;
 use phalanx_bench::head::{DeviceHead, Head};
@@ -57,7 +56,7 @@ fn another_machines_rows_join_under_its_own_name() {
     let (out, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let setup = run(out.path());
     let own = [JSON, CSV].map(|name| fs::read(out.path().join(name)).unwrap());
-    // The same row as our own except for its times, and one of the device script.
+    // One row differs from our own only in its times. The other is one of the device script.
     let gpu = Row { experiment: "gpu".into(), measure: "kernel".into(), ..row("gpu", 0.001) };
     let given = file(from.path(), lines(&elsewhere(out.path()), &[row("cpu", 0.25), gpu]));
     merged::add(out.path(), &given).unwrap();
@@ -106,9 +105,9 @@ fn each_machine_of_a_file_stands_alone() {
     assert_eq!(shape, [(2, 2), (1, 1)]);
 }
 
-/// Each bad file gets one line that names the file and says why, and leaves nothing behind.
+/// Each bad file causes one line with its name and the reason, and leaves no file.
 #[test]
-fn what_is_wrong_or_hostile_is_refused() {
+fn wrong_and_hostile_files_are_refused() {
     let (out, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     run(out.path());
     let before = names(out.path());
@@ -164,9 +163,9 @@ fn what_is_wrong_or_hostile_is_refused() {
     merged::add(out.path(), &good).unwrap();
 }
 
-/// Nothing in rows becomes markup or the name of a file.
+/// No text in rows becomes markup or the name of a file.
 #[test]
-fn a_report_is_one_file_whatever_rows_say() {
+fn hostile_texts_in_rows_leave_the_report_one_file() {
     let (out, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let inner = out.path().join("inner");
     fs::create_dir(&inner).unwrap();

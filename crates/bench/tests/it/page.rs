@@ -1,4 +1,4 @@
-//! The report in a browser: headless Chromium renders the page of the committed rows, wide and narrow.
+//! Tests of the report in a browser. Headless Chromium renders the page of the committed rows, wide and narrow.
 
 use crate::common::{Sandbox, skip};
 use phalanx_bench::report;
@@ -6,7 +6,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Chromium's program, if there is one. If not, says so, or fails if PHALANX_REQUIRE names it.
+/// Chromium's program. If there is none, prints a line, or fails if PHALANX_REQUIRE names it.
 fn chromium() -> Option<PathBuf> {
     let paths = env::var_os("PATH").unwrap_or_default();
     let found = env::split_paths(&paths)
@@ -18,7 +18,7 @@ fn chromium() -> Option<PathBuf> {
     found
 }
 
-/// Chromium on a file, with a profile of its own. Returns what it wrote to standard output and standard error.
+/// Runs Chromium on a file, with a profile of its own. Returns its standard output and standard error.
 fn run(chromium: &Path, s: &Sandbox, args: &[&str], page: &Path) -> (String, String) {
     let output = Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"])
@@ -35,7 +35,7 @@ fn run(chromium: &Path, s: &Sandbox, args: &[&str], page: &Path) -> (String, Str
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// A page that shows another one in a frame of a given width, and writes what it found there into its title.
+/// A page that shows another one in a frame of a given width, and writes what it finds there into its title.
 const PROBE: &str = r#"<!doctype html><meta charset="utf-8"><title>waiting</title>
 <iframe id="f" src="REPORT" style="width:WIDTHpx;height:900px;border:0"></iframe>
 <script>

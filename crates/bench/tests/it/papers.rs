@@ -27,7 +27,7 @@ fn check(paper: &Paper, figure: &Figure, is_renamed: bool) {
 }
 
 #[test]
-fn names_units_and_references_are_lawful() {
+fn names_units_and_references_are_valid() {
     for (i, paper) in papers().into_iter().enumerate() {
         assert_eq!(paper.paper, format!("P{}", i + 1));
         let has_platform =
@@ -47,7 +47,7 @@ fn names_units_and_references_are_lawful() {
             assert!(sweep.names.as_ref().is_none_or(|names| names.len() == sweep.values.len()), "{sweep:?}");
             assert!(sweep.experiments.iter().all(|id| paper.experiments.iter().any(|e| e.id == *id)), "{sweep:?}");
         }
-        // Every correction and every doubt is named by a figure.
+        // A figure names every correction and every doubt.
         let figures = || paper.values.iter().map(|v| &v.figure).chain(paper.parameters.iter().map(|p| &p.figure));
         for name in paper.corrections.keys() {
             assert!(figures().any(|f| f.why.contains(name)), "{}: {name}", paper.paper);
@@ -83,7 +83,7 @@ fn entries_have_no_other_fields() {
 }
 
 #[test]
-fn there_are_as_many_values_as_the_readme_counts() {
+fn the_readme_counts_all_values() {
     let readme = include_str!("../../papers/README.md");
     for paper in papers() {
         let line =
@@ -102,7 +102,7 @@ fn every_input_of_the_experiments_is_there() {
 }
 
 #[test]
-fn a_printed_figure_tells_what_was_corrected() {
+fn a_printed_figure_names_its_corrections() {
     let average = p1().printed(|v| {
         v.experiment == "protect"
             && v.platform.as_deref() == Some("1")

@@ -1,4 +1,4 @@
-//! The runner: rows as they come, interrupted runs, and the two files that must agree.
+//! Tests of the runner: rows are written as they come, interrupted runs go on, and the two files agree.
 
 use crate::common::setup;
 use phalanx_bench::error::{Error, Result};
@@ -35,7 +35,7 @@ fn row(step: usize, i: usize) -> Row {
 const STEPS: usize = 4;
 const ROWS: usize = 3;
 
-/// Steps of three rows each. Each counts its runs, and the one named `fails` fails after one row.
+/// Steps of three rows each. Each records that it ran, and step number `fails` fails after one row.
 fn steps<'a>(ran: &'a RefCell<Vec<usize>>, fails: Option<usize>) -> Vec<Step<'a>> {
     let step = |step: usize| {
         Step::new(format!("step {step}"), 10, move |rows| {
@@ -52,7 +52,7 @@ fn steps<'a>(ran: &'a RefCell<Vec<usize>>, fails: Option<usize>) -> Vec<Step<'a>
     (0..STEPS).map(step).collect()
 }
 
-/// The rows of a run without the load, which is never the same.
+/// The rows of a run without the load, which is different each time.
 fn kept(out: &Path) -> Vec<Row> {
     read(out).unwrap().1.into_iter().map(|row| Row { others: None, steal: None, ..row }).collect()
 }
@@ -116,14 +116,14 @@ fn a_whole_run_is_written_row_by_row() {
 }
 
 #[test]
-fn a_run_that_was_cut_short_goes_on_without_losing_or_repeating_a_row() {
+fn an_interrupted_run_goes_on_without_losing_or_repeating_a_row() {
     let out = tempfile::tempdir().unwrap();
     let ran = RefCell::default();
     run_steps(&mut record(out.path(), false).unwrap(), steps(&ran, Some(2)), &()).unwrap_err();
     assert!(kept(out.path()) == all_rows()[..7]);
     assert!(matches!(record(out.path(), false), Err(Error::Exists(_))));
     run_steps(&mut record(out.path(), true).unwrap(), steps(&ran, None), &()).unwrap();
-    // Finished steps are not measured again, but the one in the middle is.
+    // Finished steps are not measured again, but the interrupted one is.
     assert_eq!(*ran.borrow(), [0, 1, 2, 2, 3]);
     let (heads, rows) = read(out.path()).unwrap();
     assert!(kept(out.path()) == all_rows() && rows.len() == all_rows().len());
@@ -136,7 +136,7 @@ fn a_run_that_was_cut_short_goes_on_without_losing_or_repeating_a_row() {
 }
 
 #[test]
-fn a_run_cut_at_any_byte_can_be_gone_on_with() {
+fn a_run_cut_at_any_byte_can_be_resumed() {
     let out = tempfile::tempdir().unwrap();
     run_steps(&mut record(out.path(), false).unwrap(), steps(&RefCell::default(), None), &()).unwrap();
     let whole = fs::read(out.path().join(JSON)).unwrap();
@@ -153,7 +153,7 @@ fn a_run_cut_at_any_byte_can_be_gone_on_with() {
 }
 
 #[test]
-fn folders_that_do_not_fit_are_refused() {
+fn folders_without_a_fitting_run_are_refused() {
     let out = tempfile::tempdir().unwrap();
     let kept = record(out.path(), false).unwrap();
     let line = record(out.path(), true).err().unwrap().to_string();
@@ -177,7 +177,7 @@ fn the_report_is_made_from_the_rows_alone() {
     run_steps(&mut record(out.path(), false).unwrap(), steps(&RefCell::default(), None), &()).unwrap();
     report::write(out.path()).unwrap();
     let text = fs::read_to_string(out.path().join(report::FILE)).unwrap();
-    // The measured speed of each case, the printed one beside it, and the reason for a correction.
+    // The report has the measured speed of each case, the printed one beside it, and the reason for a correction.
     let line = text.lines().find(|line| line.starts_with("<tr><td>case 1</td>")).unwrap();
     assert!(line.contains("<td>4.00e-6</td>") && line.contains(r#"<td class="paper">0.030343 GB/s</td>"#), "{line}");
     assert!(text.contains(r#"<th class="paper">printed: P1 platform 1 CSP</th>"#));
@@ -187,16 +187,16 @@ fn the_report_is_made_from_the_rows_alone() {
         text.ends_with("</html>\n") && fs::read_dir(out.path()).unwrap().count() == 3,
         "rows twice, and one report"
     );
-    // Written again, it is the same.
+    // If the report is written again, it is the same.
     report::write(out.path()).unwrap();
     assert_eq!(fs::read_to_string(out.path().join(report::FILE)).unwrap(), text);
 }
 
-/// A row says how much of the machine was away while it was measured, and the report marks it.
+/// A row has the part of the machine that was busy with other work while it was measured, and the report marks it.
 #[test]
-fn rows_say_how_busy_the_machine_was() {
+fn rows_record_how_busy_the_machine_was() {
     let out = tempfile::tempdir().unwrap();
-    // Another process, which is no child of this one: its parent ends at once.
+    // This starts a process that is not a child of this one, because its parent ends at once.
     let name = out.path().join("pid").to_string_lossy().into_owned();
     let script = format!("(while :; do :; done) & echo $! >'{name}'");
     assert!(std::process::Command::new("sh").args(["-c", &script]).status().unwrap().success());
@@ -206,12 +206,12 @@ fn rows_say_how_busy_the_machine_was() {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
             stat.rsplit_once(')').unwrap().1.split_whitespace().nth(11).unwrap().parse::<u64>().unwrap()
         };
-        // Until it has used half a second of a core, and this process next to nothing.
+        // Wait until it has used half a second of a core, while this process uses almost nothing.
         while used() < 50 {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         rows.write(row(0, 0))?;
-        // Written together, measured together.
+        // Rows that are written together were measured together.
         rows.write(row(0, 1))
     });
     let done = run_steps(&mut record(out.path(), false).unwrap(), vec![step], &());
@@ -222,7 +222,7 @@ fn rows_say_how_busy_the_machine_was() {
         assert!(row.others.is_some_and(|part| part > 0.0) && row.steal.is_some(), "{:?} {:?}", row.others, row.steal);
     }
     assert_csv_agrees(out.path());
-    // The report of such a row, whatever the machine's cores were.
+    // The report of such rows does not depend on the number of cores.
     let noisy =
         rows.iter().map(|row| Row { others: Some(0.5), steal: Some(0.1), experiment: "peers".into(), ..row.clone() });
     let lines = noisy.map(|row| Line::Row(Box::new(row)).json());

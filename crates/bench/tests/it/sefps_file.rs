@@ -14,7 +14,7 @@ fn unprotect(s: &Sandbox, from: &str, to: &str) -> Ended {
 }
 
 #[test]
-fn the_key_files_length_chooses_the_cipher_and_files_come_back() {
+fn the_length_of_the_key_file_chooses_the_cipher() {
     let s = Sandbox::new();
     for (len, size) in [(16, 123), (24, 0), (32, 1 << 20)] {
         s.write("key", &painted(len + 9)[9..]);
@@ -56,7 +56,7 @@ fn pipes_give_the_same_bytes() {
 }
 
 #[test]
-fn wrong_usage() {
+fn wrong_usage_is_refused() {
     let s = Sandbox::new();
     s.write("f", "x");
     s.write("key", [1; 16]);
@@ -77,7 +77,7 @@ fn wrong_usage() {
 }
 
 #[test]
-fn hostile_files_are_refused_in_the_papers_words_and_leave_nothing() {
+fn hostile_files_are_refused_with_the_papers_words_and_leave_nothing() {
     let s = Sandbox::new();
     s.write("key", [1; 16]);
     s.write("f", painted(1000));
@@ -91,7 +91,7 @@ fn hostile_files_are_refused_in_the_papers_words_and_leave_nothing() {
         assert!(!s.exists("out"));
     };
     [&changed[..], &whole[..whole.len() - 1], &whole[..48], b""].into_iter().for_each(fails);
-    // An output that is there already stays.
+    // An existing output is kept.
     s.write("f", "precious");
     assert!(unprotect(&s, "f.sefps", "f").fails(4).contains("--force"));
     assert_eq!(s.read("f"), b"precious");

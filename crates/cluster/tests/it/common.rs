@@ -19,7 +19,7 @@ pub struct Job {
     launcher: String,
 }
 
-/// What a run has said and returned.
+/// What a run has printed and returned.
 pub struct Ended {
     pub code: Option<i32>,
     pub out: String,
@@ -39,7 +39,7 @@ impl Ended {
         self
     }
 
-    /// What the program said on standard error, without the launcher's own words.
+    /// What the program has written to standard error, without the launcher's own lines.
     pub fn lines(&self) -> Vec<&str> {
         self.error.lines().filter_map(|line| line.strip_prefix("phalanx-mpi: ")).collect()
     }
@@ -72,7 +72,7 @@ impl Job {
         fs::read(self.path(name)).unwrap()
     }
 
-    /// The names that runs have left and that are no outputs.
+    /// The names of temporary files and records that runs have left.
     pub fn leftovers(&self) -> Vec<String> {
         let names = fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
         names.map(|name| name.into_string().unwrap()).filter(|name| name.starts_with(".phalanx-")).collect()
@@ -82,7 +82,7 @@ impl Job {
     pub fn launcher(&self) -> Command {
         let mut command = Command::new(&self.launcher);
         command.current_dir(self.dir.path()).stdin(Stdio::null());
-        // Open MPI refuses root, and more processes than cores, unless it is told.
+        // Open MPI refuses root, and more processes than cores, unless these variables are set.
         for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"] {
             command.env(name, "1");
         }
@@ -101,7 +101,8 @@ impl Job {
         end(self.command(ranks, args))
     }
 
-    /// The same with each process under strace with these options. `None` if there is no strace. PHALANX_REQUIRE may name it.
+    /// The command of a run with each process under strace with these options. `None` if there is no strace.
+    /// PHALANX_REQUIRE may name it.
     pub fn traced(&self, ranks: usize, options: &[&str], args: &[&str]) -> Option<Command> {
         if !has("strace", "strace", "-V") {
             return None;
@@ -112,12 +113,12 @@ impl Job {
         Some(command)
     }
 
-    /// Begins a run that is to be disturbed.
+    /// Starts a run that is to be disturbed.
     pub fn spawn(&self, ranks: usize, args: &[&str]) -> Child {
         self.command(ranks, args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// The plaintext of a protected file, opened by one machine.
+    /// The plaintext of a protected file, opened by this process.
     pub fn opened(&self, name: &str) -> Vec<u8> {
         let file = File::open(self.path(name)).unwrap();
         let keys = Opener::new(SecretKey::from_slice(&[7; 32]).unwrap(), KdfLimit::default());
@@ -128,7 +129,7 @@ impl Job {
     }
 }
 
-/// Whether there is a program, which runs with this option. If not, a line says so. PHALANX_REQUIRE may name it.
+/// Whether a program is there, and runs with this option. If not, prints a line. PHALANX_REQUIRE may name it.
 fn has(program: &str, name: &str, option: &str) -> bool {
     if Command::new(program).arg(option).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok() {
         return true;
@@ -203,7 +204,7 @@ pub fn signal(pid: i32, signal: Signal) {
     let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, signal));
 }
 
-/// Whether a run that began then has ended.
+/// Whether a run that began at this time has ended.
 pub fn has_ended(child: &mut Child, begun: Instant) -> bool {
     let status = child.try_wait().unwrap();
     if status.is_none() && begun.elapsed() > LONGEST {
@@ -213,7 +214,7 @@ pub fn has_ended(child: &mut Child, begun: Instant) -> bool {
     status.is_some()
 }
 
-/// Waits until a run ends, and all its processes.
+/// Waits until a run and all its processes end.
 pub fn wait(child: &mut Child, ranks: &[i32]) -> Option<i32> {
     let begun = Instant::now();
     while !has_ended(child, begun) {

@@ -1,4 +1,4 @@
-//! What goes wrong ends the job with one line, and leaves nothing under the final name.
+//! A failure ends the job with one line, and leaves nothing under the final name.
 
 use crate::common::{Job, PROGRAM, end, has_ended, painted, ranks_below, signal, wait};
 use rustix::process::Signal;
@@ -34,7 +34,7 @@ fn damage_is_named_once_with_host_and_rank() {
 }
 
 #[test]
-fn truncated_and_foreign_files() {
+fn truncated_and_foreign_files_are_refused() {
     let Some(job) = Job::new() else { return };
     job.write("f", &painted(20 << 20));
     job.write("foreign.phx", &painted(20 << 20));
@@ -44,14 +44,14 @@ fn truncated_and_foreign_files() {
         let ended = job.run(2, &["unprotect", name, "-o", "back", "--key-file", "k"]).fails(3);
         assert_eq!(ended.lines().iter().filter(|line| line.contains(name)).count(), 1, "{}", ended.error);
     }
-    // A pattern also meets outputs.
+    // A pattern such as `*` also matches outputs.
     job.run(2, &["protect", "f.phx", "--key-file", "k"]).fails(4);
     assert!(!job.path("back").exists() && !job.path("f.phx.phx").exists());
     assert_eq!(job.leftovers(), Vec::<String>::new());
 }
 
 #[test]
-fn what_exists_stays() {
+fn existing_outputs_are_kept_without_force() {
     let Some(job) = Job::new() else { return };
     for len in [5, 20 << 20] {
         job.write("f", &painted(len));
@@ -84,7 +84,7 @@ fn outputs_never_replace_inputs() {
         let ended = job.run(2, &[&within[..], &[output]].concat()).fails(2);
         assert!(ended.error.contains("the output is within the input"), "{}", ended.error);
     }
-    // Beside its input, the output of one is within the other.
+    // The output beside the second input is within the first input.
     let ended = job.run(2, &["protect", "-R", "--key-file", "k", "t", "t/inner"]).fails(2);
     assert!(ended.error.contains("t/inner.phx: the output is within the input"), "{}", ended.error);
     job.write("out/sub/sub/f.phx", b"f");
@@ -93,7 +93,7 @@ fn outputs_never_replace_inputs() {
     assert_eq!(job.read("out/sub/sub/f.phx"), b"f");
 }
 
-/// The output has its name, and its folder may not be on the disk.
+/// The output has its name, but its folder may not be on the disk.
 #[test]
 fn a_folder_that_cannot_be_synced_is_a_failure_of_the_output() {
     let Some(job) = Job::new() else { return };
@@ -105,14 +105,14 @@ fn a_folder_that_cannot_be_synced_is_a_failure_of_the_output() {
         [("small", ".", "small.phx"), ("large", ".", "large.phx"), ("t", "t.phx/d", "t.phx/d/f.phx")]
     {
         let args = ["protect", "-R", input, "--key-file", "k", "-f"];
-        // The folder of the output is there then.
+        // After this the folder of the output exists.
         job.run(2, &[&args[..], &["--no-sync"]].concat()).ok();
         let folder = job.path(folder).canonicalize().unwrap();
         let calls = ["-P", folder.to_str().unwrap(), "-e", "trace=fsync,syncfs", "-e", "inject=fsync,syncfs:error=EIO"];
         let Some(command) = job.traced(2, &calls, &args) else { return };
         let ended = end(command).fails(4);
-        let told = ended.lines().into_iter().filter(|told| told.contains(&line(output))).count();
-        assert_eq!(told, 1, "{}", ended.error);
+        let reported = ended.lines().into_iter().filter(|reported| reported.contains(&line(output))).count();
+        assert_eq!(reported, 1, "{}", ended.error);
         assert!(!ended.error.contains(&format!("): {input}: ")) && !ended.error.contains("t/d/f: "), "{}", ended.error);
         assert!(job.path(output).exists());
     }
@@ -142,7 +142,7 @@ fn processes_that_differ_are_refused() {
         let ended = job.run(3, args).fails(2);
         assert_eq!(ended.lines().len(), 1, "{}", ended.error);
     }
-    // Rank 0 says it, however late it comes.
+    // Rank 0 reports it, even if it starts late.
     let mut command = job.launcher();
     command.args(["-n", "1", "sh", "-c", r#"sleep 2; exec "$0" protect"#, PROGRAM, ":", "-n", "2", PROGRAM, "protect"]);
     let ended = end(command).fails(2);
@@ -179,12 +179,12 @@ fn a_killed_process_ends_the_job() {
                 disturbed += 1;
                 break;
             }
-            // The others may have done everything before they were ended.
+            // The others may have finished before they were ended.
             assert!(job.opened("f.phx") == job.read("f"));
             fs::remove_file(job.path("f.phx")).unwrap();
         }
         assert!(disturbed > 0, "every run ended before it was disturbed");
-        // What is left does no harm.
+        // What the killed job has left does not disturb the next one.
         job.run(2, &args).ok();
         assert!(job.opened("f.phx") == job.read("f"));
         assert_eq!(job.leftovers(), Vec::<String>::new());

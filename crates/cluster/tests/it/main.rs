@@ -1,5 +1,5 @@
-//! The tests of `phalanx-mpi`, as users run it: under `mpirun`. The variable PHALANX_MPIRUN names another launcher, such as
-//! `mpirun.mpich` for a program that was built for MPICH.
+//! The tests of `phalanx-mpi`, as users run it: under `mpirun`. The variable PHALANX_MPIRUN names another launcher,
+//! such as `mpirun.mpich` for a program that was built for MPICH.
 
 mod common;
 mod faults;

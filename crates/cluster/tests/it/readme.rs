@@ -1,4 +1,4 @@
-//! The lines of `docs/cluster.md` and of `GUIDE.md` that run the program, as printed.
+//! The lines of `docs/cluster.md` and `GUIDE.md` that run the program, exactly as printed there.
 
 use crate::common::{Job, PROGRAM, end, painted};
 use std::env;
@@ -21,7 +21,7 @@ fn the_lines_of_the_guide_run() {
     assert!(job.opened("project.phx/a/b.phx") == job.read("project/a/b"));
 }
 
-/// Runs all lines of a document that begin with `mpirun -n`, with files for them. There must be `count` of them.
+/// Runs all lines of a document that begin with `mpirun -n`, with files for them. There must be `count` such lines.
 fn run(job: &Job, document: &str, count: usize) {
     job.write("run42.h5", &painted(20 << 20));
     job.write("results/a/b", &painted(7));

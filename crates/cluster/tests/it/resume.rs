@@ -1,4 +1,4 @@
-//! A run goes on where an interrupted one ended.
+//! A run with `--resume` goes on where an interrupted one ended.
 
 use crate::common::{Job, has_ended, is_exhaustive, painted, ranks_below, signal, wait};
 use phalanx_host::file::{Existing, Output};
@@ -9,16 +9,16 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A signal, and who gets it: the launcher (`true`), or all processes of the program, as from a batch system.
+/// A signal, and its receiver: the launcher (`true`), or all processes of the program, as from a batch system.
 type How = (Signal, bool);
 
-/// Whether so many bytes of an output have been written.
+/// Whether this many bytes of an output have been written.
 fn has_written(job: &Job, bytes: u64) -> bool {
     let written = |name: String| Some(job.path(&name).metadata().ok()?.blocks() * 512);
     job.leftovers().into_iter().filter_map(written).max() >= Some(bytes)
 }
 
-/// Stops a run, and all its processes, when so many bytes have been written. Returns whether its output is not there.
+/// Stops a run and all its processes when this many bytes have been written. Returns whether its output does not exist.
 fn stop(job: &Job, ranks: usize, args: &[&str], target: &str, written: u64, (how, by_launcher): How) -> bool {
     let mut child = job.spawn(ranks, args);
     let (started, mut below) = (Instant::now(), Vec::new());
@@ -26,16 +26,17 @@ fn stop(job: &Job, ranks: usize, args: &[&str], target: &str, written: u64, (how
         while !has_written(job, bytes) && !has_ended(&mut child, started) {
             sleep(Duration::from_micros(200));
         }
-        // Looked for as soon as they are there, because that takes a while.
+        // Finding the processes takes a while, so it is done as soon as the run has begun.
         if bytes == 0 {
             below = ranks_below(child.id());
         }
     }
-    let told = if by_launcher { &[child.id() as i32][..] } else { &below[..] };
-    told.iter().for_each(|pid| signal(*pid, how));
+    let receivers = if by_launcher { &[child.id() as i32][..] } else { &below[..] };
+    receivers.iter().for_each(|pid| signal(*pid, how));
     wait(&mut child, &below);
-    // Killed ranks leave to the next job the file by which they saw that they have the same folder, and the record of an output
-    // that has just got its name. The launcher too may kill them, whatever signal it gets. Here there is no next job then.
+    // Killed ranks leave two files for the next job to remove: the mark of the folder, and the record of an output that
+    // has just got its name. The launcher may kill them too after any signal. If the output exists, there is no next
+    // job.
     let is_there = job.path(target).exists();
     if is_there {
         job.leftovers().iter().for_each(|name| fs::remove_file(job.path(name)).unwrap());
@@ -67,7 +68,7 @@ fn interrupted_runs_go_on() {
         let signals = [(Signal::KILL, false), (Signal::TERM, false), (Signal::USR1, false), (Signal::TERM, true)];
         let signal = signals[i % signals.len()];
         let ranks = 2 + i % 2;
-        // A quarter of the plaintext is zeros, which may be left out.
+        // A quarter of the plaintext is zeros, which may become holes.
         let written = (len * 3 / 4 * i / times) as u64;
         for (args, target) in [(&protect, "f.phx"), (&unprotect, "back")] {
             println!("{target}: stopped when {written} bytes were written");
@@ -77,7 +78,7 @@ fn interrupted_runs_go_on() {
         fs::remove_file(job.path("f.phx")).unwrap();
         fs::remove_file(job.path("back")).unwrap();
     }
-    // On a fast machine, none of them may have been stopped between its beginning and its end.
+    // On a fast machine, it can happen that no run was stopped between its beginning and its end.
     interrupt(&job, 2, &["protect", "f", "--key-file", "k", "--resume", "--engine", "serial"]);
     let continued = go_on(2, &protect, "f.phx");
     assert!(continued > 0, "{stopped} of {} runs were stopped, and none went on", 2 * times);
@@ -85,7 +86,7 @@ fn interrupted_runs_go_on() {
 }
 
 #[test]
-fn one_machine_goes_on_with_what_many_have_left_and_the_reverse() {
+fn one_process_goes_on_where_several_ended_and_the_reverse() {
     let Some(job) = Job::new() else { return };
     job.write("f", &painted(100 << 20));
     let args = ["protect", "f", "--key-file", "k", "--resume", "--engine", "serial"];
@@ -110,7 +111,7 @@ fn interrupt(job: &Job, ranks: usize, args: &[&str]) {
 }
 
 #[test]
-fn a_changed_source_starts_anew() {
+fn a_changed_source_starts_over() {
     let Some(job) = Job::new() else { return };
     job.write("f", &painted(100 << 20));
     let args = ["protect", "f", "--key-file", "k", "--resume", "--engine", "serial"];
@@ -127,7 +128,7 @@ fn a_plaintext_is_never_written_into_a_file_that_is_open_elsewhere() {
     let Some(job) = Job::new() else { return };
     job.write("f", &painted(20 << 20));
     job.run(2, &["protect", "f", "--key-file", "k", "--no-sync"]).ok();
-    // Somebody has opened another file of the user, and gives it the name of what an interrupted run has left.
+    // Another program has opened another file of the user, and renames it to the temporary name of an interrupted run.
     job.write("letter", b"old words");
     fs::set_permissions(job.path("letter"), Permissions::from_mode(0o600)).unwrap();
     let opened = File::open(job.path("letter")).unwrap();

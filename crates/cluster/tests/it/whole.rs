@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 use std::process::Command;
 
 #[test]
-fn files_of_all_lengths() {
+fn files_of_all_lengths_come_back() {
     let Some(job) = Job::new() else { return };
     let lens = [
         ("empty", 0),
@@ -50,12 +50,12 @@ fn files_of_all_lengths() {
             }
         }
     }
-    // Zeros are holes again.
+    // The zeros have become holes again.
     assert!(job.path("back/large").metadata().unwrap().blocks() * 512 < 35 << 20);
 }
 
 #[test]
-fn suites_and_passwords() {
+fn all_suites_and_passwords_work() {
     let Some(job) = Job::new() else { return };
     job.write("f", &painted((20 << 20) + 3));
     job.write("password", b"correct horse\n");
@@ -103,7 +103,7 @@ fn folders_are_mirrored() {
         job.run(ranks, &protect).fails(4);
         let again = job.run(ranks, &[&protect[..], &["--resume"]].concat()).ok();
         assert!(again.error.contains("703 done before"), "{}", again.error);
-        // What has changed, and what is missing, is done again.
+        // Changed inputs and missing outputs are done again.
         job.write("t/many/5", b"other");
         fs::remove_file(job.path("t.phx/many/6.phx")).unwrap();
         let again = job.run(ranks, &[&protect[..], &["--resume", "--force"]].concat()).ok();
@@ -119,7 +119,7 @@ fn folders_are_mirrored() {
         assert!(back.error.contains("; 1 left out"), "{}", back.error);
         let checked = job.run(ranks, &["verify", "-R", "t.phx", "--key-file", "k"]).ok();
         assert!(checked.error.contains("t.phx/stray: the name does not end in .phx: left out"), "{}", checked.error);
-        // Whatever it is: only phalanx knows volumes.
+        // Its content does not matter: only phalanx works on volumes.
         job.write("t.phx/vol/phalanx.volume", b"");
         let volume = job.run(ranks, &["verify", "-R", "t.phx", "--key-file", "k"]).fails(4);
         assert!(volume.error.contains("t.phx/vol: a volume"), "{}", volume.error);
@@ -132,7 +132,7 @@ fn folders_are_mirrored() {
 }
 
 #[test]
-fn outputs_for_others_are_made_anew() {
+fn outputs_for_other_recipients_are_made_again() {
     let Some(job) = Job::new() else { return };
     job.write("other", &[8; 32]);
     fs::set_permissions(job.path("other"), fs::Permissions::from_mode(0o600)).unwrap();
@@ -140,7 +140,7 @@ fn outputs_for_others_are_made_anew() {
     let both = ["protect", "-R", "t", "-f", "--resume", "--key-file", "k", "--key-file", "other"];
     job.run(2, &both).ok();
     assert!(job.run(2, &both).ok().error.contains("1 done before"));
-    // A file with a second name may be somebody else's.
+    // A file with a second name may belong to someone else.
     fs::hard_link(job.path("t.phx/f.phx"), job.path("second")).unwrap();
     assert!(job.run(2, &both).ok().error.contains("protected 1 file,"));
     let one = job.run(2, &both[..7]).ok();
@@ -170,7 +170,7 @@ fn memory_is_bounded() {
     }
 }
 
-/// An entry that becomes another kind of thing has another name in the mirror, where its old one stays.
+/// An entry that changes its kind has a new name in the mirror, and its old name stays there.
 #[test]
 fn an_entry_that_changed_its_kind_is_an_error() {
     let Some(job) = Job::new() else { return };
@@ -194,20 +194,20 @@ fn an_entry_that_changed_its_kind_is_an_error() {
         assert!(!job.path("t.phx/folder.phx").exists() && !job.path("t.phx/link.phx").exists());
         job.run(2, &["verify", "-R", "t.phx", "--key-file", "k"]).ok();
     }
-    // A mirror that has both is not whole.
+    // A mirror with both names is not whole.
     fs::copy(job.path("t.phx/file.phx"), job.path("t.phx/link.phx")).unwrap();
     let ended = job.run(2, &["verify", "-R", "t.phx", "--key-file", "k"]).fails(4);
     assert!(ended.error.contains("t.phx/link.phx: t.phx/link is in its way: both"), "{}", ended.error);
 }
 
-/// The lines of a run with these words, which appear once, whatever the number of processes.
+/// The lines of a run that contain these words.
 #[track_caller]
-fn told(ended: &Ended, words: &str) -> Vec<String> {
+fn lines_with(ended: &Ended, words: &str) -> Vec<String> {
     ended.lines().into_iter().filter(|line| line.contains(words)).map(str::to_owned).collect()
 }
 
 #[test]
-fn what_has_no_input_stays_in_the_mirror_and_is_named() {
+fn mirrored_entries_without_input_are_kept_and_named() {
     let Some(job) = Job::new() else { return };
     ["a", "b", "d/c", "d/stays", "gone/e"].iter().for_each(|name| job.write(&format!("t/{name}"), b"x"));
     symlink("a", job.path("t/link")).unwrap();
@@ -216,62 +216,62 @@ fn what_has_no_input_stays_in_the_mirror_and_is_named() {
     let force = |args: &[&'static str], more: &'static str| [args, &["--force", more]].concat();
     for args in [&protect[..], &unprotect] {
         job.run(2, args).ok();
-        assert_eq!(told(&job.run(2, &force(args, "-v")).ok(), "no input"), [""; 0]);
+        assert_eq!(lines_with(&job.run(2, &force(args, "-v")).ok(), "no input"), [""; 0]);
     }
     fs::remove_dir_all(job.path("t/gone")).unwrap();
     for ranks in [1, 3] {
         for more in ["--force", "--resume"] {
-            let lines = told(&job.run(ranks, &[&protect[..], &[more]].concat()).ok(), "no input");
+            let lines = lines_with(&job.run(ranks, &[&protect[..], &[more]].concat()).ok(), "no input");
             assert_eq!(lines, ["t.phx: 1 entry has no input and stays as it is: t.phx/gone"]);
         }
     }
     ["a", "b", "d/c"].iter().for_each(|name| fs::remove_file(job.path(&format!("t/{name}"))).unwrap());
     for ranks in [1, 3] {
-        let lines = told(&job.run(ranks, &force(&protect, "-v")).ok(), "no input");
+        let lines = lines_with(&job.run(ranks, &force(&protect, "-v")).ok(), "no input");
         let named = "t.phx/a.phx, t.phx/b.phx, t.phx/gone and 1 more";
         assert_eq!(lines, [format!("t.phx: 4 entries have no input and stay as they are: {named}")]);
-        assert_eq!(told(&job.run(ranks, &force(&protect, "-q")).ok(), ""), [""; 0]);
+        assert_eq!(lines_with(&job.run(ranks, &force(&protect, "-q")).ok(), ""), [""; 0]);
     }
     assert!(["a.phx", "b.phx", "d/c.phx", "gone/e.phx"].iter().all(|name| job.path("t.phx").join(name).exists()));
     fs::remove_dir_all(job.path("t.phx/gone")).unwrap();
     fs::remove_file(job.path("t.phx/d/c.phx")).unwrap();
-    let lines = told(&job.run(3, &force(&unprotect, "-v")).ok(), "no input");
+    let lines = lines_with(&job.run(3, &force(&unprotect, "-v")).ok(), "no input");
     assert_eq!(lines, ["back: 2 entries have no input and stay as they are: back/gone, back/d/c"]);
 }
 
 #[test]
-fn what_is_no_file_is_left_out_and_named() {
+fn special_files_are_left_out_and_named() {
     let Some(job) = Job::new() else { return };
     job.write("t/f", b"f");
     let _socket = UnixListener::bind(job.path("t/socket")).unwrap();
     mknodat(CWD, job.path("t/pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
     let mut kinds = vec![("socket", "a socket"), ("pipe", "a pipe")];
-    // The numbers of /dev/null. Only root makes devices.
+    // These are the numbers of /dev/null. Only root can make devices.
     if mknodat(CWD, job.path("t/device"), FileType::CharacterDevice, Mode::RUSR, makedev(1, 3)).is_ok() {
         kinds.push(("device", "a device"));
     }
     for ranks in [1, 3] {
         let ended = job.run(ranks, &["protect", "-R", "t", "--key-file", "k", "--force"]).ok();
         for (name, kind) in &kinds {
-            assert_eq!(told(&ended, name), [format!("t/{name}: {kind}: left out")]);
+            assert_eq!(lines_with(&ended, name), [format!("t/{name}: {kind}: left out")]);
         }
         let left_out = format!("; {} left out", kinds.len());
         assert!(ended.error.contains(&left_out), "{}", ended.error);
         job.write("t.phx/notes", b"not ours");
         let ended = job.run(ranks, &["verify", "-R", "t.phx", "--key-file", "k"]).ok();
-        assert_eq!(told(&ended, ""), ["t.phx/notes: the name does not end in .phx: left out"]);
+        assert_eq!(lines_with(&ended, ""), ["t.phx/notes: the name does not end in .phx: left out"]);
         assert!(ended.out.ends_with("\n1 file, 1 byte: whole and authentic; 1 left out\n"), "{}", ended.out);
     }
     for ranks in [1, 3] {
-        // A wrong folder is not whole.
+        // Verifying a folder without protected files fails.
         let ended = job.run(ranks, &["verify", "-R", "t", "t.phx", "--key-file", "k"]).fails(4);
-        assert_eq!(told(&ended, "no protected file"), ["t: no protected file is in it"]);
+        assert_eq!(lines_with(&ended, "no protected file"), ["t: no protected file is in it"]);
         assert!(ended.out.contains("1 file, 1 byte: whole and authentic"), "{}", ended.out);
     }
 }
 
 #[test]
-fn warnings_are_said_once_by_all_processes_together() {
+fn each_warning_is_printed_once_by_all_processes_together() {
     let Some(job) = Job::new() else { return };
     let special = |name: &str, mode| fs::set_permissions(job.path(name), fs::Permissions::from_mode(mode)).unwrap();
     for i in 0..20 {
@@ -285,22 +285,22 @@ fn warnings_are_said_once_by_all_processes_together() {
     let bits = "setuid, setgid and sticky bits are not kept";
     for ranks in [1, 3] {
         let ended = job.run(ranks, &["protect", "-R", "t", "--key-file", "t/k", "-f", "--no-sync"]).ok();
-        let lines = told(&ended, bits);
+        let lines = lines_with(&ended, bits);
         assert!(lines.len() == 1 && lines[0].starts_with("warning: t/"), "{}", ended.error);
         let key = "warning: t holds its own key or password (t/k): keep a copy of it elsewhere";
-        assert_eq!(told(&ended, "its own key"), [key]);
+        assert_eq!(lines_with(&ended, "its own key"), [key]);
         let ended = job.run(ranks, &["protect", "large", "--key-file", "k", "-f", "--no-sync"]).ok();
-        assert_eq!(told(&ended, bits), [format!("warning: large: {bits}")]);
+        assert_eq!(lines_with(&ended, bits), [format!("warning: large: {bits}")]);
         let unprotect = ["unprotect", "-R", "t.phx", "-o", "back", "--key-file", "k", "-f", "--no-sync"];
-        // Nothing has them by now.
+        // The protected files do not have these bits.
         let ended = job.run(ranks, &[&unprotect[..], &["--preserve"]].concat()).ok();
-        assert_eq!(told(&ended, "warning"), [""; 0]);
+        assert_eq!(lines_with(&ended, "warning"), [""; 0]);
     }
     special("t.phx/7/f.phx", 0o4755);
     let unprotect = ["unprotect", "-R", "t.phx", "-o", "back", "--key-file", "k", "-f", "--no-sync"];
-    assert_eq!(told(&job.run(2, &unprotect).ok(), "warning"), [""; 0]);
+    assert_eq!(lines_with(&job.run(2, &unprotect).ok(), "warning"), [""; 0]);
     let ended = job.run(2, &[&unprotect[..], &["--preserve"]].concat()).ok();
-    assert_eq!(told(&ended, "warning"), [format!("warning: t.phx/7/f.phx: {bits}")]);
+    assert_eq!(lines_with(&ended, "warning"), [format!("warning: t.phx/7/f.phx: {bits}")]);
     assert_eq!(job.path("back/7/f").metadata().unwrap().mode() & 0o7777, 0o755);
 }
 
@@ -315,7 +315,7 @@ fn an_output_with_the_name_of_a_temporary_file_is_refused() {
     fs::copy(job.path("t.phx/f.phx"), job.path(&format!("t.phx/{reserved}.phx"))).unwrap();
     let ended = job.run(2, &["unprotect", "-R", "t.phx", "--key-file", "k", "-o", "back"]).fails(4);
     let line = format!("t.phx/{reserved}.phx: the name of its output is one of a temporary file: left out");
-    let lines = told(&ended, &reserved);
+    let lines = lines_with(&ended, &reserved);
     assert!(lines.len() == 1 && lines[0].ends_with(&line), "{}", ended.error);
     assert!(job.read("back/f") == b"f" && !job.path("back").join(&reserved).exists());
     job.run(2, &["verify", "-R", "t.phx", "--key-file", "k"]).ok();

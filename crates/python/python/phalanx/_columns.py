@@ -106,7 +106,7 @@ def _parts(array: pa.Array) -> tuple[tuple[Any, Any, Any], int, int, int]:
     else:
         raise TypeError(f"a column of binary or string values is needed, not of {array.type}")
     _, offsets, data = array.buffers()
-    # From the array's own first value on.
+    # The validity is that of the array's own values, from the first one on.
     valid = pc.is_valid(array).buffers()[1] if array.null_count else None
     return (valid, offsets, data), width, array.offset, len(array)
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 # How much of a buffer is written at once, in bytes.
 _PIECE = 16 << 20
 
-# Threads that read ahead from Python's objects must have ended before the interpreter does, and unfinished files be gone.
-# A set of weak references cannot be listed in one step, while other threads open files.
+# Before the interpreter ends, threads that read ahead from Python objects must have ended, and unfinished files must be gone.
+# This is not a set of weak references, because that cannot be listed in one step while other threads open files.
 _files: weakref.WeakKeyDictionary[ProtectedReader | ProtectedWriter, None] = weakref.WeakKeyDictionary()
 
 
@@ -122,7 +122,7 @@ class ProtectedReader(io.RawIOBase):
             self._native.close()
 
     def __del__(self) -> None:
-        # The native reader ends by itself. To close it here would wait for its threads in the middle of anything.
+        # The native reader ends by itself. Closing it here would wait for its threads, in the middle of any other code.
         pass
 
     def __reduce__(self) -> Any:
@@ -212,7 +212,7 @@ class ProtectedWriter(io.RawIOBase):
         self.__del__()
 
     def __del__(self) -> None:
-        # It may have no `_native` if it was not made.
+        # If the constructor has failed, there is no `_native`.
         if hasattr(self, "_native") and not self.closed:
             warnings.warn(f"{self!r} was not closed, and is discarded", ResourceWarning, source=self, stacklevel=2)
             self.discard()

@@ -46,7 +46,7 @@ class Password:
     def reveal(self) -> Any:
         return self._password
 
-    # fsspec makes tokens of this. It distinguishes passwords within this process, and says nothing outside it.
+    # fsspec makes tokens from this text. It distinguishes passwords within this process, and has no meaning outside it.
     def __repr__(self) -> str:
         return f"<password {self._name}>"
 
@@ -93,17 +93,17 @@ class ChainedBase(AsyncFileSystem, ChainedFileSystem, metaclass=SecretsGuard):  
         if fs.async_impl and fs.asynchronous and not self.asynchronous:
             raise ValueError("an asynchronous file system below needs an asynchronous one above: asynchronous=True")
         if self.asynchronous:
-            # Callers that block are served nevertheless, by fsspec's own loop. zarr writes `asynchronous` into the options
-            # that it is given (fsspec's `_un_chain` does), where others find it.
+            # fsspec's own loop serves callers that block. They can get here too, because zarr writes `asynchronous` into the
+            # options that it gets (by fsspec's `_un_chain`), where other callers find it.
             self._loop = get_loop()
-        # Few blocking file systems may be called by several threads at once, and the caches of fsspec must not be asked for a file
-        # that they are still fetching. A finalizer may call one in the middle of a call.
+        # Few blocking file systems may be called by several threads at once. The caches of fsspec must not be asked for a file
+        # that they are still fetching. A finalizer may call a file system in the middle of a call.
         is_parallel = fs.async_impl or isinstance(fs, (LocalFileSystem, MemoryFileSystem))
         self._is_parallel = is_parallel and not isinstance(fs, CachingFileSystem)
         self._turn: contextlib.AbstractContextManager[Any] = contextlib.nullcontext() if self._is_parallel else threading.RLock()
-        # This thread waits for the turn. Threads of the event loop must not, because the call that has the turn may need one of them.
+        # This thread waits for the turn. Threads of the event loop must not wait, because the running call may need one of them.
         self._caller = None if self._is_parallel else ThreadPoolExecutor(1, "phalanx")
-        # The methods of the class do not know the file system below.
+        # These are attributes of the instance, because the class does not know the file system below.
         self.root_marker = fs.root_marker
         self._strip_protocol = self._stripped
         self._parent = fs._parent

@@ -29,7 +29,7 @@ AHEAD = 4 << 20
 
 
 class ReadAhead:
-    """How much to read ahead: no more than was read in order before."""
+    """Decides how much to read ahead: at most as much as was read in order before."""
 
     def __init__(self) -> None:
         self._next = self._run = 0
@@ -61,7 +61,7 @@ class PhalanxFile(AbstractBufferedFile):
         size: Any = None,
         **kwargs: Any,
     ) -> None:
-        # Until it is open, there is nothing to close.
+        # Until the file is open, there is nothing to close.
         self.closed = True
         # Closing the file waits for a write of another thread. A finalizer may discard the file in the middle of a call.
         self._turn = threading.RLock()
@@ -171,7 +171,7 @@ class PhalanxFile(AbstractBufferedFile):
         warnings.warn(f"{self!r} was not closed, and is discarded", ResourceWarning, source=self, stacklevel=3)
         self.closed = True
         if _is_in(self.fs._loop):
-            # This thread runs fsspec's loop, which must do the work, so it must not wait for it.
+            # This thread runs fsspec's loop, which must do the work. So it must not wait.
             threading.Thread(target=self.discard).start()
         else:
             self.discard()
@@ -231,7 +231,7 @@ class CompressedWriter(io.RawIOBase):
 
 
 class _Valve:
-    """Passes on what a compressor writes. After the object was discarded, it passes on nothing."""
+    """Passes on what a compressor writes, until the object is discarded."""
 
     def __init__(self, below: PhalanxFile) -> None:
         self._below = below
@@ -281,7 +281,7 @@ class Upload:
 
     def __init__(self, fs: Any, turn: contextlib.AbstractContextManager[Any], path: str, mode: str) -> None:
         self._fs, self._path, self._mode = fs, path, mode
-        # The lock of the file system below. Few of them may be called by several threads at once.
+        # The lock of the file system below. Few file systems may be called by several threads at once.
         self._turn = turn
         self._spool = io.BytesIO()
         self._file: Any = None
@@ -335,7 +335,7 @@ class Upload:
         if file is None:
             return
         if self._temporary is None:
-            # Otherwise it would be closed when it is collected.
+            # So the file is not closed when it is collected.
             file.discard()
             file.closed = True
             return
@@ -354,7 +354,7 @@ def _is_in(loop: asyncio.AbstractEventLoop | None) -> bool:
 
 
 def _is_left_by_exception() -> bool:
-    """Whether an exception is leaving a ``with fsspec.open(…)`` block, which closes its file without saying so."""
+    """Whether an exception is leaving a ``with fsspec.open(…)`` block, which closes its file without passing it on."""
     frame = sys._getframe(1)
     for _ in range(4):
         frame = frame.f_back  # type: ignore[assignment]

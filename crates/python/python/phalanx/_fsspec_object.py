@@ -17,23 +17,23 @@ from typing import Any
 from ._errors import Error
 from ._native import RangeOpening, RangeReader
 
-#: What is fetched of the beginning of an object before anything is known about it, in bytes: most headers.
+#: How many bytes of an object's beginning are fetched before anything is known about it: enough for most headers.
 HEAD = 4096
-#: What is fetched of its end at the same time, for a listing: a chunk of the size that ``phalanx.fsspec`` writes.
+#: How many bytes of its end are fetched at the same time for a listing: a chunk of the size that ``phalanx.fsspec`` writes.
 TAIL = (64 << 10) + 48
-#: And for somebody who reads next, perhaps a footer at the end: readers of Parquet begin with 64 KiB there, which lie in two
-#: chunks.
+#: How many bytes of its end are fetched for a reader, which may need a footer there: readers of Parquet begin with the last
+#: 64 KiB, which are in two chunks.
 FOOTER = 2 * TAIL
 #: Objects up to this length are fetched as a whole.
 WHOLE = HEAD + FOOTER
-#: The most that one request fetches. More is fetched by several at once.
+#: The most bytes that one request fetches. More bytes are fetched by several requests at once.
 PIECE = 8 << 20
 #: The most requests that are under way at once for one read.
 AT_ONCE = 16
 #: Reads of more new bytes than this are large: only their ends are kept.
 LARGE = 1 << 20
 
-#: The place of an object's end, as it is stored, among its chunks in the cache.
+#: The key of an object's stored end among its chunks in the cache.
 _STORED_END = -1
 
 #: Fetches the bytes of an object from an offset to another.
@@ -43,11 +43,11 @@ Chunks = dict[int, tuple[int, bytes | Exception]]
 
 
 class ObjectChanged(OSError):
-    """An object does not have the length that it was said to have: somebody has replaced it."""
+    """An object does not have the length from the listing, because another program has replaced it."""
 
 
 class ChunkCache:
-    """Opened chunks of all objects, as many as there is room for. Those that were not used for longest go first."""
+    """Opened chunks of all objects, as many as there is room for. The least recently used ones are dropped first."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -132,7 +132,7 @@ class ProtectedObject:
         return self._cut(start, stop, have)
 
     async def read(self, start: int, stop: int, ahead: int = 0) -> bytes:
-        """Reads a range of the plaintext, and keeps ``ahead`` bytes after it for whoever reads on."""
+        """Reads a range of the plaintext, and keeps ``ahead`` bytes after it for a reader that continues there."""
         (data,) = await self.read_many([(start, stop)], ahead)
         if isinstance(data, Exception):
             raise data
@@ -141,10 +141,10 @@ class ProtectedObject:
     async def read_many(
         self, ranges: Sequence[tuple[int, int]], ahead: int = 0, max_gap: int = 0
     ) -> list[bytes | Exception]:
-        """Reads ranges of the plaintext. What several of them need is fetched once, and what is adjacent by one request."""
+        """Reads ranges of the plaintext. Chunks that several of them need are fetched once, and adjacent ones by one request."""
         ranges = [(start, min(stop, self.size)) for start, stop in ranges]
         have, tasks, need = self._at_hand({chunk for start, stop in ranges for chunk in self._span(start, stop)})
-        # The ends of a large read are kept, because whoever reads on begins there. What is read ahead is kept.
+        # The ends of a large read are kept, because a reader that continues begins there. What is read ahead is kept too.
         keep = set(need) if len(need) * self.chunk_size <= LARGE else {*need[:1], *need[-1:]}
         if need and ahead:
             after = list(self._after(need[-1], ahead))
@@ -210,7 +210,7 @@ class ProtectedObject:
 
     def _ended(self, chunks: Iterable[int], task: asyncio.Task[Chunks]) -> None:
         if not task.cancelled():
-            # asyncio complains about exceptions that nobody has looked at. Perhaps nobody waits any more.
+            # asyncio warns about exceptions that no code has retrieved, and perhaps no task waits for this one any more.
             task.exception()
         for chunk in chunks:
             if self._pending.get(chunk) is task:
@@ -236,7 +236,7 @@ class ProtectedObject:
         except Error:
             if stop - first == 1:
                 raise
-            # Only those who need the chunk that is not authentic get the error.
+            # Only reads that need the chunk that is not authentic get the error.
             have = {}
             for chunk in range(first, stop):
                 data: bytes | Exception
@@ -302,7 +302,7 @@ async def _stored(fetch: Fetch, start: int, stop: int, size: int, tail: bytes) -
 
 
 def _outcome(chunk: int, task: asyncio.Task[Chunks]) -> tuple[int, bytes | Exception]:
-    """What a task that has ended found for a chunk."""
+    """The result of an ended task for a chunk."""
     if task.cancelled():
         raise asyncio.CancelledError
     error = task.exception()

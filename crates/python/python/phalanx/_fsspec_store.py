@@ -1,4 +1,4 @@
-"""The opened objects of a file system, by their paths: how they are opened, which version each has, and when they are forgotten."""
+"""The opened objects of a file system by their paths: how they are opened, their versions, and when they are forgotten."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ._files import open as _open
 from ._fsspec_chained import ChainedBase
 from ._fsspec_object import FOOTER, ChunkCache, Fetch, ProtectedObject, with_path
 
-#: For so long a far store is not asked again whether an object has changed, in seconds.
+#: A remote store is asked again whether an object has changed after this time, in seconds.
 FRESH = 1.0
 #: The most objects that are kept open.
 OPEN = 128
 #: The most sizes that are remembered.
 SIZES = 1 << 16
 
-# In these fields, the file systems of fsspec say which version of an object there is. One of the first group is enough.
+# The fields in which fsspec's file systems have the version of an object. One of the first group is enough.
 _VERSIONS = ("ETag", "etag", "generation", "md5Hash", "content_md5", "VersionId", "version_id")
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created", "ino")
 
@@ -43,7 +43,7 @@ class KnownObject(NamedTuple):
 
 
 class ProtectedStore(ChainedBase):
-    """A file system whose files are protected objects of another one: what opens them, makes them, and keeps them open."""
+    """A file system whose files are protected objects of another one. It opens them, makes them, and keeps them open."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class ProtectedStore(ChainedBase):
         # The version and the size of each path.
         self._known_sizes: OrderedDict[str, tuple[Any, int]] = OrderedDict()
         self._tasks: dict[str, asyncio.Task[ProtectedObject]] = {}
-        # Counts how often something was forgotten. What was looked up before that is not remembered afterwards.
+        # Counts how often something was forgotten. Results of earlier look-ups are not remembered after that.
         self._epoch = 0
         self._lock = threading.Lock()
 
@@ -72,7 +72,7 @@ class ProtectedStore(ChainedBase):
     async def _open_object(
         self, path: str, info: dict[str, Any] | None = None, tail_len: int = FOOTER
     ) -> ProtectedObject:
-        """The opened object of a path. It is the one that was opened before, unless somebody has changed it since."""
+        """The opened object of a path. It is the one that was opened before, unless the object has changed since."""
         if info is None and (recent := self._recent(path)):
             return recent.opened
         task = self._tasks.get(path)
@@ -103,7 +103,7 @@ class ProtectedStore(ChainedBase):
         try:
             return await self._open_version(path, info, tail_len, epoch, now)
         except (AuthenticationError, OSError) as error:
-            # The file system below may have remembered an object that is not there any more.
+            # The file system below may remember an object that does not exist any more.
             self._invalidate_below(path)
             epoch, now = self._epoch, time.monotonic()
             current = await self._below("info", path)
@@ -128,7 +128,7 @@ class ProtectedStore(ChainedBase):
             if self._is_local:
                 fetch = (await asyncio.to_thread(_LocalFile, path)).fetch
             elif size is None:
-                # Some servers do not say it.
+                # Some servers do not report the size.
                 data = await self._below("cat_file", path)
                 size, fetch = len(data), _fetch_from(data)
             opened = await ProtectedObject.open(size, fetch, self._chunk_cache, self._opening, tail_len)
@@ -147,7 +147,7 @@ class ProtectedStore(ChainedBase):
     # What is forgotten
 
     def invalidate_cache(self, path: Any = None) -> None:
-        """Forgets what is known of a path and what is below it, or of everything, here and in the file system below."""
+        """Forgets what is known about a path and everything in it, or about all paths, here and in the file system below."""
         path = None if path is None else self._strip_protocol(path)
         self._forget(path)
         self._invalidate_below(path)
@@ -189,7 +189,7 @@ class _LocalFile:
     """A local file that is open: it stays the same file if another one takes its name."""
 
     def __init__(self, path: str) -> None:
-        # Nobody waits here for whoever writes to a pipe. It is an error when it is read.
+        # Opening a pipe must not wait for its writer. Reading it is an error.
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self._descriptor).atexit = False
 
@@ -198,14 +198,14 @@ class _LocalFile:
 
 
 def version_of(info: dict[str, Any]) -> Any:
-    """What distinguishes this version of an object from others, as its entry in a listing says it."""
+    """The version of an object, from its entry in a listing."""
     strong = tuple((field, str(info[field])) for field in _VERSIONS if info.get(field))
     weak = tuple((field, _time(info[field])) for field in _TIMES if info.get(field) is not None)
     return (info["size"], strong[:1] or weak)
 
 
 def _time(value: Any) -> str:
-    # Some have another type in listings than elsewhere.
+    # Some times have another type in listings than elsewhere.
     return str(value.timestamp() if isinstance(value, datetime) else value)
 
 

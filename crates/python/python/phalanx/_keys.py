@@ -24,13 +24,13 @@ def find(name: str) -> Key:
 
 
 def _of_environment(variable: str) -> Key:
-    # What does not look like a name may be a secret, and is not repeated.
+    # A text that does not look like a name may be a secret, so it is not repeated.
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", variable):
         raise ValueError("env: is followed by the name of an environment variable: letters, digits and _")
     if variable not in os.environ:
         raise KeyringError(f"env:{variable}: the environment variable is not set here: it holds a key's text")
     try:
-        # No variable here holds the text: some tools show those of a traceback.
+        # No variable here has the text, because some tools show the variables of a traceback.
         return Key.from_text(os.environ[variable])
     except KeyringError as error:
         raise KeyringError(f"env:{variable}: {error}") from None

@@ -32,14 +32,14 @@ __all__ = ["seal", "unseal"]
 
 _gatherers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Gatherer] = weakref.WeakKeyDictionary()
 _is_ending = False
-# The parent's gatherers have no threads in a child process.
+# In a child process the parent's gatherers have no threads.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_gatherers.clear)
 
 
 @atexit.register
 def _end() -> None:
-    # Their threads must have ended before the interpreter does. Other threads may be about to make more of them.
+    # The gatherers' threads must end before the interpreter does. Other threads may be about to make more gatherers.
     global _is_ending
     _is_ending = True
     for loop in _loops():
@@ -65,12 +65,12 @@ def _submit(seals: bool, key: Key | str, data: Buffer, ad: Buffer, cipher: str) 
 
 
 def _loops() -> list[asyncio.AbstractEventLoop]:
-    # Loops of other threads come and go meanwhile. The references are listed in one step, and items() would not be.
+    # Loops of other threads come and go meanwhile. The references are listed in one step, which items() does not do.
     return [loop for reference in _gatherers.keyrefs() if (loop := reference()) is not None]
 
 
 def _forget(loop: asyncio.AbstractEventLoop) -> None:
-    # Another thread may have forgotten it just now.
+    # Another thread may just have forgotten the loop.
     gatherer = _gatherers.pop(loop, None)
     if gatherer is not None:
         gatherer.close()

@@ -43,7 +43,7 @@ __all__ = ["PhalanxFile", "PhalanxFileSystem"]
 #: The most objects that are opened at once for the sizes in a listing.
 LISTED = 32
 
-# In these fields, the file systems of fsspec say when an object was written. It is always written whole, so its creation will do.
+# The fields in which fsspec's file systems have the time of writing. Objects are always written whole, so creation counts too.
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 
 
@@ -225,7 +225,7 @@ class PhalanxFileSystem(ProtectedStore):
     async def _cat_file(self, path: str, start: Any = None, end: Any = None, **kwargs: Any) -> bytes:
         path = self._strip_protocol(path)
         if kwargs or (start is None and end is None and not self._is_local):
-            # The whole object: one request, so that it cannot change meanwhile. Options may name a version.
+            # The whole object is read by one request, so that it cannot change meanwhile. Options may name a version.
             data = await self._below("cat_file", path, **kwargs)
             try:
                 return (await asyncio.to_thread(unprotected, data, self._opening))[start:end]
@@ -414,7 +414,7 @@ class PhalanxFileSystem(ProtectedStore):
     def open(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
         if "r" in mode or ("b" in mode and kwargs.get("compression") is None):
             return super().open(path, mode, **kwargs)
-        # The wrappers of fsspec close a file also after an exception, or never close it.
+        # The wrappers of fsspec close a file even after an exception, or never close it.
         text = {option: kwargs.pop(option) for option in ("encoding", "errors", "newline") if option in kwargs}
         compression = get_compression(path, kwargs.pop("compression", None))
         file = below = super().open(path, mode.replace("t", "").replace("b", "") + "b", **kwargs)

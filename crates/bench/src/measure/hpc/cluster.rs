@@ -1,7 +1,7 @@
-//! P3's cluster part: `phalanx-mpi` under `mpirun` on this machine, by numbers of processes and threads beside the printed
-//! times; beside a plain copy by the same processes; with one of them slowed down; and interrupted.
+//! P3's cluster part: `phalanx-mpi` under `mpirun` on this machine, by numbers of processes and threads beside the
+//! printed times; beside a plain copy by the same processes; with one of them slowed down; and interrupted.
 //!
-//! The program needs MPI, so nothing here knows more of it than its command and what it tells with `--verbose`.
+//! The program needs MPI, so this code knows only its command line and what it reports with `--verbose`.
 
 pub(crate) mod cell;
 pub(crate) mod compared;
@@ -10,7 +10,7 @@ pub(crate) mod job;
 pub(crate) mod printed;
 pub(crate) mod ranks;
 pub(crate) mod slowed;
-pub(crate) mod told;
+pub(crate) mod timings;
 
 pub use job::end_all;
 
@@ -29,14 +29,14 @@ pub(crate) fn versions(options: &HpcOptions) -> Vec<String> {
     line.map(|line| format!("{}: {line}", mpirun.display())).into_iter().collect()
 }
 
-/// What these measurements need that is not here.
+/// What these measurements need that this machine lacks.
 pub fn missing(options: &HpcOptions) -> Option<String> {
     let why = Programs::find(options).and_then(|programs| programs.copy().map(drop)).err()?;
     Some(why.to_string().trim_start_matches("no ").into())
 }
 
 pub(crate) fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
-    // The bytes that are copied and protected, those of the run that is interrupted, and the rounds of comparisons.
+    // The bytes to copy and protect, the bytes of the interrupted run, and the rounds of comparisons.
     let (file, interrupted, many_rounds) = match setup.quick {
         true => (32 << 20, 64 << 20, 2),
         false => (2 << 30, 2 << 30, 3),
@@ -51,7 +51,7 @@ pub(crate) fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
             steps.push(Step::new(step, weight, move |rows| measure(&cell, rows)));
         };
         add("copies", file / 10, file, Box::new(move |cell, rows| compared::measure(cell, many_rounds, rows)));
-        // The rest is about processes and processors, so it is measured in one folder: in memory, if none is named.
+        // These measurements are about processes and processors, so one folder is enough: in memory, if none is named.
         if i == 0 {
             for (size, bytes) in printed::sizes(setup.quick) {
                 add(size, bytes / 30, bytes, Box::new(move |cell, rows| printed::measure(cell, size, 1, rows)));
@@ -59,7 +59,7 @@ pub(crate) fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
             add("slowed", file / 10, file, Box::new(move |cell, rows| slowed::measure(cell, many_rounds, rows)));
             add("processes", file / 40, file, Box::new(ranks::measure));
         }
-        // In memory nothing can be taken out of the page cache.
+        // Files in memory cannot be taken out of the page cache.
         if !name.starts_with(MEMORY_FILES) {
             let measure = Box::new(|cell: &Cell<'_>, rows: &mut Rows<'_>| interrupted::measure(cell, 1, rows));
             add("interrupted", interrupted / 15, interrupted, measure);

@@ -1,8 +1,8 @@
 //! P3's CUDA part: all blocks of a file on the device, by 1000 to 50 million GPU threads, each of which loops over its
 //! blocks.
 //!
-//! The paper's program looks bytes up in tables and encrypts each block by itself, so this is AES-128-ECB by the kernels with
-//! tables. The threads come in blocks of 250, because that divides each of the printed numbers.
+//! The paper's program looks bytes up in tables and encrypts each block by itself, so this is AES-128-ECB by the
+//! kernels with tables. The threads come in blocks of 250, because that divides each of the printed numbers.
 
 use crate::measure::device::{Aes, for_bytes, require_right};
 use crate::measure::scratch::{random_vec, require_memory};
@@ -18,12 +18,12 @@ use std::time::Instant;
 
 /// The measure with the copies of the data both ways.
 pub const COPIED: &str = "encryption and copies";
-/// The measure of the kernel alone, by the device's own clock. The printed times hold no copies: 1080 MB would have taken
-/// longer than the 40 ms that they are, over the bus of that machine.
+/// The measure of the kernel alone, by the device's own clock. The printed times include no copies: to copy 1080 MB
+/// over the bus of that machine would have taken longer than the printed 40 ms.
 pub const ALONE: &str = "encryption only";
 const GROUP: u32 = 250;
 const KEY: [u8; 16] = [7; 16];
-/// What a short run has besides the smallest printed size.
+/// The size that a short run has besides the smallest printed one.
 const SMALL: (&str, u64) = ("1MB", 1_000_000);
 
 /// The steps: one for each size.
@@ -33,7 +33,7 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
         sizes.truncate(1);
         sizes.insert(0, SMALL);
     }
-    // A machine without a device needs no memory for it.
+    // Without a device, no memory is needed for it.
     if setup.device.is_ok() {
         require_memory(4 * sizes.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0))?;
     }
@@ -45,14 +45,14 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
     Ok(steps.collect())
 }
 
-/// How many blocks each of this many threads takes: at least one.
+/// How many blocks each of this many threads takes. It is at least one.
 fn share(blocks: u64, threads: u64) -> u32 {
     blocks.div_ceil(threads).max(1) as u32
 }
 
-/// All numbers of threads, one after another.
+/// Measures one size with all numbers of threads, one after another.
 fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Result<()> {
-    // Whole blocks.
+    // Only whole blocks are encrypted.
     let blocks = bytes / BLOCK as u64;
     let mut first: [Option<f64>; 2] = [None, None];
     let mut work = for_bytes(setup, bytes).and_then(|device| Work::new(setup, device, blocks));
@@ -65,7 +65,7 @@ fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Resul
             Err(None) => return work.map(drop),
         };
         if let Err(why) = &times {
-            // A device that failed loses its other rows.
+            // If a device has failed, its other rows have no times either.
             work = Err(Error::NotRun(why.clone()));
         }
         for (i, (measure, printed)) in
@@ -101,7 +101,7 @@ struct Work {
     aes: Aes,
     host: Pinned,
     plain: Vec<u8>,
-    /// What the CPU makes of it.
+    /// The data as the CPU encrypts them.
     sealed: Vec<u8>,
     blocks: u64,
 }
@@ -151,7 +151,8 @@ mod tests {
         }
     }
 
-    /// Through OpenCL on the CPU: few threads that loop over many blocks, and more threads than blocks.
+    /// This runs with OpenCL on the CPU: with few threads that loop over many blocks, and with more threads than
+    /// blocks.
     #[test]
     fn any_number_of_threads_gives_the_cpus_bytes() {
         let Some(device) = device() else { return };

@@ -1,7 +1,8 @@
-//! P3's programs in Java: threads of one JVM, and the processes of MPJ Express. They are the paper's own program, and the
-//! format as `java/` has it. Each is measured in a JVM that has just started, and in one that has run the same before.
+//! P3's programs in Java: threads of one JVM, and the processes of MPJ Express. They are the paper's own program, and
+//! Phalanx's format as `java/` implements it. Each is measured in a JVM that has just started, and in one that has run
+//! the same before.
 //!
-//! Nothing here knows more of Java than commands, and what they tell on standard error.
+//! This code knows only the commands of these programs, and what they report on standard error.
 
 pub(crate) mod cell;
 pub(crate) mod processes;
@@ -50,7 +51,7 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
     Ok(steps)
 }
 
-/// What these measurements need that is not here.
+/// What these measurements need that this machine lacks.
 pub fn missing(options: &HpcOptions) -> Option<String> {
     match Java::find(options) {
         Ok(java) if java.has_mpj => None,

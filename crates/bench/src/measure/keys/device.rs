@@ -1,5 +1,5 @@
-//! P5's GPU mode, in which the device makes the key's digest and encrypts, and its CPU-GPU mode, in which the CPU makes the
-//! digest. Also finding a key among many by digests that the device makes.
+//! P5's GPU mode, in which the device makes the key's digest and encrypts, and its CPU-GPU mode, in which the CPU makes
+//! the digest. Also finding a key among many by digests that the device makes.
 //!
 //! Times are from host to host. Key and data go to the device from pinned memory, and digest and ciphertext come back.
 
@@ -20,7 +20,7 @@ use phalanx_kernels::aes;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Where the digest is made: the paper's name of the mode, and the engine in rows.
+/// The modes, which differ in where the digest is made: the paper's name, and the engine in rows.
 const MODES: [(&str, &str); 2] = [("GPU", "gpu"), ("CPU-GPU", "hybrid")];
 /// The threads per block in the paper's Table I. Each thread encrypts one block of 16 bytes.
 const THREADS: u32 = 64;
@@ -41,7 +41,8 @@ struct Way {
     printed: Option<(&'static str, u32)>,
 }
 
-/// The paper's way and Phalanx's kernels, in both modes. Other blocks and granularities too, if the paper varies them.
+/// The paper's way and Phalanx's kernels, in both modes. With `is_varied`, also the paper's way with other block sizes
+/// and granularities.
 fn ways(is_varied: bool) -> Vec<Way> {
     let as_printed = |threads, granularity| AesLaunch { variant: Variant::Table4, threads, granularity };
     let mut ways = Vec::new();
@@ -62,7 +63,8 @@ fn ways(is_varied: bool) -> Vec<Way> {
     ways
 }
 
-/// One size of Table I. `row` makes a row of scheme, engine and threads; `over` is the median of the paper's CPU mode.
+/// Measures one size of Table I. `row` makes a row from scheme, engine and threads. `over` is the median of the paper's
+/// CPU mode.
 pub fn one_size(
     setup: &Setup,
     bytes: u64,
@@ -89,7 +91,8 @@ pub fn one_size(
     Ok(())
 }
 
-/// What energy a byte takes in the GPU mode, as printed and with Phalanx's kernels. It is that of the device alone.
+/// Measures the energy that a byte takes in the GPU mode, as printed and with Phalanx's kernels. It is the energy of
+/// the device alone.
 pub fn energy(setup: &Setup, bytes: u64, row: impl Fn(&str) -> Row, rows: &mut Rows<'_>) -> Result<()> {
     for Way { scheme, launch, .. } in ways(false).into_iter().filter(|way| way.mode.0 == "GPU") {
         let measured = for_bytes(setup, bytes).and_then(|device| {
@@ -128,7 +131,7 @@ impl Encryption {
         Ok(Self { aes, host, digests })
     }
 
-    /// The times from host to host, and of the kernels alone, after the bytes were found to be right.
+    /// Checks the bytes, and then returns the times from host to host and those of the kernels alone.
     fn times(mut self, rounds: usize, level: aes::Level) -> Result<[Times; 2]> {
         let digest = self.host_to_host()?;
         self.check(&digest, level)?;
@@ -203,7 +206,7 @@ impl Digests {
     }
 }
 
-/// Finds the last of the keys by the digest that the message names. `row` makes a row of a scheme.
+/// Measures finding the last of the keys by the digest that the message names. `row` makes a row from a scheme.
 pub fn one_set(setup: &Setup, keys: &[[u8; 32]], row: impl Fn(&str) -> Row, rows: &mut Rows<'_>) -> Result<()> {
     for (digest, scheme, len) in [(KeyDigest::Md5, FIND_MD5, 16), (KeyDigest::Kmac256, FIND_KMAC, 32)] {
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..len]).collect();
@@ -236,7 +239,7 @@ fn find_times(device: &Device, rounds: usize, digest: KeyDigest, keys: &[&[u8]])
 mod tests {
     use super::*;
 
-    /// In one window and in several, in each of the paper's ways that the device supports.
+    /// The data pass in one window and in several, in each of the paper's ways that the device supports.
     #[test]
     fn every_way_gives_the_cpus_bytes() {
         let Some(device) = crate::measure::device::tests::device() else { return };
@@ -261,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_own_ways_stand_beside_its_tables() {
+    fn the_papers_own_ways_are_compared_with_its_tables() {
         let printed = |is_varied| ways(is_varied).iter().filter(|way| way.printed.is_some()).count();
         assert_eq!((printed(false), printed(true)), (2, 10));
     }

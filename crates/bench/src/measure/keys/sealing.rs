@@ -47,7 +47,7 @@ impl Sealing {
         try_each(self.jobs.len(), &mut self.jobs, run).map_err(|fault| Error::Core(fault.into()))
     }
 
-    /// The chunks' tags. After one run they show that all bytes are right.
+    /// The chunks' tags. After a run they show whether all bytes are right.
     pub fn tags(&self) -> Vec<Tag> {
         self.jobs.iter().flat_map(|job| job.units.iter().map(|unit| unit.tag)).collect()
     }

@@ -1,5 +1,5 @@
-//! A copy by several threads that do nothing else: the limit of the machine for a program that reads one file and writes
-//! another.
+//! A copy by several threads that do nothing else: the limit of the machine for a program that reads one file and
+//! writes another.
 
 use crate::measure::machine::file_system;
 use crate::measure::{Error, Result};
@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// The bytes that a thread copies at once. With 2 MiB the system takes memory in larger blocks, which a virtual machine has
-/// often given back to its host.
+/// The bytes that a thread copies at once. With 2 MiB the system takes memory in larger blocks, which a virtual machine
+/// has often given back to its host.
 pub const PIECE: usize = 1 << 20;
 
 /// Copies a file into a new one. The threads take pieces in turn.
@@ -20,7 +20,7 @@ pub fn copy(from: &Path, to: &Path, threads: usize, piece: usize) -> Result<()> 
     let input = File::open(from).map_err(reads)?;
     let len = input.metadata().map_err(reads)?.len();
     let output = File::create(to).map_err(writes)?;
-    // As Phalanx does: elsewhere reserving space costs more than it saves.
+    // Like Phalanx, reserve space only on ext4. Elsewhere this costs more than it saves.
     if len > 0 && file_system(to) == "ext4" {
         fallocate(&output, FallocateFlags::KEEP_SIZE, 0, len).map_err(|e| writes(e.into()))?;
     }
@@ -49,7 +49,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_copy_is_the_file_whatever_its_length() {
+    fn copies_of_all_lengths_are_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
         for len in [0, 1, 4095, 4096, 4097, 40_961] {

@@ -30,19 +30,19 @@ pub fn versions() -> Vec<String> {
     ])
 }
 
-/// One program, with its keys made.
+/// A program whose keys have been made.
 pub struct Program {
     pub name: &'static str,
-    /// The commands that protect a file and get it back, with `{from}`, `{to}`, and the names of the paths.
+    /// The commands that protect a file and get it back, with `{from}`, `{to}` and the names of `paths` in braces.
     lines: [String; 2],
     paths: Vec<(&'static str, PathBuf)>,
     keyring: Option<PathBuf>,
     folder: Option<PathBuf>,
-    /// Whether what it gets back comes from standard output.
+    /// Whether it writes what it gets back to standard output.
     to_stdout: bool,
-    /// Where it keeps its output, if it chooses the place itself.
+    /// The path of its output, if the program chooses it.
     pub keeps: Option<PathBuf>,
-    /// Makes what it keeps its output in, if it needs that before each round. This is not timed.
+    /// Makes the place of its output, if the program needs that before each round. This is not timed.
     prepare: Option<Box<dyn Fn() -> Result<()>>>,
     _ending: Option<Box<dyn Any>>,
 }
@@ -86,7 +86,7 @@ impl Program {
         finish(self.command(op, from, to))
     }
 
-    /// Removes what it has kept, and makes ready for the next round.
+    /// Removes its output, and prepares the next round.
     pub fn renew(&self) -> Result<()> {
         self.keeps.as_ref().map_or(Ok(()), |kept| scratch::remove(kept))?;
         self.prepare.as_ref().map_or(Ok(()), |prepare| prepare())
@@ -97,13 +97,14 @@ pub fn cp() -> Program {
     Program::new("cp", ["cp {from} {to}"; 2], Vec::new())
 }
 
-/// Copying by a thread for each core: this program itself, which then does nothing else.
+/// A copy with one thread for each core. This program itself does it, with a hidden command.
 pub fn copy_by_threads() -> Result<Program> {
     let this = std::env::current_exe().map_err(Error::at(Path::new("phalanx-bench")))?;
     Ok(Program::new(COPY, ["{this} copy {from} {to}"; 2], vec![("this", this)]))
 }
 
-/// Phalanx with a cipher and more arguments, and a keyring that holds one key. An error if this build does not have the cipher.
+/// Phalanx with a cipher and more arguments, and a keyring with one key. It is an error if this build does not have the
+/// cipher.
 pub fn phalanx(program: &Path, scratch: &Scratch, name: &'static str, cipher: &str, more: &str) -> Result<Program> {
     let keyring = scratch.path("keyring");
     let call = |line: &str| {
@@ -126,10 +127,10 @@ pub fn phalanx(program: &Path, scratch: &Scratch, name: &'static str, cipher: &s
     Ok(Program { keyring: Some(keyring), ..program })
 }
 
-/// What comes back is called so. restic gives a file the name that it had.
+/// The name of what comes back. restic restores a file under the name that it had.
 pub const BACK: &str = "back";
 
-/// Another program by its name. The error says why it cannot be measured.
+/// Another program by its name. The error explains why it cannot be measured.
 pub fn peer(name: &'static str, scratch: &Scratch) -> Result<Program> {
     let password = scratch.path("password");
     fs::write(&password, "correct horse battery staple\n").map_err(Error::at(&password))?;
@@ -169,7 +170,7 @@ pub fn peer(name: &'static str, scratch: &Scratch) -> Result<Program> {
     }
 }
 
-/// To one X25519 recipient.
+/// age, for one X25519 recipient.
 fn age(name: &'static str, scratch: &Scratch) -> Result<Program> {
     let (program, keygen) = (require(name)?, require(&format!("{name}-keygen"))?);
     let identity = scratch.path(&format!("{name}-identity"));
@@ -184,7 +185,7 @@ fn age(name: &'static str, scratch: &Scratch) -> Result<Program> {
     Ok(Program::new(name, lines, vec![("age", program), ("identity", identity)]))
 }
 
-/// Into a folder of encrypted files (its `crypt` remote), and out of it.
+/// rclone, into a folder of encrypted files (its `crypt` remote) and out of it.
 fn rclone(scratch: &Scratch) -> Result<Program> {
     let program = require("rclone")?;
     let mut obscure = Command::new(&program);
@@ -196,13 +197,14 @@ fn rclone(scratch: &Scratch) -> Result<Program> {
     let remote = format!(":crypt,remote=\"{store}\",{settings},password={}:file", password.trim());
     let line = |paths: &str| format!("{{rclone}} --config /dev/null --quiet copyto {paths}");
     let lines = [line("{from} {remote}"), line("{remote} {to}")];
-    // The name that it gives to the file, and no other.
+    // rclone keeps the file under exactly this name.
     let keeps = Some(folder.join("file.bin"));
     Ok(Program { keeps, ..Program::new("rclone", lines, vec![("rclone", program), ("remote", remote.into())]) })
 }
 
-/// Into a repository that is new in each round, so that it holds nothing of the file yet, and out of it. Its compression is off,
-/// because the others do not compress, but it still looks for equal chunks, and syncs what it writes.
+/// restic, into a repository and out of it. The repository is new in each round, so that it has no part of the file
+/// yet. Compression is off, because the others do not compress. restic still looks for equal chunks, and syncs what it
+/// writes.
 fn restic(scratch: &Scratch, password: PathBuf) -> Result<Program> {
     let (program, place, plain) = (require("restic")?, scratch.path("restic"), scratch.path("plain"));
     let paths = vec![
@@ -215,7 +217,7 @@ fn restic(scratch: &Scratch, password: PathBuf) -> Result<Program> {
         |how: &str| format!("{{restic}} --quiet --no-cache --repo {{repository}} --password-file {{password}} {how}");
     let folder = place.join("input");
     let prepare = {
-        // The second version of its format is the one that has compression, which can then be turned off.
+        // Only the second version of its format has an option for compression.
         let (init, paths, folder) = (line("init --repository-version 2"), paths.clone(), folder.clone());
         move || {
             let made = fs::create_dir_all(&folder).and_then(|()| fs::hard_link(&plain, folder.join(BACK)));
@@ -229,7 +231,7 @@ fn restic(scratch: &Scratch, password: PathBuf) -> Result<Program> {
     Ok(Program { folder: Some(folder), keeps: Some(place), prepare: Some(Box::new(prepare)), ..program })
 }
 
-/// Files are copied into a mounted folder, and out of it.
+/// gocryptfs: files are copied into a mounted folder and out of it.
 fn gocryptfs(scratch: &Scratch, password: &Path) -> Result<Program> {
     let program = require("gocryptfs")?;
     if !Path::new("/dev/fuse").exists() {
@@ -258,7 +260,7 @@ impl Drop for Agent {
     }
 }
 
-/// Runs a command between pipes: `cat` reads its input, and another one takes its output.
+/// Runs a command between pipes: one `cat` reads its input, and another takes its output.
 pub fn finish_in_pipes(mut command: Command, from: &Path) -> Result<()> {
     let failed = failure(&command);
     let failed = |e: io::Error| failed(&format!("in pipes: {e}"));
@@ -275,8 +277,8 @@ pub fn finish_in_pipes(mut command: Command, from: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end, and returns its largest resident memory in KiB, by the system's own count, which is read
-/// every few milliseconds.
+/// Runs a command to its end, and returns its largest resident memory in KiB. The system counts it, and the count is
+/// read every few milliseconds.
 pub fn peak_memory(mut command: Command) -> Result<Option<u64>> {
     let failed = failure(&command);
     let failed = |e: io::Error| failed(&e.to_string());

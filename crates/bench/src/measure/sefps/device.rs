@@ -1,5 +1,5 @@
-//! AES-ECB as in the paper's GPU and hybrid programs: all blocks on the device, or the part that Eq. 1 gives. All CPU cores
-//! except the one that drives the device encrypt the others.
+//! AES-ECB as in the paper's GPU and hybrid programs: all blocks on the device, or the part that Eq. 1 gives. All CPU
+//! cores except the one that drives the device encrypt the others.
 //!
 //! The file is in ordinary memory, as in the paper's programs, and passes through the device's memory in windows.
 
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!((device_part(160, 0.0), device_part(160, 1.0), device_part(0, 0.9)), (0, 160, 0));
     }
 
-    /// The same files as those of the CPU's programs, both ways, in one window and in several.
+    /// Files are protected and unprotected, in one window and in several.
     #[test]
     fn files_are_those_of_the_cpus_programs() {
         let Some(device) = crate::measure::device::tests::device() else { return };

@@ -1,9 +1,10 @@
 //! SEFPS's layout of a protected file (P1, section 3.1 and Algorithms 1 and 2), for study and reproduction only.
 //!
-//! For a file of X bytes let p = 16 − X mod 16: the file, p zero bytes, 16 bytes of value p, SHA3-256 of all that, and
-//! the whole encrypted with AES in ECB mode.
+//! For a file of X bytes let p = 16 − X mod 16. The layout is the file, p zero bytes, 16 bytes of value p, and the
+//! SHA3-256 of all that. The whole is encrypted with AES in ECB mode.
 //!
-//! **Not a way to protect anything**: equal blocks show, and the digest is no authentication (`crates/bench/README.md`).
+//! **This does not protect anything**: it shows equal blocks, and the digest does not authenticate
+//! (`crates/bench/README.md`).
 
 use crate::measure::Error;
 use crate::measure::threads::each;
@@ -26,7 +27,7 @@ fn padding(len: usize) -> usize {
     BLOCK - len % BLOCK
 }
 
-/// AES over whole blocks, each on its own. Called from several threads at once.
+/// AES over whole blocks, each by itself. It is called from several threads at once.
 pub trait BlockCipher: Sync {
     /// Encrypts whole blocks in place.
     fn encrypt(&self, blocks: &mut [u8]);
@@ -42,7 +43,7 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// AES-128, AES-192 or AES-256 with a key of 16, 24 or 32 bytes; `None` with any other.
+    /// AES-128, AES-192 or AES-256 with a key of 16, 24 or 32 bytes. `None` with a key of another length.
     pub fn new(level: aes::Level, key: &[u8]) -> Option<Self> {
         let encrypt = matches!(key.len(), 16 | 24 | 32).then(|| aes::Key::new(key))?;
         Some(Self { level, decrypt: aes::DecryptKey::new(&encrypt), encrypt })
@@ -62,7 +63,7 @@ impl BlockCipher for Kernels {
 /// Why a file is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// No file has a protected length like this.
+    /// No protected file has this length.
     Length,
     /// Digest or padding is wrong. The error does not say which.
     NotAuthentic,
@@ -104,7 +105,7 @@ pub fn protect_by<E>(file: &mut Vec<u8>, encrypt: impl FnOnce(&mut [u8]) -> Resu
     Ok(Parts { aes: started.elapsed(), hash })
 }
 
-/// Gets back the file whose protected form is in `file`. If it is refused, the contents of `file` are useless.
+/// Gets back the file whose protected form is in `file`. If it is refused, the content of `file` must not be used.
 pub fn unprotect(cipher: &dyn BlockCipher, threads: usize, file: &mut Vec<u8>) -> Result<Parts, Refused> {
     unprotect_by(file, |blocks| {
         in_parallel(threads, blocks, |part| cipher.decrypt(part));

@@ -1,5 +1,6 @@
-//! Phalanx's format in memory: its two parts separately, AES and the hashes of slices; and the whole on the CPU, on a device, and on
-//! both. Their work is divided by one queue, from which faster lanes take more, or by P1's fixed ratio (Eq. 1).
+//! Phalanx's format in memory. Its two parts, AES and the hashes of slices, are measured separately. The whole is
+//! measured on the CPU, on a device, and on both. Both share the work by one queue, from which faster lanes take more,
+//! or by P1's fixed ratio (Eq. 1).
 
 use crate::measure::device::{self, Crew, fixed_part};
 use crate::measure::sefps::{Case, format};
@@ -20,10 +21,10 @@ use std::thread;
 
 const SUITE: Suite = Suite::Aes256CtrSha3;
 const CHUNK: usize = 1 << 20;
-/// The most bytes that a thread takes at once, of data that are encrypted or hashed and nothing else.
+/// The most bytes that a thread takes at once, of data that are only encrypted or only hashed.
 const PART: usize = 64 * SLICE;
 
-/// AES of whole slices, and the hashes of slices.
+/// Measures AES of whole slices, and the hashes of slices.
 pub(super) fn parts_of_format(
     setup: &Setup,
     case: &Case,
@@ -62,7 +63,7 @@ enum Split {
     Fixed { part: f64, device: Roster, cpu: Roster },
 }
 
-/// Seals a file's chunks in memory in each way. All must give the CPU's bytes.
+/// Measures each way of sealing a file's chunks in memory. All must produce the CPU's bytes.
 pub(super) fn splits(setup: &Setup, case: &Case, plain: &Path, rounds: usize, rows: &mut Rows<'_>) -> Result<()> {
     let bytes = fs::read(plain).map_err(Error::at(plain))?;
     let mut sealed = vec![0; bytes.len()];
@@ -129,13 +130,13 @@ impl Split {
     }
 }
 
-/// Chunks that jobs take from one buffer and put sealed into another, as the chunks of files are read and written.
+/// Jobs take chunks from one buffer and put the sealed chunks into another, as if files were read and written.
 struct InMemory<'a> {
     plain: &'a [u8],
     chunks: &'a [Mutex<(&'a mut [u8], Tag)>],
     keys: Arc<[ContentKeys]>,
     count: usize,
-    /// The chunks that nobody has taken yet.
+    /// The chunks that no job has taken yet.
     left: Mutex<Range<usize>>,
 }
 

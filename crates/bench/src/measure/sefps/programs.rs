@@ -20,7 +20,7 @@ pub struct Variant {
     pub scheme: String,
     pub engine: &'static str,
     pub threads: usize,
-    /// The program. The error says why it is not run.
+    /// The program. The error explains why it is not run.
     pub program: Result<Program>,
 }
 
@@ -59,7 +59,7 @@ pub fn variants(setup: &Setup, bytes: u64) -> Vec<Variant> {
             add(scheme.clone(), engine, threads, Ok(Program::Layout(cipher.clone(), threads)));
         }
     }
-    // The paper's way, with one thread for each block of 16 bytes and four tables; and Phalanx's default.
+    // The paper's way has one thread for each block of 16 bytes and four tables. The other way is Phalanx's default.
     let as_printed = AesLaunch { variant: Cipher::Table4, threads: 256, granularity: 1 };
     for (scheme, launch, cpu) in
         [(BASELINE.into(), as_printed, tables), (ours(128), AesLaunch::default(), kernels(128))]
@@ -87,7 +87,7 @@ pub fn variants(setup: &Setup, bytes: u64) -> Vec<Variant> {
     variants
 }
 
-/// With the part that Eq. 1 gives to the device, if another cipher is beside it.
+/// The program on a device. With a cipher for the CPU, the device takes only the part that Eq. 1 gives to it.
 fn on_device(
     setup: &Setup,
     bytes: u64,
@@ -115,8 +115,8 @@ impl Variant {
 }
 
 impl Program {
-    /// Protects or unprotects a file as a separate program would: it opens, reads, works and writes. Returns the times of AES, of
-    /// the hash, and the total. The format does AES and hashing together, so there it is the total alone.
+    /// Protects or unprotects a file as a separate program would: opens, reads, works and writes. Returns the times of
+    /// AES and of the hash, and the total. The format does AES and hashing together, so it has only the total.
     pub fn run(&mut self, op: Op, from: &Path, to: &Path) -> Result<Vec<Option<f64>>> {
         let (total, parts) = time(|| self.parts(op, from, to));
         let parts = parts?.map(|parts| [parts.aes, parts.hash].map(|part| Some(part.as_secs_f64())));

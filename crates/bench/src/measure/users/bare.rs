@@ -1,4 +1,4 @@
-//! AES in counter mode over many users' data and nothing else: no authentication, no derived keys, no stored nonces.
+//! Only AES in counter mode over many users' data: no authentication, no derived keys, no stored nonces.
 //!
 //! The paper on parallel AES for massive users (P2) measures this, in its schemes. **It is for measuring, not for
 //! protecting data**: that is what [`phalanx_core::batch`] is for. Nothing is wiped here.
@@ -13,7 +13,7 @@ use std::{mem, ptr, slice, thread};
 pub struct Task<'a> {
     /// The AES key: 16, 24 or 32 bytes.
     pub key: &'a [u8],
-    /// The first counter block; it counts as in SP 800-38A, all 16 bytes big-endian.
+    /// The first counter block. It counts as in SP 800-38A, with all 16 bytes big-endian.
     pub counter: Nonce,
     /// The data, which are encrypted or decrypted in place.
     pub data: &'a mut [u8],
@@ -26,7 +26,7 @@ impl Task<'_> {
 }
 
 impl<'a> Task<'a> {
-    /// Takes off the first `len` bytes, in whole blocks, or all if there are no more.
+    /// Splits off the first `len` bytes, in whole blocks, or all if there are no more.
     fn take(&mut self, len: usize) -> Task<'a> {
         let data = mem::take(&mut self.data);
         let (front, rest) = data.split_at_mut(len.min(data.len()));
@@ -39,7 +39,7 @@ impl<'a> Task<'a> {
 /// The ways of dividing the users' data among the threads of a processor. All give the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Coalesced and sliced: threads take slices of 4 KiB, of whichever user.
+    /// Coalesced and sliced: threads take slices of 4 KiB of any user.
     Ccs,
     /// Coalesced, not sliced: a thread takes a whole user.
     Ccns,
@@ -86,13 +86,13 @@ impl Cpu {
         }
     }
 
-    /// The number of threads for which there is enough to do that starting them pays.
+    /// The number of threads that have enough to do to be worth starting.
     fn useful(&self, tasks: &[Task<'_>]) -> usize {
         let len: usize = tasks.iter().map(|task| task.data.len()).sum();
         (len / RUN).clamp(1, self.threads.max(1))
     }
 
-    /// One task after another, each as a whole.
+    /// Does one task after another, each as a whole.
     fn in_order<'a>(&self, tasks: impl IntoIterator<Item = Task<'a>>) {
         let mut last: Option<(&[u8], aes::Key)> = None;
         for task in tasks {
@@ -105,7 +105,8 @@ impl Cpu {
         }
     }
 
-    /// Every user by all threads. Each thread has its part of the user's blocks, and waits for the others at the end.
+    /// Does one user after another with all threads. Each thread has its part of the user's blocks, and waits for the
+    /// others at the end.
     fn one_by_one(&self, tasks: &mut [Task<'_>]) {
         let threads = self.threads.max(1);
         let mut parts: Vec<Vec<Task>> = (0..threads).map(|_| Vec::with_capacity(tasks.len())).collect();
@@ -129,7 +130,8 @@ impl Cpu {
     }
 }
 
-/// Runs of slices, of one user or of several consecutive ones. They are so long that taking them costs nothing.
+/// Runs of slices, of one user or of several consecutive ones. They are so long that the cost of taking them is
+/// negligible.
 struct Runs<'a, 't> {
     users: slice::IterMut<'a, Task<'t>>,
     /// The rest of the last user that was taken from.

@@ -24,7 +24,7 @@ enum Peer {
 /// A required ratio: scheme, the scheme to compare with, number of threads, and the least ratio.
 type Asked = (&'static str, &'static str, Peer, f64);
 
-/// A set of schemes over the same data: sealed in a suite, or encrypted and nothing else.
+/// A set of schemes over the same data: sealed in a suite, or only encrypted.
 struct Set {
     name: String,
     suite: Option<Suite>,
@@ -64,7 +64,7 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
     let mut steps = Vec::new();
     for set in sets {
         let bytes: usize = set.lengths.iter().map(|len| len + set.room()).sum();
-        // Beside the data: a key, and what describes a user to each call.
+        // Besides the data, each user needs a key and what describes it to each call.
         scratch::require_memory((bytes + set.lengths.len() * 512) as u64)?;
         let name = format!("{EXPERIMENT} bars {} {}", set.measure(), set.name);
         steps.push(Step::new(name, (bytes / 100) as u64, move |rows| one_set(setup, &set, rows)));
@@ -81,7 +81,7 @@ fn schemes(setup: &Setup, set: &Set) -> Vec<Scheme> {
     let mut all = vec![Scheme::batch(suite, threads, levels)];
     for (_, peer, ..) in set.asked {
         match *peer {
-            // The ratio is that of two threads to one.
+            // This ratio compares two threads with one.
             BATCH => {
                 let fewer = [2, 1].into_iter().filter(|n| *n < threads);
                 all.extend(fewer.map(|threads| Scheme::batch(suite, threads, levels)));

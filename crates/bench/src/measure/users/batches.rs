@@ -1,6 +1,6 @@
-//! Batches that a device seals, alone and together with the CPU, by the library's own call.
+//! Batches that the library's own call seals on a device, alone and together with the CPU.
 //!
-//! Times are from the caller's memory and back into it, so the call's copies through pinned memory are part of them.
+//! Times are from the caller's memory and back into it, so they include the call's copies through pinned memory.
 
 use crate::measure::device::{self, Crew};
 use crate::measure::times::try_rounds;
@@ -11,7 +11,7 @@ use phalanx_core::engine::{CpuEngine, Engine, Op};
 use phalanx_core::{Roster, Suite, batch};
 use std::sync::Arc;
 
-/// The data on both engines, compared with one CPU thread. `row` makes a row of an engine and its threads.
+/// Measures both engines, compared with one CPU thread. `row` makes a row from an engine and its threads.
 pub fn one_count(
     setup: &Setup,
     suite: Suite,
@@ -23,7 +23,7 @@ pub fn one_count(
     let over = one_thread.map(|median| ("1 thread", median));
     let device = || device::engine(setup, data.plaintext() as u64);
     let cpu: Arc<dyn Engine> = Arc::new(CpuEngine::parallel(setup.threads, setup.levels));
-    // The program's order.
+    // This is the order of engines in the program.
     let both =
         [("gpu", 0, device().map(|device| vec![device])), ("hybrid", setup.threads, device().map(|d| vec![cpu, d]))];
     for (engine, threads, engines) in both {
@@ -33,7 +33,7 @@ pub fn one_count(
     Ok(())
 }
 
-/// The times of these engines, after their results were found to be right.
+/// Checks the results of these engines, and then returns their times.
 fn times(setup: &Setup, suite: Suite, engines: &[Arc<dyn Engine>], data: &mut Data) -> Result<Times> {
     let crew = Crew::new(engines);
     check(&crew.roster, suite, data, setup)?;
@@ -41,7 +41,7 @@ fn times(setup: &Setup, suite: Suite, engines: &[Arc<dyn Engine>], data: &mut Da
     crew.check().map(|()| times)
 }
 
-/// Seals the original data. The CPU must open them to the same.
+/// Seals the original data. Fails unless the CPU opens the result to the same data.
 fn check(crew: &Roster, suite: Suite, data: &mut Data, setup: &Setup) -> Result<()> {
     data.paint();
     batch::seal(crew, suite, &mut data.messages(Op::Seal))?;
@@ -67,7 +67,7 @@ mod tests {
     const SUITE: Suite = Suite::Aes256CtrSha3;
 
     #[test]
-    fn what_is_altered_or_another_text_is_found() {
+    fn altered_data_and_other_plaintexts_are_found() {
         let cpu = roster(2, Levels::detect());
         let mut data = Data::new(vec![100_003, 0, 5000], SUITE.overhead());
         let mut sealed = |alter_before: bool, alter_after: bool| {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_seals_the_cpu_opens() {
+    fn the_cpu_opens_what_a_device_seals() {
         let Some(device) = crate::measure::device::tests::device() else { return };
         let is_gpu = device.info().kind == Kind::Gpu;
         let setup = Setup { device: Ok(device), ..Setup::of_tests("unused") };
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(crate::measure::device::engine(&setup, 2 << 20).is_ok(), is_gpu);
     }
 
-    /// Fails at every job.
+    /// An engine that fails at every job.
     struct Broken(EngineInfo);
 
     impl Engine for Broken {
@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    /// The CPU then does the work, but its times are not those of both.
+    /// The CPU takes over, so the times are not those of both engines.
     #[test]
     fn a_device_that_fails_has_no_times() {
         let setup = Setup::of_tests("unused");

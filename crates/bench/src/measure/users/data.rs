@@ -27,13 +27,13 @@ pub struct Data {
 }
 
 impl Data {
-    /// Meaningless bytes of these lengths, each after `room` bytes.
+    /// Data of these lengths, each after `room` bytes. The bytes have no meaning.
     pub fn new(lengths: Vec<usize>, room: usize) -> Self {
         let mut random = Random::new(2);
         let keys = lengths.iter().map(|_| SecretKey::from_slice(&random.bytes::<32>()).expect("32 bytes")).collect();
         let len = lengths.iter().map(|len| len + room).sum();
         let mut data = Self { bytes: vec![0; len], lengths, room, keys };
-        // Written to, so that every page exists.
+        // This writes to every page, so that the system allocates it.
         data.paint();
         data
     }
@@ -65,8 +65,8 @@ impl Data {
     pub fn each(&self) -> impl Iterator<Item = (&SecretKey, &[u8])> {
         let mut rest = &self.bytes[..];
         self.keys.iter().zip(&self.lengths).map(move |(key, len)| {
-            let (part, behind) = rest.split_at(self.room + len);
-            rest = behind;
+            let (part, after) = rest.split_at(self.room + len);
+            rest = after;
             (key, &part[self.room..])
         })
     }
@@ -76,14 +76,14 @@ impl Data {
         let mut rest = &mut self.bytes[..];
         let mut parts = Vec::with_capacity(self.lengths.len());
         for (key, len) in self.keys.iter().zip(&self.lengths) {
-            let (part, behind) = rest.split_at_mut(self.room + len);
+            let (part, after) = rest.split_at_mut(self.room + len);
             parts.push((key, part));
-            rest = behind;
+            rest = after;
         }
         parts
     }
 
-    /// For the bare schemes, under the first bytes of each key.
+    /// The tasks of the bare schemes, under the first bytes of each key.
     fn tasks(&mut self, key_len: usize) -> Vec<Task<'_>> {
         let task = |(key, data)| Task { key: &SecretKey::expose(key)[..key_len], counter: COUNTER, data };
         self.parts().into_iter().map(task).collect()
@@ -125,13 +125,13 @@ impl Scheme {
         })
     }
 
-    /// All messages sealed in one call.
+    /// Seals all messages in one call.
     pub fn batch(suite: Suite, threads: usize, levels: Levels) -> Self {
         let cpu = roster(threads, levels);
         Self::new(BATCH, threads, move |data| Ok(batch::seal(&cpu, suite, &mut data.messages(Op::Seal))?))
     }
 
-    /// The same call for one message at a time, by one thread.
+    /// Seals one message at a time with the call for batches, by one thread.
     pub fn one_by_one(suite: Suite, levels: Levels) -> Self {
         let cpu = roster(1, levels);
         Self::new(ONE_BY_ONE, 1, move |data| {
@@ -140,7 +140,7 @@ impl Scheme {
         })
     }
 
-    /// Every byte read, changed and written, by all threads.
+    /// Reads, changes and writes every byte, with all threads.
     pub fn xor_pass(threads: usize) -> Self {
         Self::new(XOR_PASS, threads, move |data| {
             let part = data.bytes.len().div_ceil(threads).max(1);
@@ -149,12 +149,12 @@ impl Scheme {
         })
     }
 
-    /// The users one after another by one thread of aws-lc-rs: AES-256-CTR.
+    /// AES-256-CTR of aws-lc-rs for one user after another, by one thread.
     pub fn aws_ctr() -> Self {
         Self::new(AWS_CTR, 1, |data| data.parts().into_iter().try_for_each(|(key, part)| aws_ctr(key, part)))
     }
 
-    /// AES-256-CTR as before, and then SHA3-256 of each ciphertext.
+    /// AES-256-CTR of aws-lc-rs, like [`Scheme::aws_ctr`], and then SHA3-256 of each ciphertext.
     pub fn aws_ctr_sha3() -> Self {
         Self::new(AWS_CTR_SHA3, 1, |data| {
             let room = data.room;
@@ -172,7 +172,7 @@ impl Scheme {
     }
 }
 
-/// All schemes work on the same data in turn. `row` makes a row of scheme, engine and threads.
+/// Lets all schemes work on the same data in turn. `row` makes a row from scheme, engine and threads.
 pub fn take_turns(
     data: &mut Data,
     schemes: &[Scheme],
@@ -206,7 +206,7 @@ fn aws_ctr(key: &SecretKey, data: &mut [u8]) -> Result<()> {
     key.and_then(|key| key.less_safe_encrypt(data, iv)).map(drop).map_err(|_| aws_failed())
 }
 
-/// As a message of suite 4: nonce, tag, ciphertext.
+/// Encrypts one part as a message of suite 4: nonce, tag, ciphertext.
 fn aws_gcm(key: &SecretKey, part: &mut [u8]) -> Result<()> {
     let (head, data) = part.split_at_mut(Suite::Aes256Gcm.overhead());
     let (nonce, tag) = head.split_at_mut(Suite::Aes256Gcm.nonce_len());
@@ -229,7 +229,7 @@ mod tests {
 
     const LENGTHS: [usize; 4] = [0, 1, 4096, 100_003];
 
-    /// The work that is compared must be the same: the peers give the same bytes as our own calls.
+    /// Only the same work can be compared: the peers must produce the same bytes as our own calls.
     #[test]
     fn peers_and_schemes_encrypt_to_the_same_bytes() {
         let encrypted = |scheme: Scheme| {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens() {
+    fn sealed_data_open() {
         let cpu = roster(2, Levels::detect());
         for suite in [Suite::Aes256CtrSha3, Suite::Aes256Gcm] {
             let levels = Levels::detect();

@@ -1,7 +1,8 @@
 //! P2's schemes on a device. All users' data are in one buffer of pinned memory, as for the schemes on the CPU.
 //!
-//! Times from host to host cover the same as the paper's: keys, data and the place of each slice's key go to the device,
-//! and the data come back. Device memory is allocated before, in the run that is not counted. Data that do not fit a window pass through in several.
+//! Times from host to host cover the same as the paper's: keys, data and the place of each slice's key go to the
+//! device, and the data come back. Device memory is allocated before, in the run that is not counted. Data that do not
+//! fit into one window pass through several.
 
 use crate::measure::device::{for_bytes, require_right, window};
 use crate::measure::times::{rounds_by_clock, try_rounds};
@@ -31,7 +32,8 @@ const THREADS: u32 = 256;
 const ENCRYPT: Direction = Direction::Encrypt;
 
 impl Kind {
-    /// Its name, its kernel, and the alignment of each user's data: slices are padded (Eq. 10), and blocks are not divided.
+    /// Its name, its kernel, and the alignment of each user's data. Slices are padded (Eq. 10), and blocks are not
+    /// divided.
     fn what(self) -> (&'static str, &'static str, usize) {
         match self {
             Kind::Gcs => ("GCS", "aes_ctr_spans", SLICE),
@@ -51,7 +53,7 @@ pub fn printed_name(scheme: &str) -> &str {
     scheme.split(", ").next().unwrap_or(scheme)
 }
 
-/// All schemes on the same data, compared with one CPU thread. `row` makes a row of a scheme.
+/// Measures all schemes on the same data, compared with one CPU thread. `row` makes a row from a scheme.
 pub fn one_count(
     setup: &Setup,
     data: &Data,
@@ -84,14 +86,14 @@ struct Window {
     spans: Vec<Span>,
 }
 
-/// Consecutive users, each at a multiple of the scheme's alignment: the beginning of each, and the windows of at most
-/// `room` bytes, or of one user.
+/// Lays out consecutive users, each at a multiple of the scheme's alignment. Returns where each begins, and windows of
+/// at most `room` bytes or of one user.
 fn windows(kind: Kind, lengths: &[usize], room: usize) -> (Vec<usize>, Vec<Window>) {
     let (mut starts, mut windows) = (Vec::new(), Vec::<Window>::new());
     let mut at = 0;
     for (i, len) in lengths.iter().copied().enumerate() {
         let end = at + len.next_multiple_of(kind.what().2);
-        // One user after another uses the device alone.
+        // This scheme has one user at a time on the device.
         let fits = |window: &Window| kind != Kind::Gnc && end - window.bytes.start <= room;
         if !windows.last().is_some_and(fits) {
             windows.push(Window { users: i..i, bytes: at..at, spans: Vec::new() });
@@ -143,7 +145,7 @@ impl<'a> Work<'a> {
     ) -> phalanx_gpu::Result<Self> {
         let mut stream = device.stream()?;
         let launch = AesLaunch { threads: THREADS, ..AesLaunch::new(variant) };
-        // Some kernels have too many registers for the paper's threads.
+        // Some kernels use too many registers for the paper's number of threads.
         let threads = THREADS.min(device.max_threads(launch.kernel(kind.what().1))?);
         let lengths: Vec<usize> = data.each().map(|(_, data)| data.len()).collect();
         let keys: Vec<&[u8]> = data.each().map(|(key, _)| &key.expose()[..key_len]).collect();
@@ -159,7 +161,7 @@ impl<'a> Work<'a> {
         Ok(Self { stream, launch, host, starts, windows, keys, data: buffer, beside })
     }
 
-    /// The times from host to host, and of the kernels alone, after the bytes were found to be right.
+    /// Checks the bytes, and then returns the times from host to host and those of the kernels alone.
     fn times(mut self, setup: &Setup, data: &Data, key_len: usize) -> Result<[Times; 2]> {
         self.host_to_host()?;
         self.check(data, key_len, setup.levels.aes)?;
@@ -254,7 +256,7 @@ mod tests {
         assert_eq!(gnc.len(), lengths.len());
     }
 
-    /// In windows that hold one user, some, and all.
+    /// The windows have room for one user, for some, and for all.
     #[test]
     fn every_scheme_gives_the_cpus_bytes() {
         let Some(device) = crate::measure::device::tests::device() else { return };
@@ -266,7 +268,7 @@ mod tests {
                     let mut work = Work::new(&device, kind, variant, &data, key_len, room).unwrap();
                     work.host_to_host().unwrap();
                     work.check(&data, key_len, level).unwrap_or_else(|e| panic!("{kind:?}, {variant}, {room}: {e}"));
-                    // Back again.
+                    // Encrypting twice gives the plaintext again.
                     work.host_to_host().unwrap();
                     work.check(&data, key_len, level).unwrap_err();
                     assert!(work.kernels().unwrap() > Duration::ZERO);

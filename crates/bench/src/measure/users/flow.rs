@@ -1,7 +1,7 @@
 //! Messages that arrive one by one as a Poisson process and are sealed through a [`Coalescer`]: throughput and latency.
 //!
-//! A latency runs from the time when the message was due to arrive, even if it was submitted later, to the time when the
-//! task that awaits its result is woken.
+//! A latency runs from the time when the message was due to arrive, even if it was submitted later, to the time when
+//! the task that awaits its result is woken.
 
 use crate::measure::users::data::{Data, Scheme, roster, take_turns};
 use crate::measure::users::workload::{self, Random, SEED, Shape};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 const SUITE: Suite = Suite::Aes256CtrSha3;
 const SCHEME: &str = "Coalescer";
-/// Parts of the capacity, in percent. The requirement is for one half.
+/// The loads, in percent of the capacity. The requirement is for one half.
 const LOADS: [u64; 3] = [10, 50, 80];
 const HALF: u64 = 50;
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
@@ -54,7 +54,7 @@ fn measure(setup: &Setup, sizes: &Sizes, rows: &mut Rows<'_>) -> Result<()> {
     let limits = Limits::default();
     let bound = limits.delay.as_secs_f64() + full_batch(setup, &limits, sizes, rows)?;
     let source = Source::new(sizes.users);
-    // Its throughput if everything arrives at once and submitters wait while the queue is full.
+    // This is the throughput if all messages arrive at once and submitters wait while the queue is full.
     let count = 5 * sizes.least;
     let at_once = (0..sizes.runs).map(|_| run(setup, &source, count, std::iter::repeat(Duration::ZERO)));
     let at_once: Vec<f64> = at_once.map(|run| Ok(run?.seconds)).collect::<Result<_>>()?;
@@ -84,7 +84,7 @@ fn measure(setup: &Setup, sizes: &Sizes, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How long sealing a batch of the largest size takes.
+/// Measures how long it takes to seal a batch of the largest size.
 fn full_batch(setup: &Setup, limits: &Limits, sizes: &Sizes, rows: &mut Rows<'_>) -> Result<f64> {
     let mut lengths = workload::lengths(sizes.users, Shape::Irregular, SEED);
     let mut sum = 0;
@@ -100,7 +100,7 @@ fn full_batch(setup: &Setup, limits: &Limits, sizes: &Sizes, rows: &mut Rows<'_>
     Ok(all[0].median_s.unwrap_or(0.0))
 }
 
-/// The users, whose messages arrive again and again.
+/// The users, whose messages arrive repeatedly.
 struct Source(Vec<(Arc<SecretKey>, Vec<u8>)>);
 
 impl Source {
@@ -130,7 +130,7 @@ struct Run {
     latencies: Vec<f64>,
 }
 
-/// Messages that arrive at these intervals.
+/// Seals messages that arrive at these intervals.
 fn run(setup: &Setup, source: &Source, count: usize, intervals: impl Iterator<Item = Duration>) -> Result<Run> {
     let cpu = roster(setup.threads, setup.levels);
     let coalescer = Coalescer::to_seal(cpu, SUITE, Limits::default())
@@ -139,7 +139,7 @@ fn run(setup: &Setup, source: &Source, count: usize, intervals: impl Iterator<It
     let started = Instant::now();
     let mut due = Vec::with_capacity(count);
     thread::scope(|scope| {
-        // Another thread takes the results, and so frees their memory.
+        // Another thread takes the results, which frees their memory.
         let (give, tickets) = mpsc::channel::<Ticket>();
         let taker = scope.spawn(move || tickets.into_iter().try_for_each(|ticket| ticket.wait().map(drop)));
         let mut next = started;
@@ -175,7 +175,7 @@ fn run(setup: &Setup, source: &Source, count: usize, intervals: impl Iterator<It
     Ok(Run { seconds: last.saturating_duration_since(started).as_secs_f64(), latencies })
 }
 
-/// A stand-in for a task. When it is woken, the result is there.
+/// A stand-in for a task. It is woken when the result is ready.
 struct Arrived {
     done: Arc<Vec<OnceLock<Instant>>>,
     i: usize,
@@ -183,7 +183,7 @@ struct Arrived {
 
 impl Wake for Arrived {
     fn wake(self: Arc<Self>) {
-        // Only the first time counts.
+        // Only the first wake-up counts.
         let _ = self.done[self.i].set(Instant::now());
     }
 }
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles() {
+    fn percentiles_are_nearest_ranks() {
         let numbers: Vec<f64> = (1..=1000).map(f64::from).collect();
         assert_eq!(
             [50.0, 99.0, 99.9, 100.0].map(|percent| percentile(&numbers, percent)),
@@ -214,7 +214,7 @@ mod tests {
         let source = Source::new(10);
         let run = run(&setup, &source, 25, workload::arrivals(1000.0, 1)).unwrap();
         assert_eq!(run.latencies.len(), 25);
-        // 25 messages do not fill a batch: the first waits for the time bound, and no latency is longer than the run.
+        // 25 messages do not fill a batch, so the first waits for the time limit. No latency is longer than the run.
         assert!(run.latencies[24] >= Limits::default().delay.as_secs_f64(), "{:?}", run.latencies);
         assert!(run.latencies.is_sorted() && run.latencies[24] <= run.seconds, "{:?}", run.latencies);
         assert_eq!(source.bytes(25), source.bytes(10) * 2 + source.bytes(5));

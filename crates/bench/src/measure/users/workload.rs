@@ -1,7 +1,8 @@
-//! P2's workload (section 4.2): many users whose lengths are normally distributed over 35 to 150 KB, drawn by Box–Muller.
+//! P2's workload (section 4.2): many users whose lengths are normally distributed over 35 to 150 KB, drawn by
+//! Box–Muller.
 //!
-//! The paper gives neither mean nor deviation. Here the mean is the middle of the range, 92.5 KB, and the deviation is a
-//! sixth of its width, 19.17 KB. So the range is three deviations to each side, and a draw outside it (one in 370) is
+//! The paper gives neither mean nor deviation. Here the mean is the middle of the range, 92.5 KB, and the deviation is
+//! a sixth of its width, 19.17 KB. So the range is three deviations to each side, and a draw outside it (one in 370) is
 //! repeated. KB are 1024 bytes, as in the paper's own example (section 3.4).
 
 use std::f64::consts::TAU;
@@ -141,13 +142,13 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_tells_all() {
+    fn the_seed_determines_everything() {
         assert_eq!(lengths(50, Shape::Irregular, 7), lengths(50, Shape::Irregular, 7));
         assert_ne!(lengths(50, Shape::Irregular, 7), lengths(50, Shape::Irregular, 8));
         assert_eq!(lengths(10, Shape::Irregular, 7), lengths(50, Shape::Irregular, 7)[..10]);
     }
 
-    /// The first three from the seed 1234567, as other implementations of SplitMix64 give them.
+    /// The first three numbers from the seed 1234567 are those of other implementations of SplitMix64.
     #[test]
     fn the_generator_is_splitmix64() {
         let mut random = Random::new(1_234_567);
@@ -160,7 +161,7 @@ mod tests {
         let times: Vec<f64> = arrivals(1000.0, 3).take(100_000).map(|time| time.as_secs_f64() * 1000.0).collect();
         let mean = times.iter().sum::<f64>() / 1e5;
         assert!((mean - 1.0).abs() < 0.02, "{mean}");
-        // Of exponential times e^−1 are longer than the mean.
+        // A part e^−1 of exponential times is longer than the mean.
         let longer = times.iter().filter(|time| **time > 1.0).count();
         assert!((36_000..37_600).contains(&longer), "{longer}");
     }

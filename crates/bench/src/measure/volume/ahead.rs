@@ -1,5 +1,5 @@
-//! P4's pad that is made ahead, in its sound form: AES-CTR keystream made before the data are there, and then XORed. Is a
-//! write done sooner, and what does it cost?
+//! P4's pad that is made ahead, in its sound form: AES-CTR keystream is made before the data exist, and then XORed.
+//! This measures whether a write ends sooner, and what it costs.
 
 use crate::measure::scratch::{random, random_vec, require_memory};
 use crate::measure::times::{rounds, try_rounds};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The steps: one for each length of a write.
 pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
-    // So much that no processor keeps all of it in its cache: pads lie in memory when they are used.
+    // This is too much for any processor's cache, so pads come from memory when they are used.
     let all = if setup.quick { 16 << 20 } else { 512 << 20 };
     require_memory(2 * all as u64)?;
     let cases = [("4 KiB", 4 << 10), ("32000 bytes", PART), ("1 MiB", 1 << 20)];
@@ -68,12 +68,12 @@ impl Pads {
         self.bytes.len() / self.len
     }
 
-    /// Every pad has a counter of its own, as if each write had a nonce.
+    /// The counter of a pad. Each pad has its own, as if each write had a nonce.
     fn counter(&self, i: usize) -> Nonce {
         counter_after(&Nonce::default(), (i * self.len.div_ceil(aes::BLOCK)) as u64)
     }
 
-    /// Makes a pad. The one that was there, and was used, is wiped by that.
+    /// Makes a pad. This overwrites the used pad in its place.
     fn make(&mut self, i: usize) {
         let counter = self.counter(i);
         let pad = &mut self.bytes[i * self.len..][..self.len];
@@ -86,25 +86,26 @@ impl Pads {
         data.iter_mut().zip(pad).for_each(|(byte, key)| *byte ^= *key);
     }
 
-    /// Without a pad.
+    /// Encrypts without a pad.
     fn encrypt(&mut self, data: &mut [u8]) {
         self.next = (self.next + 1) % self.count();
         aes::ctr_xor(self.level, &self.key, &self.counter(self.next), data);
     }
 
-    /// With the next pad.
+    /// Encrypts with the next pad.
     fn xor_next(&mut self, data: &mut [u8]) {
         self.next = (self.next + 1) % self.count();
         self.xor(self.next, data);
     }
 
-    /// The same, and a pad for later is made. It is far from the one in use, so that this one comes from memory.
+    /// Encrypts with the next pad, and makes one for later. That one is far from the pad in use, so that each pad comes
+    /// from memory.
     fn make_and_xor(&mut self, data: &mut [u8]) {
         self.xor_next(data);
         self.make((self.next + self.count() / 2) % self.count());
     }
 
-    /// Both ways give the same ciphertext.
+    /// Fails unless both ways produce the same ciphertext.
     fn check(&mut self, data: &[u8]) -> Result<()> {
         for i in [0, self.count() - 1] {
             let (mut at_once, mut ahead) = (data.to_vec(), data.to_vec());
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pad_gives_the_bytes_of_the_cipher_and_is_made_anew() {
+    fn a_pad_has_the_bytes_of_the_cipher_and_can_be_made_again() {
         let setup = Setup::of_tests("");
         for len in [16, 4096, 32_000] {
             let mut pads = Pads::new(&setup, len, 5 * len);

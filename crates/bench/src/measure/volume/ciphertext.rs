@@ -1,4 +1,4 @@
-//! What AES-CTR ciphertext of an image and of a text looks like, by the statistics that P4's abstract names.
+//! The statistics that P4's abstract names, of the AES-CTR ciphertext of an image and of a text.
 
 use crate::measure::scratch::{random, random_vec};
 use crate::measure::volume::statistics::{
@@ -62,7 +62,7 @@ fn encrypted(setup: &Setup, plain: &[u8], nonce: u64) -> Vec<u8> {
     bytes
 }
 
-/// A grey image like a photograph, always the same: a sky that darkens, hills, a sun, a wall of bricks, and grain.
+/// A grey image like a photograph: a sky that darkens, hills, a sun, a brick wall, and grain. It is always the same.
 pub fn image() -> Vec<u8> {
     let (grain, noise) = (random_vec(512, WIDTH * WIDTH), Noise(random(64)));
     let pixel = |i: usize| {
@@ -104,7 +104,7 @@ impl Noise {
     }
 }
 
-/// A text of made-up words, always the same. Frequent words come often, as in a language.
+/// A text of made-up words, some of them much more frequent than others, as in a language. It is always the same.
 pub fn text() -> Vec<u8> {
     const SYLLABLES: [&str; 24] = [
         "an", "ber", "con", "de", "el", "for", "ga", "hi", "in", "ka", "lo", "mer", "na", "or", "pa", "que", "ri",
@@ -118,7 +118,7 @@ pub fn text() -> Vec<u8> {
     let mut text = String::new();
     let (mut column, mut is_first) = (0, true);
     while text.len() < TEXT {
-        // The product of two draws is small more often than large.
+        // The product of two random numbers is more often small than large.
         let word = &words[(random(45) * random(45)) as usize];
         let word = if is_first { word[..1].to_uppercase() + &word[1..] } else { word.clone() };
         is_first = random(12) == 0;

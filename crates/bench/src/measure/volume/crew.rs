@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
-/// Runs `act` with a crew: one thread for each lane, of which the calling thread is the first. Each call of the function that
-/// `act` gets lets every thread do `work` on its lane once, and waits for all of them.
+/// Runs `act` with a crew of one thread for each lane. The calling thread has the first lane. `act` gets a function:
+/// each call of it lets every thread do `work` on its lane once, and waits for all of them.
 ///
 /// # Panics
 /// If there is no lane, or if `work` panics on the calling thread.
@@ -53,7 +53,7 @@ mod tests {
     use crate::error::Error;
 
     #[test]
-    fn every_lane_is_worked_on_once_a_call_and_failures_are_told() {
+    fn every_call_works_on_each_lane_once_and_returns_failures() {
         for count in 1..5 {
             let mut lanes = vec![0; count];
             let work = |lane: &mut i32| {

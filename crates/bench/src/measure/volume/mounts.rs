@@ -1,8 +1,8 @@
-//! Mounted volumes beside gocryptfs, on the same backing folders in the same run. Each round lets every contestant do the
-//! work once, in another order; the first round is not counted, and checks what comes back.
+//! Mounted volumes compared with gocryptfs, on the same backing folders in the same run. In each round every contestant
+//! does the work once, in another order. The first round is not counted. It checks what comes back.
 //!
-//! Nothing here knows more of a program than its commands. The backing folder itself is a contestant too, and bindfs, which
-//! passes everything on: they show what the work costs without encryption, and what FUSE costs.
+//! This code knows only the programs' commands. The backing folder itself is a contestant too, and shows what the work
+//! costs without encryption. So is bindfs, which passes everything on, and shows what FUSE costs.
 
 mod contestant;
 mod fio;
@@ -34,7 +34,7 @@ pub fn versions() -> Vec<String> {
     ])
 }
 
-/// What these measurements need that is not here.
+/// What these measurements need that this machine lacks.
 pub fn missing(setup: &Setup) -> Vec<String> {
     let programs = ["gocryptfs", "bindfs", "fio", "tar", "git"];
     let missing = programs.into_iter().filter(|name| find(name).is_none()).map(String::from);
@@ -107,7 +107,7 @@ fn one_task(
     Ok(())
 }
 
-/// All phases of a task on a volume.
+/// A contestant that does all phases of a task on a volume.
 fn at_work<'a>(task: &'a Task<'_>, volume: &'a RefCell<Volume>, row: impl Fn(&str) -> Row) -> Contestant<'a> {
     let row = |phase: &work::Phase<'_>| {
         let note = phase.note.map(String::from);
@@ -121,7 +121,7 @@ fn at_work<'a>(task: &'a Task<'_>, volume: &'a RefCell<Volume>, row: impl Fn(&st
                 volume.unmount()?;
                 volume.mount()?;
             }
-            // What is still to be written of the work before must not disturb this.
+            // Pending writes of earlier work must not disturb this.
             volume.settle()?;
             times.push(Some((phase.run)(&volume.at, turn.is_first)?));
         }
@@ -130,7 +130,7 @@ fn at_work<'a>(task: &'a Task<'_>, volume: &'a RefCell<Volume>, row: impl Fn(&st
     })
 }
 
-/// Writes the times of each phase, and how they compare with gocryptfs.
+/// Writes the times of each phase, compared with gocryptfs.
 fn write(
     setup: &Setup,
     task: &Task<'_>,

@@ -1,9 +1,10 @@
 //! The statistics by which papers judge ciphertext: histogram, correlation of neighbours, entropy, NPCR and UACI.
 //!
-//! They tell how random bytes look, and nothing about how hard a cipher is to break.
+//! They show how random bytes look, and nothing about how hard a cipher is to break.
 
-/// Pearson's chi-square of the histogram of bytes against equal numbers of all 256. Random bytes have 255 on average, and
-/// more than [`CHI_SQUARE_MOST`](crate::names::ciphertext::CHI_SQUARE_MOST) in one case of a hundred. 0 if there are no bytes.
+/// Pearson's chi-square of the histogram of bytes against equal numbers of all 256. Random bytes have 255 on average,
+/// and more than [`CHI_SQUARE_MOST`](crate::names::ciphertext::CHI_SQUARE_MOST) in one case of a hundred. 0 if there
+/// are no bytes.
 pub fn chi_square(bytes: &[u8]) -> f64 {
     if bytes.is_empty() {
         return 0.0;
@@ -40,8 +41,8 @@ pub type Neighbour = (&'static str, usize, usize);
 
 pub const NEIGHBOURS: [Neighbour; 3] = [("horizontal", 1, 0), ("vertical", 0, 1), ("diagonal", 1, 1)];
 
-/// Pearson's correlation of all pairs of neighbours in rows of `width` bytes: between -1 and 1, and 0 on average for random
-/// bytes. `None` if there is no pair, or if all bytes are the same. A last row that is not full is left out.
+/// Pearson's correlation of all pairs of neighbours in rows of `width` bytes: between -1 and 1, and 0 on average for
+/// random bytes. `None` if there is no pair, or if all bytes are the same. A last row that is not full is left out.
 pub fn correlation(bytes: &[u8], width: usize, (_, right, down): Neighbour) -> Option<f64> {
     let rows: Vec<&[u8]> = bytes.chunks_exact(width.max(1)).collect();
     let (mut n, mut sums, mut squares, mut product) = (0.0, [0.0; 2], [0.0; 2], 0.0);
@@ -93,7 +94,7 @@ mod tests {
     use crate::measure::scratch::Random;
 
     #[test]
-    fn they_are_as_defined() {
+    fn statistics_are_as_defined() {
         let all: Vec<u8> = (0..=255).collect();
         assert_eq!((chi_square(&all), entropy(&all)), (0.0, 8.0));
         // 256 times the same byte: (256 - 1)² / 1 + 255 · 1.

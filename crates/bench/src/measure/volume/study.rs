@@ -1,5 +1,5 @@
-//! P4's study: AES-CTR in memory by the size of the data, on one core, on all cores and on a device, with one stream and with
-//! several, with 16, 32 or 64 bytes a thread of the device, and with 64 to 1024 threads a block.
+//! P4's study: AES-CTR in memory by the size of the data, on one core, on all cores and on a device, with one stream
+//! and with several, with 16, 32 or 64 bytes a thread of the device, and with 64 to 1024 threads a block.
 //!
 //! The keys are expanded before, on the CPU and on the device, as in a file system that keeps them.
 
@@ -58,7 +58,7 @@ fn one_input(setup: &Setup, input: Input, rows: &mut Rows<'_>) -> Result<()> {
             cores.extend([ONE_CORE, ALL_CORES].into_iter().zip(of_scheme));
         }
         device::rows_of(setup, input, key, &plain, &wanted, &row, rows)?;
-        // With one stream; of the programs with tables, the one that the paper calls the fastest.
+        // There is one stream. Of the programs with tables, this is the one that the paper calls the fastest.
         for (scheme, program) in [(TABLES, Some(FASTEST)), (OURS, None)] {
             let program = row(&device_scheme(program, 1), "gpu", 1);
             let on_device = rows.all().iter().find(|row| row.key() == program.key()).cloned().unwrap_or(program);
@@ -117,7 +117,7 @@ fn lanes(data: &[u8], count: usize) -> Vec<(Nonce, Vec<u8>)> {
     data.chunks(len).enumerate().map(lane).collect()
 }
 
-/// The times of threads that each encrypt their part, after the bytes were found to be right.
+/// Checks the bytes of threads that each encrypt their part, and then returns their times.
 fn on_cores(cipher: &Cipher, threads: usize, plain: &[u8], wanted: &[u8], rounds: usize) -> Result<Times> {
     let mut lanes = lanes(plain, threads);
     let work = |(counter, part): &mut (Nonce, Vec<u8>)| {
@@ -137,7 +137,7 @@ mod tests {
     use crate::measure::volume::study::input::PART;
 
     #[test]
-    fn inputs_ascend_and_have_the_papers() {
+    fn inputs_ascend_and_include_the_papers() {
         let all = inputs(false);
         assert!(all.is_sorted_by_key(|input| input.bytes()) && all.len() == 10);
         for quick in [false, true] {

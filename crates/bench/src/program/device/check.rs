@@ -1,4 +1,4 @@
-//! Every kernel, every key size, every variant, at all sizes around the edges, in both directions.
+//! Checks of all kernels, key sizes and variants, at all sizes around the edges, in both directions.
 
 use md5::Digest;
 use phalanx_gpu::{
@@ -10,7 +10,8 @@ use phalanx_kernels::keccak::{self, Kmac256};
 /// How much is checked.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 pub enum Extent {
-    /// The self-tests of what the engine uses: for programs under which everything takes a hundred times as long.
+    /// Only the self-tests of what the engine uses. This is for tools under which everything takes a hundred times as
+    /// long.
     Least,
     Quick,
     Full,
@@ -42,12 +43,12 @@ pub fn all(device: &Device, extent: Extent) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that repeat every 251, so that no two blocks, slices or threads have the same.
+/// Bytes that repeat after 251, so that no two blocks, slices or threads have the same bytes.
 fn paint(len: usize) -> Vec<u8> {
     (0..=250u8).cycle().take(len).collect()
 }
 
-/// One check: that these bytes are at the beginning of a buffer.
+/// Checks that these bytes are at the beginning of a buffer.
 fn expect(stream: &mut Stream, data: &Buffer, want: &[u8], what: std::fmt::Arguments<'_>) -> Result<u64> {
     let mut got = vec![0; want.len()];
     stream.download(data, 0, &mut got)?;
@@ -99,7 +100,7 @@ fn ctr(stream: &mut Stream, variant: Variant, key_len: usize, quick: bool) -> Re
     Ok(checks)
 }
 
-/// ECB compared with CTR: encrypted counter blocks are the key stream of CTR, which encrypts zeros.
+/// Checks ECB against CTR: encrypted counter blocks are the keystream, which CTR produces from zeros.
 fn ecb(stream: &mut Stream, variant: Variant, key_len: usize) -> Result<u64> {
     let key = &paint(32)[..key_len];
     let encrypt = stream.round_keys(&[key], Direction::Encrypt)?;
@@ -124,7 +125,7 @@ fn ecb(stream: &mut Stream, variant: Variant, key_len: usize) -> Result<u64> {
     Ok(checks)
 }
 
-/// Spans and users, each with its own key: slices of 4 KiB, and lengths of all kinds.
+/// Checks spans and users, each with its own key: slices of 4 KiB, and lengths of all kinds.
 fn many_keys(stream: &mut Stream, variant: Variant, key_len: usize) -> Result<u64> {
     let mut checks = 0;
     let odd = vec![0, 1, 15, 16, 17, 4095, 4096, 4097, 35_000, 150_001, 16384 * 16, 1];

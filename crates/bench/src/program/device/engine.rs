@@ -1,5 +1,5 @@
-//! The engine from host to host, and plain pinned copies by the same number of threads, to show which part of their speed
-//! it reaches.
+//! The engine from host to host, and plain pinned copies by the same number of threads. They show which part of the
+//! copies' speed the engine reaches.
 
 use phalanx_core::engine::{Bind, Engine, Fault, Job, Op, Unit};
 use phalanx_core::{SecretKey, Suite};
@@ -35,7 +35,7 @@ impl HostToHost {
         format!("{} lanes, {} MiB a job, {} jobs each", info.workers, info.preferred_job >> 20, self.rounds)
     }
 
-    /// All lanes at once. Each runs its own job again and again, with these operations in turn.
+    /// Runs all lanes at once. Each repeats its own job, with these operations in turn.
     pub fn run(&self, operations: &[Op]) -> Result<Duration, Fault> {
         self.on_all_lanes(
             || self.job(),

@@ -14,7 +14,7 @@ use phalanx_gpu::{
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A row without times: its case, and what is done, what the times measure, and by what.
+/// A row without times: its case, and the names of operation, measure and scheme.
 fn row(case: String, names: [&str; 3], bytes: usize, items: usize) -> Row {
     let [operation, measure, scheme] = names;
     Row { bytes: bytes as u64, items: items as u64, ..Row::of("gpu", case, [operation, measure, scheme, "gpu"]) }
@@ -28,15 +28,15 @@ struct Bench<'a> {
     bytes: usize,
 }
 
-/// Copies within the device, and both ways between it and the host.
+/// Measures copies within the device, and both ways between it and the host.
 pub fn ceilings(device: &Device, quick: bool) -> Result<()> {
     Bench::new(device, quick)?.ceilings(device)
 }
 
-/// Each kernel alone.
+/// Measures each kernel alone.
 pub fn kernels(device: &Device, quick: bool) -> Result<()> {
     let mut bench = Bench::new(device, quick)?;
-    // What the engine uses comes first, in case that the time runs out.
+    // What the engine uses comes first, in case the time runs out.
     bench.hashes()?;
     for variant in Variant::ALL.into_iter().filter(|variant| device.has_room_for(variant.module())) {
         for key_len in [16, 24, 32] {
@@ -47,7 +47,7 @@ pub fn kernels(device: &Device, quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// Encryption and digests of the same data, which lie on the device: what sealing takes there.
+/// Measures encryption and digests of data that lie on the device, which is the work of sealing.
 pub fn resident(device: &Device, quick: bool) -> Result<()> {
     let mut bench = Bench::new(device, quick)?;
     if bench.bytes > 16 << 20 {
@@ -56,10 +56,10 @@ pub fn resident(device: &Device, quick: bool) -> Result<()> {
     bench.resident(bench.bytes)
 }
 
-/// The engine from host to host, by lanes and sizes of jobs, each beside pinned copies alone.
+/// Measures the engine from host to host, by lanes and sizes of jobs, each compared with pinned copies alone.
 pub fn engine(device: &Device, quick: bool) -> Result<()> {
     let mut bench = Bench::new(device, quick)?;
-    // A machine without a GPU shows that it runs.
+    // On a machine without a GPU this only shows that the engine runs.
     let (all_lanes, jobs, bytes): (&[usize], &[usize], usize) = match device.info().kind {
         Kind::Gpu => (&[4, 8, 12], &[16 << 20, 32 << 20, 64 << 20], 4 << 30),
         _ => (&[1, 2], &[1 << 20], 4 << 20),
@@ -94,7 +94,7 @@ impl<'a> Bench<'a> {
     /// Prints the head.
     fn new(device: &'a Device, quick: bool) -> Result<Self> {
         let info = device.info();
-        // A CPU behind OpenCL would take minutes for a gigabyte, and its speed does not matter here.
+        // A device that is the CPU would take minutes for a gigabyte, and its speed does not matter here.
         let bytes: usize = match (info.kind, quick) {
             (Kind::Gpu, false) => 1 << 30,
             (Kind::Gpu, true) => 1 << 26,
@@ -110,13 +110,13 @@ impl<'a> Bench<'a> {
         work(&mut self.stream)?;
         let times = (0..self.runs).map(|_| work(&mut self.stream).map(|time| time.as_secs_f64()));
         let seconds = times.collect::<Result<Vec<f64>>>()?;
-        // Two devices of one kind have the same head: their rows must differ.
+        // Two devices of one kind have the same head, so their rows must differ.
         let case = format!("{} {}: {}", self.info.api, self.info.index, row.case);
         print!("{}", Line::Row(Box::new(Row { case, ..row }.timed(seconds))).json());
         Ok(())
     }
 
-    /// The same by the device's own clock.
+    /// Times a kernel by the device's own clock, and prints the row.
     fn kernel(&mut self, row: Row, mut work: impl FnMut(&mut Stream) -> Result<()>) -> Result<()> {
         self.row(row, |stream| stream.timed(&mut work).map(|((), time)| time))
     }
@@ -154,7 +154,7 @@ impl<'a> Bench<'a> {
         self.row(both, |_| whole.run(&[Op::Seal, Op::Open]).map_err(failed))
     }
 
-    /// The kernels that seal data of this length as the engine does, in the order of the engine.
+    /// Measures the kernels that seal data of this length, as the engine does and in its order.
     fn resident(&mut self, bytes: usize) -> Result<()> {
         const SLICE: usize = 4096;
         let launch = AesLaunch::default();
@@ -185,7 +185,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// CTR, and ECB both ways, at each granularity and block size.
+    /// Measures CTR, and ECB both ways, at each granularity and block size.
     fn aes(&mut self, device: &Device, variant: Variant, key_len: usize, quick: bool) -> Result<()> {
         let bytes = self.bytes;
         let key = vec![7; key_len];
@@ -221,7 +221,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// P2's three schemes on users of 92 KiB, the middle of its lengths; its kernels have 256 threads of 16 bytes.
+    /// Measures P2's three schemes on users of 92 KiB, the middle of its lengths. Its kernels have 256 threads of 16
+    /// bytes.
     fn users(&mut self, variant: Variant, key_len: usize) -> Result<()> {
         const USER: usize = 92 << 10;
         let count = (self.bytes / USER).clamp(1, 10_000);
@@ -240,7 +241,7 @@ impl<'a> Bench<'a> {
             })
             .collect();
         let launch = AesLaunch { threads: 256, ..AesLaunch::new(variant) };
-        // Some of the bitsliced kernels have too many registers for that.
+        // Some of the bitsliced kernels use too many registers for that.
         let most = self.stream.device().max_threads(launch.kernel("aes_ctr_users"))?;
         let most = most.min(self.stream.device().max_threads(launch.kernel("aes_ctr_spans"))?);
         let launch = AesLaunch { threads: launch.threads.min(most), ..launch };
@@ -263,7 +264,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// SHA3-256 and TurboSHAKE256 of slices, the tags of chunks of 1 MiB, the digests of many keys.
+    /// Measures SHA3-256 and TurboSHAKE256 of slices, the tags of chunks of 1 MiB, and the digests of many keys.
     fn hashes(&mut self) -> Result<()> {
         let bytes = self.bytes;
         let count = bytes / 4096;

@@ -1,4 +1,4 @@
-//! Rows on one page.
+//! A summary of rows on one page.
 
 use phalanx_bench::record::Line;
 use phalanx_bench::row::Row;
@@ -6,7 +6,7 @@ use phalanx_kernels::aes::{self, counter_after};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 
-/// A file of random bytes.
+/// Makes a file of random bytes.
 pub fn make(file: &str, mut bytes: u64) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{file}: {error}");
     let mut out = BufWriter::new(File::create(file).map_err(failed)?);
@@ -14,7 +14,7 @@ pub fn make(file: &str, mut bytes: u64) -> Result<(), String> {
     let (mut part, mut counter) = (vec![0; 1 << 20], [0; 16]);
     while bytes > 0 {
         let len = bytes.min(part.len() as u64) as usize;
-        // The keystream of what is there is as random as that of zeros.
+        // The old content of the buffer need not be cleared: its ciphertext is as random as that of zeros.
         aes::ctr_xor(aes::Level::detect(), &key, &counter, &mut part[..len]);
         counter = counter_after(&counter, len.div_ceil(16) as u64);
         out.write_all(&part[..len]).map_err(failed)?;
@@ -23,7 +23,7 @@ pub fn make(file: &str, mut bytes: u64) -> Result<(), String> {
     out.flush().map_err(failed)
 }
 
-/// Prints the rows of a file. A last line that is cut off is left out: its phase ran out of time.
+/// Prints the rows of a file. An incomplete last line is left out: its phase ran out of time.
 pub fn print(file: &str) -> Result<(), String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
     let rows: Vec<Row> = text

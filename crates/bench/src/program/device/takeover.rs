@@ -1,4 +1,4 @@
-//! The engine on the device, compared with the CPU's, and the CPU in its place when the device does not answer.
+//! Checks of the device's engine against the CPU's, and of the CPU taking over when the device does not answer.
 
 use phalanx_core::engine::{Bind, Buffer, CpuEngine, Engine, Job, Levels, Op, Unit};
 use phalanx_core::{KdfLimit, NewFile, Opener, ProtectedFile, Recipient, Roster, SecretKey, Sink, Source, Suite};
@@ -29,7 +29,7 @@ fn job(suite: Suite, lens: &[usize], buffer: Buffer) -> Job {
     job
 }
 
-/// Jobs of all suites that the engine has, with its own buffers and with others, sealed and opened, and one that is altered.
+/// Seals and opens jobs of all suites of the engine, with its own buffers and with others, and one altered job.
 pub fn engines(device: &Device, quick: bool) -> Result<()> {
     let cpu = CpuEngine::parallel(4, Levels::detect());
     let engine = GpuEngine::new(device.clone(), keccak::Level::detect());
@@ -74,10 +74,11 @@ pub fn engines(device: &Device, quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// A device that does not answer within no time at all: one fault, and the CPU's bytes. The device cannot be used afterwards.
+/// Lets the device time out at once. There must be one fault, and the CPU's bytes. The device cannot be used after
+/// this.
 pub fn takeover(device: &Device) -> Result<()> {
-    let told = Arc::new(AtomicUsize::new(0));
-    let count = told.clone();
+    let faults = Arc::new(AtomicUsize::new(0));
+    let count = faults.clone();
     let engine: Arc<dyn Engine> = Arc::new(GpuEngine::new(device.clone(), keccak::Level::detect()));
     let cpu: Arc<dyn Engine> = Arc::new(CpuEngine::parallel(4, Levels::detect()));
     let roster = Roster::new(&[engine]).with_fallback(cpu.clone()).on_fault(move |fault| {
@@ -97,8 +98,8 @@ pub fn takeover(device: &Device) -> Result<()> {
         Ok(opened)
     };
     let opened = round_trip().map_err(|error| wrong(device, format!("the CPU did not take over: {error}")))?;
-    match (opened == plain, told.load(Ordering::SeqCst), device.is_dead()) {
+    match (opened == plain, faults.load(Ordering::SeqCst), device.is_dead()) {
         (true, 1, true) => Ok(()),
-        (same, told, dead) => Err(wrong(device, format!("takeover: same {same}, {told} faults, dead {dead}"))),
+        (same, faults, dead) => Err(wrong(device, format!("takeover: same {same}, {faults} faults, dead {dead}"))),
     }
 }

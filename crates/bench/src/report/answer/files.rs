@@ -1,4 +1,5 @@
-//! P1's figures: speeds and speedups of files protected in SEFPS's layout, beside those of a platform of the paper's.
+//! P1's figures: speeds and speedups of files protected in SEFPS's layout, beside those of one of the paper's
+//! platforms.
 
 use crate::names::sefps::{BASELINE, MEANS, ours};
 use crate::paper::p1;
@@ -17,7 +18,7 @@ pub struct Files {
     operation: String,
     /// `total`, `AES` or `hash`.
     measure: String,
-    /// Whether it is about speedups over one thread.
+    /// Whether it shows speedups over one thread.
     is_speedup: bool,
 }
 
@@ -34,7 +35,7 @@ struct Data<'a> {
     cases: Vec<(&'static str, u64)>,
 }
 
-/// What a machine's rows say about it.
+/// The answer of a machine's rows to a figure.
 pub fn answer(files: &Files, machine: &Machine) -> Part {
     let is_it = |row: &&Row| row.operation == files.operation && row.measure == files.measure;
     let data = Data { files, rows: machine.of("sefps").filter(is_it).collect(), cases: p1().sweep("protect", "bytes") };
@@ -66,7 +67,8 @@ impl Data<'_> {
         self.figure(self.row(scheme, engine, case)?)
     }
 
-    /// The mean over the large files. A short run has none: then the mean over the largest that it has.
+    /// The mean over the large files. A short run has no such row, so this is then the mean over its files of 2 MB and
+    /// more.
     fn mean(&self, scheme: &str, engine: &str) -> Option<f64> {
         if let Some(row) = self.row(scheme, engine, MEANS) {
             return self.figure(row);
@@ -106,13 +108,13 @@ impl Data<'_> {
                 Some(row) if engine == "cpu" && row.threads > 1 => format!("{} threads", row.threads),
                 _ => name.into(),
             };
-            // The hash is one thread's in all programs of the layout: one line is enough.
+            // All programs of the layout hash with one thread, so one line is enough.
             if !is_hash || engine == "serial" || scheme == FORMATS[0] {
                 lines.push(Line::ours(own, thing, points(&self.cases, |(case, _)| self.ours(scheme, engine, case))));
             }
             let mean = self.printed(engine, None);
             lines.extend(mean.map(|mean| Line::mean(format!("{name}, paper"), thing, averaged, mean)));
-            // The name stands at the mean's end.
+            // Only the line of the mean has the name.
             lines.push(Line::paper("", thing, points(&self.cases, |(_, bytes)| self.printed(engine, Some(*bytes)))));
         }
         if self.files.is_speedup && self.files.measure == "total" {
@@ -144,7 +146,7 @@ impl Data<'_> {
         for (name, scheme) in [("tables", BASELINE), ("Phalanx's kernels", &ours(128))] {
             for (engine, engine_name) in &ENGINES[usize::from(is_speedup)..] {
                 let is_run = self.of(scheme, engine).any(|row| self.figure(row).is_some());
-                // On a GPU both kinds of code were asked for: one line says that neither was run.
+                // On a GPU there are both kinds of code. If neither was run, one line is enough.
                 if !is_run && (name == "tables") != self.device_has_tables(engine) {
                     continue;
                 }
@@ -162,7 +164,7 @@ impl Data<'_> {
         Grid::new(format!("{what}: measured, and below it printed"), "program", columns, lines)
     }
 
-    /// Whether an engine that was not run stands in the line of the tables.
+    /// Whether an engine that was not run is shown in the line of the tables.
     fn device_has_tables(&self, engine: &str) -> bool {
         let is_cpu = engine == "serial" || engine == "cpu";
         is_cpu || self.rows.iter().all(|row| row.engine != engine || row.scheme == BASELINE)
@@ -201,7 +203,8 @@ impl Data<'_> {
         }
     }
 
-    /// The mean of one thread in one measure, with Phalanx's kernels. A short run has none: then its largest file.
+    /// The mean of one thread in one measure, with Phalanx's kernels. A short run has none, so its largest file is
+    /// used.
     fn serial_mean(&self, measure: &str, machine: &Machine) -> Option<f64> {
         let scheme = ours(128);
         let is_it = |row: &&Row| {

@@ -1,6 +1,6 @@
 //! P3's tables and figures: times, throughputs and speedups by threads, processes and GPU threads.
 //!
-//! A row belongs to a table if it carries one of the table's printed figures, so that programs can be added to the experiment
+//! A row belongs to a table if it has one of the table's printed figures. So programs can be added to the experiment
 //! without a change here.
 
 use crate::names::cluster::{AT_WORK, OWN};
@@ -42,7 +42,7 @@ pub enum Program {
 
 use Program::{Cuda, Java, JavaCluster, Mpich, OpenMp};
 
-/// Its experiment in the paper's data, the table of its times, its name, and what it has several of.
+/// A program's experiment in the paper's data, the table of its times, its name, and the name of its workers.
 struct About {
     experiment: &'static str,
     table: &'static str,
@@ -78,7 +78,7 @@ impl Program {
         }
     }
 
-    /// A printed speedup or efficiency. CUDA's are in the comparison only.
+    /// A printed speedup or efficiency. Those of CUDA are only in the comparison.
     fn printed(self, measure: &str, bytes: u64) -> Option<f64> {
         let is_ours = |v: &Value| match self {
             Cuda => v.experiment == "comparison" && v.program.as_deref().is_some_and(|name| name.starts_with("CUDA")),
@@ -127,7 +127,7 @@ impl Printed {
         self.sizes.iter().map(|(size, _)| size)
     }
 
-    /// The same of all sizes.
+    /// Calls `of` for each size, and returns the results in the order of sizes.
     fn each<T>(&self, of: impl Fn(u64) -> T) -> Vec<T> {
         self.sizes.iter().map(|(_, bytes)| of(*bytes)).collect()
     }
@@ -164,13 +164,14 @@ fn ours(program: Program, machine: &Machine) -> Vec<Ours> {
     let mut all: Vec<Ours> = Vec::new();
     for row in machine.of("hpc") {
         let figure = row.printed.iter().find(|p| p.r#where == table && p.measure == "time");
-        // Of a cluster's processes with several threads each, those with one: the paper's machines are 31, ours is one.
+        // Rows of a cluster count only if its processes have one thread each: the paper has 31 machines, and we have
+        // one.
         let Some(figure) = figure.filter(|_| !program.is_cluster() || row.threads == 1) else { continue };
         let count = if program.is_cluster() { row.processes } else { row.threads } as u64;
         if !printed.values.contains(&(row.bytes, count, figure.value)) {
             continue;
         }
-        // A process of a cluster may not have reported its time at work, and has no speedup in it.
+        // The processes of a cluster may not have reported their time at work. Rows of it have no speedup.
         let own = own_time(row, machine);
         let Some(median) = row.median_s.or_else(|| own?.median_s) else { continue };
         let one = (count == 1 && !program.is_cluster()).then_some(1.0);
@@ -182,13 +183,13 @@ fn ours(program: Program, machine: &Machine) -> Vec<Ours> {
             None => all.push(Ours { thing: thing(program, row), name, times: vec![times] }),
         }
     }
-    // Java beside Java.
+    // Programs in Java are compared with programs in Java.
     let wants_java = matches!(program, Java | JavaCluster);
     all.sort_by_key(|ours| (ours.thing == Thing::Java) != wants_java);
     all
 }
 
-/// The program's own time, beside the row of its longest process at work.
+/// The row with the program's own time, for the row of its longest process at work.
 fn own_time<'a>(row: &Row, machine: &'a Machine) -> Option<&'a Row> {
     let is_it = |other: &&Row| {
         other.measure == OWN
@@ -199,7 +200,7 @@ fn own_time<'a>(row: &Row, machine: &'a Machine) -> Option<&'a Row> {
 }
 
 fn name(program: Program, row: &Row) -> String {
-    // A JVM that has just started, and one that has run the same before.
+    // The JVM has just started, or it has run the same before.
     match row.measure.rsplit_once(", ").filter(|_| thing(program, row) == Thing::Java) {
         Some((_, state)) => format!("Java, {state}"),
         None if program.is_cluster() => row.scheme.trim_start_matches("phalanx-mpi, ").to_owned(),
@@ -215,7 +216,7 @@ fn thing(program: Program, row: &Row) -> Thing {
     }
 }
 
-/// What a machine's rows say about one of them.
+/// The answer of a machine's rows to one of these tables and figures.
 pub fn answer(what: Hpc, machine: &Machine) -> Part {
     match what {
         Hpc::Times(program) => Part { charts: Vec::new(), ..times(program, machine, false) },
@@ -227,7 +228,7 @@ pub fn answer(what: Hpc, machine: &Machine) -> Part {
     }
 }
 
-/// The times of a program, or the throughputs.
+/// The answer about times of a program, or about throughputs.
 fn times(program: Program, machine: &Machine, is_throughput: bool) -> Part {
     let (printed, all, about) = (Printed::of(program), ours(program, machine), program.about());
     let figure = |bytes: u64, ms: f64| if is_throughput { bytes as f64 / ms / 1e6 } else { ms };
@@ -271,7 +272,7 @@ fn count_rows(all: &[Ours]) -> usize {
 
 fn facts_of(program: Program, machine: &Machine, printed: &Printed, ours: Option<&Ours>) -> Facts {
     let cores = machine.heads[0].cores;
-    // The largest that was measured: a run may have ended before.
+    // This is the largest size that was measured, because a run may have ended early.
     let measured = |(_, bytes): &&(String, u64)| ours.is_some_and(|ours| ours.fastest_ms(*bytes).is_some());
     let size = printed.sizes.iter().rfind(measured);
     let bytes = size.map(|(_, bytes)| *bytes);
@@ -315,7 +316,7 @@ fn facts_of(program: Program, machine: &Machine, printed: &Printed, ours: Option
     }
 }
 
-/// The conclusion that was not judged if Java was not measured.
+/// A conclusion that cannot be judged if Java was not measured.
 fn java_too(program: Program, ours: Option<&Ours>) -> Option<&'static str> {
     let is_open = program == Java && ours.is_none_or(|ours| ours.thing != Thing::Java);
     is_open.then_some("Java's threads do so too")
@@ -330,7 +331,7 @@ fn count_text(count: u64) -> String {
     }
 }
 
-/// A name that fits beside a line.
+/// A short name that fits beside a line.
 fn short(name: &str) -> String {
     name.chars().take(18).collect()
 }

@@ -10,7 +10,7 @@ use crate::row::Row;
 
 /// The paper's modes in its order, with their engines.
 const MODES: [(&str, &str); 3] = [("CPU", "serial"), ("GPU", "gpu"), ("CPU-GPU", "hybrid")];
-/// Phalanx's own: a keyed digest, and authenticated chunks, with the default suite and the fastest.
+/// Phalanx's own schemes: a keyed digest and authenticated chunks, with the default suite and the fastest one.
 const CHUNKS: [&str; 2] =
     ["KMAC256 and Phalanx's chunks, AES-256-CTR + SHA-3", "KMAC256 and Phalanx's chunks, AES-256-CTR + TurboSHAKE"];
 
@@ -31,14 +31,14 @@ fn rows(machine: &Machine) -> Vec<&Row> {
     machine.of("keys").filter(is_it).collect()
 }
 
-/// The median in ms. Of devices only a GPU's counts.
+/// The median in ms. Rows of a device count only if it is a GPU.
 fn ms(rows: &[&Row], machine: &Machine, scheme: &str, engine: &str, size: &str) -> Option<f64> {
     let is_it = |row: &&&Row| row.scheme == scheme && row.engine == engine && row.case == size;
     let is_cpu = engine == "serial" || engine == "cpu";
     Some(rows.iter().find(is_it).filter(|_| is_cpu || machine.has_gpu())?.median_s? * 1e3)
 }
 
-/// The lines of some modes, ours and the paper's, over places.
+/// Lines for some modes, ours and the paper's, over places.
 fn lines<T>(
     modes: &[(&str, &str)],
     places: &[T],
@@ -53,7 +53,7 @@ fn lines<T>(
     modes.iter().flat_map(of).collect()
 }
 
-/// Table I.
+/// The answer to Table I.
 pub fn by_size(machine: &Machine) -> Part {
     let rows = rows(machine);
     let sizes: Vec<&str> = p5().sweep("sizes", "bytes").into_iter().map(|(size, _)| size).collect();
@@ -104,7 +104,7 @@ pub fn by_size(machine: &Machine) -> Part {
     }
 }
 
-/// Times by size, for each kind of code. Older runs have one suite only.
+/// Charts of times by size, for each kind of code. Older runs have only one suite.
 fn size_charts(sizes: &[&str], ms: &dyn Fn(&str, &str, &str) -> Option<f64>) -> Vec<Chart> {
     let with_all_cores = [&MODES[..], &[("all cores", "cpu")]].concat();
     let all = [
@@ -122,7 +122,7 @@ fn size_charts(sizes: &[&str], ms: &dyn Fn(&str, &str, &str) -> Option<f64>) -> 
     on_one_axis(all.into_iter().map(chart).filter(is_run).collect())
 }
 
-/// Table II.
+/// The answer to Table II.
 pub fn by_threads(machine: &Machine) -> Part {
     let rows = rows(machine);
     let (sizes, threads) = (["100MB", "1GB"], [128u64, 256, 512, 1024]);

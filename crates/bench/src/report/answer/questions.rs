@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// The inputs of the paper's answers.
 pub const INPUTS: [&str; 2] = ["32000 bytes", "5 × 32000 bytes"];
-/// Less is no gain, but chance.
+/// The least ratio that counts as a gain. A smaller one may be chance.
 const GAIN: f64 = 1.05;
 
 /// All answers.
@@ -46,7 +46,8 @@ fn is_of(row: &Row, measure: impl Fn(u64) -> String) -> bool {
     KEYS.iter().any(|bits| row.measure == measure(*bits))
 }
 
-/// An answer, and before it what kind of device it is about, if that is no GPU; or why the rows that are needed have no times.
+/// An answer. If the device is not a GPU, the answer begins with the kind of device. If the rows that are needed have
+/// no times, this is the reason.
 fn answered(rows: &[&Row], is_needed: impl Fn(&Row) -> bool, answer: impl Fn() -> String) -> String {
     if let Some(why) = why_not(rows, is_needed) {
         return format!("Not answered: {why}.");
@@ -66,7 +67,7 @@ fn on_what(rows: &[&Row]) -> String {
     note.map(|note| format!("Measured {note}. ")).unwrap_or_default()
 }
 
-/// One text if all are the same, and otherwise all of them.
+/// All texts or, if they are all the same, only one of them.
 fn joined(mut all: Vec<String>) -> String {
     if all.windows(2).all(|pair| pair[0] == pair[1]) {
         all.truncate(1);
@@ -127,7 +128,7 @@ fn cases<'a>(rows: &[&'a Row], is_it: impl Fn(&Row) -> bool) -> Vec<&'a str> {
     all.into_values().collect()
 }
 
-/// From which of the cases on a figure stays above a bound. `None` if the last one does not.
+/// The first of the cases from which all figures are above a bound. `None` if the last figure is not.
 fn from(figures: &[(&str, f64)], bound: f64) -> Option<usize> {
     let above = figures.iter().rev().take_while(|(_, figure)| *figure > bound).count();
     (above > 0).then(|| figures.len() - above)
@@ -224,7 +225,7 @@ pub fn crossings(rows: &[&Row]) -> String {
     answered(rows, |row| is_of(row, |bits| over_measure(bits, ONE_CORE)), || all.map(text).concat())
 }
 
-/// From which size on the device is faster, and stays so.
+/// The size from which the device is always faster.
 fn crossing(rows: &[&Row], scheme: &str, measure: &str) -> String {
     let mut of: Vec<&&Row> = rows.iter().filter(|row| row.measure == measure && row.scheme == scheme).collect();
     of.sort_by_key(|row| row.bytes);
@@ -238,7 +239,7 @@ fn crossing(rows: &[&Row], scheme: &str, measure: &str) -> String {
     }
 }
 
-/// Whether keystream that is made ahead pays.
+/// Whether it pays to make keystream ahead.
 pub fn pads(rows: &[&Row]) -> String {
     let cases = unique(rows.iter().map(|row| row.case.as_str()));
     let suite_1 = ahead::sealed(ahead::SUITES[0]);
@@ -287,7 +288,7 @@ mod tests {
         Row { case, bytes, measure, scheme, engine, threads, operation, ..Row::default() }
     }
 
-    /// Rows of a device that wins at the larger size, and gains by streams there.
+    /// Rows of a device that is faster at the larger size, and gains there from several streams.
     fn with_device() -> Vec<Row> {
         let mut rows = Vec::new();
         for bits in KEYS {
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_device_the_reason_is_told() {
+    fn without_a_device_the_answer_is_the_reason() {
         let rows: Vec<Row> = with_device()
             .into_iter()
             .map(|row| match row.engine.as_str() {
@@ -355,14 +356,14 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_words_are_found() {
+    fn the_papers_answers_are_found() {
         let text = crossing_printed();
         assert!(text.contains("16 KB") && text.contains("about 6"), "{text}");
         assert!(section(&[]).table.rows.iter().all(|line| !line[0].is_empty() && !line[1].is_empty()));
     }
 
     #[test]
-    fn whether_a_pad_pays_follows_from_the_rows() {
+    fn the_answer_about_pads_follows_from_the_rows() {
         let row = |measure: &str, scheme: &str, seconds: f64| {
             row("4 KiB", 4096, measure.into(), scheme, "serial", 1).timed(vec![seconds])
         };

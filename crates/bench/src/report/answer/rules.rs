@@ -1,13 +1,13 @@
 //! The sentences and conclusions of an answer as rules over figures that have names. `figures.json` has the rules.
 //!
-//! In a sentence `{a}` and `{a / b}` stand for figures, `{a > b ? one : other}` for words that depend on them, and a name can stand
-//! for words too. A sentence is said if all its names are known. A conclusion is a condition, `a > b & b > 1`, and is not run if
-//! a name in it is not known.
+//! In a sentence `{a}` and `{a / b}` stand for figures, and `{a > b ? one : other}` for words that depend on them. A
+//! name can also stand for words. A sentence is used if all its names are known. A conclusion is a condition, such as
+//! `a > b & b > 1`. It counts as not run if a name in it is not known.
 
 use super::{Claim, Reason, Said, shown};
 use crate::report::text::filled;
 
-/// What a name stands for: a figure if it is known, or words if they are to be said.
+/// What a name stands for: a figure, if it is known, or words, if they are to be used.
 pub enum Fact {
     Figure(Option<f64>),
     Words(Option<String>),
@@ -49,12 +49,12 @@ macro_rules! facts {
 }
 pub(crate) use facts;
 
-/// `say` and sentences, of which the first is said that can be; or a reason, a conclusion of the paper and its condition. The
-/// reason says why the conclusion does not hold, if so.
+/// A rule is `say` and sentences, of which the first possible one is used. Or it is a reason, a conclusion of the paper
+/// and its condition. The reason is given if the conclusion does not hold.
 pub type Rule = Vec<String>;
 
 impl Facts {
-    /// What a rule makes of them.
+    /// The sentences and conclusions that rules make from these facts.
     pub fn by<'a>(&self, rules: impl IntoIterator<Item = &'a Rule>) -> (Vec<Said>, Vec<Claim>) {
         let (mut all, mut claims) = (Vec::new(), Vec::new());
         for rule in rules {
@@ -70,7 +70,7 @@ impl Facts {
         (all, claims)
     }
 
-    /// The first of these sentences that can be said.
+    /// The first of these sentences whose names are all known.
     pub fn first(&self, patterns: &[String]) -> Option<Said> {
         patterns.iter().find_map(|pattern| self.said(pattern))
     }
@@ -96,7 +96,7 @@ impl Facts {
         Some(Said { text, figures })
     }
 
-    /// Products and quotients, from the left to the right.
+    /// Computes products and quotients from left to right.
     fn figure(&self, expression: &str) -> Option<f64> {
         let one = |word: &str| match (word.parse(), self.find(word)) {
             (Ok(number), _) => Some(number),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_make_sentences_and_conclusions_of_what_is_known() {
+    fn rules_make_sentences_and_conclusions_from_known_facts() {
         let facts = facts! { "a": Some(6.0), "b": Some(1.5), "none": None::<f64>, "n": [4], "silent": None::<&str> };
         let said = |pattern: &str| facts.said(pattern).map(|said| (said.text, said.figures));
         assert_eq!(said("{n} do {a / b * 2}, {a > b ? more : less}"), Some(("4 do 8, more".into(), vec![8.0])));
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "no figure c")]
-    fn a_name_that_is_not_known_is_noticed() {
+    fn an_unknown_name_panics() {
         facts! { "a": Some(1.0) }.holds("c > 1");
     }
 }

@@ -1,4 +1,4 @@
-//! P2's figures: seven ways to encrypt many users' data; and its model of a GPU's occupancy.
+//! P2's figures about seven ways to encrypt many users' data, and its model of a GPU's occupancy.
 
 use crate::names::users::{AVERAGES, PRINTED};
 use crate::paper::occupancy::{COMPUTE_3_5, GCS, Occupancy};
@@ -30,7 +30,7 @@ const SCHEMES: [(&str, &str); 7] = [
     ("SR", "serial"),
 ];
 
-/// What a machine's rows say about it.
+/// The answer of a machine's rows to a figure.
 pub fn answer(users: &Users, machine: &Machine) -> Part {
     let of_shape = |row: &&Row| row.case.ends_with(&format!(", {}", users.shape)) && !row.measure.contains("beside");
     let (means, swept): (Vec<&Row>, Vec<&Row>) =
@@ -135,7 +135,7 @@ impl Users {
     }
 }
 
-/// Table III: the model, computed here. It needs no machine.
+/// The answer to Table III: the model, computed here. It needs no machine.
 pub fn occupancy() -> Part {
     let columns =
         ["register limit", "shared memory limit", "block and warp limit", "warps a block", "active warps", "occupancy"];

@@ -19,11 +19,11 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Volume {
-    /// Figure 2.0: where the GPU passes the CPU.
+    /// Figure 2.0: the size from which the GPU is faster than the CPU.
     Crossing,
-    /// Figure 2.1: how much faster it is where both are steady.
+    /// Figure 2.1: how much faster the GPU is where both speeds are steady.
     Plateau,
-    /// The GPU beside one core, or all.
+    /// The GPU compared with one core, or with all cores.
     Faster(String),
     Streams,
     /// The fastest program.
@@ -41,7 +41,7 @@ struct Data<'a> {
     cases: Vec<(u64, &'a str)>,
 }
 
-/// What a machine's rows say about it.
+/// The answer of a machine's rows to a figure or question.
 pub fn answer(what: &Volume, machine: &Machine) -> Part {
     let rows: Vec<&Row> = machine.of("volume").filter(|row| row.operation == study::OPERATION).collect();
     if rows.is_empty() {
@@ -61,7 +61,7 @@ pub fn answer(what: &Volume, machine: &Machine) -> Part {
     Part { rows: data.rows.len(), ..part }
 }
 
-/// The device's program that stands beside the CPU's.
+/// The device's program that is compared with the CPU's.
 fn on_gpu(scheme: &str) -> String {
     if scheme == TABLES { format!("{TABLES}, 32 bytes a thread") } else { scheme.to_owned() }
 }
@@ -96,7 +96,7 @@ impl Data<'_> {
         }
     }
 
-    /// The answer in words, or why there is none for a GPU.
+    /// The answer in words, or the reason why there is none for a GPU.
     fn words(&self, answer: impl Fn(&[&Row]) -> String) -> String {
         self.not_on_gpu().map_or_else(|| answer(&self.rows), String::from)
     }
@@ -125,7 +125,7 @@ impl Data<'_> {
         Chart::new(title, "bytes encrypted at once", y, places, lines)
     }
 
-    /// The device over the CPU, by size.
+    /// The ratios of the device's speed to the CPU's, by size.
     fn ratios(&self, scheme: &str, over: &str, bits: u64) -> Vec<(u64, f64)> {
         let of = self.rows.iter().filter(|row| row.measure == over_measure(bits, over) && row.scheme == scheme);
         let mut all: Vec<(u64, f64)> = of.filter_map(|row| Some((row.bytes, row.speedup?))).collect();

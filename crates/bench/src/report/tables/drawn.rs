@@ -1,4 +1,4 @@
-//! Charts of tables: the speeds, and the printed times as speeds, over the places of one of the row's words.
+//! Charts of tables. They show the speeds, and the printed times as speeds, over one of the row's words.
 
 use super::words::At;
 use crate::report::chart::{Chart, Line, Thing, on_one_axis, points};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// The most measured lines of a panel.
 const LINES: usize = 3;
 
-/// What a chart is of: patterns of its places and lines, and the condition of rows whose speeds are drawn.
+/// The definition of a chart: patterns of its places and lines, and the condition for rows whose speeds are drawn.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Drawn {
@@ -19,7 +19,7 @@ pub struct Drawn {
     when: String,
 }
 
-/// A point of a line: the names of line and place.
+/// A point of a line, with the names of the line and of the place.
 struct Point {
     line: String,
     place: String,
@@ -27,7 +27,7 @@ struct Point {
 }
 
 impl Drawn {
-    /// Panels with a few measured lines in each, and all printed ones.
+    /// Panels. Each has a few measured lines and all printed ones.
     pub fn charts(&self, title: &str, rows: &[At<'_>]) -> Vec<Chart> {
         let mut all = Vec::new();
         for at in rows {
@@ -59,7 +59,8 @@ impl Drawn {
 /// The beginning of the names of printed lines.
 const PRINTED: &str = "printed: ";
 
-/// A line by its name. Of the paper's lines the program's name is enough, and of a cluster's that in which they differ.
+/// A line with its name. For the paper's lines the program's name is enough. For a cluster's lines it is the part in
+/// which they differ.
 fn drawn(name: &str, points: Vec<(usize, f64)>) -> Line {
     let has = |part: &str| name.contains(part);
     let thing = match () {

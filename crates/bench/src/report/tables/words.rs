@@ -136,7 +136,7 @@ impl<'a> At<'a> {
         })
     }
 
-    /// Another row of the same input, operation and measure.
+    /// Another row with the same input, operation and measure.
     fn beside(&self, is_it: impl Fn(&Row) -> bool) -> Option<At<'a>> {
         let is_same = |other: &Row| {
             (&other.case, &other.operation, &other.measure) == (&self.row.case, &self.row.operation, &self.row.measure)
@@ -145,7 +145,8 @@ impl<'a> At<'a> {
         Some(At::of(found, self.rows))
     }
 
-    /// The row in Rust that does the same as this one in Java with as many threads, and the speed of Java over its speed.
+    /// For a row in Java: the row in Rust that does the same with as many threads, and the ratio of the speed in Java
+    /// to that in Rust.
     fn in_rust(&self) -> Option<(At<'a>, f64)> {
         let row = self.row;
         let [scheme, measure] = match (row.scheme.as_str(), row.measure.as_str()) {
@@ -163,13 +164,13 @@ impl<'a> At<'a> {
     }
 }
 
-/// "8 processes with 1 thread".
+/// The processes and threads of a row, such as "8 processes with 1 thread".
 fn team(row: &Row) -> String {
     let of = |n: usize, one: &str, more: &str| format!("{n} {}", if n == 1 { one } else { more });
     format!("{} with {}", of(row.processes, "process", "processes"), of(row.threads, "thread", "threads"))
 }
 
-/// "measure, scheme", with engine and threads if one scheme has several.
+/// The words "measure, scheme", with engine and threads if one scheme has several.
 fn way(row: &Row) -> String {
     let engine = match row.engine.as_str() {
         engine @ ("gpu" | "hybrid") => format!(", {engine}"),
@@ -192,7 +193,7 @@ fn precise(value: f64) -> String {
     }
 }
 
-/// What stands below a table of these rows, by its name.
+/// The text with this name, for the place below a table of these rows.
 pub fn sentences(rows: &[&Row], name: &str) -> String {
     let run = || rows.iter().copied().filter(|row| row.why_not().is_none());
     let crowded = || {

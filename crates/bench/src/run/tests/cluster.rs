@@ -1,4 +1,4 @@
-//! With stand-ins for `mpirun` and `phalanx-mpi`.
+//! The cluster's experiments with stand-ins for `mpirun` and `phalanx-mpi`.
 
 use crate::error::Result;
 use crate::measure::hpc::cluster::cell::Cell;
@@ -16,7 +16,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Starts the processes.
+/// A stand-in for `mpirun`, which starts the processes.
 const MPIRUN: &str = r#"#!/bin/sh
 n=$2; shift 2
 trap 'kill $all 2>/dev/null' TERM
@@ -29,7 +29,8 @@ for one in $all; do wait $one || status=1; done
 exit $status
 "#;
 
-/// Copies in ten pieces. A run that can go on waits before the last one, the first time.
+/// A stand-in for `phalanx-mpi`, which copies in ten pieces. With `--resume`, every second run waits before the last
+/// piece, so that it can be killed.
 const PHALANX_MPI: &str = r#"#!/bin/sh
 set -e
 rank=$OMPI_COMM_WORLD_RANK
@@ -96,7 +97,7 @@ fn measured<'a>(setup: &'a Setup, run: impl FnOnce(&mut Rows<'_>) -> Result<()> 
 const BYTES: u64 = 1_000_000;
 
 #[test]
-fn the_printed_numbers_of_processes_are_measured_as_far_as_the_machine_goes() {
+fn the_printed_numbers_of_processes_are_measured_as_far_as_possible() {
     let out = tempfile::tempdir().unwrap();
     let setup = setup(out.path());
     let bytes = printed::sizes(true)[0].1;
@@ -127,7 +128,7 @@ fn the_printed_numbers_of_processes_are_measured_as_far_as_the_machine_goes() {
 }
 
 #[test]
-fn copies_are_compared_less_their_start() {
+fn copies_are_compared_without_their_start() {
     let out = tempfile::tempdir().unwrap();
     let setup = setup(out.path());
     let (rows, report) = measured(&setup, |rows| compared::measure(&cell(&setup, BYTES), 2, rows));
@@ -144,7 +145,7 @@ fn copies_are_compared_less_their_start() {
 }
 
 #[test]
-fn one_process_is_slowed_and_single_processes_are_watched() {
+fn one_process_is_slowed_and_each_process_is_watched() {
     let out = tempfile::tempdir().unwrap();
     let setup = setup(out.path());
     let (rows, report) = measured(&setup, |rows| {
@@ -179,7 +180,7 @@ fn an_interrupted_run_is_killed_and_goes_on() {
     assert!(started.elapsed() < Duration::from_secs(250), "nothing was killed");
     let parts: Vec<&Row> = rows.iter().filter(|row| row.measure == PART).collect();
     if parts.is_empty() {
-        // The system does not let everybody see what a process writes.
+        // Some systems do not show what a process writes.
         let why = rows.iter().find_map(|row| row.note.as_deref()).unwrap();
         assert!(why.contains("could not be interrupted"), "{why}");
         return skip("access to /proc/PID/io");
@@ -192,7 +193,7 @@ fn an_interrupted_run_is_killed_and_goes_on() {
 }
 
 #[test]
-fn what_is_missing_has_rows_that_say_so() {
+fn missing_programs_are_named_in_rows() {
     let out = tempfile::tempdir().unwrap();
     let mut setup = setup(out.path());
     setup.hpc.program = None;
@@ -211,7 +212,7 @@ fn what_is_missing_has_rows_that_say_so() {
 }
 
 #[test]
-fn a_job_that_fails_says_why_and_a_job_that_is_dropped_ends() {
+fn a_failed_job_reports_why_and_a_dropped_job_ends() {
     let out = tempfile::tempdir().unwrap();
     let setup = setup(out.path());
     let programs = Programs::find(&setup.hpc).unwrap();
@@ -219,10 +220,10 @@ fn a_job_that_fails_says_why_and_a_job_that_is_dropped_ends() {
     let error = programs.job(2, &failing, []).run().err().unwrap().to_string();
     assert!(error.starts_with("failing with 2 processes: ") && error.contains("it broke"), "{error}");
     let lasting = script(out.path().join("lasting"), "#!/bin/sh\nexec sleep 60\n");
-    let tell = out.path().join("process");
+    let id_files = out.path().join("process");
     let started = Instant::now();
-    let mut job = programs.job(2, &lasting, []).start(Some(&tell)).unwrap();
-    job.see_all(&tell).unwrap();
+    let mut job = programs.job(2, &lasting, []).start(Some(&id_files)).unwrap();
+    job.see_all(&id_files).unwrap();
     drop(job);
     assert!(started.elapsed() < Duration::from_secs(20));
     for rank in 0..2 {
@@ -232,7 +233,7 @@ fn a_job_that_fails_says_why_and_a_job_that_is_dropped_ends() {
     }
 }
 
-/// Says what is missing, or fails if PHALANX_REQUIRE names it.
+/// Prints what is missing, or fails if PHALANX_REQUIRE names it.
 fn skip(what: &str) {
     println!("skipped: no {what}");
     let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! With a stand-in for `java`.
+//! The experiments in Java with a stand-in for `java`.
 
 use crate::error::Result;
 use crate::measure::hpc::cluster::cell::secret;
@@ -19,7 +19,7 @@ use phalanx_host::file;
 use std::fs::{self, File};
 use std::path::Path;
 
-/// Tells times, and copies what it is to protect.
+/// A stand-in for `java`, which prints times, and copies the file to protect.
 const JAVA: &str = r#"#!/bin/sh
 set -e
 case "$*" in
@@ -82,7 +82,7 @@ fn setup(out: &Path) -> Setup {
     Setup { hpc, ..Setup::of_tests(out) }
 }
 
-/// What the stand-in gives for a protected file.
+/// Makes the file that the stand-in returns as a protected one.
 fn seal(setup: &Setup, scratch: &Scratch) {
     let plain = scratch.file("plain", BYTES, BYTES).unwrap();
     let key = SecretKey::from_slice(&secret()).unwrap();
@@ -145,12 +145,12 @@ fn threads_and_processes_are_measured_cold_and_warm() {
         "{report}"
     );
     assert!(report.contains("openjdk 17.0.0") && report.contains("Oversubscribed: 4 threads on 2 cores"), "{report}");
-    // What was protected is gone.
+    // The output was removed.
     assert!(!scratch.path("sealed").exists());
 }
 
 #[test]
-fn printed_times_stand_beside_the_papers_program_alone() {
+fn only_the_papers_program_has_printed_times() {
     let out = tempfile::tempdir().unwrap();
     let setup = Setup::of_tests(out.path());
     let scratch = Scratch::new(out.path()).unwrap();
@@ -164,7 +164,7 @@ fn printed_times_stand_beside_the_papers_program_alone() {
 }
 
 #[test]
-fn what_is_missing_has_rows_that_say_so() {
+fn missing_programs_are_named_in_rows() {
     let missing = |why: &str, change: fn(&mut HpcOptions), some: fn(&&Row) -> bool| {
         let out = tempfile::tempdir().unwrap();
         let mut setup = setup(out.path());
@@ -173,8 +173,8 @@ fn what_is_missing_has_rows_that_say_so() {
         seal(&setup, &scratch);
         let (rows, report) = measured(&setup, &scratch, BYTES);
         let wanted = format!("not run: {why}");
-        let told: Vec<&Row> = rows.iter().filter(some).collect();
-        assert!(told.len() >= 10 && told.iter().all(|row| row.note.as_deref() == Some(wanted.as_str())), "{told:?}");
+        let found: Vec<&Row> = rows.iter().filter(some).collect();
+        assert!(found.len() >= 10 && found.iter().all(|row| row.note.as_deref() == Some(wanted.as_str())), "{found:?}");
         assert!(report.contains(why), "{report}");
     };
     missing("no jars: run mvn -q package in java/", |hpc| hpc.jars = Some("/nowhere".into()), |_| true);

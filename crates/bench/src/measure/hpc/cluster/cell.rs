@@ -1,4 +1,5 @@
-//! What the steps of a cluster share: a folder with data, the jobs that are measured there, and checks of what they wrote.
+//! What the steps of a cluster share: a folder with data, the jobs that are measured there, and checks of what they
+//! wrote.
 
 use crate::measure::hpc::cluster::job::{Job, Programs};
 use crate::measure::mounted::unmount_below;
@@ -17,7 +18,7 @@ pub const MEMORY_FILES: &str = "tmpfs";
 /// The schemes and their ciphers.
 pub const SUITES: [(&str, &str); 2] = [(SUITE_1, "aes-256"), (SUITE_5, "aes-256-turbo")];
 
-/// What a step is about: some bytes in a folder.
+/// The subject of a step: some bytes in a folder.
 pub struct Cell<'a> {
     pub setup: &'a Setup,
     pub backing: String,
@@ -35,7 +36,7 @@ impl Cell<'_> {
         Row { processes, note: crowded(processes * threads.max(1), self.setup.threads), ..row }
     }
 
-    /// The programs, and a folder with the data; or why not.
+    /// The programs, and a folder with the data. The inner error explains why there are none.
     pub fn place(&self) -> Result<std::result::Result<Place, String>> {
         let programs = match Programs::find(&self.setup.hpc) {
             Ok(programs) => programs,
@@ -57,10 +58,10 @@ pub struct Place {
     pub programs: Programs,
     pub plain: PathBuf,
     pub key: PathBuf,
-    /// Where outputs go.
+    /// The path of outputs.
     pub sealed: PathBuf,
     pub bytes: u64,
-    /// Its end removes all of it.
+    /// The folder. It is removed when this is dropped.
     pub scratch: Scratch,
 }
 
@@ -75,7 +76,7 @@ impl Place {
         self.programs.job(processes, &self.programs.phalanx_mpi, args)
     }
 
-    /// Fails unless what was protected comes back.
+    /// Fails unless the protected file opens to the original data.
     pub fn check(&self) -> Result<()> {
         let back = self.scratch.path("back");
         let args = ["unprotect".into(), "--key-file".into(), self.key.clone().into(), "--no-sync".into()];
@@ -90,17 +91,17 @@ pub type MakeJob<'a> = Box<dyn Fn(&Place) -> Result<Job> + 'a>;
 
 /// A job that is to be measured.
 pub struct Planned<'a> {
-    /// Its row, but for the measure.
+    /// Its row, without the measure.
     pub row: Row,
     pub measures: &'static [&'static str],
     pub is_slowed: bool,
-    /// The job at a place. The error says why there is none.
+    /// Makes the job at a place. The error explains why there is none.
     pub job: MakeJob<'a>,
-    /// Checks what the first run made.
+    /// Checks the output of the first run.
     pub check: fn(&Place) -> Result<()>,
 }
 
-/// Measures all of them in turn. Returns the rows of each, which say why if there is no place.
+/// Measures all jobs in turn. Returns the rows of each. If there is no place, they explain why.
 pub fn measured(
     place: &std::result::Result<Place, String>,
     planned: Vec<Planned<'_>>,
@@ -119,11 +120,11 @@ pub fn measured(
                 check(place)?;
             }
             scratch::remove(&place.sealed)?;
-            let told = ended.told(place.bytes);
+            let timings = ended.timings(place.bytes);
             let of = |measure: &&str| match *measure {
                 WHOLE => Some(ended.seconds),
-                OWN => told.own,
-                _ => told.longest(),
+                OWN => timings.own,
+                _ => timings.longest(),
             };
             Ok(measures.iter().map(of).collect())
         }))
@@ -131,7 +132,7 @@ pub fn measured(
     in_turns(planned.into_iter().map(contestant).collect::<Result<_>>()?, 1, rounds)
 }
 
-/// What rows of more threads than cores say.
+/// The note of rows with more threads than cores.
 pub fn crowded(threads: usize, cores: usize) -> Option<String> {
     (threads > cores).then(|| format!("oversubscribed: {threads} threads on {cores} cores"))
 }
@@ -140,7 +141,7 @@ pub fn secret() -> [u8; 32] {
     random(7)
 }
 
-/// Fails unless a protected file opens by that key, and holds what a plain one does.
+/// Fails unless a protected file opens with the key of [`secret`] to the content of a plain one.
 pub fn check(plain: &Path, sealed: &Path, scratch: &Scratch) -> Result<()> {
     let back = scratch.path("back");
     let input = File::open(sealed).map_err(Error::at(sealed))?;

@@ -1,4 +1,4 @@
-//! Protecting beside a plain copy of the same data by the same processes, in turn.
+//! Protecting compared with a plain copy of the same data by the same processes, in turn.
 
 use crate::measure::hpc::cluster::cell::{Cell, MEMORY_FILES, MakeJob, Place, Planned, SUITES, measured};
 use crate::measure::programs::require;
@@ -8,10 +8,10 @@ use crate::names::cluster::{COPY, DCP, LESS_START, OWN, START, SUITE_1, SUITE_5,
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The least that is asked, by scheme.
+/// The least ratio that is required, by scheme.
 const ASKED: [(&str, f64); 2] = [(SUITE_1, 0.6), (SUITE_5, 0.9)];
 
-/// Once with the outputs brought to the disk, and once without, where there is a disk.
+/// Compares without syncing the outputs and, if they are on a disk, with syncing them.
 pub fn measure(cell: &Cell<'_>, rounds: usize, rows: &mut Rows<'_>) -> Result<()> {
     let place = cell.place()?;
     in_one_way(cell, &place, false, rounds, rows)?;
@@ -28,7 +28,7 @@ fn in_one_way(
     rounds: usize,
     rows: &mut Rows<'_>,
 ) -> Result<()> {
-    // One process for each core, with one thread, as the copy's processes have.
+    // There is one process for each core. Each has one thread, like the processes of the copy.
     let n = cell.setup.threads;
     let planned = |operation: &str, scheme: &str, job: MakeJob<'static>| {
         let row = cell.row(operation, WHOLE, scheme, n, 1);
@@ -70,7 +70,7 @@ fn in_one_way(
     all.push(planned(START, SUITE_1, Box::new(move |place| Ok(place.protect(n, 1, SUITES[0].1, &["--dryrun"])))));
     let (measured, missing): (Vec<_>, Vec<_>) =
         measured(place, all, rounds)?.into_iter().partition(|rows| rows[0].why_not().is_none());
-    // One row of each says why.
+    // For each that is missing, one row explains why.
     let is_named = |row: &Row| row.operation != START && (place.is_ok() || row.scheme != DCP);
     rows.write_all(missing.into_iter().map(|rows| rows[0].clone()).filter(is_named))?;
     write(cell, &measured, rows)
@@ -79,7 +79,7 @@ fn in_one_way(
 fn write(cell: &Cell<'_>, all: &[Vec<Row>], rows: &mut Rows<'_>) -> Result<()> {
     let is_copy = |row: &Row| !row.scheme.starts_with("phalanx");
     let less_start = |row: &Row| {
-        // Both suites start alike, and so do both copies.
+        // Both suites take the same time to start, and so do both copies.
         let is_alike = |other: &&Vec<Row>| other[0].operation == START && is_copy(&other[0]) == is_copy(row);
         let start = all.iter().find(is_alike)?[0].median_s?;
         let seconds = row.seconds.iter().map(|seconds| (seconds - start).max(0.0)).collect();

@@ -1,5 +1,5 @@
-//! A run that is killed when nine tenths are written, and goes on. What it read and wrote is taken out of the page cache
-//! between the two, because in practice some time passes between them.
+//! A run that is killed when nine tenths are written, and a second run that goes on. Before the second run, what the
+//! first one read and wrote is taken out of the page cache, because in practice some time passes between the two.
 
 use crate::measure::hpc::cluster::cell::{Cell, Place, SUITES};
 use crate::measure::hpc::cluster::job::evict;
@@ -8,10 +8,10 @@ use crate::measure::{Error, Over, Result, Row, Rows};
 use crate::names::cluster::{GOES_ON, PART, WHOLE};
 use std::fs;
 
-/// The largest part that is asked for.
+/// The largest part of a whole run's time that is allowed.
 const MOST: f64 = 0.25;
 
-/// Whole runs and runs that go on, in turn.
+/// Measures whole runs and runs that go on, in turn.
 pub fn measure(cell: &Cell<'_>, rounds: usize, rows: &mut Rows<'_>) -> Result<()> {
     let place = cell.place()?;
     for (scheme, cipher) in SUITES {
@@ -45,7 +45,7 @@ pub fn measure(cell: &Cell<'_>, rounds: usize, rows: &mut Rows<'_>) -> Result<()
 struct Times {
     whole: Vec<f64>,
     goes_on: Vec<f64>,
-    /// The part that each run that goes on found done.
+    /// For each run that goes on, the part that was done before.
     done: Vec<f64>,
 }
 
@@ -57,7 +57,7 @@ fn times_of(cell: &Cell<'_>, place: &Place, cipher: &str, rounds: usize) -> Resu
         times.whole.push(job.run()?.seconds);
         scratch::remove(&place.sealed)?;
         forget(place)?;
-        // It may have ended between the two.
+        // The run may have ended before it was killed.
         if !job.start_seen(&place.scratch)?.kill_after(cell.bytes / 10 * 9)? || place.sealed.exists() {
             scratch::remove(&place.sealed)?;
             let why = "it could not be interrupted: what its processes write is not told, or they were too fast";
@@ -65,7 +65,7 @@ fn times_of(cell: &Cell<'_>, place: &Place, cipher: &str, rounds: usize) -> Resu
         }
         forget(place)?;
         let ended = job.run()?;
-        let Some(done) = ended.told(cell.bytes).was_done else {
+        let Some(done) = ended.timings(cell.bytes).was_done else {
             return Err(Error::Program("phalanx-mpi: an interrupted run did not go on".into()));
         };
         times.goes_on.push(ended.seconds);

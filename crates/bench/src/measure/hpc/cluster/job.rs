@@ -1,6 +1,6 @@
-//! Jobs of MPI: how they are started, watched, slowed down and killed. None goes on when this process ends.
+//! MPI jobs: how they are started, watched, slowed down and killed. No job outlives this process.
 
-use crate::measure::hpc::cluster::told::Told;
+use crate::measure::hpc::cluster::timings::Timings;
 use crate::measure::programs::{one_line, require};
 use crate::measure::setup::HpcOptions;
 use crate::measure::{Error, Result, Scratch, lock, machine, scratch};
@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-/// The settings of the launcher: more processes than cores are allowed, none is bound to a core, and root may run them. Open
-/// MPI 4 has the first three, Open MPI 5 the next two; other launchers do so without being told.
+/// The settings of the launcher: it allows more processes than cores, binds none to a core, and works for root. These
+/// are for Open MPI 4 and 5. Other launchers do all this by default.
 const SETTINGS: [(&str, &str); 6] = [
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
@@ -26,17 +26,17 @@ const SETTINGS: [(&str, &str); 6] = [
     ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
     ("PRTE_MCA_hwloc_default_binding_policy", "none"),
 ];
-/// Each process writes its number in the system into a file, and becomes the program.
-const TELL: &str = r#"echo $$ > "$0.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"; exec "$@""#;
+/// A script in which each process writes its process id into a file and then becomes the program.
+const WRITE_ID: &str = r#"echo $$ > "$0.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"; exec "$@""#;
 /// How long a process may take to start, and to end after it was killed.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Of each period, a slowed process is stopped for half.
+/// A slowed process is stopped for half of each period.
 const PERIOD: Duration = Duration::from_millis(40);
 
 /// The launchers and processes of this process's jobs, for [`end_all`].
 static RUNNING: Mutex<Vec<Process>> = Mutex::new(Vec::new());
 
-/// Ends all jobs, also those that are stopped. For a process that is about to end by a signal.
+/// Ends all jobs, even stopped ones. It is called when a signal is about to end this process.
 pub fn end_all() {
     lock(&RUNNING).iter().for_each(Process::end);
 }
@@ -50,7 +50,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Finds them. The error says which one is missing.
+    /// Finds the programs. The error names the one that is missing.
     pub fn find(options: &HpcOptions) -> Result<Self> {
         let phalanx_mpi = options.program.clone().ok_or_else(|| Error::NotRun("no phalanx-mpi".into()))?;
         let mpirun = options.mpirun.clone().map_or_else(|| require("mpirun"), Ok)?;
@@ -58,7 +58,7 @@ impl Programs {
         Ok(Self { mpirun, phalanx_mpi, copy: copies.into_iter().find(|path| path.is_file()) })
     }
 
-    /// The copy with the same processes. The error says that there is none.
+    /// The copy with the same processes. It is an error if there is none.
     pub fn copy(&self) -> Result<&Path> {
         self.copy.as_deref().ok_or_else(|| Error::NotRun("no parallel-copy".into()))
     }
@@ -86,7 +86,7 @@ pub struct Ended {
 }
 
 impl Job {
-    /// A program that starts its processes itself.
+    /// A job of a program that starts its processes itself.
     pub fn own(processes: usize, program: &Path, args: impl IntoIterator<Item = OsString>) -> Self {
         Self { mpirun: None, processes, program: program.to_owned(), args: args.into_iter().collect() }
     }
@@ -101,32 +101,32 @@ impl Job {
         self.start(None)?.wait()
     }
 
-    /// Starts it, and waits until its processes can be seen.
+    /// Starts the job, and waits until the ids of its processes are known.
     pub fn start_seen(&self, scratch: &Scratch) -> Result<Running> {
-        let tell = scratch.path("process");
-        let mut job = self.start(Some(&tell))?;
-        job.see_all(&tell)?;
+        let id_files = scratch.path("process");
+        let mut job = self.start(Some(&id_files))?;
+        job.see_all(&id_files)?;
         Ok(job)
     }
 
-    /// Runs it to its end, while the last process is stopped for half of the time.
+    /// Runs the job to its end. The last process is stopped for half of the time.
     pub fn run_slowed(&self, scratch: &Scratch) -> Result<Ended> {
         let mut job = self.start_seen(scratch)?;
         job.slow_down()?;
         job.wait()
     }
 
-    /// Starts it. With a path, its processes can be seen; files whose names begin with it tell them.
-    pub fn start(&self, tell: Option<&Path>) -> Result<Running> {
+    /// Starts the job. With `id_files`, each process writes its id into a file whose path begins with this.
+    pub fn start(&self, id_files: Option<&Path>) -> Result<Running> {
         let mut command = Command::new(self.mpirun.as_ref().unwrap_or(&self.program));
         if self.mpirun.is_some() {
             command.arg("-n").arg(self.processes.to_string());
         }
-        if let Some(tell) = tell {
+        if let Some(id_files) = id_files {
             for rank in 0..self.processes {
-                scratch::remove(&file_of(tell, rank))?;
+                scratch::remove(&file_of(id_files, rank))?;
             }
-            command.args(["sh", "-c", TELL]).arg(tell);
+            command.args(["sh", "-c", WRITE_ID]).arg(id_files);
         }
         if self.mpirun.is_some() {
             command.arg(&self.program);
@@ -154,8 +154,8 @@ impl Job {
     }
 }
 
-fn file_of(tell: &Path, rank: usize) -> PathBuf {
-    let mut name = tell.as_os_str().to_owned();
+fn file_of(id_files: &Path, rank: usize) -> PathBuf {
+    let mut name = id_files.as_os_str().to_owned();
     name.push(format!(".{rank}"));
     name.into()
 }
@@ -165,7 +165,7 @@ fn open(id: u32) -> io::Result<OwnedFd> {
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
-/// A job at work, killed on drop.
+/// A running job. It is killed on drop.
 pub struct Running {
     job: Job,
     begun: Instant,
@@ -185,11 +185,12 @@ struct Process {
 
 impl Process {
     fn signal(&self, signal: Signal) {
-        // It may have ended.
+        // The process may have ended.
         let _ = pidfd_send_signal(&self.handle, signal);
     }
 
-    /// Ends it, even if it is stopped. A launcher has to clean up, and ends the processes that are not known here.
+    /// Ends the process, even if it is stopped. A launcher gets a signal with which it cleans up, and ends processes
+    /// that are not known here.
     fn end(&self) {
         self.signal(if self.is_launcher { Signal::TERM } else { Signal::KILL });
     }
@@ -208,14 +209,14 @@ impl Running {
         self.seen.push(process);
     }
 
-    /// Waits until all processes have told their numbers, or the job is over.
-    pub fn see_all(&mut self, tell: &Path) -> Result<()> {
+    /// Waits until all processes have written their ids, or the job is over.
+    pub fn see_all(&mut self, id_files: &Path) -> Result<()> {
         for rank in 0..self.job.processes {
-            let path = file_of(tell, rank);
+            let path = file_of(id_files, rank);
             loop {
                 let text = fs::read_to_string(&path).unwrap_or_default();
                 if let Some(id) = text.strip_suffix('\n').and_then(|id| id.parse().ok()) {
-                    // One that has ended needs no handle.
+                    // A process that has ended needs no handle.
                     if let Ok(handle) = open(id) {
                         self.see(id, handle);
                     }
@@ -240,7 +241,7 @@ impl Running {
         Ok(self.status.is_some())
     }
 
-    /// Lets the last process stop for half of the time, until the job is over.
+    /// Stops the last process for half of the time, until the job is over.
     pub fn slow_down(&mut self) -> Result<()> {
         let Some(process) = self.seen[1..].last().cloned() else { return Ok(()) };
         while !self.is_over()? {
@@ -254,7 +255,7 @@ impl Running {
         Ok(())
     }
 
-    /// The largest resident memory of any process, in KiB, by the system's own count, which is read until the job is over.
+    /// The largest resident memory of any process, in KiB, as the system counts it. Waits until the job is over.
     pub fn peak_kib(&mut self) -> Result<Option<u64>> {
         let mut peak = None;
         while !self.is_over()? {
@@ -264,8 +265,8 @@ impl Running {
         Ok(peak)
     }
 
-    /// Kills all processes, which ends the job, when they have together written this many bytes. False if it was over before, or
-    /// if the system does not say what they write.
+    /// Kills all processes when together they have written this many bytes. This ends the job. Returns false if the job
+    /// was over before that, or if the system does not show what they write.
     pub fn kill_after(mut self, bytes: u64) -> Result<bool> {
         let mut seen = 0;
         while seen < bytes {
@@ -283,7 +284,7 @@ impl Running {
         }
     }
 
-    /// Waits for the end, which must be a success.
+    /// Waits until the job ends. It is an error if it fails.
     pub fn wait(mut self) -> Result<Ended> {
         let status = match self.status {
             Some(status) => status,
@@ -313,13 +314,13 @@ impl Drop for Running {
 }
 
 impl Ended {
-    /// What its programs told about work on this many bytes.
-    pub fn told(&self, bytes: u64) -> Told {
-        Told::read(&self.text, bytes)
+    /// The times that its programs have reported for work on this many bytes.
+    pub fn timings(&self, bytes: u64) -> Timings {
+        Timings::read(&self.text, bytes)
     }
 }
 
-/// Takes a file out of the page cache, as far as the system allows it: what is not written is written first.
+/// Takes a file out of the page cache, as far as the system allows it. What is not on the disk yet is written first.
 pub fn evict(path: &Path) -> Result<()> {
     let file = File::open(path).map_err(Error::at(path))?;
     file.sync_all().map_err(Error::at(path))?;

@@ -1,9 +1,9 @@
 //! P3's tables of processes: its sizes, by numbers of processes and of threads in each.
 //!
-//! The paper's times are those of encryption alone, without reading, writing and messages. `phalanx-mpi` does not measure
-//! that apart: each chunk is read, sealed and written before the next. The nearest thing that it tells is how long each
-//! process was at work, with reading and writing, so the printed times stand beside the longest of these. Encryption alone
-//! is measured with threads.
+//! The paper's times are those of encryption alone, without reading, writing and messages. `phalanx-mpi` does not
+//! measure this separately, because it reads, seals and writes each chunk before the next. The closest figure that it
+//! reports is how long each process was at work, with reading and writing. So the printed times are compared with the
+//! longest of these. Encryption alone is measured with threads.
 
 use crate::measure::hpc::cluster::cell::{Cell, Place, Planned, SUITES, measured};
 use crate::measure::machine;
@@ -25,7 +25,7 @@ pub fn sizes(is_quick: bool) -> Vec<(&'static str, u64)> {
     sizes
 }
 
-/// The numbers of processes, each with the reason why it is not run, if so.
+/// The numbers of processes. Those that are not run have a reason.
 fn processes(cell: &Cell<'_>) -> Vec<(usize, Option<String>)> {
     let cores = cell.setup.threads as u64;
     let most = if cell.setup.quick { 4 } else { PROCESSES.max(2 * cores) };
@@ -47,7 +47,7 @@ fn printed(bytes: u64, processes: usize) -> Vec<Printed> {
     })
 }
 
-/// One size: all numbers of processes in turn.
+/// Measures one size with all numbers of processes in turn.
 pub fn measure(cell: &Cell<'_>, size: &str, rounds: usize, rows: &mut Rows<'_>) -> Result<()> {
     let mut threads = vec![1, cell.setup.threads];
     threads.dedup();
@@ -83,7 +83,7 @@ pub fn measure(cell: &Cell<'_>, size: &str, rounds: usize, rows: &mut Rows<'_>) 
         let printed = if row.measure == AT_WORK { printed(cell.bytes, row.processes) } else { Vec::new() };
         rows.write(Row { printed, ..row })?;
     }
-    // Each number that is too large has one row, with the printed times.
+    // Each number of processes that is too large gets one row, with the printed times.
     for (n, why) in processes(cell).into_iter().filter_map(|(n, why)| Some((n, why?))) {
         rows.write(Row { printed: printed(cell.bytes, n), ..row(SUITES[0].0, n, 1) }.not_run(&why))?;
     }

@@ -1,4 +1,4 @@
-//! What single processes take: time for messages, and memory.
+//! The needs of single processes: time for messages, and memory.
 
 use crate::measure::hpc::cluster::cell::{Cell, SUITES};
 use crate::measure::scratch;
@@ -9,10 +9,10 @@ use crate::names::cluster::{MEMORY, MESSAGES};
 const PROCESSES: usize = 8;
 /// The most that a process may take, in KiB.
 const MOST_MEMORY: u64 = 128 << 10;
-/// The largest part of the time for messages.
+/// The largest part of the processes' time that may be for messages.
 const MOST_MESSAGES: f64 = 0.01;
 
-/// Two processes and eight, with one thread and with as many as there are cores.
+/// Measures two and eight processes, with one thread each and with one for each core.
 pub fn measure(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let place = cell.place()?;
     let mut threads = vec![1, cell.setup.threads];
@@ -30,7 +30,7 @@ pub fn measure(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
         };
         let mut job = place.protect(n, threads, cipher, &["--no-sync"]).start_seen(&place.scratch)?;
         let peak_kib = job.peak_kib()?;
-        let messages = job.wait()?.told(cell.bytes).messages();
+        let messages = job.wait()?.timings(cell.bytes).messages();
         scratch::remove(&place.sealed)?;
         rows.write(match messages {
             None => row(MESSAGES).not_run("the program does not tell it"),

@@ -1,5 +1,5 @@
-//! Work that is divided beforehand beside work that is divided as it goes, with all processes at full speed, and with one that
-//! is stopped for half of the time.
+//! Static and dynamic division of work, with all processes at full speed, and with one that is stopped for half of the
+//! time.
 
 use crate::measure::hpc::cluster::cell::{Cell, Place, Planned, SUITES, measured};
 use crate::measure::{Over, Result, Row, Rows};
@@ -8,7 +8,7 @@ use crate::names::cluster::{DYNAMIC, FULL_SPEED, OWN, SLOWED, STATIC, over};
 const DIVISIONS: [(&str, &str); 2] = [(STATIC, "static"), (DYNAMIC, "dynamic")];
 const PROCESSES: [usize; 2] = [2, 4];
 
-/// Both divisions, both speeds, in turn.
+/// Measures both divisions at both speeds, in turn.
 pub fn measure(cell: &Cell<'_>, rounds: usize, rows: &mut Rows<'_>) -> Result<()> {
     let place = cell.place()?;
     for n in PROCESSES {
@@ -17,7 +17,7 @@ pub fn measure(cell: &Cell<'_>, rounds: usize, rows: &mut Rows<'_>) -> Result<()
             for speed in [FULL_SPEED, SLOWED] {
                 planned.push(Planned {
                     row: cell.row(speed, OWN, scheme, n, 1),
-                    // The program's own time, because stopping it makes its start longer too.
+                    // This is the program's own time, because a process that is stopped also takes longer to start.
                     measures: &[OWN],
                     is_slowed: speed == SLOWED,
                     job: Box::new(move |place: &Place| {

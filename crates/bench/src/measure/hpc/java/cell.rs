@@ -11,23 +11,23 @@ use crate::paper::{Printed, p3};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The counts of a run. They are small, because most of the time is for starting JVMs: all sizes and numbers of processes take
-/// about ten minutes on two cores.
+/// The counts of a run. They are small, because most of the time is for starting JVMs: all sizes and numbers of
+/// processes take about ten minutes on two cores.
 #[derive(Clone)]
 pub struct Counts {
-    /// Rounds that count, of one JVM.
+    /// The rounds of one JVM that are counted.
     pub warm: usize,
-    /// JVMs that are started to be measured once.
+    /// The number of JVMs that are started and measured once.
     pub cold: usize,
     pub threads: Vec<usize>,
     pub processes: Vec<usize>,
 }
 
-/// What a step is about: a size.
+/// The subject of a step: a size.
 pub struct Cell<'a> {
     pub setup: &'a Setup,
     pub scratch: &'a Scratch,
-    /// As printed.
+    /// The size as printed.
     pub size: &'static str,
     pub bytes: u64,
     pub counts: Counts,
@@ -54,7 +54,7 @@ impl Cell<'_> {
         }
     }
 
-    /// The printed times: they are of encryption alone, on other machines.
+    /// The printed times. They are those of encryption alone, on other machines.
     fn printed(&self, measure: &str, scheme: &str, processes: usize, threads: usize) -> Vec<Printed> {
         if scheme != PAPERS || ![ENCRYPTION_COLD, ENCRYPTION_WARM].contains(&measure) {
             return Vec::new();
@@ -71,7 +71,7 @@ impl Cell<'_> {
         })
     }
 
-    /// The programs, if there is as much memory as they need. The error says why they do not run.
+    /// The programs, if there is enough memory for them. The error explains why they are not run.
     pub fn programs(&self, memory: u64) -> Result<Java> {
         let java = Java::find(&self.setup.hpc)?;
         scratch::require_memory(memory).map(|()| java)
@@ -92,14 +92,14 @@ impl<'a> Ends<'a> {
         Ok(Self { scratch, plain, key, sealed: scratch.path("sealed") })
     }
 
-    /// Arguments of which the last takes the key.
+    /// The given arguments, of which the last takes the key, and then the key, the output and the input.
     pub fn args(&self, args: &[&str]) -> impl Iterator<Item = OsString> + use<> {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         let [key, sealed, plain] = [&self.key, &self.sealed, &self.plain].map(|path| path.clone().into());
         args.into_iter().chain([key, "--output".into(), sealed, plain])
     }
 
-    /// Runs a job to its end, and removes what it made, which is checked if that is asked for.
+    /// Runs a job to its end, and removes its output. With `is_checked`, checks the output first.
     pub fn run(&self, job: &Job, is_checked: bool) -> Result<Ended> {
         let ended = job.run()?;
         if is_checked {

@@ -15,13 +15,13 @@ const MEMORY: u64 = 160 << 20;
 /// With more processes than this, and more than twice the cores, only the paper's own program runs.
 const MOST: usize = 8;
 
-/// If so many processes are for the paper's own program only, says why.
+/// The reason why only the paper's own program runs with this number of processes. `None` if all programs do.
 fn too_many(cell: &Cell<'_>, n: usize) -> Option<String> {
     let cores = cell.setup.threads;
     (n > MOST.max(2 * cores)).then(|| format!("{n} processes on {cores} cores"))
 }
 
-/// Runs `measure` for each number of processes that fits, and writes rows that say why for the others.
+/// Runs `measure` for each number of processes that fits. For the others, writes rows with the reason.
 fn each(
     cell: &Cell<'_>,
     rows: &mut Rows<'_>,
@@ -46,7 +46,7 @@ fn each(
     Ok(())
 }
 
-/// Writes a row, compared with that of one process.
+/// Writes a row, compared with the row of one process.
 fn write(row: Row, rows: &mut Rows<'_>) -> Result<()> {
     let is_one = |one: &&Row| {
         one.processes == 1
@@ -61,7 +61,7 @@ fn write(row: Row, rows: &mut Rows<'_>) -> Result<()> {
     })
 }
 
-/// The paper's program.
+/// Measures the paper's program.
 pub fn papers(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let kinds = [(ENCRYPTION_COLD, PAPERS), (ENCRYPTION_WARM, PAPERS), (FILES_WARM, CTR)];
     each(cell, rows, &kinds, |java, n, rows| {
@@ -88,7 +88,7 @@ pub fn papers(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
     })
 }
 
-/// Whole commands, in Java and in Rust, in turn. Both sync what they write.
+/// Measures whole commands, in Java and in Rust, in turn. Both sync what they write.
 pub fn commands(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let measures = [WHOLE, OWN, AT_WORK];
     each(cell, rows, &measures.map(|measure| (measure, CLUSTER_JAR)), |java, n, rows| {
@@ -109,8 +109,8 @@ pub fn commands(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 let ends = &ends;
                 move |turn| {
                     let ended = ends.run(&job, turn.is_first)?;
-                    let told = ended.told(cell.bytes);
-                    Ok(vec![Some(ended.seconds), told.own, told.longest()])
+                    let timings = ended.timings(cell.bytes);
+                    Ok(vec![Some(ended.seconds), timings.own, timings.longest()])
                 }
             }),
         };

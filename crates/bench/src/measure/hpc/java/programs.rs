@@ -1,4 +1,4 @@
-//! The programs in Java: where they are, how they are called, and what they tell.
+//! The programs in Java: where they are, how they are called, and what they report.
 
 use crate::measure::hpc::cluster::job::Job;
 use crate::measure::programs::{find, first_line, require};
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where Debian's package has MPJ Express.
+/// The folder of MPJ Express in Debian's package.
 const MPJ_HOME: &str = "/usr/share/mpj";
 
 pub struct Java {
@@ -21,7 +21,7 @@ pub struct Java {
 }
 
 impl Java {
-    /// Finds them. The error says what is missing.
+    /// Finds the programs. The error names what is missing.
     pub fn find(options: &HpcOptions) -> Result<Self> {
         let no_jars = || Error::NotRun("no jars: run mvn -q package in java/".into());
         let java = options.java.clone().map_or_else(|| require("java"), Ok)?;
@@ -92,7 +92,7 @@ pub fn versions(options: &HpcOptions) -> Vec<String> {
     java.into_iter().chain(mpj.map(|version| format!("MPJ Express {}", version.trim()))).collect()
 }
 
-/// The lines `time THREADS ROUND SECONDS`.
+/// The times of a program, from lines `time THREADS ROUND SECONDS`.
 pub struct Times(Vec<(usize, usize, f64)>);
 
 impl Times {
@@ -105,7 +105,7 @@ impl Times {
         Self(text.lines().filter_map(line).collect())
     }
 
-    /// Of a number of threads: the first time, and those after it.
+    /// The times with this number of threads: the first one, and those after it.
     pub fn of(&self, threads: usize) -> (Vec<f64>, Vec<f64>) {
         let of = self.0.iter().filter(|(n, ..)| *n == threads);
         let (cold, warm): (Vec<_>, Vec<_>) = of.partition(|(_, round, _)| *round == 0);

@@ -12,13 +12,13 @@ use std::path::Path;
 /// A program that measures itself.
 struct Program {
     scheme: &'static str,
-    /// What it measures in a JVM that has just started, if that is asked for.
+    /// The measure in a JVM that has just started, if that is measured.
     cold: Option<&'static str>,
     warm: &'static str,
     class: &'static str,
-    /// Before the numbers of threads and of rounds.
+    /// The arguments before the numbers of threads and of rounds.
     args: &'static [&'static str],
-    /// How many times the data it holds in memory.
+    /// How many copies of the data it has in memory.
     copies: u64,
     writes: bool,
 }
@@ -33,17 +33,17 @@ const CBC: Program = Program {
     copies: 3,
     writes: false,
 };
-/// The program with the mode that Phalanx has.
+/// The program with Phalanx's mode.
 const IN_MEMORY: Program = Program { scheme: CTR, cold: None, args: &["ctr"], copies: 1, ..CBC };
 const WITH_FILES: Program = Program { warm: FILES_WARM, writes: true, ..IN_MEMORY };
 const LIBRARY: Program = Program { scheme: FORMAT, class: "Format", args: &[], ..WITH_FILES };
 
-/// The paper's program, and the same with the mode that Phalanx has.
+/// Measures the paper's program, and the same program with Phalanx's mode.
 pub fn papers(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
     [CBC, IN_MEMORY, WITH_FILES].iter().try_for_each(|program| own(cell, program, rows))
 }
 
-/// The format, by the library.
+/// Measures Phalanx's format with the library in Java.
 pub fn format(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
     own(cell, &LIBRARY, rows)
 }
@@ -90,7 +90,7 @@ fn own(cell: &Cell<'_>, program: &Program, rows: &mut Rows<'_>) -> Result<()> {
     scratch::remove(&sealed)
 }
 
-/// Whole commands, in Java and in Rust, in turn. Both sync what they write.
+/// Measures whole commands, in Java and in Rust, in turn. Both sync what they write.
 pub fn commands(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let threads = || cell.counts.threads.iter().copied();
     let java = match cell.programs(cell.bytes) {

@@ -1,4 +1,4 @@
-//! Who takes part: Phalanx, gocryptfs, bindfs, and the backing folder itself. Each is known by its commands only.
+//! The contestants: Phalanx, gocryptfs, bindfs, and the backing folder itself. Only their commands are known here.
 
 use crate::measure::mounted::{Mounted, missing};
 use crate::measure::programs::{command, failure, finish, require};
@@ -13,7 +13,7 @@ use std::process::Command;
 pub struct Volume {
     pub name: &'static str,
     pub at: PathBuf,
-    /// Where what is done there ends up.
+    /// The backing folder, where the data are stored.
     stored: PathBuf,
     /// The command that mounts it. A plain folder has none.
     command: Option<Box<dyn Fn() -> Command>>,
@@ -22,7 +22,7 @@ pub struct Volume {
     pub peak_kib: Option<u64>,
 }
 
-/// All that take part, with new volumes, not mounted yet. The errors say why one does not.
+/// All contestants, with new volumes that are not mounted yet. The error of one explains why it does not take part.
 pub fn volumes(phalanx: &Path, place: &Scratch) -> Vec<(&'static str, Result<Volume>)> {
     vec![
         (PLAIN, Volume::plain(place)),
@@ -39,7 +39,8 @@ impl Volume {
         Ok(Self { name: PLAIN, stored: at.clone(), at, command: None, mounted: None, peak_kib: None })
     }
 
-    /// A new volume in a folder of its own. `init` and `mount` are commands with `{program}`, `{key}`, `{stored}` and `{at}`.
+    /// A new volume in a folder of its own. `init` and `mount` are commands with `{program}`, `{key}`, `{stored}` and
+    /// `{at}`.
     fn new(
         name: &'static str,
         place: &Scratch,
@@ -70,13 +71,14 @@ impl Volume {
         Ok(Self { name, at, stored, command: Some(Box::new(move || call(&mount))), mounted: None, peak_kib: None })
     }
 
-    /// bindfs with several threads and long requests, as the others have them. It has no write-back cache.
+    /// bindfs with several threads and long requests, like the others. It has no write-back cache.
     fn bindfs(place: &Scratch) -> Result<Self> {
         let mount = "{program} --multithreaded --no-allow-other -o big_writes {stored} {at}";
         Self::new(BINDFS, place, &require("bindfs")?, b"", None, mount)
     }
 
-    /// gocryptfs with its defaults. How its password becomes a key is made cheap, because only mounting depends on it.
+    /// gocryptfs with its defaults, except for a cheap derivation of the key from the password. Only mounting depends
+    /// on that.
     fn gocryptfs(place: &Scratch) -> Result<Self> {
         let init = "{program} -init -q -scryptn 10 -passfile {key} {stored}";
         let mount = "{program} -q -passfile {key} {stored} {at}";
@@ -108,14 +110,14 @@ impl Volume {
         Ok(())
     }
 
-    /// Unmounts it, so that everything is written.
+    /// Unmounts the volume, so that everything is written.
     pub fn unmount(&mut self) -> Result<()> {
         let Some(mounted) = self.mounted.take() else { return Ok(()) };
         self.peak_kib = self.peak_kib.max(mounted.peak_kib());
         mounted.unmount()
     }
 
-    /// Waits until the backing file system has written what it has.
+    /// Waits until the backing file system has written all pending data.
     pub fn settle(&self) -> Result<()> {
         let folder = File::open(&self.stored).map_err(Error::at(&self.stored))?;
         rustix::fs::syncfs(&folder).map_err(|e| Error::Path(self.stored.clone(), e.into()))

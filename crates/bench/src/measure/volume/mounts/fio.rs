@@ -17,8 +17,8 @@ pub enum Access {
     Layout,
 }
 
-/// Lets `jobs` jobs of fio each work on a file of their own in a folder, `bytes` bytes together. Returns the seconds, by
-/// fio's own clock.
+/// Runs `jobs` jobs of fio in a folder. Each works on its own file, and together they have `bytes` bytes. Returns the
+/// seconds by fio's own clock.
 pub fn run(folder: &Path, access: Access, jobs: u64, bytes: u64) -> Result<f64> {
     let each = bytes / jobs / BLOCK * BLOCK;
     let (name, more) = match access {
@@ -32,7 +32,7 @@ pub fn run(folder: &Path, access: Access, jobs: u64, bytes: u64) -> Result<f64> 
     );
     let mut command = command(&line, &[("folder", folder)]);
     let failed = failure(&command);
-    // It leaves state files in the current folder.
+    // fio leaves state files in the current folder.
     let output = command.current_dir(folder).stdin(Stdio::null()).output().map_err(|e| failed(&e.to_string()))?;
     if !output.status.success() {
         return Err(failed(&format!("{}: {}", output.status, one_line(&output.stderr))));

@@ -1,4 +1,4 @@
-//! A source tree, as an archive and as a repository: made up, and always the same.
+//! A source tree, as an archive and as a repository. It is made up, and always the same.
 
 use crate::measure::programs::{command, finish, require};
 use crate::measure::volume::ciphertext::text;
@@ -29,7 +29,7 @@ fn tree(scratch: &Scratch, files: u64) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// The archive of the tree. The error says why there is none.
+/// The archive of the tree. The error explains why there is none.
 pub fn archive(scratch: &Scratch, files: u64) -> Result<PathBuf> {
     let (tar, path) = (require("tar")?, scratch.path("sources.tar"));
     if !path.exists() {
@@ -50,7 +50,7 @@ pub fn git(line: &str, paths: &[(&str, &Path)]) -> Command {
     command
 }
 
-/// The repository of the tree, in one pack. The error says why there is none.
+/// The repository of the tree, in one pack. The error explains why there is none.
 pub fn repository(scratch: &Scratch, files: u64) -> Result<PathBuf> {
     require("git")?;
     let path = scratch.path("sources.git");

@@ -1,4 +1,4 @@
-//! The whole table in small, with a plain folder, with gocryptfs if it is installed, and with a stand-in for Phalanx.
+//! All tasks with small sizes, with a plain folder, with gocryptfs if it is installed, and with a stand-in for Phalanx.
 
 use super::work::Sizes;
 use super::*;
@@ -37,7 +37,7 @@ fn phases(out: &Path, is_wanted: impl Fn(&Task<'_>) -> bool) -> usize {
     tasks(TINY, &scratch).iter().filter(|task| is_wanted(task)).map(|task| task.phases.len()).sum()
 }
 
-/// Asserts that a number of phases was measured with this contestant, or that the program for it is missing.
+/// Asserts that this many phases were measured with this contestant, or that its program is missing.
 fn assert_measured(rows: &[Row], name: &str, phases: usize) {
     let of: Vec<&Row> = rows.iter().filter(|row| row.scheme == name && row.measure == TIME).collect();
     assert_eq!(of.len(), phases, "{name}");
@@ -53,7 +53,7 @@ fn assert_measured(rows: &[Row], name: &str, phases: usize) {
     }
 }
 
-/// Says what is missing, or fails if PHALANX_REQUIRE names it. It names FUSE as part of gocryptfs.
+/// Prints what is missing, or fails if PHALANX_REQUIRE names it. The name gocryptfs includes FUSE.
 fn skip(why: &str) {
     println!("skipped: {why}");
     let name = why.strip_prefix("no ").filter(|name| !name.starts_with("FUSE")).unwrap_or("gocryptfs");
@@ -79,7 +79,7 @@ fn a_plain_folder_does_all_the_work() {
     assert!(missing.clone().all(|row| row.note.as_deref() == Some("not run: no gocryptfs") && row.median_s.is_none()));
 }
 
-/// gocryptfs behind Phalanx's commands.
+/// A stand-in with Phalanx's commands, which runs gocryptfs.
 const STAND_IN: &str = r#"#!/bin/sh
 set -e
 case "$1 $2" in
@@ -101,7 +101,7 @@ fn mounted_volumes_do_all_the_work_and_are_compared() {
     }) {
         return skip(&why);
     }
-    // It is optional, as in every run.
+    // bindfs is optional, as in every run.
     let with_bindfs = find("bindfs").is_some();
     if !with_bindfs {
         skip("no bindfs");
@@ -130,7 +130,7 @@ fn mounted_volumes_do_all_the_work_and_are_compared() {
     let ratios: Vec<&Row> = rows.iter().filter(|row| row.measure == RATIO && row.scheme == SUITE_1).collect();
     assert_eq!(ratios.len(), measured.count());
     let with_bars = ratios.iter().filter(|row| row.bar.as_ref().is_some_and(|bar| bar.reached.is_none()));
-    // All but the synced write.
+    // All except the synced write have one.
     assert_eq!(with_bars.count(), ratios.len() - 1);
     let memory = rows.iter().filter(|row| row.measure == MEMORY && row.scheme == SUITE_5);
     assert!(memory.clone().count() > 0 && memory.clone().all(|row| row.peak_kib.is_some_and(|kib| kib > 1000)));

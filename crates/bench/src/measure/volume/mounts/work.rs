@@ -24,7 +24,8 @@ pub struct Sizes {
     pub rounds: usize,
 }
 
-/// One round, because a round on a disk takes minutes: so all experiments together took 51 minutes on two cores.
+/// The sizes of a full run. There is only one round, because a round on a disk takes minutes. With this, all
+/// experiments together took 51 minutes on two cores.
 pub const FULL: Sizes =
     Sizes { sequential: 1 << 30, random: 256 << 20, small_files: 10_000, sources: 3_000, entries: 20_000, rounds: 1 };
 pub const QUICK: Sizes =
@@ -34,13 +35,13 @@ pub const QUICK: Sizes =
 const BLOCK: usize = 128 << 10;
 const SMALL: usize = 4096;
 
-/// What is measured together: phases that follow each other, with the same files.
+/// Phases that follow each other on the same files, and are measured together.
 pub struct Task<'a> {
     pub name: &'static str,
     pub weight: u64,
     /// The most bytes that it needs in a backing folder.
     pub disk: u64,
-    /// Makes what it reads, outside the folders.
+    /// Makes what the task reads, outside the folders.
     pub prepare: Box<dyn Fn() -> Result<()> + 'a>,
     /// Fills a folder before the first round.
     pub fill: InFolder,
@@ -57,10 +58,10 @@ pub struct Phase<'a> {
     pub items: u64,
     /// The least speed over gocryptfs, in suite 1 and in suite 5.
     pub asked: [Option<f64>; 2],
-    /// Whether the volume is mounted again before it, so that the kernel's cache of the mount is empty.
+    /// Whether the volume is mounted again before the phase, so that the kernel's cache of the mount is empty.
     pub is_fresh: bool,
     pub note: Option<&'static str>,
-    /// Does it in a folder, and returns the seconds. Checks the outcome if asked to, which takes no time of it.
+    /// Does the phase in a folder, and returns the seconds. On request it also checks the outcome, which is not timed.
     pub run: Run<'a>,
 }
 
@@ -106,7 +107,7 @@ fn timed(work: impl FnOnce() -> Result<()>) -> Result<f64> {
     done.map(|()| seconds)
 }
 
-/// Removes all that is in a folder.
+/// Removes everything in a folder.
 fn empty(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder).map_err(Error::at(folder))? {
         remove(&entry.map_err(Error::at(folder))?.path())?;
@@ -114,7 +115,7 @@ fn empty(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that do not compress, for the block at a place of a file: no two are the same.
+/// Makes a block of bytes that do not compress. No two blocks are the same.
 fn stamp(block: &mut [u8], i: u64) {
     block[..8].copy_from_slice(&i.to_le_bytes());
 }
@@ -187,7 +188,7 @@ fn random_task(bytes: u64) -> Task<'static> {
     }
 }
 
-/// Makes `count` files by `make`, so many in each of the folders that they are in.
+/// Makes `count` files with `make`, a fixed number in each folder.
 fn make_files(
     count: u64,
     in_a_folder: u64,

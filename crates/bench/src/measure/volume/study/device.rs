@@ -1,5 +1,5 @@
-//! The study on a device: from host memory to host memory, with one stream or several. Each stream is driven by a thread of
-//! its own, so that copies of one go on beside the kernels of another.
+//! The study on a device, from host memory to host memory, with one stream or several. Each stream has its own thread,
+//! so that copies of one stream overlap with kernels of another.
 
 use crate::measure::device::{Aes, for_bytes, require_right, window};
 use crate::measure::times::{rounds_by_clock, try_rounds};
@@ -17,7 +17,7 @@ const STREAMS: usize = 4;
 
 struct Way {
     granularity: Option<u32>,
-    /// Other than usual.
+    /// The number of threads, if it is not the usual one.
     threads: Option<u32>,
     streams: usize,
 }
@@ -72,14 +72,14 @@ pub fn rows_of(
     Ok(())
 }
 
-/// How a program is launched on this device. The error says why it cannot be.
+/// How a program is launched on this device. The error explains why it cannot be launched.
 fn launch(device: &Device, granularity: Option<u32>, others: Option<u32>) -> Result<AesLaunch> {
     let Some(granularity) = granularity else { return Ok(AesLaunch::default()) };
     let launch = AesLaunch { variant: Variant::Table4, threads: others.unwrap_or(THREADS), granularity };
     if !device.has_room_for(launch.variant.module()) {
         return Err(Error::NotRun("the device has too little local memory for the tables".into()));
     }
-    // Some kernels have too many registers for so many threads.
+    // Some kernels use too many registers for so many threads.
     let threads = device.max_threads(launch.kernel("aes_ctr"))?;
     match others {
         Some(others) if others > threads => {
@@ -116,7 +116,7 @@ fn lanes(
     plain.chunks(len).enumerate().map(lane).collect()
 }
 
-/// The times from host to host, after the bytes were found to be right.
+/// Checks the bytes, and then returns the times from host to host.
 fn times(setup: &Setup, lanes: &mut [Lane], wanted: &[u8]) -> Result<Times> {
     let work = |lane: &mut Lane| lane.aes.run(&mut lane.host).map_err(Error::from);
     crew::with(lanes, work, |run| run())?;
@@ -131,7 +131,7 @@ mod tests {
     use crate::measure::volume::study::input::plaintext;
     use phalanx_kernels::aes;
 
-    /// With one stream and several, in each of the paper's ways that the device supports.
+    /// There are one stream and several, in each of the paper's ways that the device supports.
     #[test]
     fn every_program_gives_the_cpus_bytes() {
         let Some(device) = crate::measure::device::tests::device() else { return };

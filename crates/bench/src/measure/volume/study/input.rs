@@ -62,7 +62,7 @@ pub fn plaintext(len: usize) -> Vec<u8> {
     random_vec(len as u64, len)
 }
 
-/// Whether parts that follow each other are these bytes.
+/// Whether the parts, one after another, are these bytes.
 pub fn are<'a>(parts: impl IntoIterator<Item = &'a [u8]>, wanted: &[u8]) -> bool {
     parts.into_iter().collect::<Vec<_>>().concat() == wanted
 }

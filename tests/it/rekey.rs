@@ -160,7 +160,7 @@ fn rekey_says_what_it_cannot_revoke() {
     let ended = s.run(&["rekey", "f.phx", "--remove-key", "b"]);
     let told = ended.error();
     ended.ok();
-    assert!(told.lines().count() == 1 && told.contains("file key") && told.contains("--fresh"), "{told}");
+    assert!(told.lines().count() == 2 && told.contains("file key") && told.contains("\nhint: --fresh"), "{told}");
     assert!(told.contains("old copy of the header"), "{told}");
     // If a key that is to be removed is no way in, that is no error, and a line says so.
     let ended = s.run(&["rekey", "f.phx", "--remove-key", "b"]);

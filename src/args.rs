@@ -394,7 +394,7 @@ impl Unprotect {
             check_range(&self.paths, &destination, &self.engine)?;
         }
         if self.volume.is_some() && matches!(destination.outputs, Outputs::Beside) {
-            return Err(Failure::usage("--volume needs --output or --output-dir (--output - is standard output)"));
+            return Err(Failure::usage("--volume needs --output or --output-dir").hint(TO_STDOUT));
         }
         let Self { paths, keys, engine, salvage, range, volume, json, .. } = self;
         Ok(UnprotectPlan { paths, destination, keys, engine, salvage, range, volume, json: json.json })
@@ -404,26 +404,31 @@ impl Unprotect {
 /// Standard output has lines of JSON or an output, and not both.
 fn check_json(json: bool, paths: &[PathBuf], destination: &Destination) -> Outcome {
     if json && destination.writes_stdout(paths) {
-        return Err(Failure::usage("--json needs standard output for itself: name an output with --output"));
+        return Err(Failure::usage("--json needs standard output for itself").hint("name an output with --output"));
     }
     Ok(())
 }
 
+const TO_STDOUT: &str = "--output - is standard output";
+/// For work that no other engine does.
+const CPU_ENGINES: &str = "--engine cpu or --engine serial does it";
+
 /// What cannot go with a range.
 fn check_range(paths: &[PathBuf], destination: &Destination, engine: &EngineArgs) -> Outcome {
-    let line = match () {
-        () if paths.len() > 1 => "--range takes one file",
-        () if paths.iter().any(|path| paths::is_dash(path)) => "--range needs a file, not - (which is read in order)",
+    Err(match () {
+        () if paths.len() > 1 => Failure::usage("--range takes one file"),
+        () if paths.iter().any(|path| paths::is_dash(path)) => {
+            Failure::usage("--range needs a file, not - (which is read in order)")
+        }
         // The name that belongs to the file must not go to a part of it.
         () if matches!(destination.outputs, Outputs::Beside) => {
-            "--range needs --output or --output-dir (--output - is standard output)"
+            Failure::usage("--range needs --output or --output-dir").hint(TO_STDOUT)
         }
         () if matches!(engine.engine, EngineName::Gpu | EngineName::Hybrid) => {
-            "--range runs on the CPU: --engine serial or cpu"
+            Failure::usage("--range runs on the CPU").hint(CPU_ENGINES)
         }
         () => return Ok(()),
-    };
-    Err(Failure::usage(line))
+    })
 }
 
 impl Verify {

@@ -9,6 +9,7 @@ use std::io;
 use std::path::Path;
 
 const UNMOUNT: &str = "fusermount3 -u unmounts it";
+const FINISH: &str = "mount the volume once for writing, which finishes them";
 
 /// A failure of a volume.
 pub fn of_volume(dir: &Path, error: VolumeError) -> Failure {
@@ -29,6 +30,7 @@ pub fn of_volume(dir: &Path, error: VolumeError) -> Failure {
             Failure::new(Code::InputOutput, line(&text))
         }
         VolumeError::Busy => Failure::new(Code::InputOutput, line(&error.to_string())).hint(UNMOUNT),
+        VolumeError::Unfinished => Failure::new(Code::InputOutput, line(&error.to_string())).hint(FINISH),
         error => Failure::new(Code::InputOutput, line(&error.to_string())),
     };
     failure.on(dir)
@@ -37,13 +39,20 @@ pub fn of_volume(dir: &Path, error: VolumeError) -> Failure {
 /// A failure of a mount.
 pub fn of_mount(mountpoint: &Path, error: MountError) -> Failure {
     let at = || format!("{}: {error}", shown(mountpoint));
+    let other = || Failure::new(Code::Other, error.to_string());
     match error {
         MountError::UnknownOption(_) | MountError::Option(_) => Failure::usage(error.to_string()),
         MountError::Overlap(_) => Failure::usage(at()),
-        MountError::NoDevice | MountError::DeviceDenied | MountError::NoFusermount | MountError::NoAllowOther => {
-            Failure::new(Code::Other, error.to_string())
+        MountError::NoDevice => {
+            other().hint("load the kernel module fuse, or run the container with --device /dev/fuse")
         }
-        MountError::Mounted | MountError::Dead => Failure::new(Code::InputOutput, at()).hint(UNMOUNT),
+        MountError::DeviceDenied => other().hint("ask for permission to read and write it"),
+        MountError::NoFusermount => other().hint("install the package fuse3"),
+        MountError::NoAllowOther => other(),
+        MountError::Mounted | MountError::Dead | MountError::NotSeen => {
+            Failure::new(Code::InputOutput, at()).hint(UNMOUNT)
+        }
+        MountError::Covered => Failure::new(Code::InputOutput, at()).hint("unmount that first"),
         _ => Failure::new(Code::InputOutput, at()),
     }
 }

@@ -1,5 +1,6 @@
 //! The options of `mount`.
 
+use super::CPU_ENGINES;
 use clap::{Args, ValueHint};
 use phalanx_host::args::{EngineArgs, EngineName, OpenKeys};
 use phalanx_host::failure::{Failure, Outcome};
@@ -83,7 +84,7 @@ impl Mount {
         }
         keys.validate(&[])?;
         if matches!(engine.engine, EngineName::Gpu | EngineName::Hybrid) && !phalanx_volume::is_volume(&tree) {
-            return Err(Failure::usage("a mount of what protect made runs on the CPU: --engine serial or cpu"));
+            return Err(Failure::usage("a mount of what protect made runs on the CPU").hint(CPU_ENGINES));
         }
         let mut options = MountOptions::new(&std::path::absolute(&tree).unwrap_or_else(|_| tree.clone()));
         (options.read_only, options.allow_other) = (read_only, allow_other);

@@ -55,8 +55,8 @@ impl Rekey {
             return Err(Failure::usage("--remove-slot takes one file: slot numbers differ from file to file"));
         }
         if let Some(link) = paths.iter().find(|path| paths::is_link(path) && !path.is_dir()) {
-            let line = format!("{}: it is a link: name the file that it leads to", shown(link));
-            return Err(Failure::usage(line));
+            let line = format!("{}: it is a link", shown(link));
+            return Err(Failure::usage(line).hint("name the file that it leads to"));
         }
         let added = changes.add_key_files.iter().chain(&changes.add_password_file).chain(&changes.add_recipients_files);
         paths::one_stdin(keys.keys.files().chain(&keys.identities).chain(added))?;

@@ -50,9 +50,8 @@ impl Init {
     pub fn validate(self) -> Outcome<InitPlan> {
         let Self { dir, keys, password, recovery_key, cipher, chunk_size } = self;
         if matches!(cipher, Some(Cipher::Aes256Gcm)) {
-            return Err(Failure::usage(
-                "a volume cannot have aes-256-gcm, which writes each chunk once: aes-256 and aes-256-turbo can",
-            ));
+            return Err(Failure::usage("a volume cannot have aes-256-gcm, which writes each chunk once")
+                .hint("choose aes-256 or aes-256-turbo"));
         }
         if paths::is_dash(&dir) {
             return Err(Failure::usage("init makes a folder, so it cannot take -"));

@@ -7,7 +7,7 @@ use phalanx_core::{Recipient, SecretKey};
 use phalanx_host::args::ProtectKeys;
 use phalanx_host::failure::Outcome;
 use phalanx_host::key_files::KeyFiles;
-use phalanx_host::lines::{complain, shown};
+use phalanx_host::lines::{complain_with, shown};
 use phalanx_host::secrets::Recipients;
 use phalanx_host::verbosity::Verbosity;
 
@@ -30,7 +30,8 @@ pub fn run(plan: InitPlan, verbosity: Verbosity) -> Outcome {
     }
     phalanx_volume::create(&dir, suite, chunk_size, &ways).map_err(|e| volume_failures::of_volume(&dir, e))?;
     if !verbosity.quiet {
-        complain(format!("{0}: new volume made; mount it with: phalanx mount {0} MOUNTPOINT", shown(&dir)));
+        let dir = shown(&dir);
+        complain_with(format!("{dir}: new volume made"), Some(&format!("phalanx mount {dir} MOUNTPOINT mounts it")));
     }
     Ok(())
 }

@@ -45,7 +45,9 @@ impl KeyCopy {
     pub fn begin(output: Option<PathBuf>, force: bool, is_text: bool, keys: &KeyFiles) -> Outcome<Self> {
         let Some(path) = output.filter(|path| !is_dash(path)) else {
             if !is_text && io::stdout().is_terminal() {
-                return Err(Failure::usage("these bytes are not for a terminal: name an --output, or give --text"));
+                return Err(
+                    Failure::usage("these bytes are not for a terminal").hint("name an --output, or give --text")
+                );
             }
             let stdout = stdio::output().map_err(Failure::at_stdout)?;
             let checked = keys.made().check_open(&stdout);
@@ -94,8 +96,8 @@ pub fn list(keyring: &Keyring) -> Outcome<Secret> {
     }
     let len = names.iter().map(|name| name.len() + 2 + key_text::LEN + 1).sum();
     if len > LONGEST_LIST {
-        let line = format!("{} keys are more than one file takes: export them one by one", names.len());
-        return Err(Failure::new(Code::Other, line));
+        let line = format!("{} keys are more than one file takes", names.len());
+        return Err(Failure::new(Code::Other, line).hint("export them one by one"));
     }
     let mut list = Zeroizing::new(Vec::with_capacity(len));
     failure::each(&names, |name| {

@@ -18,7 +18,7 @@ use phalanx_host::file::{
     self, Carry, Ends, Existing, InPlace, Input, InputFile, Made, Obstacle, Unfinished, unprotected_name,
 };
 use phalanx_host::key_files::KeyFiles;
-use phalanx_host::lines::{complain, shown};
+use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::paths::{Destination, End, Outputs};
 use phalanx_host::secret_files;
 use phalanx_host::secrets::{self, AtHand};
@@ -92,22 +92,24 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
         complain(line + &others([(left_out, "left out"), (failed, "failed")]));
     }
     let remedy = match has_volume {
-        true => "only a new volume, to which the files are copied, has another",
+        true => "only a new volume, to which the files are copied, has another file key",
         false => "--fresh protects anew, under a new file key",
     };
     if !verbosity.quiet && action.reduced.load(Ordering::Relaxed) {
-        complain(match fresh {
-            false => format!(
+        match fresh {
+            false => complain_with(
                 "warning: whoever held what was removed may have kept the file key, which still opens the file, and an old \
-                 copy of the header brings it back as a way in: {remedy}"
+                 copy of the header brings it back as a way in",
+                Some(remedy),
             ),
-            true => "warning: old copies of the file still open with what was removed".into(),
-        });
+            true => complain("warning: old copies of the file still open with what was removed"),
+        }
     } else if !verbosity.quiet && action.finished.load(Ordering::Relaxed) {
-        complain(format!(
+        complain_with(
             "warning: an interrupted change was finished. If it removed a key or password, whoever held that may have kept \
-             the file key, which still opens the file: {remedy}"
-        ));
+             the file key, which still opens the file",
+            Some(remedy),
+        );
     }
     done
 }

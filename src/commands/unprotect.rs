@@ -56,8 +56,8 @@ fn restore(transfer: &Transfer<Unprotect>, engine: &EngineArgs, volumes: &[PathB
         let at = |line: &str| format!("{}: {line}", shown(volume));
         match () {
             () if !destination.recursive => {
-                let line = "it is a volume: mount it, take all of it with --recursive, or single files with --volume";
-                Err(Failure::new(Code::InputOutput, at(line)))
+                let ways = "mount it, take all of it with --recursive, or single files with --volume";
+                Err(Failure::new(Code::InputOutput, at("it is a volume")).hint(ways))
             }
             () if destination.remove => Err(Failure::usage(at("it is a volume, which --remove does not delete"))),
             () if matches!(destination.outputs, Outputs::Beside) => {

@@ -13,14 +13,12 @@ pub fn check(path: &Path) -> Outcome {
     }
     let absolute = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let above = absolute.ancestors().skip(1).take_while(|above| is_folder_of_volume(above));
-    let line = match above.into_iter().find(|above| is_volume(above)) {
-        Some(volume) => {
-            format!("{}: it is a folder in the volume {}: name the volume", shown(path), shown(volume))
+    let (line, hint) = match above.into_iter().find(|above| is_volume(above)) {
+        Some(volume) => (format!("{}: it is a folder in the volume {}", shown(path), shown(volume)), "name the volume"),
+        None => {
+            let line = format!("{}: it is a volume whose {CONFIG} is missing", shown(path));
+            (line, "put a copy of that file back: nothing opens without it")
         }
-        None => format!(
-            "{}: it is a volume whose {CONFIG} is missing: nothing in it can be opened before a copy of that file is back",
-            shown(path)
-        ),
     };
-    Err(Failure::new(Code::InputOutput, line))
+    Err(Failure::new(Code::InputOutput, line).hint(hint))
 }

@@ -5,10 +5,11 @@ use super::tree;
 use crate::progress::Meter;
 use phalanx_host::failure::{self, Failure, Outcome};
 use phalanx_host::file::Input;
-use phalanx_host::lines::{complain, shown};
+use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::paths::{self, End, Route};
 use phalanx_host::report;
 use phalanx_host::verbosity::is_terminal;
+use phalanx_host::warnings::KEEP_COPY;
 use phalanx_host::words::arrow;
 use std::path::PathBuf;
 
@@ -66,7 +67,7 @@ fn deletes<A: Action>(transfer: &Transfer<A>, route: &Route, input: &Input) -> b
         complain(format!("warning: {path}: not deleted, because {why}"));
     }
     if transfer.keys.holds(stamp.id()) && transfer.action.warns_of_keys() {
-        complain(format!("warning: {path} is protected with itself: keep a copy of it elsewhere"));
+        complain_with(format!("warning: {path} is protected with itself"), Some(KEEP_COPY));
     }
     remove && spared.is_none()
 }

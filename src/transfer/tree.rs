@@ -10,14 +10,14 @@ use phalanx_host::Result;
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::{Committed, Ends, Input, Output, OutputPlace, OutputRules, Removal, Sync, Target, carry};
-use phalanx_host::lines::{complain, shown};
+use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::lock::lock;
 use phalanx_host::report;
 use phalanx_host::transfer::ends::{blame, delete};
 use phalanx_host::transfer::folder::{Folder, Handles, Tree};
 use phalanx_host::transfer::tally::Tally;
 use phalanx_host::transfer::walk::{Held, Next, Task, Walk, is_of_process, is_too_many};
-use phalanx_host::warnings::{self, warn_of_special_bits};
+use phalanx_host::warnings::{self, KEEP_COPY, warn_of_special_bits};
 use phalanx_host::words::{arrow, count, others};
 use rustix::process::{self, Resource};
 use std::ffi::OsString;
@@ -274,7 +274,7 @@ impl<A: Action> Workers<'_, A> {
             tally.strays().line(output).into_iter().for_each(complain);
         }
         if let (Some(key), true) = (tree.key_inside.get(), self.transfer.action.warns_of_keys()) {
-            complain(warnings::key_inside(&tree.input, key));
+            complain_with(warnings::key_inside(&tree.input, key), Some(KEEP_COPY));
         }
     }
 }

@@ -157,10 +157,10 @@ fn a_public_key_in_place_of_a_private_one_is_reported() {
     let s = for_alice();
     s.write("id.pub", data("ssh-ed25519.pub"));
     let line = s.run(&["verify", "f.phx", "-i", "id.pub"]).fails(4);
-    assert_eq!(line, "phalanx: id.pub: it is a public key: --identity needs the file of its private key");
+    assert_eq!(line, "phalanx: id.pub: it is a public key\nhint: --identity needs the file of its private key");
     s.secret("id", data("ssh-ed25519"));
     let line = s.run(&["verify", "f.phx", "-i", "id.pub"]).fails(4);
-    assert_eq!(line, "phalanx: id.pub: it is a public key: --identity needs the private one (probably id)");
+    assert_eq!(line, "phalanx: id.pub: it is a public key\nhint: --identity needs the private one, probably id");
     s.write("public", format!("# me\n{}\n", public("alice.txt")));
     let line = s.run(&["verify", "f.phx", "-i", "public"]).fails(4);
     assert!(line.contains("it is a public key"), "{line}");

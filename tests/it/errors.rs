@@ -1,4 +1,4 @@
-//! Every message of the command, on one page (`docs/messages.md`), where they can be read together.
+//! Every message of the command, on two pages (`docs/messages.md`, `docs/messages-usage.md`), where they can be read together.
 //!
 //! Most come from runs of the command (`runs.rs`). The others are made from the libraries' errors (`library.rs`), or
 //! copied from the source (`stated.rs`), and a test checks that they are still there.
@@ -22,15 +22,28 @@ what to do:
     phalanx: run42.h5.phx: exists already
     hint: --force replaces it
 
-A run writes each hint once. Here are all messages, by exit code. Search this page for some words of yours. Names, paths and numbers
-differ, and words in capitals stand for what the program fills in. A path may come before those that have none here.
+A run writes each hint once. Here are the messages with the exit codes 3 and 4: those about files and keys.
+[The other page](messages-usage.md) has those with the codes 2 and 1, and warnings. Search for some words of yours. Names, paths and
+numbers differ, and words in capitals stand for what the program fills in. A path may come before those that have none here.
 
 With several paths each failure has a line of its own, and the exit code is the first of 3, 4, 2, 1 that occurs. What begins with
 `warning:` does not change it. [The guide](../GUIDE.md#when-something-is-damaged) has more about damaged files. The Java command has the
-same lines. A test makes this page from the program.
+same lines. A test makes both pages from the program.
 ";
 
-/// The sections of the page: exit code, heading, and introduction.
+const HEAD_OF_USAGE: &str = "# Messages of the command line, and warnings
+
+[The first page](messages.md) says how to read this one. It has the messages about files and keys, with the exit codes 3 and 4.
+";
+
+/// The pages: path, head, and the exit codes of the sections.
+const PAGES: [(&str, &str, &[u8]); 2] =
+    [("docs/messages.md", HEAD, &[3, 4]), ("docs/messages-usage.md", HEAD_OF_USAGE, &[2, 1, 0])];
+
+/// A page is at most so long, in bytes.
+const LONGEST_PAGE: usize = 25_000;
+
+/// The sections of the pages: exit code, heading, and introduction.
 const SECTIONS: [(u8, &str, &str); 5] = [
     (
         3,
@@ -61,10 +74,9 @@ struct Message {
     then: &'static str,
 }
 
-fn page() -> String {
-    let all: Vec<Message> = runs::all().into_iter().chain(library::all()).chain(stated::all()).collect();
-    let mut page = HEAD.to_owned();
-    for (code, title, common) in SECTIONS {
+fn page(head: &str, codes: &[u8], all: &[Message]) -> String {
+    let mut page = head.to_owned();
+    for (code, title, common) in SECTIONS.into_iter().filter(|(code, ..)| codes.contains(code)) {
         write!(page, "\n## {title}\n\n{common}\n\n| message | when it appears, and what to do |\n|---|---|\n").unwrap();
         for message in all.iter().filter(|message| message.code == code) {
             let said = [message.when, message.then].map(sentence).concat();
@@ -90,20 +102,24 @@ fn root() -> PathBuf {
 }
 
 #[test]
-fn the_committed_page_has_every_message() {
+fn the_committed_pages_have_every_message() {
     if !has("setsid") {
         return;
     }
-    let (path, page) = (root().join("docs/messages.md"), page());
+    let all: Vec<Message> = runs::all().into_iter().chain(library::all()).chain(stated::all()).collect();
+    let pages = PAGES.map(|(path, head, codes)| (path, page(head, codes, &all)));
     if std::env::var_os("PHALANX_RENEW").is_some() {
-        fs::write(&path, &page).unwrap();
+        pages.iter().for_each(|(path, page)| fs::write(root().join(path), page).unwrap());
     }
-    let committed = fs::read_to_string(&path).unwrap_or_default();
-    let (old, new): (Vec<&str>, Vec<&str>) = (committed.lines().collect(), page.lines().collect());
-    let missing: Vec<_> = new.iter().filter(|line| !old.contains(line)).collect();
-    let gone: Vec<_> = old.iter().filter(|line| !new.contains(line)).collect();
-    assert!(committed == page, "stale: {RENEW}\nnew: {missing:#?}\nold: {gone:#?}");
-    check_source(&page.replace("\\|", "|"));
+    for (path, page) in &pages {
+        let committed = fs::read_to_string(root().join(path)).unwrap_or_default();
+        let (old, new): (Vec<&str>, Vec<&str>) = (committed.lines().collect(), page.lines().collect());
+        let missing: Vec<_> = new.iter().filter(|line| !old.contains(line)).collect();
+        let gone: Vec<_> = old.iter().filter(|line| !new.contains(line)).collect();
+        assert!(committed == *page, "{path} is stale: {RENEW}\nnew: {missing:#?}\nold: {gone:#?}");
+        assert!(page.len() <= LONGEST_PAGE, "{path}: {} bytes", page.len());
+    }
+    check_source(&pages.map(|(_, page)| page.replace("\\|", "|")).concat());
 }
 
 /// Checks that no message in the source is forgotten: the longest piece of its text must be on the page.
@@ -127,5 +143,5 @@ fn check_source(page: &str) {
         }
     }
     assert!(found > 90, "{found}");
-    assert!(missing.is_empty(), "not in docs/messages.md: {missing:#?}");
+    assert!(missing.is_empty(), "not in docs/messages*.md: {missing:#?}");
 }

@@ -77,7 +77,7 @@ fn a_key_that_others_may_read_is_refused_and_named_if_it_is_needed() {
         let line = s.run(&["protect", "f", "-k", "work", "-o", "g"]).fails(4);
         assert!(line.contains("the key work is refused because it is open to other users\nhint: chmod 600 "), "{line}");
         let line = s.run(&["unprotect", "f.phx", "-o", "g"]).fails(3);
-        assert!(line.contains("the key work is refused because it is open to other users (chmod 600 "), "{line}");
+        assert!(line.contains("the key work is refused because it is open to other users\nhint: chmod 600 "), "{line}");
     }
     assert!(!s.exists("g"));
     // If another key opens it, or is needed, a refused one does not matter.

@@ -161,7 +161,7 @@ fn rekey_warns_of_what_it_cannot_revoke() {
     let reported = ended.error();
     ended.ok();
     assert!(
-        reported.lines().count() == 1 && reported.contains("file key") && reported.contains("--fresh"),
+        reported.lines().count() == 2 && reported.contains("file key") && reported.contains("\nhint: --fresh"),
         "{reported}"
     );
     assert!(reported.contains("old copy of the header"), "{reported}");

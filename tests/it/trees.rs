@@ -167,7 +167,7 @@ fn a_volume_is_not_unprotected_as_a_folder() {
     s.run(&["-q", "init", "vault", "-k", "k"]).ok();
     let before = s.names();
     let line = s.run(&["unprotect", "vault"]).fails(4);
-    let ways = "vault: it is a volume: mount it, take all of it with --recursive, or single files with --volume";
+    let ways = "vault: it is a volume\nhint: mount it, take all of it with --recursive, or single files with --volume";
     assert!(line.contains(ways), "{line}");
     let line = s.run(&["unprotect", "-R", "vault"]).fails(2);
     assert!(line.contains("vault: what is in a volume needs --output or --output-dir"), "{line}");

@@ -172,7 +172,8 @@ impl KeySource for Identities {
         if refused.is_empty() {
             return Ok(None);
         }
-        Err(Error::KeysRefused { keys: Vec::new(), identity: true, password: false, tried: false, refused })
+        let (keys, remedy) = (Vec::new(), None);
+        Err(Error::KeysRefused { keys, identity: true, password: false, tried: false, refused, remedy })
     }
 
     /// A passphrase is asked for only if no other identity matches.

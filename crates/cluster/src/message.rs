@@ -6,6 +6,7 @@
 use phalanx_core::Error as CoreError;
 use phalanx_host::Error;
 use phalanx_host::failure::{self, Code, Failure};
+use phalanx_host::folders;
 use phalanx_host::lines::shown;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -94,6 +95,7 @@ fn hint(error: &Error) -> Option<String> {
         Error::Core(CoreError::Altered { .. } | CoreError::Truncated(_) | CoreError::Extended(_)) => {
             Some("phalanx unprotect --salvage saves the rest".into())
         }
+        Error::Core(CoreError::Write(e)) if folders::is_rival(e) => Some(folders::RIVAL_HINT.into()),
         Error::Core(CoreError::Read(_) | CoreError::Write(_)) | Error::Protected => None,
         error => failure::hint(error),
     }

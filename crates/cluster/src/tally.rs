@@ -7,6 +7,7 @@ use phalanx_host::file::Past;
 use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::say::say;
 use phalanx_host::strays::Strays;
+use phalanx_host::warnings::KEEP_COPY;
 use phalanx_host::words::{count, others, past_words, rate, size, summary_of, whole_seconds};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -119,7 +120,9 @@ impl Tally {
         lines.into_iter().filter(|_| !self.quiet).for_each(complain);
         self.filled.extend(filled);
         let new = warnings.into_iter().filter(|(of, _)| self.warned.insert(*of));
-        new.for_each(|(_, line)| complain(line));
+        for (of, line) in new {
+            complain_with(line, matches!(of, Warned::KeyInside(_)).then_some(KEEP_COPY));
+        }
         for FolderStrays { tree, number, first } in strays {
             let first = first.into_iter().map(|path| OsString::from_vec(path).into()).collect();
             self.strays.entry(tree).or_default().join(Strays { number, first });

@@ -6,7 +6,9 @@ use crate::worker::Worker;
 use phalanx_core::volume::CONFIG;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::{Carry, Existing, Made, is_temporary, sync_folder};
-use phalanx_host::folders::{self, FOLDER, RESERVED_NAME, SAME_NAME, is_within, kind_name, open_parent, read_error};
+use phalanx_host::folders::{
+    self, FOLDER, RESERVED_NAME, RIVAL_HINT, SAME_NAME, is_within, kind_name, open_parent, read_error,
+};
 use phalanx_host::lines::shown;
 use phalanx_host::strays::{self, Strays};
 use phalanx_host::{Error, Result};
@@ -209,7 +211,7 @@ impl Worker<'_> {
             let Ok(Some(rival)) = folders::rival(&dirs.input, output, true) else { return Ok(()) };
             let path = |of: &OsStr| shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
             let line = format!("{}: {} {SAME_NAME}", path(of), path(&rival));
-            return Err(ReportedFailure::new(Code::InputOutput, line));
+            return Err(ReportedFailure::new(Code::InputOutput, line).hint(RIVAL_HINT));
         }
         let checked = self.takes_mirror(dirs).map_or(Ok(()), |mirror| folders::check_kind(mirror, of, true));
         checked.map_err(|e| ReportedFailure::at(&self.roots.mirrored(Some(tree), folder, output.as_bytes()), &e))

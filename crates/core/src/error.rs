@@ -20,7 +20,7 @@ pub enum Error {
     #[error("malformed header: {0}")]
     Header(&'static str),
     /// The file is the config of a volume, which has no content of its own.
-    #[error("it is the config of a volume, not a file: mount the folder that it lies in")]
+    #[error("it is the config of a volume, not a file")]
     Volume,
     /// Deriving the key from a password would cost more than the limit.
     #[error("its password slots ask for more key derivation than the limit allows ({0})")]
@@ -80,6 +80,8 @@ pub enum Error {
         tried: bool,
         /// For each refused key, which one it is and why.
         refused: Vec<String>,
+        /// The command that mends the first of them for which there is one.
+        remedy: Option<String>,
     },
     /// A file cannot be protected for this age recipient.
     #[error("cannot protect for {}: {reason}", brief(.recipient))]

@@ -68,7 +68,7 @@ pub fn identities(paths: &[PathBuf]) -> Outcome<Identities> {
         let mut file = open(path).map_err(at_path)?;
         let bytes = read(path, &mut file)?;
         if str::from_utf8(&bytes).is_ok_and(phalanx_age::is_public) {
-            return Err(damaged(path, &public_advice(path)));
+            return Err(damaged(path, "it is a public key").hint(public_advice(path)));
         }
         check_private(&file, path).map_err(at_path)?;
         found.add(&shown(path), &bytes).map_err(|e| damaged(path, &e.to_string()))?;
@@ -80,8 +80,8 @@ pub fn identities(paths: &[PathBuf]) -> Outcome<Identities> {
 fn public_advice(path: &Path) -> String {
     let private = path.with_extension("");
     match path.extension().is_some_and(|end| end == "pub") && private.is_file() {
-        true => format!("it is a public key: --identity needs the private one (probably {})", shown(&private)),
-        false => "it is a public key: --identity needs the file of its private key".into(),
+        true => format!("--identity needs the private one, probably {}", shown(&private)),
+        false => "--identity needs the file of its private key".into(),
     }
 }
 

@@ -12,11 +12,10 @@ use std::path::Path;
 
 const PASSWORD: &str = "--password takes no value: a password does not belong in arguments, where others can see it";
 const PASSWORD_HINT: &str = "leave it out and it is asked for, or use --password-file or PHALANX_PASSWORD";
-const FOLDER: &str =
-    "--password takes no value, and no folder has the name that follows it: name a new folder before the options";
-const FOLDER_HINT: &str = "phalanx init DIR --password";
-const KEY: &str = "a key's text does not belong in arguments, where others can see it: give the file that holds it, or - \
-                   to type it";
+const FOLDER: &str = "--password takes no value, and no folder has the name that follows it";
+const FOLDER_HINT: &str = "name a new folder before the options: phalanx init DIR --password";
+const KEY: &str = "a key's text does not belong in arguments, where others can see it";
+const KEY_HINT: &str = "give the file that holds it, or - to type it";
 
 /// Refuses what looks like a password after `--password`, or like a key's text.
 pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
@@ -33,7 +32,7 @@ pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
             if attached(bytes)
                 .is_some_and(|value| is_key_text(value) && is_missing(Path::new(OsStr::from_bytes(value))))
             {
-                return Err(Failure::usage(KEY));
+                return Err(key());
             }
             continue;
         }
@@ -42,7 +41,7 @@ pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
             return Err(match (after_password, is_init) {
                 (true, true) if !is_key_text(bytes) => Failure::usage(FOLDER).hint(FOLDER_HINT),
                 (true, _) => password(),
-                (false, _) => Failure::usage(KEY),
+                (false, _) => key(),
             });
         }
         after_password = false;
@@ -52,6 +51,10 @@ pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
 
 fn password() -> Failure {
     Failure::usage(PASSWORD).hint(PASSWORD_HINT)
+}
+
+fn key() -> Failure {
+    Failure::usage(KEY).hint(KEY_HINT)
 }
 
 /// Whether an option is `--password`, or short options that end with `-p`. An error if a value is attached to it.

@@ -3,7 +3,7 @@
 
 use crate::file::Obstacle;
 use crate::lines::{complain, complain_with, shown};
-use crate::{Error, home, last_resort};
+use crate::{Error, folders, home, last_resort};
 use phalanx_core::{Class, Error as CoreError};
 use std::io;
 use std::panic::UnwindSafe;
@@ -222,6 +222,7 @@ fn hint_of_core(error: &CoreError) -> Option<String> {
         CoreError::Read(e) if Obstacle::of(e) == Some(Obstacle::NotRegular) => {
             "name it -, and give it as standard input"
         }
+        CoreError::Write(e) if folders::is_rival(e) => folders::RIVAL_HINT,
         CoreError::Write(e) => match Obstacle::of(e)? {
             Obstacle::NotRegular => "- writes to standard output",
             Obstacle::FolderExists => "--force overwrites files in it and deletes nothing",
@@ -233,6 +234,7 @@ fn hint_of_core(error: &CoreError) -> Option<String> {
         CoreError::WrongKey => "try again; if it is right, restore a copy of the file",
         CoreError::Altered { .. } => "unprotect --salvage saves the other chunks",
         CoreError::Truncated(_) | CoreError::Extended(_) => "unprotect --salvage saves what is there",
+        CoreError::Volume => "mount the folder that it lies in",
         CoreError::HeaderRoom => "--fresh writes a whole new file, with a header that has",
         CoreError::Changed => "try again when nothing writes to it",
         CoreError::LastWay => "name another of its keys too, or add one",
@@ -241,6 +243,7 @@ fn hint_of_core(error: &CoreError) -> Option<String> {
             let ways = "name its key, its password, its identity or --add-recipient";
             return Some(format!("{ways}, or drop it with --remove-slot {slot}"));
         }
+        CoreError::KeysRefused { remedy, .. } => return remedy.clone(),
         CoreError::NoKey { identity: true, .. } => "--identity names a file of identities",
         CoreError::NoKey { keys, .. } if !keys.is_empty() => "phalanx key list shows yours",
         CoreError::NoKey { password: true, .. } => "name no key, and the password is asked for",

@@ -8,6 +8,7 @@ use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -87,13 +88,24 @@ pub fn rival(mirror: &File, name: &OsStr, is_file: bool) -> Result<Option<OsStri
 /// the two could not both be unprotected.
 pub fn check_kind(mirror: &File, name: &OsStr, is_file: bool) -> Result<()> {
     let Some(rival) = rival(mirror, name, is_file)? else { return Ok(()) };
-    let why = format!("{} {SAME_NAME}", shown(Path::new(&rival)));
-    Err(Error::write(std::io::Error::other(why)))
+    Err(Error::write(io::Error::other(Rival(shown(Path::new(&rival))))))
+}
+
+/// What lies in a mirror and is in the way of another entry.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} {SAME_NAME}")]
+struct Rival(String);
+
+/// Whether an error is that of [`check_kind`].
+pub fn is_rival(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|e| e.is::<Rival>())
 }
 
 /// Why an entry of a mirror is in the way of another one.
-pub const SAME_NAME: &str =
-    "is in its way: both would be unprotected to the same name (delete the older one, or write a new mirror)";
+pub const SAME_NAME: &str = "is in its way: both would be unprotected to the same name";
+
+/// What to do about it.
+pub const RIVAL_HINT: &str = "delete the older one, or write a new mirror";
 
 /// Why a file is left out if its output would have the name of a temporary file: a later run would remove it.
 pub const RESERVED_NAME: &str = "the name of its output is one of a temporary file: left out";

@@ -89,14 +89,16 @@ impl Destination {
         let from_stdin = paths.iter().any(|p| is_dash(p));
         match &self.outputs {
             Outputs::At(_) if paths.len() > 1 => {
-                return Err(Failure::usage("--output names one output: several inputs need --output-dir"));
+                return Err(
+                    Failure::usage("--output names one output, and there are several inputs").hint("use --output-dir")
+                );
             }
             Outputs::At(End::Standard) if self.recursive => {
                 return Err(Failure::usage("--recursive writes folders: they cannot go to standard output"));
             }
             Outputs::At(End::Path(path)) if !self.recursive && path.as_os_str().as_bytes().ends_with(b"/") => {
-                let line = format!("{}: --output names a file: use --output-dir for a folder", shown(path));
-                return Err(Failure::usage(line));
+                let line = format!("{}: --output names a file", shown(path));
+                return Err(Failure::usage(line).hint("use --output-dir for a folder"));
             }
             _ => {}
         }
@@ -132,8 +134,8 @@ impl Destination {
         if let Outputs::In(folder) = &self.outputs
             && !folder.is_dir()
         {
-            let line = format!("{}: no such folder: --output-dir needs an existing one", shown(folder));
-            return Err(Failure::new(Code::InputOutput, line));
+            let line = format!("{}: no such folder", shown(folder));
+            return Err(Failure::new(Code::InputOutput, line).hint("--output-dir needs an existing one"));
         }
         let mut routes = Vec::new();
         let named = failure::each(paths, |path| {
@@ -172,7 +174,7 @@ fn nameless(input: &End) -> Failure {
     {
         return Failure::at(path, CoreError::NotPhalanx);
     }
-    Failure::usage(format!("{}: no name for the output: give one with --output", shown(input.path())))
+    Failure::usage(format!("{}: no name for the output", shown(input.path()))).hint("give one with --output")
 }
 
 /// Refuses routes whose output would replace another one, or an input that is still to be read.
@@ -223,7 +225,7 @@ pub fn is_dash(path: &Path) -> bool {
 pub fn refuse_terminal(destination: &Destination, paths: &[PathBuf]) -> Outcome {
     let unsaid = matches!(destination.outputs, Outputs::Beside) && paths.iter().any(|p| is_dash(p));
     if unsaid && io::stdout().is_terminal() {
-        return Err(Failure::usage("protected bytes are not for a terminal: name an --output, or - to insist"));
+        return Err(Failure::usage("protected bytes are not for a terminal").hint("name an --output, or - to insist"));
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ const LONGEST_PASSWORD: usize = 1 << 16;
 /// If there is no home folder.
 pub fn keyring() -> Outcome<Keyring> {
     let folder = home::keyring().ok_or_else(|| {
-        Failure::usage(format!("there is no home folder for keys: set {KEYRING_VARIABLE} to a folder"))
+        Failure::usage("there is no home folder for keys").hint(format!("set {KEYRING_VARIABLE} to a folder"))
     })?;
     Ok(Keyring::new(folder))
 }

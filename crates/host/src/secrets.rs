@@ -12,7 +12,7 @@ use phalanx_age::Identities;
 use phalanx_core::{
     AgeRecipient, Error, KdfLimit, KeyId, KeySource, OpenedBy, Opener, Password, Recipient, Result, SecretKey,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fmt::Display;
 use std::io;
@@ -25,18 +25,16 @@ const PASSWORD_VARIABLE: &str = "PHALANX_PASSWORD";
 /// The key with this id in a keyring, and its name. [`Error::KeysRefused`] means that it may be a refused key, or that
 /// the whole keyring is refused. Another way in may still open the file.
 pub fn find_key(keyring: &Keyring, id: &KeyId) -> Result<Option<(String, SecretKey)>> {
-    let text = |e: crate::Error| match failure::hint(&e) {
-        Some(hint) => format!("{e} ({hint})"),
-        None => e.to_string(),
-    };
-    let mut refused = Vec::new();
-    match keyring.find(id, |e| refused.push(text(e))) {
+    let mut errors = Vec::new();
+    match keyring.find(id, |e| errors.push(e)) {
         Ok(Some(found)) => return Ok(Some(found)),
-        Ok(None) if refused.is_empty() => return Ok(None),
+        Ok(None) if errors.is_empty() => return Ok(None),
         Ok(None) => {}
-        Err(e) => refused.push(text(e)),
+        Err(e) => errors.push(e),
     }
-    Err(Error::KeysRefused { keys: vec![*id], identity: false, password: false, tried: false, refused })
+    let refused = errors.iter().map(ToString::to_string).collect();
+    let remedy = errors.iter().find_map(failure::hint);
+    Err(Error::KeysRefused { keys: vec![*id], identity: false, password: false, tried: false, refused, remedy })
 }
 
 /// The recipients of new files.
@@ -155,8 +153,8 @@ pub struct AtHand {
     /// Whether a password may come from the variable or the user.
     ask: bool,
     password: OnceLock<Option<Password>>,
-    /// The keys of the keyring that were refused, and why.
-    refused: Mutex<BTreeSet<String>>,
+    /// The keys of the keyring that were refused, and why, with a command that mends one of them.
+    refused: Mutex<BTreeMap<String, Option<String>>>,
 }
 
 /// Opens files with these keys.
@@ -194,8 +192,9 @@ impl KeySource for AtHand {
         }
         let Some(keyring) = &self.keyring else { return Ok(None) };
         let key = find_key(keyring, id).inspect_err(|e| {
-            if let Error::KeysRefused { refused, .. } = e {
-                self.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(refused.iter().cloned());
+            if let Error::KeysRefused { refused, remedy, .. } = e {
+                let new = refused.iter().map(|key| (key.clone(), remedy.clone()));
+                self.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
             }
         })?;
         Ok(key.map(|(name, key)| {
@@ -212,8 +211,8 @@ impl KeySource for AtHand {
     fn identity(&self, files: &[&[u8]], opens: &mut dyn FnMut(usize, &SecretKey) -> bool) -> Result<Option<String>> {
         match self.identities.identity(files, opens) {
             Ok(None) if !self.identities.is_empty() => {
-                let refused = vec![unfit(&self.identities.labels())];
-                Err(Error::KeysRefused { keys: Vec::new(), identity: true, password: false, tried: false, refused })
+                let (keys, refused, remedy) = (Vec::new(), vec![unfit(&self.identities.labels())], None);
+                Err(Error::KeysRefused { keys, identity: true, password: false, tried: false, refused, remedy })
             }
             found => found,
         }
@@ -271,7 +270,7 @@ impl AtHand {
         ask::can_ask().then_some(())?;
         // A user who is asked for a password should know why the key did not work.
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.iter().for_each(|key| complain(format!("warning: {key}")));
+        refused.iter().for_each(|(key, remedy)| complain_with(format!("warning: {key}"), remedy.as_deref()));
         ask::password("Password: ").ok()
     }
 }
@@ -325,8 +324,9 @@ fn new_password() -> Outcome<Password> {
         return refuse_empty(password, PASSWORD_VARIABLE);
     }
     let unasked = |e: io::Error| {
-        let ways = format!("--password-file, {PASSWORD_VARIABLE}, --key, --key-file or --recipient");
-        Failure::usage(format!("a password is needed, and none could be read from a terminal ({e}): give {ways}"))
+        let line = format!("a password is needed, and none could be read from a terminal: {e}");
+        let ways = format!("give --password-file, {PASSWORD_VARIABLE}, --key, --key-file or --recipient");
+        Failure::usage(line).hint(ways)
     };
     ask_twice("Password: ", unasked)
 }
@@ -337,8 +337,8 @@ pub fn added_password(file: Option<&Path>) -> Outcome<Password> {
         return refuse_empty(read_password(file)?, shown(file));
     }
     let unasked = |e: io::Error| {
-        let line = "the password to add could not be read from a terminal";
-        Failure::usage(format!("{line} ({e}): give --add-password-file"))
+        let line = format!("the password to add could not be read from a terminal: {e}");
+        Failure::usage(line).hint("give --add-password-file")
     };
     ask_twice("New password: ", unasked)
 }

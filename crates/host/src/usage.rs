@@ -82,15 +82,14 @@ pub fn failure(command: &Command, error: &clap::Error, args: &[OsString]) -> Fai
         return Failure::usage("the experiments are a program of their own")
             .hint("cargo run --release -p phalanx-bench -- --help");
     }
-    Failure::usage(sentence(error, args)).hint(format!("{} --help", path(command, args)))
+    let hint = match names_a_file(error, args) {
+        true => "put -- before names that begin with -".into(),
+        false => format!("{} --help", path(command, args)),
+    };
+    Failure::usage(sentence(error, args)).hint(hint)
 }
 
 fn sentence(error: &clap::Error, args: &[OsString]) -> String {
-    // Options are shown as "--output <PATH>", and arguments as "<PATH>...".
-    let name = |shown: &str| {
-        let word = shown.split(' ').next().unwrap_or(shown);
-        word.trim_end_matches("...").trim_matches(['<', '>', '[', ']']).to_owned()
-    };
     let text = |kind| text(error, kind);
     let (arg, value) = (name(&text(ContextKind::InvalidArg)), text(ContextKind::InvalidValue));
     // The most likely one comes last.
@@ -100,9 +99,7 @@ fn sentence(error: &clap::Error, args: &[OsString]) -> String {
     };
     match error.kind() {
         ErrorKind::UnknownArgument if is_attached_to_flag(&arg, args) => "-p takes no value".into(),
-        ErrorKind::UnknownArgument if arg.starts_with('-') && names_a_file(args) => {
-            format!("unknown option {arg}: put -- before names that begin with -")
-        }
+        ErrorKind::UnknownArgument if names_a_file(error, args) => format!("unknown option {arg}"),
         ErrorKind::UnknownArgument if arg.starts_with('-') => {
             format!("unknown option {arg}{}", perhaps(ContextKind::SuggestedArg))
         }
@@ -158,6 +155,12 @@ fn elsewhere(command: &str, of_key: bool) -> Option<&'static str> {
     })
 }
 
+/// Options are shown as "--output <PATH>", and arguments as "<PATH>...".
+fn name(shown: &str) -> String {
+    let word = shown.split(' ').next().unwrap_or(shown);
+    word.trim_end_matches("...").trim_matches(['<', '>', '[', ']']).to_owned()
+}
+
 fn text(error: &clap::Error, kind: ContextKind) -> String {
     strings(error, kind).into_iter().next().unwrap_or_default()
 }
@@ -184,8 +187,12 @@ fn is_attached_to_flag(arg: &str, args: &[OsString]) -> bool {
     is_short && args.iter().any(|word| word.len() > 2 && word.as_encoded_bytes().starts_with(b"-p"))
 }
 
-/// Whether a word that looks like an option is the name of a file.
-fn names_a_file(args: &[OsString]) -> bool {
+/// Whether an option is unknown, and a word that looks like an option is the name of a file.
+fn names_a_file(error: &clap::Error, args: &[OsString]) -> bool {
+    let unknown = name(&text(error, ContextKind::InvalidArg));
+    if error.kind() != ErrorKind::UnknownArgument || !unknown.starts_with('-') || is_attached_to_flag(&unknown, args) {
+        return false;
+    }
     let is_option = |word: &OsString| word.len() > 1 && word.as_encoded_bytes().starts_with(b"-");
     args.iter().any(|word| is_option(word) && Path::new(word).symlink_metadata().is_ok())
 }

@@ -29,5 +29,8 @@ pub fn warn_of_special_bits(path: &Path, file: &File, carry: Carry) {
 /// The warning that a tree is protected by a key or password that lies in it. The caller writes it once for each tree.
 pub fn key_inside(tree: &Path, key: &Path) -> String {
     let (key, tree) = (shown(key), shown(tree));
-    format!("warning: {tree} holds its own key or password ({key}): keep a copy of it elsewhere")
+    format!("warning: {tree} holds its own key or password ({key})")
 }
+
+/// What to do about a key that is protected by itself.
+pub const KEEP_COPY: &str = "keep a copy of it elsewhere";

@@ -37,9 +37,12 @@ pub fn plain(py: Python<'_>, error: impl Into<Error>) -> PyErr {
 pub fn at(py: Python<'_>, path: Option<&Path>, error: impl Into<Error>) -> PyErr {
     let error = error.into();
     let mut text = path.map_or_else(|| error.to_string(), |path| format!("{}: {error}", shown(path)));
-    if let Error::Refused(refused) = &error
-        && let Some(command) = refused.hint()
-    {
+    let remedy = match &error {
+        Error::Refused(refused) => refused.hint(),
+        Error::Core(CoreError::KeysRefused { remedy, .. }) => remedy.as_deref(),
+        _ => None,
+    };
+    if let Some(command) = remedy {
         text += &format!(" ({command})");
     }
     match error {

@@ -43,7 +43,7 @@ pub enum VolumeError {
     #[error("the volume cannot be written to")]
     ReadOnly,
     /// Changes of an interrupted run have to be finished before the volume can be read.
-    #[error("a run was interrupted: mount the volume once for writing, which finishes its changes")]
+    #[error("a run was interrupted, and its changes are not finished")]
     Unfinished,
 }
 

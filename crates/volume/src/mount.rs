@@ -40,13 +40,13 @@ const MOST_THREADS: usize = 32;
 #[non_exhaustive]
 pub enum MountError {
     /// The kernel's FUSE is not there.
-    #[error("no /dev/fuse: load the kernel module fuse, or run the container with --device /dev/fuse")]
+    #[error("there is no /dev/fuse")]
     NoDevice,
     /// This user may not use it.
-    #[error("/dev/fuse: access is denied: ask for permission to read and write it")]
+    #[error("/dev/fuse: access is denied")]
     DeviceDenied,
     /// Only root mounts without this program.
-    #[error("fusermount3 is not installed: install the package fuse3")]
+    #[error("fusermount3 is not installed")]
     NoFusermount,
     /// The system does not let users mount for others.
     #[error("allow_other and allow_root need the line user_allow_other in /etc/fuse.conf")]
@@ -76,10 +76,10 @@ pub enum MountError {
     #[error("what is mounted here has lost its program")]
     Dead,
     /// The kernel does not show which mount is this one.
-    #[error("its own mount is not in the list of mounts (/proc/self/mountinfo): unmount it with fusermount3 -u")]
+    #[error("its own mount is not in the list of mounts, /proc/self/mountinfo")]
     NotSeen,
     /// Another mount lies on this one.
-    #[error("something else is mounted on top of it: unmount that first")]
+    #[error("something else is mounted on top of it")]
     Covered,
     /// The mountpoint is the source, contains it, or lies within it.
     #[error("{0}")]

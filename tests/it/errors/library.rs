@@ -111,10 +111,11 @@ fn core() -> Vec<Message> {
                 identity: false,
                 password: true,
                 tried: false,
-                refused: vec![format!("{} ({})", refused(), failure::hint(&refused()).unwrap())],
+                refused: vec![refused().to_string()],
+                remedy: failure::hint(&refused()),
             },
             "the right key may be one that is refused",
-            "mend its permissions, as the line says",
+            "",
         ),
         at(
             HostError::Interrupted(Box::new(Error::WrongKey.into())),
@@ -250,7 +251,7 @@ fn volume() -> Vec<Message> {
         at(VolumeError::Refused(Errno::NOTEMPTY), "`init`", ""),
         at(VolumeError::Refused(Errno::ACCESS), "", "ask for the permission"),
         at(VolumeError::Refused(Errno::ROFS), "mounting for writing", ""),
-        at(VolumeError::Busy, "", "unmount it first, or wait for the other run"),
+        at(VolumeError::Busy, "", "if it is another run, wait for it"),
         at(VolumeError::Full, "", "make room below the volume"),
         at(
             VolumeError::Dropped(Errno::NOSPC),

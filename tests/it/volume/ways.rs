@@ -163,7 +163,7 @@ fn a_new_folder_after_password_is_not_a_password() {
     let s = Sandbox::new();
     for option in ["-p", "--password"] {
         let line = s.run_with_password("x", &["init", option, "vol"]).fails(2);
-        assert!(line.contains("name a new folder before the options\nhint: phalanx init DIR --password"), "{line}");
+        assert!(line.contains("\nhint: name a new folder before the options: phalanx init DIR --password"), "{line}");
         assert!(!line.contains("vol") && !s.exists("vol"), "{line}");
     }
     s.run_with_password("x", &["init", "vol", "-p"]).ok();

@@ -386,23 +386,25 @@ struct Unopened {
     /// Whether a key or password for the file was at hand but did not open it.
     tried: bool,
     refused: Vec<String>,
+    remedy: Option<String>,
 }
 
 impl Unopened {
     /// Keeps a refusal, because other ways in may open the file. Any other error ends the search.
     fn refuse(&mut self, error: Error) -> Result<()> {
-        let Error::KeysRefused { refused, .. } = error else { return Err(error) };
+        let Error::KeysRefused { refused, remedy, .. } = error else { return Err(error) };
         self.refused.extend(refused);
+        self.remedy = self.remedy.take().or(remedy);
         Ok(())
     }
 }
 
 impl From<Unopened> for Error {
-    fn from(Unopened { keys, identity, password, tried, mut refused }: Unopened) -> Self {
+    fn from(Unopened { keys, identity, password, tried, mut refused, remedy }: Unopened) -> Self {
         if !refused.is_empty() {
             refused.sort();
             refused.dedup();
-            return Error::KeysRefused { keys, identity, password, tried, refused };
+            return Error::KeysRefused { keys, identity, password, tried, refused, remedy };
         }
         if tried { Error::WrongKey } else { Error::NoKey { keys, identity, password } }
     }

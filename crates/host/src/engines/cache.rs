@@ -114,7 +114,8 @@ pub struct CalibrationFile {
 impl CalibrationFile {
     /// Makes the folder, and begins the file.
     pub fn prepare(now: &Circumstances) -> Outcome<Self> {
-        let no_folder = || Failure::usage(format!("there is no home folder: set {CACHE_VARIABLE} to a cache folder"));
+        let set = || format!("set {CACHE_VARIABLE} to a cache folder");
+        let no_folder = || Failure::usage("there is no home folder").hint(set());
         let path = path(now.threads).ok_or_else(no_folder)?;
         let made = fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(Error::write);
         let output = made.and_then(|()| Output::create(&path, Existing::Replace(&Made::default())));

@@ -10,7 +10,8 @@ use super::tally::Tally;
 use crate::failure::{Code, Failure, Outcome};
 use crate::file::{Carry, Existing, Input, Made, Removal};
 use crate::folders::{
-    self, FOLDER, RESERVED_NAME, SAME_NAME, id, is_within, open_parent, read_error, true_parent, write_error,
+    self, FOLDER, RESERVED_NAME, RIVAL_HINT, SAME_NAME, id, is_within, open_parent, read_error, true_parent,
+    write_error,
 };
 use crate::key_files::{HOLDS_KEY, KeyFiles};
 use crate::lines::{complain, shown};
@@ -274,7 +275,7 @@ impl Folder {
         let rival = folders::rival(&handles.input, output_name, true).unwrap_or_default();
         let Some(rival) = rival else { return Ok(()) };
         let line = format!("{}: {} {SAME_NAME}", shown(&self.path(name)), shown(&self.path(&rival)));
-        Err(Failure::new(Code::InputOutput, line).on(&self.path(name)))
+        Err(Failure::new(Code::InputOutput, line).hint(RIVAL_HINT).on(&self.path(name)))
     }
 
     /// Both ends, if they are open.

@@ -173,7 +173,7 @@ public final class Header {
             throw MalformedHeaderException.volume();
         }
         List<KeyId> unknown = new ArrayList<>();
-        List<String> refused = new ArrayList<>();
+        List<KeyException> refused = new ArrayList<>();
         boolean tried = false;
         for (int i = 0; i < slots.size(); i++) {
             if (!(slots.get(i) instanceof Slot.OfKey slot)) {
@@ -183,7 +183,7 @@ public final class Header {
             try {
                 key = keys.key(slot.id());
             } catch (KeyException e) {
-                refused.add(e.withRemedy());
+                refused.add(e);
                 key = Optional.empty();
             }
             if (key.isEmpty()) {

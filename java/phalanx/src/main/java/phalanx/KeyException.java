@@ -1,6 +1,8 @@
 package phalanx;
 
+import java.util.List;
 import java.util.Optional;
+import java.util.stream.Collectors;
 
 /**
  * A key of the keyring, or a file with a key or password, is missing, damaged or refused. It is refused if others could
@@ -34,9 +36,19 @@ public final class KeyException extends PhalanxException {
         return new KeyException(what + " is refused because " + why, false, remedy);
     }
 
-    /** The message, and the command that mends it in parentheses. It is for lists of several keys. */
-    String withRemedy() {
-        return remedy == null ? getMessage() : getMessage() + " (" + remedy + ")";
+    /** One for several. */
+    static KeyException of(List<KeyException> all) {
+        return new KeyException(messages(all), false, remedy(all));
+    }
+
+    /** All messages in one line. */
+    static String messages(List<KeyException> all) {
+        return all.stream().map(KeyException::getMessage).collect(Collectors.joining("; "));
+    }
+
+    /** The first command that mends one of them, or null. */
+    static String remedy(List<KeyException> all) {
+        return all.stream().flatMap(each -> each.remedy().stream()).findFirst().orElse(null);
     }
 
     /**

@@ -168,7 +168,7 @@ public final class Keyring implements KeyProvider {
      * @throws IOException if the keyring cannot be read
      */
     public Optional<Named> find(KeyId id) throws IOException {
-        List<String> unusable = new ArrayList<>();
+        List<KeyException> unusable = new ArrayList<>();
         for (String name : names()) {
             try (SecretFile secret = SecretFile.readRegular(file(name), "the key " + name, PhalanxKey.BYTES + 1)) {
                 PhalanxKey key = key(name, secret);
@@ -180,15 +180,15 @@ public final class Keyring implements KeyProvider {
             } catch (NoSuchFileException e) {
                 // It was deleted meanwhile.
             } catch (KeyException e) {
-                unusable.add(e.withRemedy());
+                unusable.add(e);
             } catch (IOException e) {
-                unusable.add(e.getMessage());
+                unusable.add(new KeyException(e.getMessage()));
             }
         }
         if (unusable.isEmpty()) {
             return Optional.empty();
         }
-        throw new KeyException(String.join("; ", unusable));
+        throw KeyException.of(unusable);
     }
 
     /**

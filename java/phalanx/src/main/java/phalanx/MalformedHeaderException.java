@@ -4,16 +4,28 @@ package phalanx;
 public final class MalformedHeaderException extends PhalanxException {
     private static final long serialVersionUID = 1L;
 
+    /** Whether it is the header of the config of a volume. */
+    private final boolean ofVolume;
+
     MalformedHeaderException(String why) {
-        super("malformed header: " + why);
+        this("malformed header: " + why, false);
     }
 
-    private MalformedHeaderException(String message, boolean whole) {
+    private MalformedHeaderException(String message, boolean ofVolume) {
         super(message);
+        this.ofVolume = ofVolume;
     }
 
     static MalformedHeaderException volume() {
-        return new MalformedHeaderException(
-                "it is the config of a volume, not a file: mount the folder that it lies in", true);
+        return new MalformedHeaderException("it is the config of a volume, not a file", true);
+    }
+
+    /**
+     * Whether it is the header of the config of a volume.
+     *
+     * @return false if it breaks a rule of the format
+     */
+    public boolean isOfVolume() {
+        return ofVolume;
     }
 }

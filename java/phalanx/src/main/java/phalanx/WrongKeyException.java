@@ -2,6 +2,7 @@ package phalanx;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 
 /** No key or password at hand opens the file. */
 public final class WrongKeyException extends PhalanxException {
@@ -13,19 +14,23 @@ public final class WrongKeyException extends PhalanxException {
     /** What was at hand when no key opened the file. */
     private final Reason reason;
 
-    private WrongKeyException(String message, Reason reason) {
+    /** The command that mends the first refused key for which there is one, or null. */
+    private final String remedy;
+
+    private WrongKeyException(String message, Reason reason, String remedy) {
         super(message);
         this.reason = reason;
+        this.remedy = remedy;
     }
 
     /** A key or password was tried, and does not open the file. */
-    static WrongKeyException tried(List<String> refused) {
-        return new WrongKeyException(
-                with("wrong key or password, or the header is damaged", refused), Reason.TRIED);
+    static WrongKeyException tried(List<KeyException> refused) {
+        String message = with("wrong key or password, or the header is damaged", refused);
+        return new WrongKeyException(message, Reason.TRIED, KeyException.remedy(refused));
     }
 
     /** There was nothing to try. */
-    static WrongKeyException none(List<KeyId> ids, boolean age, boolean password, List<String> refused) {
+    static WrongKeyException none(List<KeyId> ids, boolean age, boolean password, List<KeyException> refused) {
         List<String> ways = new ArrayList<>();
         ids.forEach(id -> ways.add("key " + id));
         if (age) {
@@ -38,10 +43,10 @@ public final class WrongKeyException extends PhalanxException {
             ways.add("a kind of key that this program does not know");
         }
         return new WrongKeyException(with("no key at hand opens it: it needs " + String.join(" or ", ways), refused),
-                reason(ids, age, password, refused));
+                reason(ids, age, password, refused), KeyException.remedy(refused));
     }
 
-    private static Reason reason(List<KeyId> ids, boolean age, boolean password, List<String> refused) {
+    private static Reason reason(List<KeyId> ids, boolean age, boolean password, List<KeyException> refused) {
         if (!refused.isEmpty()) {
             return Reason.REFUSED;
         }
@@ -54,8 +59,17 @@ public final class WrongKeyException extends PhalanxException {
         return password ? Reason.NO_PASSWORD : Reason.OTHER;
     }
 
-    private static String with(String message, List<String> refused) {
-        return refused.isEmpty() ? message : message + "; " + String.join("; ", refused);
+    private static String with(String message, List<KeyException> refused) {
+        return refused.isEmpty() ? message : message + "; " + KeyException.messages(refused);
+    }
+
+    /**
+     * The command that mends a refused key, which may be the right one, such as {@code chmod 600 PATH}.
+     *
+     * @return empty if none was refused, or no single command mends it
+     */
+    public Optional<String> remedy() {
+        return Optional.ofNullable(remedy);
     }
 
     /**

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import phalanx.KeyException;
 import phalanx.KeyFiles;
@@ -29,7 +30,7 @@ final class AtHand implements KeyProvider {
     private final List<PhalanxKey> given;
     private final Keyring keyring;
     private final List<PhalanxKey> found = new ArrayList<>();
-    private final TreeSet<String> refused = new TreeSet<>();
+    private final TreeMap<String, Optional<String>> refused = new TreeMap<>();
     private Optional<Password> password;
     private boolean isPasswordKnown;
 
@@ -74,7 +75,7 @@ final class AtHand implements KeyProvider {
             key.ifPresent(found::add);
             return key;
         } catch (KeyException e) {
-            refused.add(e.getMessage() + e.remedy().map(remedy -> " (" + remedy + ")").orElse(""));
+            refused.put(e.getMessage(), e.remedy());
             throw e;
         }
     }
@@ -95,7 +96,7 @@ final class AtHand implements KeyProvider {
             return variable;
         }
         // A user who is asked for a password would wonder why the key did not work.
-        refused.forEach(key -> Terminal.complain("warning: " + key));
+        refused.forEach((key, remedy) -> Terminal.complain("warning: " + key, remedy.orElse(null)));
         return Optional.ofNullable(ask(console, "Password: "));
     }
 
@@ -166,8 +167,8 @@ final class AtHand implements KeyProvider {
         }
         Console console = Terminal.console();
         if (console == null) {
-            throw Failure.usage("a password is needed, and none could be read from a terminal: give --password-file, "
-                    + VARIABLE + ", --key or --key-file");
+            throw Failure.usage("a password is needed, and none could be read from a terminal")
+                    .hint("give --password-file, " + VARIABLE + ", --key or --key-file");
         }
         Password password = ask(console, "Password: ");
         refuseEmpty(password == null ? Password.of(new byte[0]) : password, "the prompt");

@@ -14,6 +14,7 @@ import phalanx.ChangedException;
 import phalanx.KeyDerivationException;
 import phalanx.KeyException;
 import phalanx.Keyring;
+import phalanx.MalformedHeaderException;
 import phalanx.OutputException;
 import phalanx.PhalanxException;
 import phalanx.TruncatedException;
@@ -169,6 +170,9 @@ final class Failure extends Exception {
         if (e instanceof WrongKeyException wrong) {
             return hint(wrong);
         }
+        if (e instanceof MalformedHeaderException header && header.isOfVolume()) {
+            return "mount the folder that it lies in";
+        }
         if (e instanceof KeyException key && key.isMissing()) {
             return Files.exists(Keyring.usual().folder())
                     ? "phalanx key list shows them"
@@ -182,6 +186,9 @@ final class Failure extends Exception {
     }
 
     private static String hint(WrongKeyException e) {
+        if (e.remedy().isPresent()) {
+            return e.remedy().get();
+        }
         if (e.wasTried()) {
             return "try again; if it is right, restore a copy of the file";
         }

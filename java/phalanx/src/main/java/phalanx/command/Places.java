@@ -49,15 +49,16 @@ final class Places {
         checkStandard(options);
         Optional<String> output = options.one("--output");
         if (output.isPresent() && options.paths().size() > 1) {
-            throw Failure.usage("--output names one output: several inputs need --output-dir");
+            throw Failure.usage("--output names one output, and there are several inputs").hint("use --output-dir");
         }
         if (output.isPresent() && output.get().endsWith("/")) {
-            throw Failure.usage(Text.shown(output.get()) + ": --output names a file: use --output-dir for a folder");
+            throw Failure.usage(Text.shown(output.get()) + ": --output names a file")
+                    .hint("use --output-dir for a folder");
         }
         Optional<String> folder = options.one("--output-dir");
         if (folder.isPresent() && !Files.isDirectory(path(folder.get()))) {
-            String line = Text.shown(folder.get()) + ": no such folder: --output-dir needs an existing one";
-            throw Failure.of(Failure.Code.INPUT_OUTPUT, line);
+            throw Failure.of(Failure.Code.INPUT_OUTPUT, Text.shown(folder.get()) + ": no such folder")
+                    .hint("--output-dir needs an existing one");
         }
         List<Place> places = new ArrayList<>();
         for (String input : options.paths()) {
@@ -98,7 +99,7 @@ final class Places {
                 // It has a header, or this cannot be found out.
             }
         }
-        return Failure.usage(Text.shown(input) + ": no name for the output: give one with --output");
+        return Failure.usage(Text.shown(input) + ": no name for the output").hint("give one with --output");
     }
 
     /** The header of a regular file. */

@@ -14,7 +14,7 @@ final class Secrets {
     private static final String PASSWORD =
             "--password takes no value: a password does not belong in arguments, where others can see it";
     private static final String KEY =
-            "a key's text does not belong in arguments, where others can see it: give the file that holds it, or - to type it";
+            "a key's text does not belong in arguments, where others can see it";
     private static final String SWITCHES = "pfqvhV";
     private static final String WITH_VALUE = "okt";
     private static final String KEY_PREFIX = "PHALANXKEY1";
@@ -33,13 +33,13 @@ final class Secrets {
                 pathsOnly = arg.equals("--");
                 String value = attached(arg);
                 if (isKeyText(value) && isMissing(value)) {
-                    throw Failure.usage(KEY);
+                    throw key();
                 }
                 continue;
             }
             // An existing path is taken as a path, whatever option it follows.
             if ((afterPassword || isKeyText(arg)) && isMissing(arg)) {
-                throw afterPassword ? password() : Failure.usage(KEY);
+                throw afterPassword ? password() : key();
             }
             afterPassword = false;
         }
@@ -51,6 +51,10 @@ final class Secrets {
             throw password();
         }
         return option.equals("--password") || isCluster && option.endsWith("p");
+    }
+
+    private static Failure key() {
+        return Failure.usage(KEY).hint("give the file that holds it, or - to type it");
     }
 
     private static Failure password() {

@@ -45,7 +45,7 @@ final class Transfers {
         int threads = Ciphers.threads(options);
         boolean isUnsaid = options.one("--output").isEmpty() && options.one("--output-dir").isEmpty();
         if (isUnsaid && options.paths().contains(Places.STANDARD) && Terminal.isTerminal(1)) {
-            throw Failure.usage("protected bytes are not for a terminal: name an --output, or - to insist");
+            throw Failure.usage("protected bytes are not for a terminal").hint("name an --output, or - to insist");
         }
         Failures failures = new Failures();
         var places = Places.of(options, Places::protectedName, failures);

@@ -6,6 +6,7 @@
 mod changes;
 pub mod examples;
 mod inspect;
+mod mirror;
 mod mount;
 mod range;
 mod rekey;
@@ -13,17 +14,21 @@ mod volume;
 
 pub use changes::Changes;
 pub use inspect::Inspect;
+pub use mirror::{Mirror, MirrorPlan};
 pub use mount::{Background, Mount, MountPlan};
 pub use range::ByteRange;
 pub use rekey::{Rekey, RekeyPlan};
 pub use volume::{Init, InitPlan};
 
+use crate::commands::manifest::Pins;
 use clap::{Args, Parser, Subcommand, ValueHint};
+use phalanx_core::tree::Digest;
 use phalanx_core::{ChunkSize, Suite};
 use phalanx_host::args::{Cipher, EngineArgs, EngineName, OpenKeys, ProtectKeys, chunk_size};
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::Carry;
 use phalanx_host::file::umask;
+use phalanx_host::mirror::state::unhex;
 use phalanx_host::paths::{self, Destination, End, Outputs};
 use phalanx_host::verbosity::Verbosity;
 use std::path::PathBuf;
@@ -48,6 +53,14 @@ pub enum Command {
     /// An output appears under its name when it is complete, and not before. An existing file is never replaced without
     /// --force. Without --key, --key-file, --recipient, --recipients-file or --password-file, the password is that of PHALANX_PASSWORD, or is asked for.
     Protect(Protect),
+    /// Make or renew a protected mirror of a folder
+    ///
+    /// Only what has changed is written: a file is unchanged if its length and its time of modification are. The manifest
+    /// phalanx.tree in MIRROR lists every entry, so that verify and unprotect find what is missing, added, exchanged or older.
+    /// It is written last. A run that was killed leaves the old manifest, and the next run goes on.
+    ///
+    /// The keys are those of protect. With public keys alone this machine can write the mirror and read nothing of it.
+    Mirror(Mirror),
     /// Get protected files back: PATH.phx becomes PATH
     ///
     /// Keys are found in the keyring by their ids. A password comes from PHALANX_PASSWORD or from a prompt. If --key,
@@ -203,12 +216,31 @@ pub struct Verify {
     /// --verbose.
     #[arg(short = 'R', long)]
     pub recursive: bool,
+    /// Compare a mirror with its manifest only; read no content
+    ///
+    /// It finds what is missing, additional, exchanged, renamed or another version. It needs a key for the manifest only.
+    #[arg(long, requires = "recursive")]
+    pub quick: bool,
+    /// Fail unless the mirror's manifest has this digest
+    #[arg(long, value_name = "DIGEST", requires = "recursive", value_parser = digest)]
+    expect: Option<Digest>,
+    /// Fail unless the mirror's manifest has this generation or a later one
+    #[arg(long, value_name = "GENERATION", requires = "recursive")]
+    at_least: Option<u64>,
+    /// Take a mirror that is older than the last one seen here
+    #[arg(long, requires = "recursive")]
+    accept: bool,
     #[command(flatten)]
     pub json: JsonArgs,
     #[command(flatten)]
     pub keys: OpenKeys,
     #[command(flatten)]
     pub engine: EngineArgs,
+}
+
+/// Reads 64 hexadecimal digits.
+fn digest(text: &str) -> Result<Digest, String> {
+    unhex(text).map(Digest).ok_or_else(|| "a digest has 64 hexadecimal digits".into())
 }
 
 #[derive(Args)]
@@ -434,7 +466,15 @@ fn check_range(paths: &[PathBuf], destination: &Destination, engine: &EngineArgs
 impl Verify {
     pub fn validate(self) -> Outcome<Self> {
         self.keys.validate(&self.paths)?;
+        if self.paths.len() > 1 && (self.expect.is_some() || self.at_least.is_some()) {
+            return Err(Failure::usage("--expect and --at-least are for one mirror"));
+        }
         Ok(self)
+    }
+
+    /// What is demanded of a mirror's manifest.
+    pub fn pins(&self) -> Pins {
+        Pins { digest: self.expect, generation: self.at_least, accept: self.accept }
     }
 }
 

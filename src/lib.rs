@@ -15,7 +15,7 @@ mod volume_engines;
 pub mod volume_failures;
 
 use args::Command;
-use commands::{completions, init, inspect, key, man, mount, protect, rekey, unprotect, verify, version};
+use commands::{completions, init, inspect, key, man, mirror, mount, protect, rekey, unprotect, verify, version};
 use phalanx_host::failure::{self, Outcome};
 use phalanx_host::{ask, start};
 use std::process::ExitCode;
@@ -38,6 +38,7 @@ fn run() -> Outcome {
         start::begin_work()?;
     }
     match args.command {
+        Command::Mirror(mirror) => mirror::run(mirror.validate()?, args.verbosity),
         Command::Protect(protect) => protect::run(protect.validate()?, args.verbosity),
         Command::Unprotect(unprotect) => unprotect::run(unprotect.validate()?, args.verbosity),
         Command::Verify(verify) => verify::run(verify.validate()?, args.verbosity),

@@ -1,23 +1,28 @@
 //! `phalanx protect`
 
+use super::manifests::Manifests;
 use crate::args::ProtectPlan;
-use crate::progress::Meter;
-use crate::transfer::{self, Action, Moved, Transfer};
-use phalanx_core::engine::Op;
-use phalanx_core::{ChunkSize, NewFile, Suite};
-use phalanx_host::Result;
+use crate::transfer::{self, Protect, Transfer, tree};
+use phalanx_host::Error;
 use phalanx_host::age;
-use phalanx_host::engines::Engines;
-use phalanx_host::failure::Outcome;
-use phalanx_host::file::{Ends, Input, Resumable, protected_name, refuse_protected};
+use phalanx_host::failure::{Failure, Outcome, worse};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain_with, shown};
+use phalanx_host::mirror::MANIFEST;
+use phalanx_host::mirror::excludes::Excludes;
+use phalanx_host::mirror::renewal::Renewal;
+use phalanx_host::mirror::scan::{Ended, Scan};
+use phalanx_host::mirror::store::invalid;
 use phalanx_host::paths;
 use phalanx_host::report::{self, Status};
 use phalanx_host::secrets::Recipients;
+use phalanx_host::transfer::tally::Tally;
 use phalanx_host::verbosity::Verbosity;
-use std::ffi::{OsStr, OsString};
+use std::collections::HashMap;
+
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     paths::refuse_terminal(&plan.destination, &plan.paths)?;
@@ -39,52 +44,45 @@ fn protect(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     if !plan.keys.recipients.is_empty() || !plan.keys.recipients_files.is_empty() {
         keys = keys.sparing_identities();
     }
-    let recipients = Recipients::new(plan.keys, plan.destination.resume);
+    let recipients = Arc::new(Recipients::new(plan.keys, plan.destination.resume || plan.destination.recursive));
     let action = Protect { recipients, suite: plan.suite, chunk_size: plan.chunk_size };
-    transfer::run(&Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?, &plan.paths)
+    let transfer = Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?;
+    transfer::run(&transfer, &plan.paths, |input, output| folder(&transfer, input, output))
 }
 
-struct Protect {
-    recipients: Recipients,
-    suite: Suite,
-    chunk_size: ChunkSize,
-}
-
-impl Action for Protect {
-    fn output_name(&self, name: &OsStr) -> Option<OsString> {
-        Some(protected_name(name))
+/// Protects all that is in a folder, and writes a manifest of it.
+fn folder(transfer: &Transfer<Protect>, input: &Path, output: &Path) -> Outcome {
+    let at_input = |e| Failure::at(input, e);
+    let mirror = if transfer.destination.force { File::open(output).ok() } else { None };
+    if mirror.is_some() && output.join(MANIFEST).exists() {
+        transfer.prepare()?;
     }
-
-    fn prepare(&self) -> Outcome {
-        self.recipients.find()
-    }
-
-    fn accept(&self, path: &Path, input: &Input) -> Result<()> {
-        refuse_protected(input.file(), path)
-    }
-
-    fn transfer<'l>(
-        &self,
-        engines: &'l Engines,
-        Ends { input, target }: &mut Ends,
-        meter: &Meter,
-    ) -> Result<Moved<'l>> {
-        let new = NewFile::with_chunk_size(self.suite, self.chunk_size, self.recipients.found())?;
-        let crew = engines.crew(Op::Seal, self.suite, input.known_len());
-        meter.begin();
-        let source = input.source()?;
-        let bytes = match target.resumable() {
-            Some((output, sync)) => {
-                let (recipients, opener) = (self.recipients.found(), self.recipients.opener());
-                let resumable = Resumable { roster: &crew.roster, output, sync, progress: meter };
-                resumable.protect(new, input.file(), recipients, opener, |past| meter.past(past))?
-            }
-            None => new.protect(&crew.roster, source, target.sink(), meter)?,
-        };
-        Ok(Moved { bytes, crew, opened: None, by: None })
-    }
-
-    fn warns_of_keys(&self) -> bool {
-        true
-    }
+    let excludes = Excludes::none();
+    let manifests = Manifests::new(transfer, output, excludes.text());
+    let (before, old) = manifests.before(mirror.as_ref().and_then(|mirror| mirror.try_clone().ok()).map(Arc::new))?;
+    let source = File::open(input).map_err(|e| at_input(Error::read(e)))?;
+    let scan = Scan {
+        source: source.try_clone().map_err(|e| at_input(Error::read(e)))?,
+        source_path: input,
+        mirror,
+        excludes: &excludes,
+        delete_excluded: false,
+        owners: false,
+        checksum: false,
+        all: true,
+        // The walk reports what it meets.
+        tally: &Tally::silent(),
+        written_before: &|_, _| None,
+    };
+    let plan = scan.run(old).map_err(|ended| match ended {
+        Ended::Source(e) => at_input(e),
+        Ended::Manifest(e) => Failure::at(&output.join(MANIFEST), invalid(e)),
+    })?;
+    let mut renewal = Renewal::new(plan.listing, HashMap::new(), transfer.destination.carry);
+    renewal.takes_others = true;
+    let renewal = Arc::new(renewal);
+    let written = tree::run(transfer, input, Some(output), Some(renewal.clone()))?;
+    let Some(mirror) = renewal.mirror() else { return written.outcome() };
+    let listed = renewal.with_listing(|listing| manifests.write(mirror, &source, listing, &before, false));
+    worse(written.outcome(), listed.map(drop))
 }

@@ -9,7 +9,9 @@ use crate::progress::Meter;
 use crate::transfer::{Action, Moved, Transfer, tree};
 use phalanx_core::engine::Op;
 use phalanx_core::volume::CONFIG;
-use phalanx_core::{KdfLimit, KeyId, NewFile, OpenedBy, Opener, Password, ProtectedFile, Recipient, Sink, Suite, Ways};
+use phalanx_core::{
+    KdfLimit, KeyId, NewFile, OpenedBy, Opener, Password, Progress, ProtectedFile, Recipient, Sink, Suite, Ways,
+};
 use phalanx_host::age;
 use phalanx_host::args::{EngineArgs, EngineName, KeyArgs};
 use phalanx_host::engines::{Crew, Engines};
@@ -66,7 +68,7 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
     let mut has_volume = paths.iter().any(|path| is_volume(path));
     let done = failure::each(&paths, |path| {
         if recursive && path.is_dir() && !is_volume(path) && !is_folder_of_volume(path) {
-            let found = tree::run(&transfer, path, None)?;
+            let found = tree::run(&transfer, path, None, None)?;
             let volumes = verify_volume::within(path)?;
             if found.seen() == 0 && volumes.is_empty() {
                 return Err(Failure::nothing_protected(path));
@@ -155,7 +157,7 @@ fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {
     let mut ends = Ends::only(End::Path(path.to_owned()).open()?);
     transfer.prepare()?;
     let meter = Meter::file(shown(path), ends.input.len(), transfer.verbosity);
-    let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter);
+    let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter, &meter);
     meter.finish();
     let moved = done.map_err(|e| {
         transfer.action.failed(path);
@@ -234,7 +236,13 @@ impl Action for Rekey {
         Ok(())
     }
 
-    fn transfer<'l>(&self, engines: &'l Engines, Ends { input, .. }: &mut Ends, meter: &Meter) -> Result<Moved<'l>> {
+    fn transfer<'l>(
+        &self,
+        engines: &'l Engines,
+        Ends { input, .. }: &mut Ends,
+        meter: &Meter,
+        _progress: &dyn Progress,
+    ) -> Result<Moved<'l>> {
         let Input::File(file) = &*input else {
             return Err(Error::read(Obstacle::NotRegular.into()));
         };

@@ -1,11 +1,12 @@
 //! `phalanx unprotect`
 
+use super::manifest::{Listed, Pins};
 use super::{volume_tree, volumes};
 use crate::args::UnprotectPlan;
 use crate::progress::Meter;
-use crate::transfer::{self, Action, Moved, Transfer};
+use crate::transfer::{self, Action, Moved, Transfer, tree};
 use phalanx_core::engine::Op;
-use phalanx_core::{OpenedBy, Opener, ProtectedFile};
+use phalanx_core::{OpenedBy, Opener, Progress, ProtectedFile};
 use phalanx_host::Result;
 use phalanx_host::args::EngineArgs;
 use phalanx_host::engines::Engines;
@@ -13,13 +14,15 @@ use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::{Ends, Resumable, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::shown;
+use phalanx_host::mirror::check::Checked;
 use phalanx_host::paths::Outputs;
 use phalanx_host::report::{self, Status};
 use phalanx_host::secrets::{self, AtHand};
 use phalanx_host::verbosity::Verbosity;
 use phalanx_volume::{is_folder_of_volume, is_volume};
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     if plan.json {
@@ -45,7 +48,7 @@ fn unprotect(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     let mut paths = plan.paths;
     let volumes: Vec<PathBuf> = paths.extract_if(.., |path| is_volume(path) || is_folder_of_volume(path)).collect();
     let restored = if volumes.is_empty() { Ok(()) } else { restore(&transfer, &plan.engine, &volumes) };
-    failure::worse(restored, transfer::run(&transfer, &paths))
+    failure::worse(restored, transfer::run(&transfer, &paths, |input, output| folder(&transfer, input, output)))
 }
 
 /// Writes whole volumes into folders.
@@ -79,6 +82,18 @@ fn restore(transfer: &Transfer<Unprotect>, engine: &EngineArgs, volumes: &[PathB
     failure::worse(named, done)
 }
 
+/// Writes what is in a protected folder into another one: if there is a manifest, what it lists.
+fn folder(transfer: &Transfer<Unprotect>, input: &Path, output: &Path) -> Outcome {
+    let roster = Arc::new(transfer.engines.small_crew().roster);
+    let Some(listed) = Listed::read(input, &transfer.action.opener, roster)? else {
+        return tree::run(transfer, input, Some(output), None)?.outcome();
+    };
+    listed.check_age(input, &Pins::default())?;
+    let (listing, _, checked) = listed.check(input)?;
+    let restored = tree::run(transfer, input, Some(output), Some(Arc::new(Checked::new(listing))))?;
+    failure::worse(checked, restored.outcome())
+}
+
 struct Unprotect {
     opener: Opener<AtHand>,
 }
@@ -88,8 +103,14 @@ impl Action for Unprotect {
         unprotected_name(name)
     }
 
-    fn transfer<'l>(&self, engines: &'l Engines, ends: &mut Ends, meter: &Meter) -> Result<Moved<'l>> {
-        open(&self.opener, engines, ends, meter)
+    fn transfer<'l>(
+        &self,
+        engines: &'l Engines,
+        ends: &mut Ends,
+        meter: &Meter,
+        progress: &dyn Progress,
+    ) -> Result<Moved<'l>> {
+        open(&self.opener, engines, ends, meter, progress)
     }
 
     fn opens(&self) -> bool {
@@ -107,6 +128,7 @@ pub fn open<'l>(
     engines: &'l Engines,
     Ends { input, target }: &mut Ends,
     meter: &Meter,
+    progress: &dyn Progress,
 ) -> Result<Moved<'l>> {
     let protected = ProtectedFile::open(input.source()?, opener).map_err(|e| input.interrupted(e))?;
     let crew = engines.crew(Op::Open, protected.suite(), input.known_len());
@@ -118,7 +140,7 @@ pub fn open<'l>(
             let resumable = Resumable { roster: &crew.roster, output, sync, progress: meter };
             resumable.unprotect(protected, input.file(), |past| meter.past(past))?
         }
-        None => protected.unprotect(&crew.roster, target.sink(), meter)?,
+        None => protected.unprotect(&crew.roster, target.sink(), progress)?,
     };
     Ok(Moved { bytes, crew, opened: Some(opened), by })
 }

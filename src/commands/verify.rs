@@ -1,10 +1,11 @@
 //! `phalanx verify`
 
+use super::manifest::Listed;
 use super::{unprotect, verify_volume, volumes};
 use crate::args::Verify;
 use crate::progress::Meter;
 use crate::transfer::{Action, Moved, Transfer, tree};
-use phalanx_core::{OpenedBy, Opener};
+use phalanx_core::{OpenedBy, Opener, Progress};
 use phalanx_host::Result;
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{self, Failure, Outcome};
@@ -12,14 +13,17 @@ use phalanx_host::file::Carry;
 use phalanx_host::file::{Ends, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
+use phalanx_host::mirror::check::Checked;
 use phalanx_host::paths::{Destination, End, Outputs, file_len};
 use phalanx_host::report::{self, Status};
 use phalanx_host::say::say;
 use phalanx_host::secrets::{self, AtHand};
+use phalanx_host::transfer::tally::Tally;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{count, others};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
     if args.json.json {
@@ -42,22 +46,26 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
     let keys = KeyFiles::new(&args.keys.keys, &args.keys.identities);
     let transfer = Transfer::new(action, nowhere, keys, &args.engine, verbosity)?;
     transfer.engines.expect(args.paths.iter().filter_map(|path| file_len(path)).sum());
-    let (mut files, mut bytes, mut left_out, mut failed) = (0, 0, 0, 0);
+    let mut totals = Totals::default();
     let done = failure::each(&args.paths, |path| {
         if phalanx_volume::is_volume(path) {
             return verify_volume::run(path, &transfer.action.opener, &args.engine, verbosity);
         }
         volumes::check(path)?;
         if args.recursive && path.is_dir() {
-            let found = tree::run(&transfer, path, None)?;
+            let roster = Arc::new(transfer.engines.small_crew().roster);
+            if let Some(listed) = Listed::read(path, &transfer.action.opener, roster)? {
+                return mirror(&transfer, path, listed, &args, &mut totals);
+            }
+            if !verbosity.quiet {
+                complain(format!("{}: no manifest, so nothing is known of what is missing or older", shown(path)));
+            }
+            let found = tree::run(&transfer, path, None, None)?;
             let volumes = verify_volume::within(path)?;
             if found.seen() == 0 && volumes.is_empty() {
                 return Err(Failure::nothing_protected(path));
             }
-            files += found.files();
-            bytes += found.bytes();
-            left_out += found.left_out();
-            failed += found.failed();
+            totals.add(&found);
             let of_volumes = failure::each(&volumes, |volume: &PathBuf| {
                 verify_volume::run(volume, &transfer.action.opener, &args.engine, verbosity)
             });
@@ -65,17 +73,66 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
         }
         let checked = one(&transfer, path);
         match checked {
-            Ok(len) => (files, bytes) = (files + 1, bytes + len),
-            Err(_) => failed += 1,
+            Ok(len) => {
+                totals.files += 1;
+                totals.bytes += len;
+            }
+            Err(_) => totals.failed += 1,
         }
         checked.map(drop)
     });
-    if verbosity.quiet || report::is_on() || files + failed == 0 || !args.recursive && args.paths.len() < 2 {
+    let Totals { files, bytes, left_out, failed, .. } = totals;
+    if verbosity.quiet
+        || report::is_on()
+        || args.quick
+        || files + failed == 0
+        || !args.recursive && args.paths.len() < 2
+    {
         return done;
     }
     let line = format!("{}, {}: whole and authentic", count(files, "file"), count(bytes, "byte"));
     let others = others([(left_out, "left out"), (failed, "failed")]);
     failure::worse(done, say(line + &others))
+}
+
+/// What was checked so far.
+#[derive(Default)]
+struct Totals {
+    files: u64,
+    bytes: u64,
+    left_out: u64,
+    failed: u64,
+}
+
+impl Totals {
+    fn add(&mut self, found: &Tally) {
+        self.files += found.files();
+        self.bytes += found.bytes();
+        self.left_out += found.left_out();
+        self.failed += found.failed();
+    }
+}
+
+/// Checks a mirror with a manifest.
+fn mirror(transfer: &Transfer<Check>, path: &Path, listed: Listed, args: &Verify, totals: &mut Totals) -> Outcome {
+    listed.check_age(path, &args.pins())?;
+    let (generation, digest) = (listed.head.generation, listed.digest);
+    report::add(serde_json::json!({ "generation": generation, "digest": digest.to_string() }));
+    let (listing, wrong, checked) = listed.check(path)?;
+    totals.failed += wrong;
+    let said = |line: String| match transfer.verbosity.quiet || report::is_on() {
+        true => Ok(()),
+        false => say(format!("{}: generation {generation}, digest {digest}{line}", shown(path))),
+    };
+    if args.quick {
+        let files = listing.all().filter(|id| listing.file(*id).is_some() && listing.is_listed(*id)).count() as u64;
+        let line = format!(": {} in their places", count(files, "file"));
+        let line = line + &others([(wrong, "wrong")]) + "; content was not read";
+        return failure::worse(checked, said(line));
+    }
+    let found = tree::run(transfer, path, None, Some(Arc::new(Checked::new(listing))))?;
+    totals.add(&found);
+    failure::worse(failure::worse(checked, found.outcome()), said(String::new()))
 }
 
 fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {
@@ -84,7 +141,7 @@ fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {
     }
     let mut ends = Ends::only(End::from(path.to_owned()).open()?);
     let meter = Meter::file(shown(path), ends.input.len(), transfer.verbosity);
-    let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter);
+    let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter, &meter);
     meter.finish();
     let moved = done.map_err(|e| Failure::at(path, e))?;
     if let Some(by) = &moved.by {
@@ -110,8 +167,14 @@ impl Action for Check {
         unprotected_name(name)
     }
 
-    fn transfer<'l>(&self, engines: &'l Engines, ends: &mut Ends, meter: &Meter) -> Result<Moved<'l>> {
-        unprotect::open(&self.opener, engines, ends, meter)
+    fn transfer<'l>(
+        &self,
+        engines: &'l Engines,
+        ends: &mut Ends,
+        meter: &Meter,
+        progress: &dyn Progress,
+    ) -> Result<Moved<'l>> {
+        unprotect::open(&self.opener, engines, ends, meter, progress)
     }
 
     fn opens(&self) -> bool {

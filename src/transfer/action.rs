@@ -1,7 +1,7 @@
 //! What is done to files, and everything it needs. Single files and whole trees both use it.
 
 use crate::progress::Meter;
-use phalanx_core::OpenedBy;
+use phalanx_core::{OpenedBy, Progress};
 use phalanx_host::args::EngineArgs;
 use phalanx_host::engines::{Crew, Engines};
 use phalanx_host::failure::{Code, Failure, Outcome};
@@ -28,8 +28,14 @@ pub trait Action: Sync {
         Ok(())
     }
 
-    /// Moves the bytes, and starts the meter when the work begins.
-    fn transfer<'l>(&self, engines: &'l Engines, ends: &mut Ends, meter: &Meter) -> phalanx_host::Result<Moved<'l>>;
+    /// Moves the bytes, and tells the meter when the work begins. The bytes that are done go to `progress`.
+    fn transfer<'l>(
+        &self,
+        engines: &'l Engines,
+        ends: &mut Ends,
+        meter: &Meter,
+        progress: &dyn Progress,
+    ) -> phalanx_host::Result<Moved<'l>>;
 
     /// Called when a file has been opened by this, and moved.
     fn opened(&self, _path: impl FnOnce() -> PathBuf, _by: &OpenedBy) {}

@@ -1,7 +1,6 @@
 //! An action on all of a command's paths, one after another.
 
 use super::action::{Action, Transfer};
-use super::tree;
 use crate::progress::Meter;
 use phalanx_host::failure::{self, Failure, Outcome};
 use phalanx_host::file::Input;
@@ -11,10 +10,10 @@ use phalanx_host::report;
 use phalanx_host::verbosity::is_terminal;
 use phalanx_host::warnings::KEEP_COPY;
 use phalanx_host::words::arrow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Runs the action on each path. A failure does not stop the others.
-pub fn run<A: Action>(transfer: &Transfer<A>, paths: &[PathBuf]) -> Outcome {
+/// Runs the action on each path, and `folder` on each folder and its output. A failure does not stop the others.
+pub fn run<A: Action>(transfer: &Transfer<A>, paths: &[PathBuf], folder: impl Fn(&Path, &Path) -> Outcome) -> Outcome {
     let (routes, named) = transfer.destination.routes(paths, |name| transfer.action.output_name(name))?;
     transfer.engines.expect(routes.iter().filter_map(|route| paths::file_len(route.input.path())).sum());
     let done = failure::each(&routes, |route| match (&route.input, &route.output) {
@@ -22,7 +21,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, paths: &[PathBuf]) -> Outcome {
             if !transfer.destination.recursive {
                 return Err(Failure::folder(input));
             }
-            tree::run(transfer, input, Some(output.path()))?.outcome()
+            folder(input, output.path())
         }
         _ => file(transfer, route),
     });
@@ -39,7 +38,7 @@ fn file<A: Action>(transfer: &Transfer<A>, route: &Route) -> Outcome {
     let mut ends = route.begin(input, &rules, &transfer.made)?;
     transfer.prepare()?;
     let meter = Meter::file(shown(route.input.path()), ends.input.len(), transfer.verbosity);
-    let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter);
+    let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter, &meter);
     meter.finish();
     let moved = done.map_err(|e| route.blame(e))?;
     if let Some(by) = &moved.by {

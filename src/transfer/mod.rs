@@ -2,8 +2,10 @@
 
 mod action;
 mod files;
+mod protect;
 mod scan;
 pub mod tree;
 
 pub use action::{Action, Moved, Transfer};
 pub use files::run;
+pub use protect::Protect;

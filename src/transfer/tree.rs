@@ -6,12 +6,16 @@
 use super::action::{Action, Transfer};
 use super::scan;
 use crate::progress::Meter;
-use phalanx_host::Result;
+use phalanx_core::tree::{Entry, FileEntry, Kind, Recorder};
+use phalanx_core::{Progress, ReadAt};
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::{Committed, Ends, Input, Output, OutputPlace, OutputRules, Removal, Sync, Target, carry};
 use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::lock::lock;
+use phalanx_host::mirror::entry::entry;
+use phalanx_host::mirror::listing::NodeId;
+use phalanx_host::mirror::selection::{Place, Selection};
 use phalanx_host::report;
 use phalanx_host::transfer::ends::{blame, delete};
 use phalanx_host::transfer::folder::{Folder, Handles, Tree};
@@ -19,6 +23,8 @@ use phalanx_host::transfer::tally::Tally;
 use phalanx_host::transfer::walk::{Held, Next, Task, Walk, is_of_process, is_too_many};
 use phalanx_host::warnings::{self, KEEP_COPY, warn_of_special_bits};
 use phalanx_host::words::{arrow, count, others};
+use phalanx_host::{Error, Result};
+use rustix::fs;
 use rustix::process::{self, Resource};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -34,8 +40,14 @@ const LARGE: u64 = 16 << 20;
 const GROUP_FILES: usize = 256;
 const GROUP_BYTES: u64 = 256 << 20;
 
-/// Works on all files of a folder. If there is an `output` path, it becomes the mirror. Returns the results.
-pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path>) -> Outcome<Arc<Tally>> {
+/// Works on all files of a folder, or those of a selection. If there is an `output` path, it becomes the mirror. Returns the
+/// results.
+pub fn run<A: Action>(
+    transfer: &Transfer<A>,
+    input: &Path,
+    output: Option<&Path>,
+    selection: Option<Arc<dyn Selection>>,
+) -> Outcome<Arc<Tally>> {
     let tally = Arc::new(Tally::default());
     let destination = &transfer.destination;
     let tree = Arc::new(Tree {
@@ -52,7 +64,9 @@ pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path
         keys: transfer.keys.clone(),
         key_inside: OnceLock::new(),
         open: Arc::default(),
+        selection,
     });
+    let is_partial = tree.is_partial();
     let root = Folder::root(tree.clone())?;
     transfer.prepare()?;
     let meter = Meter::tree(shown(input), transfer.verbosity);
@@ -75,8 +89,8 @@ pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path
             let _working = More::of(&workers.working);
             scan::run(&scanned, &|name| transfer.action.output_name(name).is_some(), &workers.meter, &over);
         };
-        let _uncounted =
-            transfer.verbosity.shows_progress().then(|| thread::Builder::new().spawn_scoped(scope, counts));
+        let _uncounted = (transfer.verbosity.shows_progress() && !is_partial)
+            .then(|| thread::Builder::new().spawn_scoped(scope, counts));
         let others: Vec<_> = (1..transfer.engines.threads)
             // If the system gives no more threads, the existing ones do the work.
             .map_while(|_| thread::Builder::new().spawn_scoped(scope, || workers.work()).ok())
@@ -187,7 +201,7 @@ impl<A: Action> Workers<'_, A> {
 
     /// Works on a file. Returns what is left to be done, if anything.
     fn file(&self, task: Task, group: &mut Vec<Written>) -> Outcome<Option<Written>> {
-        let Task { folder, handles, name, output_name, held } = task;
+        let Task { folder, handles, name, output_name, node, held } = task;
         let (tree, action) = (&self.tree, &self.transfer.action);
         let at = |e| blame(&folder.path(&name), &folder.mirrored(&output_name), e);
         let rules = OutputRules { resume: false, ..self.transfer.rules() };
@@ -197,14 +211,27 @@ impl<A: Action> Workers<'_, A> {
             folder.check_kind(&handles, &name, true)?;
             Ends::begin(input, OutputPlace::Entry(dir.clone(), &output_name), &rules)
         };
+        let selected = tree.selection.as_deref().zip(node);
+        if let (Some((selection, node)), Some(output)) = (selected, &handles.output) {
+            let place = Place { input: &handles.input, name: &name, output, output_name: &output_name };
+            if self.patiently(group, || selection.settle(node, &place)).map_err(at)? {
+                self.meter.file_done();
+                return Ok(None);
+            }
+        }
         let mut ends = self.patiently(group, begin).map_err(at)?;
+        // From here on a change of the input is detected.
+        let stat = selected.map(|_| fs::fstat(ends.input.file())).transpose();
+        let stat = stat.map_err(|e| at(Error::read(e.into())))?;
+        let recorder = selected.map(|_| Recorder::new(&self.meter));
+        let progress: &dyn Progress = recorder.as_ref().map_or(&self.meter, |recorder| recorder);
         let done = if ends.input.len().is_some_and(|len| len >= LARGE) {
             // This takes a while, and no other thread should wait for what this thread holds.
             self.commit(group);
             let _alone = lock(&self.large);
-            action.transfer(&self.transfer.engines, &mut ends, &self.meter)
+            action.transfer(&self.transfer.engines, &mut ends, &self.meter, progress)
         } else {
-            action.transfer(&self.small, &mut ends, &self.meter)
+            action.transfer(&self.small, &mut ends, &self.meter, progress)
         };
         if done.is_err() {
             action.failed(&folder.path(&name));
@@ -214,6 +241,10 @@ impl<A: Action> Workers<'_, A> {
             action.opened(|| folder.path(&name), by);
         }
         let bytes = moved.bytes;
+        let contents = recorder.and_then(Recorder::contents);
+        if let (Some((selection, node)), Some(contents)) = (selected, &contents) {
+            selection.admit(node, contents).map_err(at)?;
+        }
         let Ends { input, target } = ends;
         let Target::File(output, _) = target else {
             tree.tally.succeed(bytes);
@@ -226,7 +257,13 @@ impl<A: Action> Workers<'_, A> {
         warn_of_special_bits(&folder.path(&name), input.file(), rules.carry);
         carry(&input, &output, &rules).map_err(at)?;
         let removal = if folder.deletes(&input, &name) { input.removal() } else { None };
-        let origin = Origin { bytes, folder, handles, name, output_name, removal, _held: held };
+        let listed = node.zip(stat).zip(contents).map(|((node, stat), contents)| {
+            let stored_len = output.file().size().map_err(|e| at(Error::write(e)))?;
+            let file = FileEntry { len: bytes, stored_len, device: stat.st_dev, inode: stat.st_ino, contents };
+            Ok::<_, Failure>((node, entry(&name, &stat, Kind::File(file))))
+        });
+        let listed = listed.transpose()?;
+        let origin = Origin { bytes, folder, handles, name, output_name, removal, listed, _held: held };
         Ok(Some(Written { output, origin }))
     }
 
@@ -238,14 +275,27 @@ impl<A: Action> Workers<'_, A> {
             (true, false) => Sync::Yes,
             (true, true) => Sync::Each,
         };
-        let (outputs, origins): (Vec<_>, Vec<_>) =
-            group.drain(..).map(|Written { output, origin }| (output, origin)).unzip();
+        let ready = group.drain(..).filter_map(|Written { output, origin }| {
+            if let (Some(selection), Some((node, _))) = (&self.tree.selection, &origin.listed)
+                && let Err(e) = selection.replace(*node, output.folder(), &origin.output_name)
+            {
+                origin.folder.stays();
+                self.tree.tally.fail(&Failure::at(&origin.folder.mirrored(&origin.output_name), e));
+                return None;
+            }
+            Some((output, origin))
+        });
+        let (outputs, origins): (Vec<_>, Vec<_>) = ready.unzip();
         let committed = Output::commit_all(outputs, destination.existing(&self.tree.made), sync);
         for (origin, result) in origins.into_iter().zip(committed) {
             let folder = origin.folder.clone();
             let paths = report::is_on().then(|| origin.paths());
+            let listed = origin.listed.clone();
             match origin.finish(result) {
                 Ok(bytes) => {
+                    if let (Some(selection), Some((node, entry))) = (&self.tree.selection, &listed) {
+                        selection.written(*node, entry);
+                    }
                     self.tree.tally.succeed(bytes);
                     self.meter.file_done();
                     if let Some((input, output)) = &paths {
@@ -261,6 +311,9 @@ impl<A: Action> Workers<'_, A> {
     }
 
     fn report(&self) {
+        if self.tree.is_partial() {
+            return;
+        }
         let (tree, tally) = (&self.tree, &self.tree.tally);
         report::without_input(tally.strays().number);
         if let Some(output) = &tree.output
@@ -310,6 +363,8 @@ struct Origin {
     output_name: OsString,
     /// The removal of the input, if that was requested.
     removal: Option<Removal>,
+    /// Its entry in the selection, as it was written.
+    listed: Option<(NodeId, Entry)>,
     _held: Held,
 }
 

@@ -1,5 +1,6 @@
 //! Errors of files and keys on this machine. The text of each is one line.
 
+use phalanx_core::tree::Invalid;
 use phalanx_core::{Class, Error as CoreError};
 use std::io;
 
@@ -44,6 +45,12 @@ pub enum Error {
     /// next change of the file removes it.
     #[error("its keys are changed, but the side file of the change may be left: {0}")]
     Uncleared(#[source] Box<Error>),
+    /// The manifest of a mirror cannot be read.
+    #[error(transparent)]
+    Manifest(Invalid),
+    /// A file of a mirror is not what the mirror's manifest lists in its place.
+    #[error("not the content that the manifest lists: {0}")]
+    NotListed(&'static str),
     /// The keyring has no key of this name.
     #[error("no key named {0} in the keyring")]
     NoSuchKey(String),
@@ -75,6 +82,7 @@ impl Error {
         match self {
             Error::Core(error) => error.class(),
             Error::Interrupted(error) => error.class(),
+            Error::Manifest(_) | Error::NotListed(_) => Class::NotAuthentic,
             Error::SameFile | Error::KeyName(_) => Class::Argument,
             Error::Protected
             | Error::Unsynced(_)

@@ -4,12 +4,13 @@ use crate::file::{Carry, Existing, Obstacle, protected_name};
 use crate::lines::shown;
 use crate::{Error, Result};
 use phalanx_core::volume::CONFIG;
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 /// How a folder is opened to list it.
@@ -174,6 +175,21 @@ pub fn is_within(inner: &impl AsFd, outer: (u64, u64)) -> rustix::io::Result<boo
     }
 }
 
+/// Opens a folder in a tree by its path from the root on. Links are not followed.
+pub fn open_within(root: &File, path: &Path) -> rustix::io::Result<File> {
+    let mut folder = File::from(fs::openat(root, ".", FOLDER, Mode::empty())?);
+    for name in path {
+        folder = fs::openat(&folder, name, FOLDER, Mode::empty())?.into();
+    }
+    Ok(folder)
+}
+
+/// What an entry of a folder is. Links are not followed.
+pub fn kind_of(folder: &File, name: &OsStr) -> rustix::io::Result<FileType> {
+    let stat = fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(FileType::from_raw_mode(stat.st_mode))
+}
+
 /// The device and inode of an open file.
 pub fn id(file: &impl AsFd) -> rustix::io::Result<(u64, u64)> {
     fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino))
@@ -198,4 +214,26 @@ pub fn kind_name(kind: FileType) -> &'static str {
         FileType::CharacterDevice | FileType::BlockDevice => "a device",
         _ => "not a file, folder or link",
     }
+}
+
+/// The entries of a folder, in order of name.
+pub fn entries(folder: &File) -> Result<Vec<(OsString, FileType)>> {
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(folder).map_err(read_error)? {
+        let entry = entry.map_err(read_error)?;
+        let name = OsString::from_vec(entry.file_name().to_bytes().to_vec());
+        if name == "." || name == ".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::Unknown => {
+                let stat = fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error)?;
+                FileType::from_raw_mode(stat.st_mode)
+            }
+            kind => kind,
+        };
+        entries.push((name, kind));
+    }
+    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(entries)
 }

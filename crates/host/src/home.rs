@@ -8,6 +8,8 @@ use std::path::PathBuf;
 pub const KEYRING_VARIABLE: &str = "PHALANX_KEYRING";
 /// The variable that names another folder of what was measured.
 pub const CACHE_VARIABLE: &str = "PHALANX_CACHE";
+/// The variable that names another folder of what is remembered between runs.
+pub const STATE_VARIABLE: &str = "PHALANX_STATE";
 
 /// The folder of the user's keys. `None` if there is no home. It need not exist.
 pub fn keyring() -> Option<PathBuf> {
@@ -18,6 +20,14 @@ pub fn keyring() -> Option<PathBuf> {
 /// The folder of what can be measured again. `None` if there is no home. It need not exist.
 pub fn cache() -> Option<PathBuf> {
     named(CACHE_VARIABLE).or_else(|| Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("phalanx")))
+}
+
+/// The folder of what is remembered between runs. `None` if there is no home. It need not exist.
+pub fn state() -> Option<PathBuf> {
+    named(STATE_VARIABLE).or_else(|| {
+        let home = etcetera::choose_base_strategy().ok()?;
+        Some(home.state_dir().unwrap_or_else(|| home.data_dir()).join("phalanx"))
+    })
 }
 
 fn named(variable: &str) -> Option<PathBuf> {

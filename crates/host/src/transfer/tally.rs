@@ -17,9 +17,17 @@ pub struct Tally {
     left_out: AtomicU64,
     worst: Mutex<Option<Code>>,
     strays: Mutex<Strays>,
+    /// Whether nothing is reported.
+    silent: bool,
 }
 
 impl Tally {
+    /// Counts without reporting anything.
+    #[must_use]
+    pub fn silent() -> Self {
+        Self { silent: true, ..Self::default() }
+    }
+
     /// Counts a file that is done, and its bytes.
     pub fn succeed(&self, bytes: u64) {
         self.files.fetch_add(1, Ordering::Relaxed);
@@ -28,7 +36,9 @@ impl Tally {
 
     /// Writes the failure's line, and counts it.
     pub fn fail(&self, failure: &Failure) {
-        failure.report();
+        if !self.silent {
+            failure.report();
+        }
         self.failed.fetch_add(1, Ordering::Relaxed);
         let mut worst = lock(&self.worst);
         *worst = (*worst).max(Some(failure.code()));
@@ -36,7 +46,9 @@ impl Tally {
 
     /// Reports something that is not a file to work on, and counts it. This is not a failure.
     pub fn leave_out(&self, path: &Path, why: &str) {
-        report::left_out(path, why);
+        if !self.silent {
+            report::left_out(path, why);
+        }
         self.left_out.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -1,19 +1,18 @@
 //! Walking a tree, and making the folders and links of its mirror, for `--recursive`.
 
-use super::folder::{Folder, Handles};
+use super::folder::{Choice, Folder, Handles};
 use crate::failure::Failure;
 use crate::file;
-use crate::folders::{self, kind_name};
+use crate::folders::{self, entries, kind_name};
+use crate::mirror::listing::NodeId;
 use crate::strays;
 use crate::{Error, Result};
 use phalanx_core::Error as CoreError;
-use rustix::fs::{self, AtFlags, CWD, Dir, FileType};
+use rustix::fs::{CWD, FileType};
 use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,6 +34,8 @@ pub struct Task {
     pub name: OsString,
     /// The name of its output.
     pub output_name: OsString,
+    /// Its entry in the selection, if there is one.
+    pub node: Option<NodeId>,
     /// Keeps its folders open.
     pub held: Held,
 }
@@ -106,6 +107,18 @@ impl Walk {
                 continue;
             };
             let (folder, level) = (folder.clone(), self.levels.len() - 1);
+            let node = match folder.choice(&name, kind) {
+                Choice::Work(node) => node,
+                Choice::Pass => {
+                    self.pass(level);
+                    continue;
+                }
+                Choice::Changed => {
+                    fail(&folder, &name, CoreError::Changed.into());
+                    self.pass(level);
+                    continue;
+                }
+            };
             let met = match kind {
                 FileType::RegularFile if !file::is_temporary(&name) => match output_name(&name) {
                     Some(output_name) if handles.output.is_some() && file::is_temporary(&output_name) => {
@@ -116,15 +129,15 @@ impl Walk {
                         self.pass(level);
                         self.held.fetch_add(1, Ordering::Relaxed);
                         let held = Held(self.held.clone());
-                        return Ok(Next::File(Task { folder, handles, name, output_name, held }));
+                        return Ok(Next::File(Task { folder, handles, name, output_name, node, held }));
                     }
                     None => {
                         folder.pass_over(&name);
                         Ok(())
                     }
                 },
-                FileType::Directory => self.enter(&folder, &handles, &name, &output_name),
-                FileType::Symlink if !file::is_temporary(&name) => folder.link(&handles, &name),
+                FileType::Directory => self.enter(&folder, &handles, &name, node, &output_name),
+                FileType::Symlink if !file::is_temporary(&name) => folder.link(&handles, &name, node),
                 kind => {
                     folder.leave_out(&name, kind_name(kind));
                     Ok(())
@@ -162,6 +175,7 @@ impl Walk {
         folder: &Arc<Folder>,
         handles: &Handles,
         name: &OsStr,
+        node: Option<NodeId>,
         output_name: &impl Fn(&OsStr) -> Option<OsString>,
     ) -> Result<()> {
         let input = folder.open(handles, name)?;
@@ -177,7 +191,7 @@ impl Walk {
             }
         }
         let entries = entries(&input)?;
-        let child = folder.child(handles, name, input)?;
+        let child = folder.child(handles, name, input, node)?;
         count_strays(&child, &entries, output_name);
         self.levels.push((child, entries.into_iter()));
         if let Some(far) = self.levels.len().checked_sub(NEAR.min(self.most_open / 2).max(2)) {
@@ -227,7 +241,9 @@ fn fail(folder: &Arc<Folder>, name: &OsStr, error: Error) {
 /// Counts the existing entries of a folder's mirror that have no input in the folder.
 fn count_strays(folder: &Folder, inputs: &[(OsString, FileType)], output_name: &impl Fn(&OsStr) -> Option<OsString>) {
     let tree = folder.tree();
-    let Some(output) = folder.handles().and_then(|handles| handles.output.clone()).filter(|_| tree.force) else {
+    let Some(output) =
+        folder.handles().and_then(|handles| handles.output.clone()).filter(|_| tree.force && !tree.is_partial())
+    else {
         return;
     };
     let outputs = || {
@@ -241,27 +257,4 @@ fn count_strays(folder: &Folder, inputs: &[(OsString, FileType)], output_name: &
     // Most mirrors are empty.
     let outputs = LazyCell::new(outputs);
     strays::find(&output, |name| outputs.contains(name), |name| tree.tally.stray(folder.mirrored(name)));
-}
-
-/// The entries of a folder, in order of name.
-fn entries(folder: &File) -> Result<Vec<(OsString, FileType)>> {
-    let failed = |e: rustix::io::Errno| Error::read(e.into());
-    let mut entries = Vec::new();
-    for entry in Dir::read_from(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let name = OsString::from_vec(entry.file_name().to_bytes().to_vec());
-        if name == "." || name == ".." {
-            continue;
-        }
-        let kind = match entry.file_type() {
-            FileType::Unknown => {
-                let stat = fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
-                FileType::from_raw_mode(stat.st_mode)
-            }
-            kind => kind,
-        };
-        entries.push((name, kind));
-    }
-    entries.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(entries)
 }

@@ -49,6 +49,11 @@ impl Folder {
             false => Ok(()),
         });
         let done = done.and_then(|()| if tree.remove { self.make_durable(handles) } else { Ok(()) });
+        if let (Ok(()), Some(selection), Some(selected)) = (&done, &tree.selection, &self.selected)
+            && let Ok(stat) = fs::fstat(&handles.input)
+        {
+            selection.folder_done(selected.node, &stat);
+        }
         if let Err(e) = done {
             self.stays();
             tree.tally.fail(&Failure::at(&self.mirrored(nameless), e));

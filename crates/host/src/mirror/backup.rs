@@ -1,0 +1,132 @@
+//! `--backup-dir`: what a run would replace or delete in a mirror goes to another folder instead.
+
+use crate::file::unprotected_name;
+use crate::folders::{FOLDER, id, is_within, open_parent, write_error};
+use crate::lines::shown;
+use crate::{Error, Result};
+use rustix::fs::{self, AtFlags, Mode, RenameFlags};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::path::Path;
+
+/// The folder that replaced and deleted entries go to. Their paths in it are those in the mirror.
+#[derive(Debug)]
+pub struct Backup {
+    root: File,
+}
+
+impl Backup {
+    /// Makes the folder, or takes the one that is there. It must be on the file system of the mirror, and outside it.
+    ///
+    /// # Errors
+    /// If it cannot be made, or is elsewhere.
+    pub fn new(path: &Path, mirror: &File) -> Result<Self> {
+        let refused = |why: &str| Error::write(std::io::Error::other(format!("{}: {why}", shown(path))));
+        let (parent, name) = open_parent(path).map_err(write_error)?;
+        let root = folder(&parent, &name).map_err(write_error)?;
+        let mirror = id(mirror).map_err(write_error)?;
+        if is_within(&root, mirror).map_err(write_error)? {
+            return Err(refused("the folder for backups is within the mirror"));
+        }
+        if id(&root).map_err(write_error)?.0 != mirror.0 {
+            return Err(refused("the folder for backups is on another file system than the mirror"));
+        }
+        Ok(Self { root })
+    }
+
+    /// Keeps a file or link that is about to be replaced. It stays in its place meanwhile, if the file system has hard links.
+    ///
+    /// # Errors
+    /// If it cannot be kept. It must not be replaced then.
+    pub fn keep(&self, dir: &File, name: &OsStr, path: &Path) -> Result<()> {
+        let into = self.parent(path).map_err(write_error)?;
+        let each = |to: &OsStr| match fs::linkat(dir, name, &into, to, AtFlags::empty()) {
+            Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK) => {
+                fs::renameat_with(dir, name, &into, to, RenameFlags::NOREPLACE)
+            }
+            done => done,
+        };
+        free_name(name, each)
+    }
+
+    /// Moves an entry away that is about to be deleted.
+    ///
+    /// # Errors
+    /// If it cannot be moved.
+    pub fn take(&self, dir: &File, name: &OsStr, path: &Path) -> Result<()> {
+        let into = self.parent(path).map_err(write_error)?;
+        free_name(name, |to| fs::renameat_with(dir, name, &into, to, RenameFlags::NOREPLACE))
+    }
+
+    /// The folder in the backup in which an entry with this path belongs.
+    fn parent(&self, path: &Path) -> rustix::io::Result<File> {
+        let mut into = File::from(fs::openat(&self.root, ".", FOLDER, Mode::empty())?);
+        for name in path.parent().into_iter().flat_map(Path::iter) {
+            into = folder(&into, name)?;
+        }
+        Ok(into)
+    }
+}
+
+/// Calls `act` with a name, and with others if it is in use: `notes.txt.phx`, `notes.txt.~1~.phx`, `notes.txt.~2~.phx`.
+fn free_name(name: &OsStr, act: impl Fn(&OsStr) -> rustix::io::Result<()>) -> Result<()> {
+    const MOST: u32 = 10_000;
+    let mut done = act(name);
+    for number in 1..MOST {
+        if done != Err(Errno::EXIST) {
+            break;
+        }
+        let base = unprotected_name(name);
+        let mut next: OsString = base.as_deref().unwrap_or(name).to_owned();
+        next.push(format!(".~{number}~"));
+        if base.is_some() {
+            next.push(".phx");
+        }
+        done = act(&next);
+    }
+    done.map_err(write_error)
+}
+
+/// Opens a folder, and makes it if it is not there.
+fn folder(parent: &File, name: &OsStr) -> rustix::io::Result<File> {
+    match fs::mkdirat(parent, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => Ok(fs::openat(parent, name, FOLDER, Mode::empty())?.into()),
+        Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs as std_fs;
+
+    #[test]
+    fn nothing_in_the_backup_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        std_fs::create_dir_all(at("mirror/a")).unwrap();
+        let mirror = File::open(at("mirror")).unwrap();
+        let a = File::open(at("mirror/a")).unwrap();
+        let backup = Backup::new(&at("old"), &mirror).unwrap();
+        for content in ["one", "two", "three"] {
+            std_fs::write(at("mirror/a/x.phx"), content).unwrap();
+            backup.keep(&a, OsStr::new("x.phx"), Path::new("a/x.phx")).unwrap();
+            std_fs::remove_file(at("mirror/a/x.phx")).unwrap();
+        }
+        std_fs::write(at("mirror/a/x.phx"), "four").unwrap();
+        backup.take(&a, OsStr::new("x.phx"), Path::new("a/x.phx")).unwrap();
+        assert!(!at("mirror/a/x.phx").exists());
+        for (name, content) in [("x.phx", "one"), ("x.~1~.phx", "two"), ("x.~2~.phx", "three"), ("x.~3~.phx", "four")] {
+            assert_eq!(std_fs::read_to_string(at("old/a").join(name)).unwrap(), content);
+        }
+    }
+
+    #[test]
+    fn a_folder_within_the_mirror_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        std_fs::create_dir_all(dir.path().join("mirror")).unwrap();
+        let mirror = File::open(dir.path().join("mirror")).unwrap();
+        assert!(Backup::new(&dir.path().join("mirror/old"), &mirror).is_err());
+    }
+}

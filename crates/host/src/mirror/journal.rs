@@ -1,0 +1,97 @@
+//! What a run has written to a mirror so far, so that the next run goes on after it was killed.
+//!
+//! It lies in the user's state folder, which others cannot write to. It lists names of files by digest, and what their stored
+//! files hold, which is no secret.
+
+use super::state::Trees;
+use crate::lock::lock;
+use phalanx_core::tree::{Contents, FileEntry, LastChunk, Time};
+use phalanx_kernels::keccak::sha3_256;
+use rustix::fs::Stat;
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// A key, the stored file's length, and its contents.
+const RECORD: usize = 32 + 8 + 48 + 32;
+
+/// The journal of a run.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: Mutex<File>,
+    /// What earlier, killed runs have written, by key.
+    before: HashMap<[u8; 32], (u64, Contents)>,
+}
+
+impl Journal {
+    /// Opens the journal of a mirror. `None` if there is no home.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open(trees: &Trees, mirror: &Path) -> std::io::Result<Option<Self>> {
+        let Some(path) = trees.journal(mirror) else { return Ok(None) };
+        if let Some(folder) = path.parent() {
+            super::state::make_folder(folder)?;
+        }
+        let flags = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+        let mut options = OpenOptions::new();
+        let mut file = options.read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(&path)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        // A record that was cut short is followed by whole ones, so it is removed.
+        file.set_len((bytes.len() - bytes.len() % RECORD) as u64)?;
+        let before = bytes.chunks_exact(RECORD).map(parse).collect();
+        Ok(Some(Self { path, file: Mutex::new(file), before }))
+    }
+
+    /// What an earlier run wrote for a file that is still as it was then.
+    #[must_use]
+    pub fn written(&self, path: &Path, stat: &Stat) -> Option<FileEntry> {
+        if self.before.is_empty() {
+            return None;
+        }
+        let (device, inode, len) = (stat.st_dev, stat.st_ino, stat.st_size as u64);
+        let modified = super::entry::modified(stat);
+        let (stored_len, contents) = *self.before.get(&key(path, modified, [device, inode, len]))?;
+        Some(FileEntry { len, stored_len, device, inode, contents })
+    }
+
+    /// Notes that a stored file has its name.
+    pub fn note(&self, path: &Path, modified: Time, file: &FileEntry) {
+        let mut record = Vec::with_capacity(RECORD);
+        record.extend(key(path, modified, [file.device, file.inode, file.len]));
+        record.extend(file.stored_len.to_le_bytes());
+        record.extend(file.contents.last.0);
+        record.extend(file.contents.root);
+        // Without it the file is written again after a kill, and nothing else happens.
+        let _ = lock(&self.file).write_all(&record);
+    }
+
+    /// Removes it: the manifest lists everything now.
+    pub fn end(self) {
+        let _ = fs::remove_file(self.path);
+    }
+}
+
+/// A file at a path, as it was when it was read.
+fn key(path: &Path, modified: Time, numbers: [u64; 3]) -> [u8; 32] {
+    let mut text = Vec::new();
+    numbers.iter().for_each(|number| text.extend(number.to_le_bytes()));
+    text.extend(modified.seconds.to_le_bytes());
+    text.extend(modified.nanoseconds.to_le_bytes());
+    text.extend(path.as_os_str().as_bytes());
+    sha3_256(&text)
+}
+
+fn parse(record: &[u8]) -> ([u8; 32], (u64, Contents)) {
+    fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+        bytes.try_into().expect("a part of a record")
+    }
+    let contents = Contents { last: LastChunk(array(&record[40..88])), root: array(&record[88..]) };
+    (array(&record[..32]), (u64::from_le_bytes(array(&record[32..40])), contents))
+}

@@ -1,0 +1,297 @@
+//! Renewing a mirror: what is worked on, and what becomes of it.
+
+use super::backup::Backup;
+use super::entry::{entry, modified};
+use super::journal::Journal;
+use super::listing::{Listing, NodeId, State};
+use super::selection::{Place, Selection};
+use crate::file::{Carry, InputFile};
+use crate::folders::{open_within, write_error};
+use crate::lock::lock;
+use crate::{Error, Result};
+use phalanx_core::Error as CoreError;
+use phalanx_core::tree::{Contents, Entry, Kind, LastChunk};
+use rustix::fs::{self, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Compares a file with the stored file that should hold its content.
+pub type Compare<'a> = dyn Fn(&File, &File, &Contents) -> Result<bool> + Send + Sync + 'a;
+
+/// Called with each entry that is done, and how.
+pub type Witness<'a> = dyn Fn(&Listing, NodeId, State) + Send + Sync + 'a;
+
+/// What was done.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Files and links that are new in the mirror.
+    pub new: AtomicU64,
+    /// Files and links that were written again.
+    pub changed: AtomicU64,
+    /// Files that were renamed in the mirror.
+    pub moved: AtomicU64,
+    /// Files that got other permissions or times only.
+    pub metadata: AtomicU64,
+}
+
+/// The entries of a plan that are to be written, and the listing that records what was.
+pub struct Renewal<'a> {
+    listing: Mutex<Listing>,
+    moved_from: HashMap<NodeId, NodeId>,
+    /// The folders in which something is to be done.
+    busy: HashSet<NodeId>,
+    /// The mirror's root, once it is open.
+    mirror: OnceLock<Arc<File>>,
+    /// Where replaced entries go.
+    pub backup: Option<Backup>,
+    /// Which metadata stored files take over.
+    pub carry: Carry,
+    /// Compares content, if that is asked for.
+    pub compare: Option<Box<Compare<'a>>>,
+    /// Records what has been written.
+    pub journal: Option<Journal>,
+    /// Whether entries that are not part of the plan are worked on too.
+    pub takes_others: bool,
+    /// Hears of each entry.
+    pub witness: Box<Witness<'a>>,
+    /// What was done so far.
+    pub counts: Counts,
+}
+
+impl<'a> Renewal<'a> {
+    /// Works on what a plan says is new or changed.
+    #[must_use]
+    pub fn new(listing: Listing, moved_from: HashMap<NodeId, NodeId>, carry: Carry) -> Self {
+        let busy = busy(&listing);
+        Self {
+            listing: Mutex::new(listing),
+            moved_from,
+            busy,
+            mirror: OnceLock::new(),
+            backup: None,
+            carry,
+            compare: None,
+            journal: None,
+            takes_others: false,
+            witness: Box::new(|_, _, _| {}),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The mirror's root; `None` before it was made.
+    pub fn mirror(&self) -> Option<&Arc<File>> {
+        self.mirror.get()
+    }
+
+    /// Whether there is nothing to write.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.busy.is_empty()
+    }
+
+    /// The listing as it is now.
+    pub fn with_listing<T>(&self, act: impl FnOnce(&mut Listing) -> T) -> T {
+        act(&mut lock(&self.listing))
+    }
+
+    /// Brings permissions and times of a stored file up to date, and lists them.
+    fn refresh(&self, id: NodeId, input: &InputFile, stored: &File, state: State) -> Result<bool> {
+        let stat = fs::fstat(input.file()).map_err(|e| Error::read(e.into()))?;
+        self.carry.file(input.file(), stored)?;
+        let mut listing = lock(&self.listing);
+        let source = match state {
+            State::Moved => self.moved_from.get(&id).copied().unwrap_or(id),
+            _ => id,
+        };
+        let Some(mut file) = listing.file(source).copied() else { return Ok(false) };
+        if file.len != stat.st_size as u64 || state != State::Compared && listing.modified(id) != modified(&stat) {
+            // It has changed since it was looked at.
+            return Ok(false);
+        }
+        (file.device, file.inode) = (stat.st_dev, stat.st_ino);
+        let name = listing.name(id).to_owned();
+        listing.update(id, &entry(&name, &stat, Kind::File(file)));
+        if source != id {
+            listing.set_state(source, State::Dropped);
+        }
+        (self.witness)(&listing, id, state);
+        let count = if state == State::Moved { &self.counts.moved } else { &self.counts.metadata };
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// Renames a stored file to its new place. Returns false if it is not where it was, or something else is in its place.
+    fn rename(&self, id: NodeId, place: &Place<'_>) -> Result<bool> {
+        let (from, last) = {
+            let listing = lock(&self.listing);
+            let Some(from) = self.moved_from.get(&id).copied() else { return Ok(false) };
+            let Some(file) = listing.file(from) else { return Ok(false) };
+            (listing.stored_path(from), file.contents.last)
+        };
+        let (Some(parent), Some(name)) = (from.parent(), from.file_name()) else { return Ok(false) };
+        let Some(dir) = self.mirror().and_then(|mirror| open_within(mirror, parent).ok()) else { return Ok(false) };
+        let Ok(stored) = open_stored(&dir, name) else { return Ok(false) };
+        // A file that somebody else put there is not renamed: the right content is written instead.
+        if !LastChunk::read(&stored).is_ok_and(|(found, ..)| found == last) {
+            return Ok(false);
+        }
+        match fs::renameat_with(&dir, name, place.output, place.output_name, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST | Errno::NOENT | Errno::XDEV | Errno::INVAL) => Ok(false),
+            Err(e) => Err(write_error(e)),
+        }
+    }
+}
+
+impl Selection for Renewal<'_> {
+    fn begin(&self, mirror: &Arc<File>) {
+        let _ = self.mirror.set(mirror.clone());
+    }
+
+    fn children(&self, folder: NodeId) -> HashMap<OsString, NodeId> {
+        let listing = lock(&self.listing);
+        let is_busy = |id: &NodeId| is_worked_on(listing.state(*id)) || self.busy.contains(id);
+        listing.children(folder).filter(is_busy).map(|id| (listing.name(id).to_owned(), id)).collect()
+    }
+
+    fn takes_others(&self) -> bool {
+        self.takes_others
+    }
+
+    fn is_kind(&self, id: NodeId, kind: FileType) -> bool {
+        lock(&self.listing).is_kind(id, kind)
+    }
+
+    fn settle(&self, id: NodeId, place: &Place<'_>) -> Result<bool> {
+        let state = lock(&self.listing).state(id);
+        let open = || InputFile::open_in(Arc::new(place.input.try_clone().map_err(Error::read)?), place.name);
+        match state {
+            State::Metadata => {
+                let Ok(stored) = open_stored(place.output, place.output_name) else { return Ok(false) };
+                self.refresh(id, &open()?, &stored, state)
+            }
+            State::Moved if self.rename(id, place)? => {
+                let stored = open_stored(place.output, place.output_name).map_err(write_error)?;
+                self.refresh(id, &open()?, &stored, state)
+            }
+            State::Compared => {
+                let Some(compare) = &self.compare else { return Ok(false) };
+                let Ok(stored) = open_stored(place.output, place.output_name) else { return Ok(false) };
+                let Some(contents) = lock(&self.listing).file(id).map(|file| file.contents) else { return Ok(false) };
+                let input = open()?;
+                Ok(compare(input.file(), &stored, &contents)? && self.refresh(id, &input, &stored, state)?)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn replace(&self, id: NodeId, dir: &File, output_name: &OsStr) -> Result<()> {
+        let Some(backup) = &self.backup else { return Ok(()) };
+        if fs::statat(dir, output_name, fs::AtFlags::SYMLINK_NOFOLLOW).is_err() {
+            return Ok(());
+        }
+        let path = lock(&self.listing).stored_path(id);
+        backup.keep(dir, output_name, &path)
+    }
+
+    fn written(&self, id: NodeId, entry: &Entry) {
+        let mut listing = lock(&self.listing);
+        let state = listing.state(id);
+        listing.update(id, entry);
+        let count = if state == State::New || state == State::Moved { &self.counts.new } else { &self.counts.changed };
+        count.fetch_add(1, Ordering::Relaxed);
+        (self.witness)(&listing, id, state);
+        if let (Some(journal), Kind::File(file)) = (&self.journal, &entry.kind) {
+            journal.note(&listing.path(id), entry.modified, file);
+        }
+    }
+
+    fn folder_done(&self, id: NodeId, stat: &Stat) {
+        let mut listing = lock(&self.listing);
+        let name = listing.name(id).to_owned();
+        listing.update(id, &entry(&name, stat, Kind::Folder));
+    }
+}
+
+/// Whether an entry in this state is worked on.
+fn is_worked_on(state: State) -> bool {
+    matches!(state, State::New | State::Changed | State::Compared | State::Metadata | State::Moved)
+}
+
+/// The folders in which something is to be done, and all folders that contain them.
+fn busy(listing: &Listing) -> HashSet<NodeId> {
+    let mut busy = HashSet::new();
+    for id in listing.all().filter(|id| is_worked_on(listing.state(*id))) {
+        if listing.is_folder(id) {
+            busy.insert(id);
+        }
+        let mut folder = listing.parent(id);
+        while busy.insert(folder) && folder != NodeId::ROOT {
+            folder = listing.parent(folder);
+        }
+    }
+    busy
+}
+
+/// Opens a stored file.
+fn open_stored(dir: &File, name: &OsStr) -> rustix::io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(fs::openat(dir, name, flags, Mode::empty())?);
+    match FileType::from_raw_mode(fs::fstat(&file)?.st_mode) {
+        FileType::RegularFile => Ok(file),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// A writer that compares what is written with what a file holds.
+pub struct Comparison<'a> {
+    file: &'a File,
+    offset: u64,
+    /// Set when something differs.
+    pub differs: &'a std::sync::atomic::AtomicBool,
+}
+
+impl<'a> Comparison<'a> {
+    /// Compares with a file from its beginning.
+    #[must_use]
+    pub fn new(file: &'a File, differs: &'a std::sync::atomic::AtomicBool) -> Self {
+        Self { file, offset: 0, differs }
+    }
+}
+
+impl io::Write for Comparison<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        use std::os::unix::fs::FileExt;
+        let mut own = zeroize::Zeroizing::new(vec![0; buf.len()]);
+        match self.file.read_exact_at(&mut own, self.offset) {
+            Ok(()) if **own == *buf => {
+                self.offset += buf.len() as u64;
+                Ok(buf.len())
+            }
+            Err(e) if e.kind() != io::ErrorKind::UnexpectedEof => Err(e),
+            _ => {
+                self.differs.store(true, Ordering::Relaxed);
+                Err(io::Error::other("the content differs"))
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether an error means that a stored file is not what was expected there, so that it is written again.
+#[must_use]
+pub fn is_of_content(error: &Error) -> bool {
+    match error {
+        Error::Core(CoreError::Read(_) | CoreError::Cancelled | CoreError::Memory(_) | CoreError::Fault(_)) => false,
+        Error::Core(error) => error.class() == phalanx_core::Class::NotAuthentic,
+        _ => false,
+    }
+}

@@ -1,0 +1,534 @@
+//! Comparing a source with the manifest and the mirror of the last run: what is to be done with each entry.
+//!
+//! The source and the manifest are read side by side, in the order of the manifest, so nothing of the old manifest is kept in
+//! memory but what is listed again. Of the mirror's files, only names and lengths are looked at.
+
+use super::MANIFEST;
+use super::chain::{Beside, Chain};
+use super::entry::{entry, mode, modified};
+use super::excludes::Excludes;
+use super::listing::{Listing, NodeId, State, UNKNOWN};
+use crate::failure::Failure;
+use crate::file::{is_temporary, protected_name, unprotected_name};
+use crate::folders::{RESERVED_NAME, entries, kind_name, read_error};
+use crate::transfer::tally::Tally;
+use crate::{Error, Result};
+use phalanx_core::tree::{Entry, FileEntry, Invalid, Kind, Manifest};
+use rustix::fs::{self, AtFlags, FileType, Stat};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::vec;
+
+/// The manifest of the last run.
+pub type OldManifest<'a> = Manifest<Box<dyn Read + 'a>>;
+
+/// What is compared, and how.
+pub struct Scan<'a> {
+    /// The source's root.
+    pub source: File,
+    /// Its path, for messages.
+    pub source_path: &'a Path,
+    /// The mirror's root, if there is one.
+    pub mirror: Option<File>,
+    /// What is left out.
+    pub excludes: &'a Excludes,
+    /// Whether what is left out is deleted in the mirror.
+    pub delete_excluded: bool,
+    /// Whether stored files are to have the owners of their sources.
+    pub owners: bool,
+    /// Whether files of the same length and time are compared by content.
+    pub checksum: bool,
+    /// Whether all files are written again.
+    pub all: bool,
+    /// Receives failures, and what is left out.
+    pub tally: &'a Tally,
+    /// Files that an interrupted run wrote: by path, source and listed time.
+    pub written_before: &'a dyn Fn(&Path, &Stat) -> Option<FileEntry>,
+}
+
+/// What is to be done.
+pub struct Plan {
+    /// The entries of the source, and those of the mirror that are gone at the source.
+    pub listing: Listing,
+    /// For each entry that is moved, where it was.
+    pub moved_from: HashMap<NodeId, NodeId>,
+    /// Entries whose names in the source belong to entries of other kinds by now, with these.
+    pub conflicts: Vec<(NodeId, NodeId)>,
+    /// The paths in the mirror of what no manifest lists.
+    pub strays: Vec<PathBuf>,
+    /// The number of files that the old manifest lists.
+    pub files_before: u64,
+}
+
+/// Why a scan ended early.
+#[derive(Debug)]
+pub enum Ended {
+    /// The source cannot be read.
+    Source(Error),
+    /// The old manifest cannot be read.
+    Manifest(Invalid),
+}
+
+impl From<Invalid> for Ended {
+    fn from(error: Invalid) -> Self {
+        Ended::Manifest(error)
+    }
+}
+
+/// The old manifest, and its next entry.
+struct Old<'a> {
+    manifest: Option<OldManifest<'a>>,
+    next: Option<Entry>,
+}
+
+impl Old<'_> {
+    /// Reads on. At the end of a folder there is no next entry.
+    fn advance(&mut self) -> Result<Option<Entry>, Invalid> {
+        let next = match &mut self.manifest {
+            Some(manifest) if !manifest.is_at_end() => manifest.next()?,
+            _ => None,
+        };
+        Ok(std::mem::replace(&mut self.next, next))
+    }
+}
+
+/// A folder of the source that is being compared.
+struct Level {
+    node: NodeId,
+    entries: vec::IntoIter<(OsString, FileType)>,
+    /// Whether the old manifest is in the same folder.
+    is_old: bool,
+    /// The names in its mirror that belong to it; `None` if it has no mirror.
+    stored: Option<HashSet<OsString>>,
+    device: u64,
+}
+
+/// The state of a scan.
+struct Run<'a, 'o> {
+    scan: &'a Scan<'a>,
+    source: Chain,
+    mirror: Beside,
+    old: Old<'o>,
+    levels: Vec<Level>,
+    /// The path of the current folder, from the root on.
+    path: PathBuf,
+    plan: Plan,
+}
+
+impl Scan<'_> {
+    /// Compares all entries.
+    ///
+    /// # Errors
+    /// If the source's root or the old manifest cannot be read. Other failures go to the tally, and what cannot be read stays in
+    /// the mirror as it is.
+    pub fn run(self, old: Option<OldManifest<'_>>) -> Result<Plan, Ended> {
+        let source = self.source.try_clone().map_err(|e| Ended::Source(Error::read(e)))?;
+        let mirror = self.mirror.as_ref().map(File::try_clone).transpose();
+        let mirror = mirror.map_err(|e| Ended::Source(Error::read(e)))?;
+        let mut run = Run {
+            scan: &self,
+            source: Chain::new(source).map_err(Ended::Source)?,
+            mirror: Beside::new(mirror).map_err(Ended::Source)?,
+            old: Old { manifest: old, next: None },
+            levels: Vec::new(),
+            path: PathBuf::new(),
+            plan: Plan {
+                listing: Listing::default(),
+                moved_from: HashMap::new(),
+                conflicts: Vec::new(),
+                strays: Vec::new(),
+                files_before: 0,
+            },
+        };
+        run.old.advance()?;
+        let old_root = run.old.advance()?;
+        let stat = fs::fstat(run.source.current()).map_err(|e| Ended::Source(read_error(e)))?;
+        let listed = entries(run.source.current()).map_err(Ended::Source)?;
+        let is_there = run.mirror.current().is_some();
+        let mut state = folder_state(old_root.as_ref(), &stat, is_there);
+        if state == State::New {
+            // A mirror always has its root.
+            state = State::Metadata;
+        }
+        run.open(OsStr::new(""), &stat, state, listed, old_root.is_some());
+        while !run.levels.is_empty() {
+            run.step()?;
+        }
+        run.find_moves();
+        Ok(run.plan)
+    }
+}
+
+impl<'a> Run<'a, '_> {
+    /// Begins a folder, whose entries are `listed`.
+    fn open(&mut self, name: &OsStr, stat: &Stat, state: State, listed: Vec<(OsString, FileType)>, is_old: bool) {
+        let node = self.plan.listing.push(&entry(name, stat, Kind::Folder), state);
+        let stored = self.mirror.current().map(|_| HashSet::new());
+        self.levels.push(Level { node, entries: listed.into_iter(), is_old, stored, device: stat.st_dev });
+    }
+
+    /// Compares the next entry of the current folder, or ends it.
+    fn step(&mut self) -> Result<(), Ended> {
+        let level = self.levels.last_mut().expect("a folder is open");
+        let Some((name, kind)) = level.entries.next() else { return self.close() };
+        if level.is_old {
+            while self.old.next.as_ref().is_some_and(|old| *old.name < *name.as_bytes()) {
+                self.gone()?;
+            }
+        }
+        let is_old = self.levels.last().is_some_and(|level| level.is_old);
+        let matches = is_old && self.old.next.as_ref().is_some_and(|old| *old.name == *name.as_bytes());
+        self.path.push(&name);
+        let done = self.compare(&name, kind, matches);
+        self.path.pop();
+        match done {
+            // It was entered, so its path is the current one.
+            Ok(true) => {
+                self.path.push(&name);
+                Ok(())
+            }
+            Ok(false) => Ok(()),
+            Err(ended) => Err(ended),
+        }
+    }
+
+    /// Ends the current folder: what is left of it in the old manifest is gone.
+    fn close(&mut self) -> Result<(), Ended> {
+        if self.levels.last().is_some_and(|level| level.is_old) {
+            while self.old.next.is_some() {
+                self.gone()?;
+            }
+            // The end of the folder. The root's is the end of all.
+            self.old.advance()?;
+        }
+        let level = self.levels.pop().expect("a folder is open");
+        self.find_strays(&level);
+        self.plan.listing.end_folder();
+        if !self.levels.is_empty() {
+            self.path.pop();
+            self.source.leave().map_err(Ended::Source)?;
+            self.mirror.leave().map_err(Ended::Source)?;
+        }
+        Ok(())
+    }
+
+    /// Compares an entry of the source, which `matches` the next entry of the old manifest or is not in it. Returns whether it is
+    /// a folder that was entered.
+    fn compare(&mut self, name: &OsStr, kind: FileType, matches: bool) -> Result<bool, Ended> {
+        let excluded = self.scan.excludes.excludes(&self.path, kind == FileType::Directory);
+        if excluded {
+            if matches {
+                self.gone()?;
+            }
+            return Ok(false);
+        }
+        let looked_at = match kind {
+            FileType::Directory => fs::statat(self.source.current(), name, AtFlags::SYMLINK_NOFOLLOW),
+            FileType::RegularFile | FileType::Symlink if !is_temporary(name) => {
+                fs::statat(self.source.current(), name, AtFlags::SYMLINK_NOFOLLOW)
+            }
+            kind => {
+                self.scan.tally.leave_out(&self.full_path(), kind_name(kind));
+                return self.keep(matches).map(|()| false);
+            }
+        };
+        let stat = match looked_at {
+            Ok(stat) => stat,
+            // It was deleted just now.
+            Err(Errno::NOENT) => return if matches { self.gone().map(|_| false) } else { Ok(false) },
+            Err(e) => return self.fail(read_error(e), matches),
+        };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => self.file(name, &stat, matches).map(|()| false),
+            FileType::Symlink => self.link(name, &stat, matches).map(|()| false),
+            FileType::Directory => self.folder(name, &stat, matches),
+            kind => {
+                self.scan.tally.leave_out(&self.full_path(), kind_name(kind));
+                self.keep(matches).map(|()| false)
+            }
+        }
+    }
+
+    fn file(&mut self, name: &OsStr, stat: &Stat, matches: bool) -> Result<(), Ended> {
+        let stored_name = protected_name(name);
+        if is_temporary(&stored_name) {
+            return self.fail(Error::read(std::io::Error::other(RESERVED_NAME)), matches).map(drop);
+        }
+        let old = self.take_same_kind(matches, |old| matches!(old, Kind::File(_)))?;
+        let stored = self.stored(&stored_name);
+        let stored = stored.filter(|stored| FileType::from_raw_mode(stored.st_mode) == FileType::RegularFile);
+        let (mut listed, state) = match (old, &stored) {
+            (Some(old), Some(stored)) if self.is_unchanged(&old, stat, stored) => {
+                let state = match self.scan.checksum {
+                    _ if self.scan.all => State::Changed,
+                    true => State::Compared,
+                    false if old.mode != mode(stat) || self.has_other_owner(stat, stored) => State::Metadata,
+                    false => State::Unchanged,
+                };
+                (old, state)
+            }
+            (old, _) => match (self.scan.written_before)(&self.path, stat) {
+                Some(written) if stored.is_some_and(|stored| stored.st_size as u64 == written.stored_len) => {
+                    (entry(name, stat, Kind::File(written)), State::Metadata)
+                }
+                _ => match old.filter(|_| stored.is_some()) {
+                    Some(old) => (old, State::Changed),
+                    None => (entry(name, stat, Kind::File(unwritten(stat))), State::New),
+                },
+            },
+        };
+        if let (State::Unchanged, Kind::File(file)) = (state, &mut listed.kind) {
+            (file.device, file.inode) = (stat.st_dev, stat.st_ino);
+        }
+        self.add(&listed, state, stored_name);
+        Ok(())
+    }
+
+    /// Whether a file has the length and the time that are listed, and its stored file is in its place.
+    fn is_unchanged(&self, old: &Entry, stat: &Stat, stored: &Stat) -> bool {
+        let Kind::File(file) = &old.kind else { return false };
+        file.len == stat.st_size as u64 && old.modified == modified(stat) && file.stored_len == stored.st_size as u64
+    }
+
+    fn has_other_owner(&self, stat: &Stat, stored: &Stat) -> bool {
+        self.scan.owners && (stat.st_uid, stat.st_gid) != (stored.st_uid, stored.st_gid)
+    }
+
+    fn link(&mut self, name: &OsStr, stat: &Stat, matches: bool) -> Result<(), Ended> {
+        if self.is_in_the_way(name) {
+            return self.refuse_name(matches).map(drop);
+        }
+        let target = match fs::readlinkat(self.source.current(), name, Vec::new()) {
+            Ok(target) => target.into_bytes(),
+            Err(e) => return self.fail(read_error(e), matches).map(drop),
+        };
+        let old = self.take_same_kind(matches, |old| matches!(old, Kind::Link(_)))?;
+        let stored = self.mirror.current().and_then(|mirror| fs::readlinkat(mirror, name, Vec::new()).ok());
+        let is_listed = old.as_ref().is_some_and(|old| old.kind == Kind::Link(target.clone()));
+        let is_there = stored.as_ref().is_some_and(|stored| stored.as_bytes() == target);
+        let (listed, state) = match old {
+            Some(old) if is_listed && is_there => (old, State::Unchanged),
+            Some(old) if stored.is_some() => (old, State::Changed),
+            _ => (entry(name, stat, Kind::Link(target)), State::New),
+        };
+        self.add(&listed, state, name.to_owned());
+        Ok(())
+    }
+
+    fn folder(&mut self, name: &OsStr, stat: &Stat, matches: bool) -> Result<bool, Ended> {
+        if self.is_in_the_way(name) {
+            return self.refuse_name(matches);
+        }
+        if let Err(e) = self.source.enter(name) {
+            return self.fail(read_error(e), matches);
+        }
+        let listed = match self.listed(stat) {
+            Ok(listed) => listed,
+            Err(e) => {
+                self.source.leave().map_err(Ended::Source)?;
+                return self.fail(e, matches);
+            }
+        };
+        let old = self.take_same_kind(matches, |old| matches!(old, Kind::Folder))?;
+        let is_there = self.mirror.enter(name);
+        let state = folder_state(old.as_ref(), stat, is_there);
+        self.note_stored(name.to_owned());
+        self.open(name, stat, state, listed, old.is_some());
+        Ok(true)
+    }
+
+    /// The entries of the folder that was just entered, without those that its tag file or the boundary of its file system
+    /// leaves out.
+    fn listed(&self, stat: &Stat) -> Result<Vec<(OsString, FileType)>> {
+        let above = self.levels.last().expect("a folder is open").device;
+        if self.scan.excludes.one_file_system() && stat.st_dev != above {
+            return Ok(Vec::new());
+        }
+        let folder = self.source.current();
+        let mut listed = entries(folder)?;
+        if let Some(tag) = self.scan.excludes.keeps_only(folder) {
+            listed.retain(|(name, _)| *name == tag);
+        }
+        Ok(listed)
+    }
+
+    /// Takes the next entry of the old manifest if it `matches` and is of the same kind. One of another kind is gone.
+    fn take_same_kind(&mut self, matches: bool, is_same: impl Fn(&Kind) -> bool) -> Result<Option<Entry>, Ended> {
+        if !matches {
+            return Ok(None);
+        }
+        if self.old.next.as_ref().is_some_and(|old| is_same(&old.kind)) {
+            if let Some(Entry { kind: Kind::File(_), .. }) = self.old.next {
+                self.plan.files_before += 1;
+            }
+            return Ok(self.old.advance()?);
+        }
+        let gone = self.gone()?;
+        let listing = &mut self.plan.listing;
+        for id in std::iter::once(gone).chain(listing.within(gone)) {
+            // Two entries of the same name cannot be listed, whatever the rules are.
+            listing.set_state(id, State::Gone);
+        }
+        // What is pushed next is the entry that took its name.
+        let next = listing.next_id();
+        self.plan.conflicts.push((gone, next));
+        Ok(None)
+    }
+
+    /// Adds what the old manifest lists next, with all in it, as gone. What the rules leave out stays instead, unless it is to
+    /// be deleted too.
+    fn gone(&mut self) -> Result<NodeId, Ended> {
+        let first = self.old.advance()?.expect("the old manifest has another entry");
+        let path = self.path_of(&first);
+        let is_folder = matches!(first.kind, Kind::Folder);
+        let stays = !self.scan.delete_excluded && self.scan.excludes.excludes(&path, is_folder);
+        let state = if stays { State::Unchanged } else { State::Gone };
+        self.add_old(first, state)
+    }
+
+    /// Adds what the old manifest lists next as it is, because nothing is known about it at the source.
+    fn keep(&mut self, matches: bool) -> Result<(), Ended> {
+        if matches {
+            let first = self.old.advance()?.expect("the old manifest has another entry");
+            self.add_old(first, State::Unchanged)?;
+        }
+        Ok(())
+    }
+
+    /// Adds an entry of the old manifest, and all in it.
+    fn add_old(&mut self, first: Entry, state: State) -> Result<NodeId, Ended> {
+        let stored_name = match &first.kind {
+            Kind::File(_) => protected_name(OsStr::from_bytes(&first.name)),
+            _ => OsString::from_vec(first.name.clone()),
+        };
+        self.note_stored(stored_name);
+        let id = self.plan.listing.push(&first, state);
+        self.plan.files_before += u64::from(matches!(first.kind, Kind::File(_)));
+        let mut depth = usize::from(matches!(first.kind, Kind::Folder));
+        while depth > 0 {
+            match self.old.advance()? {
+                Some(entry) => {
+                    depth += usize::from(matches!(entry.kind, Kind::Folder));
+                    self.plan.files_before += u64::from(matches!(entry.kind, Kind::File(_)));
+                    self.plan.listing.push(&entry, state);
+                }
+                None => {
+                    depth -= 1;
+                    self.plan.listing.end_folder();
+                }
+            }
+        }
+        Ok(id)
+    }
+
+    fn path_of(&self, old: &Entry) -> PathBuf {
+        // The current path may already end with its name.
+        let folder = self.plan.listing.path(self.levels.last().expect("a folder is open").node);
+        folder.join(OsStr::from_bytes(&old.name))
+    }
+
+    fn add(&mut self, entry: &Entry, state: State, stored_name: OsString) {
+        self.note_stored(stored_name);
+        self.plan.listing.push(entry, state);
+    }
+
+    fn note_stored(&mut self, name: OsString) {
+        if let Some(stored) = &mut self.levels.last_mut().expect("a folder is open").stored {
+            stored.insert(name);
+        }
+    }
+
+    fn stored(&self, name: &OsStr) -> Option<Stat> {
+        fs::statat(self.mirror.current()?, name, AtFlags::SYMLINK_NOFOLLOW).ok()
+    }
+
+    fn full_path(&self) -> PathBuf {
+        self.scan.source_path.join(&self.path)
+    }
+
+    /// Reports a failure. What the mirror has stays as it is.
+    fn fail(&mut self, error: Error, matches: bool) -> Result<bool, Ended> {
+        self.scan.tally.fail(&Failure::at(&self.full_path(), error));
+        self.keep(matches).map(|()| false)
+    }
+
+    /// Whether a folder or link has the name of the stored file of another entry.
+    fn is_in_the_way(&self, name: &OsStr) -> bool {
+        let is_root = self.levels.len() == 1;
+        is_root && name == MANIFEST
+            || unprotected_name(name).is_some_and(|name| {
+                fs::statat(self.source.current(), &name, AtFlags::SYMLINK_NOFOLLOW)
+                    .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+            })
+    }
+
+    fn refuse_name(&mut self, matches: bool) -> Result<bool, Ended> {
+        let why = "its name in the mirror would be that of another entry: left out";
+        self.fail(Error::read(std::io::Error::other(why)), matches)
+    }
+
+    /// Notes what lies in the mirror of a folder and belongs to no entry.
+    fn find_strays(&mut self, level: &Level) {
+        let is_root = self.levels.is_empty();
+        let (Some(mirror), Some(stored)) = (self.mirror.current(), &level.stored) else { return };
+        let Ok(found) = entries(mirror) else { return };
+        let folder = self.plan.listing.stored_path(level.node);
+        for (name, kind) in found {
+            let is_known = is_temporary(&name) || is_root && name == MANIFEST || stored.contains(&name);
+            if is_known || self.is_kept(level.node, &name, kind) {
+                continue;
+            }
+            self.plan.strays.push(folder.join(name));
+        }
+    }
+
+    /// Whether the rules leave out what a stray would be unprotected to.
+    fn is_kept(&self, folder: NodeId, name: &OsStr, kind: FileType) -> bool {
+        let is_folder = kind == FileType::Directory;
+        let name = if is_folder { Some(name.to_owned()) } else { unprotected_name(name) };
+        let Some(name) = name.filter(|_| !self.scan.delete_excluded) else { return false };
+        self.scan.excludes.excludes(&self.plan.listing.path(folder).join(name), is_folder)
+    }
+
+    /// Finds new files that are files gone elsewhere: the same device, inode, length and time.
+    fn find_moves(&mut self) {
+        let listing = &mut self.plan.listing;
+        let key = |listing: &Listing, id| {
+            let file = listing.file(id)?;
+            Some((file.device, file.inode, file.len, listing.modified(id))).filter(|_| file.inode != 0)
+        };
+        let gone = listing.all().filter(|id| listing.state(*id) == State::Gone);
+        let mut gone: HashMap<_, NodeId> = gone.filter_map(|id| Some((key(listing, id)?, id))).collect();
+        if gone.is_empty() {
+            return;
+        }
+        for id in listing.all() {
+            if listing.state(id) == State::New
+                && let Some(from) = key(listing, id).and_then(|key| gone.remove(&key))
+            {
+                listing.set_state(id, State::Moved);
+                self.plan.moved_from.insert(id, from);
+            }
+        }
+    }
+}
+
+/// What is to be done with a folder itself.
+fn folder_state(old: Option<&Entry>, stat: &Stat, is_there: bool) -> State {
+    match old {
+        _ if !is_there => State::New,
+        Some(old) if old.mode == mode(stat) && old.modified == modified(stat) => State::Unchanged,
+        _ => State::Metadata,
+    }
+}
+
+/// A file of the source that has not been written yet.
+fn unwritten(stat: &Stat) -> FileEntry {
+    let len = stat.st_size as u64;
+    FileEntry { len, stored_len: 0, device: stat.st_dev, inode: stat.st_ino, contents: UNKNOWN }
+}

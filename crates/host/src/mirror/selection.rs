@@ -1,0 +1,78 @@
+//! Which entries of a tree are worked on, and what becomes of them.
+
+use super::listing::NodeId;
+use crate::Result;
+use phalanx_core::tree::{Contents, Entry};
+use rustix::fs::{FileType, Stat};
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::sync::Arc;
+
+/// A file of a tree, and where its output goes. Both folders are open.
+pub struct Place<'a> {
+    /// The folder that it is in.
+    pub input: &'a File,
+    /// Its name there.
+    pub name: &'a OsStr,
+    /// The folder that its output goes to.
+    pub output: &'a File,
+    /// The output's name there.
+    pub output_name: &'a OsStr,
+}
+
+/// The entries of a tree that are worked on. It is called from several threads.
+pub trait Selection: Send + Sync {
+    /// Called with the root of the mirror, once it is open.
+    fn begin(&self, mirror: &Arc<File>) {
+        let _ = mirror;
+    }
+
+    /// The entries of a folder that are worked on, by their names in the tree that is walked.
+    fn children(&self, folder: NodeId) -> HashMap<OsString, NodeId>;
+
+    /// Whether other entries are worked on too, without being part of it.
+    fn takes_others(&self) -> bool {
+        false
+    }
+
+    /// Whether an entry should be of this kind in the tree that is walked.
+    fn is_kind(&self, id: NodeId, kind: FileType) -> bool;
+
+    /// Does what is to be done with a file whose content need not be moved. Returns false if it must be.
+    ///
+    /// # Errors
+    /// If something failed. The file is then not worked on.
+    fn settle(&self, id: NodeId, place: &Place<'_>) -> Result<bool> {
+        let _ = (id, place);
+        Ok(false)
+    }
+
+    /// Called with what a stored file holds, after it was opened and before its output has its name.
+    ///
+    /// # Errors
+    /// If it does not belong to this entry.
+    fn admit(&self, id: NodeId, contents: &Contents) -> Result<()> {
+        let _ = (id, contents);
+        Ok(())
+    }
+
+    /// Called before an output replaces what has its name.
+    ///
+    /// # Errors
+    /// If that must not be replaced.
+    fn replace(&self, id: NodeId, place: &File, output_name: &OsStr) -> Result<()> {
+        let _ = (id, place, output_name);
+        Ok(())
+    }
+
+    /// Called when a file's output, or a link, has its name.
+    fn written(&self, id: NodeId, entry: &Entry) {
+        let _ = (id, entry);
+    }
+
+    /// Called when nothing more is written to a folder and it has its times. `stat` is that of the folder that is walked.
+    fn folder_done(&self, id: NodeId, stat: &Stat) {
+        let _ = (id, stat);
+    }
+}

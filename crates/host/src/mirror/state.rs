@@ -1,0 +1,166 @@
+//! What this user's machine remembers of trees, in the state folder: the last generation seen of each.
+
+use super::MANIFEST;
+use crate::Error;
+use crate::file::{Existing, InputFile, Made, Output};
+use crate::home;
+use phalanx_core::tree::{Digest, TreeId};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// A file of the state folder that is longer is not ours.
+const LONGEST: u64 = 64 << 10;
+
+/// A manifest of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its generation.
+    pub generation: u64,
+    /// Its digest.
+    pub digest: Digest,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    tree: String,
+    generation: u64,
+    digest: String,
+}
+
+/// The trees that this user's machine has seen. Without a home it remembers none.
+#[derive(Debug)]
+pub struct Trees {
+    folder: Option<PathBuf>,
+}
+
+impl Trees {
+    /// Those in the user's state folder.
+    #[must_use]
+    pub fn of_user() -> Self {
+        Self { folder: home::state().map(|state| state.join("trees")) }
+    }
+
+    /// The last manifest seen of a tree.
+    #[must_use]
+    pub fn seen(&self, tree: TreeId) -> Option<Seen> {
+        let record: Record = read(&self.path(&format!("{tree}.json"))?)?;
+        Some(Seen { generation: record.generation, digest: Digest(unhex(&record.digest)?) })
+    }
+
+    /// The tree whose last manifest had this digest.
+    #[must_use]
+    pub fn find(&self, digest: Digest) -> Option<(TreeId, Seen)> {
+        let entries = fs::read_dir(self.folder.as_ref()?).ok()?.flatten();
+        let paths = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "json"));
+        let mut records = paths.filter_map(|path| read::<Record>(&path));
+        let record = records.find(|record| record.digest == digest.to_string())?;
+        Some((TreeId(unhex(&record.tree)?), Seen { generation: record.generation, digest }))
+    }
+
+    /// Remembers the manifest that was written or accepted last.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn note(&self, tree: TreeId, seen: Seen) -> crate::Result<()> {
+        let record = Record { tree: tree.to_string(), generation: seen.generation, digest: seen.digest.to_string() };
+        let text = serde_json::to_string(&record).expect("it is plain data");
+        self.write(&format!("{tree}.json"), |file| file.write_all(text.as_bytes()))
+    }
+
+    /// The plaintext of the last manifest of a tree, for a machine that cannot open it.
+    #[must_use]
+    pub fn copy(&self, tree: TreeId) -> Option<File> {
+        InputFile::open(&self.path(&format!("{tree}.{MANIFEST}"))?).ok()?.file().try_clone().ok()
+    }
+
+    /// Keeps the plaintext of a manifest. Only the user can read it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn keep_copy(&self, tree: TreeId, mut manifest: impl Read) -> crate::Result<()> {
+        self.write(&format!("{tree}.{MANIFEST}"), |file| io::copy(&mut manifest, file).map(drop))
+    }
+
+    /// The path of the file that lists what an unfinished run has written to a mirror.
+    #[must_use]
+    pub fn journal(&self, mirror: &Path) -> Option<PathBuf> {
+        let path = std::path::absolute(mirror).ok()?;
+        let name = phalanx_kernels::keccak::sha3_256(path.as_os_str().as_encoded_bytes());
+        self.path(&format!("{}.journal", &Digest(name).to_string()[..32]))
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(name))
+    }
+
+    fn write(&self, name: &str, write: impl FnOnce(&mut File) -> io::Result<()>) -> crate::Result<()> {
+        let Some(path) = self.path(name) else { return Ok(()) };
+        make_folder(path.parent().unwrap_or(Path::new("."))).map_err(Error::write)?;
+        let made = Made::default();
+        let output = Output::create(&path, Existing::Replace(&made))?;
+        write(&mut output.file().try_clone().map_err(Error::write)?).map_err(Error::write)?;
+        output.set_mode(0o600)?;
+        output.commit(Existing::Replace(&made), true).map(drop)
+    }
+}
+
+/// Makes a folder that only the user can look into.
+pub(super) fn make_folder(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Option<T> {
+    let file = InputFile::open(path).ok()?;
+    let mut text = String::new();
+    file.file().take(LONGEST).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Reads hexadecimal digits.
+#[must_use]
+pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    if text.len() != 2 * N || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_is_remembered_and_found_by_its_digest() {
+        let folder = tempfile::tempdir().unwrap();
+        let trees = Trees { folder: Some(folder.path().join("state/trees")) };
+        let (tree, seen) = (TreeId([7; 16]), Seen { generation: 3, digest: Digest([0xab; 32]) });
+        assert_eq!(trees.seen(tree), None);
+        trees.note(tree, seen).unwrap();
+        trees.note(TreeId([8; 16]), Seen { generation: 9, digest: Digest([0; 32]) }).unwrap();
+        assert_eq!(trees.seen(tree), Some(seen));
+        assert_eq!(trees.find(seen.digest), Some((tree, seen)));
+        assert_eq!(trees.find(Digest([1; 32])), None);
+        let newer = Seen { generation: 4, ..seen };
+        trees.note(tree, newer).unwrap();
+        assert_eq!(trees.seen(tree), Some(newer));
+    }
+
+    #[test]
+    fn a_damaged_record_is_no_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let trees = Trees { folder: Some(folder.path().to_owned()) };
+        let tree = TreeId([7; 16]);
+        for text in ["", "{", "{\"tree\":\"07\",\"generation\":1,\"digest\":\"zz\"}"] {
+            fs::write(folder.path().join(format!("{tree}.json")), text).unwrap();
+            assert_eq!(trees.seen(tree), None, "{text}");
+            assert_eq!(trees.find(Digest([0; 32])), None, "{text}");
+        }
+    }
+}

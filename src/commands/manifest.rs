@@ -1,0 +1,99 @@
+//! The manifest of a mirror, for the commands that open one: reading it, its age, and what of the mirror is not as it lists.
+
+use phalanx_core::tree::{Digest, Head};
+use phalanx_core::{KeySource, Opener, Roster};
+use phalanx_host::Error;
+use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::folders::FOLDER;
+use phalanx_host::lines::{complain_with, shown};
+use phalanx_host::mirror::MANIFEST;
+use phalanx_host::mirror::check::Check;
+use phalanx_host::mirror::listing::Listing;
+use phalanx_host::mirror::state::{Seen, Trees};
+use phalanx_host::mirror::store::{Stored, invalid};
+use rustix::fs::{self, Mode, OFlags};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A mirror's manifest, opened and read.
+pub struct Listed {
+    pub head: Head,
+    pub digest: Digest,
+    pub listing: Listing,
+}
+
+/// What the user demands of a manifest's age.
+#[derive(Clone, Debug, Default)]
+pub struct Pins {
+    /// It is this one.
+    pub digest: Option<Digest>,
+    /// It has at least this generation.
+    pub generation: Option<u64>,
+    /// An older one than was seen before is taken.
+    pub accept: bool,
+}
+
+impl Listed {
+    /// Reads the manifest of a mirror. `None` if there is none.
+    pub fn read(mirror: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Self>> {
+        let at = |e| Failure::at(&mirror.join(MANIFEST), e);
+        let Some(stored) = Stored::find(Arc::new(open(mirror)?)).map_err(at)? else { return Ok(None) };
+        let (head, manifest) = stored.open(opener, roster).map_err(at)?;
+        let listing = Listing::read(manifest).map_err(|e| at(invalid(e)))?;
+        Ok(Some(Self { head, digest: stored.digest, listing }))
+    }
+
+    /// Compares its age with what the user demands, and with the last one that was seen on this machine.
+    pub fn check_age(&self, mirror: &Path, pins: &Pins) -> Outcome {
+        let at = |line: String| Err(Failure::new(Code::NotAuthentic, format!("{}: {line}", shown(mirror))).on(mirror));
+        if let Some(expected) = pins.digest.filter(|expected| *expected != self.digest) {
+            return at(format!("its manifest has the digest {}, not {expected}", self.digest));
+        }
+        let generation = self.head.generation;
+        if let Some(least) = pins.generation.filter(|least| *least > generation) {
+            return at(format!("its manifest has generation {generation}, which is before {least}"));
+        }
+        let (trees, tree) = (Trees::of_user(), self.head.tree);
+        let now = Seen { generation, digest: self.digest };
+        let seen = trees.seen(tree);
+        let is_older = seen.is_some_and(|seen| {
+            seen.generation > generation || seen.generation == generation && seen.digest != self.digest
+        });
+        if is_older && !pins.accept {
+            let seen = seen.map_or(0, |seen| seen.generation);
+            let line = format!(
+                "warning: {}: its manifest has generation {generation}, and generation {seen} was seen before: the mirror \
+                 may have been set back",
+                shown(mirror)
+            );
+            complain_with(line, Some("verify --accept takes it from now on"));
+        } else if seen != Some(now)
+            && let Err(e) = trees.note(tree, now)
+        {
+            complain_with(format!("warning: the generation of {} could not be remembered: {e}", shown(mirror)), None);
+        }
+        Ok(())
+    }
+
+    /// Compares the mirror with it, without reading content, and reports what is wrong. Returns the listing, in which that is
+    /// dropped, and how many entries are wrong.
+    pub fn check(self, mirror: &Path) -> Outcome<(Listing, u64, Outcome)> {
+        let (listing, findings) = Check::run(open(mirror)?, self.listing).map_err(|e| Failure::at(mirror, e))?;
+        let mut worst = None;
+        for finding in &findings {
+            let path = mirror.join(&finding.path);
+            let code = if finding.wrong.is_of_reading() { Code::InputOutput } else { Code::NotAuthentic };
+            let line = format!("{}: {}", shown(&path), finding.wrong.text(mirror));
+            Failure::new(code, line).on(&path).report();
+            worst = worst.max(Some(code));
+        }
+        let outcome = worst.map_or(Ok(()), |code| Err(Failure::written(code)));
+        Ok((listing, findings.len() as u64, outcome))
+    }
+}
+
+fn open(mirror: &Path) -> Outcome<File> {
+    let opened = fs::open(mirror, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty());
+    opened.map(File::from).map_err(|e| Failure::at(mirror, Error::read(e.into())))
+}

@@ -1,0 +1,144 @@
+//! The manifest of a mirror that is written: the one of the last run, and the new one.
+
+use crate::transfer::{Protect, Transfer};
+use phalanx_core::tree::{Digest, Head, TreeId};
+use phalanx_core::{Error as CoreError, NewFile, Roster, Suite};
+use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::lines::{complain, complain_with, shown};
+use phalanx_host::mirror::MANIFEST;
+use phalanx_host::mirror::deletion::restore_times;
+use phalanx_host::mirror::listing::Listing;
+use phalanx_host::mirror::scan::OldManifest;
+use phalanx_host::mirror::state::{Seen, Trees};
+use phalanx_host::mirror::store::{self, Stored};
+use phalanx_host::{Error, Result};
+use rustix::fs;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The manifests of a mirror: the one that is there, and the one that is written.
+pub struct Manifests<'a> {
+    transfer: &'a Transfer<Protect>,
+    mirror: &'a Path,
+    rules: String,
+    pub trees: Trees,
+}
+
+/// What is known of the manifest before this run.
+#[derive(Default)]
+pub struct Before {
+    head: Option<Head>,
+    /// The digest of the manifest that is in the mirror.
+    digest: Option<Digest>,
+}
+
+impl<'a> Manifests<'a> {
+    /// Those of the mirror at a path, with these rules.
+    pub fn new(transfer: &'a Transfer<Protect>, mirror: &'a Path, rules: String) -> Self {
+        Self { transfer, mirror, rules, trees: Trees::of_user() }
+    }
+
+    /// Finds the manifest of the last run in a mirror.
+    pub fn before(&self, mirror: Option<Arc<File>>) -> Outcome<(Before, Option<OldManifest<'static>>)> {
+        let at = |e| Failure::at(&self.path(), e).hint("move it away to write all files again");
+        let Some(mirror) = mirror else { return Ok((Before::default(), None)) };
+        let Some(stored) = Stored::find(mirror).map_err(at)? else { return Ok((Before::default(), None)) };
+        let opened = match stored.open(self.transfer.action.recipients.opener(), self.roster()) {
+            Err(Error::Core(CoreError::NoKey { .. })) => stored.open_copy(&self.trees),
+            opened => Some(opened.map_err(at)?),
+        };
+        let digest = Some(stored.digest);
+        let Some((head, manifest)) = opened else {
+            let line = "the keys at hand do not open it, and it is not the one that this machine wrote last";
+            let line = format!("warning: {}: {line}", shown(&self.path()));
+            complain_with(line, Some("all files are written again"));
+            return Ok((Before { head: None, digest }, None));
+        };
+        self.warn_if_older(&head);
+        Ok((Before { head: Some(head), digest }, Some(manifest)))
+    }
+
+    /// Warns if the mirror's manifest is older than the last one seen on this machine.
+    fn warn_if_older(&self, head: &Head) {
+        if let Some(seen) = self.trees.seen(head.tree)
+            && seen.generation > head.generation
+        {
+            complain(format!(
+                "warning: {}: its manifest has generation {}, and generation {} was seen before: the mirror may have been \
+                 set back",
+                shown(self.mirror),
+                head.generation,
+                seen.generation
+            ));
+        }
+    }
+
+    /// Writes the manifest, unless nothing has changed and the old one has the same rules.
+    pub fn write(
+        &self,
+        mirror: &Arc<File>,
+        source: &File,
+        listing: &Listing,
+        before: &Before,
+        is_same: bool,
+    ) -> Outcome<Seen> {
+        let at = |e| Failure::at_output(&self.path(), e);
+        if let (Some(head), Some(digest)) = (&before.head, before.digest)
+            && is_same
+            && head.rules == self.rules
+        {
+            return Ok(self.remember(head.tree, Seen { generation: head.generation, digest }));
+        }
+        let head = self.head(before).map_err(|e| at(e.into()))?;
+        // Tags of suite 4 do not commit to what they authenticate, so no manifest uses it.
+        let suite = Some(self.transfer.action.suite).filter(|suite| *suite != Suite::Aes256Gcm).unwrap_or_default();
+        let recipients = &self.transfer.action.recipients;
+        let new = NewFile::new(suite, recipients.found()).map_err(|e| at(e.into()))?;
+        let mode = fs::fstat(source).map_or(0o600, |stat| stat.st_mode & 0o666);
+        let permissions = (mode, self.transfer.destination.sync);
+        let written = store::write(mirror.clone(), listing, &head, new, &self.roster(), permissions);
+        let digest = written.map_err(at)?;
+        restore_times(mirror, source, &BTreeSet::from([PathBuf::new()]), self.transfer.destination.carry);
+        if recipients.opens_nothing() {
+            // No key at hand opens it in the next run.
+            let kept = listing.manifest(&head).map_err(Error::write);
+            if let Err(e) = kept.and_then(|manifest| self.trees.keep_copy(head.tree, manifest)) {
+                complain(format!("warning: the manifest could not be kept for the next run: {e}"));
+            }
+        }
+        Ok(self.remember(head.tree, Seen { generation: head.generation, digest }))
+    }
+
+    /// The head of the next manifest. Its generation is greater than all that are known, and than those that another machine
+    /// wrote before now.
+    fn head(&self, before: &Before) -> Result<Head, CoreError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        let tree = before.head.as_ref().map_or_else(TreeId::random, |head| Ok(head.tree))?;
+        let seen = self.trees.seen(tree).map_or(0, |seen| seen.generation);
+        let last = before.head.as_ref().map_or(0, |head| head.generation).max(seen);
+        let previous = before.digest.unwrap_or(Digest([0; 32]));
+        let generation = now.max(last.saturating_add(1));
+        Ok(Head { tree, generation, written: now as i64, previous, rules: self.rules.clone() })
+    }
+
+    fn remember(&self, tree: TreeId, seen: Seen) -> Seen {
+        if self.trees.seen(tree) != Some(seen)
+            && let Err(e) = self.trees.note(tree, seen)
+        {
+            complain(format!("warning: the generation of the mirror could not be remembered: {e}"));
+        }
+        seen
+    }
+
+    fn path(&self) -> PathBuf {
+        self.mirror.join(MANIFEST)
+    }
+
+    /// A manifest is small beside its tree, so one core does the work.
+    fn roster(&self) -> Arc<Roster> {
+        Arc::new(self.transfer.engines.small_crew().roster)
+    }
+}

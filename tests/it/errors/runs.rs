@@ -168,7 +168,7 @@ const RUNS: &[Run] = &[
     ("unprotect vault", "", ""),
     ("protect run42.h5 --key nobody --output x", "", ""),
     ("PHALANX_KEYRING=nowhere protect run42.h5 --key work --output x", "", ""),
-    ("PHALANX_KEYRING=open protect run42.h5 --key work --output x", "others may have read it", "think of a new key"),
+    ("PHALANX_KEYRING=open protect run42.h5 --key work --output x", "others may have read it", "consider a new key"),
     ("PHALANX_KEYRING=empty-keyring key export --all", "", ""),
     ("key import work work.raw", "", ""),
     ("PHALANX_KEYRING=second key import --all keys.txt", "", ""),
@@ -177,7 +177,7 @@ const RUNS: &[Run] = &[
     ("key import --all notes.txt", "a list of keys has lines of name and text", "look at that line"),
     ("key import --all empty.txt", "", ""),
     ("protect run42.h5 --key-file short.raw --output x", "", "`phalanx key import` takes the text of a key too"),
-    ("protect run42.h5 --key-file open.raw --output x", "as above", ""),
+    ("protect run42.h5 --key-file open.raw --output x", "others may have read it", "consider a new key"),
     ("protect run42.h5 --recipients-file none.txt --output x", "", ""),
     ("protect run42.h5 --recipients-file binary --output x", "", ""),
     ("protect run42.h5 --recipients-file run42.h5 --output x", "", ""),
@@ -273,7 +273,7 @@ const RUNS: &[Run] = &[
 const WARNINGS: &[Run] = &[
     ("PHALANX_PASSWORD=x protect -R ann.pub", "`-R` of age is `--recipients-file`", ""),
     ("PHALANX_PASSWORD=x protect run42.h5 --key work --output unused.phx", "", ""),
-    ("key import open open.raw", "", "think of a new key"),
+    ("key import open open.raw", "", "consider a new key"),
     ("protect work.raw --key-file work.raw --output x2", "", ""),
     ("PHALANX_KEYRING=nowhere key list", "", ""),
     (

@@ -212,7 +212,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         0,
         "warning: {name}: {why}: the CPU does the work",
         "a device fails when it is opened",
-        "nothing; `phalanx engines` shows more",
+        "nothing needs to be done; `phalanx engines` shows more",
     ),
     (
         "../crates/host/src/engines/auto.rs",
@@ -254,7 +254,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         0,
         "warning: {fault}; the CPU goes on",
         "a device fails, hangs or vanishes during the work",
-        "nothing: the output is whole",
+        "nothing needs to be done: the output is whole",
     ),
     (
         "volume_engines.rs",

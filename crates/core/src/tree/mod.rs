@@ -1,4 +1,4 @@
-//! A protected tree: what its manifest lists, and how a stored file is known without a key. `docs/format.md`, section 9.
+//! A protected tree: what its manifest lists, and how a stored file is known without a key. `docs/format.md`, section 13.
 //!
 //! A [`Manifest`] lists every entry of a tree. It is the plaintext of an ordinary protected file. [`Contents`] identify what a
 //! protected file holds: they are made while the file is written or opened, or read from it later without a key.

@@ -23,6 +23,7 @@ pub mod key_files;
 pub mod last_resort;
 pub mod lines;
 pub mod lock;
+pub mod mirror;
 pub mod paths;
 pub mod report;
 pub mod say;

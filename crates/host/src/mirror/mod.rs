@@ -1,0 +1,3 @@
+//! Mirrors: protected copies of folders.
+
+pub mod excludes;

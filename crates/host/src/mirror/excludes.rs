@@ -134,7 +134,7 @@ impl Excludes {
         let excludes = excludes.ok_or(BadLine(1))?;
         let again = excludes.text();
         if again != text {
-            let same = again.lines().zip(text.lines()).take_while(|(a, b)| a == b).count();
+            let same = again.split_inclusive('\n').zip(text.split_inclusive('\n')).take_while(|(a, b)| a == b).count();
             return Err(BadLine(same + 1));
         }
         Ok(excludes)
@@ -233,4 +233,163 @@ fn is_cache(folder: impl AsFd) -> bool {
     let tag = File::from(tag);
     let mut start = [0; CACHE_SIGNATURE.len()];
     tag.metadata().is_ok_and(|meta| meta.is_file()) && (&tag).read_exact(&mut start).is_ok() && start == CACHE_SIGNATURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs as std_fs;
+    use std::os::unix::fs::symlink;
+
+    fn only(paths: &[&str]) -> Excludes {
+        Excludes::new(Choice { only: Some(paths.iter().map(PathBuf::from).collect()), ..Choice::default() }).unwrap()
+    }
+
+    fn line(choice: Choice) -> String {
+        Excludes::new(choice).unwrap_err().line().unwrap().to_owned()
+    }
+
+    #[test]
+    fn without_options_nothing_is_left_out() {
+        let none = Excludes::none();
+        assert!(!none.excludes(Path::new("a"), false));
+        assert_eq!((&*none.text(), none.only(), none.one_file_system()), ("", None, false));
+        assert_eq!(none.keeps_only(File::open("/").unwrap()), None);
+    }
+
+    #[test]
+    fn a_list_keeps_its_paths_what_is_in_them_and_the_folders_above() {
+        let list = only(&["/a/b/", "./c//d", "a/b/x", "a.b", "e"]);
+        let kept = ["a/", "a/b", "a/b/", "a/b/x", "a/b/y/z", "c/", "c/d", "c/d/e", "a.b", "a.b/c", "e/f", ""];
+        let left_out = ["a", "c", "a/c", "a/b.c", "c/e/", "d/", "f", "a.", "ab", "e.f"];
+        for (paths, excluded) in [(&kept[..], false), (&left_out, true)] {
+            for path in paths {
+                let is_excluded = list.excludes(Path::new(path.trim_end_matches('/')), path.ends_with('/'));
+                assert_eq!(is_excluded, excluded, "{path}");
+            }
+        }
+        assert_eq!(list.text(), "only a/b\nonly a.b\nonly c/d\nonly e\n");
+        assert!(only(&[]).excludes(Path::new("a"), true));
+        assert_eq!(only(&["a", "./"]).only(), None);
+        let line = line(Choice { only: Some(vec!["a/../b".into()]), ..Choice::default() });
+        assert_eq!(line, "a/../b: .. may not be in a path of --files-from");
+    }
+
+    #[test]
+    fn the_text_is_all_of_it() {
+        let text = "exclude /a b \ninclude 50%25%0a%ff\nexclude é*\nonly x\nonly y/z\ncaches\nif-present .no\n\
+                    if-present a\none-file-system\n";
+        let excludes = Excludes::parse(text).unwrap();
+        assert_eq!(excludes.text(), text);
+        assert!(excludes.one_file_system() && excludes.choice.caches);
+        for text in ["", "only\n", "caches\n"] {
+            assert_eq!(Excludes::parse(text).unwrap().text(), text);
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_not_canonical_is_refused() {
+        for (text, line) in [
+            ("caches", 1),
+            ("\n", 1),
+            ("caches\nnothing\n", 2),
+            ("caches x\n", 1),
+            ("exclude a\nexclude [\n", 2),
+            ("exclude a\nexclude %61\n", 2),
+            ("exclude %\n", 1),
+            ("exclude %F\n", 1),
+            ("exclude %+1\n", 1),
+            ("exclude %é\n", 1),
+            ("exclude a\r\n", 1),
+            ("exclude\n", 1),
+            ("exclude \n", 1),
+            ("only\nonly a\n", 1),
+            ("only b\nonly a\n", 1),
+            ("only a\nonly a/b\n", 2),
+            ("only ../a\n", 1),
+            ("caches\nexclude a\n", 1),
+            ("if-present a\nif-present a\n", 2),
+            ("if-present a/b\n", 1),
+            ("one-file-system\none-file-system\n", 2),
+        ] {
+            assert_eq!(Excludes::parse(text).unwrap_err(), BadLine(line), "{text:?}");
+        }
+        assert_eq!(BadLine(7).to_string(), "line 7 of what is left out is not as it has to be");
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_named() {
+        for (pattern, why) in [
+            ("", "it is empty"),
+            ("a[b", "a [ in it has no ]"),
+            ("[]", "a [ in it has no ]"),
+            ("[a-\\", "a [ in it has no ]"),
+            ("*\\", "nothing follows the \\ at its end"),
+            ("[a/b]", "a / is never one of a [ ]"),
+            ("[[:letter:]]", "it has a [: :] with a name that is unknown"),
+        ] {
+            let rules = vec![Rule::Exclude(pattern.into())];
+            assert_eq!(line(Choice { rules, ..Choice::default() }), format!("pattern {pattern}: {why}"));
+        }
+        for name in ["", ".", "..", "a/b"] {
+            let line = line(Choice { if_present: vec![name.into()], ..Choice::default() });
+            assert_eq!(line, format!("--exclude-if-present {name}: it is not the name of a file"));
+        }
+    }
+
+    #[test]
+    fn all_of_it_is_at_most_a_mebibyte() {
+        let rules = |len| Choice { rules: vec![Rule::Exclude("a".repeat(len).into())], ..Choice::default() };
+        let longest = LONGEST_TEXT - "exclude \n".len();
+        let text = Excludes::new(rules(longest)).unwrap().text();
+        assert!(Excludes::parse(&text).is_ok_and(|again| again.excludes(Path::new(&"a".repeat(longest)), false)));
+        assert_eq!(line(rules(longest + 1)), "patterns and paths of --files-from are more than 1 MiB together");
+    }
+
+    #[test]
+    fn a_folder_is_a_cache_if_a_file_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let caches = Excludes::parse("caches\n").unwrap();
+        let is_cache = || caches.keeps_only(File::open(dir.path()).unwrap()).is_some();
+        let tag = dir.path().join(CACHE_TAG);
+        assert!(!is_cache());
+        for (content, expected) in [
+            (CACHE_SIGNATURE, true),
+            (&[CACHE_SIGNATURE, b"\n# A comment"].concat(), true),
+            (&CACHE_SIGNATURE[..42], false),
+            (b"", false),
+            (&[b" ", CACHE_SIGNATURE].concat(), false),
+        ] {
+            std_fs::write(&tag, content).unwrap();
+            assert_eq!(is_cache(), expected);
+        }
+        std_fs::write(&tag, CACHE_SIGNATURE).unwrap();
+        assert_eq!(caches.keeps_only(File::open(dir.path()).unwrap()), Some(OsStr::new(CACHE_TAG)));
+        std_fs::rename(&tag, dir.path().join("tag")).unwrap();
+        symlink("tag", &tag).unwrap();
+        assert!(!is_cache());
+        std_fs::remove_file(&tag).unwrap();
+        std_fs::create_dir(&tag).unwrap();
+        assert!(!is_cache());
+        std_fs::remove_dir(&tag).unwrap();
+        // Nobody writes to the pipe, and nothing waits for it.
+        let dir = File::open(dir.path()).unwrap();
+        fs::mknodat(&dir, CACHE_TAG, fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+        assert!(!is_cache());
+    }
+
+    #[test]
+    fn a_name_that_is_present_marks_its_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let excludes = Excludes::parse("caches\nif-present .a\nif-present .b\n").unwrap();
+        let folder = File::open(dir.path()).unwrap();
+        let keeps = || excludes.keeps_only(&folder).map(OsStr::to_owned);
+        assert_eq!(keeps(), None);
+        symlink("nowhere", dir.path().join(".b")).unwrap();
+        assert_eq!(keeps(), Some(".b".into()));
+        std_fs::create_dir(dir.path().join(".a")).unwrap();
+        assert_eq!(keeps(), Some(".a".into()));
+        std_fs::write(dir.path().join(CACHE_TAG), CACHE_SIGNATURE).unwrap();
+        assert_eq!(keeps(), Some(CACHE_TAG.into()));
+    }
 }

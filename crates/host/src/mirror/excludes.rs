@@ -339,11 +339,12 @@ mod tests {
 
     #[test]
     fn all_of_it_is_at_most_a_mebibyte() {
-        let rules = |len| Choice { rules: vec![Rule::Exclude("a".repeat(len).into())], ..Choice::default() };
-        let longest = LONGEST_TEXT - "exclude \n".len();
-        let text = Excludes::new(rules(longest)).unwrap().text();
-        assert!(Excludes::parse(&text).is_ok_and(|again| again.excludes(Path::new(&"a".repeat(longest)), false)));
-        assert_eq!(line(rules(longest + 1)), "patterns and paths of --files-from are more than 1 MiB together");
+        let path = |len| Choice { only: Some(vec!["a".repeat(len).into()]), ..Choice::default() };
+        let longest = LONGEST_TEXT - "only \n".len();
+        let text = Excludes::new(path(longest)).unwrap().text();
+        assert!(text.len() == LONGEST_TEXT && Excludes::parse(&text).is_ok());
+        assert_eq!(line(path(longest + 1)), "patterns and paths of --files-from are more than 1 MiB together");
+        assert_eq!(Excludes::parse(&format!("only {}\n", "a".repeat(longest + 1))).unwrap_err(), BadLine(1));
     }
 
     #[test]

@@ -4,11 +4,15 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::lines::shown;
-use regex_automata::meta::{Config, Regex};
+use regex_automata::hybrid::dfa::{Cache, DFA};
+use regex_automata::nfa::thompson::{NFA, WhichCaptures};
+use regex_automata::util::pool::Pool;
 use regex_automata::{Anchored, Input};
 use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, Look, Repetition};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::Path;
 
 /// A rule: what happens to the entries that its pattern matches.
@@ -45,8 +49,8 @@ impl Rule {
 /// Rules that are ready. The first one that matches decides.
 #[derive(Debug)]
 pub(super) struct Matcher {
-    folders: FirstMatch,
-    others: FirstMatch,
+    folders: Vec<Group>,
+    others: Vec<Group>,
 }
 
 impl Matcher {
@@ -55,51 +59,112 @@ impl Matcher {
     /// # Errors
     /// A usage failure that names a bad pattern.
     pub fn new(rules: &[Rule]) -> Outcome<Self> {
-        let mut globs = Vec::new();
-        for rule in rules {
-            globs.extend(rule.globs()?.into_iter().map(|glob| (glob, matches!(rule, Rule::Exclude(_)))));
-        }
+        let globs = rules.iter().zip(0..).map(|(rule, number)| {
+            let decision = Decision { number, excludes: matches!(rule, Rule::Exclude(_)) };
+            Ok(rule.globs()?.into_iter().map(move |glob| (glob, decision)))
+        });
+        let globs: Vec<_> = globs.collect::<Outcome<Vec<_>>>()?.into_iter().flatten().collect();
         let others = globs.iter().filter(|(glob, _)| !glob.folders_only);
-        Ok(Self { folders: FirstMatch::new(globs.iter())?, others: FirstMatch::new(others)? })
+        Ok(Self { folders: Group::all(globs.iter())?, others: Group::all(others)? })
     }
 
     /// Whether the first rule that matches a path leaves it out.
     pub fn excludes(&self, path: &Path, is_folder: bool) -> bool {
-        let rules = if is_folder { &self.folders } else { &self.others };
-        rules.excludes(path.as_os_str().as_bytes())
+        let groups = if is_folder { &self.folders } else { &self.others };
+        let path = path.as_os_str().as_bytes();
+        let first = groups.iter().filter_map(|group| group.first(path)).min_by_key(|decision| decision.number);
+        first.is_some_and(|decision| decision.excludes)
     }
 }
 
-/// Globs in their order, all matched at once.
+/// What a rule decides.
+#[derive(Clone, Copy, Debug)]
+struct Decision {
+    /// Lower ones come first.
+    number: usize,
+    excludes: bool,
+}
+
+/// Globs that match the same part of a path, in their order. All of them are matched at once.
 #[derive(Debug)]
-struct FirstMatch {
-    regex: Regex,
-    /// Whether the glob leaves out what it matches.
-    excludes: Vec<bool>,
+struct Group {
+    part: Part,
+    dfa: DFA,
+    caches: Pool<Cache, CreateCache>,
+    /// What the rules of the globs decide.
+    decisions: Vec<Decision>,
 }
 
-impl FirstMatch {
-    fn new<'a>(globs: impl Iterator<Item = &'a (Glob, bool)>) -> Outcome<Self> {
-        let (hirs, excludes): (Vec<_>, _) = globs.map(|(glob, excludes)| (&glob.hir, *excludes)).unzip();
-        // Memory grows with the rules, which are not long.
-        let config = Config::new().utf8_empty(false).nfa_size_limit(None).hybrid_cache_capacity(8 << 20);
-        let regex = Regex::builder().configure(config).build_many_from_hir(&hirs);
-        let regex = regex.map_err(|e| Failure::usage(format!("too many patterns: {e}")))?;
-        Ok(Self { regex, excludes })
+impl Group {
+    fn all<'a>(globs: impl Iterator<Item = &'a (Glob, Decision)>) -> Outcome<Vec<Self>> {
+        let mut parts = BTreeMap::<Part, (Vec<&Hir>, Vec<Decision>)>::new();
+        for (glob, decision) in globs {
+            let (hirs, decisions) = parts.entry(glob.part).or_default();
+            hirs.push(&glob.hir);
+            decisions.push(*decision);
+        }
+        let groups = parts.into_iter().map(|(part, (hirs, decisions))| {
+            Self::new(part, &hirs, decisions).map_err(|e| Failure::usage(format!("too many patterns: {e}")))
+        });
+        groups.collect()
     }
 
-    fn excludes(&self, path: &[u8]) -> bool {
-        // Each glob matches whole paths only, so what is found first is the first of them that matches.
-        let found = self.regex.search_half(&Input::new(path).anchored(Anchored::Yes));
-        found.is_some_and(|found| self.excludes[found.pattern().as_usize()])
+    fn new(part: Part, hirs: &[&Hir], decisions: Vec<Decision>) -> Result<Self, Box<dyn std::error::Error>> {
+        let config = NFA::config().utf8(false).which_captures(WhichCaptures::None);
+        let nfa = NFA::compiler().configure(config).build_many_from_hir(hirs)?;
+        // States are made when they are needed. When the cache is full of them, it begins anew, and never gives up.
+        let config = DFA::config().cache_capacity(CACHE).skip_cache_capacity_check(true);
+        let dfa = DFA::builder().configure(config).build_from_nfa(nfa)?;
+        let caches = Pool::new({
+            let dfa = dfa.clone();
+            Box::new(move || dfa.create_cache()) as CreateCache
+        });
+        Ok(Self { part, dfa, caches, decisions })
+    }
+
+    /// What the first of the rules decides that matches a path.
+    fn first(&self, path: &[u8]) -> Option<Decision> {
+        let input = Input::new(self.part.of(path)).anchored(Anchored::Yes);
+        let found = self.dfa.try_search_fwd(&mut self.caches.get(), &input);
+        // Each glob matches all of its part, so what is found is the first that matches.
+        let found = found.expect("there are no bytes to stop at, and no limit to the work");
+        found.map(|found| self.decisions[found.pattern().as_usize()])
     }
 }
 
-/// What matches whole paths.
+type CreateCache = Box<dyn Fn() -> Cache + Send + Sync + UnwindSafe + RefUnwindSafe>;
+
+/// Memory for the states of a group, in each thread.
+const CACHE: usize = 8 << 20;
+
+/// What matches a part of a path.
 #[derive(Debug)]
 struct Glob {
+    part: Part,
     hir: Hir,
     folders_only: bool,
+}
+
+/// A part of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    /// All of it.
+    Whole,
+    /// The last name, and this many before it.
+    End(usize),
+}
+
+impl Part {
+    /// This part. A path that has fewer names is all of it.
+    fn of(self, path: &[u8]) -> &[u8] {
+        match self {
+            Part::Whole => path,
+            Part::End(before) => {
+                let mut slashes = (0..path.len()).rev().filter(|at| path[*at] == b'/');
+                &path[slashes.nth(before).map_or(0, |at| at + 1)..]
+            }
+        }
+    }
 }
 
 /// What a pattern means: it matches what one of these matches.
@@ -117,22 +182,29 @@ fn globs_of(pattern: &[u8]) -> Result<Vec<Glob>, &'static str> {
     let mut globs = Vec::new();
     // `dir/***` is the folder, as well as `dir/**`.
     if let ([folder @ .., Token::Byte(b'/'), Token::AnyPath], true) = (&*tokens, pattern.ends_with(b"***")) {
-        globs.push(Glob { hir: whole(is_anchored, folder), folders_only: true });
+        globs.push(glob(is_anchored, folder, true));
     }
-    globs.push(Glob { hir: whole(is_anchored, &tokens), folders_only });
+    globs.push(glob(is_anchored, &tokens, folders_only));
     Ok(globs)
 }
 
-/// Whole paths that tokens match, from the source on or from any folder on.
-fn whole(is_anchored: bool, tokens: &[Token]) -> Hir {
-    let (folders, tokens) = match tokens {
-        _ if is_anchored => (Hir::empty(), tokens),
+/// What these tokens match, from the source on or from any folder on.
+fn glob(is_anchored: bool, tokens: &[Token], folders_only: bool) -> Glob {
+    let tokens = match tokens {
         // For rsync a path begins with a slash here.
-        [Token::AnyPath, Token::Byte(b'/'), rest @ ..] => (any_folders(), rest),
-        _ => (any_folders(), tokens),
+        [Token::AnyPath, Token::Byte(b'/'), rest @ ..] if !is_anchored => rest,
+        _ => tokens,
+    };
+    let slashes = tokens.iter().filter(|token| matches!(token, Token::Byte(b'/'))).count();
+    let (part, folders) = match tokens.iter().any(|token| matches!(token, Token::AnyPath)) {
+        _ if is_anchored => (Part::Whole, Hir::empty()),
+        true => (Part::Whole, any_folders()),
+        // Most patterns are such. A start that is known spares work for every byte.
+        false => (Part::End(slashes), Hir::empty()),
     };
     let tokens = tokens.iter().map(Token::hir);
-    Hir::concat([Hir::look(Look::Start), folders].into_iter().chain(tokens).chain([Hir::look(Look::End)]).collect())
+    let hir = Hir::concat([folders].into_iter().chain(tokens).chain([Hir::look(Look::End)]).collect());
+    Glob { part, hir, folders_only }
 }
 
 /// Nothing, or what ends with a slash.

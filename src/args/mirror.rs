@@ -3,7 +3,7 @@
 use super::JsonArgs;
 use clap::{Args, ValueHint};
 use phalanx_core::{ChunkSize, Suite};
-use phalanx_host::args::{Cipher, EngineArgs, ProtectKeys, chunk_size};
+use phalanx_host::args::{Cipher, EngineArgs, ExcludeArgs, ProtectKeys, chunk_size};
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::Carry;
 use phalanx_host::mirror::excludes::Excludes;
@@ -63,6 +63,8 @@ pub struct Mirror {
     #[arg(long)]
     no_sync: bool,
     #[command(flatten)]
+    excludes: ExcludeArgs,
+    #[command(flatten)]
     json: JsonArgs,
     #[command(flatten)]
     engine: EngineArgs,
@@ -97,7 +99,7 @@ impl Mirror {
         if self.checksum && self.keys.only_recipients() {
             return Err(Failure::usage("--checksum needs a key or a password: public keys cannot open the mirror"));
         }
-        paths::one_stdin(self.keys.keys.files().chain(&self.keys.recipients_files))?;
+        paths::one_stdin(self.keys.keys.files().chain(&self.keys.recipients_files).chain(self.excludes.files()))?;
         let destination = Destination {
             outputs: Outputs::At(End::Path(self.mirror.clone())),
             force: true,
@@ -121,7 +123,7 @@ impl Mirror {
             backup_dir: self.backup_dir,
             dry_run: self.dry_run,
             checksum: self.checksum,
-            excludes: Excludes::none(),
+            excludes: self.excludes.excludes()?,
             json: self.json.json,
         })
     }

@@ -3,11 +3,13 @@
 
 mod cipher;
 mod engine;
+mod excludes;
 mod keys;
 mod numbers;
 
 pub use cipher::Cipher;
 pub use engine::{EngineArgs, EngineName};
+pub use excludes::{ExcludeArgs, RuleArg, RuleArgs};
 pub use keys::{KeyArgs, OpenKeys, ProtectKeys};
 pub use numbers::{bytes, chunk_size, size, threads};
 

@@ -6,7 +6,7 @@
 //! and the engines are in `phalanx-core`, which knows nothing of files on a host.
 //!
 //! The other modules are for the programs of Phalanx. The files of this crate do not depend on each other in a circle.
-#![warn(missing_docs)]
+#![deny(missing_docs)]
 #![deny(unsafe_code)]
 
 pub mod age;

@@ -352,7 +352,7 @@ impl<'a> Run<'a, '_> {
         let folder = self.source.current();
         let mut listed = entries(folder)?;
         if let Some(tag) = self.scan.excludes.keeps_only(folder) {
-            listed.retain(|(name, _)| *name == tag);
+            listed.retain(|(name, _)| name == tag);
         }
         Ok(listed)
     }

@@ -4,6 +4,7 @@
 mod common;
 
 mod again;
+mod excludes;
 mod rekey;
 #[cfg(target_os = "linux")]
 mod resume;

@@ -42,7 +42,7 @@ public final class Contents {
         }
     }
 
-    private static Contents read(FileChannel file) throws IOException {
+    static Contents read(FileChannel file) throws IOException {
         Layout layout = Header.read(file).layout(file.size());
         HashTree tree = new HashTree();
         byte[] head = new byte[layout.suite().overhead()];

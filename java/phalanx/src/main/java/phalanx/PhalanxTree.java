@@ -11,13 +11,10 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributes;
-import java.security.GeneralSecurityException;
-import java.security.MessageDigest;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Deque;
-import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -96,26 +93,10 @@ public final class PhalanxTree {
             Manifest manifest = Manifest.read(new BufferedInputStream(Channels.newInputStream(new PlainChannel(file))));
             Walk walk = new Walk(folder, check);
             walk.along(manifest);
-            String digest = digest(in);
+            String digest = Contents.read(in.channel()).toString();
             in.checkUnchanged();
             return new TreeReport(manifest.head(), digest, walk.entries, walk.findings);
         }
-    }
-
-    /** The digest of a stored manifest. */
-    private static String digest(Input manifest) throws IOException {
-        MessageDigest sha3;
-        try {
-            sha3 = MessageDigest.getInstance("SHA3-256");
-        } catch (GeneralSecurityException e) {
-            throw new IllegalStateException("no SHA3-256", e);
-        }
-        byte[] piece = new byte[1 << 16];
-        long at = 0;
-        for (int read; (read = Bytes.readAt(manifest.channel(), piece, 0, piece.length, at)) > 0; at += read) {
-            sha3.update(piece, 0, read);
-        }
-        return HexFormat.of().formatHex(sha3.digest());
     }
 
     private static boolean checkQuickly(FileChannel file, TreeEntry.File entry) throws IOException {

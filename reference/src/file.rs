@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::chunk::{open_chunk, seal_chunk};
 use crate::header::{Header, open_header, seal_header};
-use crate::keys::file_keys;
+use crate::keys::{Suite, file_keys};
 use crate::slot::Slot;
 
 /// Everything that determines a file, except its plaintext.
@@ -45,19 +45,24 @@ pub fn open_file(file: &[u8], passwords: &[&[u8]], keys: &[[u8; 32]]) -> Result<
 /// Steps 5 and 6 of §5: the plaintext of all chunks after the header.
 pub(crate) fn open_chunks(file: &[u8], header: &Header, file_key: &[u8; 32]) -> Result<Vec<u8>, Error> {
     let keys = file_keys(file_key, header.suite);
-
-    // Step 5, length: all chunks before the last are full, and the last is not empty, unless it is the only one.
-    let overhead = keys.suite.overhead();
-    let chunks = split(&file[header.len..], overhead + (1 << header.chunk_log2));
+    let chunks = stored_chunks(file, header)?; // step 5
     let last = chunks.len() - 1;
-    if chunks[last].len() < overhead || (chunks[last].len() == overhead && last != 0) {
-        return Err(Error::Altered);
-    }
 
     // Step 6, chunks: nothing is returned before all tags have been checked.
     let open = |(i, chunk): (usize, &&[u8])| open_chunk(&keys, header.chunk_log2, i as u64, u8::from(i == last), chunk);
     let opened: Option<Vec<Vec<u8>>> = chunks.iter().enumerate().map(open).collect();
     opened.map(|plaintexts| plaintexts.concat()).ok_or(Error::Altered)
+}
+
+/// Step 5 of §5, length: all chunks before the last are full, and the last is not empty, unless it is the only one.
+pub(crate) fn stored_chunks<'a>(file: &'a [u8], header: &Header) -> Result<Vec<&'a [u8]>, Error> {
+    let overhead = Suite::of(header.suite).expect("a known suite").overhead();
+    let chunks = split(&file[header.len..], overhead + (1 << header.chunk_log2));
+    let last = chunks.len() - 1;
+    if chunks[last].len() < overhead || (chunks[last].len() == overhead && last != 0) {
+        return Err(Error::Altered);
+    }
+    Ok(chunks)
 }
 
 /// Splits bytes into parts of `len`, of which the last may be shorter. An empty input gives one empty part.

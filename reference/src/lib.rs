@@ -4,7 +4,7 @@
 //! constant-time, it wipes no secrets, it draws no randomness (every nonce, salt and key is an argument), and it works on whole
 //! files in memory. Only Argon2id comes from a library.
 //!
-//! The modules, top-down: [`volume`], `file`, `header`, `slot`, `chunk` (which also holds messages) and `keys` are the format, and `sha3`,
+//! The modules, top-down: [`tree`], [`volume`], `file`, `header`, `slot`, `chunk` (which also holds messages) and `keys` are the format, and `sha3`,
 //! `modes`, `siv` and `aes` are the primitives. "§" with a number alone is a section of `docs/format.md`; §10 is
 //! `docs/format-volumes.md`.
 
@@ -20,6 +20,7 @@ mod modes;
 mod sha3;
 mod siv;
 mod slot;
+pub mod tree;
 pub mod volume;
 
 pub use aes::Aes;

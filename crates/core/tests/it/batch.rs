@@ -1,6 +1,6 @@
 //! Many users' messages in one call, compared with the reference and the vectors, also when engines fail.
 
-use crate::common::engines;
+use crate::common::{Random, engines};
 use phalanx_core::batch::{self, BehindRoom, Copied, Message};
 use phalanx_core::engine::{Buffer, CpuEngine, Engine, EngineInfo, Fault, Job, Levels, Op, Verdicts};
 use phalanx_core::{Error, Roster, SecretKey, Suite};
@@ -8,27 +8,6 @@ use phalanx_reference as reference;
 use phalanx_vectors::{Expect, Message as Vector};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// A generator of test data: splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-}
 
 /// A message to seal: its user, associated data and plaintext.
 struct Record {

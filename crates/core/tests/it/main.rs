@@ -14,6 +14,7 @@ mod reader;
 mod reader_faults;
 mod stack;
 mod tampering;
+mod trees;
 mod vectors;
 mod volume;
 mod writer;

@@ -1,4 +1,4 @@
-//! Runs every file of `vectors/` against the reference, and makes `vectors/format`, `vectors/messages` and `vectors/volume` again.
+//! Runs every file of `vectors/` against the reference, and makes again all that the generator makes.
 
 use phalanx_reference as reference;
 use phalanx_vectors::primitives::{
@@ -9,6 +9,8 @@ use reference::{Cost, Error};
 
 #[path = "../examples/make_vectors/scenarios/mod.rs"]
 mod scenarios;
+#[path = "vectors/trees.rs"]
+mod trees;
 #[path = "vectors/volumes.rs"]
 mod volumes;
 
@@ -142,9 +144,7 @@ fn messages() {
 
 #[test]
 fn the_files_match_the_generator() {
-    for (folder, made) in
-        [("format", scenarios::format()), ("messages", scenarios::messages()), ("volume", scenarios::volumes())]
-    {
+    for (folder, made) in scenarios::folders() {
         let mut found = phalanx_vectors::names(folder);
         for (name, text) in made {
             let is_committed = found.contains(name) && phalanx_vectors::text(folder, name) == *text;

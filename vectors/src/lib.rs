@@ -8,6 +8,7 @@
 
 mod bytes;
 pub mod primitives;
+pub mod tree;
 pub mod volume;
 
 pub use bytes::{Hex, hex, unhex};
@@ -106,6 +107,19 @@ pub fn age() -> Vec<(String, Age)> {
 /// All files of `volume`, each with its name.
 pub fn volumes() -> Vec<(String, volume::Volume)> {
     all("volume", 177)
+}
+
+/// All files of `contents`, each with its name.
+pub fn contents() -> Vec<(String, tree::Contents)> {
+    all("contents", 62)
+}
+
+/// All files of `manifests`, each with its name. There is something to read in those to be accepted, and in no others.
+pub fn manifests() -> Vec<(String, tree::Manifest)> {
+    let all = all("manifests", 80);
+    let is_sound = |(_, file): &(String, tree::Manifest)| (file.expect == tree::Rule::Ok) == file.read.is_some();
+    assert!(all.iter().all(is_sound), "expected and read do not fit");
+    all
 }
 
 /// The names of the files in a folder, without `.json`, in order.

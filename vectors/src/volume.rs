@@ -110,7 +110,7 @@ impl Part {
     }
 }
 
-fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+pub(crate) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
     Ok(Vec::<Part>::deserialize(from)?.into_iter().flat_map(Part::bytes).collect())
 }
 

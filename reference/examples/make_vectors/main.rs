@@ -1,4 +1,4 @@
-//! Writes `format/*.json`, `messages/*.json` and `volume/*.json` into the folder given: `cargo run -p phalanx-reference --example make_vectors -- vectors`.
+//! Writes all vectors but `primitives` and `age` into the folder given: `cargo run -p phalanx-reference --example make_vectors -- vectors`.
 //!
 //! Nothing here is random: each key, salt and nonce is the SHA3-256 of a label. A file that no scenario makes any more is not
 //! deleted; the test `vectors` names it.
@@ -12,9 +12,7 @@ fn main() -> std::io::Result<()> {
         eprintln!("usage: make_vectors FOLDER");
         std::process::exit(2);
     };
-    for (folder, files) in
-        [("format", scenarios::format()), ("messages", scenarios::messages()), ("volume", scenarios::volumes())]
-    {
+    for (folder, files) in scenarios::folders() {
         let folder = Path::new(&vectors).join(folder);
         std::fs::create_dir_all(&folder)?;
         for (name, text) in files {

@@ -1,10 +1,13 @@
-//! Manifests and contents, compared with the reference.
+//! Manifests and contents, compared with the reference and the vectors.
 
 use crate::common::Random;
+use phalanx_core::Error;
 use phalanx_core::tree::{
     Contents, Digest, Entry, FileEntry, Head, Invalid, Kind, LastChunk, Manifest, ManifestWriter, Time, TreeId,
 };
 use phalanx_reference::tree::{self as reference, Broken};
+use phalanx_vectors::Expect;
+use phalanx_vectors::tree::Rule;
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 
@@ -242,5 +245,62 @@ fn the_longest_rules_and_the_deepest_folders_are_read_by_both_and_more_by_none()
         manifest.entries = (0..depth).map(folder).collect();
         assert_eq!(check(&reference::write_manifest(&manifest)), is_lawful, "{depth} folders within each other");
         assert_eq!(write(&manifest).is_ok(), is_lawful);
+    }
+}
+
+#[test]
+fn contents_are_those_of_the_vectors() {
+    for (name, vector) in phalanx_vectors::contents() {
+        let file = vector.file();
+        let found = Contents::read(&file);
+        let expect = match &found {
+            Ok(_) => Expect::Ok,
+            Err(Error::NotPhalanx) => Expect::NotPhalanx,
+            Err(Error::Version(_)) => Expect::Version,
+            Err(Error::Header(_)) => Expect::Header,
+            Err(Error::Truncated(_) | Error::Extended(_)) => Expect::Altered,
+            other => panic!("{name}: {other:?}"),
+        };
+        assert_eq!(expect, vector.expect, "{name}");
+        if let Ok(contents) = found {
+            let expected = (vector.last.unwrap().array(), vector.root.unwrap().array());
+            assert_eq!((contents.last.0, contents.root), expected, "{name}");
+            assert_eq!(LastChunk::read(&file).unwrap().0, contents.last, "{name}");
+        }
+    }
+}
+
+/// What a manifest of the vectors says is compared in the tests of the reference, with which the core agrees here.
+#[test]
+fn manifests_of_the_vectors_are_read_or_break_their_rule() {
+    for (name, vector) in phalanx_vectors::manifests() {
+        match read(&vector.manifest[..]) {
+            Ok(_) => assert_eq!(vector.expect, Rule::Ok, "{name}"),
+            Err(invalid) => assert_eq!(rule(&invalid), vector.expect, "{name}"),
+        }
+        check(&vector.manifest);
+    }
+}
+
+fn rule(invalid: &Invalid) -> Rule {
+    let Invalid::Malformed(why) = invalid else {
+        assert!(matches!(invalid, Invalid::Version), "{invalid:?}");
+        return Rule::Version;
+    };
+    match *why {
+        "it does not begin like one" => Rule::Magic,
+        "it is cut short" => Rule::Cut,
+        "its rules are too long" | "its rules are not text" => Rule::Rules,
+        "it has no root" | "its first entry is not the root" => Rule::Root,
+        "an entry is of an unknown kind" => Rule::Kind,
+        "a name is too long" | "a name is no file's name" => Rule::Name,
+        "its names are not in order" => Rule::Order,
+        "a mode has more than permissions" => Rule::Mode,
+        "a time has more than a second of nanoseconds" => Rule::Time,
+        "a file has an impossible length" => Rule::Length,
+        "a link leads to no path" => Rule::Target,
+        "its number of entries is wrong" => Rule::Count,
+        "it goes on after its end" => Rule::Extended,
+        other => panic!("{other}"),
     }
 }

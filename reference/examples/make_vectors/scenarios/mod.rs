@@ -5,6 +5,7 @@ mod chunks;
 mod headers;
 mod keys;
 mod message;
+mod tree;
 pub mod volume;
 
 use phalanx_reference::{self as reference, Authentication, Cost, Keys, Recipe, Slot, Suite};
@@ -38,6 +39,29 @@ pub fn messages() -> &'static [Made] {
 pub fn volumes() -> &'static [Made] {
     static MADE: OnceLock<Vec<Made>> = OnceLock::new();
     MADE.get_or_init(|| unique(volume::all()))
+}
+
+/// All files of `vectors/contents`, made once.
+pub fn contents() -> &'static [Made] {
+    static MADE: OnceLock<Vec<Made>> = OnceLock::new();
+    MADE.get_or_init(|| unique(tree::contents()))
+}
+
+/// All files of `vectors/manifests`, made once.
+pub fn manifests() -> &'static [Made] {
+    static MADE: OnceLock<Vec<Made>> = OnceLock::new();
+    MADE.get_or_init(|| unique(tree::manifests()))
+}
+
+/// All folders that the generator writes, each with its files.
+pub fn folders() -> [(&'static str, &'static [Made]); 5] {
+    [
+        ("format", format()),
+        ("messages", messages()),
+        ("volume", volumes()),
+        ("contents", contents()),
+        ("manifests", manifests()),
+    ]
 }
 
 fn unique(made: Vec<Made>) -> Vec<Made> {

@@ -286,7 +286,7 @@ fn content(chunks: &[Option<Vec<u8>>]) -> String {
     format!("[{}]", all.join(", "))
 }
 
-fn parts(bytes: &[u8], with_painted: bool) -> String {
+pub(super) fn parts(bytes: &[u8], with_painted: bool) -> String {
     format!("[{}]", part_list(bytes, with_painted).join(", "))
 }
 

@@ -10,6 +10,7 @@ public abstract sealed class PhalanxException extends IOException
         permits NotPhalanxException,
                 UnsupportedVersionException,
                 MalformedHeaderException,
+                MalformedManifestException,
                 KeyDerivationException,
                 WrongKeyException,
                 AuthenticationException,

@@ -1,0 +1,110 @@
+package phalanx;
+
+import java.io.ByteArrayOutputStream;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.HexFormat;
+
+/**
+ * A name of a file, or the target of a link, as the bytes that the system has. They need not be text. They are ordered
+ * as unsigned numbers.
+ */
+public final class RawName implements Comparable<RawName> {
+    private static final HexFormat HEX = HexFormat.of();
+
+    private final byte[] bytes;
+
+    RawName(byte[] bytes) {
+        this.bytes = bytes;
+    }
+
+    /**
+     * A name in UTF-8.
+     *
+     * @param name the name
+     * @return its bytes
+     */
+    public static RawName of(String name) {
+        return new RawName(name.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** The name of a path's last part. Only its URI has the bytes: its text is decoded, and not every name is text. */
+    static RawName of(Path path) {
+        String uri = path.toUri().getRawPath();
+        int end = uri.endsWith("/") ? uri.length() - 1 : uri.length();
+        String name = uri.substring(uri.lastIndexOf('/', end - 1) + 1, end);
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        for (int i = 0; i < name.length(); i++) {
+            if (name.charAt(i) == '%') {
+                bytes.write(HexFormat.fromHexDigits(name, i + 1, i + 3));
+                i += 2;
+            } else {
+                bytes.write(name.charAt(i));
+            }
+        }
+        return new RawName(bytes.toByteArray());
+    }
+
+    /** These bytes as a path: relative, unless they begin with a slash. */
+    Path path() {
+        StringBuilder uri = new StringBuilder("file:///");
+        for (byte b : bytes) {
+            uri.append('%').append(HEX.toHexDigits(b));
+        }
+        Path absolute = Path.of(URI.create(uri.toString()));
+        return bytes[0] == '/' ? absolute : absolute.subpath(0, absolute.getNameCount());
+    }
+
+    /** This name with more behind it. */
+    RawName with(String suffix) {
+        byte[] more = suffix.getBytes(StandardCharsets.UTF_8);
+        byte[] both = Arrays.copyOf(bytes, bytes.length + more.length);
+        System.arraycopy(more, 0, both, bytes.length, more.length);
+        return new RawName(both);
+    }
+
+    /**
+     * Its bytes.
+     *
+     * @return a copy of them
+     */
+    public byte[] toBytes() {
+        return bytes.clone();
+    }
+
+    int length() {
+        return bytes.length;
+    }
+
+    boolean contains(int b) {
+        for (byte each : bytes) {
+            if (each == b) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    @Override
+    public int compareTo(RawName other) {
+        return Arrays.compareUnsigned(bytes, other.bytes);
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof RawName name && Arrays.equals(bytes, name.bytes);
+    }
+
+    @Override
+    public int hashCode() {
+        return Arrays.hashCode(bytes);
+    }
+
+    /** The text that the bytes are in UTF-8. What is no text is replaced. */
+    @Override
+    public String toString() {
+        return new String(bytes, StandardCharsets.UTF_8);
+    }
+}

@@ -47,14 +47,15 @@ public final class RawName implements Comparable<RawName> {
         return new RawName(bytes.toByteArray());
     }
 
-    /** These bytes as a path: relative, unless they begin with a slash. */
+    /** These bytes as a path, whatever the locale: relative, unless they begin with a slash. */
     Path path() {
+        boolean isAbsolute = bytes[0] == '/';
         StringBuilder uri = new StringBuilder("file:///");
-        for (byte b : bytes) {
-            uri.append('%').append(HEX.toHexDigits(b));
+        for (int i = isAbsolute ? 1 : 0; i < bytes.length; i++) {
+            uri.append('%').append(HEX.toHexDigits(bytes[i]));
         }
         Path absolute = Path.of(URI.create(uri.toString()));
-        return bytes[0] == '/' ? absolute : absolute.subpath(0, absolute.getNameCount());
+        return isAbsolute ? absolute : absolute.subpath(0, absolute.getNameCount());
     }
 
     /** This name with more behind it. */

@@ -51,7 +51,6 @@ pub mod engine {
 /// For the mounted volume: its config, its keys, and the files in it.
 pub mod volume;
 
-/// For trees with a manifest.
 pub mod tree;
 
 /// For tools that look into files: headers, slots, and the places of chunks.

@@ -169,6 +169,11 @@ impl Run<'_> {
 
     fn scan(&self, old: Option<OldManifest<'_>>, journal: Option<&Journal>) -> Outcome<Plan> {
         let at_source = |e: std::io::Error| Failure::at(&self.plan.source, Error::read(e));
+        for path in self.plan.excludes.only().into_iter().flatten() {
+            if let Err(e) = self.plan.source.join(path).symlink_metadata() {
+                self.tally.fail(&Failure::at(&self.plan.source.join(path), Error::read(e)));
+            }
+        }
         let scan = Scan {
             source: self.source.try_clone().map_err(at_source)?,
             source_path: &self.plan.source,

@@ -70,6 +70,10 @@ pub fn run<A: Action>(
     let root = Folder::root(tree.clone())?;
     transfer.prepare()?;
     let meter = Meter::tree(shown(input), transfer.verbosity);
+    if let Some((files, bytes)) = tree.selection.as_ref().and_then(|selection| selection.expected()) {
+        meter.expect(files, bytes);
+        meter.expected_all();
+    }
     let scanned = root.handles().expect("the root has just been opened").input.clone();
     let quarter = quarter_of_open_files();
     let workers = Workers {

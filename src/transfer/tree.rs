@@ -66,11 +66,12 @@ pub fn run<A: Action>(
         open: Arc::default(),
         selection,
     });
-    let is_partial = tree.is_partial();
     let root = Folder::root(tree.clone())?;
     transfer.prepare()?;
     let meter = Meter::tree(shown(input), transfer.verbosity);
-    if let Some((files, bytes)) = tree.selection.as_ref().and_then(|selection| selection.expected()) {
+    let expected = tree.selection.as_ref().and_then(|selection| selection.expected());
+    let is_counted = expected.is_some();
+    if let Some((files, bytes)) = expected {
         meter.expect(files, bytes);
         meter.expected_all();
     }
@@ -93,7 +94,7 @@ pub fn run<A: Action>(
             let _working = More::of(&workers.working);
             scan::run(&scanned, &|name| transfer.action.output_name(name).is_some(), &workers.meter, &over);
         };
-        let _uncounted = (transfer.verbosity.shows_progress() && !is_partial)
+        let _uncounted = (transfer.verbosity.shows_progress() && !is_counted)
             .then(|| thread::Builder::new().spawn_scoped(scope, counts));
         let others: Vec<_> = (1..transfer.engines.threads)
             // If the system gives no more threads, the existing ones do the work.

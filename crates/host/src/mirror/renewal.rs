@@ -164,7 +164,7 @@ impl Selection for Renewal<'_> {
     }
 
     fn expected(&self) -> Option<(u64, u64)> {
-        Some(lock(&self.listing).totals(is_worked_on)).filter(|_| !self.takes_others)
+        Some(lock(&self.listing).totals(is_worked_on))
     }
 
     fn is_kind(&self, id: NodeId, kind: FileType) -> bool {

@@ -49,7 +49,7 @@ fn setup() -> &'static str {
 }
 
 fn all() -> Vec<Chapter> {
-    let chapter = |text| Chapter { title: text.lines().next().unwrap(), blocks: blocks(text) };
+    let chapter = |text: &'static str| Chapter { title: text.lines().next().unwrap(), blocks: blocks(text) };
     GUIDE.split("\n## ").skip(1).map(chapter).collect()
 }
 

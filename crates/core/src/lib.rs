@@ -53,7 +53,6 @@ pub mod engine {
 /// The parts of a mounted volume: its config, its keys, and the files in it.
 pub mod volume;
 
-/// The manifest of a protected tree, and what identifies a stored file.
 pub mod tree;
 
 /// The interface for tools that examine files: headers, slots, and the places of chunks.

@@ -31,8 +31,8 @@ pub struct ExcludeArgs {
     pub files_from: Option<PathBuf>,
     /// Leave out what is in folders marked as caches
     ///
-    /// Such a folder has a file CACHEDIR.TAG that begins with the signature of such files (https://bford.info/cachedir/).
-    /// The folder and that file are kept.
+    /// Such a folder has a file CACHEDIR.TAG that begins with the signature of such files, as tar
+    /// and restic know it. The folder and that file are kept.
     #[cfg_attr(feature = "clap", arg(long))]
     pub exclude_caches: bool,
     /// Leave out what is in folders that have a file of this name (repeatable)
@@ -157,10 +157,10 @@ mod order {
     struct Options {
         /// Leave out what a pattern matches (repeatable)
         ///
-        /// In a pattern * and ? match within a name, [a-z] a letter, ** any part of a path, and \* a *. A pattern matches the end of a
-        /// path: *.o, tmp/cache. With a / at its start it matches the whole path, from SOURCE on. With a / at its end it
-        /// matches folders only. DIR/*** is the folder and all in it. The first --exclude or --include that matches
-        /// decides. In a folder that is left out nothing is looked at. All this is as with rsync.
+        /// In a pattern * and ? match within a name, [a-z] a letter, ** any part of a path, and \* a *. A pattern matches
+        /// the end of a path: *.o, tmp/cache. With a / at its start it matches the whole path, from SOURCE on. With a / at
+        /// its end it matches folders only. DIR/*** is the folder and all in it. The first --exclude or --include that
+        /// matches decides. In a folder that is left out nothing is looked at. All this is as with rsync.
         #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
         exclude: Vec<OsString>,
         /// Keep what a pattern matches, whatever follows (repeatable)
@@ -240,7 +240,7 @@ mod tests {
             (failure.code(), failure.line().unwrap().replace(&format!("{}: ", list.display()), ""))
         };
         assert_eq!(failure("\na[\n"), (Code::Usage, "line 2: pattern a[: a [ in it has no ]".into()));
-        assert_eq!(failure("+ \n"), (Code::Usage, "line 1: pattern : it is empty".into()));
+        assert_eq!(failure("+ \n"), (Code::Usage, "line 1: a pattern is empty".into()));
         fs::remove_file(&list).unwrap();
         let args = ExcludeArgs { files_from: Some(list.clone()), ..ExcludeArgs::default() };
         assert_eq!(args.excludes().unwrap_err().code(), Code::InputOutput);

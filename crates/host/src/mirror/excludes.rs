@@ -320,7 +320,6 @@ mod tests {
     #[test]
     fn what_is_no_pattern_is_named() {
         for (pattern, why) in [
-            ("", "it is empty"),
             ("a[b", "a [ in it has no ]"),
             ("[]", "a [ in it has no ]"),
             ("[a-\\", "a [ in it has no ]"),
@@ -331,6 +330,8 @@ mod tests {
             let rules = vec![Rule::Exclude(pattern.into())];
             assert_eq!(line(Choice { rules, ..Choice::default() }), format!("pattern {pattern}: {why}"));
         }
+        let rules = vec![Rule::Include("".into())];
+        assert_eq!(line(Choice { rules, ..Choice::default() }), "a pattern is empty");
         for name in ["", ".", "..", "a/b"] {
             let line = line(Choice { if_present: vec![name.into()], ..Choice::default() });
             assert_eq!(line, format!("--exclude-if-present {name}: it is not the name of a file"));

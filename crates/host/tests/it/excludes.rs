@@ -1,5 +1,6 @@
 //! What patterns leave out, and that rsync leaves out the same.
 
+use crate::common::sweep_by;
 use phalanx_host::mirror::excludes::{Choice, Excludes, Rule};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -198,17 +199,18 @@ fn rsync_leaves_out_the_same_of_random_trees() {
     let mut random = Random(0x5eed);
     let tree = tempfile::tempdir().unwrap();
     grow(tree.path(), &mut random, 3);
-    let mut left_out = 0;
-    for round in 0..200 {
+    let mut all_kept = 0;
+    let rounds = sweep_by(200, 50);
+    for round in 0..rounds {
         let rules: Vec<_> = (0..random.below(5) + 1).map(|_| random.rule()).collect();
         let excludes = excludes(&rules).unwrap();
         let kept = kept(tree.path(), &excludes);
         let shown: Vec<_> = rules.iter().map(|rule| String::from_utf8_lossy(rule)).collect();
         assert_eq!(kept, kept_by_rsync(tree.path(), &rules), "round {round}: {shown:?}");
-        left_out += kept.len();
+        all_kept += kept.len();
     }
-    let all = kept(tree.path(), &Excludes::none()).len() * 200;
-    assert!((all / 5..all * 4 / 5).contains(&left_out), "{left_out} of {all}");
+    let all = kept(tree.path(), &Excludes::none()).len() * rounds;
+    assert!((all / 5..all * 4 / 5).contains(&all_kept), "{all_kept} of {all}");
 }
 
 /// Excludes with rules as in the table.

@@ -36,6 +36,9 @@ impl Rule {
 
     fn globs(&self) -> Outcome<Vec<Glob>> {
         let pattern = self.pattern();
+        if pattern.is_empty() {
+            return Err(Failure::usage("a pattern is empty"));
+        }
         globs_of(pattern.as_bytes())
             .map_err(|why| Failure::usage(format!("pattern {}: {why}", shown(Path::new(pattern)))))
     }
@@ -134,8 +137,8 @@ impl Group {
 
 type CreateCache = Box<dyn Fn() -> Cache + Send + Sync + UnwindSafe + RefUnwindSafe>;
 
-/// Memory for the states of a group, in each thread.
-const CACHE: usize = 8 << 20;
+/// The most memory for the states of a group, in each thread. A thousand patterns with `**` need it; others need little.
+const CACHE: usize = 32 << 20;
 
 /// What matches a part of a path.
 #[derive(Debug)]
@@ -170,7 +173,6 @@ impl Part {
 /// What a pattern means: it matches what one of these matches.
 fn globs_of(pattern: &[u8]) -> Result<Vec<Glob>, &'static str> {
     let (pattern, folders_only) = match pattern {
-        [] => return Err("it is empty"),
         [start @ .., b'/'] if !start.is_empty() => (start, true),
         _ => (pattern, false),
     };

@@ -82,7 +82,11 @@ fn every_chapter_is_run_by_some_test() {
     for page in [GUIDE, MIRRORS] {
         let list: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("- [")?.split_once("](#")).collect();
         let titles: Vec<_> = list.iter().map(|(title, _)| *title).collect();
-        assert_eq!(titles, page.lines().filter_map(|line| line.strip_prefix("## ")).collect::<Vec<_>>(), "the chapters");
+        assert_eq!(
+            titles,
+            page.lines().filter_map(|line| line.strip_prefix("## ")).collect::<Vec<_>>(),
+            "the chapters"
+        );
         for (title, link) in list {
             let anchor: String = title.to_lowercase().chars().filter(|c| c.is_alphanumeric() || *c == ' ').collect();
             assert_eq!(link, anchor.replace(' ', "-") + ")");
@@ -135,7 +139,8 @@ fn every_line_about_mirrors_runs() {
     for line in ["new notes.txt", "changed notes.txt", "moved numbers.csv", "the mirror is whole"] {
         assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
     }
-    let names = ["numbers.csv", "backup/project/phalanx.tree", "backup/project/results/final.dat.phx", "restored/notes.txt"];
+    let names =
+        ["numbers.csv", "backup/project/phalanx.tree", "backup/project/results/final.dat.phx", "restored/notes.txt"];
     assert!(names.iter().all(|name| s.exists(&format!("work/{name}"))));
     assert!(!s.exists("work/backup/project/cache") && !s.exists("work/backup/project/results/step.dat.phx"));
     assert_eq!(s.read("work/notes.txt"), s.read("work/project/notes.txt"));

@@ -37,7 +37,8 @@ pub struct Pins {
 impl Listed {
     /// Reads the manifest of a mirror. `None` if there is none.
     pub fn read(mirror: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Self>> {
-        let at = |e| Failure::at(&mirror.join(MANIFEST), e);
+        let without = "move it away to go on without it: then nothing is known of what is missing or older";
+        let at = |e| Failure::at(&mirror.join(MANIFEST), e).hint(without);
         let Some(stored) = Stored::find(Arc::new(open(mirror)?)).map_err(at)? else { return Ok(None) };
         let (head, manifest) = stored.open(opener, roster).map_err(at)?;
         let listing = Listing::read(manifest).map_err(|e| at(invalid(e)))?;

@@ -35,6 +35,13 @@ pub struct Before {
     digest: Option<Digest>,
 }
 
+impl Before {
+    /// Whether the mirror has a manifest, so that what it does not list is no part of the mirror.
+    pub fn is_there(&self) -> bool {
+        self.digest.is_some()
+    }
+}
+
 impl<'a> Manifests<'a> {
     /// Those of the mirror at a path, with these rules.
     pub fn new(transfer: &'a Transfer<Protect>, mirror: &'a Path, rules: String) -> Self {

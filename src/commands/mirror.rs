@@ -95,9 +95,9 @@ impl Run<'_> {
             false => Journal::open(&manifests.trees, &self.plan.mirror).unwrap_or_default(),
         };
         let plan = self.scan(old, journal.as_ref())?;
-        self.refuse_deletions(&plan)?;
+        self.refuse_deletions(&plan, &before)?;
         if self.plan.dry_run {
-            return worse(self.print(&plan), self.tally.outcome());
+            return worse(self.print(&plan, &before), self.tally.outcome());
         }
         let Plan { listing, moved_from, conflicts, strays, .. } = plan;
         let mut renewal = Renewal::new(listing, moved_from, self.plan.destination.carry);
@@ -144,11 +144,13 @@ impl Run<'_> {
         let renewal = Arc::into_inner(renewal).expect("the walk is over");
         outcome = worse(outcome, self.tally.outcome());
         if self.plan.delete && outcome.is_ok() {
+            let strays = if before.is_there() { strays } else { &[] };
             self.delete(&renewal, strays, &mut done);
             outcome = self.tally.outcome();
         } else if self.plan.delete {
             complain("warning: something failed, so nothing is deleted in the mirror");
-        } else if !strays.is_empty() && !self.verbosity.quiet {
+        }
+        if !self.verbosity.quiet && !(self.plan.delete && before.is_there()) {
             self.name_strays(strays);
         }
         let is_same = renewal.is_idle() && done.deleted == 0;
@@ -169,6 +171,11 @@ impl Run<'_> {
 
     fn scan(&self, old: Option<OldManifest<'_>>, journal: Option<&Journal>) -> Outcome<Plan> {
         let at_source = |e: std::io::Error| Failure::at(&self.plan.source, Error::read(e));
+        for path in self.plan.excludes.only().into_iter().flatten() {
+            if let Err(e) = self.plan.source.join(path).symlink_metadata() {
+                self.tally.fail(&Failure::at(&self.plan.source.join(path), Error::read(e)));
+            }
+        }
         let scan = Scan {
             source: self.source.try_clone().map_err(at_source)?,
             source_path: &self.plan.source,
@@ -188,14 +195,15 @@ impl Run<'_> {
     }
 
     /// Refuses a run that would delete suspiciously much.
-    fn refuse_deletions(&self, plan: &Plan) -> Outcome {
+    fn refuse_deletions(&self, plan: &Plan, before: &Before) -> Outcome {
         if !self.plan.delete {
             return Ok(());
         }
         let listing = &plan.listing;
         let files = || listing.all().filter(|id| !listing.is_folder(*id));
         let gone = files().filter(|id| listing.state(*id) == State::Gone).count() - plan.moved_from.len();
-        let gone = gone as u64 + plan.strays.len() as u64;
+        let strays = if before.is_there() { plan.strays.len() } else { 0 };
+        let gone = (gone + strays) as u64;
         let is_left = files().any(|id| listing.state(id) != State::Gone);
         let line = match self.plan.max_delete {
             Some(most) if gone > most => format!("{gone} files would be deleted, and --max-delete allows {most}"),
@@ -296,7 +304,7 @@ impl Run<'_> {
     }
 
     /// Prints what would be done.
-    fn print(&self, plan: &Plan) -> Outcome {
+    fn print(&self, plan: &Plan, before: &Before) -> Outcome {
         let listing = &plan.listing;
         for id in listing.all() {
             let state = listing.state(id);
@@ -311,7 +319,7 @@ impl Run<'_> {
                 say(format!("{word} {}{from}", shown(&listing.path(id))))?;
             }
         }
-        if self.plan.delete {
+        if self.plan.delete && before.is_there() {
             plan.strays.iter().try_for_each(|path| say(format!("deleted {}", shown(path))))?;
         }
         Ok(())

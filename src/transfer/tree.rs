@@ -66,10 +66,15 @@ pub fn run<A: Action>(
         open: Arc::default(),
         selection,
     });
-    let is_partial = tree.is_partial();
     let root = Folder::root(tree.clone())?;
     transfer.prepare()?;
     let meter = Meter::tree(shown(input), transfer.verbosity);
+    let expected = tree.selection.as_ref().and_then(|selection| selection.expected());
+    let is_counted = expected.is_some();
+    if let Some((files, bytes)) = expected {
+        meter.expect(files, bytes);
+        meter.expected_all();
+    }
     let scanned = root.handles().expect("the root has just been opened").input.clone();
     let quarter = quarter_of_open_files();
     let workers = Workers {
@@ -89,7 +94,7 @@ pub fn run<A: Action>(
             let _working = More::of(&workers.working);
             scan::run(&scanned, &|name| transfer.action.output_name(name).is_some(), &workers.meter, &over);
         };
-        let _uncounted = (transfer.verbosity.shows_progress() && !is_partial)
+        let _uncounted = (transfer.verbosity.shows_progress() && !is_counted)
             .then(|| thread::Builder::new().spawn_scoped(scope, counts));
         let others: Vec<_> = (1..transfer.engines.threads)
             // If the system gives no more threads, the existing ones do the work.

@@ -1,6 +1,7 @@
 //! The manifest's plaintext, read strictly and written.
 
 use super::contents::{Contents, LastChunk};
+use crate::io::read_full;
 use std::fmt;
 use std::io::{self, Read, Write};
 
@@ -11,6 +12,8 @@ const MAX_RULES: u32 = 1 << 20;
 const MAX_DEPTH: usize = 1 << 16;
 /// The longest name, in bytes.
 const MAX_NAME: usize = 4096;
+/// The longest target of a link, in bytes.
+const MAX_TARGET: usize = 65535;
 const NANOSECONDS: u32 = 1_000_000_000;
 
 const END: u8 = 0;
@@ -151,9 +154,9 @@ pub struct Manifest<R> {
     input: R,
     /// For each open folder, the name of its last entry so far.
     last_names: Vec<Vec<u8>>,
-    /// Whether the root is still to come.
-    at_start: bool,
     entries: u64,
+    /// Whether all of it has been read and was right.
+    is_at_end: bool,
 }
 
 impl<R: Read> Manifest<R> {
@@ -179,7 +182,7 @@ impl<R: Read> Manifest<R> {
         let rules = bytes(&mut input, len as usize)?;
         let rules = String::from_utf8(rules).map_err(|_| Invalid::Malformed("its rules are not text"))?;
         let head = Head { tree, generation, written, previous, rules };
-        Ok((head, Self { input, last_names: Vec::new(), at_start: true, entries: 0 }))
+        Ok((head, Self { input, last_names: Vec::new(), entries: 0, is_at_end: false }))
     }
 
     /// The next entry; `None` where the current folder ends. Where the root ends, the manifest must end too.
@@ -208,14 +211,13 @@ impl<R: Read> Manifest<R> {
             self.last_names.push(Vec::new());
         }
         self.entries += 1;
-        self.at_start = false;
         Ok(Some(entry))
     }
 
     /// Whether all entries have been read, and the manifest was whole.
     #[must_use]
     pub fn is_at_end(&self) -> bool {
-        !self.at_start && self.last_names.is_empty()
+        self.is_at_end
     }
 
     fn entry(&mut self, tag: u8) -> Result<Entry, Invalid> {
@@ -241,36 +243,32 @@ impl<R: Read> Manifest<R> {
         let mode = u32::from_le_bytes(array(input)?);
         let seconds = i64::from_le_bytes(array(input)?);
         let nanoseconds = u32::from_le_bytes(array(input)?);
-        if mode > 0o7777 {
-            return Err(Invalid::Malformed("a mode has more than permissions"));
-        }
-        if nanoseconds >= NANOSECONDS {
-            return Err(Invalid::Malformed("a time has more than a second of nanoseconds"));
-        }
+        let modified = Time { seconds, nanoseconds };
+        check_metadata(mode, modified)?;
         let kind = match tag {
             FOLDER => Kind::Folder,
             FILE => Kind::File(file(input)?),
             LINK => {
                 let len = usize::from(u16::from_le_bytes(array(input)?));
                 let target = bytes(input, len)?;
-                if target.is_empty() || target.contains(&0) {
-                    return Err(Invalid::Malformed("a link leads to no path"));
-                }
+                check_target(&target)?;
                 Kind::Link(target)
             }
             _ => return Err(Invalid::Malformed("an entry is of an unknown kind")),
         };
-        Ok(Entry { name, mode, modified: Time { seconds, nanoseconds }, kind })
+        Ok(Entry { name, mode, modified, kind })
     }
 
     fn finish(&mut self) -> Result<(), Invalid> {
         if u64::from_le_bytes(array(&mut self.input)?) != self.entries {
             return Err(Invalid::Malformed("its number of entries is wrong"));
         }
-        match self.input.read(&mut [0])? {
-            0 => Ok(()),
-            _ => Err(Invalid::Malformed("it goes on after its end")),
+        let mut more = [0];
+        if read_full(&mut self.input, &mut more).map_err(io::Error::from)? > 0 {
+            return Err(Invalid::Malformed("it goes on after its end"));
         }
+        self.is_at_end = true;
+        Ok(())
     }
 }
 
@@ -280,13 +278,39 @@ fn file(input: &mut impl Read) -> Result<FileEntry, Invalid> {
     let device = u64::from_le_bytes(array(input)?);
     let inode = u64::from_le_bytes(array(input)?);
     let contents = Contents { last: LastChunk(array(input)?), root: array(input)? };
-    if len >= stored_len || i64::try_from(stored_len).is_err() {
+    let file = FileEntry { len, stored_len, device, inode, contents };
+    check_lengths(&file)?;
+    Ok(file)
+}
+
+fn check_lengths(file: &FileEntry) -> Result<(), Invalid> {
+    if file.len >= file.stored_len || i64::try_from(file.stored_len).is_err() {
         return Err(Invalid::Malformed("a file has an impossible length"));
     }
-    Ok(FileEntry { len, stored_len, device, inode, contents })
+    Ok(())
+}
+
+fn check_metadata(mode: u32, modified: Time) -> Result<(), Invalid> {
+    if mode > 0o7777 {
+        return Err(Invalid::Malformed("a mode has more than permissions"));
+    }
+    if modified.nanoseconds >= NANOSECONDS {
+        return Err(Invalid::Malformed("a time has more than a second of nanoseconds"));
+    }
+    Ok(())
+}
+
+fn check_target(target: &[u8]) -> Result<(), Invalid> {
+    if target.is_empty() || target.len() > MAX_TARGET || target.contains(&0) {
+        return Err(Invalid::Malformed("a link leads to no path"));
+    }
+    Ok(())
 }
 
 fn check_name(name: &[u8]) -> Result<(), Invalid> {
+    if name.len() > MAX_NAME {
+        return Err(Invalid::Malformed("a name is too long"));
+    }
     let is_bad = name.is_empty() || name == b"." || name == b".." || name.iter().any(|byte| matches!(byte, 0 | b'/'));
     if is_bad { Err(Invalid::Malformed("a name is no file's name")) } else { Ok(()) }
 }
@@ -341,17 +365,10 @@ impl<W: Write> ManifestWriter<W> {
     /// their bytes.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] if a name, a target or the depth is beyond what the format allows, and errors of the
-    /// output.
+    /// [`io::ErrorKind::InvalidInput`] if the format does not allow such an entry there, and errors of the output.
     pub fn entry(&mut self, entry: &Entry) -> io::Result<()> {
-        if self.depth > 0 {
-            check_name(&entry.name).map_err(|_| refused("not a file's name"))?;
-        }
-        if entry.name.len() > MAX_NAME {
-            return Err(refused("the name is too long"));
-        }
+        self.check(entry).map_err(|e| refused(&e.to_string()))?;
         let tag = match &entry.kind {
-            Kind::Folder if self.depth == MAX_DEPTH => return Err(refused("too many folders lie within each other")),
             Kind::Folder => FOLDER,
             Kind::File(_) => FILE,
             Kind::Link(_) => LINK,
@@ -373,13 +390,31 @@ impl<W: Write> ManifestWriter<W> {
                 output.write_all(&file.contents.root)?;
             }
             Kind::Link(target) => {
-                let len = u16::try_from(target.len()).ok().filter(|len| *len > 0);
-                output.write_all(&len.ok_or_else(|| refused("the link's target is too long"))?.to_le_bytes())?;
+                output.write_all(&(target.len() as u16).to_le_bytes())?;
                 output.write_all(target)?;
             }
         }
         self.entries += 1;
         Ok(())
+    }
+
+    /// Whether a reader takes such an entry here. The order of names is the caller's.
+    fn check(&self, entry: &Entry) -> Result<(), Invalid> {
+        let is_folder = matches!(entry.kind, Kind::Folder);
+        match (self.depth, self.entries) {
+            (0, 0) if is_folder && entry.name.is_empty() => {}
+            (0, _) => return Err(Invalid::Malformed("its first entry is not the root")),
+            _ => check_name(&entry.name)?,
+        }
+        if is_folder && self.depth == MAX_DEPTH {
+            return Err(Invalid::Malformed("too many folders lie within each other"));
+        }
+        check_metadata(entry.mode, entry.modified)?;
+        match &entry.kind {
+            Kind::Folder => Ok(()),
+            Kind::File(file) => check_lengths(file),
+            Kind::Link(target) => check_target(target),
+        }
     }
 
     /// Ends the current folder. After the root it writes the end of the manifest.

@@ -304,6 +304,10 @@ impl Selection for Checked {
         children.map(|id| (listing.stored_name(id), id)).collect()
     }
 
+    fn expected(&self) -> Option<(u64, u64)> {
+        Some(self.listing.totals(|state| state != State::Dropped))
+    }
+
     fn is_kind(&self, id: NodeId, kind: FileType) -> bool {
         self.listing.is_kind(id, kind)
     }

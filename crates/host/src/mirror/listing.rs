@@ -248,6 +248,12 @@ impl Listing {
         if let Body::File(number) = self.node(id).body { Some(&self.files[number as usize]) } else { None }
     }
 
+    /// How many files are in such a state, and how many bytes of plaintext they have.
+    pub fn totals(&self, is_in: impl Fn(State) -> bool) -> (u64, u64) {
+        let files = self.all().filter(|id| is_in(self.state(*id))).filter_map(|id| self.file(id));
+        files.fold((0, 0), |(files, bytes), file| (files + 1, bytes + file.len))
+    }
+
     /// Where it leads, if it is a link.
     #[must_use]
     pub fn target(&self, id: NodeId) -> Option<&OsStr> {

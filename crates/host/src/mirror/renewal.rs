@@ -163,6 +163,10 @@ impl Selection for Renewal<'_> {
         self.takes_others
     }
 
+    fn expected(&self) -> Option<(u64, u64)> {
+        Some(lock(&self.listing).totals(is_worked_on))
+    }
+
     fn is_kind(&self, id: NodeId, kind: FileType) -> bool {
         lock(&self.listing).is_kind(id, kind)
     }
@@ -173,6 +177,11 @@ impl Selection for Renewal<'_> {
         match state {
             State::Metadata => {
                 let Ok(stored) = open_stored(place.output, place.output_name) else { return Ok(false) };
+                let last = lock(&self.listing).file(id).map(|file| file.contents.last);
+                // A file that somebody else put there gets neither an owner nor permissions.
+                if LastChunk::read(&stored).ok().map(|(found, ..)| found) != last {
+                    return Ok(false);
+                }
                 self.refresh(id, &open()?, &stored, state)
             }
             State::Moved if self.rename(id, place)? => {

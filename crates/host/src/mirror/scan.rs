@@ -10,7 +10,7 @@ use super::excludes::Excludes;
 use super::listing::{Listing, NodeId, State, UNKNOWN};
 use crate::failure::Failure;
 use crate::file::{is_temporary, protected_name, unprotected_name};
-use crate::folders::{RESERVED_NAME, entries, kind_name, read_error};
+use crate::folders::{RESERVED_NAME, entries, kind_name, kind_of, open_within, read_error};
 use crate::transfer::tally::Tally;
 use crate::{Error, Result};
 use phalanx_core::tree::{Entry, FileEntry, Invalid, Kind, Manifest};
@@ -372,7 +372,9 @@ impl<'a> Run<'a, '_> {
         let listing = &mut self.plan.listing;
         for id in std::iter::once(gone).chain(listing.within(gone)) {
             // Two entries of the same name cannot be listed, whatever the rules are.
-            listing.set_state(id, State::Gone);
+            if listing.state(id) != State::Dropped {
+                listing.set_state(id, State::Gone);
+            }
         }
         // What is pushed next is the entry that took its name.
         let next = listing.next_id();
@@ -407,15 +409,13 @@ impl<'a> Run<'a, '_> {
             _ => OsString::from_vec(first.name.clone()),
         };
         self.note_stored(stored_name);
-        let id = self.plan.listing.push(&first, state);
-        self.plan.files_before += u64::from(matches!(first.kind, Kind::File(_)));
+        let id = self.push_old(&first, state);
         let mut depth = usize::from(matches!(first.kind, Kind::Folder));
         while depth > 0 {
             match self.old.advance()? {
                 Some(entry) => {
                     depth += usize::from(matches!(entry.kind, Kind::Folder));
-                    self.plan.files_before += u64::from(matches!(entry.kind, Kind::File(_)));
-                    self.plan.listing.push(&entry, state);
+                    self.push_old(&entry, state);
                 }
                 None => {
                     depth -= 1;
@@ -424,6 +424,23 @@ impl<'a> Run<'a, '_> {
             }
         }
         Ok(id)
+    }
+
+    /// Adds an entry of the old manifest. One that the mirror does not have any more is not listed again.
+    fn push_old(&mut self, entry: &Entry, state: State) -> NodeId {
+        self.plan.files_before += u64::from(matches!(entry.kind, Kind::File(_)));
+        let id = self.plan.listing.push(entry, state);
+        let path = self.plan.listing.stored_path(id);
+        let folder = self.scan.mirror.as_ref().map(|root| open_within(root, path.parent().unwrap_or(Path::new(""))));
+        let is_missing = match (folder, path.file_name()) {
+            (Some(Ok(folder)), Some(name)) => kind_of(&folder, name) == Err(Errno::NOENT),
+            (Some(Err(e)), _) => e == Errno::NOENT,
+            _ => false,
+        };
+        if is_missing {
+            self.plan.listing.set_state(id, State::Dropped);
+        }
+        id
     }
 
     fn path_of(&self, old: &Entry) -> PathBuf {

@@ -36,6 +36,11 @@ pub trait Selection: Send + Sync {
         false
     }
 
+    /// How many files there are to work on, and how many bytes of plaintext they have, if that is known.
+    fn expected(&self) -> Option<(u64, u64)> {
+        None
+    }
+
     /// Whether an entry should be of this kind in the tree that is walked.
     fn is_kind(&self, id: NodeId, kind: FileType) -> bool;
 

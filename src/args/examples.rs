@@ -17,6 +17,10 @@ pub fn of(path: &str) -> [Example; 2] {
             ("phalanx protect photos.tar", "asks for a password, and writes photos.tar.phx"),
             ("tar c project | phalanx protect - --key work >project.tar.phx", "protects a stream with a key"),
         ],
+        "mirror" => [
+            ("phalanx mirror photos mirror --key work", "writes what is new or has changed"),
+            ("phalanx mirror photos mirror --key work --delete -n", "says what would be done, deletions too"),
+        ],
         "unprotect" => [
             ("phalanx unprotect photos.tar.phx", "writes photos.tar"),
             ("phalanx unprotect project.tar.phx --output - | tar x", "unpacks an archive as it is unprotected"),

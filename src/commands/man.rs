@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 
 /// Each variable that the program reads.
-const ENVIRONMENT: [(&str, &str); 9] = [
+const ENVIRONMENT: [(&str, &str); 10] = [
     (
         "PHALANX_PASSWORD",
         "The password, if no --password-file is given. Other programs of the same user can read a program's variables: \
@@ -20,6 +20,7 @@ const ENVIRONMENT: [(&str, &str); 9] = [
     ),
     ("PHALANX_KEYRING", "The folder of the keyring. Without it, see FILES."),
     ("PHALANX_CACHE", "The folder that keeps measured speeds. Without it, see FILES."),
+    ("PHALANX_STATE", "The folder that keeps what is known of mirrors between runs. Without it, see FILES."),
     (
         "PHALANX_KERNELS",
         "For tests and bug reports: the CPU kernels to use, as AES,KECCAK. Either may be empty. verify --verbose prints the \
@@ -31,8 +32,8 @@ const ENVIRONMENT: [(&str, &str); 9] = [
          machine without one.",
     ),
     (
-        "XDG_CONFIG_HOME, XDG_CACHE_HOME, HOME",
-        "Where the keyring and the cache are, if the variables above are not set.",
+        "XDG_CONFIG_HOME, XDG_CACHE_HOME, XDG_STATE_HOME, HOME",
+        "Where the keyring, the cache and the state are, if the variables above are not set.",
     ),
     (
         "CUDA_VISIBLE_DEVICES, OCL_ICD_VENDORS, OCL_ICD_FILENAMES, OPENCL_VENDOR_PATH",
@@ -45,13 +46,23 @@ const ENVIRONMENT: [(&str, &str); 9] = [
     ("LC_ALL, LC_CTYPE, LANG", "If the first of these that is set names UTF-8, messages contain an arrow and not ->."),
 ];
 
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 7] = [
     (
         "~/.config/phalanx/keys/NAME.key",
         "A key of the keyring: 32 raw bytes, which only their owner may read. Make a copy of each key: if all keys \
          of a file are lost, so is the file.",
     ),
     ("~/.cache/phalanx/engines-N.json", "The measured speeds of the engines with N threads. It may be deleted."),
+    (
+        "~/.local/state/phalanx/trees",
+        "The last generation that was seen of each mirror; the last manifest, if it was written for public keys only; and what \
+         an unfinished run of mirror has written.",
+    ),
+    (
+        "phalanx.tree",
+        "The manifest of a mirror, in its root. It lists every entry. Without it, verify and unprotect do not notice what is \
+         missing or older.",
+    ),
     (
         ".phalanx-*.tmp",
         "An output that is not complete yet, beside its target. It is removed if the run fails or is interrupted. A run that \

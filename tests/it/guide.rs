@@ -1,5 +1,6 @@
 //! The lines of GUIDE.md run as printed: each chapter in a new folder, with a new home and keyring. Lines for clusters
-//! run in the tests of `crates/cluster`, and lines of Python in those of `crates/python`.
+//! run in the tests of `crates/cluster`, and lines of Python in those of `crates/python`. The lines of `docs/mirrors.md` run
+//! one after another, in one folder.
 
 use crate::common::{Ended, Sandbox, has, skip};
 use crate::mount::{Mounted, is_fuse_here, is_mounted, required};
@@ -8,6 +9,7 @@ use std::fs;
 use std::path::Path;
 
 const GUIDE: &str = include_str!("../../GUIDE.md");
+const MIRRORS: &str = include_str!("../../docs/mirrors.md");
 const PROGRAMS: [&str; 7] = ["bash", "tar", "seq", "dd", "diff", "cmp", "ssh-keygen"];
 
 struct Chapter {
@@ -47,15 +49,21 @@ fn setup() -> &'static str {
 }
 
 fn all() -> Vec<Chapter> {
+    let chapter = |text: &'static str| Chapter { title: text.lines().next().unwrap(), blocks: blocks(text) };
+    GUIDE.split("\n## ").skip(1).map(chapter).collect()
+}
+
+fn blocks(text: &'static str) -> Vec<(&'static str, &'static str)> {
     let block = |rest: &'static str| {
         let (need, rest) = rest.split_once('\n').unwrap();
         (need.trim_start(), rest.split("\n```").next().unwrap())
     };
-    let chapter = |text: &'static str| Chapter {
-        title: text.lines().next().unwrap(),
-        blocks: text.split("\n```sh").skip(1).map(block).collect(),
-    };
-    GUIDE.split("\n## ").skip(1).map(chapter).collect()
+    text.split("\n```sh").skip(1).map(block).collect()
+}
+
+/// All lines of the page about mirrors.
+fn mirrors() -> Chapter {
+    Chapter { title: "Mirrors", blocks: blocks(MIRRORS) }
 }
 
 /// Asserts that the chapter ran to its end. Otherwise shows its output.
@@ -70,12 +78,19 @@ fn every_chapter_is_run_by_some_test() {
     let special: Vec<_> = needs.iter().filter(|(_, need)| !need.is_empty()).copied().collect();
     assert_eq!(special, [("A mounted folder", "fuse"), ("A cluster", "mpi"), ("Java", "java")]);
     assert!(needs.len() - special.len() > 6, "{needs:?}");
-    let list: Vec<_> = GUIDE.lines().filter_map(|line| line.strip_prefix("- [")?.split_once("](#")).collect();
-    let titles: Vec<_> = list.iter().map(|(title, _)| *title).collect();
-    assert_eq!(titles, all().iter().map(|chapter| chapter.title).collect::<Vec<_>>(), "the list of chapters");
-    for (title, link) in list {
-        let anchor: String = title.to_lowercase().chars().filter(|c| c.is_alphanumeric() || *c == ' ').collect();
-        assert_eq!(link, anchor.replace(' ', "-") + ")");
+    assert_eq!(mirrors().needs(), "");
+    for page in [GUIDE, MIRRORS] {
+        let list: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("- [")?.split_once("](#")).collect();
+        let titles: Vec<_> = list.iter().map(|(title, _)| *title).collect();
+        assert_eq!(
+            titles,
+            page.lines().filter_map(|line| line.strip_prefix("## ")).collect::<Vec<_>>(),
+            "the chapters"
+        );
+        for (title, link) in list {
+            let anchor: String = title.to_lowercase().chars().filter(|c| c.is_alphanumeric() || *c == ' ').collect();
+            assert_eq!(link, anchor.replace(' ', "-") + ")");
+        }
     }
 }
 
@@ -98,7 +113,7 @@ fn every_line_of_every_chapter_runs() {
                 assert_eq!(read("part"), whole[1 << 20..(1 << 20) + (64 << 10)]);
                 assert_eq!(read("tail"), whole[whole.len() - 100..]);
             }
-            "A nightly mirror" => assert!(shown.ends_with("\nthe mirror is whole\n"), "{shown}"),
+            "A nightly mirror" => assert_eq!(read("restored/table.csv"), read("project/table.csv")),
             "When something is damaged" => {
                 for line in ["verify: exit code 3\n", "refused: exit code 3\n", "saved what is intact: exit code 3\n"] {
                     assert!(shown.contains(line), "{shown}");
@@ -110,6 +125,25 @@ fn every_line_of_every_chapter_runs() {
             _ => {}
         }
     }
+}
+
+#[test]
+fn every_line_about_mirrors_runs() {
+    if !PROGRAMS.into_iter().chain(["grep", "cut", "find"]).all(has) {
+        return;
+    }
+    let s = Sandbox::new();
+    let ended = mirrors().run(&s);
+    check_ended(&mirrors(), &ended);
+    let shown = String::from_utf8_lossy(&ended.0.stdout);
+    for line in ["new notes.txt", "changed notes.txt", "moved numbers.csv", "the mirror is whole"] {
+        assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
+    }
+    let names =
+        ["numbers.csv", "backup/project/phalanx.tree", "backup/project/results/final.dat.phx", "restored/notes.txt"];
+    assert!(names.iter().all(|name| s.exists(&format!("work/{name}"))));
+    assert!(!s.exists("work/backup/project/cache") && !s.exists("work/backup/project/results/step.dat.phx"));
+    assert_eq!(s.read("work/notes.txt"), s.read("work/project/notes.txt"));
 }
 
 #[test]
@@ -150,7 +184,7 @@ fn the_lines_in_java_run() {
 /// A reader who copies a line must not need anything that only the tests have.
 #[test]
 fn no_line_writes_outside_the_folder_or_asks() {
-    for (_, lines) in all().iter().flat_map(|chapter| &chapter.blocks) {
+    for (_, lines) in all().iter().chain([&mirrors()]).flat_map(|chapter| &chapter.blocks) {
         check_lines(lines);
     }
 }

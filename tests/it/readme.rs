@@ -30,8 +30,11 @@ pub fn shell(s: &Sandbox, script: &str) -> Command {
     let mut command = Command::new("bash");
     command.args(["--norc", "-e", "-c", script]).current_dir(s.path("")).stdin(Stdio::null());
     command.env("PATH", std::env::join_paths(folders).unwrap()).env("HOME", s.path("home"));
-    for variable in ["PHALANX_PASSWORD", "PHALANX_KEYRING", "PHALANX_CACHE", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"] {
-        command.env_remove(variable);
+    for variable in ["PASSWORD", "KEYRING", "CACHE", "STATE"] {
+        command.env_remove(format!("PHALANX_{variable}"));
+    }
+    for variable in ["CONFIG", "CACHE", "STATE"] {
+        command.env_remove(format!("XDG_{variable}_HOME"));
     }
     command
 }
@@ -97,7 +100,7 @@ pub fn check_lines(lines: &str) {
         let command = line.split('#').next().unwrap();
         let outside = command.split_whitespace().any(|word| word.trim_start_matches('>').starts_with(['/', '~']));
         assert!(!outside || command.contains("/dev/urandom"), "{line}");
-        if command.starts_with("phalanx protect") {
+        if ["phalanx protect", "phalanx mirror"].iter().any(|start| command.starts_with(start)) {
             assert!(
                 ["--key", "--password-file", "--recipient"].iter().any(|option| command.contains(option)),
                 "{line} asks for a password"

@@ -1,4 +1,4 @@
-//! Keys as text that a person can print, read out and type: `docs/design.md`, “Key text”.
+//! Keys as text that a person can print, read out and type: `docs/design-format.md`, “Key text”.
 
 use crate::Error;
 pub use crate::error::Unreadable;

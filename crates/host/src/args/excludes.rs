@@ -35,10 +35,10 @@ pub struct ExcludeArgs {
     /// and restic know it. The folder and that file are kept.
     #[cfg_attr(feature = "clap", arg(long))]
     pub exclude_caches: bool,
-    /// Leave out what is in folders that have a file of this name (repeatable)
+    /// Leave out what is in folders with a file F (repeatable)
     ///
-    /// The folder and that file are kept. It may also be a folder, which is kept with all in it.
-    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
+    /// F is the name of a file. The folder and that file are kept. It may also be a folder, which is kept with all in it.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "F"))]
     pub exclude_if_present: Vec<OsString>,
     /// Leave out what is on other file systems
     ///

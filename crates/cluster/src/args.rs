@@ -135,8 +135,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 10, hide_default_value = true)]
     pub progress: u64,
     /// Print what would be done, and do nothing
-    #[arg(long, alias = "dry-run")]
-    pub dryrun: bool,
+    #[arg(short = 'n', long, alias = "dryrun")]
+    pub dry_run: bool,
 }
 
 /// How the work is divided.

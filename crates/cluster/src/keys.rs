@@ -17,7 +17,7 @@ pub enum Keys {
 impl Keys {
     /// Reads the keys, and asks for a password if new files need one. `None` in a dry run.
     pub fn find(plan: &Plan) -> Outcome<Option<Self>> {
-        if plan.run.dryrun {
+        if plan.run.dry_run {
             return Ok(None);
         }
         Ok(Some(match &plan.what {

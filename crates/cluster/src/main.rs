@@ -288,7 +288,7 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
             let existing = if takes { Existing::Replace(&made) } else { Existing::Keep };
             let tree = u32::try_from(trees.len()).map_err(|_| Failure::usage("too many folders"))?;
             let (mut mirror, inode) = (None, tree::root(input)?.0.1);
-            if let Some(output) = output.filter(|_| !plan.run.dryrun) {
+            if let Some(output) = output.filter(|_| !plan.run.dry_run) {
                 let inode = tree::make_root(&inputs, input, output, existing, plan.destination.carry)?;
                 mirror = Some((of(output), inode));
             }
@@ -298,13 +298,13 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
             tasks.push(Task::Folder { tree, folder: Vec::new() });
             return Ok(());
         }
-        output.filter(|_| !plan.run.dryrun).map_or(Ok(()), |output| key_files.check_output(output))?;
+        output.filter(|_| !plan.run.dry_run).map_or(Ok(()), |output| key_files.check_output(output))?;
         let (name, output, len) = (of(input), output.map(of), meta.len());
         files += 1;
         bytes += len;
         match () {
-            () if plan.run.dryrun && plan.verbosity.verbose => complain(shown(input)),
-            () if plan.run.dryrun => {}
+            () if plan.run.dry_run && plan.verbosity.verbose => complain(shown(input)),
+            () if plan.run.dry_run => {}
             () if len >= DIVIDED && meta.is_file() => {
                 tasks
                     .push(Task::Begin { file: 0, location: Location { tree: None, folder: Vec::new(), name, output } });
@@ -319,7 +319,7 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
         _ => PathBuf::from("."),
     };
     let outputs = routes.iter().map(|route| (route.input.path(), route.output.path()));
-    let folders: BTreeSet<PathBuf> = match is_verifying || plan.run.dryrun {
+    let folders: BTreeSet<PathBuf> = match is_verifying || plan.run.dry_run {
         true => BTreeSet::new(),
         false => outputs.map(|(input, output)| if input.is_dir() { output.into() } else { parent(output) }).collect(),
     };

@@ -28,7 +28,7 @@ pub struct Tally {
     every: Option<Duration>,
     shown: Instant,
     quiet: bool,
-    dryrun: bool,
+    dry_run: bool,
     verb: &'static str,
     expected: (u64, u64),
     advanced: u64,
@@ -66,7 +66,7 @@ impl Tally {
             every,
             shown: now,
             quiet,
-            dryrun: plan.run.dryrun,
+            dry_run: plan.run.dry_run,
             verb,
             expected: (0, 0),
             advanced: 0,
@@ -174,7 +174,7 @@ impl Tally {
     /// Prints the summary of the work on these machines. `is_whole`: the job was not stopped early.
     pub fn finish(mut self, hosts: &[&str], is_whole: bool) -> Outcome {
         let machines = hosts.iter().collect::<BTreeSet<_>>().len();
-        if self.dryrun {
+        if self.dry_run {
             let (files, bytes) = self.expected;
             say(format!("would be {}: {}, {}", self.verb, count(files, "file"), size(bytes)))?;
         } else if self.is_verifying {

@@ -10,6 +10,7 @@ use phalanx_host::folders::{
     self, FOLDER, RESERVED_NAME, RIVAL_HINT, SAME_NAME, is_within, kind_name, open_parent, read_error,
 };
 use phalanx_host::lines::shown;
+use phalanx_host::mirror::MANIFEST;
 use phalanx_host::strays::{self, Strays};
 use phalanx_host::{Error, Result};
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
@@ -136,6 +137,9 @@ impl Worker<'_> {
         match kind {
             FileType::RegularFile if !is_temporary(of) => {
                 let Some(output) = self.plan.output_name(of) else {
+                    if folder.is_empty() && of == MANIFEST {
+                        return Ok(());
+                    }
                     let path = shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
                     report.left_out.push(format!("{path}: the name does not end in .phx: left out"));
                     return Ok(());
@@ -304,7 +308,7 @@ impl Worker<'_> {
         if !entries.is_empty() {
             others.push(Task::Files { tree: Some(tree), folder: folder.to_vec(), files: entries });
         }
-        if self.plan.run.dryrun {
+        if self.plan.run.dry_run {
             if self.plan.verbosity.verbose {
                 let path = |of: &[u8]| shown(&self.roots.path(Some(tree), folder, of));
                 report.lines.extend(others.iter().flat_map(|task| match task {

@@ -91,7 +91,7 @@ fn folders_are_mirrored() {
     fs::set_permissions(job.path("t/a/b"), fs::Permissions::from_mode(0o750)).unwrap();
     for ranks in [1, 3] {
         let protect = ["protect", "-R", "t", "--key-file", "k"];
-        let seen = job.run(ranks, &[&protect[..], &["--dryrun"]].concat()).ok();
+        let seen = job.run(ranks, &[&protect[..], &["--dry-run"]].concat()).ok();
         assert!(seen.out.contains("would be protected: 703 files"), "{}", seen.out);
         assert!(!job.path("t.phx").exists());
         let done = job.run(ranks, &protect).ok();

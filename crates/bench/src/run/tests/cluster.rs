@@ -37,7 +37,7 @@ rank=$OMPI_COMM_WORLD_RANK
 what=$1 resume= out= in= division=
 while [ $# -gt 0 ]; do
   case $1 in
-    --dryrun) exit;;
+    --dry-run) exit;;
     --resume) resume=yes;;
     --division) division=$2; shift;;
     --output) out=$2; shift;;

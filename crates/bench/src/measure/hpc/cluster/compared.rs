@@ -67,7 +67,7 @@ fn in_one_way(
     for (scheme, cipher) in SUITES {
         all.push(planned("protect", scheme, Box::new(move |place| Ok(place.protect(n, 1, cipher, no_sync)))));
     }
-    all.push(planned(START, SUITE_1, Box::new(move |place| Ok(place.protect(n, 1, SUITES[0].1, &["--dryrun"])))));
+    all.push(planned(START, SUITE_1, Box::new(move |place| Ok(place.protect(n, 1, SUITES[0].1, &["--dry-run"])))));
     let (measured, missing): (Vec<_>, Vec<_>) =
         measured(place, all, rounds)?.into_iter().partition(|rows| rows[0].why_not().is_none());
     // For each that is missing, one row explains why.

@@ -153,7 +153,7 @@ impl Run<'_> {
         if !self.verbosity.quiet && !(self.plan.delete && before.is_there()) {
             self.name_strays(strays);
         }
-        let is_same = !renewal.is_changed() && done.deleted == 0;
+        let is_same = renewal.is_idle() && done.deleted == 0;
         let written =
             renewal.with_listing(|listing| manifests.write(self.mirror(), &self.source, listing, before, is_same));
         let seen = written?;
@@ -328,11 +328,10 @@ impl Run<'_> {
     fn report(&self, counts: &Counts, done: &Done, seen: Seen) -> Outcome {
         let number = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
         let (new, changed) = (number(&counts.new), number(&counts.changed));
-        let unchanged = done.unchanged + number(&counts.same);
         let (moved, metadata) = (number(&counts.moved), number(&counts.metadata));
         report::add(serde_json::json!({
             "new": new, "changed": changed, "moved": moved, "metadata": metadata, "deleted": done.deleted,
-            "unchanged": unchanged, "generation": seen.generation, "digest": seen.digest.to_string(),
+            "unchanged": done.unchanged, "generation": seen.generation, "digest": seen.digest.to_string(),
         }));
         if self.verbosity.quiet {
             return Ok(());
@@ -341,7 +340,8 @@ impl Run<'_> {
             [(changed, "changed"), (moved, "moved"), (metadata, "with new permissions"), (done.deleted, "deleted")];
         let parts: String = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {n} {what}")).collect();
         let (from, to) = (shown(&self.plan.source), shown(&self.plan.mirror));
-        let mut line = format!("{from} {} {to}: {} new{parts}, {unchanged} unchanged", arrow(), count(new, "file"));
+        let mut line =
+            format!("{from} {} {to}: {} new{parts}, {} unchanged", arrow(), count(new, "file"), done.unchanged);
         line += &format!("; {}", summary_of(done.bytes, self.started.elapsed()));
         line += &others([(self.tally.left_out(), "left out"), (self.tally.failed(), "failed")]);
         complain(line);

@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Compares a file with the stored file that should hold its content.
@@ -37,8 +37,6 @@ pub struct Counts {
     pub moved: AtomicU64,
     /// Files that got other permissions or times only.
     pub metadata: AtomicU64,
-    /// Files that were compared and are the same.
-    pub same: AtomicU64,
 }
 
 /// The entries of a plan that are to be written, and the listing that records what was.
@@ -63,8 +61,6 @@ pub struct Renewal<'a> {
     pub witness: Box<Witness<'a>>,
     /// What was done so far.
     pub counts: Counts,
-    /// Whether something is listed otherwise than before.
-    is_changed: AtomicBool,
 }
 
 impl<'a> Renewal<'a> {
@@ -84,7 +80,6 @@ impl<'a> Renewal<'a> {
             takes_others: false,
             witness: Box::new(|_, _, _| {}),
             counts: Counts::default(),
-            is_changed: AtomicBool::new(false),
         }
     }
 
@@ -97,12 +92,6 @@ impl<'a> Renewal<'a> {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.busy.is_empty()
-    }
-
-    /// Whether something is listed otherwise than before.
-    #[must_use]
-    pub fn is_changed(&self) -> bool {
-        self.is_changed.load(Ordering::Relaxed)
     }
 
     /// The listing as it is now.
@@ -126,30 +115,14 @@ impl<'a> Renewal<'a> {
         }
         (file.device, file.inode) = (stat.st_dev, stat.st_ino);
         let name = listing.name(id).to_owned();
-        let is_other = self.list(&mut listing, id, &entry(&name, &stat, Kind::File(file)));
+        listing.update(id, &entry(&name, &stat, Kind::File(file)));
         if source != id {
             listing.set_state(source, State::Dropped);
         }
-        let count = match state {
-            State::Moved => &self.counts.moved,
-            State::Compared if !is_other => &self.counts.same,
-            _ => &self.counts.metadata,
-        };
+        (self.witness)(&listing, id, state);
+        let count = if state == State::Moved { &self.counts.moved } else { &self.counts.metadata };
         count.fetch_add(1, Ordering::Relaxed);
-        if state != State::Compared || is_other {
-            (self.witness)(&listing, id, state);
-        }
         Ok(true)
-    }
-
-    /// Lists an entry as it is now. Returns whether it was listed otherwise.
-    fn list(&self, listing: &mut Listing, id: NodeId, entry: &Entry) -> bool {
-        let is_other = !listing.is_listed(id) || listing.entry(id) != *entry;
-        if is_other {
-            self.is_changed.store(true, Ordering::Relaxed);
-        }
-        listing.update(id, entry);
-        is_other
     }
 
     /// Renames a stored file to its new place. Returns false if it is not where it was, or something else is in its place.
@@ -238,7 +211,7 @@ impl Selection for Renewal<'_> {
     fn written(&self, id: NodeId, entry: &Entry) {
         let mut listing = lock(&self.listing);
         let state = listing.state(id);
-        self.list(&mut listing, id, entry);
+        listing.update(id, entry);
         let count = if state == State::New || state == State::Moved { &self.counts.new } else { &self.counts.changed };
         count.fetch_add(1, Ordering::Relaxed);
         (self.witness)(&listing, id, state);
@@ -250,7 +223,7 @@ impl Selection for Renewal<'_> {
     fn folder_done(&self, id: NodeId, stat: &Stat) {
         let mut listing = lock(&self.listing);
         let name = listing.name(id).to_owned();
-        self.list(&mut listing, id, &entry(&name, stat, Kind::Folder));
+        listing.update(id, &entry(&name, stat, Kind::Folder));
     }
 }
 
@@ -289,13 +262,13 @@ pub struct Comparison<'a> {
     file: &'a File,
     offset: u64,
     /// Set when something differs.
-    pub differs: &'a AtomicBool,
+    pub differs: &'a std::sync::atomic::AtomicBool,
 }
 
 impl<'a> Comparison<'a> {
     /// Compares with a file from its beginning.
     #[must_use]
-    pub fn new(file: &'a File, differs: &'a AtomicBool) -> Self {
+    pub fn new(file: &'a File, differs: &'a std::sync::atomic::AtomicBool) -> Self {
         Self { file, offset: 0, differs }
     }
 }

@@ -23,6 +23,8 @@ mod inspect;
 mod json;
 mod keys;
 mod memory;
+mod mirror_attacks;
+mod mirror_model;
 mod mount;
 mod ranges;
 mod readme;

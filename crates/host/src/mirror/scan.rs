@@ -480,7 +480,9 @@ impl<'a> Run<'a, '_> {
         let Ok(found) = entries(mirror) else { return };
         let folder = self.plan.listing.stored_path(level.node);
         for (name, kind) in found {
-            let is_known = is_temporary(&name) || is_root && name == MANIFEST || stored.contains(&name);
+            // A link that a killed run left has a name that no other run chooses. Nobody else writes to the mirror now.
+            let is_temporary = is_temporary(&name) && kind != FileType::Symlink;
+            let is_known = is_temporary || is_root && name == MANIFEST || stored.contains(&name);
             if is_known || self.is_kept(level.node, &name, kind) {
                 continue;
             }

@@ -34,6 +34,13 @@ pub struct Pins {
     pub accept: bool,
 }
 
+impl Pins {
+    /// Whether the user demands that there is a manifest.
+    pub fn names_one(&self) -> bool {
+        self.digest.is_some() || self.generation.is_some()
+    }
+}
+
 impl Listed {
     /// Reads the manifest of a mirror. `None` if there is none.
     pub fn read(mirror: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Self>> {

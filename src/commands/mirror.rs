@@ -82,6 +82,8 @@ struct Run<'a> {
 #[derive(Default)]
 struct Done {
     deleted: u64,
+    /// Whether the old manifest lists something, such as an empty folder, that was deleted.
+    is_shorter: bool,
     bytes: u64,
     unchanged: u64,
 }
@@ -143,6 +145,7 @@ impl Run<'_> {
         }
         let renewal = Arc::into_inner(renewal).expect("the walk is over");
         outcome = worse(outcome, self.tally.outcome());
+        restore_times(self.mirror(), &self.source, &renewal.left(), renewal.carry);
         if self.plan.delete && outcome.is_ok() {
             let strays = if before.is_there() { strays } else { &[] };
             self.delete(&renewal, strays, &mut done);
@@ -153,7 +156,8 @@ impl Run<'_> {
         if !self.verbosity.quiet && !(self.plan.delete && before.is_there()) {
             self.name_strays(strays);
         }
-        let is_same = renewal.is_idle() && done.deleted == 0;
+        done.unchanged += renewal.counts.same.load(Ordering::Relaxed);
+        let is_same = renewal.is_same() && !done.is_shorter;
         let written =
             renewal.with_listing(|listing| manifests.write(self.mirror(), &self.source, listing, before, is_same));
         let seen = written?;
@@ -226,7 +230,10 @@ impl Run<'_> {
                 let path = self.plan.mirror.join(listing.stored_path(gone));
                 if is_free {
                     let all: Vec<_> = std::iter::once(gone).chain(listing.within(gone)).collect();
-                    let deleted = |_: &Listing, _: NodeId| done.deleted += 1;
+                    let deleted = |listing: &Listing, id: NodeId| {
+                        done.deleted += u64::from(!listing.is_folder(id));
+                        done.is_shorter = true;
+                    };
                     deletion.gone(listing, &mut all.into_iter(), deleted, |path, e| {
                         is_free = false;
                         self.tally.fail(&Failure::at_output(&self.plan.mirror.join(path), e));
@@ -249,18 +256,17 @@ impl Run<'_> {
         let failed = |path: &Path, e| self.tally.fail(&Failure::at_output(&self.plan.mirror.join(path), e));
         renewal.with_listing(|listing| {
             let all: Vec<_> = listing.all().filter(|id| listing.state(*id) == State::Gone).collect();
-            let mut deleted = 0;
             deletion.gone(
                 listing,
                 &mut all.into_iter(),
                 |listing, id| {
                     touched.insert(listing.path(listing.parent(id)));
-                    deleted += u64::from(!listing.is_folder(id));
+                    done.deleted += u64::from(!listing.is_folder(id));
+                    done.is_shorter = true;
                     (renewal.witness)(listing, id, State::Gone);
                 },
                 failed,
             );
-            done.deleted += deleted;
         });
         let is_ours = |name: &std::ffi::OsStr| phalanx_host::file::unprotected_name(name).is_some();
         for path in strays {

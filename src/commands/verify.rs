@@ -8,7 +8,7 @@ use crate::transfer::{Action, Moved, Transfer, tree};
 use phalanx_core::{OpenedBy, Opener, Progress};
 use phalanx_host::Result;
 use phalanx_host::engines::Engines;
-use phalanx_host::failure::{self, Failure, Outcome};
+use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::Carry;
 use phalanx_host::file::{Ends, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
@@ -56,6 +56,10 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
             let roster = Arc::new(transfer.engines.small_crew().roster);
             if let Some(listed) = Listed::read(path, &transfer.action.opener, roster)? {
                 return mirror(&transfer, path, listed, &args, &mut totals);
+            }
+            if args.pins().names_one() {
+                let line = format!("{}: it has no manifest", shown(path));
+                return Err(Failure::new(Code::NotAuthentic, line).on(path));
             }
             if !verbosity.quiet {
                 complain(format!("{}: no manifest, so nothing is known of what is missing or older", shown(path)));

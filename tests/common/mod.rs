@@ -1,8 +1,10 @@
 //! Shared helpers of the command's tests.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+mod entries;
 mod sandbox;
 
+pub use entries::*;
 pub use sandbox::*;
 
 use std::fs;
@@ -30,11 +32,12 @@ impl Sandbox {
         sandbox
     }
 
-    /// The program, in the folder, with a keyring of its own and no password.
+    /// The program, in the folder, with a keyring and a state of its own and no password.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
         command.args(args).current_dir(self.path("")).env("PHALANX_KEYRING", self.path("keyring"));
-        command.env("PHALANX_CACHE", self.path("cache")).env_remove("PHALANX_PASSWORD").stdin(Stdio::null());
+        command.env("PHALANX_CACHE", self.path("cache")).env("PHALANX_STATE", self.path("state"));
+        command.env_remove("PHALANX_PASSWORD").stdin(Stdio::null());
         command
     }
 
@@ -73,7 +76,8 @@ impl Sandbox {
         }
         let mut command = Command::new("strace");
         command.args(["-f", "-qq", "-o", "/dev/null"]).args(options).arg(env!("CARGO_BIN_EXE_phalanx")).args(args);
-        command.current_dir(self.path("")).env("PHALANX_KEYRING", self.path("keyring")).env_remove("PHALANX_PASSWORD");
+        command.current_dir(self.path("")).env("PHALANX_KEYRING", self.path("keyring"));
+        command.env("PHALANX_STATE", self.path("state")).env_remove("PHALANX_PASSWORD");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Some(command)
     }

@@ -33,11 +33,11 @@ impl Sandbox {
         self.path(name).symlink_metadata().is_ok()
     }
 
-    /// The names in the folder, without the keyring, in order.
+    /// The names in the folder, without the keyring and the state, in order.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path()).unwrap();
         let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
-        names.retain(|name| name != "keyring");
+        names.retain(|name| name != "keyring" && name != "state");
         names.sort();
         names
     }

@@ -2,12 +2,12 @@
 
 mod daily;
 mod full;
-mod kills;
+pub mod kills;
 mod model;
 mod power;
 mod restore;
 mod ways;
-mod workload;
+pub mod workload;
 
 use crate::common::Sandbox;
 use crate::mount::Mounted;

@@ -24,10 +24,15 @@ impl Backup {
     pub fn new(path: &Path, mirror: &File) -> Result<Self> {
         let refused = |why: &str| Error::write(std::io::Error::other(format!("{}: {why}", shown(path))));
         let (parent, name) = open_parent(path).map_err(write_error)?;
-        let root = folder(&parent, &name).map_err(write_error)?;
         let mirror = id(mirror).map_err(write_error)?;
+        let within = "the folder for backups is within the mirror";
+        // Before the folder is made.
+        if is_within(&parent, mirror).map_err(write_error)? {
+            return Err(refused(within));
+        }
+        let root = folder(&parent, &name).map_err(write_error)?;
         if is_within(&root, mirror).map_err(write_error)? {
-            return Err(refused("the folder for backups is within the mirror"));
+            return Err(refused(within));
         }
         if id(&root).map_err(write_error)?.0 != mirror.0 {
             return Err(refused("the folder for backups is on another file system than the mirror"));

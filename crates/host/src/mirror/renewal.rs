@@ -13,11 +13,12 @@ use phalanx_core::Error as CoreError;
 use phalanx_core::tree::{Contents, Entry, Kind, LastChunk};
 use rustix::fs::{self, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Compares a file with the stored file that should hold its content.
@@ -37,6 +38,8 @@ pub struct Counts {
     pub moved: AtomicU64,
     /// Files that got other permissions or times only.
     pub metadata: AtomicU64,
+    /// Files that were compared with their stored files, and need nothing.
+    pub same: AtomicU64,
 }
 
 /// The entries of a plan that are to be written, and the listing that records what was.
@@ -61,6 +64,8 @@ pub struct Renewal<'a> {
     pub witness: Box<Witness<'a>>,
     /// What was done so far.
     pub counts: Counts,
+    /// Whether the listing is not that of the old manifest any more.
+    is_new: AtomicBool,
 }
 
 impl<'a> Renewal<'a> {
@@ -80,6 +85,7 @@ impl<'a> Renewal<'a> {
             takes_others: false,
             witness: Box::new(|_, _, _| {}),
             counts: Counts::default(),
+            is_new: AtomicBool::new(false),
         }
     }
 
@@ -92,6 +98,28 @@ impl<'a> Renewal<'a> {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.busy.is_empty()
+    }
+
+    /// Whether the listing is still that of the old manifest, but for what was deleted.
+    #[must_use]
+    pub fn is_same(&self) -> bool {
+        !self.is_new.load(Ordering::Relaxed)
+    }
+
+    /// The folders in the mirror that files were moved from. This may have been after they got their times.
+    #[must_use]
+    pub fn left(&self) -> BTreeSet<PathBuf> {
+        let listing = lock(&self.listing);
+        let moved = self.moved_from.values().filter(|from| listing.state(**from) == State::Dropped);
+        moved.map(|from| listing.path(listing.parent(*from))).collect()
+    }
+
+    /// Lists an entry as it is now. Returns whether it was listed like that.
+    fn list(&self, listing: &mut Listing, id: NodeId, entry: &Entry) -> bool {
+        let is_same = matches!(listing.state(id), State::Unchanged | State::Compared) && listing.entry(id) == *entry;
+        listing.update(id, entry);
+        self.is_new.fetch_or(!is_same, Ordering::Relaxed);
+        is_same
     }
 
     /// The listing as it is now.
@@ -115,12 +143,16 @@ impl<'a> Renewal<'a> {
         }
         (file.device, file.inode) = (stat.st_dev, stat.st_ino);
         let name = listing.name(id).to_owned();
-        listing.update(id, &entry(&name, &stat, Kind::File(file)));
+        let is_same = self.list(&mut listing, id, &entry(&name, &stat, Kind::File(file)));
         if source != id {
             listing.set_state(source, State::Dropped);
         }
         (self.witness)(&listing, id, state);
-        let count = if state == State::Moved { &self.counts.moved } else { &self.counts.metadata };
+        let count = match state {
+            State::Moved => &self.counts.moved,
+            _ if is_same => &self.counts.same,
+            _ => &self.counts.metadata,
+        };
         count.fetch_add(1, Ordering::Relaxed);
         Ok(true)
     }
@@ -211,7 +243,7 @@ impl Selection for Renewal<'_> {
     fn written(&self, id: NodeId, entry: &Entry) {
         let mut listing = lock(&self.listing);
         let state = listing.state(id);
-        listing.update(id, entry);
+        self.list(&mut listing, id, entry);
         let count = if state == State::New || state == State::Moved { &self.counts.new } else { &self.counts.changed };
         count.fetch_add(1, Ordering::Relaxed);
         (self.witness)(&listing, id, state);
@@ -223,7 +255,7 @@ impl Selection for Renewal<'_> {
     fn folder_done(&self, id: NodeId, stat: &Stat) {
         let mut listing = lock(&self.listing);
         let name = listing.name(id).to_owned();
-        listing.update(id, &entry(&name, stat, Kind::Folder));
+        self.list(&mut listing, id, &entry(&name, stat, Kind::Folder));
     }
 }
 

@@ -57,7 +57,7 @@ pub struct Plan {
     pub listing: Listing,
     /// For each entry that is moved, where it was.
     pub moved_from: HashMap<NodeId, NodeId>,
-    /// Entries whose names in the source belong to entries of other kinds by now, with these.
+    /// Entries that are gone, and whose names in the mirror belong to others by now, with these.
     pub conflicts: Vec<(NodeId, NodeId)>,
     /// The paths in the mirror of what no manifest lists.
     pub strays: Vec<PathBuf>,
@@ -159,6 +159,7 @@ impl Scan<'_> {
         while !run.levels.is_empty() {
             run.step()?;
         }
+        run.find_rivals();
         run.find_moves();
         Ok(run.plan)
     }
@@ -496,7 +497,9 @@ impl<'a> Run<'a, '_> {
         let Ok(found) = entries(mirror) else { return };
         let folder = self.plan.listing.stored_path(level.node);
         for (name, kind) in found {
-            let is_known = is_temporary(&name) || is_root && name == MANIFEST || stored.contains(&name);
+            // A link that a killed run left has a name that no other run chooses. Nobody else writes to the mirror now.
+            let is_temporary = is_temporary(&name) && kind != FileType::Symlink;
+            let is_known = is_temporary || is_root && name == MANIFEST || stored.contains(&name);
             if is_known || self.is_kept(level.node, &name, kind) {
                 continue;
             }
@@ -510,6 +513,31 @@ impl<'a> Run<'a, '_> {
         let name = if is_folder { Some(name.to_owned()) } else { unprotected_name(name) };
         let Some(name) = name.filter(|_| !self.scan.delete_excluded) else { return false };
         self.scan.excludes.excludes(&self.plan.listing.path(folder).join(name), is_folder)
+    }
+
+    /// Finds entries that are gone, and whose names in the mirror belong to others by now: a link `a.phx`, where there is a
+    /// file `a`.
+    fn find_rivals(&mut self) {
+        let listing = &self.plan.listing;
+        let mut rivals: HashMap<(NodeId, OsString), Vec<NodeId>> = HashMap::new();
+        for id in listing.all().filter(|id| listing.file(*id).is_none()) {
+            if let Some(name) = unprotected_name(listing.name(id)) {
+                rivals.entry((listing.parent(id), name)).or_default().push(id);
+            }
+        }
+        if rivals.is_empty() {
+            return;
+        }
+        for file in listing.all().filter(|id| listing.file(*id).is_some()) {
+            let key = (listing.parent(file), listing.name(file).to_owned());
+            for other in rivals.get(&key).into_iter().flatten().copied() {
+                match (listing.state(file) == State::Gone, listing.state(other) == State::Gone) {
+                    (true, false) => self.plan.conflicts.push((file, other)),
+                    (false, true) => self.plan.conflicts.push((other, file)),
+                    _ => {}
+                }
+            }
+        }
     }
 
     /// Finds new files that are files gone elsewhere: the same device, inode, length and time.

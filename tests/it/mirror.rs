@@ -1,0 +1,540 @@
+//! `phalanx mirror`: what a run does, and what it refuses.
+
+use crate::age::{data, public};
+use crate::common::{Ended, Sandbox, difference, entries, has, painted, skip};
+use rustix::fs::{FlockOperation, flock};
+use serde_json::Value;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+const MIRROR: [&str; 6] = ["mirror", "source", "m", "-k", "k", "--no-sync"];
+
+fn then(seconds: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000 + seconds)
+}
+
+/// Writes a file of the source with a time of its own.
+fn put(s: &Sandbox, name: &str, content: &str, time: u64) {
+    let path = s.path("source").join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, content).unwrap();
+    File::open(path).unwrap().set_modified(then(time)).unwrap();
+}
+
+/// A source with the files a, b, f/c and f/g/d, and its mirror m.
+fn mirrored() -> Sandbox {
+    let s = Sandbox::with_key();
+    for (time, name) in ["a", "b", "f/c", "f/g/d"].into_iter().enumerate() {
+        put(&s, name, name, time as u64);
+    }
+    s.run(&MIRROR).ok();
+    s
+}
+
+fn run(s: &Sandbox, more: &[&str]) -> Ended {
+    s.run(&[&MIRROR[..], more].concat())
+}
+
+/// The last line of a run with --json, which must succeed.
+#[track_caller]
+fn summary(s: &Sandbox, more: &[&str]) -> Value {
+    let text = run(s, &[more, &["--json"]].concat()).text();
+    serde_json::from_str::<Value>(text.lines().last().unwrap()).unwrap()["summary"].take()
+}
+
+/// Checks that verify finds nothing, and that unprotect gives the source.
+#[track_caller]
+fn is_whole(s: &Sandbox) {
+    let verified = s.run(&["verify", "-R", "m", "-k", "k"]);
+    assert_eq!(verified.error(), "");
+    verified.ok();
+    s.run(&["unprotect", "-R", "m", "-o", "back", "-k", "k", "--no-sync"]).ok();
+    let contents = |root| entries(&s.path(root)).into_iter().map(|(path, entry)| (path, entry.content));
+    assert!(contents("source").eq(contents("back")));
+    fs::remove_dir_all(s.path("back")).unwrap();
+}
+
+/// Checks that a run changes nothing in the mirror.
+#[track_caller]
+fn changes_nothing(s: &Sandbox, act: impl FnOnce()) {
+    let before = entries(&s.path("m"));
+    act();
+    assert_eq!(difference(&before, &entries(&s.path("m"))), None);
+}
+
+fn inode(s: &Sandbox, name: &str) -> u64 {
+    s.path(name).metadata().unwrap().ino()
+}
+
+#[test]
+fn a_run_with_failures_deletes_nothing() {
+    let s = mirrored();
+    fs::remove_file(s.path("source/a")).unwrap();
+    fs::remove_dir_all(s.path("source/f/g")).unwrap();
+    // The name of this folder in the mirror is that of the file b.
+    fs::create_dir(s.path("source/b.phx")).unwrap();
+    let error = run(&s, &["--delete"]).fails_with_lines(4);
+    assert!(error.contains("source/b.phx: "), "{error}");
+    assert!(error.contains("something failed, so nothing is deleted"), "{error}");
+    assert!(s.exists("m/a.phx") && s.exists("m/f/g/d.phx"));
+    s.run(&["verify", "-R", "m", "-k", "k"]).ok();
+    fs::remove_dir(s.path("source/b.phx")).unwrap();
+    assert_eq!(summary(&s, &["--delete"])["deleted"], 2);
+    assert!(!s.exists("m/a.phx") && !s.exists("m/f/g"));
+    is_whole(&s);
+}
+
+#[test]
+fn without_delete_everything_stays_and_is_listed() {
+    let s = mirrored();
+    fs::remove_file(s.path("source/a")).unwrap();
+    fs::remove_dir_all(s.path("source/f")).unwrap();
+    assert_eq!(summary(&s, &[])["deleted"], 0);
+    assert!(s.exists("m/a.phx") && s.exists("m/f/g/d.phx"));
+    s.run(&["verify", "-R", "m", "-k", "k"]).ok();
+    s.run(&["unprotect", "-R", "m", "-o", "back", "-k", "k"]).ok();
+    assert_eq!((s.read("back/a"), s.read("back/f/g/d")), (b"a".to_vec(), b"f/g/d".to_vec()));
+}
+
+#[test]
+fn more_deletions_than_max_delete_are_refused() {
+    let s = mirrored();
+    fs::remove_dir_all(s.path("source/f")).unwrap();
+    for most in ["0", "1"] {
+        changes_nothing(&s, || {
+            let error = run(&s, &["--delete", "--max-delete", most]).fails(4);
+            let line = format!("source: 2 files would be deleted, and --max-delete allows {most}: nothing was done");
+            assert!(error.contains(&line), "{error}");
+            assert!(error.ends_with("hint: --max-delete 2 insists"), "{error}");
+        });
+    }
+    assert_eq!(summary(&s, &["--delete", "--max-delete", "2"])["deleted"], 2);
+    is_whole(&s);
+}
+
+#[test]
+fn a_source_that_vanished_does_not_empty_the_mirror() {
+    let s = mirrored();
+    fs::remove_dir_all(s.path("source")).unwrap();
+    changes_nothing(&s, || drop(run(&s, &["--delete"]).fails(4)));
+    fs::create_dir(s.path("source")).unwrap();
+    changes_nothing(&s, || {
+        let error = run(&s, &["--delete"]).fails(4);
+        let line = "source: it is empty, and all 4 files of the mirror would be deleted: nothing was done";
+        assert!(error.contains(line), "{error}");
+        assert!(error.ends_with("hint: --max-delete 4 insists"), "{error}");
+    });
+    assert_eq!(summary(&s, &["--delete", "--max-delete", "4"])["deleted"], 4);
+    is_whole(&s);
+}
+
+#[test]
+fn a_run_that_would_delete_most_of_many_files_is_refused() {
+    let s = Sandbox::with_key();
+    (0..150).for_each(|i| put(&s, &format!("{i}"), "x", i));
+    s.run(&MIRROR).ok();
+    (0..101).for_each(|i| fs::remove_file(s.path(&format!("source/{i}"))).unwrap());
+    changes_nothing(&s, || {
+        let error = run(&s, &["--delete"]).fails(4);
+        assert!(error.contains("source: 101 of the mirror's 150 files would be deleted"), "{error}");
+        assert!(error.ends_with("hint: --max-delete 101 insists"), "{error}");
+    });
+    put(&s, "100", "x", 100);
+    assert_eq!(summary(&s, &["--delete"])["deleted"], 100);
+    is_whole(&s);
+}
+
+#[test]
+fn what_is_replaced_or_deleted_goes_to_the_backup() {
+    let s = mirrored();
+    symlink("a", s.path("source/link")).unwrap();
+    run(&s, &[]).ok();
+    let back = |name: &str| {
+        s.run(&["unprotect", &format!("kept/{name}"), "-k", "k", "-o", "opened", "-f"]).ok();
+        String::from_utf8(s.read("opened")).unwrap()
+    };
+    put(&s, "a", "second", 10);
+    fs::remove_file(s.path("source/link")).unwrap();
+    fs::remove_dir_all(s.path("source/f")).unwrap();
+    run(&s, &["--delete", "--backup-dir", "kept"]).ok();
+    assert_eq!((back("a.phx"), back("f/c.phx"), back("f/g/d.phx")), ("a".into(), "f/c".into(), "f/g/d".into()));
+    assert_eq!(fs::read_link(s.path("kept/link")).unwrap().to_str(), Some("a"));
+    assert!(!s.exists("kept/b.phx"));
+    is_whole(&s);
+    // Nothing in it is replaced.
+    put(&s, "a", "third", 11);
+    run(&s, &["--delete", "--backup-dir", "kept"]).ok();
+    fs::remove_file(s.path("source/a")).unwrap();
+    run(&s, &["--delete", "--backup-dir", "kept"]).ok();
+    assert_eq!((back("a.phx"), back("a.~1~.phx"), back("a.~2~.phx")), ("a".into(), "second".into(), "third".into()));
+    is_whole(&s);
+    changes_nothing(&s, || {
+        let error = run(&s, &["--backup-dir", "m/kept"]).fails(4);
+        assert!(error.contains("the folder for backups is within the mirror"), "{error}");
+    });
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_done_and_changes_nothing() {
+    let s = Sandbox::with_key();
+    put(&s, "a", "a", 0);
+    put(&s, "f/b", "b", 1);
+    let text = run(&s, &["-n"]).text();
+    assert!(text.lines().eq(["new a", "new f", "new f/b"]), "{text}");
+    assert_eq!(s.names().into_iter().filter(|name| name != "cache").collect::<Vec<_>>(), ["source"]);
+    assert!(!s.exists("state"), "it remembers nothing");
+
+    for (time, name) in ["changed", "deleted", "old", "permissions", "same"].into_iter().enumerate() {
+        put(&s, name, name, 10 + time as u64);
+    }
+    run(&s, &[]).ok();
+    put(&s, "changed", "now", 20);
+    put(&s, "new", "new", 21);
+    fs::remove_file(s.path("source/deleted")).unwrap();
+    fs::rename(s.path("source/old"), s.path("source/f/moved")).unwrap();
+    fs::set_permissions(s.path("source/permissions"), Permissions::from_mode(0o600)).unwrap();
+    s.write("m/stray.phx", "not ours");
+    let (source, mirror, state) = (entries(&s.path("source")), entries(&s.path("m")), entries(&s.path("state")));
+    let mut lines: Vec<String> = run(&s, &["-n", "--delete"]).text().lines().map(str::to_owned).collect();
+    lines.sort();
+    let mut expected = [
+        "changed changed",
+        "deleted deleted",
+        "deleted stray.phx",
+        "moved f/moved (was old)",
+        "new new",
+        "permissions permissions",
+    ];
+    expected.sort();
+    assert_eq!(lines, expected);
+    assert_eq!(difference(&source, &entries(&s.path("source"))), None);
+    assert_eq!(difference(&mirror, &entries(&s.path("m"))), None);
+    assert_eq!(difference(&state, &entries(&s.path("state"))), None);
+    run(&s, &["--delete"]).ok();
+    is_whole(&s);
+}
+
+#[test]
+fn a_moved_file_is_renamed_in_the_mirror() {
+    let s = mirrored();
+    let (a, d) = (inode(&s, "m/a.phx"), inode(&s, "m/f/g/d.phx"));
+    fs::rename(s.path("source/a"), s.path("source/f/moved")).unwrap();
+    fs::rename(s.path("source/f/g"), s.path("source/h")).unwrap();
+    let done = summary(&s, &["--delete"]);
+    assert_eq!((&done["moved"], &done["new"], &done["deleted"]), (&2.into(), &0.into(), &0.into()), "{done}");
+    assert_eq!((inode(&s, "m/f/moved.phx"), inode(&s, "m/h/d.phx")), (a, d));
+    is_whole(&s);
+    // Without --delete too.
+    fs::rename(s.path("source/h/d"), s.path("source/d")).unwrap();
+    assert_eq!(summary(&s, &[])["moved"], 1);
+    assert_eq!(inode(&s, "m/d.phx"), d);
+    is_whole(&s);
+}
+
+#[test]
+fn new_permissions_do_not_write_content_again() {
+    let s = mirrored();
+    let before = entries(&s.path("m"));
+    fs::set_permissions(s.path("source/a"), Permissions::from_mode(0o600)).unwrap();
+    fs::set_permissions(s.path("source/f"), Permissions::from_mode(0o700)).unwrap();
+    let done = summary(&s, &[]);
+    assert_eq!((&done["metadata"], &done["changed"], &done["unchanged"]), (&1.into(), &0.into(), &3.into()), "{done}");
+    let after = entries(&s.path("m"));
+    for (path, entry) in &before {
+        let now = &after[path];
+        if path.to_str() != Some("phalanx.tree") {
+            assert_eq!((&now.content, now.inode, now.modified), (&entry.content, entry.inode, entry.modified));
+        }
+    }
+    let mode = |name: &str| s.path(name).metadata().unwrap().mode() & 0o777;
+    assert_eq!((mode("m/a.phx"), mode("m/f")), (0o600, 0o700));
+    is_whole(&s);
+}
+
+#[test]
+fn a_machine_with_public_keys_only_writes_what_changed() {
+    let ssh = data("ssh-ed25519.pub").trim().to_owned();
+    for (recipient, identity) in [(public("alice.txt"), "alice.txt"), (ssh, "ssh-ed25519")] {
+        let s = Sandbox::new();
+        for (time, name) in ["a", "b", "f/c"].into_iter().enumerate() {
+            put(&s, name, name, time as u64);
+        }
+        let night = |more: &[&str]| {
+            let ended = s.run(&[&["mirror", "source", "m", "-r", &recipient, "--delete", "--json"][..], more].concat());
+            assert!(!ended.error().contains("warning"), "{}", ended.error());
+            serde_json::from_str::<Value>(ended.text().lines().last().unwrap()).unwrap()["summary"].take()
+        };
+        assert_eq!(night(&[])["new"], 3);
+        let before = entries(&s.path("m"));
+        let done = night(&[]);
+        assert_eq!((&done["unchanged"], &done["changed"]), (&3.into(), &0.into()), "{done}");
+        assert_eq!(difference(&before, &entries(&s.path("m"))), None);
+        put(&s, "b", "second", 10);
+        fs::remove_file(s.path("source/a")).unwrap();
+        let done = night(&[]);
+        assert_eq!((&done["changed"], &done["unchanged"], &done["deleted"]), (&1.into(), &1.into(), &1.into()));
+        assert_eq!(inode(&s, "m/f/c.phx"), before["f/c.phx".as_ref() as &std::path::Path].inode);
+        // It opens nothing.
+        for args in [&["verify", "-R", "m"][..], &["unprotect", "-R", "m", "-o", "back"], &["verify", "m/b.phx"]] {
+            s.run(args).fails_with_lines(3);
+        }
+        assert!(!s.exists("back"));
+        // The owner opens everything.
+        s.secret("identity", data(identity));
+        s.run(&["verify", "-R", "m", "-i", "identity"]).ok();
+        s.run(&["unprotect", "-R", "m", "-o", "back", "-i", "identity"]).ok();
+        assert_eq!((s.read("back/b"), s.read("back/f/c")), (b"second".to_vec(), b"f/c".to_vec()));
+        fs::remove_file(s.path("identity")).unwrap();
+        // Without what it remembers, it writes everything again.
+        fs::remove_dir_all(s.path("state")).unwrap();
+        let ended = s.run(&["mirror", "source", "m", "-r", &recipient]);
+        assert!(ended.error().contains("the keys at hand do not open it"), "{}", ended.error());
+        ended.ok();
+        s.secret("identity", data(identity));
+        s.run(&["verify", "-R", "m", "-i", "identity"]).ok();
+    }
+}
+
+#[test]
+fn checksum_finds_a_change_that_length_and_time_do_not_show() {
+    let s = mirrored();
+    put(&s, "a", "A", 0);
+    changes_nothing(&s, || assert_eq!(summary(&s, &[])["unchanged"], 4));
+    let done = summary(&s, &["--checksum"]);
+    assert_eq!((&done["changed"], &done["unchanged"], &done["metadata"]), (&1.into(), &3.into(), &0.into()), "{done}");
+    is_whole(&s);
+    changes_nothing(&s, || assert_eq!(summary(&s, &["--checksum"])["unchanged"], 4));
+    // A stored file that was damaged is written again.
+    let mut stored = s.read("m/b.phx");
+    *stored.last_mut().unwrap() ^= 1;
+    s.write("m/b.phx", stored);
+    s.run(&["verify", "-R", "m", "-k", "k"]).fails_with_lines(3);
+    assert_eq!(summary(&s, &["--checksum"])["changed"], 1);
+    is_whole(&s);
+    let recipient = public("alice.txt");
+    let refused = s.run(&["mirror", "source", "m", "-r", &recipient, "--checksum"]).fails(2);
+    assert!(refused.contains("--checksum needs a key or a password"), "{refused}");
+}
+
+#[test]
+fn a_stored_file_that_is_gone_or_cut_is_written_again() {
+    let s = mirrored();
+    fs::remove_file(s.path("m/a.phx")).unwrap();
+    fs::remove_dir_all(s.path("m/f/g")).unwrap();
+    File::options().write(true).open(s.path("m/b.phx")).unwrap().set_len(10).unwrap();
+    run(&s, &[]).ok();
+    is_whole(&s);
+}
+
+#[test]
+fn the_summary_counts_what_was_done() {
+    let s = mirrored();
+    put(&s, "new", "new", 10);
+    put(&s, "b", "changed", 11);
+    fs::remove_file(s.path("source/a")).unwrap();
+    fs::rename(s.path("source/f/c"), s.path("source/moved")).unwrap();
+    let done = summary(&s, &["--delete"]);
+    for (field, number) in [("new", 1), ("changed", 1), ("moved", 1), ("metadata", 0), ("deleted", 1), ("unchanged", 1)]
+    {
+        assert_eq!(done[field], number, "{field}: {done}");
+    }
+    assert_eq!((&done["failed"], &done["left_out"], &done["exit_code"]), (&0.into(), &0.into(), &0.into()), "{done}");
+    assert_eq!(done["plaintext_bytes"], 10, "{done}");
+    assert!(done["generation"].as_u64().unwrap() > 0 && done["seconds"].is_number(), "{done}");
+    let digest = done["digest"].as_str().unwrap();
+    s.run(&["verify", "-R", "m", "-k", "k", "--expect", digest]).ok();
+    let ended = run(&s, &[]);
+    assert!(ended.error().contains(", 4 unchanged; 0 bytes"), "{}", ended.error());
+    assert_eq!(summary(&s, &[])["digest"], digest);
+    put(&s, "b", "again", 12);
+    let next = summary(&s, &[]);
+    assert!(next["generation"].as_u64() > done["generation"].as_u64() && next["digest"] != digest);
+}
+
+#[test]
+fn a_damaged_manifest_stops_the_run_and_a_foreign_one_is_never_taken_for_the_mirror() {
+    let s = mirrored();
+    let whole = s.read("m/phalanx.tree");
+    let mut damaged = whole.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    for bad in [&damaged, &whole[..whole.len() - 1].to_vec(), &b"not ours".to_vec(), &Vec::new()] {
+        s.write("m/phalanx.tree", bad);
+        changes_nothing(&s, || {
+            let error = run(&s, &["--delete"]).fails(3);
+            assert!(error.contains("m/phalanx.tree: "), "{error}");
+            assert!(error.ends_with("hint: move it away to write all files again"), "{error}");
+        });
+    }
+    fs::remove_file(s.path("m/phalanx.tree")).unwrap();
+    let done = summary(&s, &[]);
+    assert_eq!((&done["new"], &done["unchanged"]), (&4.into(), &0.into()), "{done}");
+    is_whole(&s);
+    // The manifest of another key.
+    s.run(&["key", "new", "other"]).ok();
+    s.run(&["mirror", "source", "foreign", "-k", "other"]).ok();
+    fs::copy(s.path("foreign/phalanx.tree"), s.path("m/phalanx.tree")).unwrap();
+    let ended = run(&s, &[]);
+    assert!(ended.error().contains("the keys at hand do not open it"), "{}", ended.error());
+    ended.ok();
+    is_whole(&s);
+    // The manifest of another mirror with the same key, in which all lengths and times are the same.
+    s.run(&["mirror", "source", "another", "-k", "k"]).ok();
+    fs::copy(s.path("another/phalanx.tree"), s.path("m/phalanx.tree")).unwrap();
+    run(&s, &[]).ok();
+    s.run(&["verify", "-R", "m", "-k", "k"]).fails_with_lines(3);
+    run(&s, &["--checksum"]).ok();
+    is_whole(&s);
+}
+
+#[test]
+fn two_runs_do_not_write_to_one_mirror() {
+    let s = mirrored();
+    put(&s, "a", "second", 10);
+    let other = File::open(s.path("m")).unwrap();
+    flock(&other, FlockOperation::LockExclusive).unwrap();
+    changes_nothing(&s, || {
+        let error = run(&s, &[]).fails(4);
+        assert!(error.contains("m: another run writes to it"), "{error}");
+    });
+    run(&s, &["-n"]).ok();
+    drop(other);
+    run(&s, &[]).ok();
+    is_whole(&s);
+}
+
+#[test]
+fn a_mirror_in_its_source_is_refused() {
+    let s = mirrored();
+    let before = entries(&s.path("source"));
+    symlink("source/f", s.path("link")).unwrap();
+    for mirror in ["source", "source/f", "source/new", "source/f/new", "source/f/../new", "link/new"] {
+        let error = s.run(&["mirror", "source", mirror, "-k", "k"]).fails(2);
+        assert!(error.contains("the mirror is within the source"), "{mirror}: {error}");
+    }
+    assert_eq!(difference(&before, &entries(&s.path("source"))), None);
+    s.run(&["mirror", "source/a", "n", "-k", "k"]).fails(4);
+    assert!(!s.exists("n"));
+}
+
+#[test]
+fn an_entry_whose_name_belongs_to_another_is_replaced() {
+    // A link, a folder and a file have the place in the mirror that a file or a folder takes next.
+    for old in ["link", "folder", "file"] {
+        let s = mirrored();
+        match old {
+            "link" => symlink("a", s.path("source/x.phx")).unwrap(),
+            "folder" => put(&s, "x.phx/in", "in", 10),
+            _ => put(&s, "x", "x", 10),
+        }
+        run(&s, &[]).ok();
+        if old == "file" {
+            fs::remove_file(s.path("source/x")).unwrap();
+            put(&s, "x.phx/in", "in", 11);
+        } else {
+            let path = s.path("source/x.phx");
+            if old == "link" {
+                fs::remove_file(path).unwrap()
+            } else {
+                fs::remove_dir_all(path).unwrap()
+            }
+            put(&s, "x", "x", 11);
+        }
+        if old == "folder" {
+            let error = run(&s, &[]).fails_with_lines(4);
+            assert!(error.contains("m/x.phx: it was a folder"), "{error}");
+            s.run(&["verify", "-R", "m", "-k", "k"]).ok();
+        }
+        run(&s, &["--delete"]).ok();
+        is_whole(&s);
+    }
+}
+
+#[test]
+fn a_folder_that_became_a_file_stays_without_delete() {
+    let s = mirrored();
+    fs::remove_dir_all(s.path("source/f")).unwrap();
+    put(&s, "f", "a file", 10);
+    put(&s, "a", "second", 11);
+    let error = run(&s, &[]).fails_with_lines(4);
+    assert!(error.contains("m/f: it was a folder, and is none at the source any more"), "{error}");
+    assert!(error.contains("hint: --delete removes it"), "{error}");
+    s.run(&["verify", "-R", "m", "-k", "k"]).ok();
+    s.run(&["unprotect", "-R", "m", "-o", "back", "-k", "k"]).ok();
+    assert_eq!((s.read("back/f/c"), s.read("back/a")), (b"f/c".to_vec(), b"second".to_vec()));
+    fs::remove_dir_all(s.path("back")).unwrap();
+    run(&s, &["--delete"]).ok();
+    is_whole(&s);
+}
+
+#[test]
+fn a_deleted_empty_folder_is_not_listed_any_more() {
+    let s = mirrored();
+    fs::create_dir(s.path("source/empty")).unwrap();
+    File::open(s.path("source")).unwrap().set_modified(then(0)).unwrap();
+    run(&s, &[]).ok();
+    fs::remove_dir(s.path("source/empty")).unwrap();
+    // Nothing else shows that it is gone.
+    File::open(s.path("source")).unwrap().set_modified(then(0)).unwrap();
+    run(&s, &["--delete"]).ok();
+    assert!(!s.exists("m/empty"));
+    is_whole(&s);
+}
+
+#[test]
+fn what_cannot_be_read_stays_in_the_mirror() {
+    // Root can read everything, so the test needs another user.
+    if !has("setpriv") {
+        return;
+    }
+    if !rustix::process::getuid().is_root() {
+        return skip("root");
+    }
+    let s = Sandbox::new();
+    let program = s.copy_of_the_program();
+    for (time, name) in ["a", "b", "f/c", "f/g/d"].into_iter().enumerate() {
+        put(&s, name, name, time as u64);
+    }
+    s.secret("raw", painted(32));
+    for name in ["", "source", "source/a", "source/b", "source/f", "source/f/c", "source/f/g", "source/f/g/d", "raw"] {
+        chown(s.path(name), Some(65534), Some(65534)).unwrap();
+    }
+    let run = |args: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).args(args);
+        command.env("PHALANX_STATE", s.path("state")).env("PHALANX_CACHE", s.path("cache"));
+        Ended(command.args(["--key-file", "raw"]).current_dir(s.path("")).output().unwrap())
+    };
+    let mirror = ["mirror", "source", "m", "--delete", "--no-sync"];
+    run(&mirror).ok();
+    let closed = |mode| {
+        for name in ["source/a", "source/f/g"] {
+            fs::set_permissions(s.path(name), Permissions::from_mode(mode)).unwrap();
+        }
+    };
+    fs::remove_file(s.path("source/b")).unwrap();
+    closed(0);
+    put(&s, "f/c", "second", 10);
+    chown(s.path("source/f/c"), Some(65534), Some(65534)).unwrap();
+    let error = run(&mirror).fails_with_lines(4);
+    assert!(error.contains("source/f/g: "), "{error}");
+    assert!(s.exists("m/f/g/d.phx") && s.exists("m/b.phx"), "nothing is deleted");
+    run(&["verify", "-R", "m"]).ok();
+    closed(0o755);
+    run(&mirror).ok();
+    assert!(!s.exists("m/b.phx"));
+    run(&["verify", "-R", "m"]).ok();
+    run(&["unprotect", "-R", "m", "-o", "back"]).ok();
+    assert_eq!((s.read("back/f/c"), s.read("back/f/g/d")), (b"second".to_vec(), b"f/g/d".to_vec()));
+}
+
+#[test]
+fn a_stored_file_keeps_its_place_when_its_keys_change() {
+    let s = mirrored();
+    s.run(&["key", "new", "other"]).ok();
+    s.run(&["rekey", "m/a.phx", "-k", "k", "--add-key", "other"]).ok();
+    let verified = s.run(&["verify", "-R", "m", "-k", "k"]);
+    assert_eq!(verified.error(), "");
+    verified.ok();
+}

@@ -71,7 +71,7 @@ fn programs(experiments: &[Experiment], setup: &Setup) -> (Vec<String>, Vec<Stri
     let has = |experiment| experiments.contains(&experiment);
     let (mut missing, mut versions) = (Vec::new(), Vec::new());
     if has(Experiment::Peers) {
-        missing.extend(peers::missing());
+        missing.extend(peers::missing(setup));
         versions.extend(peers::programs::versions());
     }
     if has(Experiment::Volume) && setup.volume.has(VolumePart::Mounts) {

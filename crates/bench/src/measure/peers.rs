@@ -1,10 +1,12 @@
 //! Whole commands compared with other programs, on the same files in the same run. Each round runs every program once.
 
 pub mod copy;
+mod mirror;
 pub(crate) mod programs;
 
 use crate::measure::programs::{command, find, finish};
 use crate::measure::scratch;
+use crate::measure::setup::PeersPart;
 use crate::measure::{Contestant, Error, Random, Result, Row, Rows, Scratch, Setup, Step, in_turns, row_of, time};
 use crate::names::peers::EXPERIMENT;
 use crate::row::Bar;
@@ -57,8 +59,23 @@ struct Set<'a> {
     asked: &'static [Asked],
 }
 
-/// The steps: one for each case.
+/// The steps of the parts that are asked for.
 pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
+    let mut steps = Vec::new();
+    if setup.peers.has(PeersPart::Commands) {
+        steps.extend(commands(setup, scratch)?);
+    }
+    if setup.peers.has(PeersPart::Mirror) {
+        steps.push(mirror::step(setup, scratch)?);
+    }
+    if setup.peers.has(PeersPart::MirrorMemory) {
+        steps.push(mirror::memory_step(setup, scratch)?);
+    }
+    Ok(steps)
+}
+
+/// The steps of single commands: one for each case.
+fn commands<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
     let (file, files, large, rounds) = match setup.quick {
         true => (16 << 20, 100, 64 << 20, 2),
         false => (1 << 30, 10_000, 4u64 << 30, 3),
@@ -97,13 +114,18 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
 }
 
 /// The programs to compare with that are not installed.
-pub fn missing() -> Vec<String> {
+pub fn missing(setup: &Setup) -> Vec<String> {
     let found = |name: &str| match name {
         "openssl enc" => find("openssl"),
         "7z" => find("7zz").or_else(|| find("7z")),
         name => find(name),
     };
-    PEERS.into_iter().filter(|name| found(name).is_none()).map(String::from).collect()
+    let of_commands = PEERS.into_iter().filter(|name| found(name).is_none()).map(String::from);
+    let of_mirror = mirror::missing();
+    let mut missing = Vec::new();
+    missing.extend(of_commands.filter(|_| setup.peers.has(PeersPart::Commands)));
+    missing.extend(of_mirror.into_iter().filter(|_| setup.peers.has(PeersPart::Mirror)));
+    missing
 }
 
 impl<'a> Set<'a> {

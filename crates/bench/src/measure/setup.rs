@@ -25,6 +25,36 @@ pub struct Setup {
     pub volume: VolumeOptions,
     /// What the experiment with many threads and processes runs, and with which program.
     pub hpc: HpcOptions,
+    /// Which comparisons of whole commands are run, and where.
+    pub peers: PeersOptions,
+}
+
+/// A part of the comparison of whole commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum PeersPart {
+    /// Files that are protected and got back.
+    Commands,
+    /// A folder that is mirrored again and again.
+    Mirror,
+    /// The memory of a mirror of many entries.
+    MirrorMemory,
+}
+
+/// What is run, and where.
+#[derive(Clone, Debug, Default)]
+pub struct PeersOptions {
+    /// The parts to run; commands if there are none. The others need much time and disk.
+    pub parts: Vec<PeersPart>,
+    /// The folder for the trees that are mirrored. If there is none, it is the run's own.
+    pub folder: Option<PathBuf>,
+}
+
+impl PeersOptions {
+    /// Whether a part is run.
+    #[must_use]
+    pub fn has(&self, part: PeersPart) -> bool {
+        if self.parts.is_empty() { part == PeersPart::Commands } else { self.parts.contains(&part) }
+    }
 }
 
 /// A part of the experiment with threads and processes.
@@ -120,6 +150,7 @@ impl Setup {
             program: "phalanx".into(),
             volume: VolumeOptions::default(),
             hpc: HpcOptions::default(),
+            peers: PeersOptions::default(),
         }
     }
 }

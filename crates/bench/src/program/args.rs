@@ -4,7 +4,7 @@ use super::failure::{Code, Failure, Outcome};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use phalanx_bench::measure::peers::copy::PIECE;
-use phalanx_bench::measure::setup::{HpcOptions, HpcPart, VolumeOptions, VolumePart};
+use phalanx_bench::measure::setup::{HpcOptions, HpcPart, PeersOptions, PeersPart, VolumeOptions, VolumePart};
 use phalanx_bench::run::Experiment;
 use phalanx_gpu::Api;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -52,7 +52,7 @@ pub enum Runs {
     /// P5: keys that are found by their digests
     Keys(Run),
     /// Whole commands, compared with cp, age, openssl and others
-    Peers(PeersRun),
+    Peers(PeersPartsRun),
     /// Run all of these experiments: on two cores in less than an hour, with --quick in less than three minutes
     All(PeersRun),
 }
@@ -121,6 +121,23 @@ pub struct PeersRun {
     /// The phalanx to measure (default: the one beside this program)
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     phalanx: Option<PathBuf>,
+}
+
+#[derive(Args)]
+#[group(skip)]
+pub struct PeersPartsRun {
+    #[command(flatten)]
+    run: PeersRun,
+    /// Run only this part (may be repeated): commands, mirror or mirror-memory (default: commands)
+    ///
+    /// commands: files that are protected and got back. mirror: a folder of 100,000 files and one of 4 GiB that is mirrored
+    /// again and again, beside rsync, rclone and restic; it takes a quarter of an hour or more, and 45 GB of disk.
+    /// mirror-memory: the memory of a mirror of 1,000,000 entries.
+    #[arg(long = "part", value_enum, value_name = "PART", hide_possible_values = true)]
+    parts: Vec<PeersPart>,
+    /// A folder for the trees that are mirrored (default: the run's folder)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    folder: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -280,12 +297,13 @@ pub struct Experiments {
     pub phalanx: Option<PathBuf>,
     pub volume: VolumeOptions,
     pub hpc: HpcOptions,
+    pub peers: PeersOptions,
 }
 
 impl Experiments {
     fn new(experiments: &[Experiment], run: Run, phalanx: Option<PathBuf>) -> Self {
-        let (volume, hpc) = (VolumeOptions::default(), HpcOptions::default());
-        Self { experiments: experiments.into(), run, phalanx, volume, hpc }
+        let (volume, hpc, peers) = (VolumeOptions::default(), HpcOptions::default(), PeersOptions::default());
+        Self { experiments: experiments.into(), run, phalanx, volume, hpc, peers }
     }
 
     fn hpc(run: HpcRun) -> Self {
@@ -308,7 +326,9 @@ impl From<Runs> for Experiments {
             Runs::Volume(VolumeRun { run: PeersRun { run, phalanx }, parts, backing }) => {
                 Self { volume: VolumeOptions { parts, backing }, ..Self::new(&[Experiment::Volume], run, phalanx) }
             }
-            Runs::Peers(PeersRun { run, phalanx }) => Self::new(&[Experiment::Peers], run, phalanx),
+            Runs::Peers(PeersPartsRun { run: PeersRun { run, phalanx }, parts, folder }) => {
+                Self { peers: PeersOptions { parts, folder }, ..Self::new(&[Experiment::Peers], run, phalanx) }
+            }
             Runs::All(PeersRun { run, phalanx }) => Self::new(Experiment::ALL, run, phalanx),
         }
     }

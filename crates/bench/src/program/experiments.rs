@@ -4,7 +4,7 @@ use super::args::{Copy, Experiments, Verbosity};
 use super::failure::{Code, Failure, Outcome, complain, say};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use phalanx_bench::error::Error;
-use phalanx_bench::measure::setup::{HpcOptions, Setup};
+use phalanx_bench::measure::setup::{HpcOptions, PeersOptions, Setup};
 use phalanx_bench::measure::steps::Watch;
 use phalanx_bench::merged;
 use phalanx_bench::row::{BUSY, Row};
@@ -66,6 +66,8 @@ fn setup(args: &Experiments) -> Outcome<Setup> {
     let java = named(args.hpc.java.clone(), Path::is_file, "there is no such program")?;
     let jars = named(args.hpc.jars.clone(), Path::is_dir, "there is no such folder")?;
     let hpc = HpcOptions { program: mpi, java, jars, ..args.hpc.clone() };
+    let trees = named(args.peers.folder.clone(), Path::is_dir, "there is no such folder")?;
+    let peers = PeersOptions { folder: trees, ..args.peers.clone() };
     // Whole commands run in other folders.
     let out = std::path::absolute(&args.run.out).map_err(|e| Error::Path(args.run.out.clone(), e))?;
     Ok(Setup {
@@ -78,6 +80,7 @@ fn setup(args: &Experiments) -> Outcome<Setup> {
         program,
         volume: args.volume.clone(),
         hpc,
+        peers,
     })
 }
 

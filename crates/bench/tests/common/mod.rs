@@ -22,6 +22,7 @@ pub fn setup(out: &Path, resume: bool) -> Setup {
         program: "phalanx".into(),
         volume: Default::default(),
         hpc: Default::default(),
+        peers: Default::default(),
     }
 }
 

@@ -368,6 +368,55 @@ fn every_experiment_has_a_short_run() {
     assert!(peers.iter().any(|row| row.over.as_deref() == Some("cp") && row.bar.is_some()));
 }
 
+#[test]
+fn the_parts_of_mirrors_have_a_short_run() {
+    if !has_phalanx() {
+        return;
+    }
+    let s = Sandbox::new();
+    fs::create_dir(s.path("trees")).unwrap();
+    let args = ["peers", "--part", "mirror", "--part", "mirror-memory", "--quick", "--folder", "trees", "--out"];
+    s.run(&[&args[..], &["run"]].concat()).ok();
+    Ended(s.command(&[&args[..], &["alone"]].concat()).env("PATH", "/none").output().unwrap()).ok();
+    assert_eq!(s.names(), ["alone", "run", "trees"]);
+    assert_eq!(fs::read_dir(s.path("trees")).unwrap().count(), 0);
+
+    let is_time = |row: &Row| row.measure == "whole command";
+    let paths = env::var_os("PATH").unwrap_or_default();
+    let is_here = |name: &str| env::split_paths(&paths).any(|folder| folder.join(name).is_file());
+    for out in ["run", "alone"] {
+        let rows = rows(&s, out);
+        let of = |operation: &str| rows.iter().filter(|row| row.operation == operation && is_time(row)).count();
+        assert_eq!(
+            ["first run", "nothing changed", "5 files changed", "verify --quick"]
+                .map(|of_what| of(&format!("mirror, {of_what}"))),
+            [3, 4, 3, 2]
+        );
+        for row in rows.iter().filter(|row| is_time(row)) {
+            let program = row.scheme.split([' ', ',']).next().unwrap();
+            let runs = program == "phalanx" || (out == "run" && is_here(program));
+            assert_eq!(row.median_s.is_some(), runs, "{row:?}");
+            assert!(runs || row.note == Some(format!("not run: no {program}")), "{row:?}");
+        }
+        let memory: Vec<&Row> = rows.iter().filter(|row| row.measure == "peak memory").collect();
+        assert!(memory.len() == 2 && memory.iter().all(|row| row.peak_kib.is_some() && row.bar.is_some()));
+        assert!(memory.iter().all(|row| row.items == 1000));
+    }
+    // Each ratio has a requirement, except for those to programs that have no requirement in that case.
+    let rows = rows(&s, "run");
+    let ratios = |row: &&Row| row.measure.starts_with("whole command: times ");
+    assert!(rows.iter().filter(ratios).all(|row| row.speedup.or(row.value).is_some_and(|ratio| ratio > 0.0)));
+    let unchanged = rows.iter().find(|row| row.measure.ends_with("times the time of rsync -an --delete"));
+    assert_eq!(unchanged.is_some_and(|row| row.value.is_some() && row.bar.is_some()), is_here("rsync"));
+    assert_eq!(rows.iter().filter(|row| row.case.starts_with("300 files of 1 to 4 KB and one of 1 MiB")).count(), {
+        let peers = [is_here("rclone"), is_here("restic")].into_iter().filter(|here| *here).count();
+        12 + 3 * peers + usize::from(is_here("rsync")) + 1
+    });
+    assert!(s.run(&["peers", "--folder", "missing"]).fails(4).contains("missing: there is no such folder"));
+    s.run(&["peers", "--part", "bogus"]).fails(2);
+    s.run(&["all", "--part", "mirror"]).fails(2);
+}
+
 /// The device is an OpenCL device that is the CPU.
 #[test]
 fn gpu_parts_run_on_a_device_and_their_rows_join_another_report() {

@@ -27,6 +27,7 @@ pub fn versions() -> Vec<String> {
         ("7z", "i"),
         ("rclone", "version"),
         ("restic", "version"),
+        ("rsync", "--version"),
     ])
 }
 
@@ -103,19 +104,22 @@ pub fn copy_by_threads() -> Result<Program> {
     Ok(Program::new(COPY, ["{this} copy {from} {to}"; 2], vec![("this", this)]))
 }
 
+/// A keyring with one key, made by Phalanx itself.
+pub fn keyring(program: &Path, scratch: &Scratch) -> Result<PathBuf> {
+    let keyring = scratch.path("keyring");
+    if !keyring.exists() {
+        let mut command = command("{phalanx} key new bench --quiet", &[("phalanx", program)]);
+        command.env("PHALANX_KEYRING", &keyring).env_remove("PHALANX_PASSWORD");
+        finish(command)?;
+    }
+    Ok(keyring)
+}
+
 /// Phalanx with a cipher and more arguments, and a keyring with one key. It is an error if this build does not have the
 /// cipher.
 pub fn phalanx(program: &Path, scratch: &Scratch, name: &'static str, cipher: &str, more: &str) -> Result<Program> {
-    let keyring = scratch.path("keyring");
-    let call = |line: &str| {
-        let mut command = command(line, &[("phalanx", program)]);
-        command.env("PHALANX_KEYRING", &keyring).env_remove("PHALANX_PASSWORD");
-        command
-    };
-    if !keyring.exists() {
-        finish(call("{phalanx} key new bench --quiet"))?;
-    }
-    let help = call("{phalanx} protect --help").output();
+    let keyring = keyring(program, scratch)?;
+    let help = command("{phalanx} protect --help", &[("phalanx", program)]).output();
     if !help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains(cipher)) {
         return Err(Error::NotRun("this build does not have the suite".into()));
     }
@@ -188,18 +192,22 @@ fn age(name: &'static str, scratch: &Scratch) -> Result<Program> {
 /// rclone, into a folder of encrypted files (its `crypt` remote) and out of it.
 fn rclone(scratch: &Scratch) -> Result<Program> {
     let program = require("rclone")?;
-    let mut obscure = Command::new(&program);
-    obscure.args(["obscure", "correct horse battery staple"]);
-    let output = obscure.output().map_err(|e| failure(&obscure)(&e.to_string()))?;
     let folder = scratch.folder("rclone")?;
-    let settings = "filename_encryption=off,directory_name_encryption=false";
-    let (store, password) = (folder.display(), String::from_utf8_lossy(&output.stdout));
-    let remote = format!(":crypt,remote=\"{store}\",{settings},password={}:file", password.trim());
+    let remote = crypt(&program, &folder, "filename_encryption=off,directory_name_encryption=false,")? + "file";
     let line = |paths: &str| format!("{{rclone}} --config /dev/null --quiet copyto {paths}");
     let lines = [line("{from} {remote}"), line("{remote} {to}")];
     // rclone keeps the file under exactly this name.
     let keeps = Some(folder.join("file.bin"));
     Ok(Program { keeps, ..Program::new("rclone", lines, vec![("rclone", program), ("remote", remote.into())]) })
+}
+
+/// The name of rclone's `crypt` remote in a folder, with settings that each end in a comma.
+pub fn crypt(rclone: &Path, folder: &Path, settings: &str) -> Result<String> {
+    let mut obscure = Command::new(rclone);
+    obscure.args(["obscure", "correct horse battery staple"]);
+    let output = obscure.output().map_err(|e| failure(&obscure)(&e.to_string()))?;
+    let (store, password) = (folder.display(), String::from_utf8_lossy(&output.stdout));
+    Ok(format!(":crypt,remote=\"{store}\",{settings}password={}:", password.trim()))
 }
 
 /// restic, into a repository and out of it. The repository is new in each round, so that it has no part of the file

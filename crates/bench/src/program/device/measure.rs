@@ -86,6 +86,7 @@ fn head(device: &Device, quick: bool) -> Head {
         program: PathBuf::new(),
         volume: Default::default(),
         hpc: Default::default(),
+        peers: Default::default(),
     };
     machine::head(&setup, Vec::new())
 }

@@ -190,6 +190,11 @@ pub struct Unprotect {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     #[arg(conflicts_with_all = ["salvage", "recursive", "remove", "range", "resume", "json"])]
     volume: Option<PathBuf>,
+    /// With -R: restore all files, whatever the manifest lists
+    ///
+    /// For a mirror whose manifest is lost or damaged, and for what an interrupted run has written after it.
+    #[arg(long, requires = "recursive")]
+    ignore_manifest: bool,
     /// Restore owner, group, permissions, ACLs and attributes
     ///
     /// Without it plaintext gets the permissions of a new file, and none that the protected file lacks. Nobody has
@@ -412,6 +417,7 @@ pub struct UnprotectPlan {
     pub salvage: bool,
     pub range: Option<ByteRange>,
     pub volume: Option<PathBuf>,
+    pub ignore_manifest: bool,
     pub json: bool,
 }
 
@@ -428,8 +434,8 @@ impl Unprotect {
         if self.volume.is_some() && matches!(destination.outputs, Outputs::Beside) {
             return Err(Failure::usage("--volume needs --output or --output-dir").hint(TO_STDOUT));
         }
-        let Self { paths, keys, engine, salvage, range, volume, json, .. } = self;
-        Ok(UnprotectPlan { paths, destination, keys, engine, salvage, range, volume, json: json.json })
+        let Self { paths, keys, engine, salvage, range, volume, ignore_manifest, json, .. } = self;
+        Ok(UnprotectPlan { paths, destination, keys, engine, salvage, range, volume, ignore_manifest, json: json.json })
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::transfer::{Protect, Transfer};
 use phalanx_core::tree::{Digest, Head, TreeId};
 use phalanx_core::{Error as CoreError, NewFile, Roster, Suite};
-use phalanx_host::failure::{Failure, Outcome};
-use phalanx_host::lines::{complain, complain_with, shown};
+use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::MANIFEST;
 use phalanx_host::mirror::deletion::restore_times;
 use phalanx_host::mirror::listing::Listing;
@@ -18,6 +18,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How a mirror is written whose manifest cannot be used.
+const AGAIN: &str = "move it away to write all files again";
 
 /// The manifests of a mirror: the one that is there, and the one that is written.
 pub struct Manifests<'a> {
@@ -50,7 +53,7 @@ impl<'a> Manifests<'a> {
 
     /// Finds the manifest of the last run in a mirror.
     pub fn before(&self, mirror: Option<Arc<File>>) -> Outcome<(Before, Option<OldManifest<'static>>)> {
-        let at = |e| Failure::at(&self.path(), e).hint("move it away to write all files again");
+        let at = |e| Failure::at(&self.path(), e).hint(AGAIN);
         let Some(mirror) = mirror else { return Ok((Before::default(), None)) };
         let Some(stored) = Stored::find(mirror).map_err(at)? else { return Ok((Before::default(), None)) };
         let opened = match stored.open(self.transfer.action.recipients.opener(), self.roster()) {
@@ -60,9 +63,8 @@ impl<'a> Manifests<'a> {
         let digest = Some(stored.digest);
         let Some((head, manifest)) = opened else {
             let line = "the keys at hand do not open it, and it is not the one that this machine wrote last";
-            let line = format!("warning: {}: {line}", shown(&self.path()));
-            complain_with(line, Some("all files are written again"));
-            return Ok((Before { head: None, digest }, None));
+            let failure = Failure::new(Code::NotAuthentic, format!("{}: {line}", shown(&self.path())));
+            return Err(failure.on(&self.path()).hint(AGAIN));
         };
         self.warn_if_older(&head);
         Ok((Before { head: Some(head), digest }, Some(manifest)))

@@ -6,7 +6,7 @@ use crate::transfer::{Protect, Transfer, tree};
 use phalanx_core::tree::{Contents, Recorder};
 use phalanx_core::{ProtectedFile, Sink};
 use phalanx_host::failure::{Code, Failure, Outcome, worse};
-use phalanx_host::file::regular;
+use phalanx_host::file::{regular, unprotected_name};
 use phalanx_host::folders::{FOLDER, id, is_within, open_parent};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
@@ -15,7 +15,7 @@ use phalanx_host::mirror::backup::Backup;
 use phalanx_host::mirror::deletion::{Deletion, restore_times};
 use phalanx_host::mirror::journal::Journal;
 use phalanx_host::mirror::listing::{Listing, NodeId, State};
-use phalanx_host::mirror::renewal::{Comparison, Counts, Renewal, is_of_content};
+use phalanx_host::mirror::renewal::{Compare, Comparison, Counts, Renewal, is_of_content};
 use phalanx_host::mirror::scan::{Ended, OldManifest, Plan, Scan};
 use phalanx_host::mirror::selection::Selection;
 use phalanx_host::mirror::state::Seen;
@@ -23,6 +23,7 @@ use phalanx_host::mirror::store::invalid;
 use phalanx_host::report::{self, Status};
 use phalanx_host::say::say;
 use phalanx_host::secrets::Recipients;
+use phalanx_host::strays::Strays;
 use phalanx_host::transfer::tally::Tally;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{arrow, count, others, summary_of};
@@ -30,11 +31,12 @@ use phalanx_host::{Error, Result};
 use rustix::fs::{self, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// A run that would delete more files than this, and more than half of them, is refused.
@@ -97,10 +99,11 @@ impl Run<'_> {
             false => Journal::open(&manifests.trees, &self.plan.mirror).unwrap_or_default(),
         };
         let plan = self.scan(old, journal.as_ref())?;
-        self.refuse_deletions(&plan, &before)?;
         if self.plan.dry_run {
-            return worse(self.print(&plan, &before), self.tally.outcome());
+            let printed = worse(self.print(&plan, &before), self.refuse_deletions(&plan, &before));
+            return worse(printed, self.tally.outcome());
         }
+        self.refuse_deletions(&plan, &before)?;
         let Plan { listing, moved_from, conflicts, strays, .. } = plan;
         let mut renewal = Renewal::new(listing, moved_from, self.plan.destination.carry);
         renewal.begin(self.mirror());
@@ -113,12 +116,12 @@ impl Run<'_> {
         &self,
         mut renewal: Renewal<'static>,
         conflicts: &[(NodeId, NodeId)],
-        strays: &[std::path::PathBuf],
+        strays: &[PathBuf],
         manifests: &Manifests<'_>,
         before: &Before,
     ) -> Outcome {
         if let Some(path) = &self.plan.backup_dir {
-            let at = |e| Failure::at_output(path, e);
+            let at = |e| Failure::at_output(path, e).hint("the folder above it must exist");
             renewal.backup = Some(Backup::new(path, self.mirror()).map_err(at)?);
         }
         renewal.compare = self.plan.checksum.then(|| self.comparing());
@@ -200,11 +203,15 @@ impl Run<'_> {
 
     /// Refuses a run that would delete suspiciously much.
     fn refuse_deletions(&self, plan: &Plan, before: &Before) -> Outcome {
-        if !self.plan.delete {
-            return Ok(());
-        }
         let listing = &plan.listing;
         let files = || listing.all().filter(|id| !listing.is_folder(*id));
+        if !self.plan.delete {
+            if plan.files_before > 0 && files().all(|id| listing.state(id) == State::Gone) {
+                let number = count(plan.files_before, "file");
+                complain(format!("warning: {}: it is empty, and the mirror has {number}", shown(&self.plan.source)));
+            }
+            return Ok(());
+        }
         let gone = files().filter(|id| listing.state(*id) == State::Gone).count() - plan.moved_from.len();
         let strays = if before.is_there() { plan.strays.len() } else { 0 };
         let gone = (gone + strays) as u64;
@@ -250,7 +257,7 @@ impl Run<'_> {
     }
 
     /// Deletes what is gone at the source.
-    fn delete(&self, renewal: &Renewal<'_>, strays: &[std::path::PathBuf], done: &mut Done) {
+    fn delete(&self, renewal: &Renewal<'_>, strays: &[PathBuf], done: &mut Done) {
         let deletion = Deletion { mirror: self.mirror(), backup: renewal.backup.as_ref() };
         let mut touched = BTreeSet::new();
         let failed = |path: &Path, e| self.tally.fail(&Failure::at_output(&self.plan.mirror.join(path), e));
@@ -268,7 +275,7 @@ impl Run<'_> {
                 failed,
             );
         });
-        let is_ours = |name: &std::ffi::OsStr| phalanx_host::file::unprotected_name(name).is_some();
+        let is_ours = |name: &OsStr| unprotected_name(name).is_some();
         for path in strays {
             match deletion.stray(path, &is_ours) {
                 Ok(deleted) => done.deleted += deleted,
@@ -276,17 +283,22 @@ impl Run<'_> {
             }
             touched.insert(path.parent().unwrap_or(Path::new("")).to_owned());
         }
+        if !self.verbosity.quiet {
+            // What is no stored file, link or folder of such stays.
+            let stay = strays.iter().filter(|path| self.plan.mirror.join(path).symlink_metadata().is_ok());
+            self.name_strays(stay);
+        }
         restore_times(self.mirror(), &self.source, &touched, renewal.carry);
     }
 
-    fn name_strays(&self, strays: &[std::path::PathBuf]) {
-        let mut found = phalanx_host::strays::Strays::default();
-        strays.iter().for_each(|path| found.add(self.plan.mirror.join(path)));
+    fn name_strays<'p>(&self, strays: impl IntoIterator<Item = &'p PathBuf>) {
+        let mut found = Strays::default();
+        strays.into_iter().for_each(|path| found.add(self.plan.mirror.join(path)));
         found.line(&self.plan.mirror).into_iter().for_each(complain);
     }
 
     /// Compares the content of files with that of stored files.
-    fn comparing(&self) -> Box<phalanx_host::mirror::renewal::Compare<'static>> {
+    fn comparing(&self) -> Box<Compare<'static>> {
         let recipients = self.recipients.clone();
         let roster = self.transfer.engines.small_crew().roster;
         Box::new(move |source: &File, stored: &File, expected: &Contents| -> Result<bool> {
@@ -332,7 +344,7 @@ impl Run<'_> {
     }
 
     fn report(&self, counts: &Counts, done: &Done, seen: Seen) -> Outcome {
-        let number = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
+        let number = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let (new, changed) = (number(&counts.new), number(&counts.changed));
         let (moved, metadata) = (number(&counts.moved), number(&counts.metadata));
         report::add(serde_json::json!({

@@ -13,7 +13,7 @@ use phalanx_host::engines::Engines;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::{Ends, Resumable, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
-use phalanx_host::lines::shown;
+use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
 use phalanx_host::paths::Outputs;
 use phalanx_host::report::{self, Status};
@@ -32,7 +32,8 @@ pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
 }
 
 fn unprotect(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
-    let action = Unprotect { opener: secrets::opener(&plan.keys, verbosity)? };
+    let opener = secrets::opener(&plan.keys, verbosity)?;
+    let action = Unprotect { opener, ignores_manifest: plan.ignore_manifest };
     let keys = KeyFiles::new(&plan.keys.keys, &plan.keys.identities);
     if let Some(dir) = &plan.volume {
         volumes::check(dir)?;
@@ -85,7 +86,15 @@ fn restore(transfer: &Transfer<Unprotect>, engine: &EngineArgs, volumes: &[PathB
 /// Writes what is in a protected folder into another one: if there is a manifest, what it lists.
 fn folder(transfer: &Transfer<Unprotect>, input: &Path, output: &Path) -> Outcome {
     let roster = Arc::new(transfer.engines.small_crew().roster);
-    let Some(listed) = Listed::read(input, &transfer.action.opener, roster)? else {
+    let listed = match transfer.action.ignores_manifest {
+        true => None,
+        false => Listed::read(input, &transfer.action.opener, roster)?,
+    };
+    let Some(listed) = listed else {
+        if !transfer.verbosity.quiet {
+            let line = "no manifest is compared, so nothing is known of what is missing or older";
+            complain(format!("{}: {line}", shown(input)));
+        }
         return tree::run(transfer, input, Some(output), None)?.outcome();
     };
     listed.check_age(input, &Pins::default())?;
@@ -96,6 +105,7 @@ fn folder(transfer: &Transfer<Unprotect>, input: &Path, output: &Path) -> Outcom
 
 struct Unprotect {
     opener: Opener<AtHand>,
+    ignores_manifest: bool,
 }
 
 impl Action for Unprotect {

@@ -57,7 +57,7 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
             if let Some(listed) = Listed::read(path, &transfer.action.opener, roster)? {
                 return mirror(&transfer, path, listed, &args, &mut totals);
             }
-            if args.pins().names_one() {
+            if args.quick || args.pins().names_one() {
                 let line = format!("{}: it has no manifest", shown(path));
                 return Err(Failure::new(Code::NotAuthentic, line).on(path));
             }
@@ -130,7 +130,10 @@ fn mirror(transfer: &Transfer<Check>, path: &Path, listed: Listed, args: &Verify
     };
     if args.quick {
         let files = listing.all().filter(|id| listing.file(*id).is_some() && listing.is_listed(*id)).count() as u64;
-        let line = format!(": {} in their places", count(files, "file"));
+        report::add(serde_json::json!({
+            "generation": generation, "digest": digest.to_string(), "files_in_place": files,
+        }));
+        let line = format!(": {} in place", count(files, "file"));
         let line = line + &others([(wrong, "wrong")]) + "; content was not read";
         return failure::worse(checked, said(line));
     }

@@ -10,7 +10,9 @@ use phalanx_core::tree::{Entry, FileEntry, Kind, Recorder};
 use phalanx_core::{Progress, ReadAt};
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{Failure, Outcome};
-use phalanx_host::file::{Committed, Ends, Input, Output, OutputPlace, OutputRules, Removal, Sync, Target, carry};
+use phalanx_host::file::{
+    Carry, Committed, Ends, Input, Output, OutputPlace, OutputRules, Removal, Sync, Target, carry,
+};
 use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::lock::lock;
 use phalanx_host::mirror::entry::entry;
@@ -261,6 +263,11 @@ impl<A: Action> Workers<'_, A> {
         };
         warn_of_special_bits(&folder.path(&name), input.file(), rules.carry);
         carry(&input, &output, &rules).map_err(at)?;
+        if let (Carry::New { umask }, Some(mode)) = (rules.carry, selected.and_then(|(of, node)| of.mode(node))) {
+            // The manifest vouches for the bits of a program. None is given that the stored file lacks.
+            let stored = stat.as_ref().map_or(0, |stat| stat.st_mode);
+            output.set_mode(mode & stored & 0o777 & !umask).map_err(at)?;
+        }
         let removal = if folder.deletes(&input, &name) { input.removal() } else { None };
         let listed = node.zip(stat).zip(contents).map(|((node, stat), contents)| {
             let stored_len = output.file().size().map_err(|e| at(Error::write(e)))?;
@@ -316,7 +323,7 @@ impl<A: Action> Workers<'_, A> {
     }
 
     fn report(&self) {
-        if self.tree.is_partial() {
+        if self.tree.selection.as_ref().is_some_and(|selection| selection.is_summed_up()) {
             return;
         }
         let (tree, tally) = (&self.tree, &self.tree.tally);

@@ -304,6 +304,10 @@ impl Selection for Checked {
         children.map(|id| (listing.stored_name(id), id)).collect()
     }
 
+    fn mode(&self, id: NodeId) -> Option<u32> {
+        Some(self.listing.entry(id).mode)
+    }
+
     fn expected(&self) -> Option<(u64, u64)> {
         Some(self.listing.totals(|state| state != State::Dropped))
     }

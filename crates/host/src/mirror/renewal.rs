@@ -195,6 +195,10 @@ impl Selection for Renewal<'_> {
         self.takes_others
     }
 
+    fn is_summed_up(&self) -> bool {
+        !self.takes_others
+    }
+
     fn expected(&self) -> Option<(u64, u64)> {
         Some(lock(&self.listing).totals(is_worked_on))
     }

@@ -36,6 +36,17 @@ pub trait Selection: Send + Sync {
         false
     }
 
+    /// Whether the caller sums up the run itself.
+    fn is_summed_up(&self) -> bool {
+        false
+    }
+
+    /// The permissions that a file is known to have had.
+    fn mode(&self, id: NodeId) -> Option<u32> {
+        let _ = id;
+        None
+    }
+
     /// How many files there are to work on, and how many bytes of plaintext they have, if that is known.
     fn expected(&self) -> Option<(u64, u64)> {
         None

@@ -16,6 +16,7 @@ use phalanx_host::mirror::deletion::{Deletion, restore_times};
 use phalanx_host::mirror::journal::Journal;
 use phalanx_host::mirror::listing::{Listing, NodeId, State};
 use phalanx_host::mirror::renewal::{Comparison, Counts, Renewal, is_of_content};
+use phalanx_host::mirror::rewritten::Rewritten;
 use phalanx_host::mirror::scan::{Ended, OldManifest, Plan, Scan};
 use phalanx_host::mirror::selection::Selection;
 use phalanx_host::mirror::state::Seen;
@@ -94,7 +95,7 @@ impl Run<'_> {
             true => None,
             false => Journal::open(&manifests.trees, &self.plan.mirror).unwrap_or_default(),
         };
-        let plan = self.scan(old, journal.as_ref())?;
+        let plan = self.scan(old, journal.as_ref(), before.rewritten.as_ref())?;
         self.refuse_deletions(&plan)?;
         if self.plan.dry_run {
             return worse(self.print(&plan), self.tally.outcome());
@@ -167,7 +168,12 @@ impl Run<'_> {
         self.mirror.as_ref().expect("only a dry run has no mirror")
     }
 
-    fn scan(&self, old: Option<OldManifest<'_>>, journal: Option<&Journal>) -> Outcome<Plan> {
+    fn scan(
+        &self,
+        old: Option<OldManifest<'_>>,
+        journal: Option<&Journal>,
+        rewritten: Option<&Rewritten>,
+    ) -> Outcome<Plan> {
         let at_source = |e: std::io::Error| Failure::at(&self.plan.source, Error::read(e));
         let scan = Scan {
             source: self.source.try_clone().map_err(at_source)?,
@@ -180,6 +186,7 @@ impl Run<'_> {
             all: false,
             tally: &self.tally,
             written_before: &|path, stat| journal.and_then(|journal| journal.written(path, stat)),
+            rewritten,
         };
         scan.run(old).map_err(|ended| match ended {
             Ended::Source(e) => Failure::at(&self.plan.source, e),

@@ -28,6 +28,7 @@ mod ranges;
 mod readme;
 mod rekey;
 mod rekey_cut_short;
+mod rekey_mirror;
 mod rekey_reports;
 mod removal;
 mod resume;

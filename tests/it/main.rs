@@ -24,6 +24,7 @@ mod json;
 mod keys;
 mod memory;
 mod mount;
+mod mount_mirror;
 mod ranges;
 mod readme;
 mod rekey;

@@ -11,7 +11,10 @@ use std::time::Duration;
 
 #[derive(Args)]
 pub struct Mount {
-    /// A volume, or a folder or file that protect made
+    /// A volume, or a folder or file that protect or mirror made
+    ///
+    /// If the folder has a manifest, what it does not list gives an error when it is opened, and so does what it lists otherwise: a
+    /// file in another version or another place, a link that leads elsewhere, and what is missing.
     #[arg(value_name = "DIR|TREE", value_hint = ValueHint::AnyPath)]
     tree: PathBuf,
     /// An empty folder

@@ -14,6 +14,8 @@ pub struct Rekey {
     #[arg(required = true, value_name = "PATH.phx")]
     paths: Vec<PathBuf>,
     /// Take all protected files in whole folders
+    ///
+    /// The manifest of a mirror changes with its files, after them.
     #[arg(short = 'R', long)]
     recursive: bool,
     #[command(flatten)]
@@ -24,6 +26,8 @@ pub struct Rekey {
     ///
     /// Every key and password that stays must be at hand, since each is a way to the new file key. So must the identity of
     /// every public key that stays, unless the public key is added again. The old file is replaced by one rename. Copies of the old file still open as before.
+    /// Of a mirror, only what is as its manifest lists it is written again, and then the manifest. If that is interrupted, the same
+    /// command again completes it, with the added keys at hand.
     #[arg(long)]
     fresh: bool,
     /// With --fresh: do all work twice

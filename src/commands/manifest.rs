@@ -1,17 +1,19 @@
 //! The manifest of a mirror, for the commands that open one: reading it, its age, and what of the mirror is not as it lists.
 
-use phalanx_core::tree::{Digest, Head};
-use phalanx_core::{KeySource, Opener, Roster};
-use phalanx_host::Error;
+use phalanx_core::tree::{Digest, Head, TreeId};
+use phalanx_core::{Error as CoreError, KeySource, Opener, Roster};
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::folders::FOLDER;
-use phalanx_host::lines::{complain_with, shown};
+use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::mirror::MANIFEST;
 use phalanx_host::mirror::check::Check;
 use phalanx_host::mirror::listing::Listing;
+use phalanx_host::mirror::rewritten::Rewritten;
 use phalanx_host::mirror::state::{Seen, Trees};
 use phalanx_host::mirror::store::{Stored, invalid};
-use rustix::fs::{self, Mode, OFlags};
+use phalanx_host::{Error, Result};
+use rustix::fs::{self, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -45,10 +47,30 @@ impl Listed {
     /// Reads the manifest of a mirror. `None` if there is none.
     pub fn read(mirror: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Self>> {
         let without = "move it away to go on without it: then nothing is known of what is missing or older";
-        let at = |e| Failure::at(&mirror.join(MANIFEST), e).hint(without);
-        let Some(stored) = Stored::find(Arc::new(open(mirror)?)).map_err(at)? else { return Ok(None) };
-        let (head, manifest) = stored.open(opener, roster).map_err(at)?;
-        let listing = Listing::read(manifest).map_err(|e| at(invalid(e)))?;
+        Self::find(open(mirror)?, opener, roster).map_err(|e| Failure::at(&mirror.join(MANIFEST), e).hint(without))
+    }
+
+    /// Reads the manifest of a mirror. `None` if there is none, or no key at hand opens it, which is reported.
+    pub fn read_if_opened(
+        mirror: &Path,
+        opener: &Opener<impl KeySource>,
+        roster: Arc<Roster>,
+    ) -> Outcome<Option<Self>> {
+        let path = mirror.join(MANIFEST);
+        match Self::find(open(mirror)?, opener, roster) {
+            Err(Error::Core(CoreError::NoKey { .. } | CoreError::WrongKey)) => {
+                let line = "no key at hand opens it, so nothing is known of what is missing or older";
+                complain(format!("warning: {}: {line}", shown(&path)));
+                Ok(None)
+            }
+            found => found.map_err(|e| Failure::at(&path, e)),
+        }
+    }
+
+    fn find(mirror: File, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Result<Option<Self>> {
+        let Some(stored) = Stored::find(Arc::new(mirror))? else { return Ok(None) };
+        let (head, manifest) = stored.open(opener, roster)?;
+        let listing = Listing::read(manifest).map_err(invalid)?;
         Ok(Some(Self { head, digest: stored.digest, listing }))
     }
 
@@ -98,6 +120,29 @@ impl Listed {
         }
         let outcome = worst.map_or(Ok(()), |code| Err(Failure::written(code)));
         Ok((listing, findings.len() as u64, outcome))
+    }
+}
+
+/// Tells the user if an interrupted `rekey --fresh` explains what is wrong with a mirror.
+pub fn explain(mirror: &Path, tree: TreeId) {
+    if Rewritten::find(&Trees::of_user(), tree).is_some() {
+        let line = "a rekey --fresh was interrupted, and the manifest does not list what it has written";
+        complain_with(
+            format!("{}: {line}", shown(mirror)),
+            Some("the same rekey again, with the added keys at hand, mends it, and so does mirror"),
+        );
+    }
+}
+
+/// Opens a mirror's root, so that no other run writes to it meanwhile.
+pub fn lock(mirror: &Path) -> Outcome<File> {
+    let root = open(mirror)?;
+    match fs::flock(&root, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => {
+            Err(Failure::new(Code::InputOutput, format!("{}: another run writes to it", shown(mirror))))
+        }
+        // Some file systems have no locks.
+        _ => Ok(root),
     }
 }
 

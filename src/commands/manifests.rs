@@ -3,21 +3,21 @@
 use crate::transfer::{Protect, Transfer};
 use phalanx_core::tree::{Digest, Head, TreeId};
 use phalanx_core::{Error as CoreError, NewFile, Roster, Suite};
+use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::MANIFEST;
 use phalanx_host::mirror::deletion::restore_times;
 use phalanx_host::mirror::listing::Listing;
+use phalanx_host::mirror::rewritten::Rewritten;
 use phalanx_host::mirror::scan::OldManifest;
 use phalanx_host::mirror::state::{Seen, Trees};
 use phalanx_host::mirror::store::{self, Stored};
-use phalanx_host::{Error, Result};
 use rustix::fs;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How a mirror is written whose manifest cannot be used.
 const AGAIN: &str = "move it away to write all files again";
@@ -36,6 +36,8 @@ pub struct Before {
     head: Option<Head>,
     /// The digest of the manifest that is in the mirror.
     digest: Option<Digest>,
+    /// What an interrupted `rekey --fresh` has left, if there is anything.
+    pub rewritten: Option<Rewritten>,
 }
 
 impl Before {
@@ -67,7 +69,8 @@ impl<'a> Manifests<'a> {
             return Err(failure.on(&self.path()).hint(AGAIN));
         };
         self.warn_if_older(&head);
-        Ok((Before { head: Some(head), digest }, Some(manifest)))
+        let rewritten = Rewritten::find(&self.trees, head.tree);
+        Ok((Before { head: Some(head), digest, rewritten }, Some(manifest)))
     }
 
     /// Warns if the mirror's manifest is older than the last one seen on this machine.
@@ -97,11 +100,13 @@ impl<'a> Manifests<'a> {
         let at = |e| Failure::at_output(&self.path(), e);
         if let (Some(head), Some(digest)) = (&before.head, before.digest)
             && is_same
+            && before.rewritten.is_none()
             && head.rules == self.rules
         {
             return Ok(self.remember(head.tree, Seen { generation: head.generation, digest }));
         }
-        let head = self.head(before).map_err(|e| at(e.into()))?;
+        let head =
+            self.trees.next_head(before.head.as_ref(), before.digest, self.rules.clone()).map_err(|e| at(e.into()))?;
         // Tags of suite 4 do not commit to what they authenticate, so no manifest uses it.
         let suite = Some(self.transfer.action.suite).filter(|suite| *suite != Suite::Aes256Gcm).unwrap_or_default();
         let recipients = &self.transfer.action.recipients;
@@ -110,6 +115,7 @@ impl<'a> Manifests<'a> {
         let permissions = (mode, self.transfer.destination.sync);
         let written = store::write(mirror.clone(), listing, &head, new, &self.roster(), permissions);
         let digest = written.map_err(at)?;
+        before.rewritten.iter().for_each(Rewritten::end);
         restore_times(mirror, source, &BTreeSet::from([PathBuf::new()]), self.transfer.destination.carry);
         if recipients.opens_nothing() {
             // No key at hand opens it in the next run.
@@ -119,18 +125,6 @@ impl<'a> Manifests<'a> {
             }
         }
         Ok(self.remember(head.tree, Seen { generation: head.generation, digest }))
-    }
-
-    /// The head of the next manifest. Its generation is greater than all that are known, and than those that another machine
-    /// wrote before now.
-    fn head(&self, before: &Before) -> Result<Head, CoreError> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-        let tree = before.head.as_ref().map_or_else(TreeId::random, |head| Ok(head.tree))?;
-        let seen = self.trees.seen(tree).map_or(0, |seen| seen.generation);
-        let last = before.head.as_ref().map_or(0, |head| head.generation).max(seen);
-        let previous = before.digest.unwrap_or(Digest([0; 32]));
-        let generation = now.max(last.saturating_add(1));
-        Ok(Head { tree, generation, written: now as i64, previous, rules: self.rules.clone() })
     }
 
     fn remember(&self, tree: TreeId, seen: Seen) -> Seen {

@@ -16,6 +16,7 @@ use phalanx_host::mirror::deletion::{Deletion, restore_times};
 use phalanx_host::mirror::journal::Journal;
 use phalanx_host::mirror::listing::{Listing, NodeId, State};
 use phalanx_host::mirror::renewal::{Compare, Comparison, Counts, Renewal, is_of_content};
+use phalanx_host::mirror::rewritten::Rewritten;
 use phalanx_host::mirror::scan::{Ended, OldManifest, Plan, Scan};
 use phalanx_host::mirror::selection::Selection;
 use phalanx_host::mirror::state::Seen;
@@ -98,7 +99,7 @@ impl Run<'_> {
             true => None,
             false => Journal::open(&manifests.trees, &self.plan.mirror).unwrap_or_default(),
         };
-        let plan = self.scan(old, journal.as_ref())?;
+        let plan = self.scan(old, journal.as_ref(), before.rewritten.as_ref())?;
         if self.plan.dry_run {
             let printed = worse(self.print(&plan, &before), self.refuse_deletions(&plan, &before));
             return worse(printed, self.tally.outcome());
@@ -176,7 +177,12 @@ impl Run<'_> {
         self.mirror.as_ref().expect("only a dry run has no mirror")
     }
 
-    fn scan(&self, old: Option<OldManifest<'_>>, journal: Option<&Journal>) -> Outcome<Plan> {
+    fn scan(
+        &self,
+        old: Option<OldManifest<'_>>,
+        journal: Option<&Journal>,
+        rewritten: Option<&Rewritten>,
+    ) -> Outcome<Plan> {
         let at_source = |e: std::io::Error| Failure::at(&self.plan.source, Error::read(e));
         for path in self.plan.excludes.only().into_iter().flatten() {
             if let Err(e) = self.plan.source.join(path).symlink_metadata() {
@@ -194,6 +200,7 @@ impl Run<'_> {
             all: false,
             tally: &self.tally,
             written_before: &|path, stat| journal.and_then(|journal| journal.written(path, stat)),
+            rewritten,
         };
         scan.run(old).map_err(|ended| match ended {
             Ended::Source(e) => Failure::at(&self.plan.source, e),

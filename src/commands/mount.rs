@@ -1,5 +1,6 @@
 //! `phalanx mount`
 
+use super::manifest::{Listed, Pins};
 use super::{verify_volume, volumes};
 use crate::args::{Background, MountPlan};
 use crate::daemon;
@@ -100,6 +101,12 @@ fn view(plan: &MountPlan, kernel: &Kernel, verbosity: Verbosity) -> Outcome<View
     options.read_ahead = is_serial.then_some(0);
     options.log = Box::new(|line| complain(line));
     options.kernel = kernel.clone();
+    if plan.tree.is_dir()
+        && let Some(listed) = Listed::read_if_opened(&plan.tree, &opener, options.roster.clone())?
+    {
+        listed.check_age(&plan.tree, &Pins::default())?;
+        options.manifest = Some(listed.listing);
+    }
     let view = View::open(&plan.tree, opener, options).map_err(|e| Failure::at(&plan.tree, Error::read(e)))?;
     match view.probe() {
         Probe::Opens | Probe::Unknown => {}

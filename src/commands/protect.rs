@@ -73,6 +73,7 @@ fn folder(transfer: &Transfer<Protect>, input: &Path, output: &Path) -> Outcome 
         // The walk reports what it meets.
         tally: &Tally::silent(),
         written_before: &|_, _| None,
+        rewritten: before.rewritten.as_ref(),
     };
     let plan = scan.run(old).map_err(|ended| match ended {
         Ended::Source(e) => at_input(e),

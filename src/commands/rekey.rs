@@ -1,13 +1,17 @@
 //! `phalanx rekey`: adds and removes ways into files.
 
+mod mirror;
 mod report;
 mod taken;
 
+use super::manifest::lock as lock_mirror;
 use super::{verify_volume, volumes};
 use crate::args::{Changes, RekeyPlan};
 use crate::progress::Meter;
 use crate::transfer::{Action, Moved, Transfer, tree};
+use mirror::FreshMirror;
 use phalanx_core::engine::Op;
+use phalanx_core::tree::Contents;
 use phalanx_core::volume::CONFIG;
 use phalanx_core::{
     KdfLimit, KeyId, NewFile, OpenedBy, Opener, Password, Progress, ProtectedFile, Recipient, Sink, Suite, Ways,
@@ -21,9 +25,13 @@ use phalanx_host::file::{
 };
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, complain_with, shown};
+use phalanx_host::lock::lock;
+use phalanx_host::mirror::MANIFEST;
+use phalanx_host::mirror::rewritten::Rewritten;
 use phalanx_host::paths::{Destination, End, Outputs};
 use phalanx_host::secret_files;
 use phalanx_host::secrets::{self, AtHand};
+use phalanx_host::transfer::tally::Tally;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{count, others};
 use phalanx_host::{Error, Result};
@@ -33,8 +41,8 @@ use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use taken::Taken;
 
 pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
@@ -58,62 +66,100 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
         added: OnceLock::new(),
         fresh,
         taken: Taken::default(),
+        rewritten: Mutex::default(),
         changed: AtomicU64::new(0),
         reduced: AtomicBool::new(false),
         finished: AtomicBool::new(false),
     };
     let keys = KeyFiles::new(&keys.keys, &keys.identities);
     let transfer = Transfer::new(action, nowhere(recursive), keys, &cpu(paranoid), verbosity)?;
-    let (mut files, mut left_out, mut failed) = (0, 0, 0);
-    let mut has_volume = paths.iter().any(|path| is_volume(path));
+    let mut found = Found { has_volume: paths.iter().any(|path| is_volume(path)), ..Found::default() };
     let done = failure::each(&paths, |path| {
         if recursive && path.is_dir() && !is_volume(path) && !is_folder_of_volume(path) {
-            let found = tree::run(&transfer, path, None, None)?;
-            let volumes = verify_volume::within(path)?;
-            if found.seen() == 0 && volumes.is_empty() {
-                return Err(Failure::nothing_protected(path));
-            }
-            has_volume |= !volumes.is_empty();
-            let of_volumes = failure::each(&volumes, |volume: &PathBuf| {
-                let done = one(&transfer, volume);
-                *if done.is_ok() { &mut files } else { &mut failed } += 1;
-                done
-            });
-            files += found.files();
-            left_out += found.left_out();
-            failed += found.failed();
-            return failure::worse(found.outcome(), of_volumes);
+            return folder(&transfer, path, &mut found);
         }
-        let done = one(&transfer, path);
-        *if done.is_ok() { &mut files } else { &mut failed } += 1;
-        done
+        found.count(one(&transfer, path))
     });
-    let action = &transfer.action;
     if !verbosity.quiet && (recursive || paths.len() > 1) {
-        let line = format!("{}, {} changed", count(files, "file"), action.changed.load(Ordering::Relaxed));
-        complain(line + &others([(left_out, "left out"), (failed, "failed")]));
+        let line =
+            format!("{}, {} changed", count(found.files, "file"), transfer.action.changed.load(Ordering::Relaxed));
+        complain(line + &others([(found.left_out, "left out"), (found.failed, "failed")]));
     }
-    let remedy = match has_volume {
-        true => "only a new volume, to which the files are copied, has another file key",
-        false => "--fresh protects anew, under a new file key",
-    };
-    if !verbosity.quiet && action.reduced.load(Ordering::Relaxed) {
-        match fresh {
-            false => complain_with(
-                "warning: whoever held what was removed may have kept the file key, which still opens the file, and an old \
-                 copy of the header brings it back as a way in",
-                Some(remedy),
-            ),
-            true => complain("warning: old copies of the file still open with what was removed"),
-        }
-    } else if !verbosity.quiet && action.finished.load(Ordering::Relaxed) {
-        complain_with(
-            "warning: an interrupted change was finished. If it removed a key or password, whoever held that may have kept \
-             the file key, which still opens the file",
-            Some(remedy),
-        );
+    if !verbosity.quiet {
+        transfer.action.warn(found.has_volume);
     }
     done
+}
+
+/// What a run has come across.
+#[derive(Default)]
+struct Found {
+    files: u64,
+    left_out: u64,
+    failed: u64,
+    has_volume: bool,
+}
+
+impl Found {
+    fn count(&mut self, done: Outcome) -> Outcome {
+        *if done.is_ok() { &mut self.files } else { &mut self.failed } += 1;
+        done
+    }
+
+    fn add(&mut self, walked: &Tally) {
+        self.files += walked.files();
+        self.left_out += walked.left_out();
+        self.failed += walked.failed();
+    }
+}
+
+/// Changes all protected files in a folder. If it is a mirror, its manifest follows.
+fn folder(transfer: &Transfer<Rekey>, path: &Path, found: &mut Found) -> Outcome {
+    let manifest = path.join(MANIFEST);
+    let is_mirror = manifest.symlink_metadata().is_ok_and(|meta| meta.is_file());
+    let mut locked = None;
+    if is_mirror {
+        transfer.prepare()?;
+        if transfer.action.fresh {
+            return fresh_mirror(transfer, path, found);
+        }
+        if !transfer.action.is_listing() {
+            locked = Some(lock_mirror(path)?);
+        }
+    }
+    let walked = tree::run(transfer, path, None, None)?;
+    let volumes = verify_volume::within(path)?;
+    if walked.seen() == 0 && volumes.is_empty() && !is_mirror {
+        return Err(Failure::nothing_protected(path));
+    }
+    found.has_volume |= !volumes.is_empty();
+    found.add(&walked);
+    let of_volumes = failure::each(&volumes, |volume: &PathBuf| found.count(one(transfer, volume)));
+    // What the manifest lists of a file survives a change of its header. So does the manifest's own digest.
+    let of_manifest = if is_mirror { found.count(one(transfer, &manifest)) } else { Ok(()) };
+    drop(locked);
+    failure::worse(failure::worse(walked.outcome(), of_volumes), of_manifest)
+}
+
+/// Protects all files of a mirror again, and writes its manifest.
+fn fresh_mirror(transfer: &Transfer<Rekey>, path: &Path, found: &mut Found) -> Outcome {
+    let action = &transfer.action;
+    let roster = Arc::new(transfer.engines.small_crew().roster);
+    let (fresh, compared) = FreshMirror::begin(path, &action.opener, roster.clone(), |ways| action.apply(ways))?;
+    if fresh.report.unfinished == Unfinished::Finished {
+        action.finished.store(true, Ordering::Relaxed);
+    }
+    found.failed += compared.wrong;
+    *lock(&action.rewritten) = Some(fresh.rewritten.clone());
+    let walked = tree::run(transfer, path, None, Some(compared.right.clone()));
+    *lock(&action.rewritten) = None;
+    let walked = walked?;
+    found.add(&walked);
+    let written = fresh.finish(path, compared.right, &roster).and_then(|report| {
+        action.changed.fetch_add(1, Ordering::Relaxed);
+        action.reporter.tell(&path.join(MANIFEST), &report)
+    });
+    failure::worse(failure::worse(compared.outcome, walked.outcome()), found.count(written))
 }
 
 /// The id of a key that is named by it, or by its name in the keyring.
@@ -182,6 +228,8 @@ struct Rekey {
     added: OnceLock<Added>,
     fresh: bool,
     taken: Taken,
+    /// What is written to the mirror that is worked on.
+    rewritten: Mutex<Option<Arc<Rewritten>>>,
     /// How many files have changed.
     changed: AtomicU64,
     /// Whether a way into any of them was removed.
@@ -298,6 +346,30 @@ impl Action for Rekey {
 }
 
 impl Rekey {
+    /// Warns of what an old file key or an old copy still opens.
+    fn warn(&self, has_volume: bool) {
+        let remedy = match has_volume {
+            true => "only a new volume, to which the files are copied, has another file key",
+            false => "--fresh protects anew, under a new file key",
+        };
+        if self.reduced.load(Ordering::Relaxed) {
+            match self.fresh {
+                false => complain_with(
+                    "warning: whoever held what was removed may have kept the file key, which still opens the file, and an \
+                     old copy of the header brings it back as a way in",
+                    Some(remedy),
+                ),
+                true => complain("warning: old copies of the file still open with what was removed"),
+            }
+        } else if self.finished.load(Ordering::Relaxed) {
+            complain_with(
+                "warning: an interrupted change was finished. If it removed a key or password, whoever held that may have kept \
+                 the file key, which still opens the file",
+                Some(remedy),
+            );
+        }
+    }
+
     /// Whether nothing is to be changed.
     fn is_listing(&self) -> bool {
         let Changes { remove_passwords, remove_slots, .. } = &self.changes;
@@ -406,6 +478,9 @@ impl Rekey {
         let header = file::regular(output.file())?.header()?;
         // This may take minutes, so the old file is checked after it, right before the rename.
         output.file().sync_all().map_err(Error::write)?;
+        if let Some(rewritten) = &*lock(&self.rewritten) {
+            rewritten.note(&Contents::read(target.file())?, &Contents::read(output.file())?)?;
+        }
         target.check_unchanged()?;
         let done = output.commit(Existing::Replace(&made), true).map(drop);
         if matches!(done, Ok(()) | Err(Error::Unsynced(_))) {

@@ -1,6 +1,6 @@
 //! `phalanx unprotect`
 
-use super::manifest::{Listed, Pins};
+use super::manifest::{Listed, Pins, explain};
 use super::{volume_tree, volumes};
 use crate::args::UnprotectPlan;
 use crate::progress::Meter;
@@ -98,7 +98,11 @@ fn folder(transfer: &Transfer<Unprotect>, input: &Path, output: &Path) -> Outcom
         return tree::run(transfer, input, Some(output), None)?.outcome();
     };
     listed.check_age(input, &Pins::default())?;
-    let (listing, _, checked) = listed.check(input)?;
+    let tree = listed.head.tree;
+    let (listing, wrong, checked) = listed.check(input)?;
+    if wrong > 0 {
+        explain(input, tree);
+    }
     let restored = tree::run(transfer, input, Some(output), Some(Arc::new(Checked::new(listing))))?;
     failure::worse(checked, restored.outcome())
 }

@@ -1,6 +1,6 @@
 //! `phalanx verify`
 
-use super::manifest::Listed;
+use super::manifest::{Listed, explain};
 use super::{unprotect, verify_volume, volumes};
 use crate::args::Verify;
 use crate::progress::Meter;
@@ -122,8 +122,12 @@ fn mirror(transfer: &Transfer<Check>, path: &Path, listed: Listed, args: &Verify
     listed.check_age(path, &args.pins())?;
     let (generation, digest) = (listed.head.generation, listed.digest);
     report::add(serde_json::json!({ "generation": generation, "digest": digest.to_string() }));
+    let tree = listed.head.tree;
     let (listing, wrong, checked) = listed.check(path)?;
     totals.failed += wrong;
+    if wrong > 0 {
+        explain(path, tree);
+    }
     let said = |line: String| match transfer.verbosity.quiet || report::is_on() {
         true => Ok(()),
         false => say(format!("{}: generation {generation}, digest {digest}{line}", shown(path))),

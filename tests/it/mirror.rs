@@ -287,11 +287,12 @@ fn a_machine_with_public_keys_only_writes_what_changed() {
         s.run(&["unprotect", "-R", "m", "-o", "back", "-i", "identity"]).ok();
         assert_eq!((s.read("back/b"), s.read("back/f/c")), (b"second".to_vec(), b"f/c".to_vec()));
         fs::remove_file(s.path("identity")).unwrap();
-        // Without what it remembers, it writes everything again.
+        // Without what it remembers, it needs to be told that everything is to be written again.
         fs::remove_dir_all(s.path("state")).unwrap();
-        let ended = s.run(&["mirror", "source", "m", "-r", &recipient]);
-        assert!(ended.error().contains("the keys at hand do not open it"), "{}", ended.error());
-        ended.ok();
+        let error = s.run(&["mirror", "source", "m", "-r", &recipient]).fails_with_lines(3);
+        assert!(error.contains("the keys at hand do not open it") && error.contains("hint: move it away"), "{error}");
+        fs::remove_file(s.path("m/phalanx.tree")).unwrap();
+        s.run(&["mirror", "source", "m", "-r", &recipient]).ok();
         s.secret("identity", data(identity));
         s.run(&["verify", "-R", "m", "-i", "identity"]).ok();
     }
@@ -375,9 +376,10 @@ fn a_damaged_manifest_stops_the_run_and_a_foreign_one_is_never_taken_for_the_mir
     s.run(&["key", "new", "other"]).ok();
     s.run(&["mirror", "source", "foreign", "-k", "other"]).ok();
     fs::copy(s.path("foreign/phalanx.tree"), s.path("m/phalanx.tree")).unwrap();
-    let ended = run(&s, &[]);
-    assert!(ended.error().contains("the keys at hand do not open it"), "{}", ended.error());
-    ended.ok();
+    let error = run(&s, &[]).fails(3);
+    assert!(error.contains("the keys at hand do not open it"), "{error}");
+    fs::remove_file(s.path("m/phalanx.tree")).unwrap();
+    run(&s, &[]).ok();
     is_whole(&s);
     // The manifest of another mirror with the same key, in which all lengths and times are the same.
     s.run(&["mirror", "source", "another", "-k", "k"]).ok();

@@ -3,18 +3,23 @@
 //! Folders and symbolic links are shown as they are, and every regular file `NAME.phx` as `NAME`. Nothing else is
 //! shown. A file is authenticated when it is opened, and each chunk before any of its bytes is given out.
 //!
+//! If the tree is a mirror whose manifest is known, what does not belong to it gives an error when it is opened: a file with other
+//! content than is listed, or in another place, and a link that leads elsewhere. What is missing gives one when it is looked up.
+//!
 //! An attacker may have access to the tree. Every folder and file is opened within its opened parent, links are never
 //! followed, and an entry that was found is used only while it has the same device and inode.
 
 mod attributes;
 mod files;
 mod folders;
+mod listed;
 mod nodes;
 mod probe;
 
 use self::attributes::{attr, plain_len};
 use self::files::{Files, OpenFile};
 use self::folders::{Listing, plain_name, stored_name};
+use self::listed::Listed;
 use self::nodes::{FolderEntry, Id, Kind, Nodes, Plain, Stamp};
 pub use self::probe::Probe;
 use crate::mount::{Kernel, tune};
@@ -22,9 +27,12 @@ use fuser::{
     FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenAccMode,
     OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, Request,
 };
+use phalanx_core::tree::LastChunk;
 use phalanx_core::{Error, KeySource, OpenedBy, Opener, Roster};
 use phalanx_host::file::is_temporary;
 use phalanx_host::lock::lock;
+use phalanx_host::mirror::check::Wrong;
+use phalanx_host::mirror::listing::Listing as Manifest;
 use rustix::fs::{self as sys, AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
@@ -61,6 +69,8 @@ pub struct ViewOptions {
     pub read_ahead: Option<usize>,
     /// Which engines open chunks.
     pub roster: Arc<Roster>,
+    /// What the manifest lists, if the tree is a mirror with one.
+    pub manifest: Option<Manifest>,
     /// Gets a line about each file that cannot be shown, opened or read. It names the file.
     pub log: Tell,
     /// Called with the path of each file that is opened, and what opened it.
@@ -77,6 +87,7 @@ impl ViewOptions {
             memory: 128 << 20,
             read_ahead: None,
             roster,
+            manifest: None,
             log: Box::new(|_| ()),
             opened: Box::new(|_, _| ()),
             kernel: Kernel::default(),
@@ -99,6 +110,7 @@ pub struct View<K: KeySource> {
     tree: Tree,
     nodes: Mutex<Nodes>,
     files: Files<K>,
+    listed: Option<Listed>,
     handles: Mutex<HashMap<u64, Handle>>,
     next_handle: AtomicU64,
     log: Tell,
@@ -136,11 +148,12 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
             return Err(io::Error::other("neither a folder nor a file"));
         }
         let root = Id::of(&sys::fstat(&*folder)?);
-        let ViewOptions { memory, read_ahead, roster, log, opened, kernel } = options;
+        let ViewOptions { memory, read_ahead, roster, manifest, log, opened, kernel } = options;
         Ok(Self {
             tree: Tree { path: path.to_owned(), folder: folder.clone(), single },
             nodes: Mutex::new(Nodes::new(root, folder)),
             files: Files::new(opener, roster, memory, read_ahead, opened),
+            listed: manifest.map(Listed::new),
             handles: Mutex::default(),
             next_handle: AtomicU64::new(1),
             log,
@@ -181,7 +194,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         match sys::statat(&*folder, &stored, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if is_regular(&stat) && !is_temporary(&stored) => Ok(self.file(&folder, &stored, stat)),
             // Such a name is too long for a protected file.
-            Ok(_) | Err(Errno::NAMETOOLONG) => Err(Errno::NOENT.into()),
+            Ok(_) | Err(Errno::NAMETOOLONG | Errno::NOENT) => Err(self.not_found(parent, name)),
             Err(e) => Err(e.into()),
         }
     }
@@ -261,9 +274,58 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
             return Err(Errno::STALE.into());
         }
         let (path, stamp) = (self.path(parent, &stored), Stamp::of(&stat));
+        self.check_file(parent, &stored, &file, &path)?;
         let open = self.files.open(file, path, (ino, stamp)).map_err(|(path, e)| self.failed(&path, &e))?;
         let is_same = lock(&self.nodes).opened(ino, stamp);
         Ok((Handle::File(open), is_same))
+    }
+
+    /// Checks that a file is the one that is listed in its place. Its last chunk is authentic once it is open.
+    fn check_file(&self, parent: u64, stored: &OsStr, file: &File, path: &Path) -> io::Result<()> {
+        let (Some(listed), Some(name)) = (&self.listed, plain_name(stored)) else { return Ok(()) };
+        let (last, _, len) = LastChunk::read(file).map_err(|e| self.failed(path, &e))?;
+        let folder = lock(&self.nodes).names(parent);
+        listed.check_file(&folder, &name, last, len).map_err(|wrong| self.wrong(path, &wrong))
+    }
+
+    /// The target of a link.
+    fn target(&self, ino: u64) -> io::Result<Vec<u8>> {
+        let (parent, stored, ..) = lock(&self.nodes).place(ino)?;
+        let target = sys::readlinkat(&*self.folder(parent)?, &stored, Vec::new())?.into_bytes();
+        if let Some(listed) = &self.listed {
+            let folder = lock(&self.nodes).names(parent);
+            let checked = listed.check_link(&folder, &stored, &target);
+            checked.map_err(|wrong| self.wrong(&self.path(parent, &stored), &wrong))?;
+        }
+        Ok(target)
+    }
+
+    /// The error for an entry that is not found: another one if the manifest lists it.
+    fn not_found(&self, parent: u64, name: &OsStr) -> io::Error {
+        let folder = || lock(&self.nodes).names(parent);
+        match &self.listed {
+            Some(listed) if listed.has(&folder(), name) => self.wrong(&self.path(parent, name), &Wrong::Missing),
+            _ => Errno::NOENT.into(),
+        }
+    }
+
+    /// Tells which listed entries of a folder are missing.
+    fn tell_missing(&self, ino: u64) -> io::Result<()> {
+        let Some(listed) = &self.listed else { return Ok(()) };
+        let folder = self.folder(ino)?;
+        let names = lock(&self.nodes).names(ino);
+        for stored in listed.stored_names(&names) {
+            if sys::statat(&*folder, &stored, AtFlags::SYMLINK_NOFOLLOW).is_err_and(|e| e == Errno::NOENT) {
+                self.wrong(&self.path(ino, &stored), &Wrong::Missing);
+            }
+        }
+        Ok(())
+    }
+
+    /// The error for what does not belong to the mirror. The log has what is wrong.
+    fn wrong(&self, path: &Path, wrong: &Wrong) -> io::Error {
+        self.tell(&format!("{}: {}", path.display(), wrong.text(&self.tree.path)));
+        Errno::IO.into()
     }
 
     /// The error number for a program. The log has the error itself.
@@ -348,11 +410,11 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
                 let path = self.path(ino, &entry.stored);
                 self.tell(&format!("{}: another entry has the name under which it would be shown", path.display()));
             } else if reply.add(INodeNo(entry.ino), entry.next, entry.kind, &entry.name) {
-                break;
+                return Ok(());
             }
             listing.pass();
         }
-        Ok(())
+        self.tell_missing(ino)
     }
 }
 
@@ -393,13 +455,8 @@ impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
         let _turn = self.kernel.turn();
-        let place = lock(&self.nodes).place(ino.0);
-        let target = place.and_then(|(parent, stored, ..)| {
-            let folder = self.folder(parent)?;
-            Ok(sys::readlinkat(&*folder, &stored, Vec::new())?)
-        });
-        match target {
-            Ok(target) => reply.data(target.to_bytes()),
+        match self.target(ino.0) {
+            Ok(target) => reply.data(&target),
             Err(e) => reply.error(fuser::Errno::from(e)),
         }
     }

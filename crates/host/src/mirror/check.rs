@@ -295,6 +295,12 @@ impl Checked {
     pub fn new(listing: Listing) -> Self {
         Self { listing, wrong: AtomicU64::new(0) }
     }
+
+    /// The listing, in which what was wrong is dropped.
+    #[must_use]
+    pub fn into_listing(self) -> Listing {
+        self.listing
+    }
 }
 
 impl Selection for Checked {

@@ -9,6 +9,7 @@ pub mod excludes;
 pub mod journal;
 pub mod listing;
 pub mod renewal;
+pub mod rewritten;
 pub mod scan;
 pub mod selection;
 pub mod state;

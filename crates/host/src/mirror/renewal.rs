@@ -284,7 +284,7 @@ fn busy(listing: &Listing) -> HashSet<NodeId> {
 }
 
 /// Opens a stored file.
-fn open_stored(dir: &File, name: &OsStr) -> rustix::io::Result<File> {
+pub(super) fn open_stored(dir: &File, name: &OsStr) -> rustix::io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(fs::openat(dir, name, flags, Mode::empty())?);
     match FileType::from_raw_mode(fs::fstat(&file)?.st_mode) {

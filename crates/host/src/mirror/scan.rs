@@ -8,6 +8,8 @@ use super::chain::{Beside, Chain};
 use super::entry::{entry, mode, modified};
 use super::excludes::Excludes;
 use super::listing::{Listing, NodeId, State, UNKNOWN};
+use super::renewal::open_stored;
+use super::rewritten::Rewritten;
 use crate::failure::Failure;
 use crate::file::{is_temporary, protected_name, unprotected_name};
 use crate::folders::{RESERVED_NAME, entries, kind_name, kind_of, open_within, read_error};
@@ -49,6 +51,8 @@ pub struct Scan<'a> {
     pub tally: &'a Tally,
     /// Files that an interrupted run wrote: by path, source and listed time.
     pub written_before: &'a dyn Fn(&Path, &Stat) -> Option<FileEntry>,
+    /// What an interrupted `rekey --fresh` wrote.
+    pub rewritten: Option<&'a Rewritten>,
 }
 
 /// What is to be done.
@@ -261,6 +265,7 @@ impl<'a> Run<'a, '_> {
             return self.fail(Error::read(std::io::Error::other(RESERVED_NAME)), matches).map(drop);
         }
         let old = self.take_same_kind(matches, |old| matches!(old, Kind::File(_)))?;
+        let old = old.map(|old| self.as_rewritten(old, &stored_name));
         let stored = self.stored(&stored_name);
         let stored = stored.filter(|stored| FileType::from_raw_mode(stored.st_mode) == FileType::RegularFile);
         let (mut listed, state) = match (old, &stored) {
@@ -288,6 +293,18 @@ impl<'a> Run<'a, '_> {
         }
         self.add(&listed, state, stored_name);
         Ok(())
+    }
+
+    /// The entry of a file as an interrupted `rekey --fresh` has left it.
+    fn as_rewritten(&self, old: Entry, stored_name: &OsStr) -> Entry {
+        let (Some(rewritten), Some(mirror), Kind::File(file)) = (self.scan.rewritten, self.mirror.current(), &old.kind)
+        else {
+            return old;
+        };
+        match open_stored(mirror, stored_name).ok().and_then(|stored| rewritten.entry(file, &stored)) {
+            Some(file) => Entry { kind: Kind::File(file), ..old },
+            None => old,
+        }
     }
 
     /// Whether a file has the length and the time that are listed, and its stored file is in its place.

@@ -4,11 +4,12 @@ use super::MANIFEST;
 use crate::Error;
 use crate::file::{Existing, InputFile, Made, Output};
 use crate::home;
-use phalanx_core::tree::{Digest, TreeId};
+use phalanx_core::tree::{Digest, Head, TreeId};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A file of the state folder that is longer is not ours.
 const LONGEST: u64 = 64 << 10;
@@ -89,6 +90,31 @@ impl Trees {
         let path = std::path::absolute(mirror).ok()?;
         let name = phalanx_kernels::keccak::sha3_256(path.as_os_str().as_encoded_bytes());
         self.path(&format!("{}.journal", &Digest(name).to_string()[..32]))
+    }
+
+    /// The path of the file that lists what `rekey --fresh` has written to the mirror of a tree, and no manifest lists yet.
+    pub(super) fn rewritten(&self, tree: TreeId) -> Option<PathBuf> {
+        self.path(&format!("{tree}.rewritten"))
+    }
+
+    /// The head of the next manifest of a tree. Its generation is greater than all that are known, and than those that another
+    /// machine wrote before now. `digest` is that of the manifest in its place.
+    ///
+    /// # Errors
+    /// Those of [`TreeId::random`].
+    pub fn next_head(
+        &self,
+        before: Option<&Head>,
+        digest: Option<Digest>,
+        rules: String,
+    ) -> phalanx_core::Result<Head> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        let tree = before.map_or_else(TreeId::random, |head| Ok(head.tree))?;
+        let seen = self.seen(tree).map_or(0, |seen| seen.generation);
+        let last = before.map_or(0, |head| head.generation).max(seen);
+        let previous = digest.unwrap_or(Digest([0; 32]));
+        let generation = now.max(last.saturating_add(1));
+        Ok(Head { tree, generation, written: now as i64, previous, rules })
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {

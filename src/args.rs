@@ -190,12 +190,12 @@ pub struct Unprotect {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     #[arg(conflicts_with_all = ["salvage", "recursive", "remove", "range", "resume", "json"])]
     volume: Option<PathBuf>,
-    /// With -R: restore all files, whatever the manifest lists
+    /// Take what a manifest does not list too
     ///
     /// For a mirror whose manifest is lost or damaged, and for what an interrupted run has written after it.
     #[arg(long, requires = "recursive")]
     ignore_manifest: bool,
-    /// Restore owner, group, permissions, ACLs and attributes
+    /// Restore owner, permissions, ACLs and attributes
     ///
     /// Without it plaintext gets the permissions of a new file, and none that the protected file lacks. Nobody has
     /// authenticated what this option restores: whoever can write to the protected file decides on it. The setuid, setgid and

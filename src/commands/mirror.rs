@@ -157,7 +157,8 @@ impl Run<'_> {
         } else if self.plan.delete {
             complain("warning: something failed, so nothing is deleted in the mirror");
         }
-        if !self.verbosity.quiet && !(self.plan.delete && before.is_there()) {
+        let stay = !self.plan.delete || !before.is_there();
+        if stay && !self.verbosity.quiet {
             self.name_strays(strays);
         }
         done.unchanged += renewal.counts.same.load(Ordering::Relaxed);

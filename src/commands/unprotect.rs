@@ -91,11 +91,12 @@ fn folder(transfer: &Transfer<Unprotect>, input: &Path, output: &Path) -> Outcom
         false => Listed::read(input, &transfer.action.opener, roster)?,
     };
     let Some(listed) = listed else {
-        if !transfer.verbosity.quiet {
-            let line = "no manifest is compared, so nothing is known of what is missing or older";
+        let restored = tree::run(transfer, input, Some(output), None)?;
+        if restored.seen() > 0 && !transfer.verbosity.quiet {
+            let line = "no manifest was compared, so nothing is known of what is missing or older";
             complain(format!("{}: {line}", shown(input)));
         }
-        return tree::run(transfer, input, Some(output), None)?.outcome();
+        return restored.outcome();
     };
     listed.check_age(input, &Pins::default())?;
     let tree = listed.head.tree;

@@ -61,13 +61,13 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
                 let line = format!("{}: it has no manifest", shown(path));
                 return Err(Failure::new(Code::NotAuthentic, line).on(path));
             }
-            if !verbosity.quiet {
-                complain(format!("{}: no manifest, so nothing is known of what is missing or older", shown(path)));
-            }
             let found = tree::run(&transfer, path, None, None)?;
             let volumes = verify_volume::within(path)?;
             if found.seen() == 0 && volumes.is_empty() {
                 return Err(Failure::nothing_protected(path));
+            }
+            if found.seen() > 0 && !verbosity.quiet {
+                complain(format!("{}: no manifest, so nothing is known of what is missing or older", shown(path)));
             }
             totals.add(&found);
             let of_volumes = failure::each(&volumes, |volume: &PathBuf| {

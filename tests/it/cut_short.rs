@@ -375,12 +375,14 @@ fn data_is_on_the_disk_before_it_has_its_name() {
     fs::create_dir(s.path("t")).unwrap();
     (0..10).for_each(|i| drop(s.write(&format!("t/{i}"), "x")));
     let calls = trace(&["protect", "-R", "t", "-k", "k", "--threads", "1"]);
-    assert_eq!(calls, "write, sync all, rename, sync all, sync folder");
+    // Then the manifest, and what is remembered of it.
+    let listed = "write, sync file, rename, sync folder, sync file, rename, sync folder";
+    assert_eq!(calls, format!("write, sync all, rename, sync all, sync folder, {listed}"));
     // With --remove each output is synced, because `syncfs` does not report all lost writes on all file systems.
     let calls = trace(&["protect", "-R", "t", "-o", "u", "-k", "k", "--threads", "1", "--remove"]);
     let one_by_one = "sync file, rename, ".repeat(10);
     let removed = "rename, remove, ".repeat(10);
-    assert_eq!(calls, format!("write, sync all, {one_by_one}sync folder, {removed}sync folder, remove"));
+    assert_eq!(calls, format!("write, sync all, {one_by_one}sync folder, {removed}sync folder, remove, {listed}"));
 }
 
 #[test]

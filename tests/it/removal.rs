@@ -18,7 +18,7 @@ fn an_output_that_never_reached_the_disk_keeps_its_input() {
         assert_eq!(s.read(&format!("t/{i}")), painted(5000), "{i}");
     }
     s.run(&["protect", "-R", "t", "-k", "k", "--remove", "--force"]).ok();
-    assert_eq!(s.run(&["verify", "-R", "t.phx"]).text(), "5 files, 25000 bytes: whole and authentic\n");
+    assert!(s.run(&["verify", "-R", "t.phx"]).text().ends_with("\n5 files, 25000 bytes: whole and authentic\n"));
     assert!(!s.exists("t"));
 }
 

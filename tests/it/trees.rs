@@ -2,6 +2,7 @@
 
 use crate::common::{Sandbox, has, painted};
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -117,10 +118,10 @@ fn one_failure_does_not_stop_the_rest() {
     }
     let mut stored = s.read("t.phx/7.phx");
     let reported = s.run(&["verify", "-R", "t.phx"]).text();
-    assert_eq!(reported, "20 files, 100000 bytes: whole and authentic\n");
+    assert!(reported.ends_with("\n20 files, 100000 bytes: whole and authentic\n"), "{reported}");
     let reported = s.run(&["verify", "-R", "t.phx", "--verbose"]).text();
     assert!(
-        reported.lines().count() == 21 && reported.contains("t.phx/7.phx: 5000 bytes: whole and authentic\n"),
+        reported.lines().count() == 22 && reported.contains("t.phx/7.phx: 5000 bytes: whole and authentic\n"),
         "{reported}"
     );
     *stored.last_mut().unwrap() ^= 1;
@@ -138,9 +139,13 @@ fn other_files_are_named_and_left_out() {
     s.write("t/f", "x");
     s.run(&["protect", "-R", "t", "-k", "k"]).ok();
     s.write("t.phx/stray", "not ours");
+    let additional = "t.phx/stray: additional: the manifest does not list it";
+    assert!(s.run(&["verify", "-R", "t.phx"]).fails(3).contains(additional));
+    fs::remove_file(s.path("t.phx/phalanx.tree")).unwrap();
+    let without = "phalanx: t.phx: no manifest, so nothing is known of what is missing or older\n";
     let line = "phalanx: t.phx/stray: the name does not end in .phx: left out\n";
     let ended = s.run(&["verify", "-R", "t.phx"]);
-    assert_eq!(ended.error(), line);
+    assert_eq!(ended.error(), format!("{line}{without}"));
     assert_eq!(ended.text(), "1 file, 1 byte: whole and authentic; 1 left out\n");
     let ended = s.run(&["unprotect", "-R", "t.phx", "-o", "u"]);
     assert!(ended.error().contains(line) && ended.error().contains("; 1 left out\n"), "{}", ended.error());
@@ -150,7 +155,7 @@ fn other_files_are_named_and_left_out() {
     // A volume is verified as a whole.
     s.run(&["-q", "init", "t.phx/vault", "-k", "k"]).ok();
     let ended = s.run(&["verify", "-R", "t.phx"]);
-    assert_eq!(ended.error(), line);
+    assert_eq!(ended.error(), format!("{line}{without}"));
     assert!(ended.text().contains("t.phx/vault: 0 files"));
     let ended = s.run(&["unprotect", "-R", "t.phx", "-o", "v"]);
     assert!(ended.error().contains("t.phx/vault: a volume: left out\n"), "{}", ended.error());
@@ -221,11 +226,15 @@ fn remove_deletes_the_whole_folder_and_nothing_else() {
     assert_eq!(s.names(), ["tree.phx"]);
     s.write("tree.phx/stray", "not ours");
     let ended = s.run(&["unprotect", "-R", "tree.phx", "--remove"]);
-    assert!(ended.error().contains("tree.phx/stray: the name does not end in .phx: left out"), "{}", ended.error());
-    ended.ok();
+    let reported = ended.fails_with_lines(3);
+    assert!(reported.contains("tree.phx/stray: additional: the manifest does not list it"), "{reported}");
     assert_eq!(listing(&s.path("tree")).len(), before.len());
     let left: Vec<_> = listing(&s.path("tree.phx")).into_keys().collect();
-    assert_eq!(left, ["", "stray"]);
+    assert_eq!(left, ["", "phalanx.tree", "stray"]);
+    // A mirror that is whole goes, and so does its manifest.
+    s.run(&["protect", "-R", "tree", "-o", "whole.phx", "-k", "k"]).ok();
+    s.run(&["unprotect", "-R", "whole.phx", "--remove"]).ok();
+    assert!(!s.exists("whole.phx"));
 }
 
 #[test]
@@ -407,7 +416,7 @@ fn a_nightly_run_writes_to_the_same_place_each_night() {
         assert_eq!(s.read("back"), night.as_bytes());
     }
     let names: Vec<OsString> = fs::read_dir(s.path("bk/nd")).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(names, ["f.phx"]);
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>(), ["f.phx", "phalanx.tree"]);
     // With one input, a missing output folder does not become a file of that name.
     assert!(
         s.run(&["protect", "nd/f", "--output-dir", "backup", "-k", "k", "--remove"])

@@ -3,6 +3,7 @@
 use super::{Message, root};
 use phalanx::volume_failures;
 use phalanx_core::engine::Fault;
+use phalanx_core::tree::Invalid;
 use phalanx_core::{Error, KeyId, key_text};
 use phalanx_host::Error as HostError;
 use phalanx_host::failure::{self, Failure};
@@ -171,6 +172,17 @@ fn core() -> Vec<Message> {
             HostError::Uncleared(Box::new(HostError::write(broken()))),
             "`rekey` is done, but the disk fails",
             "run `phalanx rekey` once more",
+        ),
+        at(HostError::Manifest(Invalid::Version), "the manifest of a mirror", "use the newest version"),
+        at(
+            HostError::Manifest(Invalid::Malformed("its names are not in order")),
+            "the manifest of a mirror, written by something else than Phalanx",
+            "move it away: `mirror` writes another one",
+        ),
+        at(
+            HostError::NotListed("it is older, newer or foreign"),
+            "somebody who has a key of the file has changed it",
+            "restore it from another copy",
         ),
         at(HostError::NoLocks, "`rekey` on some network file systems", ""),
         alone(

@@ -5,6 +5,65 @@ use std::fs;
 
 /// File, exit code, literal (with that of the hint on a second line), when, what to do.
 const STATED: &[(&str, u8, &str, &str, &str)] = &[
+    ("commands/mirror.rs", 4, "{}: another run writes to it", "two runs of `mirror` at once", "wait for the other one"),
+    (
+        "commands/mirror.rs",
+        4,
+        "it is empty, and all {gone} files of the mirror would be deleted",
+        "`mirror --delete`; the disk of the source may not be mounted",
+        "",
+    ),
+    (
+        "commands/mirror.rs",
+        4,
+        "{gone} files would be deleted, and --max-delete allows {most}",
+        "",
+        "look with `--dry-run` what they are",
+    ),
+    (
+        "commands/mirror.rs",
+        4,
+        "{}: it was a folder, and is none at the source any more\n--delete removes it",
+        "`mirror` without `--delete`",
+        "",
+    ),
+    ("commands/mirror.rs", 2, "{}: the mirror is within the source", "", "name another folder"),
+    (
+        "commands/manifests.rs",
+        3,
+        "the keys at hand do not open it, and it is not the one that this machine wrote last\nmove it away to write all files again",
+        "`mirror` with other keys, or after the state folder was lost",
+        "give a key that opens it",
+    ),
+    (
+        "commands/manifest.rs",
+        3,
+        "its manifest has the digest {}, not {expected}",
+        "`verify --expect`",
+        "the mirror is another one than you expect: look for the right one",
+    ),
+    (
+        "commands/manifest.rs",
+        3,
+        "its manifest has generation {generation}, which is before {least}",
+        "`verify --at-least`",
+        "the mirror is older than you expect: look for a newer copy",
+    ),
+    (
+        "commands/manifest.rs",
+        0,
+        "verify --accept takes it from now on",
+        "the mirror is older than the last one seen here: a line before this hint has both generations",
+        "look for a newer copy",
+    ),
+    (
+        "../crates/host/src/mirror/check.rs",
+        3,
+        "missing: the manifest lists it",
+        "`verify -R` or `unprotect -R` of a mirror; [mirrors](mirrors.md#the-check) has all of these lines",
+        "restore it from another copy, or run `mirror` again",
+    ),
+    ("../crates/host/src/mirror/check.rs", 3, "additional: the manifest does not list it", "", "look what it is"),
     (
         "../crates/host/src/engines/choice.rs",
         1,

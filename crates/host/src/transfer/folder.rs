@@ -285,10 +285,21 @@ impl Folder {
         self.stays.store(true, Ordering::Relaxed);
     }
 
+    /// Passes over an entry that is not selected.
+    pub fn pass_by(&self, name: &OsStr) {
+        if !self.is_manifest(name) {
+            self.stays();
+        }
+    }
+
+    /// Whether a name is that of the manifest of the tree.
+    fn is_manifest(&self, name: &OsStr) -> bool {
+        name == MANIFEST && matches!(self.parent, Parent::Root { .. })
+    }
+
     /// Passes over a file whose name does not have the ending of the files to work on.
     pub fn pass_over(&self, name: &OsStr) {
-        let is_manifest = name == MANIFEST && matches!(self.parent, Parent::Root { .. });
-        if self.tree.opens && !is_manifest {
+        if self.tree.opens && !self.is_manifest(name) {
             self.leave_out(name, "the name does not end in .phx")
         } else {
             self.stays()

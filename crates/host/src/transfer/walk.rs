@@ -110,6 +110,7 @@ impl Walk {
             let node = match folder.choice(&name, kind) {
                 Choice::Work(node) => node,
                 Choice::Pass => {
+                    folder.pass_by(&name);
                     self.pass(level);
                     continue;
                 }

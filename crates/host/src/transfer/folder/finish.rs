@@ -5,6 +5,7 @@ use crate::failure::{Code, Failure};
 use crate::file::sync_folder;
 use crate::folders::write_error;
 use crate::lines::shown;
+use crate::mirror::MANIFEST;
 use crate::transfer::ends::not_deleted;
 use crate::warnings::warn_of_special_bits;
 use crate::{Error, Result};
@@ -94,6 +95,10 @@ impl Folder {
             Parent::Root { input: Some(input), .. } => input,
             Parent::Root { .. } | Parent::Closed => return Err("its own folder is not known".into()),
         };
+        if self.tree.opens && matches!(self.parent, Parent::Root { .. }) {
+            // All that it lists has been restored. If that fails, the folder is not empty.
+            let _ = fs::unlinkat(&handles.input, MANIFEST, AtFlags::empty());
+        }
         match fs::statat(parent, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if (stat.st_dev, stat.st_ino) == self.input_id => {}
             Ok(_) => return Err("another folder has its name by now".into()),

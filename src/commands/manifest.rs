@@ -91,13 +91,7 @@ impl Listed {
             seen.generation > generation || seen.generation == generation && seen.digest != self.digest
         });
         if is_older && !pins.accept {
-            let seen = seen.map_or(0, |seen| seen.generation);
-            let line = format!(
-                "warning: {}: its manifest has generation {generation}, and generation {seen} was seen before: the mirror \
-                 may have been set back",
-                shown(mirror)
-            );
-            complain_with(line, Some("verify --accept takes it from now on"));
+            warn_of_age(mirror, generation, seen.map_or(0, |seen| seen.generation));
         } else if seen != Some(now)
             && let Err(e) = trees.note(tree, now)
         {
@@ -121,6 +115,15 @@ impl Listed {
         let outcome = worst.map_or(Ok(()), |code| Err(Failure::written(code)));
         Ok((listing, findings.len() as u64, outcome))
     }
+}
+
+/// Warns that a mirror is older than the last one that was seen of its tree.
+pub fn warn_of_age(mirror: &Path, generation: u64, seen: u64) {
+    let line = "the mirror may have been set back";
+    complain_with(
+        format!("warning: {}: generation {generation}, and generation {seen} was seen before: {line}", shown(mirror)),
+        Some("verify --accept takes it from now on"),
+    );
 }
 
 /// Tells the user if an interrupted `rekey --fresh` explains what is wrong with a mirror.

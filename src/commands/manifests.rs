@@ -1,5 +1,6 @@
 //! The manifest of a mirror that is written: the one of the last run, and the new one.
 
+use super::manifest::warn_of_age;
 use crate::transfer::{Protect, Transfer};
 use phalanx_core::tree::{Digest, Head, TreeId};
 use phalanx_core::{Error as CoreError, NewFile, Roster, Suite};
@@ -78,13 +79,7 @@ impl<'a> Manifests<'a> {
         if let Some(seen) = self.trees.seen(head.tree)
             && seen.generation > head.generation
         {
-            complain(format!(
-                "warning: {}: its manifest has generation {}, and generation {} was seen before: the mirror may have been \
-                 set back",
-                shown(self.mirror),
-                head.generation,
-                seen.generation
-            ));
+            warn_of_age(self.mirror, head.generation, seen.generation);
         }
     }
 

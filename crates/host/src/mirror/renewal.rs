@@ -321,7 +321,7 @@ impl io::Write for Comparison<'_> {
             Err(e) if e.kind() != io::ErrorKind::UnexpectedEof => Err(e),
             _ => {
                 self.differs.store(true, Ordering::Relaxed);
-                Err(io::Error::other("the content differs"))
+                Err(io::ErrorKind::InvalidData.into())
             }
         }
     }

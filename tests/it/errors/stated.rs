@@ -144,8 +144,15 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "commands/manifest.rs",
         0,
+        "warning: {}: generation {generation}, and generation {seen} was seen before: {line}",
+        "",
+        "see below",
+    ),
+    (
+        "commands/manifest.rs",
+        0,
         "the mirror may have been set back\nverify --accept takes it from now on",
-        "the manifest is older than the last one seen here; the line begins with both generations",
+        "the manifest is older than the last one seen here",
         "look for a newer copy",
     ),
     (

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 
-/// The key 00 01 … 1f, as in `docs/design.md`.
+/// The key 00 01 … 1f, as in `docs/design-format.md`.
 const TEXT: &str = "phalanx-key-1-AAAQE-AYEAU-DAOCA-JBIFQ-YDIOB-4IBCE-QTCQK-RMFYY-DENBW-HA5DY-PWQAM-QBYAQ";
 
 fn key() -> [u8; 32] {

@@ -324,7 +324,7 @@ def test_no_output_replaces_a_key(tmp_path):
         assert given.read_bytes() == bytes(range(32))
 
 
-# The key of SECRET, from docs/design.md.
+# The key of SECRET, from docs/design-format.md.
 TEXT = "phalanx-key-1-AAAQE-AYEAU-DAOCA-JBIFQ-YDIOB-4IBCE-QTCQK-RMFYY-DENBW-HA5DY-PWQAM-QBYAQ"
 
 

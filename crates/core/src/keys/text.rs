@@ -125,13 +125,13 @@ mod tests {
         write(&key()).as_bytes().to_vec()
     }
 
-    /// The example of `docs/design.md`.
+    /// The example of `docs/design-format.md`.
     #[test]
     fn the_text_is_that_of_the_document() {
         let text = write(&key());
         assert_eq!(*text, "phalanx-key-1-AAAQE-AYEAU-DAOCA-JBIFQ-YDIOB-4IBCE-QTCQK-RMFYY-DENBW-HA5DY-PWQAM-QBYAQ");
         assert!(text.len() == LEN && LEN <= LONGEST && text.starts_with(PREFIX));
-        let document = include_str!("../../../../docs/design.md");
+        let document = include_str!("../../../../docs/design-format.md");
         assert!(document.contains(&*text));
     }
 

@@ -4,7 +4,6 @@
 mod common;
 
 mod again;
-mod excludes;
 mod rekey;
 #[cfg(target_os = "linux")]
 mod resume;

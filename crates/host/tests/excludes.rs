@@ -1,6 +1,12 @@
 //! What patterns leave out, and that rsync leaves out the same.
+//!
+//! This is a program of its own: a child process holds the locks of files that its parent closes, until it runs rsync. Tests of
+//! `it` lock files.
 
-use crate::common::sweep_by;
+#[path = "../../core/tests/common/mod.rs"]
+mod common;
+
+use common::sweep_by;
 use phalanx_host::mirror::excludes::{Choice, Excludes, Rule};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

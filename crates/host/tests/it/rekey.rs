@@ -402,15 +402,17 @@ fn a_concurrent_reader_reads_the_old_or_the_new_header() {
                 })
             })
             .collect();
-        for n in 0..200 {
+        let changed = (0..200).try_for_each(|n| {
             let other = key(2 + n % 2);
             disk.change(&by(1), |ways| {
                 ways.remove_key(&key(3 - n % 2).id());
                 ways.add(&Recipient::key(&other));
             })
-            .unwrap();
-        }
+            .map(drop)
+        });
+        // The readers end, whatever has happened.
         over.store(true, Ordering::Relaxed);
+        changed.unwrap();
         assert!(readers.into_iter().map(|reader| reader.join().unwrap()).sum::<u32>() > 100);
     });
 }

@@ -87,9 +87,7 @@ impl Listed {
         let (trees, tree) = (Trees::of_user(), self.head.tree);
         let now = Seen { generation, digest: self.digest };
         let seen = trees.seen(tree);
-        let is_older = seen.is_some_and(|seen| {
-            seen.generation > generation || seen.generation == generation && seen.digest != self.digest
-        });
+        let is_older = seen.is_some_and(|seen| seen.is_set_back_by(&now));
         if is_older && !pins.accept {
             warn_of_age(mirror, generation, seen.map_or(0, |seen| seen.generation));
         } else if seen != Some(now)
@@ -139,7 +137,11 @@ pub fn explain(mirror: &Path, tree: TreeId) {
 
 /// Opens a mirror's root, so that no other run writes to it meanwhile.
 pub fn lock(mirror: &Path) -> Outcome<File> {
-    let root = open(mirror)?;
+    locked(open(mirror)?, mirror)
+}
+
+/// Locks a mirror's root.
+pub fn locked(root: File, mirror: &Path) -> Outcome<File> {
     match fs::flock(&root, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => {
             Err(Failure::new(Code::InputOutput, format!("{}: another run writes to it", shown(mirror))))

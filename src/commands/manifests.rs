@@ -11,9 +11,9 @@ use phalanx_host::mirror::MANIFEST;
 use phalanx_host::mirror::deletion::restore_times;
 use phalanx_host::mirror::listing::Listing;
 use phalanx_host::mirror::rewritten::Rewritten;
-use phalanx_host::mirror::scan::OldManifest;
+use phalanx_host::mirror::scan::{Ended, OldManifest};
 use phalanx_host::mirror::state::{Seen, Trees};
-use phalanx_host::mirror::store::{self, Stored};
+use phalanx_host::mirror::store::{self, Stored, invalid};
 use rustix::fs;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -39,6 +39,8 @@ pub struct Before {
     digest: Option<Digest>,
     /// What an interrupted `rekey --fresh` has left, if there is anything.
     pub rewritten: Option<Rewritten>,
+    /// Whether a later manifest was seen on this machine.
+    is_set_back: bool,
 }
 
 impl Before {
@@ -69,21 +71,25 @@ impl<'a> Manifests<'a> {
             let failure = Failure::new(Code::NotAuthentic, format!("{}: {line}", shown(&self.path())));
             return Err(failure.on(&self.path()).hint(AGAIN));
         };
-        self.warn_if_older(&head);
+        let found = Seen { generation: head.generation, digest: stored.digest };
+        let later = self.trees.seen(head.tree).filter(|seen| seen.is_set_back_by(&found));
+        if let Some(seen) = &later {
+            warn_of_age(self.mirror, head.generation, seen.generation);
+        }
         let rewritten = Rewritten::find(&self.trees, head.tree);
-        Ok((Before { head: Some(head), digest, rewritten }, Some(manifest)))
+        Ok((Before { head: Some(head), digest, rewritten, is_set_back: later.is_some() }, Some(manifest)))
     }
 
-    /// Warns if the mirror's manifest is older than the last one seen on this machine.
-    fn warn_if_older(&self, head: &Head) {
-        if let Some(seen) = self.trees.seen(head.tree)
-            && seen.generation > head.generation
-        {
-            warn_of_age(self.mirror, head.generation, seen.generation);
+    /// Why a source could not be compared with the manifest of the last run.
+    pub fn failure(&self, source: &Path, ended: Ended) -> Failure {
+        match ended {
+            Ended::Source(e) => Failure::at(source, e),
+            Ended::Manifest(e) => Failure::at(&self.path(), invalid(e)),
         }
     }
 
-    /// Writes the manifest, unless nothing has changed and the old one has the same rules.
+    /// Writes the manifest, unless nothing has changed and the old one has the same rules. If the mirror was set back, it gets a
+    /// generation after all that were seen.
     pub fn write(
         &self,
         mirror: &Arc<File>,
@@ -96,6 +102,7 @@ impl<'a> Manifests<'a> {
         if let (Some(head), Some(digest)) = (&before.head, before.digest)
             && is_same
             && before.rewritten.is_none()
+            && !before.is_set_back
             && head.rules == self.rules
         {
             return Ok(self.remember(head.tree, Seen { generation: head.generation, digest }));

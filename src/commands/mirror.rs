@@ -1,26 +1,25 @@
 //! `phalanx mirror`
 
+use super::manifest::locked;
 use super::manifests::{Before, Manifests};
 use crate::args::MirrorPlan;
 use crate::transfer::{Protect, Transfer, tree};
 use phalanx_core::tree::{Contents, Recorder};
-use phalanx_core::{ProtectedFile, Sink};
+use phalanx_core::{Class, ProtectedFile, Sink};
 use phalanx_host::failure::{Code, Failure, Outcome, worse};
 use phalanx_host::file::{regular, unprotected_name};
 use phalanx_host::folders::{FOLDER, id, is_within, open_parent};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
-use phalanx_host::mirror::MANIFEST;
 use phalanx_host::mirror::backup::Backup;
 use phalanx_host::mirror::deletion::{Deletion, restore_times};
 use phalanx_host::mirror::journal::Journal;
 use phalanx_host::mirror::listing::{Listing, NodeId, State};
-use phalanx_host::mirror::renewal::{Compare, Comparison, Counts, Renewal, is_of_content};
+use phalanx_host::mirror::renewal::{Compare, Comparison, Counts, Renewal};
 use phalanx_host::mirror::rewritten::Rewritten;
 use phalanx_host::mirror::scan::{Ended, OldManifest, Plan, Scan};
 use phalanx_host::mirror::selection::Selection;
 use phalanx_host::mirror::state::Seen;
-use phalanx_host::mirror::store::invalid;
 use phalanx_host::report::{self, Status};
 use phalanx_host::say::say;
 use phalanx_host::secrets::Recipients;
@@ -29,9 +28,9 @@ use phalanx_host::transfer::tally::Tally;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{arrow, count, others, summary_of};
 use phalanx_host::{Error, Result};
-use rustix::fs::{self, FlockOperation, Mode, OFlags};
+use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
@@ -99,7 +98,8 @@ impl Run<'_> {
             true => None,
             false => Journal::open(&manifests.trees, &self.plan.mirror).unwrap_or_default(),
         };
-        let plan = self.scan(old, journal.as_ref(), before.rewritten.as_ref())?;
+        let scanned = self.scan(old, journal.as_ref(), before.rewritten.as_ref());
+        let plan = scanned.map_err(|ended| manifests.failure(&self.plan.source, ended))?;
         if self.plan.dry_run {
             let printed = worse(self.print(&plan, &before), self.refuse_deletions(&plan, &before));
             return worse(printed, self.tally.outcome());
@@ -183,8 +183,8 @@ impl Run<'_> {
         old: Option<OldManifest<'_>>,
         journal: Option<&Journal>,
         rewritten: Option<&Rewritten>,
-    ) -> Outcome<Plan> {
-        let at_source = |e: std::io::Error| Failure::at(&self.plan.source, Error::read(e));
+    ) -> Result<Plan, Ended> {
+        let at_source = |e: std::io::Error| Ended::Source(Error::read(e));
         for path in self.plan.excludes.only().into_iter().flatten() {
             if let Err(e) = self.plan.source.join(path).symlink_metadata() {
                 self.tally.fail(&Failure::at(&self.plan.source.join(path), Error::read(e)));
@@ -203,10 +203,7 @@ impl Run<'_> {
             written_before: &|path, stat| journal.and_then(|journal| journal.written(path, stat)),
             rewritten,
         };
-        scan.run(old).map_err(|ended| match ended {
-            Ended::Source(e) => Failure::at(&self.plan.source, e),
-            Ended::Manifest(e) => Failure::at(&self.plan.mirror.join(MANIFEST), invalid(e)),
-        })
+        scan.run(old)
     }
 
     /// Refuses a run that would delete suspiciously much.
@@ -323,7 +320,7 @@ impl Run<'_> {
                     Ok(same_len && recorder.contents() == Some(*expected))
                 }
                 Err(_) if differs.load(Ordering::Relaxed) => Ok(false),
-                Err(e) if is_of_content(&e) => Ok(false),
+                Err(e) if e.class() == Class::NotAuthentic => Ok(false),
                 Err(e) => Err(e),
             }
         })
@@ -332,10 +329,10 @@ impl Run<'_> {
     /// Prints what would be done.
     fn print(&self, plan: &Plan, before: &Before) -> Outcome {
         let listing = &plan.listing;
+        let moved_away: HashSet<&NodeId> = plan.moved_from.values().collect();
         for id in listing.all() {
             let state = listing.state(id);
-            let is_moved_away = plan.moved_from.values().any(|from| *from == id);
-            if state == State::Gone && (!self.plan.delete || is_moved_away) {
+            if state == State::Gone && (!self.plan.delete || moved_away.contains(&id)) {
                 continue;
             }
             let is_folder_only = listing.is_folder(id) && state != State::New && state != State::Gone;
@@ -438,11 +435,7 @@ fn open_mirror(plan: &MirrorPlan) -> Outcome<Option<Arc<File>>> {
         }
         opened => opened.map_err(|e| at(e.into()))?,
     };
-    match fs::flock(&mirror, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) if !plan.dry_run => {
-            Err(Failure::new(Code::InputOutput, format!("{}: another run writes to it", shown(path))))
-        }
-        // Some file systems have no locks.
-        _ => Ok(Some(Arc::new(mirror))),
-    }
+    // A dry run reads only.
+    let mirror = if plan.dry_run { mirror } else { locked(mirror, path)? };
+    Ok(Some(Arc::new(mirror)))
 }

@@ -11,15 +11,13 @@ use phalanx_host::lines::{complain_with, shown};
 use phalanx_host::mirror::MANIFEST;
 use phalanx_host::mirror::excludes::Excludes;
 use phalanx_host::mirror::renewal::Renewal;
-use phalanx_host::mirror::scan::{Ended, Scan};
-use phalanx_host::mirror::store::invalid;
+use phalanx_host::mirror::scan::Scan;
 use phalanx_host::paths;
 use phalanx_host::report::{self, Status};
 use phalanx_host::secrets::Recipients;
 use phalanx_host::transfer::tally::Tally;
 use phalanx_host::verbosity::Verbosity;
 use std::collections::HashMap;
-
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -59,7 +57,9 @@ fn folder(transfer: &Transfer<Protect>, input: &Path, output: &Path) -> Outcome 
     }
     let excludes = Excludes::none();
     let manifests = Manifests::new(transfer, output, excludes.text());
-    let (before, old) = manifests.before(mirror.as_ref().and_then(|mirror| mirror.try_clone().ok()).map(Arc::new))?;
+    // All files are written again, so a manifest that cannot be used is replaced like them.
+    let there = mirror.as_ref().and_then(|mirror| mirror.try_clone().ok()).map(Arc::new);
+    let (before, old) = manifests.before(there).unwrap_or_default();
     let source = File::open(input).map_err(|e| at_input(Error::read(e)))?;
     let scan = Scan {
         source: source.try_clone().map_err(|e| at_input(Error::read(e)))?,
@@ -75,10 +75,7 @@ fn folder(transfer: &Transfer<Protect>, input: &Path, output: &Path) -> Outcome 
         written_before: &|_, _| None,
         rewritten: before.rewritten.as_ref(),
     };
-    let plan = scan.run(old).map_err(|ended| match ended {
-        Ended::Source(e) => at_input(e),
-        Ended::Manifest(e) => Failure::at(&output.join(MANIFEST), invalid(e)),
-    })?;
+    let plan = scan.run(old).map_err(|ended| manifests.failure(input, ended))?;
     let mut renewal = Renewal::new(plan.listing, HashMap::new(), transfer.destination.carry);
     renewal.takes_others = true;
     let renewal = Arc::new(renewal);

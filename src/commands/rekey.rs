@@ -350,7 +350,7 @@ impl Rekey {
     fn warn(&self, has_volume: bool) {
         let remedy = match has_volume {
             true => "only a new volume, to which the files are copied, has another file key",
-            false => "--fresh protects anew, under a new file key",
+            false => "--fresh writes the file again, under a new file key",
         };
         if self.reduced.load(Ordering::Relaxed) {
             match self.fresh {

@@ -391,6 +391,27 @@ fn a_damaged_manifest_stops_the_run_and_a_foreign_one_is_never_taken_for_the_mir
 }
 
 #[test]
+fn a_mirror_that_was_set_back_is_remembered_until_it_has_a_later_generation() {
+    let s = mirrored();
+    let older = s.read("m/phalanx.tree");
+    let generation = || summary(&s, &[])["generation"].as_u64().unwrap();
+    let modified = fs::metadata(s.path("source")).unwrap().modified().unwrap();
+    put(&s, "new", "new", 20);
+    let seen = generation();
+    fs::remove_file(s.path("source/new")).unwrap();
+    fs::remove_file(s.path("m/new.phx")).unwrap();
+    fs::File::open(s.path("source")).unwrap().set_modified(modified).unwrap();
+    s.write("m/phalanx.tree", &older);
+    // Nothing has changed since the older manifest, and still it is not taken as the last one.
+    let ended = run(&s, &[]);
+    assert!(ended.error().contains(&format!("generation {seen} was seen before")), "{}", ended.error());
+    ended.ok();
+    assert!(generation() > seen);
+    is_whole(&s);
+    assert_eq!(s.run(&["verify", "-R", "m", "-k", "k"]).error(), "");
+}
+
+#[test]
 fn two_runs_do_not_write_to_one_mirror() {
     let s = mirrored();
     put(&s, "a", "second", 10);

@@ -416,6 +416,10 @@ fn a_nightly_run_writes_to_the_same_place_each_night() {
         assert_eq!(s.read("back"), night.as_bytes());
     }
     let names: Vec<OsString> = fs::read_dir(s.path("bk/nd")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    // Other keys replace the files and the manifest.
+    s.run(&["key", "new", "other"]).ok();
+    s.run(&["protect", "-R", "nd", "-o", "bk/nd", "-k", "other", "--force"]).ok();
+    s.run(&["verify", "-R", "bk/nd", "-k", "other"]).ok();
     assert_eq!(names.iter().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>(), ["f.phx", "phalanx.tree"]);
     // With one input, a missing output folder does not become a file of that name.
     assert!(

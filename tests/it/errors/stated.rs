@@ -5,7 +5,13 @@ use std::fs;
 
 /// File, exit code, literal (with that of the hint on a second line), when, what to do.
 const STATED: &[(&str, u8, &str, &str, &str)] = &[
-    ("commands/mirror.rs", 4, "{}: another run writes to it", "two runs of `mirror` at once", "wait for the other one"),
+    (
+        "commands/manifest.rs",
+        4,
+        "{}: another run writes to it",
+        "two runs of `mirror` at once",
+        "wait for the other one",
+    ),
     (
         "commands/mirror.rs",
         4,
@@ -509,7 +515,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "commands/rekey.rs",
         0,
         "warning: an interrupted change was finished. If it removed a key or password, whoever held that may have kept \
-         the file key, which still opens the file\n--fresh protects anew, under a new file key",
+         the file key, which still opens the file\n--fresh writes the file again, under a new file key",
         "`rekey` after one that was killed",
         "for a volume: copy the files to a new one",
     ),

@@ -37,12 +37,6 @@ impl Chain {
         self.levels.last().and_then(|level| level.folder.as_ref()).expect("the current folder is open")
     }
 
-    /// The device and inode of the current folder.
-    #[must_use]
-    pub fn id(&self) -> (u64, u64) {
-        self.levels.last().expect("there is always a root").id
-    }
-
     /// Enters a folder in the current one.
     ///
     /// # Errors

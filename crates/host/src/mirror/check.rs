@@ -18,7 +18,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Something in a mirror that is not what its manifest lists.
 #[derive(Debug)]
@@ -285,15 +284,13 @@ fn last_chunk(dir: &File, name: &OsStr) -> Result<(LastChunk, u64), Wrong> {
 /// The entries of a mirror that are what its manifest lists. Their content is still to be checked.
 pub struct Checked {
     listing: Listing,
-    /// How many files had other content than what is listed.
-    pub wrong: AtomicU64,
 }
 
 impl Checked {
     /// Works on what is not dropped.
     #[must_use]
     pub fn new(listing: Listing) -> Self {
-        Self { listing, wrong: AtomicU64::new(0) }
+        Self { listing }
     }
 
     /// The listing, in which what was wrong is dropped.
@@ -326,7 +323,6 @@ impl Selection for Checked {
         if self.listing.file(id).is_some_and(|file| file.contents == *contents) {
             return Ok(());
         }
-        self.wrong.fetch_add(1, Ordering::Relaxed);
         Err(Error::NotListed("it is older, newer or foreign"))
     }
 }

@@ -3,16 +3,15 @@
 //! It lies in the user's state folder, which others cannot write to. It lists names of files by digest, and what their stored
 //! files hold, which is no secret.
 
-use super::state::Trees;
+use super::state::{Trees, open_records};
 use crate::lock::lock;
 use phalanx_core::tree::{Contents, FileEntry, LastChunk, Time};
 use phalanx_kernels::keccak::sha3_256;
 use rustix::fs::Stat;
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -35,16 +34,7 @@ impl Journal {
     /// If it cannot be opened.
     pub fn open(trees: &Trees, mirror: &Path) -> std::io::Result<Option<Self>> {
         let Some(path) = trees.journal(mirror) else { return Ok(None) };
-        if let Some(folder) = path.parent() {
-            super::state::make_folder(folder)?;
-        }
-        let flags = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
-        let mut options = OpenOptions::new();
-        let mut file = options.read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(&path)?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        // A record that was cut short is followed by whole ones, so it is removed.
-        file.set_len((bytes.len() - bytes.len() % RECORD) as u64)?;
+        let (file, bytes) = open_records(&path, RECORD)?;
         let before = bytes.chunks_exact(RECORD).map(parse).collect();
         Ok(Some(Self { path, file: Mutex::new(file), before }))
     }

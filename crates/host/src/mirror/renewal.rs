@@ -9,7 +9,6 @@ use crate::file::{Carry, InputFile};
 use crate::folders::{open_within, write_error};
 use crate::lock::lock;
 use crate::{Error, Result};
-use phalanx_core::Error as CoreError;
 use phalanx_core::tree::{Contents, Entry, Kind, LastChunk};
 use rustix::fs::{self, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
@@ -328,15 +327,5 @@ impl io::Write for Comparison<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// Whether an error means that a stored file is not what was expected there, so that it is written again.
-#[must_use]
-pub fn is_of_content(error: &Error) -> bool {
-    match error {
-        Error::Core(CoreError::Read(_) | CoreError::Cancelled | CoreError::Memory(_) | CoreError::Fault(_)) => false,
-        Error::Core(error) => error.class() == phalanx_core::Class::NotAuthentic,
-        _ => false,
     }
 }

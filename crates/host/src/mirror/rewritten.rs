@@ -8,15 +8,14 @@
 use super::chain::Beside;
 use super::listing::{Listing, NodeId, State};
 use super::renewal::open_stored;
-use super::state::{Trees, make_folder};
+use super::state::{Trees, open_records};
 use crate::lock::lock;
 use crate::{Error, Result};
 use phalanx_core::ReadAt;
 use phalanx_core::tree::{Contents, Entry, FileEntry, Kind, LastChunk, TreeId};
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Mutex;
 
@@ -56,24 +55,15 @@ impl Rewritten {
     }
 
     fn open(path: Option<PathBuf>) -> io::Result<Self> {
-        let mut bytes = Vec::new();
-        let file = path.as_ref().map(|path| {
-            path.parent().map_or(Ok(()), make_folder)?;
-            let flags = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
-            let mut options = OpenOptions::new();
-            let mut file = options.read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
-            file.read_to_end(&mut bytes)?;
-            // A record that was cut short is followed by whole ones, so it is removed.
-            file.set_len((bytes.len() - bytes.len() % RECORD) as u64)?;
-            Ok::<_, io::Error>(file)
-        });
+        let opened = path.as_ref().map(|path| open_records(path, RECORD)).transpose()?;
+        let (file, bytes) = opened.map_or((None, Vec::new()), |(file, bytes)| (Some(file), bytes));
         let origins = bytes.chunks_exact(RECORD).map(|record| {
             let (old, new) = record.split_at(CONTENTS);
             let new = parse(new);
             (new.last, (new.root, parse(old)))
         });
         let origins = origins.collect();
-        Ok(Self { path, notes: Mutex::new(Notes { file: file.transpose()?, origins }) })
+        Ok(Self { path, notes: Mutex::new(Notes { file, origins }) })
     }
 
     /// Whether nothing was written.
@@ -175,6 +165,7 @@ fn parse(contents: &[u8]) -> Contents {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::OpenOptions;
 
     fn contents(seed: u8) -> Contents {
         Contents { last: LastChunk([seed; 48]), root: [seed; 32] }

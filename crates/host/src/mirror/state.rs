@@ -6,7 +6,7 @@ use crate::file::{Existing, InputFile, Made, Output};
 use crate::home;
 use phalanx_core::tree::{Digest, Head, TreeId};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,6 +21,14 @@ pub struct Seen {
     pub generation: u64,
     /// Its digest.
     pub digest: Digest,
+}
+
+impl Seen {
+    /// Whether a manifest that is found after it is older, or another one of the same generation: the mirror was set back.
+    #[must_use]
+    pub fn is_set_back_by(&self, found: &Self) -> bool {
+        self.generation > found.generation || self.generation == found.generation && self.digest != found.digest
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -132,8 +140,23 @@ impl Trees {
     }
 }
 
+/// Opens a file of records that only the user can read, and reads it. Records are appended to it.
+pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(File, Vec<u8>)> {
+    use std::os::unix::fs::OpenOptionsExt;
+    make_folder(path.parent().unwrap_or(Path::new(".")))?;
+    let flags = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+    let mut options = OpenOptions::new();
+    let mut file = options.read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    // A record that was cut short is followed by whole ones, so it is removed.
+    bytes.truncate(bytes.len() - bytes.len() % record);
+    file.set_len(bytes.len() as u64)?;
+    Ok((file, bytes))
+}
+
 /// Makes a folder that only the user can look into.
-pub(super) fn make_folder(path: &Path) -> io::Result<()> {
+fn make_folder(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

@@ -155,7 +155,7 @@ impl Tree {
         row_of(EXPERIMENT, &self.case, [operation, WHOLE, scheme, "command"], [self.bytes, self.sizes.files + 1], 0)
     }
 
-    /// Writes some files anew, with other lengths. Each round takes other files.
+    /// Writes some files again, with other lengths. Each round takes other files.
     fn change(&self, round: u64) -> Result<()> {
         let Sizes { files, longest, changed, .. } = self.sizes;
         let mut random = Random::new(1_000 + round);

@@ -115,7 +115,7 @@ impl Group {
     fn new(part: Part, hirs: &[&Hir], decisions: Vec<Decision>) -> Result<Self, Box<dyn std::error::Error>> {
         let config = NFA::config().utf8(false).which_captures(WhichCaptures::None);
         let nfa = NFA::compiler().configure(config).build_many_from_hir(hirs)?;
-        // States are made when they are needed. When the cache is full of them, it begins anew, and never gives up.
+        // States are made when they are needed. When the cache is full of them, it is emptied.
         let config = DFA::config().cache_capacity(CACHE).skip_cache_capacity_check(true);
         let dfa = DFA::builder().configure(config).build_from_nfa(nfa)?;
         let caches = Pool::new({

@@ -20,7 +20,6 @@ pub use range::ByteRange;
 pub use rekey::{Rekey, RekeyPlan};
 pub use volume::{Init, InitPlan};
 
-use crate::commands::manifest::Pins;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use phalanx_core::tree::Digest;
 use phalanx_core::{ChunkSize, Suite};
@@ -28,6 +27,7 @@ use phalanx_host::args::{Cipher, EngineArgs, EngineName, OpenKeys, ProtectKeys, 
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::Carry;
 use phalanx_host::file::umask;
+use phalanx_host::mirror::manifest::Pins;
 use phalanx_host::mirror::state::unhex;
 use phalanx_host::paths::{self, Destination, End, Outputs};
 use phalanx_host::verbosity::Verbosity;

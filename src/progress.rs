@@ -4,6 +4,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use phalanx_core::Progress;
 use phalanx_host::file::Past;
 use phalanx_host::lines::complain;
+use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{brief_of, count, past_words, rate, size, summary_of, whole_seconds};
 use std::fmt::Write;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 const LONG: Duration = Duration::from_millis(500);
 
 /// Shows progress on a terminal if the work takes long, and afterwards says how long it took.
-pub struct Meter {
+pub struct Bar {
     created: Instant,
     begun: OnceLock<Instant>,
     bar: ProgressBar,
@@ -33,7 +34,7 @@ struct Files {
     all: AtomicBool,
 }
 
-impl Meter {
+impl Bar {
     /// A meter for one file. `len` is its length in bytes, if it is known.
     pub fn file(what: String, len: Option<u64>, verbosity: Verbosity) -> Self {
         let template = match len {
@@ -57,53 +58,6 @@ impl Meter {
         Self { created: Instant::now(), begun, bar, shown, quiet: verbosity.quiet, files }
     }
 
-    /// Starts the clock, so that time spent at a prompt is not counted. Only the first call counts. Without a call, the
-    /// clock started when the meter was made.
-    pub fn begin(&self) {
-        self.begun.get_or_init(|| {
-            self.bar.reset_elapsed();
-            self.bar.reset_eta();
-            Instant::now()
-        });
-    }
-
-    /// Notes that more files and bytes of a tree were found.
-    pub fn expect(&self, files: u64, bytes: u64) {
-        self.files.expected.fetch_add(files, Relaxed);
-        self.bar.inc_length(bytes);
-    }
-
-    /// Notes that all files of a tree were found. From now on the time left can be estimated.
-    pub fn expected_all(&self) {
-        self.files.all.store(true, Relaxed);
-        self.bar.set_style(style(TREE_SCANNED, &self.files));
-    }
-
-    /// Notes that a file of a tree is done.
-    pub fn file_done(&self) {
-        self.files.done.fetch_add(1, Relaxed);
-        self.advance(0);
-    }
-
-    /// Says what became of an interrupted run's output.
-    pub fn past(&self, past: Past) {
-        let what = past_words(past);
-        if !self.quiet {
-            let line = format!("{}: {what}", self.bar.message());
-            self.bar.suspend(|| complain(line));
-        }
-    }
-
-    /// Removes the bar.
-    pub fn finish(&self) {
-        self.bar.finish_and_clear();
-    }
-
-    /// Says what was done, and how fast: "2.0 GB in 1.3 s, 1.5 GB/s".
-    pub fn summary(&self, bytes: u64) -> String {
-        summary_of(bytes, self.elapsed())
-    }
-
     /// Says what was done: "2.0 GB in 1.3 s".
     pub fn brief(&self, bytes: u64) -> String {
         brief_of(bytes, self.elapsed())
@@ -114,7 +68,48 @@ impl Meter {
     }
 }
 
-impl Progress for Meter {
+impl Meter for Bar {
+    fn begin(&self) {
+        self.begun.get_or_init(|| {
+            self.bar.reset_elapsed();
+            self.bar.reset_eta();
+            Instant::now()
+        });
+    }
+
+    fn expect(&self, files: u64, bytes: u64) {
+        self.files.expected.fetch_add(files, Relaxed);
+        self.bar.inc_length(bytes);
+    }
+
+    fn expected_all(&self) {
+        self.files.all.store(true, Relaxed);
+        self.bar.set_style(style(TREE_SCANNED, &self.files));
+    }
+
+    fn file_done(&self) {
+        self.files.done.fetch_add(1, Relaxed);
+        self.advance(0);
+    }
+
+    fn past(&self, past: Past) {
+        let what = past_words(past);
+        if !self.quiet {
+            let line = format!("{}: {what}", self.bar.message());
+            self.bar.suspend(|| complain(line));
+        }
+    }
+
+    fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn summary(&self, bytes: u64) -> String {
+        summary_of(bytes, self.elapsed())
+    }
+}
+
+impl Progress for Bar {
     fn advance(&self, bytes: u64) {
         self.bar.inc(bytes);
         if !self.quiet && self.elapsed() > LONG && !self.shown.swap(true, Relaxed) {
@@ -169,9 +164,9 @@ mod tests {
 
     #[test]
     fn time_before_the_work_begins_is_not_counted() {
-        let meter = Meter::file("f".into(), None, Verbosity { quiet: false, verbose: false });
+        let meter = Bar::file("f".into(), None, Verbosity { quiet: false, verbose: false });
         let hour = Duration::from_secs(3600);
-        let meter = Meter { created: Instant::now().checked_sub(hour).unwrap(), ..meter };
+        let meter = Bar { created: Instant::now().checked_sub(hour).unwrap(), ..meter };
         assert!(meter.summary(1).starts_with("1 byte in 1 h 0 min, "));
         meter.begin();
         let begun = *meter.begun.get().unwrap();
@@ -183,9 +178,9 @@ mod tests {
     #[test]
     fn bars_appear_only_for_long_work_and_without_quiet() {
         for (hours, quiet, is_shown) in [(0, false, false), (1, false, true), (1, true, false)] {
-            let meter = Meter::tree("t".into(), Verbosity { quiet, verbose: false });
+            let meter = Bar::tree("t".into(), Verbosity { quiet, verbose: false });
             let created = Instant::now().checked_sub(Duration::from_secs(3600 * hours)).unwrap();
-            let meter = Meter { created, ..meter };
+            let meter = Bar { created, ..meter };
             meter.file_done();
             assert_eq!(meter.shown.load(Relaxed), is_shown, "{hours} hours, quiet: {quiet}");
         }
@@ -193,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_tree_shows_files_and_bytes_done_and_found() {
-        let meter = Meter::tree("t".into(), Verbosity { quiet: false, verbose: false });
+        let meter = Bar::tree("t".into(), Verbosity { quiet: false, verbose: false });
         let words = || meter.files.words(meter.bar.position(), meter.bar.length());
         assert_eq!(words(), "0 files, 0 bytes");
         meter.expect(344, 33_000_000_000);

@@ -6,7 +6,7 @@ use phalanx_core::{ChunkSize, Suite};
 use phalanx_host::args::{Cipher, EngineArgs, ExcludeArgs, ProtectKeys, chunk_size};
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::Carry;
-use phalanx_host::mirror::excludes::Excludes;
+use phalanx_host::mirror::run::Options;
 use phalanx_host::paths::{self, Destination, End, Outputs};
 use std::path::PathBuf;
 
@@ -72,20 +72,12 @@ pub struct Mirror {
 
 /// What `mirror` is to do.
 pub struct MirrorPlan {
-    pub source: PathBuf,
-    pub mirror: PathBuf,
+    pub options: Options,
     pub destination: Destination,
     pub keys: ProtectKeys,
     pub suite: Suite,
     pub chunk_size: ChunkSize,
     pub engine: EngineArgs,
-    pub delete: bool,
-    pub max_delete: Option<u64>,
-    pub delete_excluded: bool,
-    pub backup_dir: Option<PathBuf>,
-    pub dry_run: bool,
-    pub checksum: bool,
-    pub excludes: Excludes,
     pub json: bool,
 }
 
@@ -109,14 +101,7 @@ impl Mirror {
             resume: false,
             carry: Carry::All,
         };
-        Ok(MirrorPlan {
-            source: self.source,
-            mirror: self.mirror,
-            destination,
-            keys: self.keys,
-            suite: self.cipher.unwrap_or(Cipher::Aes256).into(),
-            chunk_size: self.chunk_size.unwrap_or_default(),
-            engine: self.engine,
+        let options = Options {
             delete: self.delete,
             max_delete: self.max_delete,
             delete_excluded: self.delete_excluded,
@@ -124,6 +109,16 @@ impl Mirror {
             dry_run: self.dry_run,
             checksum: self.checksum,
             excludes: self.excludes.excludes()?,
+            carry: destination.carry,
+            ..Options::new(self.source, self.mirror)
+        };
+        Ok(MirrorPlan {
+            options,
+            destination,
+            keys: self.keys,
+            suite: self.cipher.unwrap_or(Cipher::Aes256).into(),
+            chunk_size: self.chunk_size.unwrap_or_default(),
+            engine: self.engine,
             json: self.json.json,
         })
     }

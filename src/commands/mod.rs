@@ -7,8 +7,6 @@ pub mod inspect;
 pub mod key;
 mod key_copies;
 pub mod man;
-pub mod manifest;
-mod manifests;
 pub mod mirror;
 pub mod mount;
 pub mod protect;

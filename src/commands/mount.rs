@@ -1,6 +1,5 @@
 //! `phalanx mount`
 
-use super::manifest::{Listed, Pins};
 use super::{verify_volume, volumes};
 use crate::args::{Background, MountPlan};
 use crate::daemon;
@@ -11,6 +10,7 @@ use phalanx_host::args::EngineName;
 use phalanx_host::ask;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::{complain, complain_with, shown};
+use phalanx_host::mirror::manifest::{Listed, Pins};
 use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::words::arrow;
 use phalanx_host::{Error, engines, secrets, signals};

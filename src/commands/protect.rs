@@ -1,8 +1,7 @@
 //! `phalanx protect`
 
-use super::manifests::Manifests;
 use crate::args::ProtectPlan;
-use crate::transfer::{self, Protect, Transfer, tree};
+use crate::transfer;
 use phalanx_host::Error;
 use phalanx_host::age;
 use phalanx_host::failure::{Failure, Outcome, worse};
@@ -10,11 +9,14 @@ use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain_with, shown};
 use phalanx_host::mirror::MANIFEST;
 use phalanx_host::mirror::excludes::Excludes;
+use phalanx_host::mirror::manifests::Manifests;
 use phalanx_host::mirror::renewal::Renewal;
 use phalanx_host::mirror::scan::Scan;
 use phalanx_host::paths;
 use phalanx_host::report::{self, Status};
 use phalanx_host::secrets::Recipients;
+use phalanx_host::transfer::action::Transfer;
+use phalanx_host::transfer::protect::Protect;
 use phalanx_host::transfer::tally::Tally;
 use phalanx_host::verbosity::Verbosity;
 use std::collections::HashMap;
@@ -56,7 +58,8 @@ fn folder(transfer: &Transfer<Protect>, input: &Path, output: &Path) -> Outcome 
         transfer.prepare()?;
     }
     let excludes = Excludes::none();
-    let manifests = Manifests::new(transfer, output, excludes.text());
+    let sealing = transfer.sealing();
+    let manifests = Manifests::new(&sealing, output, excludes.text());
     // All files are written again, so a manifest that cannot be used is replaced like them.
     let there = mirror.as_ref().and_then(|mirror| mirror.try_clone().ok()).map(Arc::new);
     let (before, old) = manifests.before(there).unwrap_or_default();
@@ -79,7 +82,7 @@ fn folder(transfer: &Transfer<Protect>, input: &Path, output: &Path) -> Outcome 
     let mut renewal = Renewal::new(plan.listing, HashMap::new(), transfer.destination.carry);
     renewal.takes_others = true;
     let renewal = Arc::new(renewal);
-    let written = tree::run(transfer, input, Some(output), Some(renewal.clone()))?;
+    let written = transfer::tree(transfer, input, Some(output), Some(renewal.clone()))?;
     let Some(mirror) = renewal.mirror() else { return written.outcome() };
     let listed = renewal.with_listing(|listing| manifests.write(mirror, &source, listing, &before, false));
     worse(written.outcome(), listed.map(drop))

@@ -1,7 +1,7 @@
 //! `phalanx unprotect --range`: a part of a file. It reads no more of the file than the range needs.
 
 use crate::args::{ByteRange, UnprotectPlan};
-use crate::progress::Meter;
+use crate::progress::Bar;
 use phalanx_core::{Error as CoreError, Opener, Progress, Reader, ReaderOptions, Roster};
 use phalanx_host::engines;
 use phalanx_host::failure::{Failure, Outcome};
@@ -10,6 +10,7 @@ use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::paths::Route;
 use phalanx_host::secrets::AtHand;
+use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::words::{arrow, count};
 use phalanx_host::{Error, Result};
@@ -69,7 +70,7 @@ fn one(
     };
 
     let len = range.end - range.start;
-    let meter = Meter::file(shown(route.input.path()), Some(len), verbosity);
+    let meter = Bar::file(shown(route.input.path()), Some(len), verbosity);
     meter.begin();
     let done = write(reader, range, &ends, &meter);
     meter.finish();
@@ -86,7 +87,7 @@ fn one(
 }
 
 /// Writes the range in order. Each piece is authentic before it is written.
-fn write(mut reader: Reader<File>, range: Range<u64>, ends: &Ends, meter: &Meter) -> Result<()> {
+fn write(mut reader: Reader<File>, range: Range<u64>, ends: &Ends, meter: &dyn Progress) -> Result<()> {
     let mut output = ends.target.file().expect("a range has an output");
     // Small chunks are put together, so that few calls write them. Large ones are written without another copy.
     let is_small = reader.chunk_size().bytes() < SMALL;

@@ -4,11 +4,10 @@ mod mirror;
 mod report;
 mod taken;
 
-use super::manifest::lock as lock_mirror;
 use super::{verify_volume, volumes};
 use crate::args::{Changes, RekeyPlan};
-use crate::progress::Meter;
-use crate::transfer::{Action, Moved, Transfer, tree};
+use crate::progress::Bar;
+use crate::transfer;
 use mirror::FreshMirror;
 use phalanx_core::engine::Op;
 use phalanx_core::tree::Contents;
@@ -27,10 +26,13 @@ use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::lock::lock;
 use phalanx_host::mirror::MANIFEST;
+use phalanx_host::mirror::manifest::lock as lock_mirror;
 use phalanx_host::mirror::rewritten::Rewritten;
 use phalanx_host::paths::{Destination, End, Outputs};
 use phalanx_host::secret_files;
 use phalanx_host::secrets::{self, AtHand};
+use phalanx_host::transfer::action::{Action, Moved, Transfer};
+use phalanx_host::transfer::meter::Meter;
 use phalanx_host::transfer::tally::Tally;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{count, others};
@@ -127,7 +129,7 @@ fn folder(transfer: &Transfer<Rekey>, path: &Path, found: &mut Found) -> Outcome
             locked = Some(lock_mirror(path)?);
         }
     }
-    let walked = tree::run(transfer, path, None, None)?;
+    let walked = transfer::tree(transfer, path, None, None)?;
     let volumes = verify_volume::within(path)?;
     if walked.seen() == 0 && volumes.is_empty() && !is_mirror {
         return Err(Failure::nothing_protected(path));
@@ -151,7 +153,7 @@ fn fresh_mirror(transfer: &Transfer<Rekey>, path: &Path, found: &mut Found) -> O
     }
     found.failed += compared.wrong;
     *lock(&action.rewritten) = Some(fresh.rewritten.clone());
-    let walked = tree::run(transfer, path, None, Some(compared.right.clone()));
+    let walked = transfer::tree(transfer, path, None, Some(compared.right.clone()));
     *lock(&action.rewritten) = None;
     let walked = walked?;
     found.add(&walked);
@@ -202,7 +204,7 @@ fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {
     }
     let mut ends = Ends::only(End::Path(path.to_owned()).open()?);
     transfer.prepare()?;
-    let meter = Meter::file(shown(path), ends.input.len(), transfer.verbosity);
+    let meter = Bar::file(shown(path), ends.input.len(), transfer.verbosity);
     let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter, &meter);
     meter.finish();
     let moved = done.map_err(|e| {
@@ -288,7 +290,7 @@ impl Action for Rekey {
         &self,
         engines: &'l Engines,
         Ends { input, .. }: &mut Ends,
-        meter: &Meter,
+        meter: &dyn Meter,
         _progress: &dyn Progress,
     ) -> Result<Moved<'l>> {
         let Input::File(file) = &*input else {
@@ -382,7 +384,7 @@ impl Rekey {
     }
 
     /// Changes a file. What has changed is reported even if something fails after it.
-    fn change(&self, file: &InputFile, crew: &Crew, meter: &Meter) -> Result<OpenedBy> {
+    fn change(&self, file: &InputFile, crew: &Crew, meter: &dyn Meter) -> Result<OpenedBy> {
         let mut target = InPlace::open(file)?;
         let opened = target.ways(&self.opener).inspect_err(|error| {
             if matches!(error, Error::Uncleared(_)) {
@@ -414,7 +416,7 @@ impl Rekey {
         target: &mut InPlace,
         ways: &mut Ways,
         crew: &Crew,
-        meter: &Meter,
+        meter: &dyn Meter,
         report: &mut Report,
     ) -> Result<()> {
         report.missing = self.apply(ways)?;
@@ -464,7 +466,7 @@ impl Rekey {
         target: &InPlace,
         ways: &Ways,
         crew: &Crew,
-        meter: &Meter,
+        meter: &dyn Meter,
         report: &mut Report,
     ) -> Result<()> {
         let recipients = ways.recipients(&self.opener)?;

@@ -1,7 +1,7 @@
 //! `phalanx unprotect --salvage`: saves the intact parts of damaged files, and lists the lost ranges.
 
 use crate::args::UnprotectPlan;
-use crate::progress::Meter;
+use crate::progress::Bar;
 use phalanx_core::file::Salvage;
 use phalanx_core::{Opener, ProtectedFile};
 use phalanx_host::args::{EngineArgs, EngineName};
@@ -13,6 +13,7 @@ use phalanx_host::lines::{complain, shown};
 use phalanx_host::paths::Route;
 use phalanx_host::say::say;
 use phalanx_host::secrets::AtHand;
+use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{arrow, count};
 
@@ -49,7 +50,7 @@ fn one(
     let at_hand = opener.source();
     let opened = at_hand.describe(protected.opened_slot(), protected.opened_by());
     let by = protected.opened_by().clone();
-    let meter = Meter::file(shown(route.input.path()), ends.input.len(), verbosity);
+    let meter = Bar::file(shown(route.input.path()), ends.input.len(), verbosity);
     let sink = file::Disk::new(ends.target.file().expect("salvage has an output"));
     let engine = engines::cpu(&EngineArgs { engine: EngineName::Serial, ..plan.engine })?;
     let description = format!("engine {} ({})", engine.info().name, engine.info().detail);

@@ -1,10 +1,8 @@
 //! `phalanx unprotect`
 
-use super::manifest::{Listed, Pins, explain};
 use super::{volume_tree, volumes};
 use crate::args::UnprotectPlan;
-use crate::progress::Meter;
-use crate::transfer::{self, Action, Moved, Transfer, tree};
+use crate::transfer;
 use phalanx_core::engine::Op;
 use phalanx_core::{OpenedBy, Opener, Progress, ProtectedFile};
 use phalanx_host::Result;
@@ -15,9 +13,12 @@ use phalanx_host::file::{Ends, Resumable, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
+use phalanx_host::mirror::manifest::{Listed, Pins, explain};
 use phalanx_host::paths::Outputs;
 use phalanx_host::report::{self, Status};
 use phalanx_host::secrets::{self, AtHand};
+use phalanx_host::transfer::action::{Action, Moved, Transfer};
+use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_volume::{is_folder_of_volume, is_volume};
 use std::ffi::{OsStr, OsString};
@@ -91,7 +92,7 @@ fn folder(transfer: &Transfer<Unprotect>, input: &Path, output: &Path) -> Outcom
         false => Listed::read(input, &transfer.action.opener, roster)?,
     };
     let Some(listed) = listed else {
-        let restored = tree::run(transfer, input, Some(output), None)?;
+        let restored = transfer::tree(transfer, input, Some(output), None)?;
         if restored.seen() > 0 && !transfer.verbosity.quiet {
             let line = "no manifest was compared, so nothing is known of what is missing or older";
             complain(format!("{}: {line}", shown(input)));
@@ -104,7 +105,7 @@ fn folder(transfer: &Transfer<Unprotect>, input: &Path, output: &Path) -> Outcom
     if wrong > 0 {
         explain(input, tree);
     }
-    let restored = tree::run(transfer, input, Some(output), Some(Arc::new(Checked::new(listing))))?;
+    let restored = transfer::tree(transfer, input, Some(output), Some(Arc::new(Checked::new(listing))))?;
     failure::worse(checked, restored.outcome())
 }
 
@@ -122,7 +123,7 @@ impl Action for Unprotect {
         &self,
         engines: &'l Engines,
         ends: &mut Ends,
-        meter: &Meter,
+        meter: &dyn Meter,
         progress: &dyn Progress,
     ) -> Result<Moved<'l>> {
         open(&self.opener, engines, ends, meter, progress)
@@ -142,7 +143,7 @@ pub fn open<'l>(
     opener: &Opener<AtHand>,
     engines: &'l Engines,
     Ends { input, target }: &mut Ends,
-    meter: &Meter,
+    meter: &dyn Meter,
     progress: &dyn Progress,
 ) -> Result<Moved<'l>> {
     let protected = ProtectedFile::open(input.source()?, opener).map_err(|e| input.interrupted(e))?;

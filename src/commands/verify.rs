@@ -1,10 +1,9 @@
 //! `phalanx verify`
 
-use super::manifest::{Listed, explain};
 use super::{unprotect, verify_volume, volumes};
 use crate::args::Verify;
-use crate::progress::Meter;
-use crate::transfer::{Action, Moved, Transfer, tree};
+use crate::progress::Bar;
+use crate::transfer;
 use phalanx_core::{OpenedBy, Opener, Progress};
 use phalanx_host::Result;
 use phalanx_host::engines::Engines;
@@ -14,10 +13,13 @@ use phalanx_host::file::{Ends, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
+use phalanx_host::mirror::manifest::{Listed, explain};
 use phalanx_host::paths::{Destination, End, Outputs, file_len};
 use phalanx_host::report::{self, Status};
 use phalanx_host::say::say;
 use phalanx_host::secrets::{self, AtHand};
+use phalanx_host::transfer::action::{Action, Moved, Transfer};
+use phalanx_host::transfer::meter::Meter;
 use phalanx_host::transfer::tally::Tally;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{count, others};
@@ -61,7 +63,7 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
                 let line = format!("{}: it has no manifest", shown(path));
                 return Err(Failure::new(Code::NotAuthentic, line).on(path));
             }
-            let found = tree::run(&transfer, path, None, None)?;
+            let found = transfer::tree(&transfer, path, None, None)?;
             let volumes = verify_volume::within(path)?;
             if found.seen() == 0 && volumes.is_empty() {
                 return Err(Failure::nothing_protected(path));
@@ -141,7 +143,7 @@ fn mirror(transfer: &Transfer<Check>, path: &Path, listed: Listed, args: &Verify
         let line = line + &others([(wrong, "wrong")]) + "; content was not read";
         return failure::worse(checked, said(line));
     }
-    let found = tree::run(transfer, path, None, Some(Arc::new(Checked::new(listing))))?;
+    let found = transfer::tree(transfer, path, None, Some(Arc::new(Checked::new(listing))))?;
     totals.add(&found);
     failure::worse(failure::worse(checked, found.outcome()), said(String::new()))
 }
@@ -151,7 +153,7 @@ fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {
         return Err(Failure::folder(path));
     }
     let mut ends = Ends::only(End::from(path.to_owned()).open()?);
-    let meter = Meter::file(shown(path), ends.input.len(), transfer.verbosity);
+    let meter = Bar::file(shown(path), ends.input.len(), transfer.verbosity);
     let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter, &meter);
     meter.finish();
     let moved = done.map_err(|e| Failure::at(path, e))?;
@@ -182,7 +184,7 @@ impl Action for Check {
         &self,
         engines: &'l Engines,
         ends: &mut Ends,
-        meter: &Meter,
+        meter: &dyn Meter,
         progress: &dyn Progress,
     ) -> Result<Moved<'l>> {
         unprotect::open(&self.opener, engines, ends, meter, progress)

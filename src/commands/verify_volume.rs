@@ -1,7 +1,7 @@
 //! `phalanx verify` for a volume.
 
 use super::volumes;
-use crate::progress::Meter;
+use crate::progress::Bar;
 use crate::volume_engines;
 use crate::volume_failures;
 use phalanx_core::volume::CONFIG;
@@ -15,6 +15,7 @@ use phalanx_host::paths::End;
 use phalanx_host::report;
 use phalanx_host::say::say;
 use phalanx_host::secrets::AtHand;
+use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::count;
 use phalanx_volume::tree::{Tree, TreeOptions};
@@ -50,7 +51,7 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
     let root = volume.root.try_clone().map_err(|e| Failure::at(dir, Error::read(e)))?;
     let tree = Tree::open(root, &volume.config, options).map_err(at_volume)?;
     let report =
-        Report { dir, verbosity, meter: Meter::file(shown(dir), None, verbosity), altered: AtomicBool::new(false) };
+        Report { dir, verbosity, meter: Bar::file(shown(dir), None, verbosity), altered: AtomicBool::new(false) };
     report.meter.begin();
     let found = verify(&tree, &store, engines::threads(engine), &report);
     report.meter.finish();
@@ -106,7 +107,7 @@ pub fn not_opened(dir: &Path, error: VolumeError) -> Failure {
 struct Report<'a> {
     dir: &'a Path,
     verbosity: Verbosity,
-    meter: Meter,
+    meter: Bar,
     /// Whether something was altered, rather than only unreadable.
     altered: AtomicBool,
 }

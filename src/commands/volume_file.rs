@@ -1,7 +1,7 @@
 //! `phalanx unprotect --volume`: one stored file of a volume, which may be anywhere.
 
 use crate::args::UnprotectPlan;
-use crate::progress::Meter;
+use crate::progress::Bar;
 use crate::volume_engines;
 use crate::volume_failures;
 use phalanx_core::{Opener, Progress};
@@ -11,6 +11,7 @@ use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::paths::Route;
 use phalanx_host::secrets::AtHand;
+use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::words::{arrow, count};
 use phalanx_host::{Error, Result};
@@ -48,7 +49,7 @@ fn one(plan: &UnprotectPlan, store: &Arc<Store>, keys: &KeyFiles, route: &Route,
     let made = keys.made();
     let rules = plan.destination.rules(&made);
     let ends = route.begin(input, &rules, &made)?;
-    let meter = Meter::file(shown(route.input.path()), Some(backing.len()), verbosity);
+    let meter = Bar::file(shown(route.input.path()), Some(backing.len()), verbosity);
     meter.begin();
     let done = write(&backing, &ends, &meter);
     meter.finish();
@@ -71,7 +72,7 @@ enum Failed {
 }
 
 /// Writes the plaintext in order. Each piece is authentic before it is written.
-fn write(backing: &Backing, ends: &Ends, meter: &Meter) -> Result<(), Failed> {
+fn write(backing: &Backing, ends: &Ends, meter: &dyn Progress) -> Result<(), Failed> {
     let mut output = ends.target.file().expect("a stored file has an output");
     let failed = |e| Failed::Output(Error::write(e));
     let (mut at, mut piece) = (0, Zeroizing::new(vec![0; PIECE]));

@@ -3,7 +3,7 @@
 //! Only the current folder is open, and `..` leads up from it. So the depth of folders is not limited.
 
 use super::volumes;
-use crate::progress::Meter;
+use crate::progress::Bar;
 use crate::volume_engines;
 use crate::volume_failures;
 use phalanx_core::{Opener, Progress};
@@ -16,6 +16,7 @@ use phalanx_host::lines::{complain, shown};
 use phalanx_host::paths::Destination;
 use phalanx_host::report;
 use phalanx_host::secrets::AtHand;
+use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{arrow, count, others};
 use phalanx_volume::tree::{Attr, Kind, ROOT, Tree, TreeOptions};
@@ -75,7 +76,7 @@ pub fn run(shared: &Shared<'_>, dir: &Path, output: &Path) -> Outcome {
         here: Arc::new(here),
         path: Vec::new(),
         waiting: Vec::new(),
-        meter: Meter::file(shown(dir), None, shared.verbosity),
+        meter: Bar::file(shown(dir), None, shared.verbosity),
         counts: Counts::default(),
         piece: Zeroizing::new(vec![0; PIECE]),
     };
@@ -167,7 +168,7 @@ struct Restore<'a> {
     here: Arc<File>,
     path: Vec<Level>,
     waiting: Vec<Written>,
-    meter: Meter,
+    meter: Bar,
     counts: Counts,
     piece: Zeroizing<Vec<u8>>,
 }
@@ -394,7 +395,7 @@ enum Failed {
 }
 
 /// Writes the plaintext. Each piece is authentic before it is written. Holes stay holes.
-fn write(backing: &Backing, output: &File, piece: &mut [u8], meter: &Meter) -> Result<(), Failed> {
+fn write(backing: &Backing, output: &File, piece: &mut [u8], meter: &dyn Progress) -> Result<(), Failed> {
     let failed = |e| Failed::Output(Error::write(e));
     let (len, mut at) = (backing.len(), 0);
     while at < len {

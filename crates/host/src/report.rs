@@ -115,13 +115,19 @@ pub fn add(fields: serde_json::Value) {
     }
 }
 
-/// An entry of a tree is done, as `status` says.
-pub fn entry(path: &Path, status: &str) -> Outcome {
-    let (text, hex) = (path.to_string_lossy(), path_hex(path));
-    say_json(&match hex {
-        Some(hex) => serde_json::json!({ "path": text, "path_hex": hex, "status": status }),
-        None => serde_json::json!({ "path": text, "status": status }),
-    })
+/// An entry of a tree is done, as `status` says, or would be. `from` is where it was, if it is known to be moved.
+pub fn entry(path: &Path, status: &str, from: Option<&Path>) -> Outcome {
+    let mut fields = serde_json::Map::new();
+    let mut add = |name: &str, value: String| drop(fields.insert(name.to_owned(), value.into()));
+    for (name, path) in [("path", Some(path)), ("from", from)] {
+        let Some(path) = path else { continue };
+        add(name, path.to_string_lossy().into_owned());
+        if let Some(hex) = path_hex(path) {
+            add(&format!("{name}_hex"), hex);
+        }
+    }
+    add("status", status.to_owned());
+    say_json(&fields)
 }
 
 /// Whether lines are written.

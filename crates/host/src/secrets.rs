@@ -53,8 +53,10 @@ struct Loaded {
 
 /// The keys and the password of the recipients, which open what an interrupted run has left.
 pub struct Own {
-    keys: Vec<SecretKey>,
-    password: Option<Password>,
+    /// The keys.
+    pub keys: Vec<SecretKey>,
+    /// The password.
+    pub password: Option<Password>,
 }
 
 impl KeySource for Own {
@@ -73,9 +75,17 @@ impl Recipients {
         Self { keys, keeps, found: OnceLock::new() }
     }
 
-    /// Reads the keys and asks for the password. Called once.
+    /// Those that are known already. `own` opens what an interrupted run has left, and the manifests of mirrors.
+    pub fn known(recipients: Vec<Recipient>, own: Own) -> Self {
+        let opener = Opener::new(own, KdfLimit::default());
+        Self { keys: ProtectKeys::default(), keeps: true, found: OnceLock::from(Loaded { recipients, opener }) }
+    }
+
+    /// Reads the keys and asks for the password, unless that has been done.
     pub fn find(&self) -> Outcome {
-        let _ = self.found.set(self.ask()?);
+        if self.found.get().is_none() {
+            let _ = self.found.set(self.ask()?);
+        }
         Ok(())
     }
 
@@ -96,8 +106,12 @@ impl Recipients {
     }
 
     /// Whether they are all public keys, so that [`Recipients::opener`] opens nothing.
+    ///
+    /// # Panics
+    /// If [`Recipients::find`] has not succeeded before.
     pub fn opens_nothing(&self) -> bool {
-        self.keys.only_recipients()
+        let own = self.opener().source();
+        own.keys.is_empty() && own.password.is_none()
     }
 
     fn ask(&self) -> Outcome<Loaded> {

@@ -8,7 +8,6 @@
 //! its keys may be others. The keys that the first run added must be at hand then, as for every slot that stays. `mirror` finds them there too.
 
 use super::report::Report;
-use crate::commands::manifest::{Listed, Pins, lock};
 use phalanx_core::tree::{Digest, Head};
 use phalanx_core::{KeySource, NewFile, Opener, Recipient, Roster, Suite, Ways};
 use phalanx_host::failure::{Failure, Outcome};
@@ -17,6 +16,7 @@ use phalanx_host::lines::complain;
 use phalanx_host::mirror::MANIFEST;
 use phalanx_host::mirror::check::Checked;
 use phalanx_host::mirror::listing::{Listing, State};
+use phalanx_host::mirror::manifest::{Listed, Pins, lock};
 use phalanx_host::mirror::rewritten::Rewritten;
 use phalanx_host::mirror::state::{Seen, Trees};
 use phalanx_host::mirror::store;

@@ -1,6 +1,11 @@
-//! Moving files: both ends of a transfer, and the walk through a tree.
+//! Moving files: what is done to each, both ends of a transfer, and the walk through a tree.
 
+pub mod action;
+mod count;
 pub mod ends;
 pub mod folder;
+pub mod meter;
+pub mod protect;
 pub mod tally;
+pub mod tree;
 pub mod walk;

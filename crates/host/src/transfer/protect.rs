@@ -1,22 +1,26 @@
 //! Protecting files for recipients: the action of `protect` and `mirror`.
 
-use super::action::{Action, Moved};
-use crate::progress::Meter;
+use super::action::{Action, Moved, Transfer};
+use super::meter::Meter;
+use crate::Result;
+use crate::engines::Engines;
+use crate::failure::Outcome;
+use crate::file::{Ends, Input, Resumable, protected_name, refuse_protected};
+use crate::mirror::manifests::Sealing;
+use crate::secrets::Recipients;
 use phalanx_core::engine::Op;
 use phalanx_core::{ChunkSize, NewFile, Progress, Suite};
-use phalanx_host::Result;
-use phalanx_host::engines::Engines;
-use phalanx_host::failure::Outcome;
-use phalanx_host::file::{Ends, Input, Resumable, protected_name, refuse_protected};
-use phalanx_host::secrets::Recipients;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Protects files for recipients.
 pub struct Protect {
+    /// Who can open them.
     pub recipients: Arc<Recipients>,
+    /// Their suite.
     pub suite: Suite,
+    /// Bytes of plaintext in a chunk.
     pub chunk_size: ChunkSize,
 }
 
@@ -37,7 +41,7 @@ impl Action for Protect {
         &self,
         engines: &'l Engines,
         Ends { input, target }: &mut Ends,
-        meter: &Meter,
+        meter: &dyn Meter,
         progress: &dyn Progress,
     ) -> Result<Moved<'l>> {
         let new = NewFile::with_chunk_size(self.suite, self.chunk_size, self.recipients.found())?;
@@ -57,5 +61,18 @@ impl Action for Protect {
 
     fn warns_of_keys(&self) -> bool {
         true
+    }
+}
+
+impl Transfer<Protect> {
+    /// How the manifest of a mirror is written beside its files.
+    pub fn sealing(&self) -> Sealing<'_> {
+        Sealing {
+            recipients: &self.action.recipients,
+            suite: self.action.suite,
+            roster: Arc::new(self.engines.small_crew().roster),
+            sync: self.destination.sync,
+            carry: self.destination.carry,
+        }
     }
 }

@@ -1,19 +1,20 @@
 //! The manifest of a mirror that is written: the one of the last run, and the new one.
 
+use super::MANIFEST;
+use super::deletion::restore_times;
+use super::listing::Listing;
 use super::manifest::warn_of_age;
-use crate::transfer::{Protect, Transfer};
+use super::rewritten::Rewritten;
+use super::scan::{Ended, OldManifest};
+use super::state::{Seen, Trees};
+use super::store::{self, Stored, invalid};
+use crate::Error;
+use crate::failure::{Code, Failure, Outcome};
+use crate::file::Carry;
+use crate::lines::{complain, shown};
+use crate::secrets::Recipients;
 use phalanx_core::tree::{Digest, Head, TreeId};
 use phalanx_core::{Error as CoreError, NewFile, Roster, Suite};
-use phalanx_host::Error;
-use phalanx_host::failure::{Code, Failure, Outcome};
-use phalanx_host::lines::{complain, shown};
-use phalanx_host::mirror::MANIFEST;
-use phalanx_host::mirror::deletion::restore_times;
-use phalanx_host::mirror::listing::Listing;
-use phalanx_host::mirror::rewritten::Rewritten;
-use phalanx_host::mirror::scan::{Ended, OldManifest};
-use phalanx_host::mirror::state::{Seen, Trees};
-use phalanx_host::mirror::store::{self, Stored, invalid};
 use rustix::fs;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -23,11 +24,27 @@ use std::sync::Arc;
 /// How a mirror is written whose manifest cannot be used.
 const AGAIN: &str = "move it away to write all files again";
 
+/// How manifests are opened and written.
+#[derive(Clone)]
+pub struct Sealing<'a> {
+    /// Who can open them. They have been found before one is opened.
+    pub recipients: &'a Arc<Recipients>,
+    /// The suite of the mirror's files.
+    pub suite: Suite,
+    /// The engines. A manifest is small beside its tree, so one core is enough.
+    pub roster: Arc<Roster>,
+    /// Whether they are to be on the disk when they have their names.
+    pub sync: bool,
+    /// Which metadata stored files and folders take over.
+    pub carry: Carry,
+}
+
 /// The manifests of a mirror: the one that is there, and the one that is written.
 pub struct Manifests<'a> {
-    transfer: &'a Transfer<Protect>,
+    sealing: &'a Sealing<'a>,
     mirror: &'a Path,
     rules: String,
+    /// What this machine remembers of trees.
     pub trees: Trees,
 }
 
@@ -52,8 +69,9 @@ impl Before {
 
 impl<'a> Manifests<'a> {
     /// Those of the mirror at a path, with these rules.
-    pub fn new(transfer: &'a Transfer<Protect>, mirror: &'a Path, rules: String) -> Self {
-        Self { transfer, mirror, rules, trees: Trees::of_user() }
+    #[must_use]
+    pub fn new(sealing: &'a Sealing<'a>, mirror: &'a Path, rules: String) -> Self {
+        Self { sealing, mirror, rules, trees: Trees::of_user() }
     }
 
     /// Finds the manifest of the last run in a mirror.
@@ -61,7 +79,7 @@ impl<'a> Manifests<'a> {
         let at = |e| Failure::at(&self.path(), e).hint(AGAIN);
         let Some(mirror) = mirror else { return Ok((Before::default(), None)) };
         let Some(stored) = Stored::find(mirror).map_err(at)? else { return Ok((Before::default(), None)) };
-        let opened = match stored.open(self.transfer.action.recipients.opener(), self.roster()) {
+        let opened = match stored.open(self.sealing.recipients.opener(), self.sealing.roster.clone()) {
             Err(Error::Core(CoreError::NoKey { .. })) => stored.open_copy(&self.trees),
             opened => Some(opened.map_err(at)?),
         };
@@ -110,15 +128,15 @@ impl<'a> Manifests<'a> {
         let head =
             self.trees.next_head(before.head.as_ref(), before.digest, self.rules.clone()).map_err(|e| at(e.into()))?;
         // Tags of suite 4 do not commit to what they authenticate, so no manifest uses it.
-        let suite = Some(self.transfer.action.suite).filter(|suite| *suite != Suite::Aes256Gcm).unwrap_or_default();
-        let recipients = &self.transfer.action.recipients;
+        let suite = Some(self.sealing.suite).filter(|suite| *suite != Suite::Aes256Gcm).unwrap_or_default();
+        let recipients = self.sealing.recipients;
         let new = NewFile::new(suite, recipients.found()).map_err(|e| at(e.into()))?;
         let mode = fs::fstat(source).map_or(0o600, |stat| stat.st_mode & 0o666);
-        let permissions = (mode, self.transfer.destination.sync);
-        let written = store::write(mirror.clone(), listing, &head, new, &self.roster(), permissions);
+        let permissions = (mode, self.sealing.sync);
+        let written = store::write(mirror.clone(), listing, &head, new, &self.sealing.roster, permissions);
         let digest = written.map_err(at)?;
         before.rewritten.iter().for_each(Rewritten::end);
-        restore_times(mirror, source, &BTreeSet::from([PathBuf::new()]), self.transfer.destination.carry);
+        restore_times(mirror, source, &BTreeSet::from([PathBuf::new()]), self.sealing.carry);
         if recipients.opens_nothing() {
             // No key at hand opens it in the next run.
             let kept = listing.manifest(&head).map_err(Error::write);
@@ -140,10 +158,5 @@ impl<'a> Manifests<'a> {
 
     fn path(&self) -> PathBuf {
         self.mirror.join(MANIFEST)
-    }
-
-    /// A manifest is small beside its tree, so one core does the work.
-    fn roster(&self) -> Arc<Roster> {
-        Arc::new(self.transfer.engines.small_crew().roster)
     }
 }

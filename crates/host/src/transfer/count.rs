@@ -1,6 +1,6 @@
 //! Counting a tree's files and bytes while they are worked on, so that the time left can be estimated.
 
-use crate::progress::Meter;
+use super::meter::Meter;
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const DEEPEST: usize = 64;
 
 /// Adds all files for which `counts` is true to the meter, until the work is over.
-pub fn run(root: &Arc<File>, counts: &dyn Fn(&OsStr) -> bool, meter: &Meter, over: &AtomicBool) {
+pub fn run(root: &Arc<File>, counts: &dyn Fn(&OsStr) -> bool, meter: &dyn Meter, over: &AtomicBool) {
     let mut levels: Vec<(Arc<File>, Vec<OsString>)> = Vec::new();
     levels.push((root.clone(), folder(root, counts, meter)));
     while let Some((parent, left)) = levels.last_mut() {
@@ -37,7 +37,7 @@ pub fn run(root: &Arc<File>, counts: &dyn Fn(&OsStr) -> bool, meter: &Meter, ove
 }
 
 /// Counts the files of one folder, and returns the names of the folders in it.
-fn folder(opened: &File, counts: &dyn Fn(&OsStr) -> bool, meter: &Meter) -> Vec<OsString> {
+fn folder(opened: &File, counts: &dyn Fn(&OsStr) -> bool, meter: &dyn Meter) -> Vec<OsString> {
     let (mut files, mut bytes, mut folders) = (0, 0, Vec::new());
     for entry in Dir::read_from(opened).into_iter().flatten().flatten() {
         let name = OsStr::from_bytes(entry.file_name().to_bytes());

@@ -1,16 +1,21 @@
-//! An action on all of a command's paths, one after another.
+//! An action on all of a command's paths, one after another, and on trees.
 
-use super::action::{Action, Transfer};
-use crate::progress::Meter;
+use crate::progress::Bar;
 use phalanx_host::failure::{self, Failure, Outcome};
 use phalanx_host::file::Input;
 use phalanx_host::lines::{complain, complain_with, shown};
+use phalanx_host::mirror::selection::Selection;
 use phalanx_host::paths::{self, End, Route};
 use phalanx_host::report;
+use phalanx_host::transfer::action::{Action, Transfer};
+use phalanx_host::transfer::meter::Meter;
+use phalanx_host::transfer::tally::Tally;
+use phalanx_host::transfer::tree::{self, Job};
 use phalanx_host::verbosity::is_terminal;
 use phalanx_host::warnings::KEEP_COPY;
 use phalanx_host::words::arrow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Runs the action on each path, and `folder` on each folder and its output. A failure does not stop the others.
 pub fn run<A: Action>(transfer: &Transfer<A>, paths: &[PathBuf], folder: impl Fn(&Path, &Path) -> Outcome) -> Outcome {
@@ -28,6 +33,20 @@ pub fn run<A: Action>(transfer: &Transfer<A>, paths: &[PathBuf], folder: impl Fn
     failure::worse(named, done)
 }
 
+/// Runs the action on all files of a folder, or those of a selection. If there is an `output` path, it becomes the mirror.
+/// Returns the results.
+pub fn tree<A: Action>(
+    transfer: &Transfer<A>,
+    input: &Path,
+    output: Option<&Path>,
+    selection: Option<Arc<dyn Selection>>,
+) -> Outcome<Arc<Tally>> {
+    let tally = Arc::new(Tally::default());
+    let meter = Bar::tree(shown(input), transfer.verbosity);
+    tree::run(transfer, Job { input, output, selection, meter: &meter, tally: tally.clone() })?;
+    Ok(tally)
+}
+
 fn file<A: Action>(transfer: &Transfer<A>, route: &Route) -> Outcome {
     let input = route.input.open()?;
     transfer.action.accept(route.input.path(), &input).map_err(|e| route.blame(e))?;
@@ -37,7 +56,7 @@ fn file<A: Action>(transfer: &Transfer<A>, route: &Route) -> Outcome {
     let rules = transfer.rules();
     let mut ends = route.begin(input, &rules, &transfer.made)?;
     transfer.prepare()?;
-    let meter = Meter::file(shown(route.input.path()), ends.input.len(), transfer.verbosity);
+    let meter = Bar::file(shown(route.input.path()), ends.input.len(), transfer.verbosity);
     let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter, &meter);
     meter.finish();
     let moved = done.map_err(|e| route.blame(e))?;

@@ -1,17 +1,17 @@
 //! The manifest of a mirror, for the commands that open one: reading it, its age, and what of the mirror is not as it lists.
 
+use super::MANIFEST;
+use super::check::Check;
+use super::listing::Listing;
+use super::rewritten::Rewritten;
+use super::state::{Seen, Trees};
+use super::store::{Stored, invalid};
+use crate::failure::{Code, Failure, Outcome};
+use crate::folders::FOLDER;
+use crate::lines::{complain, complain_with, shown};
+use crate::{Error, Result};
 use phalanx_core::tree::{Digest, Head, TreeId};
 use phalanx_core::{Error as CoreError, KeySource, Opener, Roster};
-use phalanx_host::failure::{Code, Failure, Outcome};
-use phalanx_host::folders::FOLDER;
-use phalanx_host::lines::{complain, complain_with, shown};
-use phalanx_host::mirror::MANIFEST;
-use phalanx_host::mirror::check::Check;
-use phalanx_host::mirror::listing::Listing;
-use phalanx_host::mirror::rewritten::Rewritten;
-use phalanx_host::mirror::state::{Seen, Trees};
-use phalanx_host::mirror::store::{Stored, invalid};
-use phalanx_host::{Error, Result};
 use rustix::fs::{self, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -20,8 +20,11 @@ use std::sync::Arc;
 
 /// A mirror's manifest, opened and read.
 pub struct Listed {
+    /// Its head.
     pub head: Head,
+    /// Its digest.
     pub digest: Digest,
+    /// What it lists.
     pub listing: Listing,
 }
 

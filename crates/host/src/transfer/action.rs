@@ -1,14 +1,14 @@
 //! What is done to files, and everything it needs. Single files and whole trees both use it.
 
-use crate::progress::Meter;
+use super::meter::Meter;
+use crate::args::EngineArgs;
+use crate::engines::{Crew, Engines};
+use crate::failure::{Code, Failure, Outcome};
+use crate::file::{Ends, Input, Made, OutputRules};
+use crate::key_files::KeyFiles;
+use crate::paths::Destination;
+use crate::verbosity::Verbosity;
 use phalanx_core::{OpenedBy, Progress};
-use phalanx_host::args::EngineArgs;
-use phalanx_host::engines::{Crew, Engines};
-use phalanx_host::failure::{Code, Failure, Outcome};
-use phalanx_host::file::{Ends, Input, Made, OutputRules};
-use phalanx_host::key_files::KeyFiles;
-use phalanx_host::paths::Destination;
-use phalanx_host::verbosity::Verbosity;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -24,7 +24,7 @@ pub trait Action: Sync {
     }
 
     /// Whether an input that was named on the command line is to be worked on.
-    fn accept(&self, _path: &Path, _input: &Input) -> phalanx_host::Result<()> {
+    fn accept(&self, _path: &Path, _input: &Input) -> crate::Result<()> {
         Ok(())
     }
 
@@ -33,9 +33,9 @@ pub trait Action: Sync {
         &self,
         engines: &'l Engines,
         ends: &mut Ends,
-        meter: &Meter,
+        meter: &dyn Meter,
         progress: &dyn Progress,
-    ) -> phalanx_host::Result<Moved<'l>>;
+    ) -> crate::Result<Moved<'l>>;
 
     /// Called when a file has been opened by this, and moved.
     fn opened(&self, _path: impl FnOnce() -> PathBuf, _by: &OpenedBy) {}
@@ -81,17 +81,23 @@ impl Moved<'_> {
 
 /// An action on all of a command's paths.
 pub struct Transfer<A> {
+    /// What is done to each file.
     pub action: A,
+    /// The engines that do the work.
     pub engines: Engines,
+    /// Where outputs go, and how they are written.
     pub destination: Destination,
+    /// How much is said.
     pub verbosity: Verbosity,
     /// The outputs of this run.
     pub made: Arc<Made>,
+    /// The files of the keys in use, which nothing replaces or deletes.
     pub keys: Arc<KeyFiles>,
     prepared: OnceLock<Result<(), Code>>,
 }
 
 impl<A: Action> Transfer<A> {
+    /// An action with the engines that were chosen.
     pub fn new(
         action: A,
         destination: Destination,

@@ -4,28 +4,26 @@
 //! threads.
 
 use super::action::{Action, Transfer};
-use super::scan;
-use crate::progress::Meter;
+use super::count;
+use super::meter::Meter;
+use crate::engines::Engines;
+use crate::failure::{Failure, Outcome};
+use crate::file::{Carry, Committed, Ends, Input, Output, OutputPlace, OutputRules, Removal, Sync, Target, carry};
+use crate::lines::{complain, complain_with, shown};
+use crate::lock::lock;
+use crate::mirror::entry::entry;
+use crate::mirror::listing::NodeId;
+use crate::mirror::selection::{Place, Selection};
+use crate::report;
+use crate::transfer::ends::{blame, delete};
+use crate::transfer::folder::{Folder, Handles, Tree};
+use crate::transfer::tally::Tally;
+use crate::transfer::walk::{Held, Next, Task, Walk, is_of_process, is_too_many};
+use crate::warnings::{self, KEEP_COPY, warn_of_special_bits};
+use crate::words::{arrow, count, others};
+use crate::{Error, Result};
 use phalanx_core::tree::{Entry, FileEntry, Kind, Recorder};
 use phalanx_core::{Progress, ReadAt};
-use phalanx_host::engines::Engines;
-use phalanx_host::failure::{Failure, Outcome};
-use phalanx_host::file::{
-    Carry, Committed, Ends, Input, Output, OutputPlace, OutputRules, Removal, Sync, Target, carry,
-};
-use phalanx_host::lines::{complain, complain_with, shown};
-use phalanx_host::lock::lock;
-use phalanx_host::mirror::entry::entry;
-use phalanx_host::mirror::listing::NodeId;
-use phalanx_host::mirror::selection::{Place, Selection};
-use phalanx_host::report;
-use phalanx_host::transfer::ends::{blame, delete};
-use phalanx_host::transfer::folder::{Folder, Handles, Tree};
-use phalanx_host::transfer::tally::Tally;
-use phalanx_host::transfer::walk::{Held, Next, Task, Walk, is_of_process, is_too_many};
-use phalanx_host::warnings::{self, KEEP_COPY, warn_of_special_bits};
-use phalanx_host::words::{arrow, count, others};
-use phalanx_host::{Error, Result};
 use rustix::fs;
 use rustix::process::{self, Resource};
 use std::ffi::OsString;
@@ -42,15 +40,26 @@ const LARGE: u64 = 16 << 20;
 const GROUP_FILES: usize = 256;
 const GROUP_BYTES: u64 = 256 << 20;
 
-/// Works on all files of a folder, or those of a selection. If there is an `output` path, it becomes the mirror. Returns the
-/// results.
-pub fn run<A: Action>(
-    transfer: &Transfer<A>,
-    input: &Path,
-    output: Option<&Path>,
-    selection: Option<Arc<dyn Selection>>,
-) -> Outcome<Arc<Tally>> {
-    let tally = Arc::new(Tally::default());
+/// A tree to work on.
+pub struct Job<'a> {
+    /// The folder.
+    pub input: &'a Path,
+    /// The path that becomes its mirror, if there is to be one.
+    pub output: Option<&'a Path>,
+    /// What of it is worked on. `None` for all of it.
+    pub selection: Option<Arc<dyn Selection>>,
+    /// Watches the work.
+    pub meter: &'a dyn Meter,
+    /// Counts the results.
+    pub tally: Arc<Tally>,
+}
+
+/// Works on all files of a tree, or those of a selection.
+///
+/// # Errors
+/// If the folder cannot be opened, or what the action needs is not given. The failures of single files go to the tally.
+pub fn run<A: Action>(transfer: &Transfer<A>, job: Job<'_>) -> Outcome {
+    let Job { input, output, selection, meter, tally } = job;
     let destination = &transfer.destination;
     let tree = Arc::new(Tree {
         input: input.to_owned(),
@@ -61,7 +70,7 @@ pub fn run<A: Action>(
         opens: transfer.action.opens(),
         sync: destination.sync,
         carry: destination.carry,
-        tally: tally.clone(),
+        tally,
         made: transfer.made.clone(),
         keys: transfer.keys.clone(),
         key_inside: OnceLock::new(),
@@ -70,7 +79,6 @@ pub fn run<A: Action>(
     });
     let root = Folder::root(tree.clone())?;
     transfer.prepare()?;
-    let meter = Meter::tree(shown(input), transfer.verbosity);
     let expected = tree.selection.as_ref().and_then(|selection| selection.expected());
     let is_counted = expected.is_some();
     if let Some((files, bytes)) = expected {
@@ -94,7 +102,7 @@ pub fn run<A: Action>(
     thread::scope(|scope| {
         let counts = || {
             let _working = More::of(&workers.working);
-            scan::run(&scanned, &|name| transfer.action.output_name(name).is_some(), &workers.meter, &over);
+            count::run(&scanned, &|name| transfer.action.output_name(name).is_some(), workers.meter, &over);
         };
         let _uncounted = (transfer.verbosity.shows_progress() && !is_counted)
             .then(|| thread::Builder::new().spawn_scoped(scope, counts));
@@ -108,7 +116,7 @@ pub fn run<A: Action>(
     });
     workers.meter.finish();
     workers.report();
-    Ok(tally)
+    Ok(())
 }
 
 /// A quarter of the files that may be open, not counting those for other purposes. This many outputs may wait to be
@@ -128,7 +136,7 @@ struct Workers<'a, A> {
     tree: Arc<Tree>,
     /// Held while a large file is worked on.
     large: Mutex<()>,
-    meter: Meter,
+    meter: &'a dyn Meter,
     /// The number of threads that may have files open, and how many of these wait for others to close some.
     working: AtomicUsize,
     waiting: AtomicUsize,
@@ -230,15 +238,15 @@ impl<A: Action> Workers<'_, A> {
         // From here on a change of the input is detected.
         let stat = selected.map(|_| fs::fstat(ends.input.file())).transpose();
         let stat = stat.map_err(|e| at(Error::read(e.into())))?;
-        let recorder = selected.map(|_| Recorder::new(&self.meter));
-        let progress: &dyn Progress = recorder.as_ref().map_or(&self.meter, |recorder| recorder);
+        let recorder = selected.map(|_| Recorder::new(self.meter));
+        let progress: &dyn Progress = recorder.as_ref().map_or(self.meter, |recorder| recorder);
         let done = if ends.input.len().is_some_and(|len| len >= LARGE) {
             // This takes a while, and no other thread should wait for what this thread holds.
             self.commit(group);
             let _alone = lock(&self.large);
-            action.transfer(&self.transfer.engines, &mut ends, &self.meter, progress)
+            action.transfer(&self.transfer.engines, &mut ends, self.meter, progress)
         } else {
-            action.transfer(&self.small, &mut ends, &self.meter, progress)
+            action.transfer(&self.small, &mut ends, self.meter, progress)
         };
         if done.is_err() {
             action.failed(&folder.path(&name));

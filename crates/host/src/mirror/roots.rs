@@ -1,0 +1,57 @@
+//! The roots of a source and its mirror.
+
+use super::manifest::locked;
+use crate::Error;
+use crate::failure::{Code, Failure, Outcome};
+use crate::folders::{FOLDER, id, is_within, open_parent};
+use crate::lines::shown;
+use rustix::fs::{self, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens the root of a source.
+pub(super) fn open_source(path: &Path) -> Outcome<File> {
+    let opened = fs::open(path, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty());
+    opened.map(File::from).map_err(|e| match e {
+        Errno::NOTDIR => {
+            Failure::new(Code::InputOutput, format!("{}: not a folder", shown(path))).hint("protect takes files")
+        }
+        e => Failure::at(path, Error::read(e.into())),
+    })
+}
+
+/// Refuses a mirror within its source.
+pub(super) fn refuse_within(source: &File, source_path: &Path, mirror: &Path) -> Outcome {
+    let source = id(source).map_err(|e| Failure::at(source_path, Error::read(e.into())))?;
+    let (parent, name) = open_parent(mirror).map_err(|e| Failure::at(mirror, Error::write(e.into())))?;
+    let is_there =
+        fs::statat(&parent, &name, fs::AtFlags::empty()).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == source);
+    match is_within(&parent, source) {
+        Ok(false) if !is_there => Ok(()),
+        Ok(_) => Err(Failure::usage(format!("{}: the mirror is within the source", shown(mirror)))),
+        Err(e) => Err(Failure::at(mirror, Error::write(e.into()))),
+    }
+}
+
+/// Opens the mirror, and makes it if it is not there. Nobody else writes to it meanwhile.
+pub(super) fn open_mirror(path: &Path, dry_run: bool) -> Outcome<Option<Arc<File>>> {
+    let at = |e: std::io::Error| Failure::at_output(path, Error::write(e));
+    let open = || fs::open(path, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map(File::from);
+    let mirror = match open() {
+        Err(Errno::NOENT) if dry_run => return Ok(None),
+        Err(Errno::NOENT) => {
+            std::fs::DirBuilder::new().mode(0o700).create(path).map_err(at)?;
+            open().map_err(|e| at(e.into()))?
+        }
+        Err(Errno::NOTDIR) => {
+            return Err(Failure::new(Code::InputOutput, format!("{}: not a folder", shown(path))));
+        }
+        opened => opened.map_err(|e| at(e.into()))?,
+    };
+    // A dry run reads only.
+    let mirror = if dry_run { mirror } else { locked(mirror, path)? };
+    Ok(Some(Arc::new(mirror)))
+}

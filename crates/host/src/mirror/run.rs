@@ -1,0 +1,446 @@
+//! A run that makes or renews a mirror: it compares the source with the manifest and the mirror, writes what is new or changed,
+//! deletes what is gone, and writes the manifest.
+
+use super::backup::Backup;
+use super::deletion::{Deletion, restore_times};
+use super::excludes::Excludes;
+use super::journal::Journal;
+use super::listing::{Listing, NodeId, State};
+use super::manifests::{Before, Manifests, Sealing};
+use super::renewal::{Compare, Comparison, Renewal};
+use super::rewritten::Rewritten;
+use super::roots::{open_mirror, open_source, refuse_within};
+use super::scan::{Ended, OldManifest, Plan, Scan};
+use super::selection::Selection;
+use super::state::Seen;
+use crate::failure::{Code, Failure, Outcome, worse};
+use crate::file::{Carry, regular, unprotected_name};
+use crate::lines::{complain, shown};
+use crate::strays::Strays;
+use crate::transfer::tally::Tally;
+use crate::words::count;
+use crate::{Error, Result};
+use phalanx_core::tree::{Contents, Recorder};
+use phalanx_core::{Class, ProtectedFile, Sink};
+use rustix::fs;
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A run that would delete more files than this, and more than half of them, is refused.
+const MANY: u64 = 100;
+
+/// What a mirror is made from, and how.
+#[derive(Debug)]
+pub struct Options {
+    /// The path of the folder that is mirrored.
+    pub source: PathBuf,
+    /// The path of the mirror.
+    pub mirror: PathBuf,
+    /// What is left out.
+    pub excludes: Excludes,
+    /// Whether what is gone at the source is deleted in the mirror.
+    pub delete: bool,
+    /// Nothing is done if more files would be deleted.
+    pub max_delete: Option<u64>,
+    /// Whether what is left out is deleted too.
+    pub delete_excluded: bool,
+    /// Where what is replaced or deleted is kept.
+    pub backup_dir: Option<PathBuf>,
+    /// Whether files of the same length and time are compared by content.
+    pub checksum: bool,
+    /// Whether nothing is written.
+    pub dry_run: bool,
+    /// Which metadata stored files take over.
+    pub carry: Carry,
+}
+
+impl Options {
+    /// Mirrors one folder to another, and leaves out and deletes nothing.
+    #[must_use]
+    pub fn new(source: PathBuf, mirror: PathBuf) -> Self {
+        Self {
+            source,
+            mirror,
+            excludes: Excludes::none(),
+            delete: false,
+            max_delete: None,
+            delete_excluded: false,
+            backup_dir: None,
+            checksum: false,
+            dry_run: false,
+            carry: Carry::All,
+        }
+    }
+}
+
+/// What is done with an entry, in a run or by a dry run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its path in the source.
+    pub path: PathBuf,
+    /// A word for what is done: new, changed, compared, permissions, moved or deleted.
+    pub what: &'static str,
+    /// Where it was, if a dry run finds that it is moved.
+    pub from: Option<PathBuf>,
+}
+
+/// Called with each change. A failure of a call in a dry run ends it.
+pub type OnChange = dyn Fn(Change) -> Outcome + Send + Sync;
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Files and links that are new in the mirror.
+    pub new: u64,
+    /// Files and links that were written again.
+    pub changed: u64,
+    /// Files that were renamed in the mirror.
+    pub moved: u64,
+    /// Files that got other permissions or times only.
+    pub metadata: u64,
+    /// Files and links that were deleted.
+    pub deleted: u64,
+    /// Files and links that needed nothing.
+    pub unchanged: u64,
+    /// Bytes of plaintext that were protected.
+    pub bytes: u64,
+    /// The manifest that the mirror has now.
+    pub manifest: Seen,
+}
+
+/// A run that makes or renews a mirror.
+pub struct Mirroring<'a> {
+    /// What is mirrored, and how.
+    pub options: &'a Options,
+    /// How manifests are opened and written.
+    pub sealing: Sealing<'a>,
+    /// Counts failures and what is left out.
+    pub tally: &'a Tally,
+    /// Whether nothing is said of files that have no input.
+    pub quiet: bool,
+    /// Called with each change.
+    pub on_change: Option<Arc<OnChange>>,
+    /// Works on the entries of a selection, which are entries of the source, and counts them in the tally. A failure means that
+    /// it could not begin.
+    pub walk: &'a dyn Fn(Arc<Renewal<'static>>) -> Outcome,
+}
+
+impl Mirroring<'_> {
+    /// Makes or renews the mirror. Returns what was done, unless it is a dry run.
+    ///
+    /// # Errors
+    /// If the mirror could not be begun, or the manifest could not be written. The failures of single files are in the tally.
+    pub fn run(&self) -> Outcome<Option<Summary>> {
+        let options = self.options;
+        let source = open_source(&options.source)?;
+        refuse_within(&source, &options.source, &options.mirror)?;
+        self.sealing.recipients.find()?;
+        let mirror = open_mirror(&options.mirror, options.dry_run)?;
+        let manifests = Manifests::new(&self.sealing, &options.mirror, options.excludes.text());
+        Run { options, mirroring: self, manifests, source, mirror }.go()
+    }
+}
+
+/// A run whose ends are open.
+struct Run<'a> {
+    options: &'a Options,
+    mirroring: &'a Mirroring<'a>,
+    manifests: Manifests<'a>,
+    source: File,
+    /// `None` for a dry run without a mirror.
+    mirror: Option<Arc<File>>,
+}
+
+/// What is counted beside the files that are written.
+#[derive(Default)]
+struct Done {
+    deleted: u64,
+    /// Whether the old manifest lists something, such as an empty folder, that was deleted.
+    is_shorter: bool,
+    unchanged: u64,
+}
+
+impl Run<'_> {
+    fn go(self) -> Outcome<Option<Summary>> {
+        let manifests = &self.manifests;
+        let (before, old) = manifests.before(self.mirror.clone())?;
+        let journal = match self.options.dry_run {
+            true => None,
+            false => Journal::open(&manifests.trees, &self.options.mirror).unwrap_or_default(),
+        };
+        let scanned = self.scan(old, journal.as_ref(), before.rewritten.as_ref());
+        let plan = scanned.map_err(|ended| manifests.failure(&self.options.source, ended))?;
+        if self.options.dry_run {
+            return worse(self.print(&plan, &before), self.refuse_deletions(&plan, &before)).map(|()| None);
+        }
+        self.refuse_deletions(&plan, &before)?;
+        let mut renewal = Renewal::new(plan.listing, plan.moved_from, self.options.carry);
+        renewal.begin(self.mirror());
+        renewal.journal = journal;
+        self.prepare(&mut renewal)?;
+        let mut done = Done::default();
+        self.make_way(&renewal, &plan.conflicts, &mut done);
+        let renewal = self.walk(renewal, &mut done)?;
+        self.finish(renewal, &plan.strays, &before, done).map(Some)
+    }
+
+    /// Adds what the options ask for.
+    fn prepare(&self, renewal: &mut Renewal<'static>) -> Outcome {
+        if let Some(path) = &self.options.backup_dir {
+            let at = |e| Failure::at_output(path, e).hint("the folder above it must exist");
+            renewal.backup = Some(Backup::new(path, self.mirror()).map_err(at)?);
+        }
+        renewal.compare = self.options.checksum.then(|| self.comparing());
+        if let Some(on_change) = self.mirroring.on_change.clone() {
+            renewal.witness = Box::new(move |listing, id, state| {
+                if let Some(what) = word(state) {
+                    // The end of the run reports a standard output that is closed.
+                    let _ = on_change(Change { path: listing.path(id), what, from: None });
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Works on what is new or changed.
+    fn walk(&self, renewal: Renewal<'static>, done: &mut Done) -> Outcome<Renewal<'static>> {
+        let unchanged = renewal.with_listing(|listing| {
+            let files = listing.all().filter(|id| !listing.is_folder(*id));
+            files.filter(|id| listing.state(*id) == State::Unchanged).count()
+        });
+        done.unchanged = unchanged as u64;
+        let renewal = Arc::new(renewal);
+        if !renewal.is_idle() {
+            (self.mirroring.walk)(renewal.clone())?;
+        }
+        let renewal = Arc::into_inner(renewal).expect("the walk is over");
+        restore_times(self.mirror(), &self.source, &renewal.left(), renewal.carry);
+        Ok(renewal)
+    }
+
+    /// Deletes what is gone, and writes the manifest.
+    fn finish(&self, renewal: Renewal<'_>, strays: &[PathBuf], before: &Before, mut done: Done) -> Outcome<Summary> {
+        let tally = self.mirroring.tally;
+        if self.options.delete && tally.failed() == 0 {
+            self.delete(&renewal, if before.is_there() { strays } else { &[] }, &mut done);
+        } else if self.options.delete {
+            complain("warning: something failed, so nothing is deleted in the mirror");
+        }
+        if !self.options.delete || !before.is_there() {
+            self.name_strays(strays);
+        }
+        let is_same = renewal.is_same() && !done.is_shorter;
+        let manifest = renewal
+            .with_listing(|listing| self.manifests.write(self.mirror(), &self.source, listing, before, is_same))?;
+        let number = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let counts = &renewal.counts;
+        let summary = Summary {
+            new: number(&counts.new),
+            changed: number(&counts.changed),
+            moved: number(&counts.moved),
+            metadata: number(&counts.metadata),
+            deleted: done.deleted,
+            unchanged: done.unchanged + number(&counts.same),
+            bytes: tally.bytes(),
+            manifest,
+        };
+        if let Some(journal) = renewal.journal {
+            journal.end();
+        }
+        Ok(summary)
+    }
+
+    /// The mirror's root.
+    fn mirror(&self) -> &Arc<File> {
+        self.mirror.as_ref().expect("only a dry run has no mirror")
+    }
+
+    fn scan(
+        &self,
+        old: Option<OldManifest<'_>>,
+        journal: Option<&Journal>,
+        rewritten: Option<&Rewritten>,
+    ) -> Result<Plan, Ended> {
+        let at_source = |e: std::io::Error| Ended::Source(Error::read(e));
+        for path in self.options.excludes.only().into_iter().flatten() {
+            if let Err(e) = self.options.source.join(path).symlink_metadata() {
+                self.mirroring.tally.fail(&Failure::at(&self.options.source.join(path), Error::read(e)));
+            }
+        }
+        let scan = Scan {
+            source: self.source.try_clone().map_err(at_source)?,
+            source_path: &self.options.source,
+            mirror: self.mirror.as_ref().map(|mirror| mirror.try_clone()).transpose().map_err(at_source)?,
+            excludes: &self.options.excludes,
+            delete_excluded: self.options.delete_excluded,
+            owners: rustix::process::geteuid().is_root(),
+            checksum: self.options.checksum,
+            all: false,
+            tally: self.mirroring.tally,
+            written_before: &|path, stat| journal.and_then(|journal| journal.written(path, stat)),
+            rewritten,
+        };
+        scan.run(old)
+    }
+
+    /// Refuses a run that would delete suspiciously much.
+    fn refuse_deletions(&self, plan: &Plan, before: &Before) -> Outcome {
+        let listing = &plan.listing;
+        let files = || listing.all().filter(|id| !listing.is_folder(*id));
+        if !self.options.delete {
+            if plan.files_before > 0 && files().all(|id| listing.state(id) == State::Gone) {
+                let number = count(plan.files_before, "file");
+                complain(format!("warning: {}: it is empty, and the mirror has {number}", shown(&self.options.source)));
+            }
+            return Ok(());
+        }
+        let gone = files().filter(|id| listing.state(*id) == State::Gone).count() - plan.moved_from.len();
+        let strays = if before.is_there() { plan.strays.len() } else { 0 };
+        let gone = (gone + strays) as u64;
+        let is_left = files().any(|id| listing.state(id) != State::Gone);
+        let line = match self.options.max_delete {
+            Some(most) if gone > most => format!("{gone} files would be deleted, and --max-delete allows {most}"),
+            None if gone > 0 && !is_left => format!("it is empty, and all {gone} files of the mirror would be deleted"),
+            None if gone > MANY && gone * 2 > plan.files_before => {
+                format!("{gone} of the mirror's {} files would be deleted", plan.files_before)
+            }
+            _ => return Ok(()),
+        };
+        let line = format!("{}: {line}: nothing was done", shown(&self.options.source));
+        Err(Failure::new(Code::InputOutput, line).hint(format!("--max-delete {gone} insists")))
+    }
+
+    /// Deletes what has the name of an entry of another kind.
+    fn make_way(&self, renewal: &Renewal<'_>, conflicts: &[(NodeId, NodeId)], done: &mut Done) {
+        let deletion = Deletion { mirror: self.mirror(), backup: renewal.backup.as_ref() };
+        renewal.with_listing(|listing| {
+            for (gone, next) in conflicts.iter().copied() {
+                let mut is_free = self.options.delete || !listing.is_folder(gone);
+                let path = self.options.mirror.join(listing.stored_path(gone));
+                if is_free {
+                    let all: Vec<_> = std::iter::once(gone).chain(listing.within(gone)).collect();
+                    let deleted = |listing: &Listing, id: NodeId| {
+                        done.deleted += u64::from(!listing.is_folder(id));
+                        done.is_shorter = true;
+                    };
+                    deletion.gone(listing, &mut all.into_iter(), deleted, |path, e| {
+                        is_free = false;
+                        self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(path), e));
+                    });
+                } else {
+                    let line = format!("{}: it was a folder, and is none at the source any more", shown(&path));
+                    self.mirroring.tally.fail(&Failure::new(Code::InputOutput, line).hint("--delete removes it"));
+                }
+                if !is_free {
+                    listing.set_state(next, State::Dropped);
+                }
+            }
+        });
+    }
+
+    /// Deletes what is gone at the source.
+    fn delete(&self, renewal: &Renewal<'_>, strays: &[PathBuf], done: &mut Done) {
+        let deletion = Deletion { mirror: self.mirror(), backup: renewal.backup.as_ref() };
+        let mut touched = BTreeSet::new();
+        let failed =
+            |path: &Path, e| self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(path), e));
+        renewal.with_listing(|listing| {
+            let all: Vec<_> = listing.all().filter(|id| listing.state(*id) == State::Gone).collect();
+            deletion.gone(
+                listing,
+                &mut all.into_iter(),
+                |listing, id| {
+                    touched.insert(listing.path(listing.parent(id)));
+                    done.deleted += u64::from(!listing.is_folder(id));
+                    done.is_shorter = true;
+                    (renewal.witness)(listing, id, State::Gone);
+                },
+                failed,
+            );
+        });
+        let is_ours = |name: &OsStr| unprotected_name(name).is_some();
+        for path in strays {
+            match deletion.stray(path, &is_ours) {
+                Ok(deleted) => done.deleted += deleted,
+                Err(e) => failed(path, e),
+            }
+            touched.insert(path.parent().unwrap_or(Path::new("")).to_owned());
+        }
+        // What is no stored file, link or folder of such stays.
+        self.name_strays(strays.iter().filter(|path| self.options.mirror.join(path).symlink_metadata().is_ok()));
+        restore_times(self.mirror(), &self.source, &touched, renewal.carry);
+    }
+
+    fn name_strays<'p>(&self, strays: impl IntoIterator<Item = &'p PathBuf>) {
+        if self.mirroring.quiet {
+            return;
+        }
+        let mut found = Strays::default();
+        strays.into_iter().for_each(|path| found.add(self.options.mirror.join(path)));
+        found.line(&self.options.mirror).into_iter().for_each(complain);
+    }
+
+    /// Compares the content of files with that of stored files.
+    fn comparing(&self) -> Box<Compare<'static>> {
+        let recipients = self.mirroring.sealing.recipients.clone();
+        let roster = self.mirroring.sealing.roster.clone();
+        Box::new(move |source: &File, stored: &File, expected: &Contents| -> Result<bool> {
+            let recorder = Recorder::new(&());
+            let differs = AtomicBool::new(false);
+            let opened = ProtectedFile::open(regular(stored)?, recipients.opener()).map_err(Error::from);
+            let compared = opened.and_then(|opened| {
+                let sink = Sink::stream(Comparison::new(source, &differs));
+                Ok(opened.unprotect(&roster, sink, &recorder)?)
+            });
+            match compared {
+                Ok(len) => {
+                    let same_len = fs::fstat(source).is_ok_and(|stat| stat.st_size as u64 == len);
+                    Ok(same_len && recorder.contents() == Some(*expected))
+                }
+                Err(_) if differs.load(Ordering::Relaxed) => Ok(false),
+                Err(e) if e.class() == Class::NotAuthentic => Ok(false),
+                Err(e) => Err(e),
+            }
+        })
+    }
+
+    /// Calls `on_change` with what would be done.
+    fn print(&self, plan: &Plan, before: &Before) -> Outcome {
+        let Some(on_change) = &self.mirroring.on_change else { return Ok(()) };
+        let listing = &plan.listing;
+        let moved_away: HashSet<&NodeId> = plan.moved_from.values().collect();
+        for id in listing.all() {
+            let state = listing.state(id);
+            if state == State::Gone && (!self.options.delete || moved_away.contains(&id)) {
+                continue;
+            }
+            let is_folder_only = listing.is_folder(id) && state != State::New && state != State::Gone;
+            if let (Some(what), false) = (word(state), is_folder_only) {
+                let from = plan.moved_from.get(&id).map(|from| listing.path(*from));
+                on_change(Change { path: listing.path(id), what, from })?;
+            }
+        }
+        if self.options.delete && before.is_there() {
+            let deleted = |path: &PathBuf| Change { path: path.clone(), what: "deleted", from: None };
+            plan.strays.iter().try_for_each(|path| on_change(deleted(path)))?;
+        }
+        Ok(())
+    }
+}
+
+/// The word for what is done with an entry.
+fn word(state: State) -> Option<&'static str> {
+    match state {
+        State::New => Some("new"),
+        State::Changed => Some("changed"),
+        State::Compared => Some("compared"),
+        State::Metadata => Some("permissions"),
+        State::Moved => Some("moved"),
+        State::Gone => Some("deleted"),
+        State::Unchanged | State::Dropped => None,
+    }
+}

@@ -9,7 +9,7 @@ use crate::file::{is_temporary, unprotected_name};
 use crate::folders::{entries, kind_of};
 use crate::lines::shown;
 use crate::{Error, Result};
-use phalanx_core::tree::{Contents, LastChunk};
+use phalanx_core::tree::{Contents, LastChunk, Time};
 use phalanx_core::{Class, Error as CoreError};
 use rustix::fs::{self, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -307,8 +307,9 @@ impl Selection for Checked {
         children.map(|id| (listing.stored_name(id), id)).collect()
     }
 
-    fn mode(&self, id: NodeId) -> Option<u32> {
-        Some(self.listing.entry(id).mode)
+    fn metadata(&self, id: NodeId) -> Option<(u32, Time)> {
+        let entry = self.listing.entry(id);
+        Some((entry.mode, entry.modified))
     }
 
     fn expected(&self) -> Option<(u64, u64)> {

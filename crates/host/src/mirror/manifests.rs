@@ -78,7 +78,15 @@ impl<'a> Manifests<'a> {
     pub fn before(&self, mirror: Option<Arc<File>>) -> Outcome<(Before, Option<OldManifest<'static>>)> {
         let at = |e| Failure::at(&self.path(), e).hint(AGAIN);
         let Some(mirror) = mirror else { return Ok((Before::default(), None)) };
-        let Some(stored) = Stored::find(mirror).map_err(at)? else { return Ok((Before::default(), None)) };
+        let Some(stored) = Stored::find(mirror).map_err(at)? else {
+            if !self.trees.at(self.mirror).is_empty() {
+                complain(format!(
+                    "warning: {}: its manifest is gone, so all files are written again",
+                    shown(self.mirror)
+                ));
+            }
+            return Ok((Before::default(), None));
+        };
         let opened = match stored.open(self.sealing.recipients.opener(), self.sealing.roster.clone()) {
             Err(Error::Core(CoreError::NoKey { .. })) => stored.open_copy(&self.trees),
             opened => Some(opened.map_err(at)?),
@@ -148,9 +156,9 @@ impl<'a> Manifests<'a> {
     }
 
     fn remember(&self, tree: TreeId, seen: Seen) -> Seen {
-        if self.trees.seen(tree) != Some(seen)
-            && let Err(e) = self.trees.note(tree, seen)
-        {
+        let is_known = self.trees.seen(tree) == Some(seen);
+        let noted = if is_known { Ok(()) } else { self.trees.note(tree, seen) };
+        if let Err(e) = noted.and_then(|()| self.trees.note_at(self.mirror, tree)) {
             complain(format!("warning: the generation of the mirror could not be remembered: {e}"));
         }
         seen

@@ -2,7 +2,7 @@
 
 use super::listing::NodeId;
 use crate::Result;
-use phalanx_core::tree::{Contents, Entry};
+use phalanx_core::tree::{Contents, Entry, Time};
 use rustix::fs::{FileType, Stat};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -41,8 +41,8 @@ pub trait Selection: Send + Sync {
         false
     }
 
-    /// The permissions that a file is known to have had.
-    fn mode(&self, id: NodeId) -> Option<u32> {
+    /// The permissions and the time of last modification that an entry is known to have had.
+    fn metadata(&self, id: NodeId) -> Option<(u32, Time)> {
         let _ = id;
         None
     }

@@ -5,10 +5,11 @@
 
 use super::action::{Action, Transfer};
 use super::count;
+use super::listed;
 use super::meter::Meter;
 use crate::engines::Engines;
 use crate::failure::{Failure, Outcome};
-use crate::file::{Carry, Committed, Ends, Input, Output, OutputPlace, OutputRules, Removal, Sync, Target, carry};
+use crate::file::{Committed, Ends, Input, Output, OutputPlace, OutputRules, Removal, Sync, Target, carry};
 use crate::lines::{complain, complain_with, shown};
 use crate::lock::lock;
 use crate::mirror::entry::entry;
@@ -271,10 +272,8 @@ impl<A: Action> Workers<'_, A> {
         };
         warn_of_special_bits(&folder.path(&name), input.file(), rules.carry);
         carry(&input, &output, &rules).map_err(at)?;
-        if let (Carry::New { umask }, Some(mode)) = (rules.carry, selected.and_then(|(of, node)| of.mode(node))) {
-            // The manifest vouches for the bits of a program. None is given that the stored file lacks.
-            let stored = stat.as_ref().map_or(0, |stat| stat.st_mode);
-            output.set_mode(mode & stored & 0o777 & !umask).map_err(at)?;
+        if let Some((selection, node)) = selected {
+            listed::restore(selection, node, rules.carry, input.file(), output.file()).map_err(at)?;
         }
         let removal = if folder.deletes(&input, &name) { input.removal() } else { None };
         let listed = node.zip(stat).zip(contents).map(|((node, stat), contents)| {

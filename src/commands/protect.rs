@@ -77,6 +77,7 @@ fn folder(transfer: &Transfer<Protect>, input: &Path, output: &Path) -> Outcome 
         tally: &Tally::silent(),
         written_before: &|_, _| None,
         rewritten: before.rewritten.as_ref(),
+        progress: &(),
     };
     let plan = scan.run(old).map_err(|ended| manifests.failure(input, ended))?;
     let mut renewal = Renewal::new(plan.listing, HashMap::new(), transfer.destination.carry);

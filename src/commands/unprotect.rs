@@ -3,13 +3,12 @@
 use super::{volume_tree, volumes};
 use crate::args::UnprotectPlan;
 use crate::transfer;
-use phalanx_core::engine::Op;
-use phalanx_core::{OpenedBy, Opener, Progress, ProtectedFile};
+use phalanx_core::{OpenedBy, Opener, Progress};
 use phalanx_host::Result;
 use phalanx_host::args::EngineArgs;
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
-use phalanx_host::file::{Ends, Resumable, unprotected_name};
+use phalanx_host::file::{Ends, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
@@ -142,21 +141,10 @@ impl Action for Unprotect {
 pub fn open<'l>(
     opener: &Opener<AtHand>,
     engines: &'l Engines,
-    Ends { input, target }: &mut Ends,
+    ends: &mut Ends,
     meter: &dyn Meter,
     progress: &dyn Progress,
 ) -> Result<Moved<'l>> {
-    let protected = ProtectedFile::open(input.source()?, opener).map_err(|e| input.interrupted(e))?;
-    let crew = engines.crew(Op::Open, protected.suite(), input.known_len());
-    let opened = opener.source().describe(protected.opened_slot(), protected.opened_by());
-    let by = Some(protected.opened_by().clone());
-    meter.begin();
-    let bytes = match target.resumable() {
-        Some((output, sync)) => {
-            let resumable = Resumable { roster: &crew.roster, output, sync, progress: meter };
-            resumable.unprotect(protected, input.file(), |past| meter.past(past))?
-        }
-        None => protected.unprotect(&crew.roster, target.sink(), progress)?,
-    };
-    Ok(Moved { bytes, crew, opened: Some(opened), by })
+    let describe = |slot, by: &OpenedBy| Some(opener.source().describe(slot, by));
+    phalanx_host::transfer::unprotect::open(opener, describe, engines, ends, meter, progress)
 }

@@ -5,17 +5,19 @@ use super::MANIFEST;
 use super::chain::Beside;
 use super::listing::{Listing, NodeId, State};
 use super::selection::Selection;
+use crate::failure::Failure;
 use crate::file::{is_temporary, unprotected_name};
 use crate::folders::{entries, kind_of};
 use crate::lines::shown;
 use crate::{Error, Result};
 use phalanx_core::tree::{Contents, LastChunk, Time};
-use phalanx_core::{Class, Error as CoreError};
+use phalanx_core::{Class, Error as CoreError, Progress};
 use rustix::fs::{self, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +28,22 @@ pub struct Finding {
     pub path: PathBuf,
     /// What is wrong.
     pub wrong: Wrong,
+}
+
+impl Finding {
+    /// What a failure says of an entry of the mirror at this path.
+    #[must_use]
+    pub fn of_failure(mirror: &Path, failure: Failure) -> Self {
+        let path = failure.path().unwrap_or(mirror);
+        let path = path.strip_prefix(mirror).unwrap_or(path).to_owned();
+        let line = failure.line().unwrap_or_default().to_owned();
+        let error = failure.into_error().unwrap_or_else(|| Error::read(io::Error::other(line)));
+        let wrong = match error.class() {
+            Class::NotAuthentic => Wrong::Damaged(error),
+            _ => Wrong::Unreadable(error),
+        };
+        Self { path, wrong }
+    }
 }
 
 /// What can be wrong with an entry of a mirror.
@@ -49,7 +67,7 @@ pub enum Wrong {
     Kind,
     /// It is a link that leads elsewhere.
     Target,
-    /// It is no protected file, or is cut or extended.
+    /// It is no whole, authentic file for the keys at hand, or its content is another one.
     Damaged(Error),
     /// It cannot be read.
     Unreadable(Error),
@@ -73,6 +91,25 @@ impl Wrong {
             Wrong::Kind => "replaced: the manifest lists another kind of entry".into(),
             Wrong::Target => "another version: the manifest lists another target of the link".into(),
             Wrong::Damaged(e) | Wrong::Unreadable(e) => e.to_string(),
+        }
+    }
+
+    /// A word or two for the kind of it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Wrong::Missing => "missing",
+            Wrong::Renamed(_) => "renamed",
+            Wrong::Additional => "additional",
+            Wrong::Copy(_) => "copy",
+            Wrong::Exchanged(_) | Wrong::Other(_) => "exchanged",
+            Wrong::Unlisted | Wrong::Target | Wrong::Damaged(Error::NotListed(_)) => "other version",
+            Wrong::Kind => "replaced",
+            Wrong::Damaged(Error::Core(
+                CoreError::NoKey { .. } | CoreError::KeysRefused { .. } | CoreError::WrongKey,
+            )) => "wrong key",
+            Wrong::Damaged(_) => "damaged",
+            Wrong::Unreadable(_) => "unreadable",
         }
     }
 
@@ -107,14 +144,17 @@ impl Check {
     /// dropped, and the findings in the order of their paths.
     ///
     /// # Errors
-    /// If the mirror's root cannot be read.
-    pub fn run(mirror: File, listing: Listing) -> Result<(Listing, Vec<Finding>)> {
+    /// If the mirror's root cannot be read, or the work is cancelled.
+    pub fn run(mirror: File, listing: Listing, progress: &dyn Progress) -> Result<(Listing, Vec<Finding>)> {
         let (findings, strange, missing) = (Vec::new(), Vec::new(), Vec::new());
         let mut check = Self { listing, findings, strange, missing };
         let mut chain = Beside::new(Some(mirror))?;
         // The folders that are open, with their entries that are still to be looked at.
         let mut levels = vec![check.folder(NodeId::ROOT, &chain)];
         while let Some(level) = levels.last_mut() {
+            if progress.is_cancelled() {
+                return Err(CoreError::Cancelled.into());
+            }
             let Some(folder) = level.pop() else {
                 levels.pop();
                 if !levels.is_empty() {

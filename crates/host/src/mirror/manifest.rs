@@ -1,7 +1,7 @@
 //! The manifest of a mirror, for the commands that open one: reading it, its age, and what of the mirror is not as it lists.
 
 use super::MANIFEST;
-use super::check::Check;
+use super::check::{Check, Finding};
 use super::listing::Listing;
 use super::rewritten::Rewritten;
 use super::state::{Seen, Trees};
@@ -11,7 +11,7 @@ use crate::folders::FOLDER;
 use crate::lines::{complain, complain_with, shown};
 use crate::{Error, Result};
 use phalanx_core::tree::{Digest, Head, TreeId};
-use phalanx_core::{Error as CoreError, KeySource, Opener, Roster};
+use phalanx_core::{Error as CoreError, KeySource, Opener, Progress, Roster};
 use rustix::fs::{self, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -104,7 +104,7 @@ impl Listed {
     /// Compares the mirror with it, without reading content, and reports what is wrong. Returns the listing, in which that is
     /// dropped, and how many entries are wrong.
     pub fn check(self, mirror: &Path) -> Outcome<(Listing, u64, Outcome)> {
-        let (listing, findings) = Check::run(open(mirror)?, self.listing).map_err(|e| Failure::at(mirror, e))?;
+        let (listing, findings) = self.compare(mirror, &())?;
         let mut worst = None;
         for finding in &findings {
             let path = mirror.join(&finding.path);
@@ -115,6 +115,12 @@ impl Listed {
         }
         let outcome = worst.map_or(Ok(()), |code| Err(Failure::written(code)));
         Ok((listing, findings.len() as u64, outcome))
+    }
+
+    /// Compares the mirror with it, without reading content. Returns the listing, in which what is wrong is dropped, and what is
+    /// wrong.
+    pub fn compare(self, mirror: &Path, progress: &dyn Progress) -> Outcome<(Listing, Vec<Finding>)> {
+        Check::run(open(mirror)?, self.listing, progress).map_err(|e| Failure::at(mirror, e))
     }
 }
 

@@ -88,15 +88,15 @@ impl<'a> Manifests<'a> {
             return Ok((Before::default(), None));
         };
         let opened = match stored.open(self.sealing.recipients.opener(), self.sealing.roster.clone()) {
-            Err(Error::Core(CoreError::NoKey { .. })) => stored.open_copy(&self.trees),
-            opened => Some(opened.map_err(at)?),
+            Err(e @ Error::Core(CoreError::NoKey { .. })) => stored.open_copy(&self.trees).ok_or_else(|| {
+                let line = "the keys at hand do not open it, and it is not the one that this machine wrote last";
+                let failure = Failure::new(Code::NotAuthentic, format!("{}: {line}", shown(&self.path())));
+                failure.on(&self.path()).hint(AGAIN).because_of(e)
+            }),
+            opened => opened.map_err(at),
         };
+        let (head, manifest) = opened?;
         let digest = Some(stored.digest);
-        let Some((head, manifest)) = opened else {
-            let line = "the keys at hand do not open it, and it is not the one that this machine wrote last";
-            let failure = Failure::new(Code::NotAuthentic, format!("{}: {line}", shown(&self.path())));
-            return Err(failure.on(&self.path()).hint(AGAIN));
-        };
         let found = Seen { generation: head.generation, digest: stored.digest };
         let later = self.trees.seen(head.tree).filter(|seen| seen.is_set_back_by(&found));
         if let Some(seen) = &later {

@@ -21,7 +21,7 @@ use crate::transfer::tally::Tally;
 use crate::words::count;
 use crate::{Error, Result};
 use phalanx_core::tree::{Contents, Recorder};
-use phalanx_core::{Class, ProtectedFile, Sink};
+use phalanx_core::{Class, Error as CoreError, Progress, ProtectedFile, Sink};
 use rustix::fs;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
@@ -124,6 +124,8 @@ pub struct Mirroring<'a> {
     pub quiet: bool,
     /// Called with each change.
     pub on_change: Option<Arc<OnChange>>,
+    /// Says whether the run is to end. It then deletes nothing more and leaves the old manifest, and the next run goes on.
+    pub progress: Arc<dyn Progress + Send + Sync>,
     /// Works on the entries of a selection, which are entries of the source, and counts them in the tally. A failure means that
     /// it could not begin.
     pub walk: &'a dyn Fn(Arc<Renewal<'static>>) -> Outcome,
@@ -133,7 +135,8 @@ impl Mirroring<'_> {
     /// Makes or renews the mirror. Returns what was done, unless it is a dry run.
     ///
     /// # Errors
-    /// If the mirror could not be begun, or the manifest could not be written. The failures of single files are in the tally.
+    /// If the mirror could not be begun, the manifest could not be written, or the run is cancelled. The failures of single files
+    /// are in the tally.
     pub fn run(&self) -> Outcome<Option<Summary>> {
         let options = self.options;
         let source = open_source(&options.source)?;
@@ -185,6 +188,9 @@ impl Run<'_> {
         let mut done = Done::default();
         self.make_way(&renewal, &plan.conflicts, &mut done);
         let renewal = self.walk(renewal, &mut done)?;
+        if self.mirroring.progress.is_cancelled() {
+            return Err(Failure::at(&self.options.mirror, CoreError::Cancelled));
+        }
         self.finish(renewal, &plan.strays, &before, done).map(Some)
     }
 
@@ -283,6 +289,7 @@ impl Run<'_> {
             tally: self.mirroring.tally,
             written_before: &|path, stat| journal.and_then(|journal| journal.written(path, stat)),
             rewritten,
+            progress: &*self.mirroring.progress,
         };
         scan.run(old)
     }
@@ -388,8 +395,9 @@ impl Run<'_> {
     fn comparing(&self) -> Box<Compare<'static>> {
         let recipients = self.mirroring.sealing.recipients.clone();
         let roster = self.mirroring.sealing.roster.clone();
+        let progress = self.mirroring.progress.clone();
         Box::new(move |source: &File, stored: &File, expected: &Contents| -> Result<bool> {
-            let recorder = Recorder::new(&());
+            let recorder = Recorder::new(&*progress);
             let differs = AtomicBool::new(false);
             let opened = ProtectedFile::open(regular(stored)?, recipients.opener()).map_err(Error::from);
             let compared = opened.and_then(|opened| {

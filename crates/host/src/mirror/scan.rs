@@ -16,6 +16,7 @@ use crate::folders::{RESERVED_NAME, entries, kind_name, kind_of, open_within, re
 use crate::transfer::tally::Tally;
 use crate::{Error, Result};
 use phalanx_core::tree::{Entry, FileEntry, Invalid, Kind, Manifest};
+use phalanx_core::{Error as CoreError, Progress};
 use rustix::fs::{self, AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
@@ -53,6 +54,8 @@ pub struct Scan<'a> {
     pub written_before: &'a dyn Fn(&Path, &Stat) -> Option<FileEntry>,
     /// What an interrupted `rekey --fresh` wrote.
     pub rewritten: Option<&'a Rewritten>,
+    /// Says whether the scan is to end.
+    pub progress: &'a dyn Progress,
 }
 
 /// What is to be done.
@@ -128,7 +131,7 @@ impl Scan<'_> {
     /// Compares all entries.
     ///
     /// # Errors
-    /// If the source's root or the old manifest cannot be read. Other failures go to the tally, and what cannot be read stays in
+    /// If the source's root or the old manifest cannot be read, or the scan is cancelled. Other failures go to the tally, and what cannot be read stays in
     /// the mirror as it is.
     pub fn run(self, old: Option<OldManifest<'_>>) -> Result<Plan, Ended> {
         let source = self.source.try_clone().map_err(|e| Ended::Source(Error::read(e)))?;
@@ -161,6 +164,9 @@ impl Scan<'_> {
         }
         run.open(OsStr::new(""), &stat, state, listed, old_root.is_some());
         while !run.levels.is_empty() {
+            if self.progress.is_cancelled() {
+                return Err(Ended::Source(CoreError::Cancelled.into()));
+            }
             run.step()?;
         }
         run.find_rivals();

@@ -9,4 +9,5 @@ pub mod meter;
 pub mod protect;
 pub mod tally;
 pub mod tree;
+pub mod unprotect;
 pub mod walk;

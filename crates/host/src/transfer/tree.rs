@@ -149,7 +149,7 @@ impl<A: Action> Workers<'_, A> {
         let _working = More::of(&self.working);
         let mut group = Vec::new();
         let mut bytes = 0;
-        loop {
+        while !self.meter.is_cancelled() {
             let next = || lock(&self.walk).next(|name| self.transfer.action.output_name(name));
             let task = match self.patiently(&mut group, next) {
                 Ok(Next::File(task)) => task,

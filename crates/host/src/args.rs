@@ -9,7 +9,7 @@ mod numbers;
 
 pub use cipher::Cipher;
 pub use engine::{EngineArgs, EngineName};
-pub use excludes::{ExcludeArgs, RuleArg, RuleArgs};
+pub use excludes::{ExcludeArgs, RuleArg, RuleArgs, rule_of};
 pub use keys::{KeyArgs, OpenKeys, ProtectKeys};
 pub use numbers::{bytes, chunk_size, size, threads};
 

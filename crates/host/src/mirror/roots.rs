@@ -16,11 +16,14 @@ use std::sync::Arc;
 pub(super) fn open_source(path: &Path) -> Outcome<File> {
     let opened = fs::open(path, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty());
     opened.map(File::from).map_err(|e| match e {
-        Errno::NOTDIR => {
-            Failure::new(Code::InputOutput, format!("{}: not a folder", shown(path))).hint("protect takes files")
-        }
+        Errno::NOTDIR => no_folder(path).hint("protect takes files"),
         e => Failure::at(path, Error::read(e.into())),
     })
+}
+
+fn no_folder(path: &Path) -> Failure {
+    let failure = Failure::new(Code::InputOutput, format!("{}: not a folder", shown(path)));
+    failure.on(path).because_of(Error::read(Errno::NOTDIR.into()))
 }
 
 /// Refuses a mirror within its source.
@@ -46,9 +49,7 @@ pub(super) fn open_mirror(path: &Path, dry_run: bool) -> Outcome<Option<Arc<File
             std::fs::DirBuilder::new().mode(0o700).create(path).map_err(at)?;
             open().map_err(|e| at(e.into()))?
         }
-        Err(Errno::NOTDIR) => {
-            return Err(Failure::new(Code::InputOutput, format!("{}: not a folder", shown(path))));
-        }
+        Err(Errno::NOTDIR) => return Err(no_folder(path)),
         opened => opened.map_err(|e| at(e.into()))?,
     };
     // A dry run reads only.

@@ -100,7 +100,9 @@ def test_examples_in_guides_run(path, tmp_path):
 @pytest.mark.parametrize("name", [name for name, thing in EVERYTHING.items() if callable(thing) and not inspect.isclass(thing)])
 def test_signatures_are_visible(name):
     """help() and editors show them."""
-    assert "..." not in str(inspect.signature(EVERYTHING[name]))
+    signature = inspect.signature(EVERYTHING[name])
+    # A tuple of any length has three dots in its type.
+    assert "..." not in str(signature.replace(return_annotation=inspect.Signature.empty))
 
 
 def test_the_package_is_typed():

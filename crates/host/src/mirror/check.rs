@@ -367,3 +367,44 @@ impl Selection for Checked {
         Err(Error::NotListed("it is older, newer or foreign"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Code;
+
+    #[test]
+    fn failures_of_the_full_check_are_findings() {
+        let mirror = Path::new("some/mirror");
+        let of = |error: Error| Finding::of_failure(mirror, Failure::at(&mirror.join("a/b.phx"), error));
+        let kind = |error: Error| of(error).wrong.kind();
+        assert_eq!(of(CoreError::Truncated("it ends").into()).path, Path::new("a/b.phx"));
+        assert_eq!(kind(CoreError::Truncated("it ends").into()), "damaged");
+        assert_eq!(kind(CoreError::WrongKey.into()), "wrong key");
+        assert_eq!(kind(Error::NotListed("it is foreign")), "other version");
+        assert_eq!(kind(Error::read(Errno::IO.into())), "unreadable");
+        let line = Finding::of_failure(mirror, Failure::new(Code::InputOutput, "a line"));
+        assert_eq!((line.path.as_path(), line.wrong.kind()), (Path::new(""), "unreadable"));
+        assert!(line.wrong.text(mirror).contains("a line"));
+    }
+
+    #[test]
+    fn a_check_that_is_cancelled_is_no_check() {
+        struct Cancelled;
+        impl Progress for Cancelled {
+            fn advance(&self, _: u64) {}
+            fn is_cancelled(&self) -> bool {
+                true
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mirror = File::open(folder.path()).unwrap();
+        let mut listing = Listing::default();
+        let kind = phalanx_core::tree::Kind::Folder;
+        let modified = Time { seconds: 0, nanoseconds: 0 };
+        listing.push(&phalanx_core::tree::Entry { name: Vec::new(), mode: 0o700, modified, kind }, State::Unchanged);
+        listing.end_folder();
+        let checked = Check::run(mirror, listing, &Cancelled).map(drop);
+        assert!(matches!(checked, Err(Error::Core(CoreError::Cancelled))));
+    }
+}

@@ -127,3 +127,41 @@ impl Tally {
         lock(&self.worst).map_or(Ok(()), |code| Err(Failure::written(code)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+    use std::io;
+
+    #[test]
+    fn a_keeping_tally_has_the_errors_of_all_failures() {
+        let tally = Tally::keeping();
+        tally.fail(&Failure::at(Path::new("a"), Error::read(io::Error::from_raw_os_error(2))));
+        tally.fail(&Failure::new(Code::NotAuthentic, "a line"));
+        tally.leave_out(Path::new("pipe"), "a pipe");
+        let Kept { failures, left_out } = tally.take();
+        assert_eq!(left_out, [(PathBuf::from("pipe"), "a pipe".to_owned())]);
+        let [first, second] = <[Failure; 2]>::try_from(failures).unwrap();
+        assert_eq!(first.path(), Some(Path::new("a")));
+        assert!(first.line().unwrap().starts_with("a: "));
+        let Some(Error::Core(phalanx_core::Error::Read(e))) = first.into_error() else {
+            panic!("it is an error of a read")
+        };
+        assert_eq!(e.raw_os_error(), Some(2));
+        assert_eq!((second.line(), second.path()), (Some("a line"), None));
+        assert!(second.into_error().is_none());
+        // They are counted all the same.
+        assert_eq!((tally.failed(), tally.left_out()), (2, 1));
+        assert_eq!(tally.outcome().unwrap_err().code(), Code::NotAuthentic);
+        assert!(tally.take().failures.is_empty());
+    }
+
+    #[test]
+    fn a_silent_tally_keeps_nothing() {
+        let tally = Tally::silent();
+        tally.fail(&Failure::new(Code::Other, "a line"));
+        assert_eq!(tally.failed(), 1);
+        assert!(tally.take().failures.is_empty());
+    }
+}

@@ -262,7 +262,7 @@ def verify_tree(
     ... except phalanx.TreeError as error: print(*[finding.kind for finding in error.findings])
     renamed copy
     """
-    *numbers, findings, line = _native.verify_tree(
+    files, length, generation, digest, findings, line = _native.verify_tree(
         path,
         key=key,
         keys=keys,
@@ -275,7 +275,7 @@ def verify_tree(
         threads=threads,
         engine=engine,
     )
-    report = TreeReport(*numbers, findings=tuple(Finding(*finding) for finding in findings))
+    report = TreeReport(files, length, generation, digest, tuple(Finding(*finding) for finding in findings))
     if report.findings:
         error = TreeError(line)
         error.report = report

@@ -8,6 +8,7 @@ use phalanx_host::args::{RuleArg, RuleArgs, rule_of};
 use phalanx_host::failure::Outcome;
 use phalanx_host::file::Carry;
 use phalanx_host::mirror::excludes::{Choice, Excludes, Rule};
+use phalanx_host::mirror::manifests::Sealing;
 use phalanx_host::mirror::run::{Change, Mirroring, OnChange, Options, Summary};
 use phalanx_host::paths::{Destination, End, Outputs, is_dash};
 use phalanx_host::transfer::action::Transfer;
@@ -94,7 +95,9 @@ pub fn mirror(
         ..Options::new(source, mirror)
     };
     let transfer = Transfer::with(Protect { recipients, suite, chunk_size }, destination, key_files, engines, QUIET);
-    let (summary, changes, kept) = interruptible_apart(py, |stop| run(&options, &transfer, stop))?;
+    // The environment is read here, because other threads could change it while this one is detached from the interpreter.
+    let sealing = transfer.sealing();
+    let (summary, changes, kept) = interruptible_apart(py, |stop| run(&options, &transfer, sealing, stop))?;
     let summary = summary.map_err(|failure| error::of_tree(py, failure))?;
     let changes = changes.into_iter().map(|Change { path, what, from }| (path, what, from)).collect();
     let within = |path: PathBuf| path.strip_prefix(&options.source).map(Path::to_owned).unwrap_or(path);
@@ -121,6 +124,7 @@ fn rules(patterns: Vec<OsString>, files: Vec<PathBuf>) -> Outcome<Vec<Rule>> {
 fn run(
     options: &Options,
     transfer: &Transfer<Protect>,
+    sealing: Sealing<'_>,
     stop: &Arc<Stop>,
 ) -> (Outcome<Option<Summary>>, Vec<Change>, Kept) {
     let tally = Arc::new(Tally::keeping());
@@ -132,7 +136,7 @@ fn run(
     };
     let mirroring = Mirroring {
         options,
-        sealing: transfer.sealing(),
+        sealing,
         tally: &tally,
         quiet: true,
         on_change: options.dry_run.then(|| Arc::new(note) as Arc<OnChange>),

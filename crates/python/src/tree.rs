@@ -5,7 +5,7 @@ use crate::error;
 use crate::key::{KeyOrName, key_files};
 use crate::mirror::QUIET;
 use crate::ways::{self, AtHand, Keys, Secret};
-use phalanx_core::tree::Digest;
+use phalanx_core::tree::{Digest, TreeId};
 use phalanx_core::{Opener, Progress};
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{Code, Failure, Outcome};
@@ -14,7 +14,7 @@ use phalanx_host::lines::shown;
 use phalanx_host::mirror::check::{Checked, Finding};
 use phalanx_host::mirror::listing::State;
 use phalanx_host::mirror::manifest::{Listed, Pins, explain};
-use phalanx_host::mirror::state::unhex;
+use phalanx_host::mirror::state::{Trees, unhex};
 use phalanx_host::paths::{Destination, Outputs};
 use phalanx_host::transfer::action::{Action, Moved, Transfer};
 use phalanx_host::transfer::meter::Meter;
@@ -55,9 +55,14 @@ pub fn verify_tree(
     let engines = engines(py, engine, threads)?;
     let opener = ways::opener(py, Keys { key, keys, password }, &identities)?;
     let transfer = Transfer::with(Open { opener }, nowhere(), key_files(), engines, QUIET);
-    let check = Check { path: &path, transfer: &transfer, pins: &pins, quick };
+    // The environment is read attached to the interpreter, because other threads could change it otherwise.
+    let check = Check { path: &path, transfer: &transfer, pins: &pins, trees: Trees::of_user(), quick };
     let checked = interruptible_apart(py, |stop| check.run(stop))?.map_err(|failure| error::of_tree(py, failure))?;
-    let Report { files, bytes, generation, digest, findings } = checked;
+    let Report { files, bytes, generation, digest, tree, findings } = checked;
+    if !findings.is_empty() {
+        explain(&path, tree);
+        error::warn(py);
+    }
     let line = findings.first().map(|first| {
         let line = format!("{}: {}", shown(&path.join(&first.path)), first.wrong.text(&path));
         if findings.len() == 1 { line } else { format!("{} findings, the first is {line}", findings.len()) }
@@ -85,6 +90,7 @@ struct Check<'a> {
     path: &'a Path,
     transfer: &'a Transfer<Open>,
     pins: &'a Pins,
+    trees: Trees,
     quick: bool,
 }
 
@@ -94,6 +100,7 @@ struct Report {
     bytes: u64,
     generation: u64,
     digest: Digest,
+    tree: TreeId,
     findings: Vec<Finding>,
 }
 
@@ -104,22 +111,19 @@ impl Check<'_> {
         let roster = Arc::new(transfer.engines.small_crew().roster);
         let without = || Failure::new(Code::NotAuthentic, format!("{}: it has no manifest", shown(path)));
         let listed = Listed::read(path, &transfer.action.opener, roster)?.ok_or_else(without)?;
-        listed.check_age(path, self.pins)?;
+        listed.check_age_with(path, self.pins, &self.trees)?;
         let (generation, digest, tree) = (listed.head.generation, listed.digest, listed.head.tree);
         let (listing, mut findings) = listed.compare(path, &**stop)?;
-        if !findings.is_empty() {
-            explain(path, tree);
-        }
         if self.quick {
             let (files, bytes) = listing.totals(|state| state != State::Dropped);
-            return Ok(Report { files, bytes, generation, digest, findings });
+            return Ok(Report { files, bytes, generation, digest, tree, findings });
         }
         let tally = Arc::new(Tally::keeping());
         let selection = Some(Arc::new(Checked::new(listing)) as _);
         tree::run(transfer, Job { input: path, output: None, selection, meter: &**stop, tally: tally.clone() })?;
         findings.extend(tally.take().failures.into_iter().map(|failure| Finding::of_failure(path, failure)));
         findings.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(Report { files: tally.files(), bytes: tally.bytes(), generation, digest, findings })
+        Ok(Report { files: tally.files(), bytes: tally.bytes(), generation, digest, tree, findings })
     }
 }
 

@@ -79,6 +79,11 @@ impl Listed {
 
     /// Compares its age with what the user demands, and with the last one that was seen on this machine.
     pub fn check_age(&self, mirror: &Path, pins: &Pins) -> Outcome {
+        self.check_age_with(mirror, pins, &Trees::of_user())
+    }
+
+    /// Compares its age with what the user demands, and with what is remembered.
+    pub fn check_age_with(&self, mirror: &Path, pins: &Pins, trees: &Trees) -> Outcome {
         let at = |line: String| Err(Failure::new(Code::NotAuthentic, format!("{}: {line}", shown(mirror))).on(mirror));
         if let Some(expected) = pins.digest.filter(|expected| *expected != self.digest) {
             return at(format!("its manifest has the digest {}, not {expected}", self.digest));
@@ -87,7 +92,7 @@ impl Listed {
         if let Some(least) = pins.generation.filter(|least| *least > generation) {
             return at(format!("its manifest has generation {generation}, which is before {least}"));
         }
-        let (trees, tree) = (Trees::of_user(), self.head.tree);
+        let tree = self.head.tree;
         let now = Seen { generation, digest: self.digest };
         let seen = trees.seen(tree);
         let is_older = seen.is_some_and(|seen| seen.is_set_back_by(&now));

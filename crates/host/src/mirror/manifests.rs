@@ -37,6 +37,8 @@ pub struct Sealing<'a> {
     pub sync: bool,
     /// Which metadata stored files and folders take over.
     pub carry: Carry,
+    /// What this machine remembers of trees.
+    pub trees: Trees,
 }
 
 /// The manifests of a mirror: the one that is there, and the one that is written.
@@ -71,7 +73,7 @@ impl<'a> Manifests<'a> {
     /// Those of the mirror at a path, with these rules.
     #[must_use]
     pub fn new(sealing: &'a Sealing<'a>, mirror: &'a Path, rules: String) -> Self {
-        Self { sealing, mirror, rules, trees: Trees::of_user() }
+        Self { sealing, mirror, rules, trees: sealing.trees.clone() }
     }
 
     /// Finds the manifest of the last run in a mirror.

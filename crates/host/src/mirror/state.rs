@@ -45,7 +45,7 @@ struct Place {
 }
 
 /// The trees that this user's machine has seen. Without a home it remembers none.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Trees {
     folder: Option<PathBuf>,
 }

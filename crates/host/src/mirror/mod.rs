@@ -18,6 +18,7 @@ pub mod scan;
 pub mod selection;
 pub mod state;
 pub mod store;
+pub mod verdict;
 
 /// The name of the manifest in the root of a mirror.
 pub const MANIFEST: &str = "phalanx.tree";

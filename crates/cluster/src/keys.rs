@@ -26,7 +26,7 @@ impl Keys {
                 recipients.find()?;
                 Keys::Protect { recipients, suite: *suite, chunk_size: *chunk_size }
             }
-            What::Unprotect { keys } | What::Verify { keys } => Keys::Open(secrets::opener(keys, plan.verbosity)?),
+            What::Unprotect { keys, .. } | What::Verify { keys, .. } => Keys::Open(secrets::opener(keys, plan.verbosity)?),
         }))
     }
 

@@ -2,23 +2,27 @@
 
 use crate::args::{Plan, What};
 use crate::message::{FolderStrays, Location, Report, Warned};
-use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::Past;
 use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::say::say;
 use phalanx_host::strays::Strays;
+use phalanx_host::transfer::tally::Tally as Failures;
 use phalanx_host::warnings::KEEP_COPY;
 use phalanx_host::words::{count, others, past_words, rate, size, summary_of, whole_seconds};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The paths of a tree and of its mirror.
 pub struct Root {
     pub input: PathBuf,
     pub output: Option<PathBuf>,
+    /// Whether the driver walks through it.
+    pub is_walked: bool,
 }
 
 /// The results so far.
@@ -35,9 +39,13 @@ pub struct Tally {
     files: u64,
     bytes: u64,
     kept: u64,
-    failed: u64,
+    /// The failures of all processes and of the driver, and what the driver has left out.
+    failures: Arc<Failures>,
     left_out: u64,
     is_verifying: bool,
+    is_quick: bool,
+    /// Whether files are opened.
+    opens: bool,
     /// Whether there may be more than one file.
     is_many: bool,
     warned: BTreeSet<Warned>,
@@ -46,13 +54,12 @@ pub struct Tally {
     strays: BTreeMap<u32, Strays>,
     /// The trees with files to work on.
     filled: BTreeSet<u32>,
-    worst: Option<Code>,
     /// The failure to write to standard output, if there was one.
     unsaid: Option<Failure>,
 }
 
 impl Tally {
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &Plan, failures: Arc<Failures>) -> Self {
         let quiet = plan.verbosity.quiet;
         let every = Some(plan.run.progress).filter(|seconds| *seconds > 0 && !quiet).map(Duration::from_secs);
         let verb = match plan.what {
@@ -73,15 +80,16 @@ impl Tally {
             files: 0,
             bytes: 0,
             kept: 0,
-            failed: 0,
+            failures,
             left_out: 0,
+            opens: !matches!(plan.what, What::Protect { .. }),
+            is_quick: matches!(plan.what, What::Verify { quick: true, .. }),
             is_verifying: matches!(plan.what, What::Verify { .. }),
             is_many: plan.destination.recursive || plan.paths.len() > 1,
             warned: BTreeSet::new(),
             roots: BTreeMap::new(),
             strays: BTreeMap::new(),
             filled: BTreeSet::new(),
-            worst: None,
             unsaid: None,
         }
     }
@@ -103,9 +111,11 @@ impl Tally {
 
     /// Writes a failure's line and its hint, and counts it.
     pub fn fail(&mut self, line: &str, hint: Option<&str>, code: u8) {
-        complain_with(line, hint);
-        self.failed += 1;
-        self.worst = self.worst.max(Some(Code::with_exit_code(code)));
+        let failure = Failure::new(Code::with_exit_code(code), line);
+        self.failures.fail(&match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        });
     }
 
     /// Adds a report, except its failures.
@@ -162,35 +172,56 @@ impl Tally {
         complain(line);
     }
 
-    /// Fails for trees without protected files.
-    fn fail_empty(&mut self) {
-        for (_, Root { input, .. }) in self.roots.iter().filter(|(tree, _)| !self.filled.contains(tree)) {
-            let failure = Failure::nothing_protected(input);
-            self.worst = self.worst.max(Some(failure.code()));
+    /// Trees in which no manifest was read.
+    fn without_manifest(&self) -> impl Iterator<Item = (u32, &Root)> {
+        self.roots.iter().map(|(tree, root)| (*tree, root)).filter(|(_, root)| !root.is_walked)
+    }
+
+    /// Returns the failure for trees without protected files, which are named.
+    fn fail_empty(&self) -> Outcome {
+        let empty = self.without_manifest().filter(|(tree, _)| !self.filled.contains(tree));
+        let failures: Vec<Failure> = empty.map(|(_, root)| Failure::nothing_protected(&root.input)).collect();
+        failure::each(&failures, |failure| {
             failure.report();
-        }
+            Err(Failure::written(failure.code()))
+        })
+    }
+
+    /// Names trees with files of which nothing is known but that they are authentic.
+    fn name_unlisted(&self) {
+        let why = match self.is_verifying {
+            true => "no manifest, so nothing is known of what is missing or older",
+            false => "no manifest was compared, so nothing is known of what is missing or older",
+        };
+        let filled = self.without_manifest().filter(|(tree, _)| self.filled.contains(tree));
+        filled.for_each(|(_, root)| complain(format!("{}: {why}", shown(&root.input))));
     }
 
     /// Prints the summary of the work on these machines. `is_whole`: the job was not stopped early.
-    pub fn finish(mut self, hosts: &[&str], is_whole: bool) -> Outcome {
+    pub fn finish(self, hosts: &[&str], is_whole: bool) -> Outcome {
+        let (failed, left_out) = (self.failures.failed(), self.left_out + self.failures.left_out());
+        let mut empty = Ok(());
+        if self.opens && !self.dry_run && !self.quiet {
+            self.name_unlisted();
+        }
         let machines = hosts.iter().collect::<BTreeSet<_>>().len();
         if self.dry_run {
             let (files, bytes) = self.expected;
             say(format!("would be {}: {}, {}", self.verb, count(files, "file"), size(bytes)))?;
         } else if self.is_verifying {
             if is_whole {
-                self.fail_empty();
+                empty = self.fail_empty();
             }
-            if !self.quiet && self.is_many && self.files + self.failed > 0 {
+            if !self.quiet && !self.is_quick && self.is_many && self.files + failed > 0 {
                 let (files, bytes) = (count(self.files, "file"), count(self.bytes, "byte"));
-                let others = others([(self.left_out, "left out"), (self.failed, "failed")]);
+                let others = others([(left_out, "left out"), (failed, "failed")]);
                 say(format!("{files}, {bytes}: whole and authentic{others}"))?;
             }
         } else if !self.quiet && self.expected.0 > 0 {
             let mut line = format!("{} {}", self.verb, count(self.files, "file"));
             line += &format!(", {}", summary_of(self.bytes, self.begun.elapsed()));
             line += &format!(", {} on {}", count(hosts.len() as u64, "process"), count(machines as u64, "machine"));
-            line += &others([(self.kept, "done before"), (self.left_out, "left out"), (self.failed, "failed")]);
+            line += &others([(self.kept, "done before"), (left_out, "left out"), (failed, "failed")]);
             complain(line);
         }
         if !self.quiet {
@@ -201,6 +232,6 @@ impl Tally {
         if let Some(failure) = self.unsaid {
             return Err(failure);
         }
-        self.worst.map_or(Ok(()), |code| Err(Failure::written(code)))
+        failure::worse(self.failures.outcome(), empty)
     }
 }

@@ -2,10 +2,13 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use phalanx_core::{ChunkSize, Suite};
-use phalanx_host::args::{Cipher, EngineName, OpenKeys, PinArgs, ProtectKeys, chunk_size, size, threads};
+use phalanx_host::args::{
+    Cipher, EngineName, MirrorArgs, MirrorPlan, OpenKeys, PinArgs, ProtectKeys, chunk_size, size, threads,
+};
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::{Carry, protected_name, umask, unprotected_name};
 use phalanx_host::mirror::manifest::Pins;
+use phalanx_host::mirror::run::Options;
 use phalanx_host::paths::{self, Destination, End, Outputs};
 use phalanx_host::verbosity::Verbosity;
 use std::ffi::{OsStr, OsString};
@@ -29,6 +32,12 @@ pub struct Cli {
 pub enum Command {
     /// Protect files: PATH becomes PATH.phx
     Protect(Protect),
+    /// Make or renew a protected mirror of a folder
+    ///
+    /// Only what has changed is written: a file is unchanged if its length and its time of modification are. The manifest
+    /// phalanx.tree in MIRROR lists every entry, so that verify and unprotect find what is missing, added, exchanged or
+    /// older. Rank 0 compares SOURCE with the last manifest, and all processes write the files.
+    Mirror(Mirror),
     /// Get protected files back: PATH.phx becomes PATH
     ///
     /// A folder with a manifest is compared with it first, and only what is listed and right is written.
@@ -58,6 +67,14 @@ pub struct Protect {
     run: RunArgs,
     #[command(flatten)]
     dry_run: DryRun,
+}
+
+#[derive(Args)]
+pub struct Mirror {
+    #[command(flatten)]
+    args: MirrorArgs,
+    #[command(flatten)]
+    run: RunArgs,
 }
 
 #[derive(Args)]
@@ -177,6 +194,8 @@ pub enum Division {
 /// What is to be done.
 pub struct Plan {
     pub what: What,
+    /// The mirror that is made or renewed, if one is.
+    pub mirror: Option<Options>,
     pub paths: Vec<PathBuf>,
     pub destination: Destination,
     pub run: RunArgs,
@@ -193,7 +212,12 @@ pub enum What {
 impl Plan {
     /// Whether what is replaced in a mirror is kept elsewhere.
     pub fn keeps_replaced(&self) -> bool {
-        false
+        self.mirror.as_ref().is_some_and(|options| options.backup_dir.is_some())
+    }
+
+    /// Whether each output is named when it is done.
+    pub fn names_outputs(&self) -> bool {
+        self.verbosity.verbose && self.mirror.is_none()
     }
 
     /// The name of a file's output. `None` if the file is not to be worked on.
@@ -232,14 +256,21 @@ impl Cli {
                 let suite = args.cipher.unwrap_or(Cipher::Aes256).into();
                 let what = What::Protect { keys: args.keys, suite, chunk_size: args.chunk_size.unwrap_or_default() };
                 let run = args.run.with(&args.dry_run);
-                Plan { what, paths: args.paths, destination, run, verbosity }
+                Plan { what, mirror: None, paths: args.paths, destination, run, verbosity }
+            }
+            Command::Mirror(args) => {
+                let MirrorPlan { options, destination, keys, suite, chunk_size } = args.args.validate()?;
+                let what = What::Protect { keys, suite, chunk_size };
+                let run = RunArgs { dry_run: options.dry_run, ..args.run };
+                let paths = vec![options.source.clone()];
+                Plan { what, mirror: Some(options), paths, destination, run, verbosity }
             }
             Command::Unprotect(args) => {
                 let carry = if args.preserve { Carry::All } else { Carry::New { umask: umask() } };
                 let destination = args.destination.destination(carry);
                 let what = What::Unprotect { keys: args.keys, ignores_manifest: args.ignore_manifest };
                 let run = args.run.with(&args.dry_run);
-                Plan { what, paths: args.paths, destination, run, verbosity }
+                Plan { what, mirror: None, paths: args.paths, destination, run, verbosity }
             }
             Command::Verify(args) => {
                 let destination = Destination {
@@ -255,7 +286,7 @@ impl Cli {
                 let PinArgs { quick, .. } = args.manifest;
                 let what = What::Verify { keys: args.keys, quick, pins: args.manifest.pins() };
                 let run = args.run.with(&args.dry_run);
-                Plan { what, paths: args.paths, destination, run, verbosity }
+                Plan { what, mirror: None, paths: args.paths, destination, run, verbosity }
             }
         };
         let to_stdout = matches!(plan.destination.outputs, Outputs::At(End::Standard));

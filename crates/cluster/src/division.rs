@@ -255,7 +255,8 @@ mod tests {
     fn folders_come_before_large_files_and_those_before_small_ones() {
         let mut tasks = Tasks::new(Division::Dynamic, 2);
         tasks.add(Task::Files { tree: None, folder: Vec::new(), files: Vec::new() });
-        let location = crate::message::Location { tree: None, folder: Vec::new(), name: Vec::new(), output: None, listed: None };
+        let location =
+            crate::message::Location { tree: None, folder: Vec::new(), name: Vec::new(), output: None, listed: None };
         tasks.add(Task::Begin { file: 1, location });
         tasks.add(Task::Folder { tree: 0, folder: Vec::new() });
         assert!(matches!(tasks.any(true), Some(Task::Folder { .. })));

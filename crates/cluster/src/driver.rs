@@ -5,30 +5,38 @@ use crate::args::{Plan, What};
 use crate::feed::{Feed, Returned};
 use crate::keys::Keys;
 use crate::message::Written;
-use crate::prepare::{Checking, Prepared, prepare};
+use crate::prepare::{Prepared, Walked, prepare, prepare_mirror};
+use crate::tally::Failures;
 use crate::worker::key_files;
 use phalanx_core::Roster;
 use phalanx_core::tree::{Contents, Entry, FileEntry, Kind, Time};
 use phalanx_host::failure::{Code, Failure, Outcome, worse};
 use phalanx_host::file::Made;
 use phalanx_host::folders::read_error;
-use phalanx_host::key_files::KeyFiles;
+use phalanx_host::lines::{complain, complain_with};
 use phalanx_host::mirror::check::Checked;
+use phalanx_host::mirror::manifests::Sealing;
+use phalanx_host::mirror::run::{Change, Mirroring, OnChange, Options};
 use phalanx_host::mirror::selection::{Place, Selection};
 use phalanx_host::mirror::verdict::Compared;
+use phalanx_host::mirror::whole::Protecting;
+use phalanx_host::paths::Destination;
 use phalanx_host::say::say;
 use phalanx_host::transfer::ends::blame;
 use phalanx_host::transfer::folder::{Folder, Tree};
 use phalanx_host::transfer::tally::Tally;
 use phalanx_host::transfer::tree::quarter_of_open_files;
 use phalanx_host::transfer::walk::{self, Next, Walk};
+use phalanx_host::warnings::{KEEP_COPY, key_inside};
 use rustix::fs::{self, AtFlags};
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// The most files that wait for the leader.
 const WAITING: usize = 256;
@@ -67,8 +75,7 @@ pub struct Driver<'a> {
     pub plan: &'a Plan,
     pub keys: Option<&'a Keys>,
     pub roster: Arc<Roster>,
-    /// Counts the failures of all processes.
-    pub tally: Arc<Tally>,
+    pub failures: Arc<Failures>,
 }
 
 /// The files that were found go to the leader, and come back.
@@ -77,89 +84,141 @@ struct Leader {
     back: Receiver<Returned>,
 }
 
-/// A tree that is walked through.
-struct Walked<'a> {
-    /// Its number.
+/// A walk through a tree.
+struct Way<'a> {
+    /// The number of the tree.
     number: u32,
     input: &'a Path,
     output: Option<&'a Path>,
     selection: Arc<dyn Selection>,
+    tally: Arc<Tally>,
 }
 
 impl Driver<'_> {
     /// Prepares the work, lets the leader begin, and does its own part.
     pub fn run(&self, begin: SyncSender<Begun>) -> Outcome {
-        let mut prepared = prepare(self.plan, self.keys, &self.roster, &self.tally)?;
+        if let Some(options) = &self.plan.mirror {
+            return self.mirror(options, begin);
+        }
+        let mut prepared = prepare(self.plan, self.keys, &self.roster, &self.failures)?;
         let failed = std::mem::replace(&mut prepared.failed, Ok(()));
-        let checking = std::mem::take(&mut prepared.checking);
+        let walked = std::mem::take(&mut prepared.walked);
         let (leader, feed) = connect();
         let begun = begin.send(Begun { prepared, feed });
         drop(begin);
-        let checked = begun.map_err(|_| ended()).and_then(|()| self.check_all(checking, &leader));
-        worse(failed, checked)
-    }
-
-    /// Checks or unprotects trees that were compared with their manifests.
-    fn check_all(&self, trees: Vec<Checking>, leader: &Leader) -> Outcome {
-        let mut worst = Ok(());
-        for Checking { number, input, output, compared } in trees {
-            let quiet = self.plan.verbosity.quiet || !self.is_verifying();
-            if let What::Verify { quick: true, .. } = self.plan.what {
-                let said = if quiet { Ok(()) } else { say(compared.quick_line(&input)) };
-                worst = worse(worse(worst, said), compared.outcome);
-                continue;
-            }
-            let line = compared.line(&input);
-            let Compared { listing, outcome, .. } = compared;
-            let selection = Arc::new(Checked::new(listing));
-            let walked = Walked { number, input: &input, output: output.as_deref(), selection };
-            let checked = self.walk(walked, leader);
-            let said = if quiet { Ok(()) } else { say(line) };
-            worst = worse(worse(worst, outcome), worse(checked, said));
+        let mut worst = worse(failed, begun.map_err(|_| ended()));
+        for Walked { number, input, output, compared } in walked {
+            let output = output.as_deref();
+            let done = match (compared, output) {
+                (Some(compared), _) => self.check(number, &input, output, compared, &leader),
+                (None, Some(output)) => self.protect(number, &input, output, &leader),
+                (None, None) => Ok(()),
+            };
+            worst = worse(
+                worst,
+                done.inspect_err(|failure| {
+                    failure.report();
+                })
+                .map_err(written),
+            );
         }
         worst
     }
 
+    /// Makes or renews a mirror.
+    fn mirror(&self, options: &Options, begin: SyncSender<Begun>) -> Outcome {
+        let (started, verbosity) = (Instant::now(), self.plan.verbosity);
+        let tally = &self.failures.of_all;
+        let begin = Cell::new(Some(begin));
+        let walk = |selection| {
+            let (leader, feed) = connect();
+            let prepared = prepare_mirror(&options.source, &options.mirror)?;
+            let begun = begin.take().map(|begin| begin.send(Begun { prepared, feed }));
+            begun.transpose().map_err(|_| ended())?;
+            let (input, output) = (&*options.source, Some(&*options.mirror));
+            self.walk(Way { number: 0, input, output, selection, tally: tally.clone() }, &leader)
+        };
+        let names = verbosity.verbose || options.dry_run;
+        let mirroring = Mirroring {
+            options,
+            sealing: self.sealing(),
+            tally,
+            quiet: verbosity.quiet,
+            on_change: names.then(|| Arc::new(|change: Change| say(change.line())) as Arc<OnChange>),
+            walk: &|renewal| walk(renewal),
+        };
+        let done = mirroring.run().map(|summary| {
+            if let Some(summary) = summary.filter(|_| !verbosity.quiet) {
+                complain(summary.line(options, tally, started.elapsed()));
+            }
+        });
+        worse(done, tally.outcome())
+    }
+
+    /// Protects a folder, and writes its manifest.
+    fn protect(&self, number: u32, input: &Path, output: &Path, leader: &Leader) -> Outcome {
+        let tally = self.failures.of_tree(output.to_owned());
+        let destination = &self.plan.destination;
+        let protecting = Protecting {
+            input,
+            output,
+            sealing: self.sealing(),
+            replaces: destination.force || destination.resume,
+            prepare: &|| Ok(()),
+            walk: &|selection| {
+                let way = Way { number, input, output: Some(output), selection, tally: tally.clone() };
+                self.walk(way, leader).map(|()| tally.clone())
+            },
+        };
+        protecting.run()
+    }
+
+    /// Checks or unprotects a tree that was compared with its manifest.
+    fn check(&self, number: u32, input: &Path, output: Option<&Path>, compared: Compared, leader: &Leader) -> Outcome {
+        let is_named = self.is_verifying() && !self.plan.verbosity.quiet;
+        let said = |line: String| if is_named { say(line) } else { Ok(()) };
+        if let What::Verify { quick: true, .. } = self.plan.what {
+            return worse(said(compared.quick_line(input)), compared.outcome);
+        }
+        let line = compared.line(input);
+        let Compared { listing, outcome, .. } = compared;
+        let (selection, tally) = (Arc::new(Checked::new(listing)), self.failures.of_all.clone());
+        let checked = self.walk(Way { number, input, output, selection, tally }, leader);
+        worse(worse(checked, outcome), said(line))
+    }
+
     /// Walks through a tree, and waits until all files that were found are done.
-    fn walk(&self, Walked { number, input, output, selection }: Walked<'_>, leader: &Leader) -> Outcome {
-        let key_files = Arc::new(key_files(self.plan));
-        let tree = Arc::new(self.tree(input, output, selection.clone(), key_files));
-        let root = Folder::root(tree.clone())?;
+    fn walk(&self, way: Way<'_>, leader: &Leader) -> Outcome {
+        let root = Folder::root(Arc::new(self.tree(&way)))?;
         let name = |of: &OsStr| self.plan.output_name(of);
         let mut walk = Walk::new(root, quarter_of_open_files(), name);
         let mut given = 0;
         loop {
             leader.back.try_iter().for_each(|returned| {
                 given -= 1;
-                self.done(returned, &*selection);
+                self.done(returned, &way);
             });
             match walk.next(name) {
-                Ok(Next::File(task)) => given += u32::from(self.meet(number, task, &*selection, leader)?),
+                Ok(Next::File(task)) => given += u32::from(self.meet(task, &way, leader)?),
                 Ok(Next::End) => break,
                 Err(e) if given == 0 => walk.skip(e),
                 // Some files must be done first, because too many folders are open.
                 Ok(Next::Pause) | Err(_) => {
-                    self.done(leader.back.recv().map_err(|_| ended())?, &*selection);
+                    self.done(leader.back.recv().map_err(|_| ended())?, &way);
                     given -= 1;
                 }
             }
         }
         for _ in 0..given {
-            self.done(leader.back.recv().map_err(|_| ended())?, &*selection);
+            self.done(leader.back.recv().map_err(|_| ended())?, &way);
         }
         Ok(())
     }
 
-    fn tree(
-        &self,
-        input: &Path,
-        output: Option<&Path>,
-        selection: Arc<dyn Selection>,
-        keys: Arc<KeyFiles>,
-    ) -> Tree {
+    fn tree(&self, Way { input, output, selection, tally, .. }: &Way<'_>) -> Tree {
         let destination = &self.plan.destination;
         Tree {
-            input: input.to_owned(),
+            input: (*input).to_owned(),
             input_id: OnceLock::new(),
             output: output.map(Path::to_owned),
             // The root has just been made, or may be used.
@@ -168,18 +227,19 @@ impl Driver<'_> {
             opens: !self.is_protecting(),
             sync: destination.sync,
             carry: destination.carry,
-            tally: self.tally.clone(),
+            tally: tally.clone(),
             made: Arc::new(Made::default()),
-            keys,
+            keys: Arc::new(key_files(self.plan)),
             key_inside: OnceLock::new(),
             open: Arc::new(AtomicUsize::new(0)),
-            selection: Some(selection),
+            selection: Some(selection.clone()),
         }
     }
 
     /// Does what is to be done with a file, or gives it to the leader. Returns whether it did the latter.
-    fn meet(&self, tree: u32, task: walk::Task, selection: &dyn Selection, leader: &Leader) -> Outcome<bool> {
-        let settled = self.settle(&task, selection);
+    fn meet(&self, task: walk::Task, way: &Way<'_>, leader: &Leader) -> Outcome<bool> {
+        let (tree, selection) = (way.number, &way.selection);
+        let settled = self.settle(&task, &**selection);
         let walk::Task { folder, handles, name, output_name, node, .. } = &task;
         let stat = match settled {
             Ok(true) => return Ok(false),
@@ -188,6 +248,7 @@ impl Driver<'_> {
         };
         match stat {
             Ok(stat) => {
+                self.warn_of_key(folder, name, (stat.st_dev, stat.st_ino));
                 let contents = node.and_then(|node| selection.contents(node));
                 let mode = node.and_then(|node| selection.mode(node));
                 let (len, mtime) = (stat.st_size as u64, (stat.st_mtime, stat.st_mtime_nsec as i64));
@@ -196,7 +257,7 @@ impl Driver<'_> {
                 Ok(true)
             }
             Err(e) => {
-                self.tally.fail(&blame(&folder.path(name), &folder.mirrored(output_name), e));
+                way.tally.fail(&blame(&folder.path(name), &folder.mirrored(output_name), e));
                 Ok(false)
             }
         }
@@ -212,16 +273,36 @@ impl Driver<'_> {
     }
 
     /// Lists a file that has been written.
-    fn done(&self, Returned { found, written }: Returned, selection: &dyn Selection) {
+    fn done(&self, Returned { found, written }: Returned, way: &Way<'_>) {
         let walk::Task { folder, handles, name, output_name, node, .. } = &found.task;
         let Some(written) = written else { return };
-        self.tally.succeed(written.len);
+        way.tally.succeed(written.len);
         if self.is_verifying() {
-            folder.rival(handles, name, output_name).unwrap_or_else(|failure| self.tally.fail(&failure));
+            folder.rival(handles, name, output_name).unwrap_or_else(|failure| way.tally.fail(&failure));
         }
         if let (Some(node), true) = (node, self.is_protecting()) {
-            selection.written(*node, &entry(name, &written));
+            way.selection.written(*node, &entry(name, &written));
         }
+    }
+
+    /// Warns once if a file of a tree holds a key that protects it.
+    fn warn_of_key(&self, folder: &Folder, name: &OsStr, id: (u64, u64)) {
+        let tree = folder.tree();
+        let path = || folder.path(name);
+        if self.is_protecting()
+            && self.plan.mirror.is_none()
+            && tree.keys.is_in_use(id)
+            && tree.key_inside.set(path()).is_ok()
+        {
+            complain_with(key_inside(&tree.input, &path()), Some(KEEP_COPY));
+        }
+    }
+
+    /// How manifests are written.
+    fn sealing(&self) -> Sealing<'_> {
+        let Some(Keys::Protect { recipients, suite, .. }) = self.keys else { panic!("it protects files") };
+        let Destination { sync, carry, .. } = self.plan.destination;
+        Sealing { recipients, suite: *suite, roster: self.roster.clone(), sync, carry }
     }
 
     fn is_verifying(&self) -> bool {
@@ -242,6 +323,11 @@ fn connect() -> (Leader, Feed) {
 /// The leader has stopped early, and has reported why.
 fn ended() -> Failure {
     Failure::written(Code::InputOutput)
+}
+
+/// A failure that has been reported.
+fn written(failure: Failure) -> Failure {
+    Failure::written(failure.code())
 }
 
 /// A file that has been written, as a manifest lists it.

@@ -7,9 +7,9 @@ use crate::message::{Entry, Listed, Reply, Report, ReportedFailure, Request, Wri
 use crate::opened::Paths;
 use crate::roots::Dirs;
 use crate::worker::Worker;
+use phalanx_core::file::SharedFile;
 use phalanx_core::tree::{Contents, Recorder};
 use phalanx_core::{Progress, Roster};
-use phalanx_core::file::SharedFile;
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, is_of_key};
 use phalanx_host::file::{
@@ -303,7 +303,7 @@ impl Worker<'_> {
                     report.files += 1;
                     report.bytes += bytes;
                     report.written.extend(written);
-                    if self.plan.verbosity.verbose
+                    if self.plan.names_outputs()
                         && let Some(output) = &located.paths.output
                     {
                         let (from, to) = (shown(&located.paths.input), shown(output));

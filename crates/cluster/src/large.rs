@@ -206,7 +206,8 @@ impl Worker<'_> {
         };
         let missing = missing.map_err(at)?;
         if goes_on {
-            done.was_done = bytes(shared, joined.plaintext_len, &[run.clone()]) - bytes(shared, joined.plaintext_len, &missing);
+            done.was_done =
+                bytes(shared, joined.plaintext_len, &[run.clone()]) - bytes(shared, joined.plaintext_len, &missing);
         }
         let sink = match output {
             Some(output) => file::sink(output, self.plan.destination.sync),
@@ -292,7 +293,7 @@ impl Worker<'_> {
         report.files += 1;
         report.bytes += plaintext_len;
         report.written.extend(written);
-        if self.plan.verbosity.verbose
+        if self.plan.names_outputs()
             && let Paths { input, output: Some(to) } = &paths
         {
             report.lines.push(format!("{} {} {}: {}", shown(input), arrow(), shown(to), size(plaintext_len)));

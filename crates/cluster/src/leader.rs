@@ -7,14 +7,13 @@ use crate::keys::Keys;
 use crate::message::name;
 use crate::message::{Answer, Body, Done, Holds, Join, Message, Reply, Report, ReportedFailure, Request, Task};
 use crate::state::{Doing, Large, Peer, Rank};
-use crate::tally::{Root, Tally};
+use crate::tally::{Failures, Root, Tally};
 use crate::worker::{Outbox, Outgoing, reply};
 use crate::world::{Pause, World};
 use phalanx_core::tree::Recorder;
 use phalanx_host::failure::{Code, Outcome};
 use phalanx_host::file;
 use phalanx_host::lines::complain;
-use phalanx_host::transfer::tally::Tally as Failures;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -397,7 +396,8 @@ impl<'a> Leader<'a> {
     /// A task to do after the present one, so that the process need not wait for it. Near the end of the work there is
     /// none, so that all processes end at about the same time.
     fn another(&mut self, rank: usize) -> Option<Task> {
-        let is_at_work = matches!(self.ranks[rank].doing.front(), Some(Doing::Part(..) | Doing::Listed(_) | Doing::Other));
+        let is_at_work =
+            matches!(self.ranks[rank].doing.front(), Some(Doing::Part(..) | Doing::Listed(_) | Doing::Other));
         if !is_at_work || self.stops || self.tasks.has_pinned(rank) {
             return None;
         }

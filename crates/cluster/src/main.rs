@@ -36,8 +36,7 @@ use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::remove_unfinished;
 use phalanx_host::lines;
 use phalanx_host::lines::complain;
-use phalanx_host::transfer::tally::Tally;
-use prepare::Prepared;
+use prepare::{Prepared, restore_times};
 use state::{Peer, misfit};
 use std::env;
 use std::num::NonZeroUsize;
@@ -49,6 +48,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
+use tally::Failures;
 use worker::{Engines, Outbox, Outgoing, Worker};
 use world::World;
 use zeroize::Zeroizing;
@@ -214,14 +214,18 @@ fn lead(world: &World, plan: Outcome<Plan>) -> Outcome {
         None => Keys::find(plan).and_then(|keys| Ok((keys, engines(world, plan)?))),
     };
     let (keys, engines) = found.inspect_err(|_| end())?;
-    let (keys, tally) = (keys.as_ref(), Arc::new(Tally::default()));
+    let (keys, tally) = (keys.as_ref(), Arc::new(Failures::default()));
     let roster = Arc::new(engines.single());
-    let driver = Driver { plan, keys, roster, tally: tally.clone() };
+    let driver = Driver { plan, keys, roster, failures: tally.clone() };
     let (begin, begun) = sync_channel(1);
-    thread::scope(|scope| {
+    let mut roots = Vec::new();
+    let ended = thread::scope(|scope| {
         let driver = scope.spawn(|| driver.run(begin));
         let led = match begun.recv() {
-            Ok(begun) => conduct(world, plan, keys, engines, peers, begun, &tally),
+            Ok(begun) => {
+                roots = begun.prepared.mirrors();
+                conduct(world, plan, keys, engines, peers, begun, &tally)
+            }
             // There is nothing to do.
             Err(_) => {
                 end();
@@ -230,7 +234,9 @@ fn lead(world: &World, plan: Outcome<Plan>) -> Outcome {
         };
         let driven = driver.join().unwrap_or_else(|_| give_up(world, &Failure::written(Code::Other)));
         failure::worse(driven, led)
-    })
+    });
+    restore_times(&roots);
+    ended
 }
 
 /// Leads all processes through the work that has begun.
@@ -241,7 +247,7 @@ fn conduct(
     engines: Engines,
     peers: Vec<Peer>,
     Begun { prepared, feed }: Begun,
-    tally: &Arc<Tally>,
+    tally: &Arc<Failures>,
 ) -> Outcome {
     let (outbox, out) = Outbox::new();
     let Prepared { welcome, tasks, files, bytes, roots, marks, .. } = prepared;
@@ -275,4 +281,3 @@ fn wait_for_any(world: &World) -> (usize, Option<Message>) {
         }
     }
 }
-

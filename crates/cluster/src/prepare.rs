@@ -4,7 +4,7 @@
 use crate::args::{Plan, What};
 use crate::keys::Keys;
 use crate::message::{Entry, Location, Task, Tree, Welcome};
-use crate::tally::Root;
+use crate::tally::{Failures, Root};
 use crate::{tree, worker};
 use phalanx_core::{Error as CoreError, Roster};
 use phalanx_host::Error;
@@ -14,7 +14,7 @@ use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::manifest::{Listed, Pins};
 use phalanx_host::mirror::verdict::Compared;
 use phalanx_host::paths::{End, Route};
-use phalanx_host::transfer::tally::Tally;
+use rustix::fs::{Timespec, Timestamps};
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -34,22 +34,30 @@ pub struct Prepared {
     /// The roots of the trees, by their numbers.
     pub roots: BTreeMap<u32, Root>,
     pub marks: Vec<Mark>,
-    /// The trees that were compared with their manifests.
-    pub checking: Vec<Checking>,
+    /// The trees that the driver walks through.
+    pub walked: Vec<Walked>,
     /// The worst failure of paths that cannot be worked on.
     pub failed: Outcome,
 }
 
-/// A tree that is checked or unprotected after it was compared with its manifest.
-pub struct Checking {
+impl Prepared {
+    /// The roots of trees, and those of their mirrors.
+    pub fn mirrors(&self) -> Vec<(PathBuf, PathBuf)> {
+        self.roots.values().filter_map(|root| Some((root.input.clone(), root.output.clone()?))).collect()
+    }
+}
+
+/// A tree that the driver walks through.
+pub struct Walked {
     /// Its number.
     pub number: u32,
     pub input: PathBuf,
     pub output: Option<PathBuf>,
-    pub compared: Compared,
+    /// What was found when it was compared with its manifest, if its files are opened.
+    pub compared: Option<Compared>,
 }
 
-pub fn prepare(plan: &Plan, keys: Option<&Keys>, roster: &Arc<Roster>, tally: &Tally) -> Outcome<Prepared> {
+pub fn prepare(plan: &Plan, keys: Option<&Keys>, roster: &Arc<Roster>, tally: &Failures) -> Outcome<Prepared> {
     let folder = env::current_dir().map_err(|e| Failure::at(Path::new("."), Error::read(e)))?;
     let is_verifying = matches!(plan.what, What::Verify { .. });
     let (routes, named) = match is_verifying {
@@ -59,7 +67,7 @@ pub fn prepare(plan: &Plan, keys: Option<&Keys>, roster: &Arc<Roster>, tally: &T
     let inputs: Vec<PathBuf> =
         routes.iter().map(|route| route.input.path().to_owned()).filter(|path| path.is_dir()).collect();
     let (mut trees, mut tasks, mut small, mut roots) = (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
-    let mut checking = Vec::new();
+    let mut walked = Vec::new();
     let (mut files, mut bytes) = (0, 0);
     let (made, key_files) = (Made::default(), worker::key_files(plan));
     let routes_failed = failure::each(&routes, |route| {
@@ -81,16 +89,17 @@ pub fn prepare(plan: &Plan, keys: Option<&Keys>, roster: &Arc<Roster>, tally: &T
                 mirror = Some((of(output), inode));
             }
             let output = mirror.as_ref().and(output).map(Path::to_owned);
-            let is_walked = compared.is_some();
+            let is_protecting = matches!(plan.what, What::Protect { .. }) && !plan.run.dry_run;
+            let is_walked = is_protecting || compared.is_some();
             roots.insert(tree, Root { input: input.to_owned(), output: output.clone(), is_walked });
             trees.push(Tree { input: (of(input), inode), output: mirror });
-            match compared {
-                Some(compared) => {
-                    let code = compared.outcome.as_ref().err().map_or(Code::Other, Failure::code);
-                    (0..compared.wrong).for_each(|_| tally.fail(&Failure::written(code)));
-                    checking.push(Checking { number: tree, input: input.to_owned(), output, compared });
+            if is_walked {
+                if let Some(Compared { wrong, outcome: Err(failure), .. }) = &compared {
+                    (0..*wrong).for_each(|_| tally.of_all.fail(&Failure::written(failure.code())));
                 }
-                None => tasks.push(Task::Folder { tree, folder: Vec::new() }),
+                walked.push(Walked { number: tree, input: input.to_owned(), output, compared });
+            } else {
+                tasks.push(Task::Folder { tree, folder: Vec::new() });
             }
             return Ok(());
         }
@@ -102,8 +111,10 @@ pub fn prepare(plan: &Plan, keys: Option<&Keys>, roster: &Arc<Roster>, tally: &T
             () if plan.run.dry_run && plan.verbosity.verbose => complain(shown(input)),
             () if plan.run.dry_run => {}
             () if len >= DIVIDED && meta.is_file() => {
-                tasks
-                    .push(Task::Begin { file: 0, location: Location { tree: None, folder: Vec::new(), name, output, listed: None } });
+                tasks.push(Task::Begin {
+                    file: 0,
+                    location: Location { tree: None, folder: Vec::new(), name, output, listed: None },
+                });
             }
             () => small.push(Entry { name, output, len, mtime: (meta.mtime(), meta.mtime_nsec()), listed: None }),
         }
@@ -128,7 +139,40 @@ pub fn prepare(plan: &Plan, keys: Option<&Keys>, roster: &Arc<Roster>, tally: &T
         umask: phalanx_host::file::umask(),
     };
     let failed = failure::worse(named, routes_failed);
-    Ok(Prepared { welcome, tasks, files, bytes, roots, marks, checking, failed })
+    Ok(Prepared { welcome, tasks, files, bytes, roots, marks, walked, failed })
+}
+
+/// Prepares to write to a mirror that is there.
+pub fn prepare_mirror(source: &Path, mirror: &Path) -> Outcome<Prepared> {
+    let folder = env::current_dir().map_err(|e| Failure::at(Path::new("."), Error::read(e)))?;
+    let of = |path: &Path| -> Outcome<_> { Ok((path.as_os_str().as_bytes().to_vec(), tree::root(path)?.0.1)) };
+    let tree = Tree { input: of(source)?, output: Some(of(mirror)?) };
+    let root = Root { input: source.to_owned(), output: Some(mirror.to_owned()), is_walked: true };
+    let marks: Vec<Mark> = mark(mirror.to_owned())?.into_iter().collect();
+    let welcome = Welcome {
+        folder: folder.into_os_string().into_vec(),
+        trees: vec![tree],
+        outputs: marks.iter().map(|(seen, _)| seen.clone()).collect(),
+        umask: phalanx_host::file::umask(),
+    };
+    let roots = BTreeMap::from([(0, root)]);
+    let (tasks, walked) = (Vec::new(), Vec::new());
+    Ok(Prepared { welcome, tasks, files: 0, bytes: 0, roots, marks, walked, failed: Ok(()) })
+}
+
+/// Gives the roots of mirrors the times of their originals again, after marks in them were deleted.
+pub fn restore_times(roots: &[(PathBuf, PathBuf)]) {
+    for (input, output) in roots {
+        let (Ok(from), Ok(to)) = (tree::root(input), tree::root(output)) else { continue };
+        let Ok(stat) = rustix::fs::fstat(&from.1) else { continue };
+        let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+        let times = Timestamps {
+            last_access: time(stat.st_atime, stat.st_atime_nsec as _),
+            last_modification: time(stat.st_mtime, stat.st_mtime_nsec as _),
+        };
+        // They are of no importance.
+        let _ = rustix::fs::futimens(&to.1, &times);
+    }
 }
 
 /// Compares a folder of protected files with its manifest. `None` if that is not to be done.

@@ -5,16 +5,17 @@ use crate::message::{FolderStrays, Location, Report, Warned};
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::Past;
 use phalanx_host::lines::{complain, complain_with, shown};
+use phalanx_host::lock::lock;
 use phalanx_host::say::say;
 use phalanx_host::strays::Strays;
-use phalanx_host::transfer::tally::Tally as Failures;
-use phalanx_host::warnings::KEEP_COPY;
+use phalanx_host::transfer::tally::Tally as Counts;
+use phalanx_host::warnings::{KEEP_COPY, say_of_special_bits};
 use phalanx_host::words::{count, others, past_words, rate, size, summary_of, whole_seconds};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The paths of a tree and of its mirror.
@@ -23,6 +24,34 @@ pub struct Root {
     pub output: Option<PathBuf>,
     /// Whether the driver walks through it.
     pub is_walked: bool,
+}
+
+/// What the driver and all processes have met that is not a file that is done.
+#[derive(Default)]
+pub struct Failures {
+    /// The failures of all processes, and what else belongs to no tree.
+    pub of_all: Arc<Counts>,
+    /// What the driver has met in trees, and the paths of their mirrors.
+    of_trees: Mutex<Vec<(PathBuf, Arc<Counts>)>>,
+}
+
+impl Failures {
+    /// The counts of one more tree.
+    pub fn of_tree(&self, output: PathBuf) -> Arc<Counts> {
+        let counts = Arc::<Counts>::default();
+        lock(&self.of_trees).push((output, counts.clone()));
+        counts
+    }
+
+    fn sum(&self, number: impl Fn(&Counts) -> u64) -> u64 {
+        number(&self.of_all) + lock(&self.of_trees).iter().map(|(_, counts)| number(counts)).sum::<u64>()
+    }
+
+    /// The worst failure, if there was one.
+    pub fn outcome(&self) -> Outcome {
+        let of_trees = lock(&self.of_trees);
+        of_trees.iter().fold(self.of_all.outcome(), |worst, (_, counts)| failure::worse(worst, counts.outcome()))
+    }
 }
 
 /// The results so far.
@@ -44,6 +73,8 @@ pub struct Tally {
     left_out: u64,
     is_verifying: bool,
     is_quick: bool,
+    /// Whether the driver sums up the run.
+    is_mirroring: bool,
     /// Whether files are opened.
     opens: bool,
     /// Whether there may be more than one file.
@@ -83,6 +114,7 @@ impl Tally {
             failures,
             left_out: 0,
             opens: !matches!(plan.what, What::Protect { .. }),
+            is_mirroring: plan.mirror.is_some(),
             is_quick: matches!(plan.what, What::Verify { quick: true, .. }),
             is_verifying: matches!(plan.what, What::Verify { .. }),
             is_many: plan.destination.recursive || plan.paths.len() > 1,
@@ -112,7 +144,7 @@ impl Tally {
     /// Writes a failure's line and its hint, and counts it.
     pub fn fail(&mut self, line: &str, hint: Option<&str>, code: u8) {
         let failure = Failure::new(Code::with_exit_code(code), line);
-        self.failures.fail(&match hint {
+        self.failures.of_all.fail(&match hint {
             Some(hint) => failure.hint(hint),
             None => failure,
         });
@@ -131,7 +163,10 @@ impl Tally {
         self.filled.extend(filled);
         let new = warnings.into_iter().filter(|(of, _)| self.warned.insert(*of));
         for (of, line) in new {
-            complain_with(line, matches!(of, Warned::KeyInside(_)).then_some(KEEP_COPY));
+            match of {
+                Warned::SpecialBits => say_of_special_bits(line),
+                Warned::KeyInside(_) => complain_with(line, Some(KEEP_COPY)),
+            }
         }
         for FolderStrays { tree, number, first } in strays {
             let first = first.into_iter().map(|path| OsString::from_vec(path).into()).collect();
@@ -199,7 +234,8 @@ impl Tally {
 
     /// Prints the summary of the work on these machines. `is_whole`: the job was not stopped early.
     pub fn finish(self, hosts: &[&str], is_whole: bool) -> Outcome {
-        let (failed, left_out) = (self.failures.failed(), self.left_out + self.failures.left_out());
+        let (failed, left_out) =
+            (self.failures.sum(Counts::failed), self.left_out + self.failures.sum(Counts::left_out));
         let mut empty = Ok(());
         if self.opens && !self.dry_run && !self.quiet {
             self.name_unlisted();
@@ -217,7 +253,7 @@ impl Tally {
                 let others = others([(left_out, "left out"), (failed, "failed")]);
                 say(format!("{files}, {bytes}: whole and authentic{others}"))?;
             }
-        } else if !self.quiet && self.expected.0 > 0 {
+        } else if !self.quiet && !self.is_mirroring && self.expected.0 > 0 {
             let mut line = format!("{} {}", self.verb, count(self.files, "file"));
             line += &format!(", {}", summary_of(self.bytes, self.begun.elapsed()));
             line += &format!(", {} on {}", count(hosts.len() as u64, "process"), count(machines as u64, "machine"));
@@ -228,6 +264,9 @@ impl Tally {
             let line = |(tree, strays): (_, &Strays)| strays.line(self.roots.get(tree)?.output.as_ref()?);
             let lines = self.strays.iter().filter_map(line);
             lines.for_each(complain);
+            for (output, counts) in &*lock(&self.failures.of_trees) {
+                counts.strays().line(output).into_iter().for_each(complain);
+            }
         }
         if let Some(failure) = self.unsaid {
             return Err(failure);

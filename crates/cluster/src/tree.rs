@@ -167,7 +167,8 @@ impl Worker<'_> {
                 found.bytes += len;
                 let of = of.as_bytes().to_vec();
                 if len >= DIVIDED {
-                    let location = Location { tree: Some(tree), folder: folder.to_vec(), name: of, output, listed: None };
+                    let location =
+                        Location { tree: Some(tree), folder: folder.to_vec(), name: of, output, listed: None };
                     found.others.push(Task::Begin { file: 0, location });
                 } else {
                     found.of_batch += len;

@@ -19,6 +19,7 @@ pub mod selection;
 pub mod state;
 pub mod store;
 pub mod verdict;
+pub mod whole;
 
 /// The name of the manifest in the root of a mirror.
 pub const MANIFEST: &str = "phalanx.tree";

@@ -14,21 +14,19 @@ mod volume;
 
 pub use changes::Changes;
 pub use inspect::Inspect;
-pub use mirror::{Mirror, MirrorPlan};
+pub use mirror::{Mirror, Mirrored};
 pub use mount::{Background, Mount, MountPlan};
 pub use range::ByteRange;
 pub use rekey::{Rekey, RekeyPlan};
 pub use volume::{Init, InitPlan};
 
 use clap::{Args, Parser, Subcommand, ValueHint};
-use phalanx_core::tree::Digest;
 use phalanx_core::{ChunkSize, Suite};
-use phalanx_host::args::{Cipher, EngineArgs, EngineName, OpenKeys, ProtectKeys, chunk_size};
+use phalanx_host::args::{Cipher, EngineArgs, EngineName, OpenKeys, PinArgs, ProtectKeys, chunk_size};
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::Carry;
 use phalanx_host::file::umask;
 use phalanx_host::mirror::manifest::Pins;
-use phalanx_host::mirror::state::unhex;
 use phalanx_host::paths::{self, Destination, End, Outputs};
 use phalanx_host::verbosity::Verbosity;
 use std::path::PathBuf;
@@ -221,31 +219,14 @@ pub struct Verify {
     /// --verbose.
     #[arg(short = 'R', long)]
     pub recursive: bool,
-    /// Compare a mirror with its manifest only; read no content
-    ///
-    /// It finds what is missing, additional, exchanged, renamed or another version. It needs a key for the manifest only.
-    #[arg(long, requires = "recursive")]
-    pub quick: bool,
-    /// Fail unless the mirror's manifest has this digest
-    #[arg(long, value_name = "DIGEST", requires = "recursive", value_parser = digest)]
-    expect: Option<Digest>,
-    /// Fail unless the mirror's manifest has this generation or a later one
-    #[arg(long, value_name = "GENERATION", requires = "recursive")]
-    at_least: Option<u64>,
-    /// Take a mirror that is older than the last one seen here
-    #[arg(long, requires = "recursive")]
-    accept: bool,
+    #[command(flatten)]
+    pub manifest: PinArgs,
     #[command(flatten)]
     pub json: JsonArgs,
     #[command(flatten)]
     pub keys: OpenKeys,
     #[command(flatten)]
     pub engine: EngineArgs,
-}
-
-/// Reads 64 hexadecimal digits.
-fn digest(text: &str) -> Result<Digest, String> {
-    unhex(text).map(Digest).ok_or_else(|| "a digest has 64 hexadecimal digits".into())
 }
 
 #[derive(Args)]
@@ -472,15 +453,13 @@ fn check_range(paths: &[PathBuf], destination: &Destination, engine: &EngineArgs
 impl Verify {
     pub fn validate(self) -> Outcome<Self> {
         self.keys.validate(&self.paths)?;
-        if self.paths.len() > 1 && (self.expect.is_some() || self.at_least.is_some()) {
-            return Err(Failure::usage("--expect and --at-least are for one mirror"));
-        }
+        self.manifest.validate(&self.paths)?;
         Ok(self)
     }
 
     /// What is demanded of a mirror's manifest.
     pub fn pins(&self) -> Pins {
-        Pins { digest: self.expect, generation: self.at_least, accept: self.accept }
+        self.manifest.pins()
     }
 }
 

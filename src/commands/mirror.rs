@@ -1,7 +1,8 @@
 //! `phalanx mirror`
 
-use crate::args::MirrorPlan;
+use crate::args::Mirrored;
 use crate::progress::Bar;
+use phalanx_host::args::{EngineArgs, MirrorPlan};
 use phalanx_host::failure::{Outcome, worse};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
@@ -14,26 +15,25 @@ use phalanx_host::transfer::protect::Protect;
 use phalanx_host::transfer::tally::Tally;
 use phalanx_host::transfer::tree::{self, Job};
 use phalanx_host::verbosity::Verbosity;
-use phalanx_host::words::{arrow, count, others, summary_of};
 use std::sync::Arc;
 use std::time::Instant;
 
-pub fn run(plan: MirrorPlan, verbosity: Verbosity) -> Outcome {
-    if plan.json {
+pub fn run(mirrored: Mirrored, verbosity: Verbosity) -> Outcome {
+    if mirrored.json {
         report::begin_brief(Status::Protected);
     }
-    report::end(mirror(plan, verbosity))
+    report::end(mirror(mirrored.plan, &mirrored.engine, verbosity))
 }
 
-fn mirror(plan: MirrorPlan, verbosity: Verbosity) -> Outcome {
+fn mirror(plan: MirrorPlan, engine: &EngineArgs, verbosity: Verbosity) -> Outcome {
     let started = Instant::now();
-    let MirrorPlan { options, destination, keys, suite, chunk_size, engine, .. } = plan;
+    let MirrorPlan { options, destination, keys, suite, chunk_size } = plan;
     let mut key_files = KeyFiles::new(&keys.keys, &[]);
     if !keys.recipients.is_empty() || !keys.recipients_files.is_empty() {
         key_files = key_files.sparing_identities();
     }
     let action = Protect { recipients: Arc::new(Recipients::new(keys, true)), suite, chunk_size };
-    let transfer = Transfer::new(action, destination, key_files, &engine, verbosity)?;
+    let transfer = Transfer::new(action, destination, key_files, engine, verbosity)?;
     let tally = Arc::new(Tally::default());
     let mirroring = Mirroring {
         options: &options,
@@ -57,28 +57,21 @@ fn mirror(plan: MirrorPlan, verbosity: Verbosity) -> Outcome {
 }
 
 /// Names an entry that is done, or would be.
-fn name_change(Change { path, what, from }: Change) -> Outcome {
-    if report::is_on() {
-        return report::entry(&path, what, from.as_deref());
+fn name_change(change: Change) -> Outcome {
+    match report::is_on() {
+        true => report::entry(&change.path, change.what, change.from.as_deref()),
+        false => say(change.line()),
     }
-    let from = from.map_or(String::new(), |from| format!(" (was {})", shown(&from)));
-    say(format!("{what} {}{from}", shown(&path)))
 }
 
 /// Says what was done.
 fn sum_up(options: &Options, summary: &Summary, tally: &Tally, started: Instant, verbosity: Verbosity) {
-    let Summary { new, changed, moved, metadata, deleted, unchanged, bytes, manifest } = *summary;
+    let Summary { new, changed, moved, metadata, deleted, unchanged, manifest, .. } = *summary;
     report::add(serde_json::json!({
         "new": new, "changed": changed, "moved": moved, "metadata": metadata, "deleted": deleted,
         "unchanged": unchanged, "generation": manifest.generation, "digest": manifest.digest.to_string(),
     }));
-    if verbosity.quiet {
-        return;
+    if !verbosity.quiet {
+        complain(summary.line(options, tally, started.elapsed()));
     }
-    let parts = [(changed, "changed"), (moved, "moved"), (metadata, "with new permissions"), (deleted, "deleted")];
-    let parts: String = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {n} {what}")).collect();
-    let (from, to) = (shown(&options.source), shown(&options.mirror));
-    let line = format!("{from} {} {to}: {} new{parts}, {unchanged} unchanged", arrow(), count(new, "file"));
-    let line = line + &format!("; {}", summary_of(bytes, started.elapsed()));
-    complain(line + &others([(tally.left_out(), "left out"), (tally.failed(), "failed")]));
 }

@@ -12,7 +12,8 @@ use phalanx_host::file::{Ends, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
-use phalanx_host::mirror::manifest::{Listed, Pins, explain};
+use phalanx_host::mirror::manifest::{Listed, Pins};
+use phalanx_host::mirror::verdict::Compared;
 use phalanx_host::paths::Outputs;
 use phalanx_host::report::{self, Status};
 use phalanx_host::secrets::{self, AtHand};
@@ -98,12 +99,7 @@ fn folder(transfer: &Transfer<Unprotect>, input: &Path, output: &Path) -> Outcom
         }
         return restored.outcome();
     };
-    listed.check_age(input, &Pins::default())?;
-    let tree = listed.head.tree;
-    let (listing, wrong, checked) = listed.check(input)?;
-    if wrong > 0 {
-        explain(input, tree);
-    }
+    let Compared { listing, outcome: checked, .. } = listed.compare(input, &Pins::default())?;
     let restored = transfer::tree(transfer, input, Some(output), Some(Arc::new(Checked::new(listing))))?;
     failure::worse(checked, restored.outcome())
 }

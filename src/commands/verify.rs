@@ -13,7 +13,8 @@ use phalanx_host::file::{Ends, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
-use phalanx_host::mirror::manifest::{Listed, explain};
+use phalanx_host::mirror::manifest::Listed;
+use phalanx_host::mirror::verdict::Compared;
 use phalanx_host::paths::{Destination, End, Outputs, file_len};
 use phalanx_host::report::{self, Status};
 use phalanx_host::say::say;
@@ -59,7 +60,7 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
             if let Some(listed) = Listed::read(path, &transfer.action.opener, roster)? {
                 return mirror(&transfer, path, listed, &args, &mut totals);
             }
-            if args.quick || args.pins().names_one() {
+            if args.manifest.quick || args.pins().names_one() {
                 let line = format!("{}: it has no manifest", shown(path));
                 return Err(Failure::new(Code::NotAuthentic, line).on(path));
             }
@@ -90,7 +91,7 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
     let Totals { files, bytes, left_out, failed, .. } = totals;
     if verbosity.quiet
         || report::is_on()
-        || args.quick
+        || args.manifest.quick
         || files + failed == 0
         || !args.recursive && args.paths.len() < 2
     {
@@ -121,31 +122,22 @@ impl Totals {
 
 /// Checks a mirror with a manifest.
 fn mirror(transfer: &Transfer<Check>, path: &Path, listed: Listed, args: &Verify, totals: &mut Totals) -> Outcome {
-    listed.check_age(path, &args.pins())?;
-    let (generation, digest) = (listed.head.generation, listed.digest);
-    report::add(serde_json::json!({ "generation": generation, "digest": digest.to_string() }));
-    let tree = listed.head.tree;
-    let (listing, wrong, checked) = listed.check(path)?;
-    totals.failed += wrong;
-    if wrong > 0 {
-        explain(path, tree);
-    }
-    let said = |line: String| match transfer.verbosity.quiet || report::is_on() {
-        true => Ok(()),
-        false => say(format!("{}: generation {generation}, digest {digest}{line}", shown(path))),
-    };
-    if args.quick {
-        let files = listing.all().filter(|id| listing.file(*id).is_some() && listing.is_listed(*id)).count() as u64;
+    let compared = listed.compare(path, &args.pins())?;
+    let (generation, digest) = (compared.seen.generation, compared.seen.digest.to_string());
+    report::add(serde_json::json!({ "generation": generation, "digest": digest }));
+    totals.failed += compared.wrong;
+    let said = |line: String| if transfer.verbosity.quiet || report::is_on() { Ok(()) } else { say(line) };
+    if args.manifest.quick {
         report::add(serde_json::json!({
-            "generation": generation, "digest": digest.to_string(), "files_in_place": files,
+            "generation": generation, "digest": digest, "files_in_place": compared.files_in_place(),
         }));
-        let line = format!(": {} in place", count(files, "file"));
-        let line = line + &others([(wrong, "wrong")]) + "; content was not read";
-        return failure::worse(checked, said(line));
+        return failure::worse(said(compared.quick_line(path)), compared.outcome);
     }
+    let line = compared.line(path);
+    let Compared { listing, outcome: checked, .. } = compared;
     let found = transfer::tree(transfer, path, None, Some(Arc::new(Checked::new(listing))))?;
     totals.add(&found);
-    failure::worse(failure::worse(checked, found.outcome()), said(String::new()))
+    failure::worse(failure::worse(checked, found.outcome()), said(line))
 }
 
 fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {

@@ -2,9 +2,13 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use phalanx_core::{ChunkSize, Suite};
-use phalanx_host::args::{Cipher, EngineName, OpenKeys, ProtectKeys, chunk_size, size, threads};
+use phalanx_host::args::{
+    Cipher, EngineName, MirrorArgs, MirrorPlan, OpenKeys, PinArgs, ProtectKeys, chunk_size, size, threads,
+};
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::{Carry, protected_name, umask, unprotected_name};
+use phalanx_host::mirror::manifest::Pins;
+use phalanx_host::mirror::run::Options;
 use phalanx_host::paths::{self, Destination, End, Outputs};
 use phalanx_host::verbosity::Verbosity;
 use std::ffi::{OsStr, OsString};
@@ -28,9 +32,19 @@ pub struct Cli {
 pub enum Command {
     /// Protect files: PATH becomes PATH.phx
     Protect(Protect),
+    /// Make or renew a protected mirror of a folder
+    ///
+    /// Only what has changed is written: a file is unchanged if its length and its time of modification are. The manifest
+    /// phalanx.tree in MIRROR lists every entry, so that verify and unprotect find what is missing, added, exchanged or
+    /// older. Rank 0 compares SOURCE with the last manifest, and all processes write the files.
+    Mirror(Mirror),
     /// Get protected files back: PATH.phx becomes PATH
+    ///
+    /// A folder with a manifest is compared with it first, and only what is listed and right is written.
     Unprotect(Unprotect),
     /// Check every chunk of protected files; write nothing
+    ///
+    /// A folder with a manifest is compared with it, and each file must hold what the manifest lists.
     Verify(Verify),
 }
 
@@ -51,6 +65,16 @@ pub struct Protect {
     destination: DestinationArgs,
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+#[derive(Args)]
+pub struct Mirror {
+    #[command(flatten)]
+    args: MirrorArgs,
+    #[command(flatten)]
+    run: RunArgs,
 }
 
 #[derive(Args)]
@@ -60,6 +84,11 @@ pub struct Unprotect {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     keys: OpenKeys,
+    /// Take what a manifest does not list too
+    ///
+    /// For a mirror whose manifest is lost or damaged, and for what an interrupted run has written after it.
+    #[arg(long, requires = "recursive")]
+    ignore_manifest: bool,
     /// Restore owner, group, permissions, ACLs and attributes
     #[arg(long)]
     preserve: bool,
@@ -67,6 +96,8 @@ pub struct Unprotect {
     destination: DestinationArgs,
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    dry_run: DryRun,
 }
 
 #[derive(Args)]
@@ -78,9 +109,13 @@ pub struct Verify {
     #[arg(short = 'R', long)]
     recursive: bool,
     #[command(flatten)]
+    manifest: PinArgs,
+    #[command(flatten)]
     keys: OpenKeys,
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    dry_run: DryRun,
 }
 
 #[derive(Args)]
@@ -134,9 +169,17 @@ pub struct RunArgs {
     /// Print progress every N seconds (default: 10; 0: never)
     #[arg(long, value_name = "N", default_value_t = 10, hide_default_value = true)]
     pub progress: u64,
+    /// Whether nothing is done.
+    #[arg(skip)]
+    pub dry_run: bool,
+}
+
+#[derive(Args)]
+#[group(skip)]
+struct DryRun {
     /// Print what would be done, and do nothing
     #[arg(short = 'n', long, alias = "dryrun")]
-    pub dry_run: bool,
+    dry_run: bool,
 }
 
 /// How the work is divided.
@@ -151,6 +194,8 @@ pub enum Division {
 /// What is to be done.
 pub struct Plan {
     pub what: What,
+    /// The mirror that is made or renewed, if one is.
+    pub mirror: Option<Options>,
     pub paths: Vec<PathBuf>,
     pub destination: Destination,
     pub run: RunArgs,
@@ -160,11 +205,21 @@ pub struct Plan {
 /// What is done to files.
 pub enum What {
     Protect { keys: ProtectKeys, suite: Suite, chunk_size: ChunkSize },
-    Unprotect { keys: OpenKeys },
-    Verify { keys: OpenKeys },
+    Unprotect { keys: OpenKeys, ignores_manifest: bool },
+    Verify { keys: OpenKeys, quick: bool, pins: Pins },
 }
 
 impl Plan {
+    /// Whether what is replaced in a mirror is kept elsewhere.
+    pub fn keeps_replaced(&self) -> bool {
+        self.mirror.as_ref().is_some_and(|options| options.backup_dir.is_some())
+    }
+
+    /// Whether each output is named when it is done.
+    pub fn names_outputs(&self) -> bool {
+        self.verbosity.verbose && self.mirror.is_none()
+    }
+
     /// The name of a file's output. `None` if the file is not to be worked on.
     pub fn output_name(&self, of: &OsStr) -> Option<OsString> {
         if !matches!(self.what, What::Protect { .. }) {
@@ -200,13 +255,22 @@ impl Cli {
                 }
                 let suite = args.cipher.unwrap_or(Cipher::Aes256).into();
                 let what = What::Protect { keys: args.keys, suite, chunk_size: args.chunk_size.unwrap_or_default() };
-                Plan { what, paths: args.paths, destination, run: args.run, verbosity }
+                let run = args.run.with(&args.dry_run);
+                Plan { what, mirror: None, paths: args.paths, destination, run, verbosity }
+            }
+            Command::Mirror(args) => {
+                let MirrorPlan { options, destination, keys, suite, chunk_size } = args.args.validate()?;
+                let what = What::Protect { keys, suite, chunk_size };
+                let run = RunArgs { dry_run: options.dry_run, ..args.run };
+                let paths = vec![options.source.clone()];
+                Plan { what, mirror: Some(options), paths, destination, run, verbosity }
             }
             Command::Unprotect(args) => {
                 let carry = if args.preserve { Carry::All } else { Carry::New { umask: umask() } };
                 let destination = args.destination.destination(carry);
-                let what = What::Unprotect { keys: args.keys };
-                Plan { what, paths: args.paths, destination, run: args.run, verbosity }
+                let what = What::Unprotect { keys: args.keys, ignores_manifest: args.ignore_manifest };
+                let run = args.run.with(&args.dry_run);
+                Plan { what, mirror: None, paths: args.paths, destination, run, verbosity }
             }
             Command::Verify(args) => {
                 let destination = Destination {
@@ -218,14 +282,17 @@ impl Cli {
                     resume: false,
                     carry: Carry::All,
                 };
-                let what = What::Verify { keys: args.keys };
-                Plan { what, paths: args.paths, destination, run: args.run, verbosity }
+                args.manifest.validate(&args.paths)?;
+                let PinArgs { quick, .. } = args.manifest;
+                let what = What::Verify { keys: args.keys, quick, pins: args.manifest.pins() };
+                let run = args.run.with(&args.dry_run);
+                Plan { what, mirror: None, paths: args.paths, destination, run, verbosity }
             }
         };
         let to_stdout = matches!(plan.destination.outputs, Outputs::At(End::Standard));
         match &plan.what {
             What::Protect { keys, .. } => paths::one_stdin(keys.keys.files().chain(&keys.recipients_files))?,
-            What::Unprotect { keys } | What::Verify { keys } => {
+            What::Unprotect { keys, .. } | What::Verify { keys, .. } => {
                 paths::one_stdin(keys.keys.files().chain(&keys.identities))?;
             }
         }
@@ -236,6 +303,12 @@ impl Cli {
         }
         plan.destination.check(&plan.paths)?;
         Ok(plan)
+    }
+}
+
+impl RunArgs {
+    fn with(self, dry_run: &DryRun) -> Self {
+        Self { dry_run: dry_run.dry_run, ..self }
     }
 }
 

@@ -100,7 +100,7 @@ fn room(task: &Task) -> usize {
     match task {
         Task::Files { folder, files, .. } => {
             let of_file = |file: &crate::message::Entry| {
-                2 * size_of::<Vec<u8>>() + 64 + file.name.len() + file.output.as_ref().map_or(0, Vec::len)
+                size_of::<crate::message::Entry>() + 32 + file.name.len() + file.output.as_ref().map_or(0, Vec::len)
             };
             128 + folder.len() + files.iter().map(of_file).sum::<usize>()
         }
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn files_are_given_out_by_their_lengths() {
         let batch = |len| {
-            let entry = Entry { name: Vec::new(), output: None, len, mtime: (0, 0) };
+            let entry = Entry { name: Vec::new(), output: None, len, mtime: (0, 0), listed: None };
             Task::Files { tree: None, folder: Vec::new(), files: vec![entry] }
         };
         let mut tasks = Tasks::new(Division::Static, 3);
@@ -255,7 +255,8 @@ mod tests {
     fn folders_come_before_large_files_and_those_before_small_ones() {
         let mut tasks = Tasks::new(Division::Dynamic, 2);
         tasks.add(Task::Files { tree: None, folder: Vec::new(), files: Vec::new() });
-        let location = crate::message::Location { tree: None, folder: Vec::new(), name: Vec::new(), output: None };
+        let location =
+            crate::message::Location { tree: None, folder: Vec::new(), name: Vec::new(), output: None, listed: None };
         tasks.add(Task::Begin { file: 1, location });
         tasks.add(Task::Folder { tree: 0, folder: Vec::new() });
         assert!(matches!(tasks.any(true), Some(Task::Folder { .. })));

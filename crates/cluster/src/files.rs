@@ -1,13 +1,15 @@
 //! Whole files: one process works on a batch of them with all its threads.
 
 use crate::args::What;
+use crate::listed::stat_of;
 use crate::message::name;
-use crate::message::{Entry, Report, ReportedFailure, Request};
+use crate::message::{Entry, Listed, Reply, Report, ReportedFailure, Request, Written};
 use crate::opened::Paths;
 use crate::roots::Dirs;
 use crate::worker::Worker;
-use phalanx_core::Roster;
 use phalanx_core::file::SharedFile;
+use phalanx_core::tree::{Contents, Recorder};
+use phalanx_core::{Progress, Roster};
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, is_of_key};
 use phalanx_host::file::{
@@ -16,7 +18,7 @@ use phalanx_host::file::{
 use phalanx_host::lines::shown;
 use phalanx_host::lock::lock;
 use phalanx_host::words::{arrow, size};
-use rustix::fs::{self, AtFlags, FileType};
+use rustix::fs::{self, AtFlags, FileType, Stat};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -40,11 +42,14 @@ pub struct Located<'e> {
 
 impl Located<'_> {
     pub fn open(&self) -> Result<InputFile, ReportedFailure> {
-        let opened = match &self.dirs {
+        self.reopen().map_err(|e| self.blame(&e))
+    }
+
+    fn reopen(&self) -> phalanx_host::Result<InputFile> {
+        match &self.dirs {
             Some(dirs) => InputFile::open_in(dirs.input.clone(), self.names.0),
             None => InputFile::open(&self.paths.input),
-        };
-        opened.map_err(|e| self.blame(&e))
+        }
     }
 
     /// Begins the output of the opened input.
@@ -77,10 +82,11 @@ impl Located<'_> {
 }
 
 /// A file with all its bytes written.
-struct Written<'e> {
+struct Ready<'e> {
     output: Output,
     located: Located<'e>,
     bytes: u64,
+    written: Option<Written>,
 }
 
 impl Worker<'_> {
@@ -143,12 +149,11 @@ impl Worker<'_> {
         entry: &'e Entry,
         roster: &Roster,
         made: &Made,
-        group: &mut Vec<Written<'e>>,
+        group: &mut Vec<Ready<'e>>,
         report: &Mutex<Report>,
     ) {
-        let seen = (entry.len, entry.mtime.0, entry.mtime.1);
         let located = self.locate(tree, folder, &entry.name, entry.output.as_deref());
-        match located.and_then(|located| self.one(located, seen, roster, made, group, report)) {
+        match located.and_then(|located| self.one(located, entry, roster, made, group, report)) {
             Ok(()) => {}
             Err(failure) => lock(report).failures.push(failure),
         }
@@ -158,23 +163,26 @@ impl Worker<'_> {
     fn one<'e>(
         &self,
         located: Located<'e>,
-        seen: (u64, i64, i64),
+        entry: &Entry,
         roster: &Roster,
         made: &Made,
-        group: &mut Vec<Written<'e>>,
+        group: &mut Vec<Ready<'e>>,
         report: &Mutex<Report>,
     ) -> Result<(), ReportedFailure> {
         let at = |e: Error| located.blame(&e);
+        let listed = entry.listed;
         let input = located.open()?;
-        let meta = input.file().metadata().map_err(|e| at(Error::read(e)))?;
-        if (meta.len(), meta.mtime(), meta.mtime_nsec()) != seen {
+        let stat = stat_of(input.file()).map_err(at)?;
+        if (stat.st_size as u64, (stat.st_mtime, stat.st_mtime_nsec as i64)) != (entry.len, entry.mtime) {
             let why = "it has changed meanwhile, or this process sees another file here (is the folder shared?)";
             return Err(ReportedFailure::new(Code::InputOutput, format!("{}: {why}", shown(&located.paths.input))));
         }
         if self.is_done(&located, &input)? {
+            let written = self.kept(&located, listed, &stat)?;
             let mut report = lock(report);
             report.kept += 1;
             report.kept_bytes += input.stamp().len();
+            report.written.extend(written);
             return Ok(());
         }
         // The keys come first: a file that they do not open leaves no output.
@@ -188,41 +196,114 @@ impl Worker<'_> {
         let rules = OutputRules { resume: false, ..self.rules(made) };
         let ends = located.begin(input, &rules)?;
         let (source, sink) = (ends.source().map_err(at)?, ends.sink());
+        let recorder = listed.map(|_| Recorder::new(&*self.outbox));
+        let progress: &dyn Progress = recorder.as_ref().map_or(&*self.outbox, |recorder| recorder);
         let done = match self.is_protecting() {
-            true => shared.seal(roster, source, sink, None, &*self.outbox),
-            false => shared.open(roster, source, sink, None, &*self.outbox),
+            true => shared.seal(roster, source, sink, None, progress),
+            false => shared.open(roster, source, sink, None, progress),
         };
         let bytes = done.map_err(|e| at(e.into()))?;
+        let listed = listed.zip(recorder.and_then(Recorder::contents));
+        if let Some((listed, contents)) = &listed {
+            listed.admit(contents).map_err(at)?;
+        }
         let Ends { input, target } = ends;
         let Target::File(output, _) = target else {
-            let mut report = lock(report);
-            report.files += 1;
-            report.bytes += bytes;
-            report.checked.push((located.paths.input.into_os_string().into_encoded_bytes(), bytes));
+            self.checked(located.paths, bytes, listed, &mut lock(report));
             return Ok(());
         };
         self.warn_of_special_bits(&located.paths.input, input.file(), &mut lock(report));
         carry(&input, &output, &rules).map_err(at)?;
-        group.push(Written { output, located, bytes });
+        let written = self.written(listed, input.file(), &output, (&stat, bytes)).map_err(at)?;
+        group.push(Ready { output, located, bytes, written });
         Ok(())
     }
 
-    fn commit_all(&self, group: &mut Vec<Written<'_>>, made: &Made, report: &Mutex<Report>) {
+    /// Reports a file that was checked. Those of a tree with a manifest are named with --verbose only.
+    pub fn checked(&self, paths: Paths, bytes: u64, listed: Option<(Listed, Contents)>, report: &mut Report) {
+        report.files += 1;
+        report.bytes += bytes;
+        report.written.extend(listed.map(|(listed, contents)| listed.opened(bytes, &contents)));
+        if listed.is_none() || self.plan.verbosity.verbose {
+            report.checked.push((paths.input.into_os_string().into_encoded_bytes(), bytes));
+        }
+    }
+
+    /// The last steps for the output of a listed file, before it gets its name, and what rank 0 has to know of it.
+    /// `stat` is that of the input when it was opened.
+    pub fn written(
+        &self,
+        listed: Option<(Listed, Contents)>,
+        input: &File,
+        output: &Output,
+        (stat, bytes): (&Stat, u64),
+    ) -> phalanx_host::Result<Option<Written>> {
+        let Some((listed, contents)) = listed else { return Ok(None) };
+        if self.is_protecting() {
+            return listed.written(stat, output.file(), &contents).map(Some);
+        }
+        listed.set_mode(output, input, self.carry)?;
+        Ok(Some(listed.opened(bytes, &contents)))
+    }
+
+    /// What rank 0 has to know of a listed file whose output an interrupted run has finished. `stat` is that of the
+    /// input.
+    pub fn kept(
+        &self,
+        located: &Located<'_>,
+        listed: Option<Listed>,
+        stat: &Stat,
+    ) -> Result<Option<Written>, ReportedFailure> {
+        let at = |e: Error| located.blame(&e);
+        let (Some(listed), Some((dir, of))) = (listed, located.target().map_err(at)?) else { return Ok(None) };
+        let stored = if self.is_protecting() { InputFile::open_in(dir, of) } else { located.reopen() };
+        let stored = stored.map_err(at)?;
+        let contents = Contents::read(stored.file()).map_err(|e| at(e.into()))?;
+        listed.admit(&contents).map_err(at)?;
+        match self.is_protecting() {
+            true => listed.written(stat, stored.file(), &contents).map(Some).map_err(at),
+            false => Ok(Some(listed.opened(stat.st_size as u64, &contents))),
+        }
+    }
+
+    /// Lets rank 0 keep what these listed files replace, if the user wants that. Returns why some must not be replaced.
+    pub fn replace<'w>(
+        &self,
+        written: impl ExactSizeIterator<Item = Option<&'w Written>>,
+    ) -> Vec<Option<ReportedFailure>> {
+        let len = written.len();
+        let numbers: Vec<u64> = written.filter_map(|written| Some(written?.number)).collect();
+        if !self.plan.keeps_replaced() || numbers.len() != len || len == 0 {
+            return vec![None; len];
+        }
+        match self.outbox.ask(Request::Replace { numbers }) {
+            Reply::Replaced(refused) if refused.len() == len => refused,
+            _ => unreachable!("as many replies were asked for"),
+        }
+    }
+
+    fn commit_all(&self, group: &mut Vec<Ready<'_>>, made: &Made, report: &Mutex<Report>) {
         let sync = if self.plan.destination.sync { Sync::Yes } else { Sync::No };
         let mut outputs = Vec::new();
         let mut origins = Vec::new();
-        for Written { output, located, bytes } in group.drain(..) {
+        let refused = self.replace(group.iter().map(|ready| ready.written.as_ref()));
+        for (Ready { output, located, bytes, written }, refused) in group.drain(..).zip(refused) {
+            if let Some(failure) = refused {
+                lock(report).failures.push(failure);
+                continue;
+            }
             outputs.push(output);
-            origins.push((located, bytes));
+            origins.push((located, bytes, written));
         }
         let committed = Output::commit_all(outputs, self.existing(made), sync);
         let mut report = lock(report);
-        for ((located, bytes), committed) in origins.into_iter().zip(committed) {
+        for ((located, bytes, written), committed) in origins.into_iter().zip(committed) {
             match committed {
                 Ok(_) => {
                     report.files += 1;
                     report.bytes += bytes;
-                    if self.plan.verbosity.verbose
+                    report.written.extend(written);
+                    if self.plan.names_outputs()
                         && let Some(output) = &located.paths.output
                     {
                         let (from, to) = (shown(&located.paths.input), shown(output));

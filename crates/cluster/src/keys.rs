@@ -7,26 +7,30 @@ use phalanx_host::failure::Outcome;
 use phalanx_host::file::{self, Begun, Output, Stamp};
 use phalanx_host::secrets::{self, AtHand, Recipients};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The keys of a run.
 pub enum Keys {
-    Protect { recipients: Recipients, suite: Suite, chunk_size: ChunkSize },
+    Protect { recipients: Arc<Recipients>, suite: Suite, chunk_size: ChunkSize },
     Open(Opener<AtHand>),
 }
 
 impl Keys {
     /// Reads the keys, and asks for a password if new files need one. `None` in a dry run.
     pub fn find(plan: &Plan) -> Outcome<Option<Self>> {
-        if plan.run.dry_run {
+        // The dry run of a mirror reads its manifest.
+        if plan.run.dry_run && plan.mirror.is_none() {
             return Ok(None);
         }
         Ok(Some(match &plan.what {
             What::Protect { keys, suite, chunk_size } => {
-                let recipients = Recipients::new(keys.clone(), plan.destination.resume);
+                let recipients = Recipients::new(keys.clone(), plan.destination.resume || plan.destination.recursive);
                 recipients.find()?;
-                Keys::Protect { recipients, suite: *suite, chunk_size: *chunk_size }
+                Keys::Protect { recipients: Arc::new(recipients), suite: *suite, chunk_size: *chunk_size }
             }
-            What::Unprotect { keys } | What::Verify { keys } => Keys::Open(secrets::opener(keys, plan.verbosity)?),
+            What::Unprotect { keys, .. } | What::Verify { keys, .. } => {
+                Keys::Open(secrets::opener(keys, plan.verbosity)?)
+            }
         }))
     }
 

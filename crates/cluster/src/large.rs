@@ -1,15 +1,17 @@
 //! Large files: one process begins and ends each of them, and all processes do parts of it.
 
 use crate::files::Located;
-use crate::message::{Done, Join, Location, Report, ReportedFailure, Request, Secret};
+use crate::listed::{HeadRecorder, stat_of};
+use crate::message::{Done, Holds, Join, Listed, Location, Report, ReportedFailure, Request, Secret};
 use crate::opened::{Joined, Owned, Paths};
-use crate::roots::open_begun;
+use crate::roots::{as_write, open_begun};
 use crate::worker::Worker;
 use phalanx_core::file::SharedFile;
-use phalanx_core::{Error as CoreError, Sink, Suite};
+use phalanx_core::tree::Contents;
+use phalanx_core::{Error as CoreError, Progress, Sink, Suite};
 use phalanx_host::Error;
 use phalanx_host::failure::Code;
-use phalanx_host::file::{self, Begun, Ends, InputFile, Output, OutputRules, Stamp, check_close};
+use phalanx_host::file::{self, Begun, Ends, InputFile, Output, OutputRules, Stamp, Target, check_close};
 use phalanx_host::lines::shown;
 use phalanx_host::lock::lock;
 use phalanx_host::words::{arrow, past_words, size};
@@ -42,7 +44,9 @@ impl Worker<'_> {
         let located = self.located(location)?;
         let at = |e: Error| located.blame(&e);
         let input = located.open()?;
+        let stat = stat_of(input.file()).map_err(at)?;
         if self.is_done(&located, &input)? {
+            done.report.written.extend(self.kept(&located, location.listed, &stat)?);
             done.report.kept += 1;
             done.report.kept_bytes += input.stamp().len();
             return Ok(());
@@ -66,7 +70,8 @@ impl Worker<'_> {
             done.report.lines.push(format!("{}: {}", shown(&located.paths.input), past_words(past)));
         }
         let meta = ends.input.file().metadata().map_err(|e| at(Error::read(e)))?;
-        let owned = Owned { shared, ends, stamp, paths: located.paths, plaintext_len };
+        let listed = location.listed;
+        let owned = Owned { shared, ends, stamp, stat, paths: located.paths, plaintext_len, listed };
         let temporary = owned.output().map_or(Vec::new(), |output| output.temporary_name().as_bytes().to_vec());
         let join = Join {
             location: location.clone(),
@@ -201,18 +206,22 @@ impl Worker<'_> {
         };
         let missing = missing.map_err(at)?;
         if goes_on {
-            done.was_done = bytes(shared, joined.plaintext_len, &[run]) - bytes(shared, joined.plaintext_len, &missing);
+            done.was_done =
+                bytes(shared, joined.plaintext_len, &[run.clone()]) - bytes(shared, joined.plaintext_len, &missing);
         }
         let sink = match output {
             Some(output) => file::sink(output, self.plan.destination.sync),
             None => Sink::Nothing,
         };
         let source = file::regular(input).map_err(at)?;
+        let heads = join.location.listed.and_then(|_| HeadRecorder::new(&*self.outbox, run));
+        let progress: &dyn Progress = heads.as_ref().map_or(&*self.outbox, |heads| heads);
         let moved = match self.is_protecting() {
-            true => shared.seal(roster, source, sink, Some(missing), &*self.outbox),
-            false => shared.open(roster, source, sink, Some(missing), &*self.outbox),
+            true => shared.seal(roster, source, sink, Some(missing), progress),
+            false => shared.open(roster, source, sink, Some(missing), progress),
         };
         moved.map_err(|e| at(e.into()))?;
+        done.heads = heads.and_then(HeadRecorder::heads);
         // A later run need not check the parts that are on the disk.
         match output {
             Some(output) if self.plan.destination.resume && self.plan.destination.sync => {
@@ -244,32 +253,47 @@ impl Worker<'_> {
         closed.map_err(|e| joined.paths.blame(&e))
     }
 
-    /// Gives a large file its name. `edges` are the chunks where the parts of two machines meet.
-    pub fn commit(&self, file: u64, edges: &[u64], report: &mut Report) -> Result<(), ReportedFailure> {
+    /// Gives a large file its name. `edges` are the chunks where the parts of two machines meet. `holds` is what the
+    /// stored file holds, if that is known.
+    pub fn commit(
+        &self,
+        file: u64,
+        edges: &[u64],
+        holds: Option<Holds>,
+        report: &mut Report,
+    ) -> Result<(), ReportedFailure> {
         let owned = self.lock_owned().remove(&file).expect("it was begun here");
-        self.check_edges(&owned, edges)?;
-        let Owned { ends, stamp, paths, plaintext_len, .. } = owned;
+        let is_mended = self.check_edges(&owned, edges)?;
+        let listed = self.listed(&owned, holds.filter(|_| !is_mended)).inspect_err(|_| owned.discard())?;
+        let Owned { ends, stamp, stat, paths, plaintext_len, .. } = owned;
         let at = |e: Error| paths.blame(&e);
-        let Some(output) = ends.target.file() else {
-            report.files += 1;
-            report.bytes += plaintext_len;
-            report.checked.push((paths.input.into_os_string().into_encoded_bytes(), plaintext_len));
+        let Ends { input, target } = ends;
+        let Target::File(output, sync) = target else {
+            self.checked(paths, plaintext_len, listed, report);
             return Ok(());
         };
         if !self.is_protecting() {
             // This cuts off the mark after its end.
-            output.set_len(plaintext_len).map_err(|e| at(Error::write(e)))?;
+            output.file().set_len(plaintext_len).map_err(|e| at(Error::write(e)))?;
         }
         // This finds any change of the input since it was opened.
-        let now = Stamp::of(ends.input.file()).map_err(|e| at(Error::read(e)))?;
+        let now = Stamp::of(input.file()).map_err(|e| at(Error::read(e)))?;
         if !stamp.has_same_content(&now) {
             return Err(at(CoreError::Changed.into()));
         }
-        self.warn_of_special_bits(&paths.input, ends.input.file(), report);
-        ends.commit(&self.rules(&self.made())).map_err(at)?;
+        self.warn_of_special_bits(&paths.input, input.file(), report);
+        let made = self.made();
+        let rules = self.rules(&made);
+        file::carry(&input, &output, &rules).map_err(at)?;
+        let written = self.written(listed, input.file(), &output, (&stat, plaintext_len)).map_err(at)?;
+        if let Some(refused) = self.replace([written.as_ref()].into_iter()).pop().flatten() {
+            return Err(refused);
+        }
+        output.commit(rules.existing, sync).map_err(|e| at(as_write(e)))?;
         report.files += 1;
         report.bytes += plaintext_len;
-        if self.plan.verbosity.verbose
+        report.written.extend(written);
+        if self.plan.names_outputs()
             && let Paths { input, output: Some(to) } = &paths
         {
             report.lines.push(format!("{} {} {}: {}", shown(input), arrow(), shown(to), size(plaintext_len)));
@@ -277,19 +301,33 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// What a large file holds, if it is listed. One that was opened must hold what the manifest lists. If not all
+    /// chunks were done in this run, their nonces and tags are read from the stored file.
+    fn listed(&self, owned: &Owned, holds: Option<Holds>) -> Result<Option<(Listed, Contents)>, ReportedFailure> {
+        let Some(listed) = owned.listed else { return Ok(None) };
+        let at = |e: Error| owned.paths.blame(&e);
+        let contents = match (holds, owned.output()) {
+            (Some(holds), _) => Ok(holds.into()),
+            (None, Some(output)) if self.is_protecting() => Contents::read(output.file()),
+            (None, _) => Contents::read(owned.ends.input.file()),
+        };
+        let contents = contents.map_err(|e| at(e.into()))?;
+        listed.admit(&contents).map_err(at)?;
+        Ok(Some((listed, contents)))
+    }
+
     /// Gives up a large file that was begun here.
     pub fn abandon(&self, file: u64, discards: bool) {
         let owned = self.lock_owned().remove(&file);
-        if let Some(output) = owned.as_ref().and_then(Owned::output).filter(|output| discards && output.is_kept()) {
-            output.discard();
-        }
+        owned.filter(|_| discards).iter().for_each(Owned::discard);
     }
 
     /// Checks the chunks where the parts of two machines meet, and does them again if they are wrong. Both machines
     /// have written to the same page there, and a file system whose caches are not coherent may have lost one of the
-    /// two writes.
-    fn check_edges(&self, owned: &Owned, edges: &[u64]) -> Result<(), ReportedFailure> {
-        let Some(output) = owned.output() else { return Ok(()) };
+    /// two writes. Returns whether some were done again.
+    fn check_edges(&self, owned: &Owned, edges: &[u64]) -> Result<bool, ReportedFailure> {
+        let mut is_mended = false;
+        let Some(output) = owned.output() else { return Ok(false) };
         let at = |e: Error| owned.paths.blame(&e);
         for run in edges.chunk_by(|a, b| a + 1 == *b).map(|run| run[0]..run[run.len() - 1] + 1) {
             // The file is opened again, because through the old handle this process may still see older content.
@@ -298,6 +336,7 @@ impl Worker<'_> {
             if missing.is_empty() {
                 continue;
             }
+            is_mended = true;
             let why = "its file system has lost what two machines wrote side by side";
             let line = format!(
                 "{}: chunk {}: {why}",
@@ -320,7 +359,7 @@ impl Worker<'_> {
                 return Err(ReportedFailure::new(Code::InputOutput, line).hint(OTHER_STORAGE));
             }
         }
-        Ok(())
+        Ok(is_mended)
     }
 
     fn edge(&self, owned: &Owned, output: &File, run: Range<u64>) -> Result<Vec<Range<u64>>, ReportedFailure> {

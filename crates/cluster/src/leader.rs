@@ -2,13 +2,15 @@
 
 use crate::args::Plan;
 use crate::division::{Parts, Tasks};
+use crate::feed::Feed;
 use crate::keys::Keys;
 use crate::message::name;
-use crate::message::{Answer, Body, Done, Join, Message, Reply, Report, ReportedFailure, Request, Task};
+use crate::message::{Answer, Body, Done, Holds, Join, Message, Reply, Report, ReportedFailure, Request, Task};
 use crate::state::{Doing, Large, Peer, Rank};
-use crate::tally::{Root, Tally};
+use crate::tally::{Failures, Root, Tally};
 use crate::worker::{Outbox, Outgoing, reply};
 use crate::world::{Pause, World};
+use phalanx_core::tree::Recorder;
 use phalanx_host::failure::{Code, Outcome};
 use phalanx_host::file;
 use phalanx_host::lines::complain;
@@ -49,9 +51,12 @@ pub struct Leader<'a> {
     /// The connection to this process's own worker.
     outbox: Arc<Outbox>,
     own_tasks: Option<SyncSender<Task>>,
+    /// The files that the driver finds.
+    feed: Feed,
 }
 
 impl<'a> Leader<'a> {
+    #[allow(clippy::too_many_arguments, reason = "what rank 0 has prepared")]
     pub fn new(
         world: &'a World,
         plan: &'a Plan,
@@ -59,6 +64,8 @@ impl<'a> Leader<'a> {
         peers: Vec<Peer>,
         outbox: Arc<Outbox>,
         own_tasks: SyncSender<Task>,
+        feed: Feed,
+        failures: Arc<Failures>,
     ) -> Self {
         let rank =
             |peer| Rank { peer, doing: VecDeque::new(), idle: None, silent: None, busy: 0, talked: 0, memory: 0 };
@@ -70,12 +77,13 @@ impl<'a> Leader<'a> {
             ranks: peers.into_iter().map(rank).collect(),
             large: BTreeMap::new(),
             next_file: 0,
-            tally: Tally::new(plan),
+            tally: Tally::new(plan, failures),
             mirrors: Vec::new(),
             phase: Phase::Work,
             stops: false,
             outbox,
             own_tasks: Some(own_tasks),
+            feed,
         }
     }
 
@@ -83,7 +91,8 @@ impl<'a> Leader<'a> {
     pub fn begin(&mut self, tasks: Vec<Task>, files: u64, bytes: u64, roots: BTreeMap<u32, Root>) {
         self.tally.expect(files, bytes);
         tasks.into_iter().for_each(|task| self.add(task));
-        self.mirrors = roots.iter().filter(|(_, root)| root.output.is_some()).map(|(tree, _)| *tree).collect();
+        let are_finished = roots.iter().filter(|(_, root)| root.output.is_some() && !root.is_walked);
+        self.mirrors = are_finished.map(|(tree, _)| *tree).collect();
         self.tally.note(roots);
     }
 
@@ -115,6 +124,7 @@ impl<'a> Leader<'a> {
                 let Some(message) = message else { self.lose(0, "the job ends") };
                 self.receive(0, message);
             }
+            is_quiet &= !self.fill();
             if !is_quiet {
                 pause = Pause::new();
             }
@@ -131,6 +141,19 @@ impl<'a> Leader<'a> {
         self.end();
         let hosts: Vec<&str> = self.ranks.iter().map(|rank| &*rank.peer.host).collect();
         self.tally.finish(&hosts, !self.stops)
+    }
+
+    /// Makes tasks of the files that the driver finds, as long as there is room. Returns whether it found some.
+    fn fill(&mut self) -> bool {
+        let mut is_any = false;
+        while !self.stops && self.tasks.have_room() {
+            let (task, files, bytes) = self.feed.next(self.tasks.are_empty());
+            is_any |= files > 0;
+            self.tally.expect(files, bytes);
+            let Some(task) = task else { break };
+            self.add(task);
+        }
+        is_any
     }
 
     fn send(&mut self, to: usize, answer: Answer) {
@@ -187,6 +210,9 @@ impl<'a> Leader<'a> {
         match request {
             Request::New { len } => reply(self.keys().make(len)),
             Request::Open { header, path } => reply(self.keys().open(&header, || PathBuf::from(name(&path)))),
+            Request::Replace { numbers } => {
+                Reply::Replaced(numbers.into_iter().map(|number| self.feed.replace(number)).collect())
+            }
             Request::Report(report) => {
                 self.record(from, report);
                 Reply::Taken(true)
@@ -213,12 +239,13 @@ impl<'a> Leader<'a> {
 
     fn record(&mut self, from: usize, report: Report) {
         report.failures.iter().for_each(|failure| self.fail(from, failure));
+        report.written.iter().for_each(|written| self.feed.give_back(written.number, Some(*written)));
         self.tally.record(report);
     }
 
     /// Records that a task is done, and does what follows from it.
     fn done(&mut self, from: usize, task: Doing, done: Done) {
-        let Done { mut report, begun, was_done, lost, .. } = done;
+        let Done { mut report, begun, was_done, lost, heads, .. } = done;
         let failed = !report.failures.is_empty();
         if let Doing::Part(file, ..) | Doing::Leave(file) = task
             && self.large.get(&file).is_some_and(|large| large.failed)
@@ -228,11 +255,11 @@ impl<'a> Leader<'a> {
         }
         self.record(from, report);
         match task {
-            Doing::Begin(file) => {
-                if let Some((join, synced)) = begun {
-                    self.divide(file, from, join, synced);
-                }
-            }
+            Doing::Begin(file, number) => match begun {
+                Some((join, synced)) => self.divide(file, from, join, synced),
+                None => number.into_iter().for_each(|number| self.feed.give_back(number, None)),
+            },
+            Doing::Listed(numbers) => numbers.into_iter().for_each(|number| self.feed.give_back(number, None)),
             Doing::Part(file, start, end) => {
                 let Some(large) = self.large.get_mut(&file) else { return };
                 large.given -= 1;
@@ -242,6 +269,7 @@ impl<'a> Leader<'a> {
                     large.discards |= lost;
                     large.left = None;
                 } else {
+                    large.record(start..end, heads.as_ref());
                     large.synced.insert(start, end);
                     self.mark(file);
                 }
@@ -254,7 +282,10 @@ impl<'a> Leader<'a> {
                 large.leaving = large.leaving.map(|left| left - 1);
                 self.leave(file);
             }
-            Doing::Commit(file) => drop(self.large.remove(&file)),
+            Doing::Commit(file) => {
+                let listed = self.large.remove(&file).and_then(|large| large.join.location.listed);
+                listed.into_iter().for_each(|listed| self.feed.give_back(listed.number, None));
+            }
             Doing::Other => {}
         }
     }
@@ -267,6 +298,7 @@ impl<'a> Leader<'a> {
         let left = Parts::new(&self.plan.run, from..chunks, chunk_len, self.ranks.len(), self.plan.destination.resume);
         let was_done = (from * chunk_len).min(join.plaintext_len);
         self.tally.advance(was_done);
+        let is_listed = join.location.listed.is_some();
         let large = Large {
             owner,
             join,
@@ -280,6 +312,7 @@ impl<'a> Leader<'a> {
             synced: BTreeMap::from([(0, from)]),
             noted: (from, 0),
             was_done,
+            recorder: is_listed.then(|| Recorder::new(&())),
         };
         self.large.insert(file, large);
         // Everything may be done already.
@@ -332,7 +365,9 @@ impl<'a> Leader<'a> {
                 let (before, after) = (large.parts.values(), large.parts.iter().skip(1));
                 let between = before.zip(after).filter(|(a, (_, b))| machine(a) != machine(b));
                 let edges = between.flat_map(|(_, (start, _))| [start - 1, *start]).collect();
-                self.tasks.pin(large.owner, Task::Commit { file, edges });
+                let contents = large.recorder.take().and_then(Recorder::contents);
+                let holds = contents.map(Holds::from);
+                self.tasks.pin(large.owner, Task::Commit { file, edges, holds });
             }
             Some(_) => {}
         }
@@ -361,7 +396,8 @@ impl<'a> Leader<'a> {
     /// A task to do after the present one, so that the process need not wait for it. Near the end of the work there is
     /// none, so that all processes end at about the same time.
     fn another(&mut self, rank: usize) -> Option<Task> {
-        let is_at_work = matches!(self.ranks[rank].doing.front(), Some(Doing::Part(..) | Doing::Other));
+        let is_at_work =
+            matches!(self.ranks[rank].doing.front(), Some(Doing::Part(..) | Doing::Listed(_) | Doing::Other));
         if !is_at_work || self.stops || self.tasks.has_pinned(rank) {
             return None;
         }
@@ -400,7 +436,7 @@ impl<'a> Leader<'a> {
         if self.stops {
             return true;
         }
-        if !self.tasks.are_empty() || !self.large.is_empty() {
+        if !self.tasks.are_empty() || !self.large.is_empty() || !self.feed.is_over() {
             return false;
         }
         // Folders of a mirror get their permissions from the bottom up, so that none is needed after it has its own.

@@ -5,12 +5,16 @@
 
 mod args;
 mod division;
+mod driver;
+mod feed;
 mod files;
 mod keys;
 mod large;
 mod leader;
+mod listed;
 mod message;
 mod opened;
+mod prepare;
 mod roots;
 mod state;
 mod tally;
@@ -18,34 +22,33 @@ mod tree;
 mod worker;
 mod world;
 
-use args::{Cli, Plan, What};
+use args::{Cli, Plan};
 use clap::CommandFactory;
+use driver::{Begun, Driver};
 use keys::Keys;
 use leader::{ALIVE, Leader};
-use message::{Answer, Body, Entry, Hello, Location, Message, ReportedFailure, Task, Tree, Welcome};
-use phalanx_core::Error as CoreError;
+use message::{Answer, Body, Hello, Message, ReportedFailure, Task};
 use phalanx_host::Error;
 use phalanx_host::args::EngineName;
 use phalanx_host::ask;
 use phalanx_host::engines::{Kind, Ready, levels, no_gpu, survey};
 use phalanx_host::failure::{self, Code, Failure, Outcome};
-use phalanx_host::file::{Existing, Made, Output, remove_unfinished};
+use phalanx_host::file::remove_unfinished;
 use phalanx_host::lines;
-use phalanx_host::lines::{complain, shown};
-use phalanx_host::paths::{End, Route};
+use phalanx_host::lines::complain;
+use prepare::{Prepared, restore_times};
 use state::{Peer, misfit};
-use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::num::NonZeroUsize;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::ffi::OsStringExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
-use tally::Root;
+use tally::Failures;
 use worker::{Engines, Outbox, Outgoing, Worker};
 use world::World;
 use zeroize::Zeroizing;
@@ -55,8 +58,6 @@ static ALLOCATOR: phalanx_host::last_resort::Allocator = phalanx_host::last_reso
 
 /// The most memory for the jobs of a process, in bytes.
 const MEMORY: usize = 64 << 20;
-/// Files on the command line that have at least this length, in bytes, are divided among all processes.
-const DIVIDED: u64 = 16 << 20;
 
 fn main() -> ExitCode {
     lines::complain_as("phalanx-mpi");
@@ -206,21 +207,52 @@ fn lead(world: &World, plan: Outcome<Plan>) -> Outcome {
             misfits = misfits.or_else(|| Some(Failure::usage(format!("rank {rank} is another program"))));
         }
     }
-    let end = |_: &Failure| (1..world.size).for_each(|rank| world.send(rank, &Answer::End));
-    let plan = &plan.inspect_err(end)?;
-    let prepared = match misfits {
+    let end = || (1..world.size).for_each(|rank| world.send(rank, &Answer::End));
+    let plan = &plan.inspect_err(|_| end())?;
+    let found = match misfits {
         Some(failure) => Err(failure),
-        None => Keys::find(plan).and_then(|keys| Ok((prepare(plan)?, keys))),
+        None => Keys::find(plan).and_then(|keys| Ok((keys, engines(world, plan)?))),
     };
-    let (prepared, keys) = prepared.map_or_else(|e| (Err(e), None), |(prepared, keys)| (Ok(prepared), keys));
-    let (outbox, out) = Outbox::new();
-    let prepared = prepared.and_then(|prepared| {
-        let welcome = &prepared.welcome;
-        let worker = Worker::new(plan, engines(world, plan)?, outbox.clone(), welcome, keys.as_ref())?;
-        Ok((prepared, worker))
+    let (keys, engines) = found.inspect_err(|_| end())?;
+    let (keys, tally) = (keys.as_ref(), Arc::new(Failures::default()));
+    let roster = Arc::new(engines.single());
+    let driver = Driver { plan, keys, roster, failures: tally.clone() };
+    let (begin, begun) = sync_channel(1);
+    let mut roots = Vec::new();
+    let ended = thread::scope(|scope| {
+        let driver = scope.spawn(|| driver.run(begin));
+        let led = match begun.recv() {
+            Ok(begun) => {
+                roots = begun.prepared.mirrors();
+                conduct(world, plan, keys, engines, peers, begun, &tally)
+            }
+            // There is nothing to do.
+            Err(_) => {
+                end();
+                tally.outcome()
+            }
+        };
+        let driven = driver.join().unwrap_or_else(|_| give_up(world, &Failure::written(Code::Other)));
+        failure::worse(driven, led)
     });
-    let (prepared, worker) = prepared.inspect_err(end)?;
-    let Prepared { welcome, tasks, files, bytes, roots, marks, failed } = prepared;
+    restore_times(&roots);
+    ended
+}
+
+/// Leads all processes through the work that has begun.
+fn conduct(
+    world: &World,
+    plan: &Plan,
+    keys: Option<&Keys>,
+    engines: Engines,
+    peers: Vec<Peer>,
+    Begun { prepared, feed }: Begun,
+    tally: &Arc<Failures>,
+) -> Outcome {
+    let (outbox, out) = Outbox::new();
+    let Prepared { welcome, tasks, files, bytes, roots, marks, .. } = prepared;
+    let end = |_: &Failure| (1..world.size).for_each(|rank| world.send(rank, &Answer::End));
+    let worker = Worker::new(plan, engines, outbox.clone(), &welcome, keys).inspect_err(end)?;
     (1..world.size).for_each(|rank| world.send(rank, &Answer::Welcome(welcome.clone())));
     let (give, own_tasks) = sync_channel(2);
     if plan.verbosity.verbose {
@@ -230,14 +262,14 @@ fn lead(world: &World, plan: Outcome<Plan>) -> Outcome {
         let worker = &worker;
         scope.spawn(move || worker.work(&own_tasks));
         let led = catch_unwind(AssertUnwindSafe(|| {
-            let mut leader = Leader::new(world, plan, keys.as_ref(), peers, outbox, give);
+            let mut leader = Leader::new(world, plan, keys, peers, outbox, give, feed, tally.clone());
             leader.begin(tasks, files, bytes, roots);
             leader.lead(&out)
         }));
         led.unwrap_or_else(|_| give_up(world, &Failure::written(Code::Other)))
     });
     drop(marks);
-    failure::worse(failed, led)
+    led
 }
 
 fn wait_for_any(world: &World) -> (usize, Option<Message>) {
@@ -248,134 +280,4 @@ fn wait_for_any(world: &World) -> (usize, Option<Message>) {
             None => thread::sleep(pause.next()),
         }
     }
-}
-
-/// What rank 0 prepares before the work begins.
-struct Prepared {
-    welcome: Welcome,
-    tasks: Vec<Task>,
-    files: u64,
-    bytes: u64,
-    /// The roots of the trees, by their numbers.
-    roots: BTreeMap<u32, Root>,
-    marks: Vec<Mark>,
-    /// The worst failure of paths that cannot be worked on.
-    failed: Outcome,
-}
-
-fn prepare(plan: &Plan) -> Outcome<Prepared> {
-    let folder = env::current_dir().map_err(|e| Failure::at(Path::new("."), Error::read(e)))?;
-    let is_verifying = matches!(plan.what, What::Verify { .. });
-    let (routes, named) = match is_verifying {
-        true => (plan.paths.iter().cloned().map(nowhere).collect(), Ok(())),
-        false => plan.destination.routes(&plan.paths, |name| plan.output_name(name))?,
-    };
-    let inputs: Vec<PathBuf> =
-        routes.iter().map(|route| route.input.path().to_owned()).filter(|path| path.is_dir()).collect();
-    let (mut trees, mut tasks, mut small, mut roots) = (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
-    let (mut files, mut bytes) = (0, 0);
-    let (made, key_files) = (Made::default(), worker::key_files(plan));
-    let routes_failed = failure::each(&routes, |route| {
-        let input = route.input.path();
-        let output = (!is_verifying).then(|| route.output.path());
-        let of = |path: &Path| path.as_os_str().as_bytes().to_vec();
-        let meta = std::fs::metadata(input).map_err(|e| Failure::at(input, Error::read(e)))?;
-        if meta.is_dir() {
-            if !plan.destination.recursive {
-                return Err(Failure::folder(input));
-            }
-            let takes = plan.destination.force || plan.destination.resume;
-            let existing = if takes { Existing::Replace(&made) } else { Existing::Keep };
-            let tree = u32::try_from(trees.len()).map_err(|_| Failure::usage("too many folders"))?;
-            let (mut mirror, inode) = (None, tree::root(input)?.0.1);
-            if let Some(output) = output.filter(|_| !plan.run.dry_run) {
-                let inode = tree::make_root(&inputs, input, output, existing, plan.destination.carry)?;
-                mirror = Some((of(output), inode));
-            }
-            let root = Root { input: input.to_owned(), output: mirror.as_ref().and(output).map(Path::to_owned) };
-            roots.insert(tree, root);
-            trees.push(Tree { input: (of(input), inode), output: mirror });
-            tasks.push(Task::Folder { tree, folder: Vec::new() });
-            return Ok(());
-        }
-        output.filter(|_| !plan.run.dry_run).map_or(Ok(()), |output| key_files.check_output(output))?;
-        let (name, output, len) = (of(input), output.map(of), meta.len());
-        files += 1;
-        bytes += len;
-        match () {
-            () if plan.run.dry_run && plan.verbosity.verbose => complain(shown(input)),
-            () if plan.run.dry_run => {}
-            () if len >= DIVIDED && meta.is_file() => {
-                tasks
-                    .push(Task::Begin { file: 0, location: Location { tree: None, folder: Vec::new(), name, output } });
-            }
-            () => small.push(Entry { name, output, len, mtime: (meta.mtime(), meta.mtime_nsec()) }),
-        }
-        Ok(())
-    });
-    tasks.extend(batches(small));
-    let parent = |path: &Path| match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let outputs = routes.iter().map(|route| (route.input.path(), route.output.path()));
-    let folders: BTreeSet<PathBuf> = match is_verifying || plan.run.dry_run {
-        true => BTreeSet::new(),
-        false => outputs.map(|(input, output)| if input.is_dir() { output.into() } else { parent(output) }).collect(),
-    };
-    let marks: Vec<Mark> =
-        folders.into_iter().take(MARKS).filter_map(|folder| mark(folder).transpose()).collect::<Outcome<_>>()?;
-    let welcome = Welcome {
-        folder: folder.into_os_string().into_vec(),
-        trees,
-        outputs: marks.iter().map(|(seen, _)| seen.clone()).collect(),
-        umask: phalanx_host::file::umask(),
-    };
-    let failed = failure::worse(named, routes_failed);
-    Ok(Prepared { welcome, tasks, files, bytes, roots, marks, failed })
-}
-
-/// A file in a folder of outputs, which shows all processes that they see the same folder: the folder, the file's name
-/// and content, and the file. It is deleted when it is dropped.
-type Mark = ((Vec<u8>, Vec<u8>, [u8; 32]), Output);
-
-/// The most folders that are marked.
-const MARKS: usize = 256;
-
-/// Marks a folder. `None` if it does not exist: the process that writes to it reports that.
-fn mark(folder: PathBuf) -> Outcome<Option<Mark>> {
-    if !folder.is_dir() {
-        return Ok(None);
-    }
-    let at = |e: Error| Failure::at(&folder, e);
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|e| at(CoreError::Random(e).into()))?;
-    // The names are always the same, so that what a killed run has left is replaced. Other jobs may be using some of
-    // them.
-    let create = |number: u32| Output::create(&folder.join(format!("phalanx-mpi {number}")), Existing::Keep);
-    let output = (1..64).find_map(|number| create(number).ok()).map_or_else(|| create(0), Ok).map_err(at)?;
-    output.file().write_all_at(&bytes, 0).and_then(|()| output.file().sync_all()).map_err(|e| at(Error::write(e)))?;
-    let name = output.temporary_name().as_bytes().to_vec();
-    Ok(Some(((folder.into_os_string().into_vec(), name, bytes), output)))
-}
-
-/// Puts files on the command line into batches like those of a folder.
-fn batches(files: Vec<Entry>) -> Vec<Task> {
-    let mut batches: Vec<Vec<Entry>> = Vec::new();
-    let mut bytes = 0;
-    for file in files {
-        bytes += file.len;
-        match batches.last_mut() {
-            Some(batch) if batch.len() < tree::BATCH_FILES && bytes < tree::BATCH_BYTES => batch.push(file),
-            _ => {
-                bytes = file.len;
-                batches.push(vec![file]);
-            }
-        }
-    }
-    batches.into_iter().map(|files| Task::Files { tree: None, folder: Vec::new(), files }).collect()
-}
-
-fn nowhere(path: PathBuf) -> Route {
-    Route { input: End::from(path), output: End::Standard }
 }

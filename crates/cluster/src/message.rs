@@ -4,6 +4,7 @@
 //! message. So no two processes ever wait for each other.
 
 use phalanx_core::Error as CoreError;
+use phalanx_core::tree::{Contents, LastChunk};
 use phalanx_host::Error;
 use phalanx_host::failure::{self, Code, Failure};
 use phalanx_host::folders;
@@ -112,6 +113,7 @@ pub struct Location {
     pub name: Vec<u8>,
     /// The output's name in the mirror of that folder. Without a tree: the output's path.
     pub output: Option<Vec<u8>>,
+    pub listed: Option<Listed>,
 }
 
 /// What a process needs to work on a part of a large file.
@@ -139,6 +141,79 @@ pub struct Entry {
     pub output: Option<Vec<u8>>,
     pub len: u64,
     pub mtime: (i64, i64),
+    pub listed: Option<Listed>,
+}
+
+/// A file that rank 0 has found in a tree with a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// Rank 0 knows it by this number.
+    pub number: u64,
+    /// What the stored file must hold, if it is opened.
+    pub holds: Option<Holds>,
+    /// The permissions that it had when its mirror was written.
+    pub mode: Option<u32>,
+}
+
+/// What a stored file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holds {
+    /// Nonce and tag of its last chunk.
+    last: ([u8; 24], [u8; 24]),
+    /// The root of its hash tree.
+    root: [u8; 32],
+}
+
+impl From<Contents> for Holds {
+    fn from(Contents { last, root }: Contents) -> Self {
+        let (mut nonce, mut tag) = ([0; 24], [0; 24]);
+        nonce.copy_from_slice(&last.0[..24]);
+        tag.copy_from_slice(&last.0[24..]);
+        Self { last: (nonce, tag), root }
+    }
+}
+
+impl From<Holds> for Contents {
+    fn from(Holds { last, root }: Holds) -> Self {
+        let mut bytes = [0; 48];
+        bytes[..24].copy_from_slice(&last.0);
+        bytes[24..].copy_from_slice(&last.1);
+        Contents { last: LastChunk(bytes), root }
+    }
+}
+
+/// A file of a tree with a manifest that is done, as the manifest lists it.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Written {
+    /// The number by which rank 0 knows it.
+    pub number: u64,
+    /// The length of the plaintext.
+    pub len: u64,
+    pub stored_len: u64,
+    /// The device, the inode, the permissions and the time of the input.
+    pub device: u64,
+    pub inode: u64,
+    pub mode: u32,
+    pub mtime: (i64, u32),
+    pub holds: Holds,
+}
+
+/// Nonces and tags of a run of chunks, one after another.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Heads {
+    pub nonce_len: u8,
+    /// The length of a nonce and a tag.
+    pub len: u8,
+    pub bytes: Vec<u8>,
+}
+
+impl Heads {
+    /// The nonces and tags of this many chunks. `None` if these are not all of them.
+    pub fn split(&self, chunks: u64) -> Option<impl Iterator<Item = (&[u8], &[u8])>> {
+        let (nonce_len, len) = (usize::from(self.nonce_len), usize::from(self.len));
+        let is_right = len <= 48 && nonce_len < len && Some(self.bytes.len() as u64) == chunks.checked_mul(len as u64);
+        is_right.then(|| self.bytes.chunks_exact(len).map(move |head| head.split_at(nonce_len)))
+    }
 }
 
 /// A task for a worker.
@@ -150,8 +225,9 @@ pub enum Task {
     Part { file: u64, join: Box<Join>, run: Range<u64>, goes_on: bool },
     /// Bring all parts of a large file to the disk, and close it.
     Leave { file: u64, syncs: bool },
-    /// Give a large file its name. `edges` are the chunks where the parts of two machines meet.
-    Commit { file: u64, edges: Vec<u64> },
+    /// Give a large file its name. `edges` are the chunks where the parts of two machines meet. `holds` is what the
+    /// stored file holds, if it is listed and all chunks were done in this run.
+    Commit { file: u64, edges: Vec<u64>, holds: Option<Holds> },
     /// Record that the first chunks of a large file are on the disk. `turn` counts these tasks.
     Mark { file: u64, synced: u64, turn: u64 },
     /// Give up a large file. With `discards`, nothing of it stays for a later run.
@@ -186,6 +262,8 @@ pub struct Report {
     pub strays: Vec<FolderStrays>,
     /// Trees with files to work on that this process has not reported before.
     pub filled: Vec<u32>,
+    /// Files of trees with manifests that are done.
+    pub written: Vec<Written>,
 }
 
 /// What a warning is about. Each is printed once, even if several processes report it.
@@ -208,8 +286,8 @@ pub struct FolderStrays {
 
 impl Report {
     pub fn is_long(&self) -> bool {
-        let Self { failures, left_out, checked, lines, strays, .. } = self;
-        failures.len() + left_out.len() + checked.len() + lines.len() + strays.len() >= 256
+        let Self { failures, left_out, checked, lines, strays, written, .. } = self;
+        failures.len() + left_out.len() + checked.len() + lines.len() + strays.len() + written.len() >= 256
     }
 }
 
@@ -224,6 +302,8 @@ pub struct Done {
     pub lost: bool,
     /// How many bytes of a part an interrupted run had done.
     pub was_done: u64,
+    /// Nonces and tags of a part of a listed file.
+    pub heads: Option<Heads>,
     /// The time that the work took, in microseconds.
     pub busy: u64,
 }
@@ -239,6 +319,8 @@ pub enum Request {
     Offer { tasks: Vec<Task>, files: u64, bytes: u64 },
     /// Sends a part of a report.
     Report(Report),
+    /// Asks that what the outputs of these listed files replace is kept elsewhere.
+    Replace { numbers: Vec<u64> },
 }
 
 /// The answer to a request.
@@ -248,6 +330,8 @@ pub enum Reply {
     Refused(ReportedFailure),
     /// Whether there was room.
     Taken(bool),
+    /// For each file, why it must not be replaced.
+    Replaced(Vec<Option<ReportedFailure>>),
 }
 
 /// The first message of a process.
@@ -322,4 +406,34 @@ pub struct Tree {
 
 pub fn name(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_holds_passes_through_a_message() {
+        let last = LastChunk(std::array::from_fn(|i| i as u8));
+        let contents = Contents { last, root: [7; 32] };
+        let bytes = postcard::to_allocvec(&Holds::from(contents)).unwrap();
+        let back: Holds = postcard::from_bytes(&bytes).unwrap();
+        assert_eq!(Contents::from(back), contents);
+    }
+
+    #[test]
+    fn heads_that_are_not_those_of_the_chunks_are_refused() {
+        let heads = |nonce_len, len, bytes| Heads { nonce_len, len, bytes: vec![1; bytes] };
+        assert_eq!(heads(16, 48, 96).split(2).unwrap().count(), 2);
+        for (heads, chunks) in [
+            (heads(16, 48, 95), 2),
+            (heads(16, 48, 96), 3),
+            (heads(48, 48, 96), 2),
+            (heads(0, 0, 0), 2),
+            (heads(16, 200, 400), 2),
+            (heads(16, 48, 96), u64::MAX),
+        ] {
+            assert!(heads.split(chunks).is_none());
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! Large files that are open in this process, and the paths of files.
 
-use crate::message::ReportedFailure;
+use crate::message::{Listed, ReportedFailure};
 use phalanx_core::file::SharedFile;
 use phalanx_host::Error;
 use phalanx_host::file::{Ends, InputFile, Output, Stamp, Target};
+use rustix::fs::Stat;
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -27,11 +28,18 @@ pub struct Owned {
     pub ends: Ends,
     /// The input's stamp when it was opened.
     pub stamp: Stamp,
+    pub stat: Stat,
     pub paths: Paths,
     pub plaintext_len: u64,
+    pub listed: Option<Listed>,
 }
 
 impl Owned {
+    /// Lets nothing of the output stay for a later run.
+    pub fn discard(&self) {
+        self.output().filter(|output| output.is_kept()).into_iter().for_each(Output::discard);
+    }
+
     /// The output, if there is one.
     pub fn output(&self) -> Option<&Output> {
         if let Target::File(output, _) = &self.ends.target { Some(output) } else { None }

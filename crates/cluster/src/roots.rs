@@ -138,7 +138,8 @@ fn descend(root: &File, folder: &[u8]) -> Result<File> {
     Ok(at.into())
 }
 
-fn as_write(error: Error) -> Error {
+/// A read that fails while an output is made counts as a failed write.
+pub fn as_write(error: Error) -> Error {
     if let Error::Core(CoreError::Read(e)) = error { Error::write(e) } else { error }
 }
 

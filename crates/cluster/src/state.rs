@@ -1,7 +1,9 @@
 //! What rank 0 knows about the processes, and about the large files in work.
 
 use crate::division::Parts;
-use crate::message::{Hello, Join, Task};
+use crate::message::{Heads, Hello, Join, Task};
+use phalanx_core::tree::Recorder;
+use phalanx_core::{ChunkHead, Progress};
 use phalanx_host::failure::Failure;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -14,19 +16,24 @@ pub struct Peer {
 }
 
 /// The kind of task that a process works on.
-#[derive(Clone, Copy)]
 pub enum Doing {
-    Begin(u64),
+    /// Beginning a large file, with its number if it is listed.
+    Begin(u64, Option<u64>),
     Part(u64, u64, u64),
     Leave(u64),
     Commit(u64),
+    /// Files of a tree with a manifest, with their numbers.
+    Listed(Box<[u64]>),
     Other,
 }
 
 impl From<&Task> for Doing {
     fn from(task: &Task) -> Self {
         match task {
-            Task::Begin { file, .. } => Doing::Begin(*file),
+            Task::Begin { file, location } => Doing::Begin(*file, location.listed.map(|listed| listed.number)),
+            Task::Files { files, .. } if files.iter().any(|file| file.listed.is_some()) => {
+                Doing::Listed(files.iter().filter_map(|file| Some(file.listed?.number)).collect())
+            }
             Task::Part { file, run, .. } => Doing::Part(*file, run.start, run.end),
             Task::Leave { file, .. } => Doing::Leave(*file),
             Task::Commit { file, .. } | Task::Abandon { file, .. } => Doing::Commit(*file),
@@ -69,9 +76,26 @@ pub struct Large {
     /// Whether something that was written may be lost.
     pub discards: bool,
     pub was_done: u64,
+    /// What it holds, if it is listed.
+    pub recorder: Option<Recorder<'static>>,
 }
 
 impl Large {
+    /// Notes the nonces and tags of a part that is done.
+    pub fn record(&self, part: Range<u64>, heads: Option<&Heads>) {
+        let Some(recorder) = &self.recorder else { return };
+        let last = self.chunks() - 1;
+        let Some(heads) = heads.and_then(|heads| heads.split(part.end - part.start)) else { return };
+        for (index, (nonce, tag)) in part.zip(heads) {
+            recorder.record(&ChunkHead { index, is_last: index == last, nonce, tag });
+        }
+    }
+
+    /// How many chunks it has.
+    pub fn chunks(&self) -> u64 {
+        self.join.plaintext_len.div_ceil(self.join.chunk_len).max(1)
+    }
+
     /// Gives out a part.
     pub fn part(&mut self, file: u64, rank: usize, run: Range<u64>) -> Task {
         self.given += 1;

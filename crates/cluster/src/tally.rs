@@ -2,23 +2,56 @@
 
 use crate::args::{Plan, What};
 use crate::message::{FolderStrays, Location, Report, Warned};
-use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::Past;
 use phalanx_host::lines::{complain, complain_with, shown};
+use phalanx_host::lock::lock;
 use phalanx_host::say::say;
 use phalanx_host::strays::Strays;
-use phalanx_host::warnings::KEEP_COPY;
+use phalanx_host::transfer::tally::Tally as Counts;
+use phalanx_host::warnings::{KEEP_COPY, say_of_special_bits};
 use phalanx_host::words::{count, others, past_words, rate, size, summary_of, whole_seconds};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The paths of a tree and of its mirror.
 pub struct Root {
     pub input: PathBuf,
     pub output: Option<PathBuf>,
+    /// Whether the driver walks through it.
+    pub is_walked: bool,
+}
+
+/// What the driver and all processes have met that is not a file that is done.
+#[derive(Default)]
+pub struct Failures {
+    /// The failures of all processes, and what else belongs to no tree.
+    pub of_all: Arc<Counts>,
+    /// What the driver has met in trees, and the paths of their mirrors.
+    of_trees: Mutex<Vec<(PathBuf, Arc<Counts>)>>,
+}
+
+impl Failures {
+    /// The counts of one more tree.
+    pub fn of_tree(&self, output: PathBuf) -> Arc<Counts> {
+        let counts = Arc::<Counts>::default();
+        lock(&self.of_trees).push((output, counts.clone()));
+        counts
+    }
+
+    fn sum(&self, number: impl Fn(&Counts) -> u64) -> u64 {
+        number(&self.of_all) + lock(&self.of_trees).iter().map(|(_, counts)| number(counts)).sum::<u64>()
+    }
+
+    /// The worst failure, if there was one.
+    pub fn outcome(&self) -> Outcome {
+        let of_trees = lock(&self.of_trees);
+        of_trees.iter().fold(self.of_all.outcome(), |worst, (_, counts)| failure::worse(worst, counts.outcome()))
+    }
 }
 
 /// The results so far.
@@ -35,9 +68,15 @@ pub struct Tally {
     files: u64,
     bytes: u64,
     kept: u64,
-    failed: u64,
+    /// The failures of all processes and of the driver, and what the driver has left out.
+    failures: Arc<Failures>,
     left_out: u64,
     is_verifying: bool,
+    is_quick: bool,
+    /// Whether the driver sums up the run.
+    is_mirroring: bool,
+    /// Whether files are opened.
+    opens: bool,
     /// Whether there may be more than one file.
     is_many: bool,
     warned: BTreeSet<Warned>,
@@ -46,13 +85,12 @@ pub struct Tally {
     strays: BTreeMap<u32, Strays>,
     /// The trees with files to work on.
     filled: BTreeSet<u32>,
-    worst: Option<Code>,
     /// The failure to write to standard output, if there was one.
     unsaid: Option<Failure>,
 }
 
 impl Tally {
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &Plan, failures: Arc<Failures>) -> Self {
         let quiet = plan.verbosity.quiet;
         let every = Some(plan.run.progress).filter(|seconds| *seconds > 0 && !quiet).map(Duration::from_secs);
         let verb = match plan.what {
@@ -73,15 +111,17 @@ impl Tally {
             files: 0,
             bytes: 0,
             kept: 0,
-            failed: 0,
+            failures,
             left_out: 0,
+            opens: !matches!(plan.what, What::Protect { .. }),
+            is_mirroring: plan.mirror.is_some(),
+            is_quick: matches!(plan.what, What::Verify { quick: true, .. }),
             is_verifying: matches!(plan.what, What::Verify { .. }),
             is_many: plan.destination.recursive || plan.paths.len() > 1,
             warned: BTreeSet::new(),
             roots: BTreeMap::new(),
             strays: BTreeMap::new(),
             filled: BTreeSet::new(),
-            worst: None,
             unsaid: None,
         }
     }
@@ -103,9 +143,11 @@ impl Tally {
 
     /// Writes a failure's line and its hint, and counts it.
     pub fn fail(&mut self, line: &str, hint: Option<&str>, code: u8) {
-        complain_with(line, hint);
-        self.failed += 1;
-        self.worst = self.worst.max(Some(Code::with_exit_code(code)));
+        let failure = Failure::new(Code::with_exit_code(code), line);
+        self.failures.of_all.fail(&match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        });
     }
 
     /// Adds a report, except its failures.
@@ -121,7 +163,10 @@ impl Tally {
         self.filled.extend(filled);
         let new = warnings.into_iter().filter(|(of, _)| self.warned.insert(*of));
         for (of, line) in new {
-            complain_with(line, matches!(of, Warned::KeyInside(_)).then_some(KEEP_COPY));
+            match of {
+                Warned::SpecialBits => say_of_special_bits(line),
+                Warned::KeyInside(_) => complain_with(line, Some(KEEP_COPY)),
+            }
         }
         for FolderStrays { tree, number, first } in strays {
             let first = first.into_iter().map(|path| OsString::from_vec(path).into()).collect();
@@ -162,45 +207,70 @@ impl Tally {
         complain(line);
     }
 
-    /// Fails for trees without protected files.
-    fn fail_empty(&mut self) {
-        for (_, Root { input, .. }) in self.roots.iter().filter(|(tree, _)| !self.filled.contains(tree)) {
-            let failure = Failure::nothing_protected(input);
-            self.worst = self.worst.max(Some(failure.code()));
+    /// Trees in which no manifest was read.
+    fn without_manifest(&self) -> impl Iterator<Item = (u32, &Root)> {
+        self.roots.iter().map(|(tree, root)| (*tree, root)).filter(|(_, root)| !root.is_walked)
+    }
+
+    /// Returns the failure for trees without protected files, which are named.
+    fn fail_empty(&self) -> Outcome {
+        let empty = self.without_manifest().filter(|(tree, _)| !self.filled.contains(tree));
+        let failures: Vec<Failure> = empty.map(|(_, root)| Failure::nothing_protected(&root.input)).collect();
+        failure::each(&failures, |failure| {
             failure.report();
-        }
+            Err(Failure::written(failure.code()))
+        })
+    }
+
+    /// Names trees with files of which nothing is known but that they are authentic.
+    fn name_unlisted(&self) {
+        let why = match self.is_verifying {
+            true => "no manifest, so nothing is known of what is missing or older",
+            false => "no manifest was compared, so nothing is known of what is missing or older",
+        };
+        let filled = self.without_manifest().filter(|(tree, _)| self.filled.contains(tree));
+        filled.for_each(|(_, root)| complain(format!("{}: {why}", shown(&root.input))));
     }
 
     /// Prints the summary of the work on these machines. `is_whole`: the job was not stopped early.
-    pub fn finish(mut self, hosts: &[&str], is_whole: bool) -> Outcome {
+    pub fn finish(self, hosts: &[&str], is_whole: bool) -> Outcome {
+        let (failed, left_out) =
+            (self.failures.sum(Counts::failed), self.left_out + self.failures.sum(Counts::left_out));
+        let mut empty = Ok(());
+        if self.opens && !self.dry_run && !self.quiet {
+            self.name_unlisted();
+        }
         let machines = hosts.iter().collect::<BTreeSet<_>>().len();
         if self.dry_run {
             let (files, bytes) = self.expected;
             say(format!("would be {}: {}, {}", self.verb, count(files, "file"), size(bytes)))?;
         } else if self.is_verifying {
             if is_whole {
-                self.fail_empty();
+                empty = self.fail_empty();
             }
-            if !self.quiet && self.is_many && self.files + self.failed > 0 {
+            if !self.quiet && !self.is_quick && self.is_many && self.files + failed > 0 {
                 let (files, bytes) = (count(self.files, "file"), count(self.bytes, "byte"));
-                let others = others([(self.left_out, "left out"), (self.failed, "failed")]);
+                let others = others([(left_out, "left out"), (failed, "failed")]);
                 say(format!("{files}, {bytes}: whole and authentic{others}"))?;
             }
-        } else if !self.quiet && self.expected.0 > 0 {
+        } else if !self.quiet && !self.is_mirroring && self.expected.0 > 0 {
             let mut line = format!("{} {}", self.verb, count(self.files, "file"));
             line += &format!(", {}", summary_of(self.bytes, self.begun.elapsed()));
             line += &format!(", {} on {}", count(hosts.len() as u64, "process"), count(machines as u64, "machine"));
-            line += &others([(self.kept, "done before"), (self.left_out, "left out"), (self.failed, "failed")]);
+            line += &others([(self.kept, "done before"), (left_out, "left out"), (failed, "failed")]);
             complain(line);
         }
         if !self.quiet {
             let line = |(tree, strays): (_, &Strays)| strays.line(self.roots.get(tree)?.output.as_ref()?);
             let lines = self.strays.iter().filter_map(line);
             lines.for_each(complain);
+            for (output, counts) in &*lock(&self.failures.of_trees) {
+                counts.strays().line(output).into_iter().for_each(complain);
+            }
         }
         if let Some(failure) = self.unsaid {
             return Err(failure);
         }
-        self.worst.map_or(Ok(()), |code| Err(Failure::written(code)))
+        failure::worse(self.failures.outcome(), empty)
     }
 }

@@ -167,11 +167,12 @@ impl Worker<'_> {
                 found.bytes += len;
                 let of = of.as_bytes().to_vec();
                 if len >= DIVIDED {
-                    let location = Location { tree: Some(tree), folder: folder.to_vec(), name: of, output };
+                    let location =
+                        Location { tree: Some(tree), folder: folder.to_vec(), name: of, output, listed: None };
                     found.others.push(Task::Begin { file: 0, location });
                 } else {
                     found.of_batch += len;
-                    found.entries.push(Entry { name: of, output, len, mtime });
+                    found.entries.push(Entry { name: of, output, len, mtime, listed: None });
                 }
             }
             FileType::Directory if !self.is_protecting() && is_volume(&dirs.input, of) => {

@@ -77,7 +77,7 @@ impl Outbox {
         match self.ask(request) {
             Reply::Keys(secret) => SharedFile::from_bytes(secret.expose()).map_err(ReportedFailure::from),
             Reply::Refused(failure) => Err(failure),
-            Reply::Taken(_) => unreachable!("keys were asked for"),
+            Reply::Taken(_) | Reply::Replaced(_) => unreachable!("keys were asked for"),
         }
     }
 
@@ -222,7 +222,7 @@ impl<'a> Worker<'a> {
             Task::Begin { file, location } => self.begin(file, &location, &mut done),
             Task::Part { file, join, run, goes_on } => self.part(file, &join, run, goes_on, &mut done),
             Task::Leave { file, syncs } => self.leave(file, syncs),
-            Task::Commit { file, edges } => self.commit(file, &edges, &mut done.report),
+            Task::Commit { file, edges, holds } => self.commit(file, &edges, holds, &mut done.report),
             Task::Mark { file, synced, turn } => self.mark(file, synced, turn),
             Task::Abandon { file, discards } => {
                 self.abandon(file, discards);
@@ -328,7 +328,7 @@ pub fn key_files(plan: &Plan) -> KeyFiles {
             let is_for_others = !keys.recipients.is_empty() || !keys.recipients_files.is_empty();
             if is_for_others { files.sparing_identities() } else { files }
         }
-        What::Unprotect { keys } | What::Verify { keys } => KeyFiles::new(&keys.keys, &keys.identities),
+        What::Unprotect { keys, .. } | What::Verify { keys, .. } => KeyFiles::new(&keys.keys, &keys.identities),
     }
 }
 

@@ -5,13 +5,21 @@ mod cipher;
 mod engine;
 mod excludes;
 mod keys;
+#[cfg(feature = "clap")]
+mod mirror;
 mod numbers;
+#[cfg(feature = "clap")]
+mod pins;
 
 pub use cipher::Cipher;
 pub use engine::{EngineArgs, EngineName};
 pub use excludes::{ExcludeArgs, RuleArg, RuleArgs, rule_of};
 pub use keys::{KeyArgs, OpenKeys, ProtectKeys};
+#[cfg(feature = "clap")]
+pub use mirror::{MirrorArgs, MirrorPlan};
 pub use numbers::{bytes, chunk_size, size, threads};
+#[cfg(feature = "clap")]
+pub use pins::PinArgs;
 
 #[cfg(test)]
 mod tests {

@@ -18,10 +18,13 @@ pub fn special_bits(path: &Path, file: &File, carry: Carry) -> Option<String> {
 
 /// Warns once that some permissions are not carried over.
 pub fn warn_of_special_bits(path: &Path, file: &File, carry: Carry) {
+    special_bits(path, file, carry).into_iter().for_each(say_of_special_bits);
+}
+
+/// Writes the line of [`special_bits`], unless one has been written.
+pub fn say_of_special_bits(line: String) {
     static SAID: AtomicBool = AtomicBool::new(false);
-    if let Some(line) = special_bits(path, file, carry)
-        && !SAID.swap(true, Ordering::Relaxed)
-    {
+    if !SAID.swap(true, Ordering::Relaxed) {
         complain(line);
     }
 }

@@ -113,7 +113,7 @@ impl Check<'_> {
         let listed = Listed::read(path, &transfer.action.opener, roster)?.ok_or_else(without)?;
         listed.check_age_with(path, self.pins, &self.trees)?;
         let (generation, digest, tree) = (listed.head.generation, listed.digest, listed.head.tree);
-        let (listing, mut findings) = listed.compare(path, &**stop)?;
+        let (listing, mut findings) = listed.findings(path, &**stop)?;
         if self.quick {
             let (files, bytes) = listing.totals(|state| state != State::Dropped);
             return Ok(Report { files, bytes, generation, digest, tree, findings });

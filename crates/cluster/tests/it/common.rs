@@ -87,6 +87,7 @@ impl Job {
             command.env(name, "1");
         }
         command.env("OMPI_MCA_hwloc_base_binding_policy", "none");
+        command.env("PHALANX_STATE", self.path("state"));
         command.env("PHALANX_KEYRING", self.path("keys")).env_remove("PHALANX_PASSWORD");
         command
     }

@@ -3,6 +3,7 @@
 
 mod common;
 mod faults;
+mod mirrors;
 mod readme;
 mod resume;
 mod whole;

@@ -352,6 +352,10 @@ impl Selection for Checked {
         Some((entry.mode, entry.modified))
     }
 
+    fn contents(&self, id: NodeId) -> Option<Contents> {
+        self.listing.file(id).map(|file| file.contents)
+    }
+
     fn expected(&self) -> Option<(u64, u64)> {
         Some(self.listing.totals(|state| state != State::Dropped))
     }
@@ -361,11 +365,22 @@ impl Selection for Checked {
     }
 
     fn admit(&self, id: NodeId, contents: &Contents) -> Result<()> {
-        if self.listing.file(id).is_some_and(|file| file.contents == *contents) {
-            return Ok(());
+        match self.contents(id) {
+            Some(listed) => admit(&listed, contents),
+            None => Err(Error::NotListed(OTHER)),
         }
-        Err(Error::NotListed("it is older, newer or foreign"))
     }
+}
+
+/// Why a file is not the one that is listed.
+const OTHER: &str = "it is older, newer or foreign";
+
+/// Refuses a file that does not hold what is listed.
+///
+/// # Errors
+/// If it does not.
+pub fn admit(listed: &Contents, found: &Contents) -> Result<()> {
+    if listed == found { Ok(()) } else { Err(Error::NotListed(OTHER)) }
 }
 
 #[cfg(test)]

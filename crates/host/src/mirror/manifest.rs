@@ -109,7 +109,7 @@ impl Listed {
     /// Compares the mirror with it, without reading content, and reports what is wrong. Returns the listing, in which that is
     /// dropped, and how many entries are wrong.
     pub fn check(self, mirror: &Path) -> Outcome<(Listing, u64, Outcome)> {
-        let (listing, findings) = self.compare(mirror, &())?;
+        let (listing, findings) = self.findings(mirror, &())?;
         let mut worst = None;
         for finding in &findings {
             let path = mirror.join(&finding.path);
@@ -124,7 +124,7 @@ impl Listed {
 
     /// Compares the mirror with it, without reading content. Returns the listing, in which what is wrong is dropped, and what is
     /// wrong.
-    pub fn compare(self, mirror: &Path, progress: &dyn Progress) -> Outcome<(Listing, Vec<Finding>)> {
+    pub fn findings(self, mirror: &Path, progress: &dyn Progress) -> Outcome<(Listing, Vec<Finding>)> {
         Check::run(open(mirror)?, self.listing, progress).map_err(|e| Failure::at(mirror, e))
     }
 }

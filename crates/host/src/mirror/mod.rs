@@ -18,6 +18,8 @@ pub mod scan;
 pub mod selection;
 pub mod state;
 pub mod store;
+pub mod verdict;
+pub mod whole;
 
 /// The name of the manifest in the root of a mirror.
 pub const MANIFEST: &str = "phalanx.tree";

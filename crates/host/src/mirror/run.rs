@@ -18,7 +18,7 @@ use crate::file::{Carry, regular, unprotected_name};
 use crate::lines::{complain, shown};
 use crate::strays::Strays;
 use crate::transfer::tally::Tally;
-use crate::words::count;
+use crate::words::{arrow, count, others, summary_of};
 use crate::{Error, Result};
 use phalanx_core::tree::{Contents, Recorder};
 use phalanx_core::{Class, Error as CoreError, Progress, ProtectedFile, Sink};
@@ -29,6 +29,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A run that would delete more files than this, and more than half of them, is refused.
 const MANY: u64 = 100;
@@ -88,6 +89,15 @@ pub struct Change {
     pub from: Option<PathBuf>,
 }
 
+impl Change {
+    /// The line that names it.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let from = self.from.as_ref().map_or(String::new(), |from| format!(" (was {})", shown(from)));
+        format!("{} {}{from}", self.what, shown(&self.path))
+    }
+}
+
 /// Called with each change. A failure of a call in a dry run ends it.
 pub type OnChange = dyn Fn(Change) -> Outcome + Send + Sync;
 
@@ -110,6 +120,20 @@ pub struct Summary {
     pub bytes: u64,
     /// The manifest that the mirror has now.
     pub manifest: Seen,
+}
+
+impl Summary {
+    /// A line that sums up the run, which took this long.
+    #[must_use]
+    pub fn line(&self, options: &Options, tally: &Tally, took: Duration) -> String {
+        let Self { new, changed, moved, metadata, deleted, unchanged, bytes, .. } = *self;
+        let parts = [(changed, "changed"), (moved, "moved"), (metadata, "with new permissions"), (deleted, "deleted")];
+        let parts: String = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {n} {what}")).collect();
+        let (from, to) = (shown(&options.source), shown(&options.mirror));
+        let line = format!("{from} {} {to}: {} new{parts}, {unchanged} unchanged", arrow(), count(new, "file"));
+        let line = line + &format!("; {}", summary_of(bytes, took));
+        line + &others([(tally.left_out(), "left out"), (tally.failed(), "failed")])
+    }
 }
 
 /// A run that makes or renews a mirror.

@@ -47,6 +47,12 @@ pub trait Selection: Send + Sync {
         None
     }
 
+    /// What the stored file of an entry must hold, if that is known before it is opened.
+    fn contents(&self, id: NodeId) -> Option<Contents> {
+        let _ = id;
+        None
+    }
+
     /// How many files there are to work on, and how many bytes of plaintext they have, if that is known.
     fn expected(&self) -> Option<(u64, u64)> {
         None

@@ -122,7 +122,8 @@ pub fn run<A: Action>(transfer: &Transfer<A>, job: Job<'_>) -> Outcome {
 
 /// A quarter of the files that may be open, not counting those for other purposes. This many outputs may wait to be
 /// synced together, and this many folders may be open with their mirrors. The rest is for the work itself.
-fn quarter_of_open_files() -> usize {
+#[must_use]
+pub fn quarter_of_open_files() -> usize {
     const OTHERS: u64 = 48;
     let open = process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(open.saturating_sub(OTHERS) / 4).unwrap_or(usize::MAX).max(4)

@@ -1,0 +1,128 @@
+//! The arguments of `mirror`.
+
+use super::{Cipher, ExcludeArgs, ProtectKeys, chunk_size};
+use crate::failure::{Failure, Outcome};
+use crate::file::Carry;
+use crate::mirror::run::Options;
+use crate::paths::{self, Destination, End, Outputs};
+use clap::{Args, ValueHint};
+use phalanx_core::{ChunkSize, Suite};
+use std::path::PathBuf;
+
+/// What is mirrored, and how.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub struct MirrorArgs {
+    /// The folder to mirror
+    #[arg(value_name = "SOURCE", value_hint = ValueHint::DirPath)]
+    source: PathBuf,
+    /// The folder that becomes the mirror, or is one
+    #[arg(value_name = "MIRROR", value_hint = ValueHint::DirPath)]
+    mirror: PathBuf,
+    #[command(flatten)]
+    keys: ProtectKeys,
+    /// Delete in the mirror what is gone at the source
+    ///
+    /// It is done at the end, and only if nothing has failed. What the rules leave out stays in the mirror, unless
+    /// --delete-excluded is given. Without --delete, what is gone at the source stays in the mirror and in its manifest.
+    #[arg(long)]
+    delete: bool,
+    /// Do nothing if more than N files would be deleted
+    ///
+    /// Without it, a run does nothing that would delete all files of the mirror, or more than 100 and more than half of them:
+    /// the disk of the source may not be mounted. N insists.
+    #[arg(long, value_name = "N", requires = "delete")]
+    max_delete: Option<u64>,
+    /// Delete in the mirror what the rules leave out too
+    #[arg(long, requires = "delete")]
+    delete_excluded: bool,
+    /// Keep what is replaced or deleted in this folder
+    ///
+    /// It is outside the mirror and on the same file system. With a folder for each day, a week of history costs what
+    /// changes in a week. Nothing in the folder is replaced.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    backup_dir: Option<PathBuf>,
+    /// Print what would be done, and do nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Compare files by content, not by length and time
+    ///
+    /// It opens the mirror's files, so it needs a key or a password: public keys are not enough.
+    #[arg(short, long)]
+    checksum: bool,
+    /// aes-256 (default), aes-192, aes-128, aes-256-turbo, aes-256-gcm
+    ///
+    /// For files that are written by this run. The others stay as they are.
+    #[arg(long, value_enum, value_name = "CIPHER", hide_possible_values = true)]
+    cipher: Option<Cipher>,
+    /// Bytes of a chunk, 4K to 16M (default: 1M)
+    ///
+    /// For files that are written by this run.
+    #[arg(long, value_name = "SIZE", value_parser = chunk_size)]
+    chunk_size: Option<ChunkSize>,
+    /// Do not wait until the outputs are on the disk
+    #[arg(long)]
+    no_sync: bool,
+    #[command(flatten)]
+    excludes: ExcludeArgs,
+}
+
+/// What `mirror` is to do.
+#[derive(Debug)]
+pub struct MirrorPlan {
+    /// What is mirrored, and how.
+    pub options: Options,
+    /// Where stored files go, and how they are written.
+    pub destination: Destination,
+    /// Who can open them.
+    pub keys: ProtectKeys,
+    /// Their suite.
+    pub suite: Suite,
+    /// Bytes of plaintext in a chunk.
+    pub chunk_size: ChunkSize,
+}
+
+impl MirrorArgs {
+    /// Checks everything that can be checked without looking at the folders.
+    ///
+    /// # Errors
+    /// If options do not fit each other, or a file of patterns cannot be read.
+    pub fn validate(self) -> Outcome<MirrorPlan> {
+        for path in [&self.source, &self.mirror] {
+            if paths::is_dash(path) {
+                return Err(Failure::usage("mirror takes two folders, not -"));
+            }
+        }
+        if self.checksum && self.keys.only_recipients() {
+            return Err(Failure::usage("--checksum needs a key or a password: public keys cannot open the mirror"));
+        }
+        paths::one_stdin(self.keys.keys.files().chain(&self.keys.recipients_files).chain(self.excludes.files()))?;
+        let destination = Destination {
+            outputs: Outputs::At(End::Path(self.mirror.clone())),
+            force: true,
+            remove: false,
+            sync: !self.no_sync,
+            recursive: true,
+            resume: false,
+            carry: Carry::All,
+        };
+        let options = Options {
+            delete: self.delete,
+            max_delete: self.max_delete,
+            delete_excluded: self.delete_excluded,
+            backup_dir: self.backup_dir,
+            dry_run: self.dry_run,
+            checksum: self.checksum,
+            excludes: self.excludes.excludes()?,
+            carry: destination.carry,
+            ..Options::new(self.source, self.mirror)
+        };
+        Ok(MirrorPlan {
+            options,
+            destination,
+            keys: self.keys,
+            suite: self.cipher.unwrap_or(Cipher::Aes256).into(),
+            chunk_size: self.chunk_size.unwrap_or_default(),
+        })
+    }
+}

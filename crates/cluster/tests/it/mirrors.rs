@@ -259,6 +259,14 @@ fn a_file_that_is_shared_is_listed_and_compared() {
         assert_eq!(entries(&job, "back"), ["back/d", "back/small"]);
         fs::remove_dir_all(job.path("back")).unwrap();
     }
+    // A part of too many chunks for a message.
+    fs::remove_dir_all(job.path("m")).unwrap();
+    let whole = ["--division", "static"];
+    job.run(1, &[&fast[..], &whole, &["--chunk-size", "4K"]].concat()).ok();
+    job.run(1, &[&VERIFY[..], &whole].concat()).ok();
+    reseal(&job, "m/d/large.phx", "t/d/large", 1000);
+    let found = job.run(1, &[&VERIFY[..], &whole].concat()).fails(3);
+    assert!(found.error.contains("m/d/large.phx: not the content that the manifest lists"), "{}", found.error);
 }
 
 #[test]

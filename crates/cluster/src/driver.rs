@@ -126,8 +126,9 @@ impl Driver<'_> {
         let walk = |selection| {
             let (leader, feed) = connect();
             let prepared = prepare_mirror(&options.source, &options.mirror)?;
-            let begun = begin.take().map(|begin| begin.send(Begun { prepared, feed }));
-            begun.transpose().map_err(|_| ended())?;
+            if begin.take().is_some_and(|begin| begin.send(Begun { prepared, feed }).is_err()) {
+                return Err(ended());
+            }
             let (input, output) = (&*options.source, Some(&*options.mirror));
             self.walk(Way { number: 0, input, output, selection, tally: tally.clone() }, &leader)
         };

@@ -53,7 +53,7 @@ fn mirror(plan: MirrorPlan, engine: &EngineArgs, verbosity: Verbosity) -> Outcom
             sum_up(&options, summary, &tally, started, verbosity);
         }
     });
-    worse(done, tally.outcome())
+    worse(tally.outcome(), done)
 }
 
 /// Names an entry that is done, or would be.

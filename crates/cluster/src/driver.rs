@@ -11,7 +11,6 @@ use crate::worker::key_files;
 use phalanx_core::Roster;
 use phalanx_core::tree::{Contents, Entry, FileEntry, Kind, Time};
 use phalanx_host::failure::{Code, Failure, Outcome, worse};
-use phalanx_host::file::Made;
 use phalanx_host::folders::read_error;
 use phalanx_host::lines::{complain, complain_with};
 use phalanx_host::mirror::check::Checked;
@@ -114,13 +113,7 @@ impl Driver<'_> {
                 (None, Some(output)) => self.protect(number, &input, output, &leader),
                 (None, None) => Ok(()),
             };
-            worst = worse(
-                worst,
-                done.inspect_err(|failure| {
-                    failure.report();
-                })
-                .map_err(written),
-            );
+            worst = worse(worst, done.map_err(reported));
         }
         worst
     }
@@ -133,8 +126,9 @@ impl Driver<'_> {
         let walk = |selection| {
             let (leader, feed) = connect();
             let prepared = prepare_mirror(&options.source, &options.mirror)?;
-            let begun = begin.take().map(|begin| begin.send(Begun { prepared, feed }));
-            begun.transpose().map_err(|_| ended())?;
+            if begin.take().is_some_and(|begin| begin.send(Begun { prepared, feed }).is_err()) {
+                return Err(ended());
+            }
             let (input, output) = (&*options.source, Some(&*options.mirror));
             self.walk(Way { number: 0, input, output, selection, tally: tally.clone() }, &leader)
         };
@@ -152,7 +146,7 @@ impl Driver<'_> {
                 complain(summary.line(options, tally, started.elapsed()));
             }
         });
-        worse(done, tally.outcome())
+        worse(done.map_err(reported), tally.outcome())
     }
 
     /// Protects a folder, and writes its manifest.
@@ -183,7 +177,7 @@ impl Driver<'_> {
         let line = compared.line(input);
         let Compared { listing, outcome, .. } = compared;
         let (selection, tally) = (Arc::new(Checked::new(listing)), self.failures.of_all.clone());
-        let checked = self.walk(Way { number, input, output, selection, tally }, leader);
+        let checked = self.walk(Way { number, input, output, selection, tally }, leader).map_err(reported);
         worse(worse(checked, outcome), said(line))
     }
 
@@ -216,7 +210,7 @@ impl Driver<'_> {
     }
 
     fn tree(&self, Way { input, output, selection, tally, .. }: &Way<'_>) -> Tree {
-        let destination = &self.plan.destination;
+        let (destination, keys) = (&self.plan.destination, key_files(self.plan));
         Tree {
             input: (*input).to_owned(),
             input_id: OnceLock::new(),
@@ -228,8 +222,8 @@ impl Driver<'_> {
             sync: destination.sync,
             carry: destination.carry,
             tally: tally.clone(),
-            made: Arc::new(Made::default()),
-            keys: Arc::new(key_files(self.plan)),
+            made: Arc::new(keys.made()),
+            keys: Arc::new(keys),
             key_inside: OnceLock::new(),
             open: Arc::new(AtomicUsize::new(0)),
             selection: Some(selection.clone()),
@@ -325,8 +319,9 @@ fn ended() -> Failure {
     Failure::written(Code::InputOutput)
 }
 
-/// A failure that has been reported.
-fn written(failure: Failure) -> Failure {
+/// Reports a failure.
+pub fn reported(failure: Failure) -> Failure {
+    failure.report();
     Failure::written(failure.code())
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The keys of a run.
 pub enum Keys {
     Protect { recipients: Arc<Recipients>, suite: Suite, chunk_size: ChunkSize },
-    Open(Opener<AtHand>),
+    Open(Box<Opener<AtHand>>),
 }
 
 impl Keys {
@@ -29,7 +29,7 @@ impl Keys {
                 Keys::Protect { recipients: Arc::new(recipients), suite: *suite, chunk_size: *chunk_size }
             }
             What::Unprotect { keys, .. } | What::Verify { keys, .. } => {
-                Keys::Open(secrets::opener(keys, plan.verbosity)?)
+                Keys::Open(Box::new(secrets::opener(keys, plan.verbosity)?))
             }
         }))
     }
@@ -73,7 +73,7 @@ impl Keys {
                 }
             }
             Keys::Open(opener) => {
-                let file = ProtectedFile::open(source, opener)?;
+                let file = ProtectedFile::open(source, &**opener)?;
                 opener.source().tell_sender(path, file.opened_by());
                 Ok(file.shared())
             }

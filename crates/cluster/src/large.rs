@@ -206,8 +206,8 @@ impl Worker<'_> {
         };
         let missing = missing.map_err(at)?;
         if goes_on {
-            done.was_done =
-                bytes(shared, joined.plaintext_len, &[run.clone()]) - bytes(shared, joined.plaintext_len, &missing);
+            done.was_done = bytes(shared, joined.plaintext_len, std::slice::from_ref(&run))
+                - bytes(shared, joined.plaintext_len, &missing);
         }
         let sink = match output {
             Some(output) => file::sink(output, self.plan.destination.sync),

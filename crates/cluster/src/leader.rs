@@ -214,7 +214,7 @@ impl<'a> Leader<'a> {
                 Reply::Replaced(numbers.into_iter().map(|number| self.feed.replace(number)).collect())
             }
             Request::Report(report) => {
-                self.record(from, report);
+                self.record(from, *report);
                 Reply::Taken(true)
             }
             Request::Offer { tasks, files, bytes } => {

@@ -24,7 +24,7 @@ mod world;
 
 use args::{Cli, Plan};
 use clap::CommandFactory;
-use driver::{Begun, Driver};
+use driver::{Begun, Driver, reported};
 use keys::Keys;
 use leader::{ALIVE, Leader};
 use message::{Answer, Body, Hello, Message, ReportedFailure, Task};
@@ -105,7 +105,9 @@ const EXAMPLES: &str = "Examples:
   mpirun -n 8 phalanx-mpi protect -k work survey.h5
                                 protects a file with 8 processes
   srun phalanx-mpi protect -R -k work --resume --force results
-                                protects a folder, and goes on where it ended";
+                                protects a folder, and goes on where it ended
+  mpirun -n 8 phalanx-mpi mirror -k work --delete results /backup/results
+                                writes to a mirror what has changed";
 
 /// This process's introduction to rank 0.
 fn hello(world: &World, plan: &Outcome<Plan>) -> Hello {
@@ -233,7 +235,7 @@ fn lead(world: &World, plan: Outcome<Plan>) -> Outcome {
             }
         };
         let driven = driver.join().unwrap_or_else(|_| give_up(world, &Failure::written(Code::Other)));
-        failure::worse(driven, led)
+        failure::worse(driven.map_err(reported), led.map_err(reported))
     });
     restore_times(&roots);
     ended

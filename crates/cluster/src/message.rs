@@ -318,7 +318,7 @@ pub enum Request {
     /// Offers tasks that were found. Rank 0 takes them if there is room. `files` and `bytes` are their totals.
     Offer { tasks: Vec<Task>, files: u64, bytes: u64 },
     /// Sends a part of a report.
-    Report(Report),
+    Report(Box<Report>),
     /// Asks that what the outputs of these listed files replace is kept elsewhere.
     Replace { numbers: Vec<u64> },
 }

@@ -183,7 +183,7 @@ fn compare(plan: &Plan, keys: &Keys, roster: &Arc<Roster>, input: &Path) -> Outc
         What::Verify { pins, quick, .. } => (pins.clone(), *quick),
         _ => (Pins::default(), false),
     };
-    match Listed::read(input, opener, roster.clone())? {
+    match Listed::read(input, &**opener, roster.clone())? {
         Some(listed) => listed.compare(input, &pins).map(Some),
         None if quick || pins.names_one() => {
             let line = format!("{}: it has no manifest", shown(input));

@@ -267,7 +267,7 @@ impl<'a> Worker<'a> {
     /// Sends a report that has become long, and empties it.
     pub fn flush(&self, report: &mut Report) {
         if report.is_long() {
-            self.outbox.ask(Request::Report(std::mem::take(report)));
+            self.outbox.ask(Request::Report(Box::new(std::mem::take(report))));
         }
     }
 

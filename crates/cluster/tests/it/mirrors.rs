@@ -60,7 +60,8 @@ fn reseal(job: &Job, stored: &str, plaintext: &str, chunk: u64) {
     let shared = ProtectedFile::open(file::regular(&stored).unwrap(), &keys).unwrap().shared();
     let plaintext = File::open(job.path(plaintext)).unwrap();
     let (source, sink) = (file::regular(&plaintext).unwrap(), Sink::ranged(file::Disk::new(&stored)));
-    shared.seal(&Roster::cpu(), source, sink, Some(vec![chunk..chunk + 1]), &()).unwrap();
+    let run = chunk..chunk + 1;
+    shared.seal(&Roster::cpu(), source, sink, Some(vec![run]), &()).unwrap();
 }
 
 #[test]
@@ -259,6 +260,14 @@ fn a_file_that_is_shared_is_listed_and_compared() {
         assert_eq!(entries(&job, "back"), ["back/d", "back/small"]);
         fs::remove_dir_all(job.path("back")).unwrap();
     }
+    // A part of too many chunks for a message.
+    fs::remove_dir_all(job.path("m")).unwrap();
+    let whole = ["--division", "static"];
+    job.run(1, &[&fast[..], &whole, &["--chunk-size", "4K"]].concat()).ok();
+    job.run(1, &[&VERIFY[..], &whole].concat()).ok();
+    reseal(&job, "m/d/large.phx", "t/d/large", 1000);
+    let found = job.run(1, &[&VERIFY[..], &whole].concat()).fails(3);
+    assert!(found.error.contains("m/d/large.phx: not the content that the manifest lists"), "{}", found.error);
 }
 
 #[test]
@@ -270,12 +279,15 @@ fn a_killed_run_leaves_the_old_manifest_and_the_next_one_goes_on() {
     for i in 0..600 {
         job.write(&format!("t/many/{i}"), &painted(1 << 17));
     }
-    let written = || fs::read_dir(job.path("m/many")).map_or(0, Iterator::count);
+    let has_written = || {
+        let mut names = fs::read_dir(job.path("m/many")).into_iter().flatten().map(|entry| entry.unwrap().file_name());
+        names.any(|name| name.to_str().unwrap().ends_with(".phx"))
+    };
     let mut is_killed = false;
     for _ in 0..10 {
         let mut child = job.spawn(3, &[&MIRROR[..], &["--engine", "serial"]].concat());
         let begun = Instant::now();
-        while written() < 60 && !has_ended(&mut child, begun) {
+        while !has_written() && !has_ended(&mut child, begun) {
             sleep(Duration::from_millis(1));
         }
         let ranks = ranks_below(child.id());

@@ -7,9 +7,10 @@ use std::path::Path;
 #[test]
 fn the_lines_of_the_cluster_guide_run() {
     let Some(job) = Job::new() else { return };
-    run(&job, include_str!("../../../../docs/cluster.md"), 5);
+    run(&job, include_str!("../../../../docs/cluster.md"), 7);
     assert!(job.read("back.h5") == job.read("run42.h5"));
     assert!(job.opened("results.phx/a/b.phx") == job.read("results/a/b"));
+    assert!(job.opened("backup/a/b.phx") == job.read("results/a/b"));
 }
 
 #[test]

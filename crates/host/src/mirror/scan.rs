@@ -5,7 +5,7 @@
 
 use super::MANIFEST;
 use super::chain::{Beside, Chain};
-use super::entry::{entry, mode, modified};
+use super::entry::{entry, mode, modified, number};
 use super::excludes::Excludes;
 use super::listing::{Listing, NodeId, State, UNKNOWN};
 use super::renewal::open_stored;
@@ -294,8 +294,8 @@ impl<'a> Run<'a, '_> {
                 },
             },
         };
-        if let (State::Unchanged, Kind::File(file)) = (state, &mut listed.kind) {
-            (file.device, file.inode) = (stat.st_dev, stat.st_ino);
+        if let (State::New, Kind::File(file), true) = (state, &mut listed.kind, self.old.manifest.is_some()) {
+            file.inode = number(self.source.current(), name);
         }
         self.add(&listed, state, stored_name);
         Ok(())
@@ -563,7 +563,7 @@ impl<'a> Run<'a, '_> {
         }
     }
 
-    /// Finds new files that are files gone elsewhere: the same device, inode, length and time.
+    /// Finds new files that are files gone elsewhere: the same device, number, length and time.
     fn find_moves(&mut self) {
         let listing = &mut self.plan.listing;
         let key = |listing: &Listing, id| {
@@ -598,5 +598,5 @@ fn folder_state(old: Option<&Entry>, stat: &Stat, is_there: bool) -> State {
 /// A file of the source that has not been written yet.
 fn unwritten(stat: &Stat) -> FileEntry {
     let len = stat.st_size as u64;
-    FileEntry { len, stored_len: 0, device: stat.st_dev, inode: stat.st_ino, contents: UNKNOWN }
+    FileEntry { len, stored_len: 0, device: stat.st_dev, inode: 0, contents: UNKNOWN }
 }

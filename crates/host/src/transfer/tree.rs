@@ -12,7 +12,7 @@ use crate::failure::{Failure, Outcome};
 use crate::file::{Committed, Ends, Input, Output, OutputPlace, OutputRules, Removal, Sync, Target, carry};
 use crate::lines::{complain, complain_with, shown};
 use crate::lock::lock;
-use crate::mirror::entry::entry;
+use crate::mirror::entry::{entry, number_of_open};
 use crate::mirror::listing::NodeId;
 use crate::mirror::selection::{Place, Selection};
 use crate::report;
@@ -279,7 +279,8 @@ impl<A: Action> Workers<'_, A> {
         let removal = if folder.deletes(&input, &name) { input.removal() } else { None };
         let listed = node.zip(stat).zip(contents).map(|((node, stat), contents)| {
             let stored_len = output.file().size().map_err(|e| at(Error::write(e)))?;
-            let file = FileEntry { len: bytes, stored_len, device: stat.st_dev, inode: stat.st_ino, contents };
+            let inode = number_of_open(input.file());
+            let file = FileEntry { len: bytes, stored_len, device: stat.st_dev, inode, contents };
             Ok::<_, Failure>((node, entry(&name, &stat, Kind::File(file))))
         });
         let listed = listed.transpose()?;

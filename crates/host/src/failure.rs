@@ -154,6 +154,16 @@ impl Failure {
         self.path.as_deref()
     }
 
+    /// Whether an input is not there any more.
+    pub fn is_of_vanished_input(&self) -> bool {
+        matches!(self.error.as_deref(), Some(Error::Core(CoreError::Read(e))) if e.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Whether an input has changed while it was read.
+    pub fn is_of_changed_input(&self) -> bool {
+        matches!(self.error.as_deref(), Some(Error::Core(CoreError::Changed)))
+    }
+
     /// The error that it was made of, unless there was none or a copy of the failure still has it.
     pub fn into_error(self) -> Option<Error> {
         self.error.and_then(Arc::into_inner)
@@ -283,10 +293,14 @@ pub fn each<T>(items: &[T], mut act: impl FnMut(&T) -> Outcome) -> Outcome {
     worst.map_or(Ok(()), |code| Err(Failure::written(code)))
 }
 
-/// The worse of two outcomes.
+/// The worse of two outcomes. If both are failures, the line of the other one is written.
 pub fn worse(a: Outcome, b: Outcome) -> Outcome {
     match (a, b) {
-        (Err(a), Err(b)) => Err(if a.code > b.code { a } else { b }),
+        (Err(a), Err(b)) => {
+            let (worse, other) = if a.code > b.code { (a, b) } else { (b, a) };
+            other.report();
+            Err(worse)
+        }
         (a, b) => a.and(b),
     }
 }

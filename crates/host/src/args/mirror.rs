@@ -42,6 +42,12 @@ pub struct MirrorArgs {
     /// changes in a week. Nothing in the folder is replaced.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     backup_dir: Option<PathBuf>,
+    /// Make a new mirror where there was one
+    ///
+    /// Without it, a run does nothing if the mirror that this machine saw there last is gone, or its manifest is: the disk of the
+    /// mirror may not be mounted.
+    #[arg(long)]
+    new: bool,
     /// Print what would be done, and do nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -111,6 +117,7 @@ impl MirrorArgs {
             max_delete: self.max_delete,
             delete_excluded: self.delete_excluded,
             backup_dir: self.backup_dir,
+            new: self.new,
             dry_run: self.dry_run,
             checksum: self.checksum,
             excludes: self.excludes.excludes()?,

@@ -94,13 +94,19 @@ impl Listed {
         }
         let tree = self.head.tree;
         let now = Seen { generation, digest: self.digest };
-        let seen = trees.seen(tree);
+        let (seen, here) = (trees.seen(tree), trees.at(mirror));
         let is_older = seen.is_some_and(|seen| seen.is_set_back_by(&now));
         if is_older && !pins.accept {
             warn_of_age(mirror, generation, seen.map_or(0, |seen| seen.generation));
-        } else if seen != Some(now)
-            && let Err(e) = trees.note(tree, now)
-        {
+            return Ok(());
+        }
+        if !here.is_empty() && !here.contains(&tree) && !pins.accept {
+            let line = "it is another mirror than the one that was seen there before";
+            complain_with(format!("warning: {}: {line}", shown(mirror)), Some(ACCEPT));
+            return Ok(());
+        }
+        let noted = if seen == Some(now) { Ok(()) } else { trees.note(tree, now) };
+        if let Err(e) = noted.and_then(|()| trees.note_at(mirror, tree)) {
             complain_with(format!("warning: the generation of {} could not be remembered: {e}", shown(mirror)), None);
         }
         Ok(())
@@ -129,12 +135,24 @@ impl Listed {
     }
 }
 
+/// How a mirror is taken that is not the one that was seen last.
+const ACCEPT: &str = "verify --accept takes it from now on";
+
+/// Refuses a folder that has no manifest, and had one when this machine saw it last. `hint` says how it is taken.
+pub fn refuse_lost(mirror: &Path, trees: &Trees, hint: &str) -> Outcome {
+    if trees.at(mirror).is_empty() {
+        return Ok(());
+    }
+    let line = format!("{}: its manifest is gone, which was there when it was seen last", shown(mirror));
+    Err(Failure::new(Code::NotAuthentic, line).on(mirror).hint(hint))
+}
+
 /// Warns that a mirror is older than the last one that was seen of its tree.
 pub fn warn_of_age(mirror: &Path, generation: u64, seen: u64) {
     let line = "the mirror may have been set back";
     complain_with(
         format!("warning: {}: generation {generation}, and generation {seen} was seen before: {line}", shown(mirror)),
-        Some("verify --accept takes it from now on"),
+        Some(ACCEPT),
     );
 }
 

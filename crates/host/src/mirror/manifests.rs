@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How a mirror is written whose manifest cannot be used.
-const AGAIN: &str = "move it away to write all files again";
+const AGAIN: &str = "move it away, and --new writes all files again";
 
 /// How manifests are opened and written.
 #[derive(Clone)]
@@ -81,12 +81,6 @@ impl<'a> Manifests<'a> {
         let at = |e| Failure::at(&self.path(), e).hint(AGAIN);
         let Some(mirror) = mirror else { return Ok((Before::default(), None)) };
         let Some(stored) = Stored::find(mirror).map_err(at)? else {
-            if !self.trees.at(self.mirror).is_empty() {
-                complain(format!(
-                    "warning: {}: its manifest is gone, so all files are written again",
-                    shown(self.mirror)
-                ));
-            }
             return Ok((Before::default(), None));
         };
         let opened = match stored.open(self.sealing.recipients.opener(), self.sealing.roster.clone()) {
@@ -106,6 +100,17 @@ impl<'a> Manifests<'a> {
         }
         let rewritten = Rewritten::find(&self.trees, head.tree);
         Ok((Before { head: Some(head), digest, rewritten, is_set_back: later.is_some() }, Some(manifest)))
+    }
+
+    /// Refuses a run that lacks a recipient of the last one. Nobody could open all files of such a mirror.
+    fn refuse_others(&self, tree: TreeId) -> Outcome {
+        let named = self.sealing.recipients.fingerprints();
+        if self.trees.recipients(tree).iter().all(|recipient| named.contains(recipient)) {
+            return Ok(());
+        }
+        let line = "this run does not name all recipients of the mirror's files";
+        let failure = Failure::new(Code::InputOutput, format!("{}: {line}", shown(self.mirror)));
+        Err(failure.on(self.mirror).hint("name them too, or change them with rekey -R, which needs a key"))
     }
 
     /// Why a source could not be compared with the manifest of the last run.
@@ -150,7 +155,9 @@ impl<'a> Manifests<'a> {
         if recipients.opens_nothing() {
             // No key at hand opens it in the next run.
             let kept = listing.manifest(&head).map_err(Error::write);
-            if let Err(e) = kept.and_then(|manifest| self.trees.keep_copy(head.tree, manifest)) {
+            let kept = kept.and_then(|manifest| self.trees.keep_copy(head.tree, manifest));
+            let kept = kept.and_then(|()| self.trees.keep_recipients(head.tree, &recipients.fingerprints()));
+            if let Err(e) = kept {
                 complain(format!("warning: the manifest could not be kept for the next run: {e}"));
             }
         }

@@ -9,7 +9,7 @@ use super::listing::{Listing, NodeId, State};
 use super::manifests::{Before, Manifests, Sealing};
 use super::renewal::{Compare, Comparison, Renewal};
 use super::rewritten::Rewritten;
-use super::roots::{open_mirror, open_source, refuse_within};
+use super::roots::{open_mirror, open_source, refuse_lost, refuse_within};
 use super::scan::{Ended, OldManifest, Plan, Scan};
 use super::selection::Selection;
 use super::state::Seen;
@@ -26,6 +26,7 @@ use rustix::fs;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,6 +54,8 @@ pub struct Options {
     pub backup_dir: Option<PathBuf>,
     /// Whether files of the same length and time are compared by content.
     pub checksum: bool,
+    /// Whether a new mirror is made where there was one.
+    pub new: bool,
     /// Whether nothing is written.
     pub dry_run: bool,
     /// Which metadata stored files take over.
@@ -72,6 +75,7 @@ impl Options {
             delete_excluded: false,
             backup_dir: None,
             checksum: false,
+            new: false,
             dry_run: false,
             carry: Carry::All,
         }
@@ -164,7 +168,13 @@ impl Mirroring<'_> {
     pub fn run(&self) -> Outcome<Option<Summary>> {
         let options = self.options;
         let source = open_source(&options.source)?;
-        refuse_within(&source, &options.source, &options.mirror)?;
+        refuse_within(&source, &options.source, &options.mirror, "the mirror")?;
+        if let Some(backup) = &options.backup_dir {
+            refuse_within(&source, &options.source, backup, "the folder for backups")?;
+        }
+        if !options.new {
+            refuse_lost(&options.mirror)?;
+        }
         self.sealing.recipients.find()?;
         let mirror = open_mirror(&options.mirror, options.dry_run)?;
         let manifests = Manifests::new(&self.sealing, &options.mirror, options.excludes.text());
@@ -221,7 +231,12 @@ impl Run<'_> {
     /// Adds what the options ask for.
     fn prepare(&self, renewal: &mut Renewal<'static>) -> Outcome {
         if let Some(path) = &self.options.backup_dir {
-            let at = |e| Failure::at_output(path, e).hint("the folder above it must exist");
+            let at = |e: Error| match &e {
+                Error::Core(CoreError::Write(why)) if why.kind() == io::ErrorKind::NotFound => {
+                    Failure::at_output(path, e).hint("the folder above it must exist")
+                }
+                _ => Failure::at_output(path, e),
+            };
             renewal.backup = Some(Backup::new(path, self.mirror()).map_err(at)?);
         }
         renewal.compare = self.options.checksum.then(|| self.comparing());
@@ -289,6 +304,17 @@ impl Run<'_> {
         self.mirror.as_ref().expect("only a dry run has no mirror")
     }
 
+    /// Makes sure that a path leads to something in the source. A scan does not follow links.
+    fn find(&self, path: &Path) -> io::Result<()> {
+        let source = &self.options.source;
+        for folder in path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()) {
+            if source.join(folder).symlink_metadata()?.is_symlink() {
+                return Err(io::Error::other(format!("{} is a link", shown(&source.join(folder)))));
+            }
+        }
+        source.join(path).symlink_metadata().map(drop)
+    }
+
     fn scan(
         &self,
         old: Option<OldManifest<'_>>,
@@ -297,7 +323,7 @@ impl Run<'_> {
     ) -> Result<Plan, Ended> {
         let at_source = |e: std::io::Error| Ended::Source(Error::read(e));
         for path in self.options.excludes.only().into_iter().flatten() {
-            if let Err(e) = self.options.source.join(path).symlink_metadata() {
+            if let Err(e) = self.find(path) {
                 self.mirroring.tally.fail(&Failure::at(&self.options.source.join(path), Error::read(e)));
             }
         }
@@ -322,27 +348,30 @@ impl Run<'_> {
     fn refuse_deletions(&self, plan: &Plan, before: &Before) -> Outcome {
         let listing = &plan.listing;
         let files = || listing.all().filter(|id| !listing.is_folder(*id));
+        // A source whose disk is not mounted may have other files.
+        let stays = files().any(|id| !matches!(listing.state(id), State::Gone | State::New));
+        let source = shown(&self.options.source);
         if !self.options.delete {
-            if plan.files_before > 0 && files().all(|id| listing.state(id) == State::Gone) {
+            if plan.files_before > 0 && !stays {
                 let number = count(plan.files_before, "file");
-                complain(format!("warning: {}: it is empty, and the mirror has {number}", shown(&self.options.source)));
+                complain(format!("warning: {source}: it has none of the mirror's {number}"));
             }
             return Ok(());
         }
-        let gone = files().filter(|id| listing.state(*id) == State::Gone).count() - plan.moved_from.len();
-        let strays = if before.is_there() { plan.strays.len() } else { 0 };
-        let gone = (gone + strays) as u64;
-        let is_left = files().any(|id| listing.state(id) != State::Gone);
+        let listed = (files().filter(|id| listing.state(*id) == State::Gone).count() - plan.moved_from.len()) as u64;
+        let all = listed + if before.is_there() { plan.strays.len() as u64 } else { 0 };
         let line = match self.options.max_delete {
-            Some(most) if gone > most => format!("{gone} files would be deleted, and --max-delete allows {most}"),
-            None if gone > 0 && !is_left => format!("it is empty, and all {gone} files of the mirror would be deleted"),
-            None if gone > MANY && gone * 2 > plan.files_before => {
-                format!("{gone} of the mirror's {} files would be deleted", plan.files_before)
+            Some(most) if all > most => format!("{all} files would be deleted, and --max-delete allows {most}"),
+            None if listed > 0 && !stays => {
+                format!("it has none of the mirror's files, and all {listed} would be deleted")
+            }
+            None if listed > MANY && listed * 2 > plan.files_before => {
+                format!("{listed} of the mirror's {} files would be deleted", plan.files_before)
             }
             _ => return Ok(()),
         };
-        let line = format!("{}: {line}: nothing was done", shown(&self.options.source));
-        Err(Failure::new(Code::InputOutput, line).hint(format!("--max-delete {gone} insists")))
+        Err(Failure::new(Code::InputOutput, format!("{source}: {line}: nothing was done"))
+            .hint(format!("--max-delete {all} insists")))
     }
 
     /// Deletes what has the name of an entry of another kind.
@@ -396,7 +425,12 @@ impl Run<'_> {
         let is_ours = |name: &OsStr| unprotected_name(name).is_some();
         for path in strays {
             match deletion.stray(path, &is_ours) {
-                Ok(deleted) => done.deleted += deleted,
+                Ok(deleted) => {
+                    done.deleted += deleted;
+                    if let (Some(on_change), true) = (&self.mirroring.on_change, deleted > 0) {
+                        let _ = on_change(Change { path: path.clone(), what: "deleted", from: None });
+                    }
+                }
                 Err(e) => failed(path, e),
             }
             touched.insert(path.parent().unwrap_or(Path::new("")).to_owned());

@@ -112,7 +112,12 @@ impl Trees {
     }
 
     fn place(&self, mirror: &Path) -> Option<PathBuf> {
-        self.path(&format!("{}.place", hash_of(&fs::canonicalize(mirror).ok()?)))
+        // The mirror itself may be gone.
+        let whole = || {
+            let parent = mirror.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            Some(fs::canonicalize(parent).ok()?.join(mirror.file_name()?))
+        };
+        self.path(&format!("{}.place", hash_of(&fs::canonicalize(mirror).ok().or_else(whole)?)))
     }
 
     /// The plaintext of the last manifest of a tree, for a machine that cannot open it.
@@ -127,6 +132,21 @@ impl Trees {
     /// If it cannot be written.
     pub fn keep_copy(&self, tree: TreeId, mut manifest: impl Read) -> crate::Result<()> {
         self.write(&format!("{tree}.{MANIFEST}"), |file| io::copy(&mut manifest, file).map(drop))
+    }
+
+    /// The fingerprints of the recipients of a tree, for a machine that cannot open it.
+    #[must_use]
+    pub fn recipients(&self, tree: TreeId) -> Vec<String> {
+        self.path(&format!("{tree}.recipients")).and_then(|path| read(&path)).unwrap_or_default()
+    }
+
+    /// Keeps the fingerprints of the recipients of a tree.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn keep_recipients(&self, tree: TreeId, recipients: &[String]) -> crate::Result<()> {
+        let text = serde_json::to_string(recipients).expect("it is plain data");
+        self.write(&format!("{tree}.recipients"), |file| file.write_all(text.as_bytes()))
     }
 
     /// The path of the file that lists what an unfinished run has written to a mirror.
@@ -258,6 +278,8 @@ mod tests {
         }
         assert_eq!(trees.at(&link), [TreeId([7; 16]), TreeId([8; 16])]);
         assert_eq!(trees.at(folder.path()), []);
+        fs::remove_dir(&mirror).unwrap();
+        assert_eq!(trees.at(&mirror).len(), 2);
         trees.forget(&mirror);
         assert_eq!(trees.at(&mirror), []);
     }

@@ -94,15 +94,13 @@ impl Listed {
         }
         let tree = self.head.tree;
         let now = Seen { generation, digest: self.digest };
-        let (seen, here) = (trees.seen(tree), trees.at(mirror));
+        let seen = trees.seen(tree);
         let is_older = seen.is_some_and(|seen| seen.is_set_back_by(&now));
         if is_older && !pins.accept {
             warn_of_age(mirror, generation, seen.map_or(0, |seen| seen.generation));
             return Ok(());
         }
-        if !here.is_empty() && !here.contains(&tree) && !pins.accept {
-            let line = "it is another mirror than the one that was seen there before";
-            complain_with(format!("warning: {}: {line}", shown(mirror)), Some(ACCEPT));
+        if !pins.accept && warn_of_other(mirror, tree, trees) {
             return Ok(());
         }
         let noted = if seen == Some(now) { Ok(()) } else { trees.note(tree, now) };
@@ -154,6 +152,17 @@ pub fn warn_of_age(mirror: &Path, generation: u64, seen: u64) {
         format!("warning: {}: generation {generation}, and generation {seen} was seen before: {line}", shown(mirror)),
         Some(ACCEPT),
     );
+}
+
+/// Warns if a mirror is another one than those that were seen at its path. Returns whether it is.
+pub fn warn_of_other(mirror: &Path, tree: TreeId, trees: &Trees) -> bool {
+    let here = trees.at(mirror);
+    let is_other = !here.is_empty() && !here.contains(&tree);
+    if is_other {
+        let line = "it is another mirror than the one that was seen there before";
+        complain_with(format!("warning: {}: {line}", shown(mirror)), Some(ACCEPT));
+    }
+    is_other
 }
 
 /// Tells the user if an interrupted `rekey --fresh` explains what is wrong with a mirror.

@@ -3,7 +3,7 @@
 use super::MANIFEST;
 use super::deletion::restore_times;
 use super::listing::Listing;
-use super::manifest::warn_of_age;
+use super::manifest::{warn_of_age, warn_of_other};
 use super::rewritten::Rewritten;
 use super::scan::{Ended, OldManifest};
 use super::state::{Seen, Trees};
@@ -84,14 +84,19 @@ impl<'a> Manifests<'a> {
             return Ok((Before::default(), None));
         };
         let opened = match stored.open(self.sealing.recipients.opener(), self.sealing.roster.clone()) {
-            Err(e @ Error::Core(CoreError::NoKey { .. })) => stored.open_copy(&self.trees).ok_or_else(|| {
-                let line = "the keys at hand do not open it, and it is not the one that this machine wrote last";
-                let failure = Failure::new(Code::NotAuthentic, format!("{}: {line}", shown(&self.path())));
-                failure.on(&self.path()).hint(AGAIN).because_of(e)
-            }),
+            Err(e @ Error::Core(CoreError::NoKey { .. })) => {
+                let copy = stored.open_copy(&self.trees).ok_or_else(|| {
+                    let line = "the keys at hand do not open it, and it is not the one that this machine wrote last";
+                    let failure = Failure::new(Code::NotAuthentic, format!("{}: {line}", shown(&self.path())));
+                    failure.on(&self.path()).hint(AGAIN).because_of(e)
+                })?;
+                self.refuse_others(copy.0.tree)?;
+                Ok(copy)
+            }
             opened => opened.map_err(at),
         };
         let (head, manifest) = opened?;
+        warn_of_other(self.mirror, head.tree, &self.trees);
         let digest = Some(stored.digest);
         let found = Seen { generation: head.generation, digest: stored.digest };
         let later = self.trees.seen(head.tree).filter(|seen| seen.is_set_back_by(&found));

@@ -74,7 +74,7 @@ impl Listed {
         let Some(stored) = Stored::find(Arc::new(mirror))? else { return Ok(None) };
         let (head, manifest) = stored.open(opener, roster)?;
         let listing = Listing::read(manifest).map_err(invalid)?;
-        Ok(Some(Self { head, digest: stored.digest, listing }))
+        Ok(Some(Self { head, digest: stored.digest()?, listing }))
     }
 
     /// Compares its age with what the user demands, and with the last one that was seen on this machine.

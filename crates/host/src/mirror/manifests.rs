@@ -97,14 +97,14 @@ impl<'a> Manifests<'a> {
         };
         let (head, manifest) = opened?;
         warn_of_other(self.mirror, head.tree, &self.trees);
-        let digest = Some(stored.digest);
-        let found = Seen { generation: head.generation, digest: stored.digest };
+        let digest = stored.digest().map_err(at)?;
+        let found = Seen { generation: head.generation, digest };
         let later = self.trees.seen(head.tree).filter(|seen| seen.is_set_back_by(&found));
         if let Some(seen) = &later {
             warn_of_age(self.mirror, head.generation, seen.generation);
         }
         let rewritten = Rewritten::find(&self.trees, head.tree);
-        Ok((Before { head: Some(head), digest, rewritten, is_set_back: later.is_some() }, Some(manifest)))
+        Ok((Before { head: Some(head), digest: Some(digest), rewritten, is_set_back: later.is_some() }, Some(manifest)))
     }
 
     /// Refuses a run that lacks a recipient of the last one. Nobody could open all files of such a mirror.

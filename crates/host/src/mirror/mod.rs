@@ -17,6 +17,7 @@ pub mod run;
 pub mod scan;
 pub mod selection;
 pub mod state;
+mod steady;
 pub mod store;
 pub mod verdict;
 pub mod whole;

@@ -126,6 +126,13 @@ impl Trees {
         InputFile::open(&self.path(&format!("{tree}.{MANIFEST}"))?).ok()?.file().try_clone().ok()
     }
 
+    /// The length of the longest plaintext that is kept; `None` if none is.
+    pub(super) fn longest_copy(&self) -> Option<u64> {
+        let entries = fs::read_dir(self.folder.as_ref()?).ok()?.flatten();
+        let copies = entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(&format!(".{MANIFEST}")));
+        copies.filter_map(|entry| Some(entry.metadata().ok()?.len())).max()
+    }
+
     /// Keeps the plaintext of a manifest. Only the user can read it.
     ///
     /// # Errors

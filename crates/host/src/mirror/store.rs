@@ -4,48 +4,43 @@ use super::MANIFEST;
 use super::listing::Listing;
 use super::scan::OldManifest;
 use super::state::Trees;
+use super::steady::Steady;
 use crate::file::{Existing, InputFile, Made, Output, sink};
 use crate::{Error, Result};
 use phalanx_core::tree::{Contents, Digest, Head, Invalid, Manifest, Recorder};
 use phalanx_core::{Error as CoreError, KeySource, NewFile, Opener, ReadAt, Reader, ReaderOptions, Roster, Source};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Seek};
 use std::sync::Arc;
 
-/// The manifest of a mirror as it is stored, opened.
+/// A longer file is read to its end before its digest is made. So one that consists of holes is refused where the first is.
+const LONG: u64 = 64 << 20;
+
+/// The manifest of a mirror as it is stored. Its digest is that of what is opened, also if others write to it meanwhile.
 pub struct Stored {
-    file: Arc<File>,
-    /// Its digest.
-    pub digest: Digest,
-}
-
-/// The bytes of an opened file. Others may still write to it; the file is authentic or an error.
-struct Bytes(Arc<File>);
-
-impl ReadAt for Bytes {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        ReadAt::read_at(&*self.0, buf, offset)
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        ReadAt::size(&*self.0)
-    }
+    bytes: Arc<Steady>,
 }
 
 impl Stored {
     /// Looks for the manifest in the root of a mirror. `None` if there is none.
     ///
     /// # Errors
-    /// If it cannot be opened, or is no protected file.
+    /// If it cannot be opened. Its content is not looked at.
     pub fn find(mirror: Arc<File>) -> Result<Option<Self>> {
-        let file = match InputFile::open_in(mirror, OsStr::new(MANIFEST)) {
-            Ok(input) => input.file().try_clone().map_err(Error::read)?,
-            Err(Error::Core(CoreError::Read(e))) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(e),
-        };
-        let digest = Digest(Contents::read(&file)?.root);
-        Ok(Some(Self { file: Arc::new(file), digest }))
+        match InputFile::open_in(mirror, OsStr::new(MANIFEST)) {
+            Ok(input) => Self::new(input.file().try_clone().map_err(Error::read)?).map(Some),
+            Err(Error::Core(CoreError::Read(e))) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// A stored manifest, wherever it lies.
+    ///
+    /// # Errors
+    /// If its length cannot be read.
+    pub fn new(stored: impl ReadAt + Send + Sync + 'static) -> Result<Self> {
+        Ok(Self { bytes: Arc::new(Steady::new(stored).map_err(Error::read)?) })
     }
 
     /// Opens it, and reads its head.
@@ -54,18 +49,38 @@ impl Stored {
     /// Those of [`Reader::open`], or [`Error::Manifest`] if it is no manifest.
     pub fn open<K: KeySource>(&self, opener: &Opener<K>, roster: Arc<Roster>) -> Result<(Head, OldManifest<'static>)> {
         let options = ReaderOptions::new().roster(roster);
-        let reader = Reader::open_with(Bytes(self.file.clone()), opener, &options)?;
+        let mut reader = Reader::open_with(self.bytes.clone(), opener, &options)?;
+        self.bytes.keep_heads_of(&reader);
+        if reader.len() > LONG {
+            io::copy(&mut reader, &mut io::sink()).and_then(|_| reader.rewind()).map_err(|e| invalid(e.into()))?;
+        }
         let boxed: Box<dyn io::Read> = Box::new(BufReader::new(reader));
         Manifest::open(boxed).map_err(invalid)
+    }
+
+    /// Its digest. A file that no key opens may be anything.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no protected file.
+    pub fn digest(&self) -> Result<Digest> {
+        Ok(Digest(Contents::read(&self.bytes)?.root))
     }
 
     /// Reads the copy that was kept on this machine when it was written.
     #[must_use]
     pub fn open_copy(&self, trees: &Trees) -> Option<(Head, OldManifest<'static>)> {
-        let (tree, _) = trees.find(self.digest)?;
+        if self.bytes.size().ok()? > longest_of(trees.longest_copy()?) {
+            return None;
+        }
+        let (tree, _) = trees.find(self.digest().ok()?)?;
         let boxed: Box<dyn io::Read> = Box::new(BufReader::with_capacity(1 << 20, trees.copy(tree)?));
         Manifest::open(boxed).ok().filter(|(head, _)| head.tree == tree)
     }
+}
+
+/// More than the length of any file that holds a plaintext of this length.
+fn longest_of(plaintext: u64) -> u64 {
+    plaintext.saturating_mul(2).saturating_add(1 << 20)
 }
 
 /// Why a manifest cannot be read.

@@ -7,4 +7,5 @@ mod again;
 mod rekey;
 #[cfg(target_os = "linux")]
 mod resume;
+mod stored_manifest;
 mod ways;

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
@@ -131,7 +131,7 @@ fn is_ours(parent: &File, folder: &impl AsFd) -> rustix::io::Result<bool> {
 /// gets. So it must belong to this user, to root or to the owner that it takes over. Root also accepts a folder that
 /// nobody else can have put there: one of the owner of the folder above, and any in a folder of root that others cannot
 /// write to.
-fn is_trusted(parent: &File, folder: &OwnedFd, original: &File, carry: Carry) -> rustix::io::Result<bool> {
+pub fn is_trusted(parent: &File, folder: &impl AsFd, original: &File, carry: Carry) -> rustix::io::Result<bool> {
     let user = rustix::process::geteuid().as_raw();
     let (above, owner) = (fs::fstat(parent)?, fs::fstat(folder)?.st_uid);
     let put_by_owner = owner == above.st_uid || above.st_uid == 0 && above.st_mode & OTHERS_WRITE == 0;

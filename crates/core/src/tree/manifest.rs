@@ -9,7 +9,7 @@ const MAGIC: &[u8; 8] = b"PHXTREE1";
 /// The most bytes of the rules in the head.
 const MAX_RULES: u32 = 1 << 20;
 /// The most folders within each other, the root included.
-const MAX_DEPTH: usize = 1 << 16;
+pub const MAX_DEPTH: usize = 1 << 16;
 /// The longest name, in bytes.
 const MAX_NAME: usize = 4096;
 /// The longest target of a link, in bytes.

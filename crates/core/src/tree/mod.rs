@@ -8,4 +8,4 @@ mod hash_tree;
 mod manifest;
 
 pub use contents::{Contents, LastChunk, Recorder};
-pub use manifest::{Digest, Entry, FileEntry, Head, Invalid, Kind, Manifest, ManifestWriter, Time, TreeId};
+pub use manifest::{Digest, Entry, FileEntry, Head, Invalid, Kind, MAX_DEPTH, Manifest, ManifestWriter, Time, TreeId};

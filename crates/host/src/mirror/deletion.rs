@@ -1,11 +1,12 @@
 //! Deleting in a mirror what is gone at the source.
 
 use super::backup::Backup;
+use super::chain::Chain;
 use super::listing::{Listing, NodeId, State};
 use crate::file::Carry;
-use crate::folders::{kind_of, open_within, write_error};
+use crate::folders::{FOLDER, is_trusted, kind_of, open_within, write_error};
 use crate::{Error, Result};
-use rustix::fs::{self, AtFlags, Dir, FileType};
+use rustix::fs::{self, AtFlags, Dir, FileType, Mode};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -31,42 +32,34 @@ impl Deletion<'_> {
         mut done: impl FnMut(&Listing, NodeId),
         mut failed: impl FnMut(&Path, Error),
     ) {
-        let mut open: Option<(NodeId, File)> = None;
+        let mut folders = Folders { root: self.mirror, chain: None };
         // Backwards: what is in a folder comes before it.
         for id in ids.rev() {
             if listing.state(id) != State::Gone || id == NodeId::ROOT {
                 continue;
             }
-            let path = listing.stored_path(id);
-            let parent = listing.parent(id);
-            let dir = match open.take().filter(|(node, _)| *node == parent) {
-                Some((_, dir)) => Ok(Some(dir)),
-                None => open_parent_of(self.mirror, &path),
-            };
-            let deleted = dir.and_then(|dir| {
+            let deleted = folders.open(listing, listing.parent(id)).and_then(|dir| {
                 let Some(dir) = dir else { return Ok(()) };
-                let deleted = self.entry(&dir, &listing.stored_name(id), &path, listing.is_folder(id));
-                open = Some((parent, dir));
-                deleted
+                self.entry(dir, &listing.stored_name(id), || listing.stored_path(id), listing.is_folder(id))
             });
             match deleted {
                 Ok(()) => {
                     listing.set_state(id, State::Dropped);
                     done(listing, id);
                 }
-                Err(e) => failed(&path, e),
+                Err(e) => failed(&listing.stored_path(id), e),
             }
         }
     }
 
     /// Deletes a single entry. If it is not there, nothing is left to do.
-    fn entry(&self, dir: &File, name: &OsStr, path: &Path, is_folder: bool) -> Result<()> {
+    fn entry(&self, dir: &File, name: &OsStr, path: impl FnOnce() -> PathBuf, is_folder: bool) -> Result<()> {
         let deleted = if is_folder {
             fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
         } else {
             match kind_of(dir, name) {
                 Ok(FileType::RegularFile | FileType::Symlink) => match self.backup {
-                    Some(backup) => return backup.take(dir, name, path),
+                    Some(backup) => return backup.take(dir, name, &path()),
                     None => fs::unlinkat(dir, name, AtFlags::empty()),
                 },
                 Ok(_) => {
@@ -87,57 +80,124 @@ impl Deletion<'_> {
     /// # Errors
     /// If something cannot be deleted.
     pub fn stray(&self, path: &Path, is_ours: &dyn Fn(&OsStr) -> bool) -> Result<u64> {
-        let Some(dir) = open_parent_of(self.mirror, path)? else { return Ok(0) };
-        let Some(name) = path.file_name() else { return Ok(0) };
-        match kind_of(&dir, name) {
-            Ok(FileType::Directory) => {}
-            Ok(FileType::RegularFile) if is_ours(name) => {
-                return self.entry(&dir, name, path, false).map(|()| 1);
-            }
-            Ok(FileType::Symlink) => return self.entry(&dir, name, path, false).map(|()| 1),
-            _ => return Ok(0),
+        let (Some(dir), Some(name)) = (open_parent_of(self.mirror, path)?, path.file_name()) else { return Ok(0) };
+        let is_stored = match kind_of(&dir, name) {
+            Ok(FileType::Directory) => return self.stray_folder(dir, path, name, is_ours),
+            Ok(FileType::RegularFile) => is_ours(name),
+            Ok(FileType::Symlink) => true,
+            _ => false,
+        };
+        if is_stored {
+            self.entry(&dir, name, || path.to_owned(), false)?;
         }
+        Ok(is_stored.into())
+    }
+
+    /// Deletes in a folder what [`Deletion::stray`] deletes, and the folder if it is empty then.
+    fn stray_folder(&self, dir: File, path: &Path, name: &OsStr, is_ours: &dyn Fn(&OsStr) -> bool) -> Result<u64> {
+        let mut chain = Chain::new(dir)?;
+        let mut path = path.parent().unwrap_or(Path::new("")).to_owned();
+        // For each open folder, the folders in it that are still to be entered.
+        let mut levels = vec![vec![name.to_owned()]];
         let mut deleted = 0;
-        let folders = self.all_folders(path)?;
-        for folder in folders.iter().rev() {
-            let Some(dir) = open_within(self.mirror, folder).ok() else { continue };
-            for (name, kind) in names(&dir)? {
-                let is_ours = kind == FileType::Symlink || kind == FileType::RegularFile && is_ours(&name);
-                if is_ours {
-                    self.entry(&dir, &name, &folder.join(&name), false)?;
-                    deleted += 1;
+        while let Some(folders) = levels.last_mut() {
+            if let Some(name) = folders.pop() {
+                if chain.enter(&name).is_ok() {
+                    path.push(name);
+                    let (folders, more) = self.strays_in(chain.current(), &path, is_ours)?;
+                    levels.push(folders);
+                    deleted += more;
                 }
+                continue;
             }
-            if let (Some(parent), Some(name)) = (open_parent_of(self.mirror, folder)?, folder.file_name()) {
+            levels.pop();
+            if let (Some(name), false) = (path.file_name(), levels.is_empty()) {
+                chain.leave()?;
                 // One that is not empty stays.
-                let _ = fs::unlinkat(&parent, name, AtFlags::REMOVEDIR);
+                let _ = fs::unlinkat(chain.current(), name, AtFlags::REMOVEDIR);
+                path.pop();
             }
         }
         Ok(deleted)
     }
 
-    /// A folder and all folders in it, each before those in it.
-    fn all_folders(&self, root: &Path) -> Result<Vec<PathBuf>> {
-        let mut folders = vec![root.to_owned()];
-        let mut next = 0;
-        while let Some(folder) = folders.get(next).cloned() {
-            next += 1;
-            let Ok(dir) = open_within(self.mirror, &folder) else { continue };
-            let within = names(&dir)?.into_iter().filter(|(_, kind)| *kind == FileType::Directory);
-            folders.extend(within.map(|(name, _)| folder.join(name)));
+    /// Deletes the stored files and the links that lie in an open folder. Returns the names of the folders in it, and how many
+    /// entries were deleted.
+    fn strays_in(&self, dir: &File, path: &Path, is_ours: &dyn Fn(&OsStr) -> bool) -> Result<(Vec<OsString>, u64)> {
+        let (mut folders, mut deleted) = (Vec::new(), 0);
+        for (name, kind) in names(dir)? {
+            if kind == FileType::Directory {
+                folders.push(name);
+            } else if kind == FileType::Symlink || kind == FileType::RegularFile && is_ours(&name) {
+                self.entry(dir, &name, || path.join(&name), false)?;
+                deleted += 1;
+            }
         }
-        Ok(folders)
+        Ok((folders, deleted))
+    }
+}
+
+/// The folders of a mirror that are opened one after another. Each is reached from the one before it.
+struct Folders<'a> {
+    root: &'a File,
+    /// The folders from the root to the one that was opened last, and their numbers.
+    chain: Option<(Chain, Vec<NodeId>)>,
+}
+
+impl Folders<'_> {
+    /// Opens a folder; `None` if it is not there any more.
+    fn open(&mut self, listing: &Listing, folder: NodeId) -> Result<Option<&File>> {
+        let (mut chain, mut nodes) = match self.chain.take() {
+            Some(open) => open,
+            None => (Chain::new(self.root.try_clone().map_err(Error::write)?)?, vec![NodeId::ROOT]),
+        };
+        // The folders that are to be entered, the deepest one first. A folder has a greater number than those above it.
+        let (mut next, mut below) = (folder, Vec::new());
+        while let Some(last) = nodes.last().filter(|last| **last != next) {
+            if *last > next {
+                chain.leave()?;
+                nodes.pop();
+            } else {
+                below.push(next);
+                next = listing.parent(next);
+            }
+        }
+        for node in below.into_iter().rev() {
+            match chain.enter(&listing.stored_name(node)) {
+                Ok(()) => nodes.push(node),
+                Err(e) => {
+                    self.chain = Some((chain, nodes));
+                    return if e == Errno::NOENT { Ok(None) } else { Err(write_error(e)) };
+                }
+            }
+        }
+        let (chain, _) = self.chain.insert((chain, nodes));
+        Ok(Some(chain.current()))
     }
 }
 
 /// Gives folders of a mirror the times of their originals again, after something in them was deleted.
 pub fn restore_times(mirror: &File, source: &File, folders: &BTreeSet<PathBuf>, carry: Carry) {
     for path in folders {
-        if let (Ok(from), Ok(to)) = (open_within(source, path), open_within(mirror, path)) {
+        if let Ok(Some((from, to))) = open_trusted(mirror, source, path, carry) {
             // The next run finds what is left to do.
             let _ = carry.folder(&from, &to);
         }
     }
+}
+
+/// Opens a folder of the source and its mirror. `None` if a run would not write to that, or to a folder above it.
+fn open_trusted(mirror: &File, source: &File, path: &Path, carry: Carry) -> rustix::io::Result<Option<(File, File)>> {
+    let (mut from, mut to) = (open_within(source, Path::new(""))?, open_within(mirror, Path::new(""))?);
+    for name in path {
+        let above = to;
+        from = fs::openat(&from, name, FOLDER, Mode::empty())?.into();
+        to = fs::openat(&above, name, FOLDER, Mode::empty())?.into();
+        if !is_trusted(&above, &to, &from, carry)? {
+            return Ok(None);
+        }
+    }
+    Ok(Some((from, to)))
 }
 
 /// The folder that an entry is in; `None` if it is not there any more.

@@ -414,7 +414,8 @@ impl Run<'_> {
                 listing,
                 &mut all.into_iter(),
                 |listing, id| {
-                    touched.insert(listing.path(listing.parent(id)));
+                    let parent = Some(listing.parent(id)).filter(|parent| listing.state(*parent) != State::Gone);
+                    touched.extend(parent.map(|parent| listing.path(parent)));
                     done.deleted += u64::from(!listing.is_folder(id));
                     done.is_shorter = true;
                     (renewal.witness)(listing, id, State::Gone);

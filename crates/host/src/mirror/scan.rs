@@ -12,10 +12,10 @@ use super::renewal::open_stored;
 use super::rewritten::Rewritten;
 use crate::failure::Failure;
 use crate::file::{is_temporary, protected_name, unprotected_name};
-use crate::folders::{RESERVED_NAME, entries, kind_name, kind_of, open_within, read_error};
+use crate::folders::{RESERVED_NAME, entries, kind_name, kind_of, read_error};
 use crate::transfer::tally::Tally;
 use crate::{Error, Result};
-use phalanx_core::tree::{Entry, FileEntry, Invalid, Kind, Manifest};
+use phalanx_core::tree::{Entry, FileEntry, Invalid, Kind, MAX_DEPTH, Manifest};
 use phalanx_core::{Error as CoreError, Progress};
 use rustix::fs::{self, AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -29,6 +29,9 @@ use std::vec;
 
 /// The manifest of the last run.
 pub type OldManifest<'a> = Manifest<Box<dyn Read + 'a>>;
+
+/// Why a folder is left out that no manifest can list.
+const TOO_DEEP: &str = "too many folders lie within each other: left out";
 
 /// What is compared, and how.
 pub struct Scan<'a> {
@@ -112,6 +115,10 @@ struct Level {
     is_old: bool,
     /// The names in its mirror that belong to it; `None` if it has no mirror.
     stored: Option<HashSet<OsString>>,
+    /// Whether its mirror is gone, with all that was in it.
+    is_lost: bool,
+    /// The length of its path.
+    path_len: usize,
     device: u64,
 }
 
@@ -162,7 +169,7 @@ impl Scan<'_> {
             // A mirror always has its root.
             state = State::Metadata;
         }
-        run.open(OsStr::new(""), &stat, state, listed, old_root.is_some());
+        run.open(OsStr::new(""), &stat, state, listed, (old_root.is_some(), false));
         while !run.levels.is_empty() {
             if self.progress.is_cancelled() {
                 return Err(Ended::Source(CoreError::Cancelled.into()));
@@ -177,10 +184,19 @@ impl Scan<'_> {
 
 impl<'a> Run<'a, '_> {
     /// Begins a folder, whose entries are `listed`.
-    fn open(&mut self, name: &OsStr, stat: &Stat, state: State, listed: Vec<(OsString, FileType)>, is_old: bool) {
+    fn open(
+        &mut self,
+        name: &OsStr,
+        stat: &Stat,
+        state: State,
+        listed: Vec<(OsString, FileType)>,
+        (is_old, is_lost): (bool, bool),
+    ) {
         let node = self.plan.listing.push(&entry(name, stat, Kind::Folder), state);
         let stored = self.mirror.current().map(|_| HashSet::new());
-        self.levels.push(Level { node, entries: listed.into_iter(), is_old, stored, device: stat.st_dev });
+        let path_len = self.path.as_os_str().len();
+        let (entries, device) = (listed.into_iter(), stat.st_dev);
+        self.levels.push(Level { node, entries, is_old, stored, is_lost, path_len, device });
     }
 
     /// Compares the next entry of the current folder, or ends it.
@@ -348,6 +364,9 @@ impl<'a> Run<'a, '_> {
         if self.is_in_the_way(name) {
             return self.refuse_name(matches);
         }
+        if self.levels.len() == MAX_DEPTH {
+            return self.fail(Error::read(std::io::Error::other(TOO_DEEP)), matches);
+        }
         if let Err(e) = self.source.enter(name) {
             return self.fail(read_error(e), matches);
         }
@@ -359,10 +378,12 @@ impl<'a> Run<'a, '_> {
             }
         };
         let old = self.take_same_kind(matches, |old| matches!(old, Kind::Folder))?;
+        let above = self.levels.last().is_some_and(|level| level.is_lost);
+        let is_lost = above || self.is_lost(name);
         let is_there = self.mirror.enter(name);
         let state = folder_state(old.as_ref(), stat, is_there);
         self.note_stored(name.to_owned());
-        self.open(name, stat, state, listed, old.is_some());
+        self.open(name, stat, state, listed, (old.is_some(), is_lost));
         Ok(true)
     }
 
@@ -433,44 +454,54 @@ impl<'a> Run<'a, '_> {
             _ => OsString::from_vec(first.name.clone()),
         };
         self.note_stored(stored_name);
-        let id = self.push_old(&first, state);
+        // How many of the open folders have lost their mirrors.
+        let mut lost = usize::from(self.levels.last().is_some_and(|level| level.is_lost));
+        let id = self.push_old(&first, state, &mut lost);
         let mut depth = usize::from(matches!(first.kind, Kind::Folder));
         while depth > 0 {
             match self.old.advance()? {
                 Some(entry) => {
                     depth += usize::from(matches!(entry.kind, Kind::Folder));
-                    self.push_old(&entry, state);
+                    self.push_old(&entry, state, &mut lost);
                 }
                 None => {
                     depth -= 1;
+                    lost = lost.saturating_sub(1);
                     self.plan.listing.end_folder();
+                    self.mirror.leave().map_err(Ended::Source)?;
                 }
             }
         }
         Ok(id)
     }
 
-    /// Adds an entry of the old manifest. One that the mirror does not have any more is not listed again.
-    fn push_old(&mut self, entry: &Entry, state: State) -> NodeId {
+    /// Adds an entry of the old manifest, and enters it if it is a folder. One that the mirror does not have any more is not
+    /// listed again.
+    fn push_old(&mut self, entry: &Entry, state: State, lost: &mut usize) -> NodeId {
         self.plan.files_before += u64::from(matches!(entry.kind, Kind::File(_)));
         let id = self.plan.listing.push(entry, state);
-        let path = self.plan.listing.stored_path(id);
-        let folder = self.scan.mirror.as_ref().map(|root| open_within(root, path.parent().unwrap_or(Path::new(""))));
-        let is_missing = match (folder, path.file_name()) {
-            (Some(Ok(folder)), Some(name)) => kind_of(&folder, name) == Err(Errno::NOENT),
-            (Some(Err(e)), _) => e == Errno::NOENT,
-            _ => false,
-        };
-        if is_missing {
+        let name = self.plan.listing.stored_name(id);
+        let is_lost = *lost > 0 || self.is_lost(&name);
+        if is_lost {
             self.plan.listing.set_state(id, State::Dropped);
+        }
+        if matches!(entry.kind, Kind::Folder) {
+            self.mirror.enter(&name);
+            *lost += usize::from(is_lost);
         }
         id
     }
 
+    /// Whether the mirror of the current folder has no entry of this name.
+    fn is_lost(&self, name: &OsStr) -> bool {
+        self.mirror.current().is_some_and(|dir| kind_of(dir, name) == Err(Errno::NOENT))
+    }
+
     fn path_of(&self, old: &Entry) -> PathBuf {
         // The current path may already end with its name.
-        let folder = self.plan.listing.path(self.levels.last().expect("a folder is open").node);
-        folder.join(OsStr::from_bytes(&old.name))
+        let level = self.levels.last().expect("a folder is open");
+        let folder = OsStr::from_bytes(&self.path.as_os_str().as_bytes()[..level.path_len]);
+        Path::new(folder).join(OsStr::from_bytes(&old.name))
     }
 
     fn add(&mut self, entry: &Entry, state: State, stored_name: OsString) {
@@ -518,7 +549,6 @@ impl<'a> Run<'a, '_> {
         let is_root = self.levels.is_empty();
         let (Some(mirror), Some(stored)) = (self.mirror.current(), &level.stored) else { return };
         let Ok(found) = entries(mirror) else { return };
-        let folder = self.plan.listing.stored_path(level.node);
         for (name, kind) in found {
             // A link that a killed run left has a name that no other run chooses. Nobody else writes to the mirror now.
             let is_temporary = is_temporary(&name) && kind != FileType::Symlink;
@@ -526,7 +556,7 @@ impl<'a> Run<'a, '_> {
             if is_known || self.is_kept(level.node, &name, kind) {
                 continue;
             }
-            self.plan.strays.push(folder.join(name));
+            self.plan.strays.push(self.plan.listing.stored_path(level.node).join(name));
         }
     }
 

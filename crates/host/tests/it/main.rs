@@ -4,8 +4,10 @@
 mod common;
 
 mod again;
+mod deep_folders;
 mod rekey;
 #[cfg(target_os = "linux")]
 mod resume;
 mod stored_manifest;
+mod trusted_folders;
 mod ways;

@@ -99,7 +99,10 @@ fn a_long_file_of_holes_is_not_read_to_its_end() {
             self.1.fetch_add(1, Ordering::Relaxed);
             let len = self.0.read_at(buf, offset)?;
             let end = self.0.len() - (1 << 20);
-            (offset as usize..).zip(&mut buf[..len]).filter(|(at, _)| (1 << 20..end).contains(at)).for_each(|at| *at.1 = 0);
+            (offset as usize..)
+                .zip(&mut buf[..len])
+                .filter(|(at, _)| (1 << 20..end).contains(at))
+                .for_each(|at| *at.1 = 0);
             Ok(len)
         }
 

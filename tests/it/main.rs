@@ -26,6 +26,7 @@ mod memory;
 mod mirror;
 mod mirror_attacks;
 mod mirror_faults;
+mod mirror_holes;
 mod mirror_model;
 mod mount;
 mod mount_mirror;

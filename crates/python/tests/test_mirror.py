@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import phalanx
-from conftest import child_args, child_env, is_one_line, names, painted, sparse
+from conftest import child, child_args, child_env, is_one_line, names, painted, sparse
 
 ODD = ["a name", "-rf", "ümläut", "line\nfeed", os.fsdecode(b"\xff\xfe"), "'\"\\", "x.phx"]
 
@@ -679,3 +679,29 @@ def test_other_threads_run_meanwhile_and_several_mirrors_are_made_at_once(tmp_pa
         assert {result.new for result in made} == {FILES + LINKS}
         reports = list(pool.map(lambda n: phalanx.verify_tree(tmp_path / f"backup{n}", key=key), range(4)))
     assert {report.files for report in reports} == {FILES}
+
+
+HARMLESS = """
+import os, signal, sys, threading
+import phalanx
+seen = []
+signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
+stop = threading.Event()
+def shoot():
+    while not stop.wait(0.01):
+        os.kill(os.getpid(), signal.SIGUSR1)
+thread = threading.Thread(target=shoot)
+thread.start()
+key = phalanx.Key.generate()
+made = phalanx.mirror(sys.argv[1], sys.argv[2], key=key, sync=False, engine="serial")
+report = phalanx.verify_tree(sys.argv[2], key=key, engine="serial")
+stop.set()
+thread.join()
+print(made.new, report.files, len(seen) > 0)
+"""
+
+
+def test_signal_handlers_that_do_not_raise_end_nothing(source, backup):
+    sparse(source / "large", 64 << 20)
+    done = child(HARMLESS, source, backup)
+    assert done.stdout == f"{FILES + LINKS + 1} {FILES + 1} True\n", done.stderr

@@ -343,6 +343,16 @@ def test_two_runs_at_once_are_refused(source, backup, key):
     run(source, backup, key)
 
 
+def test_a_mirror_that_is_gone_is_made_again_only_if_that_is_meant(source, backup, key):
+    run(source, backup, key)
+    (backup / "phalanx.tree").unlink()
+    with pytest.raises(phalanx.Error, match="is gone.*new=True"):
+        run(source, backup, key)
+    assert not (backup / "phalanx.tree").exists()
+    assert run(source, backup, key, new=True).unchanged == 0
+    assert phalanx.verify_tree(backup, key=key).files == FILES
+
+
 def test_what_is_no_file_is_left_out(source, backup, key):
     os.mkfifo(source / "pipe")
     with warnings.catch_warnings():

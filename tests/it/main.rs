@@ -27,6 +27,7 @@ mod mirror;
 mod mirror_attacks;
 mod mirror_faults;
 mod mirror_model;
+mod mirror_places;
 mod mount;
 mod mount_mirror;
 mod ranges;

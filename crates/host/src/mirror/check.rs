@@ -449,6 +449,53 @@ mod tests {
         assert!(line.wrong.text(mirror).contains("a line"));
     }
 
+    /// The folder f with the file a in it, and the link l to `target`.
+    fn listing() -> Listing {
+        use phalanx_core::tree::{Entry, FileEntry, Kind};
+        let mut listing = Listing::default();
+        let push = |listing: &mut Listing, name: &str, kind: Kind| {
+            let (name, modified) = (name.as_bytes().to_vec(), Time { seconds: 0, nanoseconds: 0 });
+            listing.push(&Entry { name, mode: 0o700, modified, kind }, State::Unchanged);
+        };
+        let contents = Contents { last: LastChunk([0; 48]), root: [0; 32] };
+        push(&mut listing, "", Kind::Folder);
+        push(&mut listing, "f", Kind::Folder);
+        push(&mut listing, "a", Kind::File(FileEntry { len: 0, stored_len: 0, device: 0, inode: 0, contents }));
+        listing.end_folder();
+        push(&mut listing, "l", Kind::Link(b"target".to_vec()));
+        listing.end_folder();
+        listing
+    }
+
+    #[test]
+    fn what_the_walk_does_not_find_is_missing() {
+        let missing = |walk: &dyn Fn(&Checked)| {
+            let (checked, tally) = (Checked::new(listing()), Tally::keeping());
+            walk(&checked);
+            checked.end(Path::new("m"), &tally);
+            tally.take().iter().map(|failure| failure.path().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let folder = |checked: &Checked, path: &str| {
+            let id = checked.listing.folder_at(Path::new(path)).unwrap();
+            checked.children(id).into_values().for_each(|child| checked.meet(child));
+        };
+        assert_eq!(missing(&|_| {}), Vec::<PathBuf>::new(), "the root could not be opened, which was said");
+        assert_eq!(missing(&|checked| drop(checked.children(NodeId::ROOT))), [Path::new("m/f"), Path::new("m/l")]);
+        let without_folder = |checked: &Checked| {
+            folder(checked, "");
+            checked.children(checked.listing.folder_at(Path::new("f")).unwrap());
+        };
+        assert_eq!(missing(&without_folder), [Path::new("m/f/a.phx")]);
+        let all = |checked: &Checked| {
+            folder(checked, "");
+            folder(checked, "f");
+        };
+        assert_eq!(missing(&all), Vec::<PathBuf>::new());
+        let checked = Checked::new(listing());
+        let link = checked.children(NodeId::ROOT)[OsStr::new("l")];
+        assert_eq!(checked.target(link), Some("target".into()));
+    }
+
     #[test]
     fn a_check_that_is_cancelled_is_no_check() {
         struct Cancelled;

@@ -313,6 +313,10 @@ impl Worker<'_> {
                 Err(e) => report.failures.push(located.blame(&e)),
             }
         }
+        // If the run is killed, the next one need not write these files again.
+        if !report.written.is_empty() {
+            self.outbox.ask(Request::Report(Box::new(std::mem::take(&mut report))));
+        }
     }
 
     /// Opens a protected file with the keys of rank 0.

@@ -41,6 +41,7 @@ fn mirror(plan: MirrorPlan, engine: &EngineArgs, verbosity: Verbosity) -> Outcom
         tally: &tally,
         quiet: verbosity.quiet,
         on_change: (verbosity.verbose || options.dry_run).then(|| Arc::new(name_change) as Arc<OnChange>),
+        progress: Arc::new(()),
         walk: &|renewal| {
             let meter = Bar::tree(shown(&options.source), verbosity);
             let (input, output) = (&*options.source, Some(&*options.mirror));

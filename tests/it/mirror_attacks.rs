@@ -3,9 +3,9 @@
 
 use crate::common::{Content, Entries, Sandbox, entries, painted};
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -506,4 +506,22 @@ fn a_mirror_that_is_set_back_as_a_whole_brings_a_warning() {
     let newer = s.run(&["verify", "-R", "newer", "-k", "k", "--expect", &digest]);
     assert!(!newer.error().contains("warning"), "{}", newer.error());
     newer.ok();
+}
+
+#[test]
+fn times_and_permissions_that_somebody_sets_in_the_mirror_are_not_restored() {
+    let attacked = Attacked::new();
+    let s = &attacked.s;
+    let (file, folder) = (s.path("whole/f/one.phx"), s.path("whole/f"));
+    for path in [&file, &folder] {
+        fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+        File::open(path).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    }
+    s.run(&["unprotect", "-R", "whole", "-o", "back", "-k", "k"]).ok();
+    for name in ["f/one", "f"] {
+        let (source, back) = (s.path("source").join(name), s.path("back").join(name));
+        let (source, back) = (source.metadata().unwrap(), back.metadata().unwrap());
+        assert_eq!(back.modified().unwrap(), source.modified().unwrap(), "{name}");
+        assert_eq!(back.mode() & !source.mode(), 0, "{name}");
+    }
 }

@@ -240,7 +240,7 @@ impl Worker<'_> {
     ) -> phalanx_host::Result<Option<Written>> {
         let Some((listed, contents)) = listed else { return Ok(None) };
         if self.is_protecting() {
-            return listed.written(stat, output.file(), &contents).map(Some);
+            return listed.written(Some(input), stat, output.file(), &contents).map(Some);
         }
         listed.set_mode(output, input, self.carry)?;
         Ok(Some(listed.opened(bytes, &contents)))
@@ -261,7 +261,7 @@ impl Worker<'_> {
         let contents = Contents::read(stored.file()).map_err(|e| at(e.into()))?;
         listed.admit(&contents).map_err(at)?;
         match self.is_protecting() {
-            true => listed.written(stat, stored.file(), &contents).map(Some).map_err(at),
+            true => listed.written(None, stat, stored.file(), &contents).map(Some).map_err(at),
             false => Ok(Some(listed.opened(stat.st_size as u64, &contents))),
         }
     }

@@ -6,7 +6,7 @@ use phalanx_core::{ChunkHead, Progress, ReadAt};
 use phalanx_host::file::{Carry, Output};
 use phalanx_host::lock::lock;
 use phalanx_host::mirror::check::admit;
-use phalanx_host::mirror::entry::{mode, modified};
+use phalanx_host::mirror::entry::{mode, modified, number_of_open};
 use phalanx_host::{Error, Result};
 use rustix::fs::{self, Stat};
 use std::fs::File;
@@ -28,15 +28,16 @@ impl Listed {
         output.set_mode(mode & stat_of(stored)?.st_mode & 0o777 & !umask)
     }
 
-    /// What rank 0 has to know of a file that is done. `stored` is its output, which is protected.
-    pub fn written(&self, stat: &Stat, stored: &File, contents: &Contents) -> Result<Written> {
+    /// What rank 0 has to know of a file that is done. `stored` is its output, which is protected, and
+    /// `source` its input, if it is open.
+    pub fn written(&self, source: Option<&File>, stat: &Stat, stored: &File, contents: &Contents) -> Result<Written> {
         let time = modified(stat);
         Ok(Written {
             number: self.number,
             len: stat.st_size as u64,
             stored_len: stored.size().map_err(Error::write)?,
             device: stat.st_dev,
-            inode: stat.st_ino,
+            inode: source.map_or(0, number_of_open),
             mode: mode(stat),
             mtime: (time.seconds, time.nanoseconds),
             holds: (*contents).into(),

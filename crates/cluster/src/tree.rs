@@ -416,5 +416,5 @@ fn below(folder: &[u8], of: &[u8]) -> Result<Vec<u8>> {
 /// Whether a folder is a volume. Only `phalanx` works on volumes.
 fn is_volume(dir: &File, of: &OsStr) -> bool {
     let folder = fs::openat(dir, of, FOLDER, Mode::empty());
-    folder.is_ok_and(|folder| fs::statat(&folder, CONFIG, AtFlags::SYMLINK_NOFOLLOW).is_ok())
+    folder.is_ok_and(|folder| phalanx_host::folders::is_volume(folder, Path::new("")))
 }

@@ -13,7 +13,7 @@ mod pins;
 
 pub use cipher::Cipher;
 pub use engine::{EngineArgs, EngineName};
-pub use excludes::{ExcludeArgs, RuleArg, RuleArgs};
+pub use excludes::{ExcludeArgs, RuleArg, RuleArgs, rule_of};
 pub use keys::{KeyArgs, OpenKeys, ProtectKeys};
 #[cfg(feature = "clap")]
 pub use mirror::{MirrorArgs, MirrorPlan};

@@ -9,7 +9,7 @@ use std::io;
 use std::panic::UnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The result of a command.
 pub type Outcome<T = ()> = Result<T, Failure>;
@@ -60,19 +60,21 @@ impl Code {
 }
 
 /// A failure and its line. There is no line if it has been written already.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Failure {
     code: Code,
     line: Option<String>,
     hint: Option<String>,
     /// Where it was, if it was at a path.
     path: Option<PathBuf>,
+    /// The error that it was made of, if there was one.
+    error: Option<Arc<Error>>,
 }
 
 impl Failure {
     /// A failure of this kind, with this line.
     pub fn new(code: Code, line: impl Into<String>) -> Self {
-        Self { code, line: Some(line.into()), hint: None, path: None }
+        Self { code, line: Some(line.into()), hint: None, path: None, error: None }
     }
 
     /// Adds advice for the user: what fixes the failure, or where to learn more.
@@ -85,6 +87,11 @@ impl Failure {
         Self { path: Some(path.to_owned()), ..self }
     }
 
+    /// Adds the error behind the failure, which its line explains.
+    pub fn because_of(self, error: Error) -> Self {
+        Self { error: Some(Arc::new(error)), ..self }
+    }
+
     /// A command line that is wrong.
     pub fn usage(line: impl Into<String>) -> Self {
         Self::new(Code::Usage, line)
@@ -93,9 +100,9 @@ impl Failure {
     /// A failure at a path.
     pub fn at(path: &Path, error: impl Into<Error>) -> Self {
         let error: Error = error.into();
-        let Self { code, line, hint, .. } = error.into();
-        let line = line.map(|line| format!("{}: {line}", shown(path)));
-        Self { code, line, hint, path: Some(path.to_owned()) }
+        let failure: Self = error.into();
+        let line = failure.line.map(|line| format!("{}: {line}", shown(path)));
+        Self { line, path: Some(path.to_owned()), ..failure }
     }
 
     /// A failure at an output that the command line names.
@@ -124,7 +131,7 @@ impl Failure {
 
     /// A failure whose line has been written already.
     pub fn written(code: Code) -> Self {
-        Self { code, line: None, hint: None, path: None }
+        Self { code, line: None, hint: None, path: None, error: None }
     }
 
     /// The kind of the failure.
@@ -140,6 +147,26 @@ impl Failure {
     /// The advice, if there is any.
     pub fn advice(&self) -> Option<&str> {
         self.hint.as_deref()
+    }
+
+    /// Where it was, if it was at a path.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Whether an input is not there any more.
+    pub fn is_of_vanished_input(&self) -> bool {
+        matches!(self.error.as_deref(), Some(Error::Core(CoreError::Read(e))) if e.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Whether an input has changed while it was read.
+    pub fn is_of_changed_input(&self) -> bool {
+        matches!(self.error.as_deref(), Some(Error::Core(CoreError::Changed)))
+    }
+
+    /// The error that it was made of, unless there was none or a copy of the failure still has it.
+    pub fn into_error(self) -> Option<Error> {
+        self.error.and_then(Arc::into_inner)
     }
 
     /// Writes the line and the hint, and returns the exit code.
@@ -173,7 +200,8 @@ impl From<CoreError> for Failure {
 /// Makes a failure of an error without a path.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { hint: hint(&error), ..Self::new(Code::of(&error), sentence(&error)) }
+        let failure = Self::new(Code::of(&error), sentence(&error));
+        Self { hint: hint(&error), ..failure }.because_of(error)
     }
 }
 
@@ -265,10 +293,14 @@ pub fn each<T>(items: &[T], mut act: impl FnMut(&T) -> Outcome) -> Outcome {
     worst.map_or(Ok(()), |code| Err(Failure::written(code)))
 }
 
-/// The worse of two outcomes.
+/// The worse of two outcomes. If both are failures, the line of the other one is written.
 pub fn worse(a: Outcome, b: Outcome) -> Outcome {
     match (a, b) {
-        (Err(a), Err(b)) => Err(if a.code > b.code { a } else { b }),
+        (Err(a), Err(b)) => {
+            let (worse, other) = if a.code > b.code { (a, b) } else { (b, a) };
+            other.report();
+            Err(worse)
+        }
         (a, b) => a.and(b),
     }
 }

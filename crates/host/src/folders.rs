@@ -62,7 +62,8 @@ fn in_place_of(parent: &File, name: &OsStr) -> Error {
 
 /// Whether a folder is a volume: it holds a config. Nothing has been checked.
 pub fn is_volume(at: impl AsFd, folder: &Path) -> bool {
-    fs::statat(at, folder.join(CONFIG), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    fs::statat(at, folder.join(CONFIG), AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
 }
 
 /// An entry of a mirror whose name collides with that of an entry of the tree of another kind: a folder or link `a`

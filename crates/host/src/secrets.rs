@@ -97,6 +97,21 @@ impl Recipients {
         &self.found.get().expect("the action was prepared").recipients
     }
 
+    /// A fingerprint of each recipient that is a public key.
+    ///
+    /// # Panics
+    /// If [`Recipients::find`] has not succeeded before.
+    pub fn fingerprints(&self) -> Vec<String> {
+        let of = |recipient: &Recipient| match recipient {
+            Recipient::Age(recipient) => {
+                let hash = phalanx_kernels::keccak::sha3_256(recipient.text().as_bytes());
+                Some(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+            }
+            _ => None,
+        };
+        self.found().iter().filter_map(of).collect()
+    }
+
     /// Opens files with the keys and the password of the recipients.
     ///
     /// # Panics

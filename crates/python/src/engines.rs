@@ -5,12 +5,14 @@ use phalanx_core::engine::{CpuEngine, Op};
 use phalanx_core::{ChunkSize, Progress, Roster, Suite};
 use phalanx_host::args::{Cipher, EngineArgs, EngineName};
 use phalanx_host::engines::{Crew, Engines, levels};
+use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
@@ -153,5 +155,51 @@ impl Progress for Signals {
             }
         }
         self.is_over.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs work that has threads of its own on one more thread, and waits for it. Signals of the main thread end it with what their
+/// handlers raise: all its threads learn of them from what `work` is given.
+pub fn interruptible_apart<T: Send>(py: Python<'_>, work: impl FnOnce(&Arc<Stop>) -> T + Send) -> PyResult<T> {
+    let stop = Arc::new(Stop::default());
+    let (done, raised) = py.detach(|| {
+        thread::scope(|scope| {
+            // It is dropped when the work is over.
+            let (working, over) = mpsc::channel::<()>();
+            let work = || {
+                let _working = working;
+                work(&stop)
+            };
+            let thread = thread::Builder::new().spawn_scoped(scope, work)?;
+            let mut raised = Ok(());
+            while over.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
+                if raised.is_ok() {
+                    raised = Python::attach(|py| py.check_signals());
+                    stop.0.store(raised.is_err(), Ordering::Relaxed);
+                }
+            }
+            let done = thread.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+            Ok::<_, std::io::Error>((done, raised))
+        })
+    })?;
+    warn(py);
+    raised.map(|()| done)
+}
+
+/// Whether work on a tree is to end.
+#[derive(Default)]
+pub struct Stop(AtomicBool);
+
+impl Progress for Stop {
+    fn advance(&self, _: u64) {}
+
+    fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Meter for Stop {
+    fn summary(&self, _: u64) -> String {
+        String::new()
     }
 }

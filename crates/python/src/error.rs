@@ -1,6 +1,7 @@
 //! Turns the library's errors into Python's exceptions, which `phalanx/_errors.py` defines.
 
 use phalanx_core::Error as CoreError;
+use phalanx_core::tree::Invalid;
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure};
 use phalanx_host::lines::shown;
@@ -36,7 +37,12 @@ pub fn plain(py: Python<'_>, error: impl Into<Error>) -> PyErr {
 /// The exception of an error at a path, if there is one.
 pub fn at(py: Python<'_>, path: Option<&Path>, error: impl Into<Error>) -> PyErr {
     let error = error.into();
-    let mut text = path.map_or_else(|| error.to_string(), |path| format!("{}: {error}", shown(path)));
+    let text = path.map_or_else(|| error.to_string(), |path| format!("{}: {error}", shown(path)));
+    of(py, path, error, text)
+}
+
+/// The exception of an error that this text explains.
+fn of(py: Python<'_>, path: Option<&Path>, error: Error, mut text: String) -> PyErr {
     let remedy = match &error {
         Error::Refused(refused) => refused.hint(),
         Error::Core(CoreError::KeysRefused { remedy, .. }) => remedy.as_deref(),
@@ -68,7 +74,10 @@ pub fn at(py: Python<'_>, path: Option<&Path>, error: impl Into<Error>) -> PyErr
         Error::Core(CoreError::NotAuthentic { failed }) => {
             with(py, exception(py, "AuthenticationError", text), "failed", failed)
         }
-        Error::Core(CoreError::Extended(_)) => exception(py, "AuthenticationError", text),
+        Error::Manifest(Invalid::Version) => exception(py, "UnsupportedError", text),
+        Error::Core(CoreError::Extended(_)) | Error::Manifest(_) | Error::NotListed(_) => {
+            exception(py, "AuthenticationError", text)
+        }
         Error::Core(CoreError::Truncated(_)) => exception(py, "TruncatedError", text),
         Error::Core(CoreError::NoKey { .. } | CoreError::KeysRefused { .. } | CoreError::WrongKey) => {
             exception(py, "WrongKeyError", text)
@@ -139,6 +148,31 @@ pub fn of_failure(py: Python<'_>, failure: &Failure) -> PyErr {
         Code::NotAuthentic => exception(py, "AuthenticationError", text),
         Code::Other => exception(py, "EngineError", text),
     }
+}
+
+/// The exception of a failure in a tree: that of the error that it was made of, if there was one.
+pub fn of_tree(py: Python<'_>, failure: Failure) -> PyErr {
+    let path = failure.path().map(Path::to_owned);
+    let (code, line) = (failure.code(), failure.line().unwrap_or("it failed").to_owned());
+    let hint = failure.advice().map(|hint| format!(" ({})", as_arguments(hint))).unwrap_or_default();
+    match (failure.into_error(), code) {
+        (Some(error), _) => of(py, path.as_deref(), error, line),
+        (None, Code::Usage) => PyValueError::new_err(as_arguments(&line)),
+        (None, Code::NotAuthentic) => exception(py, "TreeError", line),
+        (None, Code::InputOutput | Code::Other) => exception(py, "Error", as_arguments(&line) + &hint),
+    }
+}
+
+/// A line with the names of arguments in the places of the options that the command has for them.
+fn as_arguments(line: &str) -> String {
+    const ARGUMENTS: [(&str, &str); 5] = [
+        ("--max-delete allows", "max_delete allows"),
+        ("--max-delete ", "max_delete="),
+        ("--delete", "delete=True"),
+        ("--exclude-if-present", "exclude_if_present"),
+        ("--files-from", "only"),
+    ];
+    ARGUMENTS.iter().fold(line.to_owned(), |line, (option, argument)| line.replace(option, argument))
 }
 
 /// An exception that belongs to no error of the library.

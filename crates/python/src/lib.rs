@@ -13,10 +13,12 @@ mod file;
 mod gather;
 mod key;
 mod messages;
+mod mirror;
 mod ranges;
 mod reader;
 mod set;
 mod source;
+mod tree;
 mod turn;
 mod ways;
 mod writer;
@@ -35,9 +37,13 @@ mod _native {
     #[pymodule_export]
     use super::messages::{seal, seal_many, unseal, unseal_many};
     #[pymodule_export]
+    use super::mirror::mirror;
+    #[pymodule_export]
     use super::ranges::{RangeOpening, RangeReader};
     #[pymodule_export]
     use super::reader::Reader;
+    #[pymodule_export]
+    use super::tree::verify_tree;
     #[pymodule_export]
     use super::writer::Writer;
 

@@ -7,11 +7,12 @@ use phalanx_age::Identities;
 use phalanx_core::{KdfLimit, KeyId, KeySource, Opener, Password, Recipient, Result, SecretKey};
 use phalanx_host::Keyring;
 use phalanx_host::secret_files;
+use phalanx_host::secrets::{Own, Recipients};
 use phalanx_host::{age, secrets};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A password: text or bytes.
 pub struct Secret(Password);
@@ -42,6 +43,12 @@ pub struct Keys {
 }
 
 impl Keys {
+    /// Those that open what they protect.
+    fn own(&self) -> Own {
+        let keys = self.key.iter().chain(&self.keys).map(|key| SecretKey::clone(&key.0)).collect();
+        Own { keys, password: self.password.as_ref().map(|password| password.0.clone()) }
+    }
+
     /// All keys, each only once, and the password.
     fn all(self) -> (Vec<Arc<SecretKey>>, Option<Password>) {
         let mut keys: Vec<_> = self.key.into_iter().chain(self.keys).map(|key| key.0).collect();
@@ -66,6 +73,12 @@ pub fn recipients(py: Python<'_>, keys: Keys, texts: &[String]) -> PyResult<Vec<
     Ok(found)
 }
 
+/// The recipients of a mirror, and what of them opens it.
+pub fn known(py: Python<'_>, keys: Keys, texts: &[String]) -> PyResult<Recipients> {
+    let own = keys.own();
+    Ok(Recipients::known(recipients(py, keys, texts)?, own))
+}
+
 /// An opener with the keys that a call names. If it names nothing at all, the keys of the keyring are used.
 pub fn opener(py: Python<'_>, keys: Keys, identities: &[PathBuf]) -> PyResult<Opener<AtHand>> {
     let (keys, password) = keys.all();
@@ -73,13 +86,16 @@ pub fn opener(py: Python<'_>, keys: Keys, identities: &[PathBuf]) -> PyResult<Op
     let identities = py.detach(|| age::identities(identities)).map_err(|e| error::of_failure(py, &e))?;
     let is_none_given = keys.is_empty() && password.is_none() && identities.is_empty();
     let keyring = if is_none_given { secret_files::keyring().ok() } else { None };
-    Ok(Opener::new(AtHand { keys, keyring, identities, password }, KdfLimit::default()))
+    let at_hand = AtHand { keys, keyring, found: Mutex::default(), identities, password };
+    Ok(Opener::new(at_hand, KdfLimit::default()))
 }
 
 /// The keys at hand.
 pub struct AtHand {
     keys: Vec<Arc<SecretKey>>,
     keyring: Option<Keyring>,
+    /// The keys that were found in the keyring. Each is looked up once.
+    found: Mutex<Vec<Arc<SecretKey>>>,
     identities: Identities,
     password: Option<Password>,
 }
@@ -90,7 +106,13 @@ impl KeySource for AtHand {
             return Ok(Some(SecretKey::clone(key)));
         }
         let Some(keyring) = &self.keyring else { return Ok(None) };
-        Ok(secrets::find_key(keyring, id)?.map(|(_, key)| key))
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(key) = found.iter().find(|key| key.id() == *id) {
+            return Ok(Some(SecretKey::clone(key)));
+        }
+        let key = secrets::find_key(keyring, id)?.map(|(_, key)| Arc::new(key));
+        found.extend(key.clone());
+        Ok(key.map(|key| SecretKey::clone(&key)))
     }
 
     fn password(&self) -> Result<Option<Password>> {

@@ -97,6 +97,14 @@ def keyring(tmp_path_factory, monkeypatch):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def state(tmp_path_factory, monkeypatch):
+    """An empty state folder, so that no test sees or changes what the user's own remembers."""
+    folder = tmp_path_factory.mktemp("state") / "state"
+    monkeypatch.setenv("PHALANX_STATE", str(folder))
+    return folder
+
+
 @pytest.fixture
 def key():
     return phalanx.Key.generate()

@@ -126,7 +126,7 @@ pub struct FileEntry {
     pub stored_len: u64,
     /// The device of the source file, to recognize it after a move; 0 if unknown.
     pub device: u64,
-    /// The inode of the source file; 0 if unknown.
+    /// A number of the source file on its device, by which its writer finds it again; 0 if unknown.
     pub inode: u64,
     /// What the stored file holds.
     pub contents: Contents,

@@ -62,6 +62,15 @@ pub enum RuleArg {
     From(PathBuf),
 }
 
+impl From<Rule> for RuleArg {
+    fn from(rule: Rule) -> Self {
+        match rule {
+            Rule::Exclude(pattern) => RuleArg::Exclude(pattern),
+            Rule::Include(pattern) => RuleArg::Include(pattern),
+        }
+    }
+}
+
 impl ExcludeArgs {
     /// The files that are read. One of them at most can be standard input.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
@@ -90,7 +99,10 @@ impl ExcludeArgs {
 
 impl RuleArgs {
     /// The rules of all options and files.
-    fn read(&self) -> Outcome<Vec<Rule>> {
+    ///
+    /// # Errors
+    /// If a file cannot be read, or has a bad pattern.
+    pub fn read(&self) -> Outcome<Vec<Rule>> {
         let mut rules = Vec::new();
         for arg in &self.0 {
             match arg {
@@ -103,20 +115,24 @@ impl RuleArgs {
     }
 }
 
+/// The rule of a line: a pattern of what is left out, perhaps after `- `, or after `+ ` one of what is kept.
+pub fn rule_of(line: &OsStr) -> Rule {
+    let owned = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+    match line.as_bytes() {
+        [b'+', b' ', pattern @ ..] => Rule::Include(owned(pattern)),
+        [b'-', b' ', pattern @ ..] => Rule::Exclude(owned(pattern)),
+        pattern => Rule::Exclude(owned(pattern)),
+    }
+}
+
 /// Adds the rules in a file. As for rsync, a line `!` takes back all that came before.
 fn add_list(rules: &mut Vec<Rule>, path: &Path) -> Outcome {
     for (number, line) in lines(&list(path)?) {
-        let owned = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
-        let rule = match line.as_bytes() {
-            b"!" => {
-                rules.clear();
-                continue;
-            }
-            [b'+', b' ', pattern @ ..] => Rule::Include(owned(pattern)),
-            [b'-', b' ', pattern @ ..] => Rule::Exclude(owned(pattern)),
-            pattern => Rule::Exclude(owned(pattern)),
-        };
-        let rule = rule.checked().map_err(|failure| {
+        if line == "!" {
+            rules.clear();
+            continue;
+        }
+        let rule = rule_of(line).checked().map_err(|failure| {
             let why = failure.line().unwrap_or_default();
             Failure::new(failure.code(), format!("{}: line {number}: {why}", shown(path))).on(path)
         });

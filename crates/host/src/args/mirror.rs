@@ -42,6 +42,12 @@ pub struct MirrorArgs {
     /// changes in a week. Nothing in the folder is replaced.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     backup_dir: Option<PathBuf>,
+    /// Make a new mirror where there was one
+    ///
+    /// Without it, a run does nothing if the mirror that this machine saw there last is gone, or its manifest is: the disk of the
+    /// mirror may not be mounted.
+    #[arg(long)]
+    new: bool,
     /// Print what would be done, and do nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -96,9 +102,12 @@ impl MirrorArgs {
         if self.checksum && self.keys.only_recipients() {
             return Err(Failure::usage("--checksum needs a key or a password: public keys cannot open the mirror"));
         }
+        // A run opens the mirror's root itself, and follows no link to it.
+        let mirror = if self.mirror.is_symlink() { self.mirror.canonicalize().ok() } else { None };
+        let mirror = mirror.unwrap_or(self.mirror);
         paths::one_stdin(self.keys.keys.files().chain(&self.keys.recipients_files).chain(self.excludes.files()))?;
         let destination = Destination {
-            outputs: Outputs::At(End::Path(self.mirror.clone())),
+            outputs: Outputs::At(End::Path(mirror.clone())),
             force: true,
             remove: false,
             sync: !self.no_sync,
@@ -111,11 +120,12 @@ impl MirrorArgs {
             max_delete: self.max_delete,
             delete_excluded: self.delete_excluded,
             backup_dir: self.backup_dir,
+            new: self.new,
             dry_run: self.dry_run,
             checksum: self.checksum,
             excludes: self.excludes.excludes()?,
             carry: destination.carry,
-            ..Options::new(self.source, self.mirror)
+            ..Options::new(self.source, mirror)
         };
         Ok(MirrorPlan {
             options,

@@ -19,6 +19,10 @@ pub enum Carry {
     },
 }
 
+/// The mode of a new folder before its umask.
+const NEW_FOLDER: u32 = 0o777;
+const STICKY: u32 = 0o1000;
+
 impl Carry {
     /// Takes over a file's metadata.
     ///
@@ -37,7 +41,7 @@ impl Carry {
     /// [`Error::Write`](phalanx_core::Error::Write) if permissions or times cannot be set. What the file system of `to`
     /// does not have is left out, and so are an owner or attributes that it refuses.
     pub fn folder(self, from: &File, to: &File) -> Result<()> {
-        self.run(from, to, 0o777)
+        self.run(from, to, NEW_FOLDER)
     }
 
     /// Takes over metadata that does not come from a file of this system. It has no access control lists.
@@ -45,7 +49,7 @@ impl Carry {
     /// # Errors
     /// [`Error::Write`](phalanx_core::Error::Write), as for [`Carry::file`].
     pub fn attributes(self, from: &Attributes, to: &File, is_folder: bool) -> Result<()> {
-        self.set(from, to, if is_folder { 0o777 } else { 0o666 }, || remove_acls(to, &[]))
+        self.set(from, to, if is_folder { NEW_FOLDER } else { 0o666 }, || remove_acls(to, &[]))
     }
 
     /// `new` is the mode of a new file or folder before its umask.
@@ -67,7 +71,8 @@ impl Carry {
             Carry::All => {
                 let allowed = copy_owner(from, to);
                 copy_xattrs();
-                from.mode & allowed
+                // Without the sticky bit of a folder, others could delete what they may not delete in the original.
+                from.mode & if new == NEW_FOLDER { allowed | STICKY } else { allowed }
             }
             Carry::New { umask } => {
                 remove_acls(to, &[]);

@@ -25,6 +25,7 @@ pub use input::{InputFile, Removal, Stamp};
 pub use keyring::Keyring;
 pub use made::{Made, Spared};
 pub use metadata::{Attributes, Carry, umask};
+pub(crate) use metadata::{set_mode, tolerate};
 pub use obstacle::Obstacle;
 pub use output::{Committed, Existing, Output, Sync, check_close, sync_folder};
 pub use private::check_file as check_private;

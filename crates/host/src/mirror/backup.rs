@@ -2,7 +2,6 @@
 
 use crate::file::unprotected_name;
 use crate::folders::{FOLDER, id, is_within, open_parent, write_error};
-use crate::lines::shown;
 use crate::{Error, Result};
 use rustix::fs::{self, AtFlags, Mode, RenameFlags};
 use rustix::io::Errno;
@@ -22,7 +21,7 @@ impl Backup {
     /// # Errors
     /// If it cannot be made, or is elsewhere.
     pub fn new(path: &Path, mirror: &File) -> Result<Self> {
-        let refused = |why: &str| Error::write(std::io::Error::other(format!("{}: {why}", shown(path))));
+        let refused = |why: &str| Error::write(std::io::Error::other(why));
         let (parent, name) = open_parent(path).map_err(write_error)?;
         let mirror = id(mirror).map_err(write_error)?;
         let within = "the folder for backups is within the mirror";

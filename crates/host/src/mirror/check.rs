@@ -5,19 +5,23 @@ use super::MANIFEST;
 use super::chain::Beside;
 use super::listing::{Listing, NodeId, State};
 use super::selection::Selection;
+use crate::failure::{Code, Failure};
 use crate::file::{is_temporary, unprotected_name};
 use crate::folders::{entries, kind_of};
 use crate::lines::shown;
+use crate::transfer::tally::Tally;
 use crate::{Error, Result};
-use phalanx_core::tree::{Contents, LastChunk};
-use phalanx_core::{Class, Error as CoreError};
+use phalanx_core::tree::{Contents, LastChunk, Time};
+use phalanx_core::{Class, Error as CoreError, Progress};
 use rustix::fs::{self, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Something in a mirror that is not what its manifest lists.
 #[derive(Debug)]
@@ -26,6 +30,22 @@ pub struct Finding {
     pub path: PathBuf,
     /// What is wrong.
     pub wrong: Wrong,
+}
+
+impl Finding {
+    /// What a failure says of an entry of the mirror at this path.
+    #[must_use]
+    pub fn of_failure(mirror: &Path, failure: Failure) -> Self {
+        let path = failure.path().unwrap_or(mirror);
+        let path = path.strip_prefix(mirror).unwrap_or(path).to_owned();
+        let line = failure.line().unwrap_or_default().to_owned();
+        let error = failure.into_error().unwrap_or_else(|| Error::read(io::Error::other(line)));
+        let wrong = match error.class() {
+            Class::NotAuthentic => Wrong::Damaged(error),
+            _ => Wrong::Unreadable(error),
+        };
+        Self { path, wrong }
+    }
 }
 
 /// What can be wrong with an entry of a mirror.
@@ -49,7 +69,7 @@ pub enum Wrong {
     Kind,
     /// It is a link that leads elsewhere.
     Target,
-    /// It is no protected file, or is cut or extended.
+    /// It is no whole, authentic file for the keys at hand, or its content is another one.
     Damaged(Error),
     /// It cannot be read.
     Unreadable(Error),
@@ -73,6 +93,25 @@ impl Wrong {
             Wrong::Kind => "replaced: the manifest lists another kind of entry".into(),
             Wrong::Target => "another version: the manifest lists another target of the link".into(),
             Wrong::Damaged(e) | Wrong::Unreadable(e) => e.to_string(),
+        }
+    }
+
+    /// A word or two for the kind of it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Wrong::Missing => "missing",
+            Wrong::Renamed(_) => "renamed",
+            Wrong::Additional => "additional",
+            Wrong::Copy(_) => "copy",
+            Wrong::Exchanged(_) | Wrong::Other(_) => "exchanged",
+            Wrong::Unlisted | Wrong::Target | Wrong::Damaged(Error::NotListed(_)) => "other version",
+            Wrong::Kind => "replaced",
+            Wrong::Damaged(Error::Core(
+                CoreError::NoKey { .. } | CoreError::KeysRefused { .. } | CoreError::WrongKey,
+            )) => "wrong key",
+            Wrong::Damaged(_) => "damaged",
+            Wrong::Unreadable(_) => "unreadable",
         }
     }
 
@@ -107,14 +146,17 @@ impl Check {
     /// dropped, and the findings in the order of their paths.
     ///
     /// # Errors
-    /// If the mirror's root cannot be read.
-    pub fn run(mirror: File, listing: Listing) -> Result<(Listing, Vec<Finding>)> {
+    /// If the mirror's root cannot be read, or the work is cancelled.
+    pub fn run(mirror: File, listing: Listing, progress: &dyn Progress) -> Result<(Listing, Vec<Finding>)> {
         let (findings, strange, missing) = (Vec::new(), Vec::new(), Vec::new());
         let mut check = Self { listing, findings, strange, missing };
         let mut chain = Beside::new(Some(mirror))?;
         // The folders that are open, with their entries that are still to be looked at.
         let mut levels = vec![check.folder(NodeId::ROOT, &chain)];
         while let Some(level) = levels.last_mut() {
+            if progress.is_cancelled() {
+                return Err(CoreError::Cancelled.into());
+            }
             let Some(folder) = level.pop() else {
                 levels.pop();
                 if !levels.is_empty() {
@@ -161,7 +203,8 @@ impl Check {
         let mut additional: Vec<_> = kinds.into_keys().map(OsStr::to_owned).collect();
         additional.sort();
         for name in additional {
-            if !(is_temporary(&name) || is_root && name == MANIFEST) {
+            let is_unfinished = is_temporary(&name) && is_regular(dir, &name);
+            if !(is_unfinished || is_root && name == MANIFEST) {
                 self.additional(dir, &name, &path);
             }
         }
@@ -269,6 +312,10 @@ impl Check {
     }
 }
 
+fn is_regular(dir: &File, name: &OsStr) -> bool {
+    kind_of(dir, name).is_ok_and(|kind| kind == FileType::RegularFile)
+}
+
 /// The last chunk of a stored file, and the length of its plaintext.
 fn last_chunk(dir: &File, name: &OsStr) -> Result<(LastChunk, u64), Wrong> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -284,13 +331,23 @@ fn last_chunk(dir: &File, name: &OsStr) -> Result<(LastChunk, u64), Wrong> {
 /// The entries of a mirror that are what its manifest lists. Their content is still to be checked.
 pub struct Checked {
     listing: Listing,
+    root: NodeId,
+    /// Whether the walk has found each entry in its place, and for folders, whether it has begun with what is in them.
+    met: Vec<[AtomicBool; 2]>,
 }
 
 impl Checked {
     /// Works on what is not dropped.
     #[must_use]
     pub fn new(listing: Listing) -> Self {
-        Self { listing }
+        Self::below(listing, NodeId::ROOT)
+    }
+
+    /// Works on what is in a folder of the mirror and is not dropped.
+    #[must_use]
+    pub fn below(listing: Listing, root: NodeId) -> Self {
+        let met = listing.all().map(|_| Default::default()).collect();
+        Self { listing, root, met }
     }
 
     /// The listing, in which what was wrong is dropped.
@@ -302,13 +359,42 @@ impl Checked {
 
 impl Selection for Checked {
     fn children(&self, folder: NodeId) -> HashMap<OsString, NodeId> {
+        self.met[folder.index()][1].store(true, Ordering::Relaxed);
         let listing = &self.listing;
         let children = listing.children(folder).filter(|id| listing.state(*id) != State::Dropped);
         children.map(|id| (listing.stored_name(id), id)).collect()
     }
 
-    fn mode(&self, id: NodeId) -> Option<u32> {
-        Some(self.listing.entry(id).mode)
+    fn metadata(&self, id: NodeId) -> Option<(u32, Time)> {
+        let entry = self.listing.entry(id);
+        Some((entry.mode, entry.modified))
+    }
+
+    fn root(&self) -> NodeId {
+        self.root
+    }
+
+    fn meet(&self, id: NodeId) {
+        self.met[id.index()][0].store(true, Ordering::Relaxed);
+    }
+
+    fn target(&self, id: NodeId) -> Option<OsString> {
+        self.listing.target(id).map(OsStr::to_owned)
+    }
+
+    fn end(&self, tree: &Path, tally: &Tally) {
+        let listing = &self.listing;
+        let is_set = |id: NodeId, which: usize| self.met[id.index()][which].load(Ordering::Relaxed);
+        let root = listing.stored_path(self.root);
+        for id in listing.within(self.root).filter(|id| listing.state(*id) != State::Dropped) {
+            // Of a folder that could not be opened, that was said.
+            if !is_set(id, 0) && is_set(listing.parent(id), 1) {
+                let path = listing.stored_path(id);
+                let path = tree.join(path.strip_prefix(&root).unwrap_or(&path));
+                let line = format!("{}: missing: it was there when the run began", shown(&path));
+                tally.fail(&Failure::new(Code::NotAuthentic, line).on(&path));
+            }
+        }
     }
 
     fn contents(&self, id: NodeId) -> Option<Contents> {
@@ -316,7 +402,9 @@ impl Selection for Checked {
     }
 
     fn expected(&self) -> Option<(u64, u64)> {
-        Some(self.listing.totals(|state| state != State::Dropped))
+        let files = self.listing.within(self.root).filter(|id| self.listing.state(*id) != State::Dropped);
+        let files = files.filter_map(|id| self.listing.file(id));
+        Some(files.fold((0, 0), |(files, bytes), file| (files + 1, bytes + file.len)))
     }
 
     fn is_kind(&self, id: NodeId, kind: FileType) -> bool {
@@ -340,4 +428,44 @@ const OTHER: &str = "it is older, newer or foreign";
 /// If it does not.
 pub fn admit(listed: &Contents, found: &Contents) -> Result<()> {
     if listed == found { Ok(()) } else { Err(Error::NotListed(OTHER)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_the_full_check_are_findings() {
+        let mirror = Path::new("some/mirror");
+        let of = |error: Error| Finding::of_failure(mirror, Failure::at(&mirror.join("a/b.phx"), error));
+        let kind = |error: Error| of(error).wrong.kind();
+        assert_eq!(of(CoreError::Truncated("it ends").into()).path, Path::new("a/b.phx"));
+        assert_eq!(kind(CoreError::Truncated("it ends").into()), "damaged");
+        assert_eq!(kind(CoreError::WrongKey.into()), "wrong key");
+        assert_eq!(kind(Error::NotListed("it is foreign")), "other version");
+        assert_eq!(kind(Error::read(Errno::IO.into())), "unreadable");
+        let line = Finding::of_failure(mirror, Failure::new(Code::InputOutput, "a line"));
+        assert_eq!((line.path.as_path(), line.wrong.kind()), (Path::new(""), "unreadable"));
+        assert!(line.wrong.text(mirror).contains("a line"));
+    }
+
+    #[test]
+    fn a_check_that_is_cancelled_is_no_check() {
+        struct Cancelled;
+        impl Progress for Cancelled {
+            fn advance(&self, _: u64) {}
+            fn is_cancelled(&self) -> bool {
+                true
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mirror = File::open(folder.path()).unwrap();
+        let mut listing = Listing::default();
+        let kind = phalanx_core::tree::Kind::Folder;
+        let modified = Time { seconds: 0, nanoseconds: 0 };
+        listing.push(&phalanx_core::tree::Entry { name: Vec::new(), mode: 0o700, modified, kind }, State::Unchanged);
+        listing.end_folder();
+        let checked = Check::run(mirror, listing, &Cancelled).map(drop);
+        assert!(matches!(checked, Err(Error::Core(CoreError::Cancelled))));
+    }
 }

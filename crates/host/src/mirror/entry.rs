@@ -1,14 +1,39 @@
 //! An entry of a source, as a manifest lists it.
 
 use phalanx_core::tree::{Entry, Kind, Time};
-use rustix::fs::Stat;
+use phalanx_kernels::keccak::sha3_256;
+use rustix::fs::{self, AtFlags, Stat, Statx, StatxFlags};
 use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 
 /// An entry with the permissions and the time that it has now.
 #[must_use]
 pub fn entry(name: &OsStr, stat: &Stat, kind: Kind) -> Entry {
     Entry { name: name.as_bytes().to_vec(), mode: mode(stat), modified: modified(stat), kind }
+}
+
+/// A number for a file on its device, by which it is found again under another name. A new file may get the inode of a deleted
+/// one, so the number is a hash of the inode and the time of birth. It is 0 if the file system does not tell that time.
+#[must_use]
+pub fn number(dir: impl AsFd, name: &OsStr) -> u64 {
+    number_of(fs::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::INO | StatxFlags::BTIME))
+}
+
+/// The [`number`] of an open file.
+#[must_use]
+pub fn number_of_open(file: impl AsFd) -> u64 {
+    number_of(fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::BTIME))
+}
+
+fn number_of(told: rustix::io::Result<Statx>) -> u64 {
+    let needed = (StatxFlags::INO | StatxFlags::BTIME).bits();
+    let Some(told) = told.ok().filter(|told| told.stx_mask & needed == needed) else { return 0 };
+    let mut text = [0; 20];
+    text[..8].copy_from_slice(&told.stx_ino.to_le_bytes());
+    text[8..16].copy_from_slice(&told.stx_btime.tv_sec.to_le_bytes());
+    text[16..].copy_from_slice(&told.stx_btime.tv_nsec.to_le_bytes());
+    u64::from_le_bytes(sha3_256(&text)[..8].try_into().expect("8 bytes"))
 }
 
 /// The permissions in a file's mode.

@@ -45,16 +45,16 @@ impl Journal {
         if self.before.is_empty() {
             return None;
         }
-        let (device, inode, len) = (stat.st_dev, stat.st_ino, stat.st_size as u64);
-        let modified = super::entry::modified(stat);
-        let (stored_len, contents) = *self.before.get(&key(path, modified, [device, inode, len]))?;
-        Some(FileEntry { len, stored_len, device, inode, contents })
+        let len = stat.st_size as u64;
+        let (stored_len, contents) = *self.before.get(&key(path, super::entry::modified(stat), len))?;
+        // Its number becomes known when it gets its permissions.
+        Some(FileEntry { len, stored_len, device: stat.st_dev, inode: 0, contents })
     }
 
     /// Notes that a stored file has its name.
     pub fn note(&self, path: &Path, modified: Time, file: &FileEntry) {
         let mut record = Vec::with_capacity(RECORD);
-        record.extend(key(path, modified, [file.device, file.inode, file.len]));
+        record.extend(key(path, modified, file.len));
         record.extend(file.stored_len.to_le_bytes());
         record.extend(file.contents.last.0);
         record.extend(file.contents.root);
@@ -69,9 +69,8 @@ impl Journal {
 }
 
 /// A file at a path, as it was when it was read.
-fn key(path: &Path, modified: Time, numbers: [u64; 3]) -> [u8; 32] {
-    let mut text = Vec::new();
-    numbers.iter().for_each(|number| text.extend(number.to_le_bytes()));
+fn key(path: &Path, modified: Time, len: u64) -> [u8; 32] {
+    let mut text = len.to_le_bytes().to_vec();
     text.extend(modified.seconds.to_le_bytes());
     text.extend(modified.nanoseconds.to_le_bytes());
     text.extend(path.as_os_str().as_bytes());

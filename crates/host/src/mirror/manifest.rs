@@ -1,21 +1,21 @@
 //! The manifest of a mirror, for the commands that open one: reading it, its age, and what of the mirror is not as it lists.
 
-use super::MANIFEST;
-use super::check::Check;
+use super::check::{Check, Finding};
 use super::listing::Listing;
 use super::rewritten::Rewritten;
 use super::state::{Seen, Trees};
 use super::store::{Stored, invalid};
+use super::{MANIFEST, has_manifest};
 use crate::failure::{Code, Failure, Outcome};
 use crate::folders::FOLDER;
 use crate::lines::{complain, complain_with, shown};
 use crate::{Error, Result};
 use phalanx_core::tree::{Digest, Head, TreeId};
-use phalanx_core::{Error as CoreError, KeySource, Opener, Roster};
+use phalanx_core::{Error as CoreError, KeySource, Opener, Progress, Roster};
 use rustix::fs::{self, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A mirror's manifest, opened and read.
@@ -26,6 +26,16 @@ pub struct Listed {
     pub digest: Digest,
     /// What it lists.
     pub listing: Listing,
+}
+
+/// A mirror that a folder is in.
+pub struct Above {
+    /// Its manifest.
+    pub listed: Listed,
+    /// The path of its root.
+    pub root: PathBuf,
+    /// The path of the folder from there on.
+    pub within: PathBuf,
 }
 
 /// What the user demands of a manifest's age.
@@ -50,7 +60,13 @@ impl Listed {
     /// Reads the manifest of a mirror. `None` if there is none.
     pub fn read(mirror: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Self>> {
         let without = "move it away to go on without it: then nothing is known of what is missing or older";
-        Self::find(open(mirror)?, opener, roster).map_err(|e| Failure::at(&mirror.join(MANIFEST), e).hint(without))
+        Self::find(open(mirror)?, opener, roster).map_err(|e| match &e {
+            // Its own hint says which key is missing.
+            Error::Core(CoreError::NoKey { .. } | CoreError::KeysRefused { .. } | CoreError::WrongKey) => {
+                Failure::at(&mirror.join(MANIFEST), e)
+            }
+            _ => Failure::at(&mirror.join(MANIFEST), e).hint(without),
+        })
     }
 
     /// Reads the manifest of a mirror. `None` if there is none, or no key at hand opens it, which is reported.
@@ -66,8 +82,23 @@ impl Listed {
                 complain(format!("warning: {}: {line}", shown(&path)));
                 Ok(None)
             }
+            Ok(None) if !Trees::of_user().at(mirror).is_empty() => {
+                let line = "its manifest is gone, so nothing is known of what is missing or older";
+                complain(format!("warning: {}: {line}", shown(mirror)));
+                Ok(None)
+            }
             found => found.map_err(|e| Failure::at(&path, e)),
         }
+    }
+
+    /// Reads the manifest of the mirror that a folder is in. `None` if it is in none, or no key at hand opens it, which is reported.
+    pub fn read_above(folder: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Above>> {
+        let Ok(whole) = folder.canonicalize() else { return Ok(None) };
+        let Some(root) = whole.ancestors().skip(1).find(|above| has_manifest(above)) else { return Ok(None) };
+        let Some(listed) = Self::read_if_opened(root, opener, roster)? else { return Ok(None) };
+        let within = whole.strip_prefix(root).unwrap_or(Path::new("")).to_owned();
+        let is_listed = listed.listing.folder_at(&within).is_some();
+        Ok(is_listed.then(|| Above { listed, root: root.to_owned(), within }))
     }
 
     fn find(mirror: File, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Result<Option<Self>> {
@@ -79,6 +110,11 @@ impl Listed {
 
     /// Compares its age with what the user demands, and with the last one that was seen on this machine.
     pub fn check_age(&self, mirror: &Path, pins: &Pins) -> Outcome {
+        self.check_age_with(mirror, pins, &Trees::of_user())
+    }
+
+    /// Compares its age with what the user demands, and with what is remembered.
+    pub fn check_age_with(&self, mirror: &Path, pins: &Pins, trees: &Trees) -> Outcome {
         let at = |line: String| Err(Failure::new(Code::NotAuthentic, format!("{}: {line}", shown(mirror))).on(mirror));
         if let Some(expected) = pins.digest.filter(|expected| *expected != self.digest) {
             return at(format!("its manifest has the digest {}, not {expected}", self.digest));
@@ -87,15 +123,19 @@ impl Listed {
         if let Some(least) = pins.generation.filter(|least| *least > generation) {
             return at(format!("its manifest has generation {generation}, which is before {least}"));
         }
-        let (trees, tree) = (Trees::of_user(), self.head.tree);
+        let tree = self.head.tree;
         let now = Seen { generation, digest: self.digest };
         let seen = trees.seen(tree);
         let is_older = seen.is_some_and(|seen| seen.is_set_back_by(&now));
         if is_older && !pins.accept {
             warn_of_age(mirror, generation, seen.map_or(0, |seen| seen.generation));
-        } else if seen != Some(now)
-            && let Err(e) = trees.note(tree, now)
-        {
+            return Ok(());
+        }
+        if !pins.accept && warn_of_other(mirror, tree, trees) {
+            return Ok(());
+        }
+        let noted = if seen == Some(now) { Ok(()) } else { trees.note(tree, now) };
+        if let Err(e) = noted.and_then(|()| trees.note_at(mirror, tree)) {
             complain_with(format!("warning: the generation of {} could not be remembered: {e}", shown(mirror)), None);
         }
         Ok(())
@@ -104,7 +144,13 @@ impl Listed {
     /// Compares the mirror with it, without reading content, and reports what is wrong. Returns the listing, in which that is
     /// dropped, and how many entries are wrong.
     pub fn check(self, mirror: &Path) -> Outcome<(Listing, u64, Outcome)> {
-        let (listing, findings) = Check::run(open(mirror)?, self.listing).map_err(|e| Failure::at(mirror, e))?;
+        self.check_within(mirror, Path::new(""))
+    }
+
+    /// As [`Listed::check`], of a folder in the mirror.
+    pub fn check_within(self, mirror: &Path, folder: &Path) -> Outcome<(Listing, u64, Outcome)> {
+        let (listing, mut findings) = self.findings(mirror, &())?;
+        findings.retain(|finding| finding.path.starts_with(folder));
         let mut worst = None;
         for finding in &findings {
             let path = mirror.join(&finding.path);
@@ -116,6 +162,24 @@ impl Listed {
         let outcome = worst.map_or(Ok(()), |code| Err(Failure::written(code)));
         Ok((listing, findings.len() as u64, outcome))
     }
+
+    /// Compares the mirror with it, without reading content. Returns the listing, in which what is wrong is dropped, and what is
+    /// wrong.
+    pub fn findings(self, mirror: &Path, progress: &dyn Progress) -> Outcome<(Listing, Vec<Finding>)> {
+        Check::run(open(mirror)?, self.listing, progress).map_err(|e| Failure::at(mirror, e))
+    }
+}
+
+/// How a mirror is taken that is not the one that was seen last.
+const ACCEPT: &str = "verify --accept takes it from now on";
+
+/// Refuses a folder that has no manifest, and had one when this machine saw it last. `hint` says how it is taken.
+pub fn refuse_lost(mirror: &Path, trees: &Trees, hint: &str) -> Outcome {
+    if trees.at(mirror).is_empty() {
+        return Ok(());
+    }
+    let line = format!("{}: its manifest is gone, which was there when it was seen last", shown(mirror));
+    Err(Failure::new(Code::NotAuthentic, line).on(mirror).hint(hint))
 }
 
 /// Warns that a mirror is older than the last one that was seen of its tree.
@@ -123,8 +187,19 @@ pub fn warn_of_age(mirror: &Path, generation: u64, seen: u64) {
     let line = "the mirror may have been set back";
     complain_with(
         format!("warning: {}: generation {generation}, and generation {seen} was seen before: {line}", shown(mirror)),
-        Some("verify --accept takes it from now on"),
+        Some(ACCEPT),
     );
+}
+
+/// Warns if a mirror is another one than those that were seen at its path. Returns whether it is.
+pub fn warn_of_other(mirror: &Path, tree: TreeId, trees: &Trees) -> bool {
+    let here = trees.at(mirror);
+    let is_other = !here.is_empty() && !here.contains(&tree);
+    if is_other {
+        let line = "it is another mirror than the one that was seen there before";
+        complain_with(format!("warning: {}: {line}", shown(mirror)), Some(ACCEPT));
+    }
+    is_other
 }
 
 /// Tells the user if an interrupted `rekey --fresh` explains what is wrong with a mirror.

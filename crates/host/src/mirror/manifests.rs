@@ -3,7 +3,7 @@
 use super::MANIFEST;
 use super::deletion::restore_times;
 use super::listing::Listing;
-use super::manifest::warn_of_age;
+use super::manifest::{warn_of_age, warn_of_other};
 use super::rewritten::Rewritten;
 use super::scan::{Ended, OldManifest};
 use super::state::{Seen, Trees};
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How a mirror is written whose manifest cannot be used.
-const AGAIN: &str = "move it away to write all files again";
+const AGAIN: &str = "move it away, and --new writes all files again";
 
 /// How manifests are opened and written.
 #[derive(Clone)]
@@ -37,6 +37,8 @@ pub struct Sealing<'a> {
     pub sync: bool,
     /// Which metadata stored files and folders take over.
     pub carry: Carry,
+    /// What this machine remembers of trees.
+    pub trees: Trees,
 }
 
 /// The manifests of a mirror: the one that is there, and the one that is written.
@@ -71,24 +73,31 @@ impl<'a> Manifests<'a> {
     /// Those of the mirror at a path, with these rules.
     #[must_use]
     pub fn new(sealing: &'a Sealing<'a>, mirror: &'a Path, rules: String) -> Self {
-        Self { sealing, mirror, rules, trees: Trees::of_user() }
+        Self { sealing, mirror, rules, trees: sealing.trees.clone() }
     }
 
     /// Finds the manifest of the last run in a mirror.
     pub fn before(&self, mirror: Option<Arc<File>>) -> Outcome<(Before, Option<OldManifest<'static>>)> {
         let at = |e| Failure::at(&self.path(), e).hint(AGAIN);
         let Some(mirror) = mirror else { return Ok((Before::default(), None)) };
-        let Some(stored) = Stored::find(mirror).map_err(at)? else { return Ok((Before::default(), None)) };
+        let Some(stored) = Stored::find(mirror).map_err(at)? else {
+            return Ok((Before::default(), None));
+        };
         let opened = match stored.open(self.sealing.recipients.opener(), self.sealing.roster.clone()) {
-            Err(Error::Core(CoreError::NoKey { .. })) => stored.open_copy(&self.trees),
-            opened => Some(opened.map_err(at)?),
+            Err(e @ Error::Core(CoreError::NoKey { .. })) => {
+                let copy = stored.open_copy(&self.trees).ok_or_else(|| {
+                    let line = "the keys at hand do not open it, and it is not the one that this machine wrote last";
+                    let failure = Failure::new(Code::NotAuthentic, format!("{}: {line}", shown(&self.path())));
+                    failure.on(&self.path()).hint(AGAIN).because_of(e)
+                })?;
+                self.refuse_others(copy.0.tree)?;
+                Ok(copy)
+            }
+            opened => opened.map_err(at),
         };
+        let (head, manifest) = opened?;
+        warn_of_other(self.mirror, head.tree, &self.trees);
         let digest = Some(stored.digest);
-        let Some((head, manifest)) = opened else {
-            let line = "the keys at hand do not open it, and it is not the one that this machine wrote last";
-            let failure = Failure::new(Code::NotAuthentic, format!("{}: {line}", shown(&self.path())));
-            return Err(failure.on(&self.path()).hint(AGAIN));
-        };
         let found = Seen { generation: head.generation, digest: stored.digest };
         let later = self.trees.seen(head.tree).filter(|seen| seen.is_set_back_by(&found));
         if let Some(seen) = &later {
@@ -96,6 +105,17 @@ impl<'a> Manifests<'a> {
         }
         let rewritten = Rewritten::find(&self.trees, head.tree);
         Ok((Before { head: Some(head), digest, rewritten, is_set_back: later.is_some() }, Some(manifest)))
+    }
+
+    /// Refuses a run that lacks a recipient of the last one. Nobody could open all files of such a mirror.
+    fn refuse_others(&self, tree: TreeId) -> Outcome {
+        let named = self.sealing.recipients.fingerprints();
+        if self.trees.recipients(tree).iter().all(|recipient| named.contains(recipient)) {
+            return Ok(());
+        }
+        let line = "this run does not name all recipients of the mirror's files";
+        let failure = Failure::new(Code::InputOutput, format!("{}: {line}", shown(self.mirror)));
+        Err(failure.on(self.mirror).hint("name them too, or change them with rekey -R, which needs a key"))
     }
 
     /// Why a source could not be compared with the manifest of the last run.
@@ -131,7 +151,7 @@ impl<'a> Manifests<'a> {
         let suite = Some(self.sealing.suite).filter(|suite| *suite != Suite::Aes256Gcm).unwrap_or_default();
         let recipients = self.sealing.recipients;
         let new = NewFile::new(suite, recipients.found()).map_err(|e| at(e.into()))?;
-        let mode = fs::fstat(source).map_or(0o600, |stat| stat.st_mode & 0o666);
+        let mode = fs::fstat(source).map_or(0o600, |stat| stat.st_mode & 0o644);
         let permissions = (mode, self.sealing.sync);
         let written = store::write(mirror.clone(), listing, &head, new, &self.sealing.roster, permissions);
         let digest = written.map_err(at)?;
@@ -140,7 +160,9 @@ impl<'a> Manifests<'a> {
         if recipients.opens_nothing() {
             // No key at hand opens it in the next run.
             let kept = listing.manifest(&head).map_err(Error::write);
-            if let Err(e) = kept.and_then(|manifest| self.trees.keep_copy(head.tree, manifest)) {
+            let kept = kept.and_then(|manifest| self.trees.keep_copy(head.tree, manifest));
+            let kept = kept.and_then(|()| self.trees.keep_recipients(head.tree, &recipients.fingerprints()));
+            if let Err(e) = kept {
                 complain(format!("warning: the manifest could not be kept for the next run: {e}"));
             }
         }
@@ -148,9 +170,9 @@ impl<'a> Manifests<'a> {
     }
 
     fn remember(&self, tree: TreeId, seen: Seen) -> Seen {
-        if self.trees.seen(tree) != Some(seen)
-            && let Err(e) = self.trees.note(tree, seen)
-        {
+        let is_known = self.trees.seen(tree) == Some(seen);
+        let noted = if is_known { Ok(()) } else { self.trees.note(tree, seen) };
+        if let Err(e) = noted.and_then(|()| self.trees.note_at(self.mirror, tree)) {
             complain(format!("warning: the generation of the mirror could not be remembered: {e}"));
         }
         seen

@@ -1,7 +1,7 @@
 //! Renewing a mirror: what is worked on, and what becomes of it.
 
 use super::backup::Backup;
-use super::entry::{entry, modified};
+use super::entry::{entry, modified, number_of_open};
 use super::journal::Journal;
 use super::listing::{Listing, NodeId, State};
 use super::selection::{Place, Selection};
@@ -140,7 +140,7 @@ impl<'a> Renewal<'a> {
             // It has changed since it was looked at.
             return Ok(false);
         }
-        (file.device, file.inode) = (stat.st_dev, stat.st_ino);
+        (file.device, file.inode) = (stat.st_dev, number_of_open(input.file()));
         let name = listing.name(id).to_owned();
         let is_same = self.list(&mut listing, id, &entry(&name, &stat, Kind::File(file)));
         if source != id {

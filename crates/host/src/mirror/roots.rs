@@ -1,6 +1,8 @@
 //! The roots of a source and its mirror.
 
+use super::MANIFEST;
 use super::manifest::locked;
+use super::state::Trees;
 use crate::Error;
 use crate::failure::{Code, Failure, Outcome};
 use crate::folders::{FOLDER, id, is_within, open_parent};
@@ -16,24 +18,38 @@ use std::sync::Arc;
 pub(super) fn open_source(path: &Path) -> Outcome<File> {
     let opened = fs::open(path, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty());
     opened.map(File::from).map_err(|e| match e {
-        Errno::NOTDIR => {
-            Failure::new(Code::InputOutput, format!("{}: not a folder", shown(path))).hint("protect takes files")
-        }
+        Errno::NOTDIR => no_folder(path).hint("protect takes files"),
         e => Failure::at(path, Error::read(e.into())),
     })
 }
 
-/// Refuses a mirror within its source.
-pub(super) fn refuse_within(source: &File, source_path: &Path, mirror: &Path) -> Outcome {
+fn no_folder(path: &Path) -> Failure {
+    let failure = Failure::new(Code::InputOutput, format!("{}: not a folder", shown(path)));
+    failure.on(path).because_of(Error::read(Errno::NOTDIR.into()))
+}
+
+/// Refuses the path of a folder that would be within the source. `what` says what it is.
+pub(super) fn refuse_within(source: &File, source_path: &Path, path: &Path, what: &str) -> Outcome {
     let source = id(source).map_err(|e| Failure::at(source_path, Error::read(e.into())))?;
-    let (parent, name) = open_parent(mirror).map_err(|e| Failure::at(mirror, Error::write(e.into())))?;
+    let (parent, name) = open_parent(path).map_err(|e| Failure::at(path, Error::write(e.into())))?;
     let is_there =
         fs::statat(&parent, &name, fs::AtFlags::empty()).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == source);
     match is_within(&parent, source) {
         Ok(false) if !is_there => Ok(()),
-        Ok(_) => Err(Failure::usage(format!("{}: the mirror is within the source", shown(mirror)))),
-        Err(e) => Err(Failure::at(mirror, Error::write(e.into()))),
+        Ok(_) => Err(Failure::usage(format!("{}: {what} is within the source", shown(path)))),
+        Err(e) => Err(Failure::at(path, Error::write(e.into()))),
     }
+}
+
+/// Refuses the path of a mirror that had a manifest when this machine saw it last, and has none now.
+pub(super) fn refuse_lost(mirror: &Path) -> Outcome {
+    if mirror.join(MANIFEST).symlink_metadata().is_ok() || Trees::of_user().at(mirror).is_empty() {
+        return Ok(());
+    }
+    let line = "the mirror that was there is gone, or its manifest is";
+    Err(Failure::new(Code::InputOutput, format!("{}: {line}", shown(mirror)))
+        .on(mirror)
+        .hint("mount its disk, or make a new mirror with --new"))
 }
 
 /// Opens the mirror, and makes it if it is not there. Nobody else writes to it meanwhile.
@@ -46,9 +62,7 @@ pub(super) fn open_mirror(path: &Path, dry_run: bool) -> Outcome<Option<Arc<File
             std::fs::DirBuilder::new().mode(0o700).create(path).map_err(at)?;
             open().map_err(|e| at(e.into()))?
         }
-        Err(Errno::NOTDIR) => {
-            return Err(Failure::new(Code::InputOutput, format!("{}: not a folder", shown(path))));
-        }
+        Err(Errno::NOTDIR) => return Err(no_folder(path)),
         opened => opened.map_err(|e| at(e.into()))?,
     };
     // A dry run reads only.

@@ -9,7 +9,7 @@ use super::listing::{Listing, NodeId, State};
 use super::manifests::{Before, Manifests, Sealing};
 use super::renewal::{Compare, Comparison, Renewal};
 use super::rewritten::Rewritten;
-use super::roots::{open_mirror, open_source, refuse_within};
+use super::roots::{open_mirror, open_source, refuse_lost, refuse_within};
 use super::scan::{Ended, OldManifest, Plan, Scan};
 use super::selection::Selection;
 use super::state::Seen;
@@ -21,11 +21,12 @@ use crate::transfer::tally::Tally;
 use crate::words::{arrow, count, others, summary_of};
 use crate::{Error, Result};
 use phalanx_core::tree::{Contents, Recorder};
-use phalanx_core::{Class, ProtectedFile, Sink};
+use phalanx_core::{Class, Error as CoreError, Progress, ProtectedFile, Sink};
 use rustix::fs;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,6 +54,8 @@ pub struct Options {
     pub backup_dir: Option<PathBuf>,
     /// Whether files of the same length and time are compared by content.
     pub checksum: bool,
+    /// Whether a new mirror is made where there was one.
+    pub new: bool,
     /// Whether nothing is written.
     pub dry_run: bool,
     /// Which metadata stored files take over.
@@ -72,6 +75,7 @@ impl Options {
             delete_excluded: false,
             backup_dir: None,
             checksum: false,
+            new: false,
             dry_run: false,
             carry: Carry::All,
         }
@@ -148,6 +152,8 @@ pub struct Mirroring<'a> {
     pub quiet: bool,
     /// Called with each change.
     pub on_change: Option<Arc<OnChange>>,
+    /// Says whether the run is to end. It then deletes nothing more and leaves the old manifest, and the next run goes on.
+    pub progress: Arc<dyn Progress + Send + Sync>,
     /// Works on the entries of a selection, which are entries of the source, and counts them in the tally. A failure means that
     /// it could not begin.
     pub walk: &'a dyn Fn(Arc<Renewal<'static>>) -> Outcome,
@@ -157,11 +163,18 @@ impl Mirroring<'_> {
     /// Makes or renews the mirror. Returns what was done, unless it is a dry run.
     ///
     /// # Errors
-    /// If the mirror could not be begun, or the manifest could not be written. The failures of single files are in the tally.
+    /// If the mirror could not be begun, the manifest could not be written, or the run is cancelled. The failures of single files
+    /// are in the tally.
     pub fn run(&self) -> Outcome<Option<Summary>> {
         let options = self.options;
         let source = open_source(&options.source)?;
-        refuse_within(&source, &options.source, &options.mirror)?;
+        refuse_within(&source, &options.source, &options.mirror, "the mirror")?;
+        if let Some(backup) = &options.backup_dir {
+            refuse_within(&source, &options.source, backup, "the folder for backups")?;
+        }
+        if !options.new {
+            refuse_lost(&options.mirror)?;
+        }
         self.sealing.recipients.find()?;
         let mirror = open_mirror(&options.mirror, options.dry_run)?;
         let manifests = Manifests::new(&self.sealing, &options.mirror, options.excludes.text());
@@ -209,13 +222,21 @@ impl Run<'_> {
         let mut done = Done::default();
         self.make_way(&renewal, &plan.conflicts, &mut done);
         let renewal = self.walk(renewal, &mut done)?;
+        if self.mirroring.progress.is_cancelled() {
+            return Err(Failure::at(&self.options.mirror, CoreError::Cancelled));
+        }
         self.finish(renewal, &plan.strays, &before, done).map(Some)
     }
 
     /// Adds what the options ask for.
     fn prepare(&self, renewal: &mut Renewal<'static>) -> Outcome {
         if let Some(path) = &self.options.backup_dir {
-            let at = |e| Failure::at_output(path, e).hint("the folder above it must exist");
+            let at = |e: Error| match &e {
+                Error::Core(CoreError::Write(why)) if why.kind() == io::ErrorKind::NotFound => {
+                    Failure::at_output(path, e).hint("the folder above it must exist")
+                }
+                _ => Failure::at_output(path, e),
+            };
             renewal.backup = Some(Backup::new(path, self.mirror()).map_err(at)?);
         }
         renewal.compare = self.options.checksum.then(|| self.comparing());
@@ -283,6 +304,17 @@ impl Run<'_> {
         self.mirror.as_ref().expect("only a dry run has no mirror")
     }
 
+    /// Makes sure that a path leads to something in the source. A scan does not follow links.
+    fn find(&self, path: &Path) -> io::Result<()> {
+        let source = &self.options.source;
+        for folder in path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()) {
+            if source.join(folder).symlink_metadata()?.is_symlink() {
+                return Err(io::Error::other(format!("{} is a link", shown(&source.join(folder)))));
+            }
+        }
+        source.join(path).symlink_metadata().map(drop)
+    }
+
     fn scan(
         &self,
         old: Option<OldManifest<'_>>,
@@ -291,7 +323,7 @@ impl Run<'_> {
     ) -> Result<Plan, Ended> {
         let at_source = |e: std::io::Error| Ended::Source(Error::read(e));
         for path in self.options.excludes.only().into_iter().flatten() {
-            if let Err(e) = self.options.source.join(path).symlink_metadata() {
+            if let Err(e) = self.find(path) {
                 self.mirroring.tally.fail(&Failure::at(&self.options.source.join(path), Error::read(e)));
             }
         }
@@ -307,6 +339,7 @@ impl Run<'_> {
             tally: self.mirroring.tally,
             written_before: &|path, stat| journal.and_then(|journal| journal.written(path, stat)),
             rewritten,
+            progress: &*self.mirroring.progress,
         };
         scan.run(old)
     }
@@ -315,27 +348,30 @@ impl Run<'_> {
     fn refuse_deletions(&self, plan: &Plan, before: &Before) -> Outcome {
         let listing = &plan.listing;
         let files = || listing.all().filter(|id| !listing.is_folder(*id));
+        // A source whose disk is not mounted may have other files.
+        let stays = files().any(|id| !matches!(listing.state(id), State::Gone | State::New));
+        let source = shown(&self.options.source);
         if !self.options.delete {
-            if plan.files_before > 0 && files().all(|id| listing.state(id) == State::Gone) {
+            if plan.files_before > 0 && !stays {
                 let number = count(plan.files_before, "file");
-                complain(format!("warning: {}: it is empty, and the mirror has {number}", shown(&self.options.source)));
+                complain(format!("warning: {source}: it has none of the mirror's {number}"));
             }
             return Ok(());
         }
-        let gone = files().filter(|id| listing.state(*id) == State::Gone).count() - plan.moved_from.len();
-        let strays = if before.is_there() { plan.strays.len() } else { 0 };
-        let gone = (gone + strays) as u64;
-        let is_left = files().any(|id| listing.state(id) != State::Gone);
+        let listed = (files().filter(|id| listing.state(*id) == State::Gone).count() - plan.moved_from.len()) as u64;
+        let all = listed + if before.is_there() { plan.strays.len() as u64 } else { 0 };
         let line = match self.options.max_delete {
-            Some(most) if gone > most => format!("{gone} files would be deleted, and --max-delete allows {most}"),
-            None if gone > 0 && !is_left => format!("it is empty, and all {gone} files of the mirror would be deleted"),
-            None if gone > MANY && gone * 2 > plan.files_before => {
-                format!("{gone} of the mirror's {} files would be deleted", plan.files_before)
+            Some(most) if all > most => format!("{all} files would be deleted, and --max-delete allows {most}"),
+            None if listed > 0 && !stays => {
+                format!("it has none of the mirror's files, and all {listed} would be deleted")
+            }
+            None if listed > MANY && listed * 2 > plan.files_before => {
+                format!("{listed} of the mirror's {} files would be deleted", plan.files_before)
             }
             _ => return Ok(()),
         };
-        let line = format!("{}: {line}: nothing was done", shown(&self.options.source));
-        Err(Failure::new(Code::InputOutput, line).hint(format!("--max-delete {gone} insists")))
+        Err(Failure::new(Code::InputOutput, format!("{source}: {line}: nothing was done"))
+            .hint(format!("--max-delete {all} insists")))
     }
 
     /// Deletes what has the name of an entry of another kind.
@@ -389,7 +425,12 @@ impl Run<'_> {
         let is_ours = |name: &OsStr| unprotected_name(name).is_some();
         for path in strays {
             match deletion.stray(path, &is_ours) {
-                Ok(deleted) => done.deleted += deleted,
+                Ok(deleted) => {
+                    done.deleted += deleted;
+                    if let (Some(on_change), true) = (&self.mirroring.on_change, deleted > 0) {
+                        let _ = on_change(Change { path: path.clone(), what: "deleted", from: None });
+                    }
+                }
                 Err(e) => failed(path, e),
             }
             touched.insert(path.parent().unwrap_or(Path::new("")).to_owned());
@@ -412,8 +453,9 @@ impl Run<'_> {
     fn comparing(&self) -> Box<Compare<'static>> {
         let recipients = self.mirroring.sealing.recipients.clone();
         let roster = self.mirroring.sealing.roster.clone();
+        let progress = self.mirroring.progress.clone();
         Box::new(move |source: &File, stored: &File, expected: &Contents| -> Result<bool> {
-            let recorder = Recorder::new(&());
+            let recorder = Recorder::new(&*progress);
             let differs = AtomicBool::new(false);
             let opened = ProtectedFile::open(regular(stored)?, recipients.opener()).map_err(Error::from);
             let compared = opened.and_then(|opened| {

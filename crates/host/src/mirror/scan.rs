@@ -5,7 +5,7 @@
 
 use super::MANIFEST;
 use super::chain::{Beside, Chain};
-use super::entry::{entry, mode, modified};
+use super::entry::{entry, mode, modified, number};
 use super::excludes::Excludes;
 use super::listing::{Listing, NodeId, State, UNKNOWN};
 use super::renewal::open_stored;
@@ -16,6 +16,7 @@ use crate::folders::{RESERVED_NAME, entries, kind_name, kind_of, open_within, re
 use crate::transfer::tally::Tally;
 use crate::{Error, Result};
 use phalanx_core::tree::{Entry, FileEntry, Invalid, Kind, Manifest};
+use phalanx_core::{Error as CoreError, Progress};
 use rustix::fs::{self, AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
@@ -53,6 +54,8 @@ pub struct Scan<'a> {
     pub written_before: &'a dyn Fn(&Path, &Stat) -> Option<FileEntry>,
     /// What an interrupted `rekey --fresh` wrote.
     pub rewritten: Option<&'a Rewritten>,
+    /// Says whether the scan is to end.
+    pub progress: &'a dyn Progress,
 }
 
 /// What is to be done.
@@ -128,7 +131,7 @@ impl Scan<'_> {
     /// Compares all entries.
     ///
     /// # Errors
-    /// If the source's root or the old manifest cannot be read. Other failures go to the tally, and what cannot be read stays in
+    /// If the source's root or the old manifest cannot be read, or the scan is cancelled. Other failures go to the tally, and what cannot be read stays in
     /// the mirror as it is.
     pub fn run(self, old: Option<OldManifest<'_>>) -> Result<Plan, Ended> {
         let source = self.source.try_clone().map_err(|e| Ended::Source(Error::read(e)))?;
@@ -161,10 +164,15 @@ impl Scan<'_> {
         }
         run.open(OsStr::new(""), &stat, state, listed, old_root.is_some());
         while !run.levels.is_empty() {
+            if self.progress.is_cancelled() {
+                return Err(Ended::Source(CoreError::Cancelled.into()));
+            }
             run.step()?;
         }
         run.find_rivals();
-        run.find_moves();
+        if !self.checksum {
+            run.find_moves();
+        }
         Ok(run.plan)
     }
 }
@@ -272,9 +280,14 @@ impl<'a> Run<'a, '_> {
             (Some(old), Some(stored)) if self.is_unchanged(&old, stat, stored) => {
                 let state = match self.scan.checksum {
                     _ if self.scan.all => State::Changed,
-                    true => State::Compared,
-                    false if old.mode != mode(stat) || self.has_other_owner(stat, stored) => State::Metadata,
-                    false => State::Unchanged,
+                    true if !self.has_other_owner(stat, stored) => State::Compared,
+                    // It may be somebody else's file, which that user could get back.
+                    _ if self.has_other_owner(stat, stored) => State::Changed,
+                    false if old.mode != mode(stat) => match self.is_another(name, stat, &old) {
+                        true => State::Changed,
+                        false => State::Metadata,
+                    },
+                    _ => State::Unchanged,
                 };
                 (old, state)
             }
@@ -288,8 +301,8 @@ impl<'a> Run<'a, '_> {
                 },
             },
         };
-        if let (State::Unchanged, Kind::File(file)) = (state, &mut listed.kind) {
-            (file.device, file.inode) = (stat.st_dev, stat.st_ino);
+        if let (State::New, Kind::File(file), true) = (state, &mut listed.kind, self.old.manifest.is_some()) {
+            file.inode = number(self.source.current(), name);
         }
         self.add(&listed, state, stored_name);
         Ok(())
@@ -311,6 +324,13 @@ impl<'a> Run<'a, '_> {
     fn is_unchanged(&self, old: &Entry, stat: &Stat, stored: &Stat) -> bool {
         let Kind::File(file) = &old.kind else { return false };
         file.len == stat.st_size as u64 && old.modified == modified(stat) && file.stored_len == stored.st_size as u64
+    }
+
+    /// Whether another file has the name by now, as far as its file system tells.
+    fn is_another(&self, name: &OsStr, stat: &Stat, old: &Entry) -> bool {
+        let Kind::File(file) = &old.kind else { return true };
+        let number = number(self.source.current(), name);
+        file.device == stat.st_dev && file.inode != 0 && number != 0 && file.inode != number
     }
 
     fn has_other_owner(&self, stat: &Stat, stored: &Stat) -> bool {
@@ -557,7 +577,7 @@ impl<'a> Run<'a, '_> {
         }
     }
 
-    /// Finds new files that are files gone elsewhere: the same device, inode, length and time.
+    /// Finds new files that are files gone elsewhere: the same device, number, length and time.
     fn find_moves(&mut self) {
         let listing = &mut self.plan.listing;
         let key = |listing: &Listing, id| {
@@ -592,5 +612,5 @@ fn folder_state(old: Option<&Entry>, stat: &Stat, is_there: bool) -> State {
 /// A file of the source that has not been written yet.
 fn unwritten(stat: &Stat) -> FileEntry {
     let len = stat.st_size as u64;
-    FileEntry { len, stored_len: 0, device: stat.st_dev, inode: stat.st_ino, contents: UNKNOWN }
+    FileEntry { len, stored_len: 0, device: stat.st_dev, inode: 0, contents: UNKNOWN }
 }

@@ -5,6 +5,7 @@ use crate::Error;
 use crate::file::{Existing, InputFile, Made, Output};
 use crate::home;
 use phalanx_core::tree::{Digest, Head, TreeId};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -38,8 +39,14 @@ struct Record {
     digest: String,
 }
 
+/// What was seen at a path.
+#[derive(Serialize, Deserialize)]
+struct Place {
+    trees: Vec<String>,
+}
+
 /// The trees that this user's machine has seen. Without a home it remembers none.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Trees {
     folder: Option<PathBuf>,
 }
@@ -78,6 +85,42 @@ impl Trees {
         self.write(&format!("{tree}.json"), |file| file.write_all(text.as_bytes()))
     }
 
+    /// The trees whose manifests were seen in the mirror at a path: one, or several if disks are mounted there in turn.
+    #[must_use]
+    pub fn at(&self, mirror: &Path) -> Vec<TreeId> {
+        let place: Option<Place> = self.place(mirror).and_then(|path| read(&path));
+        place.map_or(Vec::new(), |place| place.trees.iter().filter_map(|tree| unhex(tree)).map(TreeId).collect())
+    }
+
+    /// Remembers that the mirror at a path has the manifest of a tree.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn note_at(&self, mirror: &Path, tree: TreeId) -> crate::Result<()> {
+        let mut trees = self.at(mirror);
+        let (Some(path), false) = (self.place(mirror), trees.contains(&tree)) else { return Ok(()) };
+        trees.push(tree);
+        let place = Place { trees: trees.iter().map(ToString::to_string).collect() };
+        let text = serde_json::to_string(&place).expect("it is plain data");
+        self.write_to(&path, |file| file.write_all(text.as_bytes()))
+    }
+
+    /// Forgets which trees were seen at a path.
+    pub fn forget(&self, mirror: &Path) {
+        if let Some(path) = self.place(mirror) {
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    fn place(&self, mirror: &Path) -> Option<PathBuf> {
+        // The mirror itself may be gone.
+        let whole = || {
+            let parent = mirror.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            Some(fs::canonicalize(parent).ok()?.join(mirror.file_name()?))
+        };
+        self.path(&format!("{}.place", hash_of(&fs::canonicalize(mirror).ok().or_else(whole)?)))
+    }
+
     /// The plaintext of the last manifest of a tree, for a machine that cannot open it.
     #[must_use]
     pub fn copy(&self, tree: TreeId) -> Option<File> {
@@ -92,12 +135,25 @@ impl Trees {
         self.write(&format!("{tree}.{MANIFEST}"), |file| io::copy(&mut manifest, file).map(drop))
     }
 
+    /// The fingerprints of the recipients of a tree, for a machine that cannot open it.
+    #[must_use]
+    pub fn recipients(&self, tree: TreeId) -> Vec<String> {
+        self.path(&format!("{tree}.recipients")).and_then(|path| read(&path)).unwrap_or_default()
+    }
+
+    /// Keeps the fingerprints of the recipients of a tree.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn keep_recipients(&self, tree: TreeId, recipients: &[String]) -> crate::Result<()> {
+        let text = serde_json::to_string(recipients).expect("it is plain data");
+        self.write(&format!("{tree}.recipients"), |file| file.write_all(text.as_bytes()))
+    }
+
     /// The path of the file that lists what an unfinished run has written to a mirror.
     #[must_use]
     pub fn journal(&self, mirror: &Path) -> Option<PathBuf> {
-        let path = std::path::absolute(mirror).ok()?;
-        let name = phalanx_kernels::keccak::sha3_256(path.as_os_str().as_encoded_bytes());
-        self.path(&format!("{}.journal", &Digest(name).to_string()[..32]))
+        self.path(&format!("{}.journal", hash_of(&std::path::absolute(mirror).ok()?)))
     }
 
     /// The path of the file that lists what `rekey --fresh` has written to the mirror of a tree, and no manifest lists yet.
@@ -130,23 +186,35 @@ impl Trees {
     }
 
     fn write(&self, name: &str, write: impl FnOnce(&mut File) -> io::Result<()>) -> crate::Result<()> {
-        let Some(path) = self.path(name) else { return Ok(()) };
+        self.path(name).map_or(Ok(()), |path| self.write_to(&path, write))
+    }
+
+    fn write_to(&self, path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> crate::Result<()> {
         make_folder(path.parent().unwrap_or(Path::new("."))).map_err(Error::write)?;
         let made = Made::default();
-        let output = Output::create(&path, Existing::Replace(&made))?;
+        let output = Output::create(path, Existing::Replace(&made))?;
         write(&mut output.file().try_clone().map_err(Error::write)?).map_err(Error::write)?;
         output.set_mode(0o600)?;
         output.commit(Existing::Replace(&made), true).map(drop)
     }
 }
 
+/// A file name for a path.
+fn hash_of(path: &Path) -> String {
+    let hash = phalanx_kernels::keccak::sha3_256(path.as_os_str().as_encoded_bytes());
+    Digest(hash).to_string()[..32].to_owned()
+}
+
 /// Opens a file of records that only the user can read, and reads it. Records are appended to it.
 pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(File, Vec<u8>)> {
     use std::os::unix::fs::OpenOptionsExt;
     make_folder(path.parent().unwrap_or(Path::new(".")))?;
-    let flags = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let mut options = OpenOptions::new();
     let mut file = options.read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     // A record that was cut short is followed by whole ones, so it is removed.
@@ -199,6 +267,25 @@ mod tests {
         let newer = Seen { generation: 4, ..seen };
         trees.note(tree, newer).unwrap();
         assert_eq!(trees.seen(tree), Some(newer));
+    }
+
+    #[test]
+    fn a_path_remembers_each_tree_that_was_seen_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let trees = Trees { folder: Some(folder.path().join("state/trees")) };
+        let (mirror, link) = (folder.path().join("m"), folder.path().join("link"));
+        fs::create_dir(&mirror).unwrap();
+        std::os::unix::fs::symlink("m", &link).unwrap();
+        assert_eq!(trees.at(&mirror), []);
+        for tree in [7, 8, 7] {
+            trees.note_at(&mirror, TreeId([tree; 16])).unwrap();
+        }
+        assert_eq!(trees.at(&link), [TreeId([7; 16]), TreeId([8; 16])]);
+        assert_eq!(trees.at(folder.path()), []);
+        fs::remove_dir(&mirror).unwrap();
+        assert_eq!(trees.at(&mirror).len(), 2);
+        trees.forget(&mirror);
+        assert_eq!(trees.at(&mirror), []);
     }
 
     #[test]

@@ -59,6 +59,7 @@ impl Protecting<'_> {
             tally: &Tally::silent(),
             written_before: &|_, _| None,
             rewritten: before.rewritten.as_ref(),
+            progress: &(),
         };
         let plan = scan.run(old).map_err(|ended| manifests.failure(self.input, ended))?;
         let mut renewal = Renewal::new(plan.listing, HashMap::new(), self.sealing.carry);

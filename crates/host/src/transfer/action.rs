@@ -84,7 +84,7 @@ pub struct Transfer<A> {
     /// What is done to each file.
     pub action: A,
     /// The engines that do the work.
-    pub engines: Engines,
+    pub engines: Arc<Engines>,
     /// Where outputs go, and how they are written.
     pub destination: Destination,
     /// How much is said.
@@ -105,9 +105,19 @@ impl<A: Action> Transfer<A> {
         engine: &EngineArgs,
         verbosity: Verbosity,
     ) -> Outcome<Self> {
-        let engines = Engines::new(engine, verbosity)?;
+        Ok(Self::with(action, destination, keys, Arc::new(Engines::new(engine, verbosity)?), verbosity))
+    }
+
+    /// An action with engines that are shared with others.
+    pub fn with(
+        action: A,
+        destination: Destination,
+        keys: KeyFiles,
+        engines: Arc<Engines>,
+        verbosity: Verbosity,
+    ) -> Self {
         let (made, keys) = (Arc::new(keys.made()), Arc::new(keys));
-        Ok(Self { action, engines, destination, verbosity, made, keys, prepared: OnceLock::new() })
+        Self { action, engines, destination, verbosity, made, keys, prepared: OnceLock::new() }
     }
 
     /// How outputs are made.

@@ -199,7 +199,7 @@ impl Folder {
             stays: AtomicBool::new(false),
             keyring: tree.keys.is_keyring(input_id),
             durable: AtomicBool::new(false),
-            selected: Selected::new(&tree, Some(NodeId::ROOT)),
+            selected: Selected::new(&tree, tree.selection.as_ref().map(|selection| selection.root())),
             tree,
         }))
     }
@@ -249,8 +249,10 @@ impl Folder {
         match selected.children.get(name) {
             None if selection.takes_others() => Choice::Work(None),
             None => Choice::Pass,
-            Some(id) if selection.is_kind(*id, kind) => Choice::Work(Some(*id)),
-            Some(_) => Choice::Changed,
+            Some(id) => {
+                selection.meet(*id);
+                if selection.is_kind(*id, kind) { Choice::Work(Some(*id)) } else { Choice::Changed }
+            }
         }
     }
 
@@ -393,9 +395,13 @@ impl Folder {
     pub fn link(&self, handles: &Handles, name: &OsStr, node: Option<NodeId>) -> Result<()> {
         let stat = fs::statat(&handles.input, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error)?;
         let target = fs::readlinkat(&handles.input, name, Vec::new()).map_err(read_error)?;
+        let selected = self.tree.selection.as_deref().zip(node);
+        let listed = selected.and_then(|(selection, node)| selection.target(node));
+        if listed.is_some_and(|listed| listed.as_encoded_bytes() != target.as_bytes()) {
+            return Err(Error::NotListed("the link leads elsewhere"));
+        }
         let Some(output) = &handles.output else { return Ok(()) };
         self.check_kind(handles, name, false)?;
-        let selected = self.tree.selection.as_deref().zip(node);
         if let Some((selection, node)) = selected {
             selection.replace(node, output, name)?;
         }

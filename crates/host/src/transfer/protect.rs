@@ -7,6 +7,7 @@ use crate::engines::Engines;
 use crate::failure::Outcome;
 use crate::file::{Ends, Input, Resumable, protected_name, refuse_protected};
 use crate::mirror::manifests::Sealing;
+use crate::mirror::state::Trees;
 use crate::secrets::Recipients;
 use phalanx_core::engine::Op;
 use phalanx_core::{ChunkSize, NewFile, Progress, Suite};
@@ -73,6 +74,7 @@ impl Transfer<Protect> {
             roster: Arc::new(self.engines.small_crew().roster),
             sync: self.destination.sync,
             carry: self.destination.carry,
+            trees: Trees::of_user(),
         }
     }
 }

@@ -5,20 +5,21 @@
 
 use super::action::{Action, Transfer};
 use super::count;
+use super::listed;
 use super::meter::Meter;
 use crate::engines::Engines;
 use crate::failure::{Failure, Outcome};
-use crate::file::{Carry, Committed, Ends, Input, Output, OutputPlace, OutputRules, Removal, Sync, Target, carry};
+use crate::file::{Committed, Ends, Input, Output, OutputPlace, OutputRules, Removal, Sync, Target, carry};
 use crate::lines::{complain, complain_with, shown};
 use crate::lock::lock;
-use crate::mirror::entry::entry;
+use crate::mirror::entry::{entry, number_of_open};
 use crate::mirror::listing::NodeId;
 use crate::mirror::selection::{Place, Selection};
 use crate::report;
 use crate::transfer::ends::{blame, delete};
-use crate::transfer::folder::{Folder, Handles, Tree};
+use crate::transfer::folder::{Folder, Tree};
 use crate::transfer::tally::Tally;
-use crate::transfer::walk::{Held, Next, Task, Walk, is_of_process, is_too_many};
+use crate::transfer::walk::{Next, Task, Walk, is_of_process, is_too_many};
 use crate::warnings::{self, KEEP_COPY, warn_of_special_bits};
 use crate::words::{arrow, count, others};
 use crate::{Error, Result};
@@ -26,7 +27,6 @@ use phalanx_core::tree::{Entry, FileEntry, Kind, Recorder};
 use phalanx_core::{Progress, ReadAt};
 use rustix::fs;
 use rustix::process::{self, Resource};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -36,6 +36,8 @@ use std::time::Duration;
 /// Files of at least this length are worked on by all engines and threads, one file at a time. Smaller files are worked
 /// on by one thread each.
 const LARGE: u64 = 16 << 20;
+/// How often a file that changes meanwhile is read.
+const TIMES_READ: u32 = 3;
 /// The most files, and the most bytes, that are synced together.
 const GROUP_FILES: usize = 256;
 const GROUP_BYTES: u64 = 256 << 20;
@@ -115,6 +117,9 @@ pub fn run<A: Action>(transfer: &Transfer<A>, job: Job<'_>) -> Outcome {
         over.store(true, Ordering::Relaxed);
     });
     workers.meter.finish();
+    if let (Some(selection), false) = (&workers.tree.selection, workers.meter.is_cancelled()) {
+        selection.end(&workers.tree.input, &workers.tree.tally);
+    }
     workers.report();
     Ok(())
 }
@@ -149,7 +154,7 @@ impl<A: Action> Workers<'_, A> {
         let _working = More::of(&self.working);
         let mut group = Vec::new();
         let mut bytes = 0;
-        loop {
+        while !self.meter.is_cancelled() {
             let next = || lock(&self.walk).next(|name| self.transfer.action.output_name(name));
             let task = match self.patiently(&mut group, next) {
                 Ok(Next::File(task)) => task,
@@ -163,11 +168,10 @@ impl<A: Action> Workers<'_, A> {
                     continue;
                 }
             };
-            let folder = task.folder.clone();
-            match self.file(task, &mut group) {
-                Ok(Some(written)) => {
-                    bytes += written.origin.bytes;
-                    group.push(written);
+            match self.file_again(&task, &mut group) {
+                Ok(Some(Done { output, bytes: more, removal, listed })) => {
+                    bytes += more;
+                    group.push(Written { output, origin: Origin { task, bytes: more, removal, listed } });
                     if !self.tree.sync || group.len() >= self.group_files || bytes >= GROUP_BYTES {
                         self.commit(&mut group);
                         bytes = 0;
@@ -175,12 +179,29 @@ impl<A: Action> Workers<'_, A> {
                 }
                 Ok(None) => {}
                 Err(failure) => {
-                    folder.stays();
+                    task.folder.stays();
                     self.tree.tally.fail(&failure);
                 }
             }
         }
         self.commit(&mut group);
+    }
+
+    /// Works on a file. If it is to be mirrored and changes while it is read, begins again.
+    fn file_again(&self, task: &Task, group: &mut Vec<Written>) -> Outcome<Option<Done>> {
+        let is_mirrored = !self.tree.opens && task.node.is_some();
+        let mut times = if is_mirrored { TIMES_READ } else { 1 };
+        loop {
+            times -= 1;
+            match self.file(task, group) {
+                Err(failure) if is_mirrored && failure.is_of_vanished_input() => {
+                    task.folder.leave_out(&task.name, "it was deleted during the run");
+                    return Ok(None);
+                }
+                Err(failure) if times > 0 && failure.is_of_changed_input() => {}
+                done => return done,
+            }
+        }
     }
 
     /// Calls `act`. If too many files are open, closes those that wait in this thread, then waits for other threads to
@@ -216,20 +237,20 @@ impl<A: Action> Workers<'_, A> {
     }
 
     /// Works on a file. Returns what is left to be done, if anything.
-    fn file(&self, task: Task, group: &mut Vec<Written>) -> Outcome<Option<Written>> {
-        let Task { folder, handles, name, output_name, node, held } = task;
-        let (tree, action) = (&self.tree, &self.transfer.action);
-        let at = |e| blame(&folder.path(&name), &folder.mirrored(&output_name), e);
+    fn file(&self, task: &Task, group: &mut Vec<Written>) -> Outcome<Option<Done>> {
+        let Task { folder, handles, name, output_name, node, .. } = task;
+        let (tree, action, node) = (&self.tree, &self.transfer.action, *node);
+        let at = |e| blame(&folder.path(name), &folder.mirrored(output_name), e);
         let rules = OutputRules { resume: false, ..self.transfer.rules() };
         let begin = || {
-            let input = Input::open_in(handles.input.clone(), &name)?;
+            let input = Input::open_in(handles.input.clone(), name)?;
             let Some(dir) = &handles.output else { return Ok(Ends::only(input)) };
-            folder.check_kind(&handles, &name, true)?;
-            Ends::begin(input, OutputPlace::Entry(dir.clone(), &output_name), &rules)
+            folder.check_kind(handles, name, true)?;
+            Ends::begin(input, OutputPlace::Entry(dir.clone(), output_name), &rules)
         };
         let selected = tree.selection.as_deref().zip(node);
         if let (Some((selection, node)), Some(output)) = (selected, &handles.output) {
-            let place = Place { input: &handles.input, name: &name, output, output_name: &output_name };
+            let place = Place { input: &handles.input, name, output, output_name };
             if self.patiently(group, || selection.settle(node, &place)).map_err(at)? {
                 self.meter.file_done();
                 return Ok(None);
@@ -250,11 +271,11 @@ impl<A: Action> Workers<'_, A> {
             action.transfer(&self.small, &mut ends, self.meter, progress)
         };
         if done.is_err() {
-            action.failed(&folder.path(&name));
+            action.failed(&folder.path(name));
         }
         let moved = done.map_err(at)?;
         if let Some(by) = &moved.by {
-            action.opened(|| folder.path(&name), by);
+            action.opened(|| folder.path(name), by);
         }
         let bytes = moved.bytes;
         let contents = recorder.and_then(Recorder::contents);
@@ -265,27 +286,25 @@ impl<A: Action> Workers<'_, A> {
         let Target::File(output, _) = target else {
             tree.tally.succeed(bytes);
             self.meter.file_done();
-            report::done(&folder.path(&name), None, bytes);
-            action.checked(&folder.path(&name), bytes)?;
-            folder.rival(&handles, &name, &output_name).unwrap_or_else(|failure| tree.tally.fail(&failure));
+            report::done(&folder.path(name), None, bytes);
+            action.checked(&folder.path(name), bytes)?;
+            folder.rival(handles, name, output_name).unwrap_or_else(|failure| tree.tally.fail(&failure));
             return Ok(None);
         };
-        warn_of_special_bits(&folder.path(&name), input.file(), rules.carry);
+        warn_of_special_bits(&folder.path(name), input.file(), rules.carry);
         carry(&input, &output, &rules).map_err(at)?;
-        if let (Carry::New { umask }, Some(mode)) = (rules.carry, selected.and_then(|(of, node)| of.mode(node))) {
-            // The manifest vouches for the bits of a program. None is given that the stored file lacks.
-            let stored = stat.as_ref().map_or(0, |stat| stat.st_mode);
-            output.set_mode(mode & stored & 0o777 & !umask).map_err(at)?;
+        if let Some((selection, node)) = selected {
+            listed::restore(selection, node, rules.carry, input.file(), output.file()).map_err(at)?;
         }
-        let removal = if folder.deletes(&input, &name) { input.removal() } else { None };
+        let removal = if folder.deletes(&input, name) { input.removal() } else { None };
         let listed = node.zip(stat).zip(contents).map(|((node, stat), contents)| {
             let stored_len = output.file().size().map_err(|e| at(Error::write(e)))?;
-            let file = FileEntry { len: bytes, stored_len, device: stat.st_dev, inode: stat.st_ino, contents };
-            Ok::<_, Failure>((node, entry(&name, &stat, Kind::File(file))))
+            let inode = number_of_open(input.file());
+            let file = FileEntry { len: bytes, stored_len, device: stat.st_dev, inode, contents };
+            Ok::<_, Failure>((node, entry(name, &stat, Kind::File(file))))
         });
         let listed = listed.transpose()?;
-        let origin = Origin { bytes, folder, handles, name, output_name, removal, listed, _held: held };
-        Ok(Some(Written { output, origin }))
+        Ok(Some(Done { output, bytes, removal, listed }))
     }
 
     /// Gives the files of a group their names, and then deletes their inputs if that was requested.
@@ -298,10 +317,10 @@ impl<A: Action> Workers<'_, A> {
         };
         let ready = group.drain(..).filter_map(|Written { output, origin }| {
             if let (Some(selection), Some((node, _))) = (&self.tree.selection, &origin.listed)
-                && let Err(e) = selection.replace(*node, output.folder(), &origin.output_name)
+                && let Err(e) = selection.replace(*node, output.folder(), &origin.task.output_name)
             {
-                origin.folder.stays();
-                self.tree.tally.fail(&Failure::at(&origin.folder.mirrored(&origin.output_name), e));
+                origin.task.folder.stays();
+                self.tree.tally.fail(&Failure::at(&origin.output(), e));
                 return None;
             }
             Some((output, origin))
@@ -309,8 +328,8 @@ impl<A: Action> Workers<'_, A> {
         let (outputs, origins): (Vec<_>, Vec<_>) = ready.unzip();
         let committed = Output::commit_all(outputs, destination.existing(&self.tree.made), sync);
         for (origin, result) in origins.into_iter().zip(committed) {
-            let folder = origin.folder.clone();
-            let paths = report::is_on().then(|| origin.paths());
+            let folder = origin.task.folder.clone();
+            let paths = report::is_on().then(|| (origin.input(), origin.output()));
             let listed = origin.listed.clone();
             match origin.finish(result) {
                 Ok(bytes) => {
@@ -369,6 +388,14 @@ impl Drop for More<'_> {
     }
 }
 
+/// What was done with a file whose bytes are all written.
+struct Done {
+    output: Output,
+    bytes: u64,
+    removal: Option<Removal>,
+    listed: Option<(NodeId, Entry)>,
+}
+
 /// A file with all its bytes written.
 struct Written {
     output: Output,
@@ -377,31 +404,29 @@ struct Written {
 
 /// Where a written file came from.
 struct Origin {
+    task: Task,
     bytes: u64,
-    folder: Arc<Folder>,
-    handles: Arc<Handles>,
-    name: OsString,
-    output_name: OsString,
     /// The removal of the input, if that was requested.
     removal: Option<Removal>,
     /// Its entry in the selection, as it was written.
     listed: Option<(NodeId, Entry)>,
-    _held: Held,
 }
 
 impl Origin {
-    /// The paths of the input and of the output.
-    fn paths(&self) -> (PathBuf, PathBuf) {
-        (self.folder.path(&self.name), self.folder.mirrored(&self.output_name))
+    fn input(&self) -> PathBuf {
+        self.task.folder.path(&self.task.name)
+    }
+
+    fn output(&self) -> PathBuf {
+        self.task.folder.mirrored(&self.task.output_name)
     }
 
     /// Deletes the input if that was requested and its output is proven to be on the disk.
-    fn finish(self, committed: Result<Committed>) -> Outcome<u64> {
-        let output = || self.folder.mirrored(&self.output_name);
-        let committed = committed.map_err(|e| Failure::at(&output(), e))?;
-        let Some(removal) = self.removal else { return Ok(self.bytes) };
-        self.folder.make_durable(&self.handles).map_err(|e| Failure::at(&output(), e))?;
-        delete(removal, &self.folder.path(&self.name), &committed, &output())?;
+    fn finish(mut self, committed: Result<Committed>) -> Outcome<u64> {
+        let committed = committed.map_err(|e| Failure::at(&self.output(), e))?;
+        let Some(removal) = self.removal.take() else { return Ok(self.bytes) };
+        self.task.folder.make_durable(&self.task.handles).map_err(|e| Failure::at(&self.output(), e))?;
+        delete(removal, &self.input(), &committed, &self.output())?;
         Ok(self.bytes)
     }
 }

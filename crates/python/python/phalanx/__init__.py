@@ -3,6 +3,8 @@
 Files: :func:`protect`, :func:`unprotect` and :func:`verify` do what the command ``phalanx`` does. :func:`open` reads a protected
 file by range, and writes one piece by piece. ``phalanx.fsspec`` does so for every file system of fsspec.
 
+Folders: :func:`mirror` keeps a protected copy of a folder up to date, and :func:`verify_tree` finds what somebody has changed in it.
+
 Messages: :func:`seal` and :func:`unseal` one, :func:`seal_many` and :func:`unseal_many` a million, each under its own key.
 :func:`seal_column` and :func:`unseal_column` take columns of Apache Arrow. ``phalanx.aio`` is for tasks of asyncio.
 
@@ -19,13 +21,16 @@ from ._errors import (
     EngineError,
     Error,
     KeyringError,
+    MirrorError,
     NotPhalanxError,
+    TreeError,
     TruncatedError,
     UnsupportedError,
     WrongKeyError,
 )
 from ._files import ProtectedReader, ProtectedWriter, open
 from ._native import Key, protect, seal, seal_many, unprotect, unseal, unseal_many, verify
+from ._trees import Finding, MirrorChange, MirrorResult, TreeReport, mirror, verify_tree
 
 __version__ = _version("phalanx")
 
@@ -33,14 +38,21 @@ __all__ = [
     "AuthenticationError",
     "EngineError",
     "Error",
+    "Finding",
     "Key",
     "KeyringError",
+    "MirrorChange",
+    "MirrorError",
+    "MirrorResult",
     "NotPhalanxError",
     "ProtectedReader",
     "ProtectedWriter",
+    "TreeError",
+    "TreeReport",
     "TruncatedError",
     "UnsupportedError",
     "WrongKeyError",
+    "mirror",
     "open",
     "protect",
     "seal",
@@ -51,4 +63,5 @@ __all__ = [
     "unseal_column",
     "unseal_many",
     "verify",
+    "verify_tree",
 ]

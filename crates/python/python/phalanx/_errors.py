@@ -1,5 +1,12 @@
 """The exceptions of the package."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._trees import Finding, MirrorResult, TreeReport
+
 
 class Error(Exception):
     """Something that Phalanx refuses, or cannot do."""
@@ -23,6 +30,32 @@ class TruncatedError(AuthenticationError):
     """A file ends too early."""
 
     __module__ = "phalanx"
+
+
+class TreeError(AuthenticationError):
+    """A mirror is not what its manifest lists, or is not the one that was asked for, or has no manifest."""
+
+    __module__ = "phalanx"
+
+    report: TreeReport | None = None
+    """What the check found, if it compared the mirror with its manifest."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong, in the order of the paths."""
+        return self.report.findings if self.report else ()
+
+
+class MirrorError(Error):
+    """Some files could not be mirrored. Everything else was."""
+
+    __module__ = "phalanx"
+
+    result: MirrorResult | None = None
+    """What was done. Nothing, if it was a dry run."""
+
+    failures: tuple[Exception, ...] = ()
+    """An exception for each entry that failed, such as :class:`FileNotFoundError` with its ``filename``."""
 
 
 class WrongKeyError(Error):

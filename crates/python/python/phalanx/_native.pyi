@@ -14,6 +14,7 @@ __all__ = [
     "Writer",
     "check_key_name",
     "check_output",
+    "mirror",
     "protect",
     "seal",
     "seal_column",
@@ -23,6 +24,7 @@ __all__ = [
     "unseal_column",
     "unseal_many",
     "verify",
+    "verify_tree",
 ]
 
 _Path: TypeAlias = str | os.PathLike[str]
@@ -92,6 +94,51 @@ def verify(
     threads: int | None = None,
     engine: str = "auto",
 ) -> int: ...
+def mirror(
+    source: _Path,
+    mirror: _Path,
+    *,
+    key: Key | str | None,
+    keys: Sequence[Key | str],
+    password: str | Buffer | None,
+    recipients: Sequence[str],
+    cipher: str,
+    chunk_size: int,
+    delete: bool,
+    max_delete: int | None,
+    delete_excluded: bool,
+    backup_dir: _Path | None,
+    checksum: bool,
+    dry_run: bool,
+    exclude: Sequence[str],
+    exclude_from: Sequence[_Path],
+    only: Sequence[_Path] | None,
+    exclude_caches: bool,
+    exclude_if_present: Sequence[str],
+    one_file_system: bool,
+    sync: bool,
+    threads: int | None,
+    engine: str,
+) -> tuple[
+    tuple[int, int, int, int, int, int, int, int, str] | None,
+    list[tuple[Path, str, Path | None]],
+    list[tuple[Path, str]],
+    list[Exception],
+]: ...
+def verify_tree(
+    path: _Path,
+    *,
+    key: Key | str | None,
+    keys: Sequence[Key | str],
+    password: str | Buffer | None,
+    identities: Sequence[_Path],
+    quick: bool,
+    expect: str | None,
+    at_least: int | None,
+    accept: bool,
+    threads: int | None,
+    engine: str,
+) -> tuple[int, int, int, str, list[tuple[Path, str, str]], str | None]: ...
 def seal(key: Key | str, record: Buffer, *, ad: Buffer | None = None, cipher: str = "aes-256") -> bytes: ...
 def unseal(key: Key | str, sealed: Buffer, *, ad: Buffer | None = None, cipher: str = "aes-256") -> bytes: ...
 def seal_many(

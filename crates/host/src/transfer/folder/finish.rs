@@ -1,12 +1,13 @@
 //! The last steps for a folder after all work in it: permissions and times of its mirror, and its deletion.
 
-use super::{Folder, Handles, Link, Parent, lock};
+use super::{Folder, Handles, Link, Parent, Selected, lock};
 use crate::failure::{Code, Failure};
 use crate::file::sync_folder;
 use crate::folders::write_error;
 use crate::lines::shown;
 use crate::mirror::MANIFEST;
 use crate::transfer::ends::not_deleted;
+use crate::transfer::listed;
 use crate::warnings::warn_of_special_bits;
 use crate::{Error, Result};
 use rustix::fs::{self, AtFlags};
@@ -45,7 +46,13 @@ impl Folder {
         let tree = self.tree.clone();
         let nameless = OsStr::new("");
         warn_of_special_bits(&self.path(nameless), &handles.input, tree.carry);
-        let done = tree.carry.folder(&handles.input, output).and_then(|()| match tree.sync {
+        let done = tree.carry.folder(&handles.input, output).and_then(|()| match (&tree.selection, &self.selected) {
+            (Some(selection), Some(Selected { node, .. })) => {
+                listed::restore(&**selection, *node, tree.carry, &handles.input, output)
+            }
+            _ => Ok(()),
+        });
+        let done = done.and_then(|()| match tree.sync {
             true => sync_folder(output).map_err(write_error),
             false => Ok(()),
         });

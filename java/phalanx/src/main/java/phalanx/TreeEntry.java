@@ -59,7 +59,7 @@ public sealed interface TreeEntry {
      * @param length the plaintext's length in bytes
      * @param storedLength the stored file's length in bytes, when the manifest was written
      * @param device the device of the source, unsigned; 0 if unknown
-     * @param inode the inode of the source, unsigned; 0 if unknown
+     * @param inode a number of the source on its device, unsigned; 0 if unknown
      * @param contents what the stored file holds
      */
     record File(

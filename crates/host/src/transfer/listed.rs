@@ -1,0 +1,27 @@
+//! What a manifest says of the metadata of files and folders that are restored.
+
+use crate::file::{Carry, set_mode, tolerate};
+use crate::mirror::listing::NodeId;
+use crate::mirror::selection::Selection;
+use crate::{Error, Result};
+use rustix::fs::{self, Timespec, Timestamps, UTIME_OMIT};
+use std::fs::File;
+
+/// Gives a restored file or folder the time and the permissions that the manifest lists, which nobody else can have changed. It
+/// gets no permission that its stored file or folder lacks.
+pub(super) fn restore(
+    selection: &dyn Selection,
+    node: NodeId,
+    carry: Carry,
+    stored: &File,
+    restored: &File,
+) -> Result<()> {
+    let (Carry::New { umask }, Some((mode, modified))) = (carry, selection.metadata(node)) else { return Ok(()) };
+    let stat = fs::fstat(stored).map_err(|e| Error::read(e.into()))?;
+    set_mode(restored, mode & stat.st_mode & 0o777 & !umask)?;
+    let times = Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanoseconds.into() },
+    };
+    tolerate(fs::futimens(restored, &times))
+}

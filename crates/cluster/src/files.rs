@@ -242,7 +242,7 @@ impl Worker<'_> {
         if self.is_protecting() {
             return listed.written(Some(input), stat, output.file(), &contents).map(Some);
         }
-        listed.set_mode(output, input, self.carry)?;
+        listed.restore(output, input, self.carry)?;
         Ok(Some(listed.opened(bytes, &contents)))
     }
 

@@ -3,7 +3,6 @@
 use crate::message::{Entry, FolderStrays, Location, Reply, Report, ReportedFailure, Request, Task};
 use crate::roots::Dirs;
 use crate::worker::Worker;
-use phalanx_core::volume::CONFIG;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::{Carry, Existing, Made, is_temporary, sync_folder};
 use phalanx_host::folders::{

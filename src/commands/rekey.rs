@@ -25,9 +25,9 @@ use phalanx_host::file::{
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::lock::lock;
-use phalanx_host::mirror::MANIFEST;
 use phalanx_host::mirror::manifest::lock as lock_mirror;
 use phalanx_host::mirror::rewritten::Rewritten;
+use phalanx_host::mirror::{MANIFEST, has_manifest};
 use phalanx_host::paths::{Destination, End, Outputs};
 use phalanx_host::secret_files;
 use phalanx_host::secrets::{self, AtHand};
@@ -77,7 +77,7 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
     let transfer = Transfer::new(action, nowhere(recursive), keys, &cpu(paranoid), verbosity)?;
     let mut found = Found { has_volume: paths.iter().any(|path| is_volume(path)), ..Found::default() };
     let done = failure::each(&paths, |path| {
-        if recursive && path.is_dir() && !is_volume(path) && !is_folder_of_volume(path) {
+        if recursive && path.is_dir() && (has_manifest(path) || !is_volume(path) && !is_folder_of_volume(path)) {
             return folder(&transfer, path, &mut found);
         }
         found.count(one(&transfer, path))
@@ -118,7 +118,7 @@ impl Found {
 /// Changes all protected files in a folder. If it is a mirror, its manifest follows.
 fn folder(transfer: &Transfer<Rekey>, path: &Path, found: &mut Found) -> Outcome {
     let manifest = path.join(MANIFEST);
-    let is_mirror = manifest.symlink_metadata().is_ok_and(|meta| meta.is_file());
+    let is_mirror = has_manifest(path);
     let mut locked = None;
     if is_mirror {
         transfer.prepare()?;

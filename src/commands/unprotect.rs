@@ -12,7 +12,10 @@ use phalanx_host::file::{Ends, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
+use phalanx_host::mirror::has_manifest;
+use phalanx_host::mirror::manifest::{Above, refuse_lost};
 use phalanx_host::mirror::manifest::{Listed, Pins};
+use phalanx_host::mirror::state::Trees;
 use phalanx_host::mirror::verdict::Compared;
 use phalanx_host::paths::Outputs;
 use phalanx_host::report::{self, Status};
@@ -48,7 +51,8 @@ fn unprotect(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     }
     let transfer = Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?;
     let mut paths = plan.paths;
-    let volumes: Vec<PathBuf> = paths.extract_if(.., |path| is_volume(path) || is_folder_of_volume(path)).collect();
+    let volumes: Vec<PathBuf> =
+        paths.extract_if(.., |path| !has_manifest(path) && (is_volume(path) || is_folder_of_volume(path))).collect();
     let restored = if volumes.is_empty() { Ok(()) } else { restore(&transfer, &plan.engine, &volumes) };
     failure::worse(restored, transfer::run(&transfer, &paths, |input, output| folder(&transfer, input, output)))
 }
@@ -89,9 +93,17 @@ fn folder(transfer: &Transfer<Unprotect>, input: &Path, output: &Path) -> Outcom
     let roster = Arc::new(transfer.engines.small_crew().roster);
     let listed = match transfer.action.ignores_manifest {
         true => None,
-        false => Listed::read(input, &transfer.action.opener, roster)?,
+        false => Listed::read(input, &transfer.action.opener, roster.clone())?,
     };
     let Some(listed) = listed else {
+        if !transfer.action.ignores_manifest
+            && let Some(Above { listed, root, within }) = Listed::read_above(input, &transfer.action.opener, roster)?
+        {
+            return restored(transfer, (input, output), listed.compare_within(&root, &Pins::default(), &within)?);
+        }
+        if !transfer.action.ignores_manifest {
+            refuse_lost(input, &Trees::of_user(), "--ignore-manifest restores what is there")?;
+        }
         let restored = transfer::tree(transfer, input, Some(output), None)?;
         if restored.seen() > 0 && !transfer.verbosity.quiet {
             let line = "no manifest was compared, so nothing is known of what is missing or older";
@@ -99,8 +111,14 @@ fn folder(transfer: &Transfer<Unprotect>, input: &Path, output: &Path) -> Outcom
         }
         return restored.outcome();
     };
-    let Compared { listing, outcome: checked, .. } = listed.compare(input, &Pins::default())?;
-    let restored = transfer::tree(transfer, input, Some(output), Some(Arc::new(Checked::new(listing))))?;
+    restored(transfer, (input, output), listed.compare(input, &Pins::default())?)
+}
+
+/// Writes what was compared with a manifest and is right.
+fn restored(transfer: &Transfer<Unprotect>, (input, output): (&Path, &Path), compared: Compared) -> Outcome {
+    let Compared { listing, root, outcome: checked, .. } = compared;
+    let right = Arc::new(Checked::below(listing, root));
+    let restored = transfer::tree(transfer, input, Some(output), Some(right))?;
     failure::worse(checked, restored.outcome())
 }
 

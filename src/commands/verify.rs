@@ -14,7 +14,10 @@ use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
 use phalanx_host::mirror::manifest::Listed;
+use phalanx_host::mirror::manifest::{Above, refuse_lost};
+use phalanx_host::mirror::state::Trees;
 use phalanx_host::mirror::verdict::Compared;
+use phalanx_host::mirror::{has_manifest, is_in_mirror};
 use phalanx_host::paths::{Destination, End, Outputs, file_len};
 use phalanx_host::report::{self, Status};
 use phalanx_host::say::say;
@@ -51,24 +54,40 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
     transfer.engines.expect(args.paths.iter().filter_map(|path| file_len(path)).sum());
     let mut totals = Totals::default();
     let done = failure::each(&args.paths, |path| {
-        if phalanx_volume::is_volume(path) {
+        let is_mirror = args.recursive && has_manifest(path);
+        let is_within = || args.recursive && path.is_dir() && is_in_mirror(path);
+        if !is_mirror && !is_within() && (args.manifest.quick || args.pins().names_one()) {
+            return Err(no_manifest(path));
+        }
+        if !is_mirror && phalanx_volume::is_volume(path) {
             return verify_volume::run(path, &transfer.action.opener, &args.engine, verbosity);
         }
-        volumes::check(path)?;
+        if !is_mirror {
+            volumes::check(path)?;
+        }
         if args.recursive && path.is_dir() {
             let roster = Arc::new(transfer.engines.small_crew().roster);
-            if let Some(listed) = Listed::read(path, &transfer.action.opener, roster)? {
-                return mirror(&transfer, path, listed, &args, &mut totals);
+            if let Some(listed) = Listed::read(path, &transfer.action.opener, roster.clone())? {
+                return mirror(&transfer, path, listed.compare(path, &args.pins())?, &args, &mut totals);
+            }
+            if let Some(Above { listed, root, within }) = Listed::read_above(path, &transfer.action.opener, roster)? {
+                let compared = listed.compare_within(&root, &args.pins(), &within)?;
+                return mirror(&transfer, path, compared, &args, &mut totals);
             }
             if args.manifest.quick || args.pins().names_one() {
-                let line = format!("{}: it has no manifest", shown(path));
-                return Err(Failure::new(Code::NotAuthentic, line).on(path));
+                return Err(no_manifest(path));
             }
+            let trees = Trees::of_user();
+            if args.pins().accept {
+                trees.forget(path);
+            }
+            refuse_lost(path, &trees, "verify --accept goes on without it")?;
             let found = transfer::tree(&transfer, path, None, None)?;
             let volumes = verify_volume::within(path)?;
             if found.seen() == 0 && volumes.is_empty() {
                 return Err(Failure::nothing_protected(path));
             }
+            report::add(serde_json::json!({ "manifest": false }));
             if found.seen() > 0 && !verbosity.quiet {
                 complain(format!("{}: no manifest, so nothing is known of what is missing or older", shown(path)));
             }
@@ -102,6 +121,10 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
     failure::worse(done, say(line + &others))
 }
 
+fn no_manifest(path: &Path) -> Failure {
+    Failure::new(Code::NotAuthentic, format!("{}: it has no manifest", shown(path))).on(path)
+}
+
 /// What was checked so far.
 #[derive(Default)]
 struct Totals {
@@ -121,8 +144,7 @@ impl Totals {
 }
 
 /// Checks a mirror with a manifest.
-fn mirror(transfer: &Transfer<Check>, path: &Path, listed: Listed, args: &Verify, totals: &mut Totals) -> Outcome {
-    let compared = listed.compare(path, &args.pins())?;
+fn mirror(transfer: &Transfer<Check>, path: &Path, compared: Compared, args: &Verify, totals: &mut Totals) -> Outcome {
     let (generation, digest) = (compared.seen.generation, compared.seen.digest.to_string());
     report::add(serde_json::json!({ "generation": generation, "digest": digest }));
     totals.failed += compared.wrong;
@@ -134,8 +156,8 @@ fn mirror(transfer: &Transfer<Check>, path: &Path, listed: Listed, args: &Verify
         return failure::worse(said(compared.quick_line(path)), compared.outcome);
     }
     let line = compared.line(path);
-    let Compared { listing, outcome: checked, .. } = compared;
-    let found = transfer::tree(transfer, path, None, Some(Arc::new(Checked::new(listing))))?;
+    let Compared { listing, root, outcome: checked, .. } = compared;
+    let found = transfer::tree(transfer, path, None, Some(Arc::new(Checked::below(listing, root))))?;
     totals.add(&found);
     failure::worse(failure::worse(checked, found.outcome()), said(line))
 }

@@ -28,6 +28,7 @@ mod mirror_attacks;
 mod mirror_faults;
 mod mirror_holes;
 mod mirror_model;
+mod mirror_places;
 mod mount;
 mod mount_mirror;
 mod ranges;

@@ -122,7 +122,7 @@ fn a_source_that_vanished_does_not_empty_the_mirror() {
     fs::create_dir(s.path("source")).unwrap();
     changes_nothing(&s, || {
         let error = run(&s, &["--delete"]).fails(4);
-        let line = "source: it is empty, and all 4 files of the mirror would be deleted: nothing was done";
+        let line = "source: it has none of the mirror's files, and all 4 would be deleted: nothing was done";
         assert!(error.contains(line), "{error}");
         assert!(error.ends_with("hint: --max-delete 4 insists"), "{error}");
     });
@@ -292,7 +292,7 @@ fn a_machine_with_public_keys_only_writes_what_changed() {
         let error = s.run(&["mirror", "source", "m", "-r", &recipient]).fails_with_lines(3);
         assert!(error.contains("the keys at hand do not open it") && error.contains("hint: move it away"), "{error}");
         fs::remove_file(s.path("m/phalanx.tree")).unwrap();
-        s.run(&["mirror", "source", "m", "-r", &recipient]).ok();
+        s.run(&["mirror", "source", "m", "-r", &recipient, "--new"]).ok();
         s.secret("identity", data(identity));
         s.run(&["verify", "-R", "m", "-i", "identity"]).ok();
     }

@@ -504,10 +504,10 @@ fn bits_that_are_not_kept_are_named_once() {
     };
     assert_eq!(times(&["protect", "-R", "t", "-k", "k"]), 1);
     assert_eq!(times(&["protect", "single", "-k", "k"]), 1);
-    fs::set_permissions(s.path("t.phx/d"), Permissions::from_mode(0o1755)).unwrap();
+    fs::set_permissions(s.path("t.phx/d"), Permissions::from_mode(0o3755)).unwrap();
     assert_eq!(times(&["unprotect", "-R", "t.phx", "-o", "plain"]), 0, "nothing is restored");
     assert_eq!(times(&["unprotect", "-R", "t.phx", "-o", "back", "--preserve"]), 1);
-    assert_eq!(fs::metadata(s.path("back/d")).unwrap().mode() & 0o7777, 0o755);
+    assert_eq!(fs::metadata(s.path("back/d")).unwrap().mode() & 0o7777, 0o1755, "folders keep the sticky bit");
     fs::set_permissions(s.path("single.phx"), Permissions::from_mode(0o2755)).unwrap();
     assert_eq!(times(&["unprotect", "single.phx", "-o", "x", "--preserve"]), 1);
 }

@@ -8,8 +8,9 @@ use crate::message::Written;
 use crate::prepare::{Prepared, Walked, prepare, prepare_mirror};
 use crate::tally::Failures;
 use crate::worker::key_files;
-use phalanx_core::Roster;
 use phalanx_core::tree::{Contents, Entry, FileEntry, Kind, Time};
+use phalanx_core::{Error as CoreError, Roster};
+use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome, worse};
 use phalanx_host::folders::read_error;
 use phalanx_host::lines::{complain, complain_with};
@@ -17,6 +18,7 @@ use phalanx_host::mirror::check::Checked;
 use phalanx_host::mirror::manifests::Sealing;
 use phalanx_host::mirror::run::{Change, Mirroring, OnChange, Options};
 use phalanx_host::mirror::selection::{Place, Selection};
+use phalanx_host::mirror::state::Trees;
 use phalanx_host::mirror::verdict::Compared;
 use phalanx_host::mirror::whole::Protecting;
 use phalanx_host::paths::Destination;
@@ -30,6 +32,7 @@ use phalanx_host::warnings::{KEEP_COPY, key_inside};
 use rustix::fs::{self, AtFlags};
 use std::cell::Cell;
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
@@ -50,8 +53,8 @@ pub struct Found {
     pub mtime: (i64, i64),
     /// What it must hold, if it is opened.
     pub contents: Option<Contents>,
-    /// The permissions that it had when its mirror was written.
-    pub mode: Option<u32>,
+    /// The permissions and the time that it had when its mirror was written, in seconds and nanoseconds.
+    pub metadata: Option<(u32, (i64, u32))>,
 }
 
 impl Found {
@@ -139,6 +142,7 @@ impl Driver<'_> {
             tally,
             quiet: verbosity.quiet,
             on_change: names.then(|| Arc::new(|change: Change| say(change.line())) as Arc<OnChange>),
+            progress: Arc::new(()),
             walk: &|renewal| walk(renewal),
         };
         let done = mirroring.run().map(|summary| {
@@ -175,8 +179,8 @@ impl Driver<'_> {
             return worse(said(compared.quick_line(input)), compared.outcome);
         }
         let line = compared.line(input);
-        let Compared { listing, outcome, .. } = compared;
-        let (selection, tally) = (Arc::new(Checked::new(listing)), self.failures.of_all.clone());
+        let Compared { listing, root, outcome, .. } = compared;
+        let (selection, tally) = (Arc::new(Checked::below(listing, root)), self.failures.of_all.clone());
         let checked = self.walk(Way { number, input, output, selection, tally }, leader).map_err(reported);
         worse(worse(checked, outcome), said(line))
     }
@@ -206,6 +210,7 @@ impl Driver<'_> {
         for _ in 0..given {
             self.done(leader.back.recv().map_err(|_| ended())?, &way);
         }
+        way.selection.end(way.input, &way.tally);
         Ok(())
     }
 
@@ -244,11 +249,19 @@ impl Driver<'_> {
             Ok(stat) => {
                 self.warn_of_key(folder, name, (stat.st_dev, stat.st_ino));
                 let contents = node.and_then(|node| selection.contents(node));
-                let mode = node.and_then(|node| selection.mode(node));
+                let metadata = node.and_then(|node| selection.metadata(node));
+                let metadata = metadata.map(|(mode, time)| (mode, (time.seconds, time.nanoseconds)));
                 let (len, mtime) = (stat.st_size as u64, (stat.st_mtime, stat.st_mtime_nsec as i64));
-                let found = Found { task, tree, len, mtime, contents, mode };
+                let found = Found { task, tree, len, mtime, contents, metadata };
                 leader.found.send(found).map_err(|_| ended())?;
                 Ok(true)
+            }
+            // A mirrored file may be deleted at any time.
+            Err(Error::Core(CoreError::Read(e)))
+                if self.is_protecting() && node.is_some() && e.kind() == ErrorKind::NotFound =>
+            {
+                folder.leave_out(name, "it was deleted during the run");
+                Ok(false)
             }
             Err(e) => {
                 way.tally.fail(&blame(&folder.path(name), &folder.mirrored(output_name), e));
@@ -296,7 +309,7 @@ impl Driver<'_> {
     fn sealing(&self) -> Sealing<'_> {
         let Some(Keys::Protect { recipients, suite, .. }) = self.keys else { panic!("it protects files") };
         let Destination { sync, carry, .. } = self.plan.destination;
-        Sealing { recipients, suite: *suite, roster: self.roster.clone(), sync, carry }
+        Sealing { recipients, suite: *suite, roster: self.roster.clone(), sync, carry, trees: Trees::of_user() }
     }
 
     fn is_verifying(&self) -> bool {

@@ -81,7 +81,7 @@ impl Feed {
         let number = self.next;
         self.next += 1;
         let holds = found.contents.map(Holds::from);
-        let listed = Some(Listed { number, holds, mode: found.mode });
+        let listed = Some(Listed { number, holds, metadata: found.metadata });
         let (tree, folder, len, mtime) = (found.tree, found.folder(), found.len, found.mtime);
         let name = found.task.name.as_bytes().to_vec();
         let output = found.task.handles.output.as_ref().map(|_| found.task.output_name.clone().into_vec());

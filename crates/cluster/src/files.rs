@@ -242,7 +242,7 @@ impl Worker<'_> {
         if self.is_protecting() {
             return listed.written(Some(input), stat, output.file(), &contents).map(Some);
         }
-        listed.set_mode(output, input, self.carry)?;
+        listed.restore(output, input, self.carry)?;
         Ok(Some(listed.opened(bytes, &contents)))
     }
 
@@ -312,6 +312,10 @@ impl Worker<'_> {
                 }
                 Err(e) => report.failures.push(located.blame(&e)),
             }
+        }
+        // If the run is killed, the next one need not write these files again.
+        if !report.written.is_empty() {
+            self.outbox.ask(Request::Report(Box::new(std::mem::take(&mut report))));
         }
     }
 

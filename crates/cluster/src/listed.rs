@@ -1,12 +1,13 @@
 //! Files of trees with manifests: what a process must find in them, and what it tells rank 0 of those that are done.
 
 use crate::message::{Heads, Listed, Written};
-use phalanx_core::tree::Contents;
+use phalanx_core::tree::{Contents, Time};
 use phalanx_core::{ChunkHead, Progress, ReadAt};
 use phalanx_host::file::{Carry, Output};
 use phalanx_host::lock::lock;
 use phalanx_host::mirror::check::admit;
 use phalanx_host::mirror::entry::{mode, modified, number_of_open};
+use phalanx_host::transfer::listed::restore_as;
 use phalanx_host::{Error, Result};
 use rustix::fs::{self, Stat};
 use std::fs::File;
@@ -22,10 +23,11 @@ impl Listed {
         self.holds.map_or(Ok(()), |holds| admit(&holds.into(), found))
     }
 
-    /// Gives an unprotected file the permissions that the manifest lists, but none that the stored file lacks.
-    pub fn set_mode(&self, output: &Output, stored: &File, carry: Carry) -> Result<()> {
-        let (Carry::New { umask }, Some(mode)) = (carry, self.mode) else { return Ok(()) };
-        output.set_mode(mode & stat_of(stored)?.st_mode & 0o777 & !umask)
+    /// Gives an unprotected file the permissions and the time that the manifest lists, but no permission that the stored
+    /// file lacks.
+    pub fn restore(&self, output: &Output, stored: &File, carry: Carry) -> Result<()> {
+        let known = self.metadata.map(|(mode, (seconds, nanoseconds))| (mode, Time { seconds, nanoseconds }));
+        restore_as(known, carry, stored, output.file())
     }
 
     /// What rank 0 has to know of a file that is done. `stored` is its output, which is protected, and

@@ -151,8 +151,8 @@ pub struct Listed {
     pub number: u64,
     /// What the stored file must hold, if it is opened.
     pub holds: Option<Holds>,
-    /// The permissions that it had when its mirror was written.
-    pub mode: Option<u32>,
+    /// The permissions and the time that it had when its mirror was written, in seconds and nanoseconds.
+    pub metadata: Option<(u32, (i64, u32))>,
 }
 
 /// What a stored file holds.

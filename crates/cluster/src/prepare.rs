@@ -11,7 +11,8 @@ use phalanx_host::Error;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::{Existing, Made, Output};
 use phalanx_host::lines::{complain, shown};
-use phalanx_host::mirror::manifest::{Listed, Pins};
+use phalanx_host::mirror::manifest::{Above, Listed, Pins, refuse_lost};
+use phalanx_host::mirror::state::Trees;
 use phalanx_host::mirror::verdict::Compared;
 use phalanx_host::paths::{End, Route};
 use rustix::fs::{Timespec, Timestamps};
@@ -183,13 +184,23 @@ fn compare(plan: &Plan, keys: &Keys, roster: &Arc<Roster>, input: &Path) -> Outc
         What::Verify { pins, quick, .. } => (pins.clone(), *quick),
         _ => (Pins::default(), false),
     };
-    match Listed::read(input, &**opener, roster.clone())? {
-        Some(listed) => listed.compare(input, &pins).map(Some),
+    if let Some(listed) = Listed::read(input, &**opener, roster.clone())? {
+        return listed.compare(input, &pins).map(Some);
+    }
+    match Listed::read_above(input, &**opener, roster.clone())? {
+        Some(Above { listed, root, within }) => listed.compare_within(&root, &pins, &within).map(Some),
         None if quick || pins.names_one() => {
             let line = format!("{}: it has no manifest", shown(input));
             Err(Failure::new(Code::NotAuthentic, line).on(input))
         }
-        None => Ok(None),
+        None => {
+            let (trees, is_verifying) = (Trees::of_user(), matches!(plan.what, What::Verify { .. }));
+            if pins.accept {
+                trees.forget(input);
+            }
+            let without = ["--ignore-manifest restores what is there", "verify --accept goes on without it"];
+            refuse_lost(input, &trees, without[usize::from(is_verifying)]).map(|()| None)
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::message::{Entry, FolderStrays, Location, Reply, Report, ReportedFailure, Request, Task};
 use crate::roots::Dirs;
 use crate::worker::Worker;
-use phalanx_core::volume::CONFIG;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::{Carry, Existing, Made, is_temporary, sync_folder};
 use phalanx_host::folders::{
@@ -416,5 +415,5 @@ fn below(folder: &[u8], of: &[u8]) -> Result<Vec<u8>> {
 /// Whether a folder is a volume. Only `phalanx` works on volumes.
 fn is_volume(dir: &File, of: &OsStr) -> bool {
     let folder = fs::openat(dir, of, FOLDER, Mode::empty());
-    folder.is_ok_and(|folder| fs::statat(&folder, CONFIG, AtFlags::SYMLINK_NOFOLLOW).is_ok())
+    folder.is_ok_and(|folder| phalanx_host::folders::is_volume(folder, Path::new("")))
 }

@@ -25,6 +25,17 @@ const OTHERS_WRITE: u32 = 0o022;
 /// Makes a folder of a mirror. An existing one may be used instead, unless the run has made it under another spelling
 /// or its owner is not trusted.
 pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>, original: &File, carry: Carry) -> Result<File> {
+    make_or_open(parent, name, existing, original, carry).map(|(folder, _)| folder)
+}
+
+/// Makes a folder of a mirror or uses an existing one, as [`make`] does. Returns also whether it is new.
+pub fn make_or_open(
+    parent: &File,
+    name: &OsStr,
+    existing: Existing<'_>,
+    original: &File,
+    carry: Carry,
+) -> Result<(File, bool)> {
     let is_new = match (fs::mkdirat(parent, name, Mode::RWXU), existing) {
         (Err(Errno::EXIST), Existing::Replace(made)) if made.is_alias(parent, name)? => return Err(Error::OwnOutput),
         (Err(Errno::EXIST), Existing::Replace(_)) => false,
@@ -46,7 +57,7 @@ pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>, original: &File
     if !is_new && !is_trusted(parent, &folder, original, carry).map_err(write_error)? {
         return Err(Error::write(std::io::Error::other("the folder in its place belongs to another user")));
     }
-    Ok(folder.into())
+    Ok((folder.into(), is_new))
 }
 
 /// The error for what is in the place of a folder that is to be made.
@@ -62,7 +73,8 @@ fn in_place_of(parent: &File, name: &OsStr) -> Error {
 
 /// Whether a folder is a volume: it holds a config. Nothing has been checked.
 pub fn is_volume(at: impl AsFd, folder: &Path) -> bool {
-    fs::statat(at, folder.join(CONFIG), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    fs::statat(at, folder.join(CONFIG), AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
 }
 
 /// An entry of a mirror whose name collides with that of an entry of the tree of another kind: a folder or link `a`

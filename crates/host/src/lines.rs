@@ -19,6 +19,9 @@ pub fn complain(line: impl Display) {
 pub fn complain_with(line: impl Display, hint: Option<&str>) {
     let line = line.to_string();
     let line = one_line(&line);
+    if let (Some(warn), Some(warning)) = (WARN.get(), line.strip_prefix("warning: ")) {
+        warn(warning);
+    }
     if let Some(tell) = TELL.get() {
         return tell(&line);
     }
@@ -45,6 +48,13 @@ static TELL: OnceLock<fn(&str)> = OnceLock::new();
 /// Makes lines go to `tell` instead of stderr.
 pub fn complain_to(tell: fn(&str)) {
     let _ = TELL.set(tell);
+}
+
+static WARN: OnceLock<fn(&str)> = OnceLock::new();
+
+/// Makes warnings go to `warn` too.
+pub fn warn_to(warn: fn(&str)) {
+    let _ = WARN.set(warn);
 }
 
 static NAME: OnceLock<String> = OnceLock::new();

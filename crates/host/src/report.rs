@@ -4,7 +4,7 @@
 //! A failure is written where it is reported, so that none is missing. So the report belongs to the whole process.
 
 use crate::failure::{self, Code, Failure, Outcome};
-use crate::lines::{complain, path_hex, shown};
+use crate::lines::{complain, path_hex, shown, warn_to};
 use crate::say::say_json;
 use serde::Serialize;
 use std::path::Path;
@@ -23,6 +23,8 @@ struct Run {
     counts: Counts,
     /// More of the last line.
     more: Mutex<Option<serde_json::Value>>,
+    /// The warnings that were written.
+    warnings: Mutex<Vec<String>>,
     /// Why a line could not be written.
     unwritten: Mutex<Option<Code>>,
 }
@@ -88,6 +90,8 @@ struct Summary {
     without_input: u64,
     seconds: f64,
     exit_code: u8,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     more: Option<serde_json::Value>,
 }
@@ -103,9 +107,21 @@ pub fn begin_brief(status: Status) {
 }
 
 fn start(status: Status, lines: bool) {
-    let (counts, more, unwritten) = (Counts::default(), Mutex::default(), Mutex::default());
-    RUN.get_or_init(|| Run { started: Instant::now(), status, lines, counts, more, unwritten });
+    RUN.get_or_init(|| Run {
+        started: Instant::now(),
+        status,
+        lines,
+        counts: Counts::default(),
+        more: Mutex::default(),
+        warnings: Mutex::default(),
+        unwritten: Mutex::default(),
+    });
     failure::report_to(failed);
+    warn_to(|warning| {
+        if let Some(run) = RUN.get() {
+            run.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning.to_owned());
+        }
+    });
 }
 
 /// Adds fields to the line of the run.
@@ -194,6 +210,7 @@ pub fn end(outcome: Outcome) -> Outcome {
         without_input: number(without_input),
         seconds: run.started.elapsed().as_secs_f64(),
         exit_code: outcome.as_ref().map_or_else(|failure| failure.code().number(), |()| 0),
+        warnings: std::mem::take(&mut *run.warnings.lock().unwrap_or_else(PoisonError::into_inner)),
         more: run.more.lock().unwrap_or_else(PoisonError::into_inner).take(),
     }}));
     let unwritten = run.unwritten.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -2,7 +2,7 @@
 
 use crate::file::Carry;
 use crate::lines::{complain, shown};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The warning that some permissions are not carried over: those of a protected file are not authenticated, and these
 /// would let others act as its owner. `None` if the file or folder has none of them. The caller writes it once.
 pub fn special_bits(path: &Path, file: &File, carry: Carry) -> Option<String> {
-    const SPECIAL: u32 = 0o7000;
-    let is_special = || file.metadata().is_ok_and(|meta| meta.mode() & SPECIAL != 0);
+    // A folder keeps its sticky bit.
+    let special = |meta: &Metadata| if meta.is_dir() { 0o6000 } else { 0o7000 };
+    let is_special = || file.metadata().is_ok_and(|meta| meta.mode() & special(&meta) != 0);
     let path = (carry == Carry::All && is_special()).then(|| shown(path))?;
     Some(format!("warning: {path}: setuid, setgid and sticky bits are not kept"))
 }

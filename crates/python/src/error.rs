@@ -165,7 +165,8 @@ pub fn of_tree(py: Python<'_>, failure: Failure) -> PyErr {
 
 /// A line with the names of arguments in the places of the options that the command has for them.
 fn as_arguments(line: &str) -> String {
-    const ARGUMENTS: [(&str, &str); 5] = [
+    const ARGUMENTS: [(&str, &str); 6] = [
+        ("--new", "new=True"),
         ("--max-delete allows", "max_delete allows"),
         ("--max-delete ", "max_delete="),
         ("--delete", "delete=True"),

@@ -36,7 +36,7 @@ type Done =
 /// Makes or renews a mirror.
 #[pyfunction]
 #[pyo3(signature = (source, mirror, *, key, keys, password, recipients, cipher, chunk_size, delete, max_delete, delete_excluded,
-    backup_dir, checksum, dry_run, exclude, exclude_from, only, exclude_caches, exclude_if_present, one_file_system, sync, threads,
+    backup_dir, checksum, new, dry_run, exclude, exclude_from, only, exclude_caches, exclude_if_present, one_file_system, sync, threads,
     engine))]
 #[expect(clippy::too_many_arguments, reason = "Python has them by name")]
 pub fn mirror(
@@ -54,6 +54,7 @@ pub fn mirror(
     delete_excluded: bool,
     backup_dir: Option<PathBuf>,
     checksum: bool,
+    new: bool,
     dry_run: bool,
     exclude: Vec<OsString>,
     exclude_from: Vec<PathBuf>,
@@ -91,6 +92,7 @@ pub fn mirror(
         delete_excluded,
         backup_dir,
         checksum,
+        new,
         dry_run,
         ..Options::new(source, mirror)
     };

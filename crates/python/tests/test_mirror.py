@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import phalanx
-from conftest import child_args, child_env, is_one_line, names, painted, sparse
+from conftest import child, child_args, child_env, is_one_line, names, painted, sparse
 
 ODD = ["a name", "-rf", "ümläut", "line\nfeed", os.fsdecode(b"\xff\xfe"), "'\"\\", "x.phx"]
 
@@ -131,7 +131,7 @@ def test_deletions_that_are_suspiciously_many_are_refused(source, backup, key):
     before = tree(backup)
     shutil.rmtree(source)
     source.mkdir()
-    with pytest.raises(phalanx.Error, match=rf"all {FILES + LINKS} files .*max_delete={FILES + LINKS} insists") as caught:
+    with pytest.raises(phalanx.Error, match=rf"all {FILES + LINKS} .*max_delete={FILES + LINKS} insists") as caught:
         run(source, backup, key, delete=True)
     assert type(caught.value) is phalanx.Error and is_one_line(caught.value) and "--" not in str(caught.value)
     with pytest.raises(phalanx.Error, match="max_delete allows 3"):
@@ -145,7 +145,7 @@ def test_an_empty_source_is_a_warning(source, backup, key):
     run(source, backup, key)
     shutil.rmtree(source)
     source.mkdir()
-    with pytest.warns(RuntimeWarning, match="it is empty") as caught:
+    with pytest.warns(RuntimeWarning, match="none of the mirror's") as caught:
         run(source, backup, key)
     assert caught[0].filename == __file__
 
@@ -341,6 +341,16 @@ def test_two_runs_at_once_are_refused(source, backup, key):
     finally:
         os.close(folder)
     run(source, backup, key)
+
+
+def test_a_mirror_that_is_gone_is_made_again_only_if_that_is_meant(source, backup, key):
+    run(source, backup, key)
+    (backup / "phalanx.tree").unlink()
+    with pytest.raises(phalanx.Error, match="is gone.*new=True"):
+        run(source, backup, key)
+    assert not (backup / "phalanx.tree").exists()
+    assert run(source, backup, key, new=True).unchanged == 0
+    assert phalanx.verify_tree(backup, key=key).files == FILES
 
 
 def test_what_is_no_file_is_left_out(source, backup, key):
@@ -679,3 +689,29 @@ def test_other_threads_run_meanwhile_and_several_mirrors_are_made_at_once(tmp_pa
         assert {result.new for result in made} == {FILES + LINKS}
         reports = list(pool.map(lambda n: phalanx.verify_tree(tmp_path / f"backup{n}", key=key), range(4)))
     assert {report.files for report in reports} == {FILES}
+
+
+HARMLESS = """
+import os, signal, sys, threading
+import phalanx
+seen = []
+signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
+stop = threading.Event()
+def shoot():
+    while not stop.wait(0.01):
+        os.kill(os.getpid(), signal.SIGUSR1)
+thread = threading.Thread(target=shoot)
+thread.start()
+key = phalanx.Key.generate()
+made = phalanx.mirror(sys.argv[1], sys.argv[2], key=key, sync=False, engine="serial")
+report = phalanx.verify_tree(sys.argv[2], key=key, engine="serial")
+stop.set()
+thread.join()
+print(made.new, report.files, len(seen) > 0)
+"""
+
+
+def test_signal_handlers_that_do_not_raise_end_nothing(source, backup):
+    sparse(source / "large", 64 << 20)
+    done = child(HARMLESS, source, backup)
+    assert done.stdout == f"{FILES + LINKS + 1} {FILES + 1} True\n", done.stderr

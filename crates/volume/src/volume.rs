@@ -23,7 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Whether a folder is a volume: it holds a config. Nothing has been checked.
 #[must_use]
 pub fn is_volume(dir: &Path) -> bool {
-    statat(CWD, dir.join(CONFIG), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    statat(CWD, dir.join(CONFIG), AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
 }
 
 /// Whether a path leads to a folder of a volume, or its root: it holds the file with a folder's id. Nothing has been

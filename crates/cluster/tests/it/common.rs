@@ -68,6 +68,12 @@ impl Job {
         fs::write(path, bytes).unwrap();
     }
 
+    /// Removes the manifest of a mirror, and what is remembered of mirrors.
+    pub fn forget(&self, mirror: &str) {
+        let _ = fs::remove_file(self.path(mirror).join("phalanx.tree"));
+        let _ = fs::remove_dir_all(self.path("state"));
+    }
+
     pub fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.path(name)).unwrap()
     }

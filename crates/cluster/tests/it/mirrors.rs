@@ -87,6 +87,9 @@ fn a_mirror_is_made_checked_and_restored() {
             assert_eq!(times(&format!("t{name}")), times(&stored), "{name}");
             assert_eq!(times(&format!("t{name}")), times(&format!("back{name}")), "{name}");
         }
+        // A folder in a mirror is compared with the mirror's manifest.
+        let folder = job.run(ranks, &["verify", "-R", "m/a", "--key-file", "k"]).ok();
+        assert!(folder.out.starts_with("m/a: generation ") && folder.out.contains("\n2 files, "), "{}", folder.out);
         // Nothing has changed, so nothing is written.
         let (before, manifest) = (entries(&job, "m"), job.path("m/phalanx.tree").metadata().unwrap());
         let again = job.run(ranks, &MIRROR).ok();
@@ -95,6 +98,7 @@ fn a_mirror_is_made_checked_and_restored() {
         assert_eq!(job.path("m/phalanx.tree").metadata().unwrap().ino(), manifest.ino());
         fs::remove_dir_all(job.path("m")).unwrap();
         fs::remove_dir_all(job.path("back")).unwrap();
+        job.forget("m");
     }
 }
 
@@ -138,6 +142,7 @@ fn a_mirror_is_renewed() {
         let compared = job.run(ranks, &[&all[..], &["--checksum"]].concat()).ok();
         assert!(compared.error.contains(": 0 files new, 44 unchanged; "), "{}", compared.error);
         ["t", "m", "old"].iter().for_each(|name| fs::remove_dir_all(job.path(name)).unwrap());
+        job.forget("m");
         fill(&job);
     }
 }
@@ -237,6 +242,12 @@ fn a_mirror_that_was_set_back_is_noticed() {
         let ended = job.run(2, &[&VERIFY[..], option].concat()).fails(3);
         has_line(&ended, "m: it has no manifest");
     }
+    for args in [&VERIFY[..], &UNPROTECT] {
+        let lost = job.run(2, args).fails(3);
+        has_line(&lost, "m: its manifest is gone, which was there when it was seen last");
+    }
+    let accepted = job.run(2, &[&VERIFY[..], &["--accept"]].concat()).ok();
+    has_line(&accepted, "m: no manifest, so nothing is known of what is missing or older");
     has_line(&job.run(2, &VERIFY).ok(), "m: no manifest, so nothing is known of what is missing or older");
 }
 
@@ -262,6 +273,7 @@ fn a_file_that_is_shared_is_listed_and_compared() {
     }
     // A part of too many chunks for a message.
     fs::remove_dir_all(job.path("m")).unwrap();
+    job.forget("m");
     let whole = ["--division", "static"];
     job.run(1, &[&fast[..], &whole, &["--chunk-size", "4K"]].concat()).ok();
     job.run(1, &[&VERIFY[..], &whole].concat()).ok();
@@ -276,18 +288,19 @@ fn a_killed_run_leaves_the_old_manifest_and_the_next_one_goes_on() {
     job.write("t/first", b"first");
     job.run(2, &MIRROR).ok();
     let manifest = job.read("m/phalanx.tree");
-    for i in 0..600 {
-        job.write(&format!("t/many/{i}"), &painted(1 << 17));
+    for i in 0..1200 {
+        job.write(&format!("t/many/{i}"), &painted(1 << 16));
     }
-    let has_written = || {
-        let mut names = fs::read_dir(job.path("m/many")).into_iter().flatten().map(|entry| entry.unwrap().file_name());
-        names.any(|name| name.to_str().unwrap().ends_with(".phx"))
+    // Each process reports up to 128 files together, after they have their names.
+    let has_reported = || {
+        let names = fs::read_dir(job.path("m/many")).into_iter().flatten().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_str().unwrap().ends_with(".phx")).count() > 3 * 128
     };
     let mut is_killed = false;
     for _ in 0..10 {
         let mut child = job.spawn(3, &[&MIRROR[..], &["--engine", "serial"]].concat());
         let begun = Instant::now();
-        while !has_written() && !has_ended(&mut child, begun) {
+        while !has_reported() && !has_ended(&mut child, begun) {
             sleep(Duration::from_millis(1));
         }
         let ranks = ranks_below(child.id());
@@ -303,10 +316,14 @@ fn a_killed_run_leaves_the_old_manifest_and_the_next_one_goes_on() {
     assert!(is_killed, "every run ended before it was disturbed");
     let done = job.run(2, &MIRROR).ok();
     // What the killed run had written is not written again.
-    assert!(done.error.contains(" with new permissions, ") && !done.error.contains(" 600 files new"), "{}", done.error);
+    assert!(
+        done.error.contains(" with new permissions, ") && !done.error.contains(" 1200 files new"),
+        "{}",
+        done.error
+    );
     job.run(2, &VERIFY).ok();
     assert!(!entries(&job, "m").iter().any(|name| name.contains(".phalanx-")));
-    assert!(job.run(2, &MIRROR).ok().error.contains(": 0 files new, 601 unchanged; "));
+    assert!(job.run(2, &MIRROR).ok().error.contains(": 0 files new, 1201 unchanged; "));
 }
 
 #[test]
@@ -332,7 +349,7 @@ fn a_mirror_that_would_lose_too_much_is_left_alone() {
     let delete = [&MIRROR[..], &["--delete"]].concat();
     let refused = job.run(2, &delete).fails(4);
     assert!(
-        refused.error.contains("it is empty, and all 44 files of the mirror would be deleted"),
+        refused.error.contains("it has none of the mirror's files, and all 44 would be deleted"),
         "{}",
         refused.error
     );
@@ -386,5 +403,6 @@ fn a_protected_folder_has_a_manifest() {
         // A mirror renews it.
         assert!(job.run(ranks, &MIRROR).ok().error.contains(": 0 files new, 44 unchanged; "));
         fs::remove_dir_all(job.path("m")).unwrap();
+        job.forget("m");
     }
 }

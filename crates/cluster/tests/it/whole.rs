@@ -114,7 +114,7 @@ fn folders_are_mirrored() {
         );
         job.run(ranks, &["verify", "-R", "t.phx", "--key-file", "k", "-q"]).ok();
         // Without a manifest all protected files are taken.
-        fs::remove_file(job.path("t.phx/phalanx.tree")).unwrap();
+        job.forget("t.phx");
         job.write("t.phx/stray", b"plain");
         let back = job.run(ranks, &["unprotect", "-R", "t.phx", "--key-file", "k", "-o", "back"]).ok();
         assert!(back.error.contains("t.phx/stray: the name does not end in .phx: left out"), "{}", back.error);
@@ -197,7 +197,7 @@ fn an_entry_that_changed_its_kind_is_an_error() {
         job.run(2, &["verify", "-R", "t.phx", "--key-file", "k"]).ok();
     }
     // A mirror with both names is not whole, also without its manifest.
-    fs::remove_file(job.path("t.phx/phalanx.tree")).unwrap();
+    job.forget("t.phx");
     fs::copy(job.path("t.phx/file.phx"), job.path("t.phx/link.phx")).unwrap();
     let ended = job.run(2, &["verify", "-R", "t.phx", "--key-file", "k"]).fails(4);
     assert!(ended.error.contains("t.phx/link.phx: t.phx/link is in its way: both"), "{}", ended.error);
@@ -238,7 +238,7 @@ fn mirrored_entries_without_input_are_kept_and_named() {
     assert!(["a.phx", "b.phx", "d/c.phx", "gone/e.phx"].iter().all(|name| job.path("t.phx").join(name).exists()));
     fs::remove_dir_all(job.path("t.phx/gone")).unwrap();
     fs::remove_file(job.path("t.phx/d/c.phx")).unwrap();
-    fs::remove_file(job.path("t.phx/phalanx.tree")).unwrap();
+    job.forget("t.phx");
     let lines = lines_with(&job.run(3, &force(&unprotect, "-v")).ok(), "no input");
     assert_eq!(lines, ["back: 2 entries have no input and stay as they are: back/gone, back/d/c"]);
 }
@@ -262,7 +262,7 @@ fn special_files_are_left_out_and_named() {
         let left_out = format!("; {} left out", kinds.len());
         assert!(ended.error.contains(&left_out), "{}", ended.error);
         job.write("t.phx/notes", b"not ours");
-        fs::remove_file(job.path("t.phx/phalanx.tree")).unwrap();
+        job.forget("t.phx");
         let ended = job.run(ranks, &["verify", "-R", "t.phx", "--key-file", "k"]).ok();
         let unlisted = "t.phx: no manifest, so nothing is known of what is missing or older";
         assert_eq!(lines_with(&ended, ""), ["t.phx/notes: the name does not end in .phx: left out", unlisted]);
@@ -319,7 +319,7 @@ fn an_output_with_the_name_of_a_temporary_file_is_refused() {
     let reserved = output.temporary_name().to_str().unwrap().to_owned();
     drop(output);
     fs::copy(job.path("t.phx/f.phx"), job.path(&format!("t.phx/{reserved}.phx"))).unwrap();
-    fs::remove_file(job.path("t.phx/phalanx.tree")).unwrap();
+    job.forget("t.phx");
     let ended = job.run(2, &["unprotect", "-R", "t.phx", "--key-file", "k", "-o", "back"]).fails(4);
     let line = format!("t.phx/{reserved}.phx: the name of its output is one of a temporary file: left out");
     let lines = lines_with(&ended, &reserved);

@@ -7,7 +7,7 @@ use crate::file::source::{Progress, Sink, Source};
 use crate::file::write_at::WriteAt;
 use crate::file::writer::Writer;
 use crate::format::chunk_size::ChunkSize;
-use crate::format::header::Header;
+use crate::format::header::{Draft, Header};
 use crate::keys::access::{KeySource, Opened, OpenedBy, Opener, Recipient, new_header};
 use crate::keys::key::FileKeys;
 use crate::roster::Roster;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// A file that is about to be protected: its new file key, and the header that gives it to the recipients. Sealing
 /// takes it, so no key is ever used for two files.
 pub struct NewFile {
-    header: Header,
+    header: Draft,
     keys: FileKeys,
 }
 
@@ -54,7 +54,7 @@ impl NewFile {
         sink: Sink<'_>,
         progress: &dyn Progress,
     ) -> Result<u64> {
-        let header = self.header.fitted(source.short_len()?, &self.keys)?;
+        let header = self.header.finish(source.short_len()?, &self.keys)?;
         pipeline::seal(roster, &header, &self.keys, source, sink, None, progress)
     }
 
@@ -64,7 +64,7 @@ impl NewFile {
     /// # Errors
     /// If it is too long for the suite.
     pub fn shared(self, len: Option<u64>) -> Result<SharedFile> {
-        let header = self.header.fitted(len, &self.keys)?;
+        let header = self.header.finish(len, &self.keys)?;
         header.layout_for_plaintext(len.unwrap_or(0))?;
         Ok(SharedFile::new(header, self.keys))
     }
@@ -87,7 +87,7 @@ impl NewFile {
     /// # Errors
     /// A fault if no engine has the suite.
     pub fn writer<W: Write>(self, roster: Arc<Roster>, output: W) -> Result<Writer<W>> {
-        Writer::new(self.header, &self.keys, roster, output)
+        Writer::new(self.header.finish(None, &self.keys)?, &self.keys, roster, output)
     }
 }
 

@@ -50,17 +50,7 @@ impl Header {
     /// format does not allow, or a [`Slot::Unknown`] of a known type.
     pub fn new(suite: Suite, chunk_log2: u8, slots: Vec<Slot>, keys: &FileKeys) -> Result<Self> {
         assert!((12..=24).contains(&chunk_log2));
-        if !(1..=MAX_SLOTS).contains(&slots.len()) {
-            return Err(Error::KeyCount(slots.len()));
-        }
-        if too_many_passwords(&slots) {
-            return Err(Error::TooManyPasswords);
-        }
-        slots.iter().try_for_each(Slot::check)?;
-        let len = len_of(&slots);
-        if len > MAX_LEN {
-            return Err(Error::HeaderLen(len));
-        }
+        let len = check(&slots)?;
         let mut bytes = Vec::with_capacity(len);
         bytes.extend_from_slice(MAGIC);
         bytes.push(VERSION);
@@ -81,11 +71,7 @@ impl Header {
     /// # Errors
     /// Those of [`Header::new`].
     pub(crate) fn padded(suite: Suite, chunk_log2: u8, slots: Vec<Slot>, keys: &FileKeys) -> Result<Self> {
-        if slots.is_empty() {
-            return Err(Error::KeyCount(0));
-        }
-        let len = padded_len(&slots, GRANULE);
-        Self::with_len(suite, chunk_log2, slots, keys, len)
+        Draft::new(suite, chunk_log2, slots)?.finish(None, keys)
     }
 
     /// The header of a new file for a plaintext of this length in bytes, if it is known. A short one needs less
@@ -98,8 +84,7 @@ impl Header {
             return Ok(self);
         }
         let slots: Vec<_> = self.slots.iter().filter(|slot| !matches!(slot, Slot::Padding(_))).cloned().collect();
-        let len = padded_len(&slots, SMALL_GRANULE);
-        Self::with_len(self.suite, self.chunk_log2, slots, keys, len)
+        Draft { suite: self.suite, chunk_log2: self.chunk_log2, slots }.finish(plaintext_len, keys)
     }
 
     /// Writes a header that is `len` bytes long, including padding after these slots. There must be no padding among
@@ -242,6 +227,57 @@ impl Header {
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }
+}
+
+/// A header that is not written yet, because the length of its plaintext decides how long it is. To write it twice would
+/// cost as much as to seal a slice.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    suite: Suite,
+    chunk_log2: u8,
+    slots: Vec<Slot>,
+}
+
+impl Draft {
+    /// A header with these slots, none of which is padding.
+    ///
+    /// # Errors
+    /// Those of [`Header::new`].
+    pub fn new(suite: Suite, chunk_log2: u8, slots: Vec<Slot>) -> Result<Self> {
+        check(&slots)?;
+        Ok(Self { suite, chunk_log2, slots })
+    }
+
+    /// Writes it, with its padding, for a plaintext of this length in bytes, if that is known.
+    ///
+    /// # Errors
+    /// None: the slots fit already.
+    pub fn finish(self, plaintext_len: Option<u64>, keys: &FileKeys) -> Result<Header> {
+        let is_short = plaintext_len.is_some_and(|len| len <= SMALL);
+        let len = padded_len(&self.slots, if is_short { SMALL_GRANULE } else { GRANULE });
+        Header::with_len(self.suite, self.chunk_log2, self.slots, keys, len)
+    }
+
+    pub fn suite(&self) -> Suite {
+        self.suite
+    }
+
+    pub fn chunk_log2(&self) -> u8 {
+        self.chunk_log2
+    }
+}
+
+/// Checks that the format allows a header with these slots. Returns its length without further padding.
+fn check(slots: &[Slot]) -> Result<usize> {
+    if !(1..=MAX_SLOTS).contains(&slots.len()) {
+        return Err(Error::KeyCount(slots.len()));
+    }
+    if too_many_passwords(slots) {
+        return Err(Error::TooManyPasswords);
+    }
+    slots.iter().try_for_each(Slot::check)?;
+    let len = len_of(slots);
+    if len > MAX_LEN { Err(Error::HeaderLen(len)) } else { Ok(len) }
 }
 
 /// What a header with these slots is for.

@@ -1,6 +1,6 @@
 //! Giving access to a file and opening it: headers are made for recipients, and opened by the keys at hand.
 
-use crate::format::header::Header;
+use crate::format::header::{Draft, Header};
 use crate::format::purpose::Purpose;
 use crate::format::slot::{MAX_AGE_FILE, Slot};
 use crate::keys::id::KeyId;
@@ -80,14 +80,14 @@ impl Recipient {
     }
 }
 
-/// Draws a new file key and writes the header that gives it to the recipients.
-pub fn new_header(suite: Suite, chunk_log2: u8, recipients: &[Recipient]) -> Result<(Header, FileKeys)> {
+/// Draws a new file key and makes the header that gives it to the recipients.
+pub(crate) fn new_header(suite: Suite, chunk_log2: u8, recipients: &[Recipient]) -> Result<(Draft, FileKeys)> {
     // The stack is wiped at each step, because slots are moved to memory that is not wiped.
     wiped(|| {
         let file_key = wiped(SecretKey::random)?;
         let keys = file_key.file_keys(suite);
         let slots = slots_for(Purpose::File, recipients, &file_key, &keys)?;
-        Ok((Header::padded(suite, chunk_log2, slots, &keys)?, keys))
+        Ok((Draft::new(suite, chunk_log2, slots)?, keys))
     })
 }
 

@@ -120,11 +120,15 @@ impl WrappingKey {
 
     /// The key-encrypting key of one purpose. It is derived once for many files.
     pub(crate) fn kek(&self, purpose: Purpose) -> Kek {
-        let label: &[u8] = match purpose {
-            Purpose::File => b"phalanx v1 key wrap",
-            Purpose::Volume => b"phalanx v1 volume wrap",
+        static FILE: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 key wrap"));
+        static VOLUME: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 volume wrap"));
+        let label = match purpose {
+            Purpose::File => &FILE,
+            Purpose::Volume => &VOLUME,
         };
-        Kek(self.0.derived(label))
+        let mut kek = SecretKey([0; 32]);
+        label.key(&self.0.0).derive(b"", &mut kek.0);
+        Kek(kek)
     }
 }
 

@@ -102,9 +102,12 @@ impl MirrorArgs {
         if self.checksum && self.keys.only_recipients() {
             return Err(Failure::usage("--checksum needs a key or a password: public keys cannot open the mirror"));
         }
+        // A run opens the mirror's root itself, and follows no link to it.
+        let mirror = if self.mirror.is_symlink() { self.mirror.canonicalize().ok() } else { None };
+        let mirror = mirror.unwrap_or(self.mirror);
         paths::one_stdin(self.keys.keys.files().chain(&self.keys.recipients_files).chain(self.excludes.files()))?;
         let destination = Destination {
-            outputs: Outputs::At(End::Path(self.mirror.clone())),
+            outputs: Outputs::At(End::Path(mirror.clone())),
             force: true,
             remove: false,
             sync: !self.no_sync,
@@ -122,7 +125,7 @@ impl MirrorArgs {
             checksum: self.checksum,
             excludes: self.excludes.excludes()?,
             carry: destination.carry,
-            ..Options::new(self.source, self.mirror)
+            ..Options::new(self.source, mirror)
         };
         Ok(MirrorPlan {
             options,

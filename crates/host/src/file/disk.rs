@@ -17,6 +17,9 @@ const LARGE: u64 = 4 << 20;
 /// The most that one call writes to the page cache, in bytes. For more, the system takes such large blocks of memory
 /// that virtual machines have to get them from their host.
 const CALL: usize = 128 << 10;
+/// Files of at least this length, in bytes, are written back while they are written. Of smaller ones many are synced
+/// together, and the system writes them back together more cheaply than one by one.
+const EARLY: u64 = 1 << 20;
 /// The length of a block that is left out as a hole if it is zero, in bytes.
 const HOLE: usize = 64 << 10;
 
@@ -27,20 +30,21 @@ pub struct Disk<'a> {
     /// Whether to reserve space for each part.
     reserve_each: AtomicBool,
     /// Whether to start write-back after each part, so that the disk works while the cores do.
-    write_back: bool,
+    write_back: AtomicBool,
 }
 
 impl<'a> Disk<'a> {
     /// A file that stays in the page cache until the system writes it.
     #[must_use]
     pub fn new(file: &'a File) -> Self {
-        Self { file, reserve_each: AtomicBool::new(false), write_back: false }
+        Self { file, reserve_each: AtomicBool::new(false), write_back: AtomicBool::new(false) }
     }
 
-    /// A file that will be synced: each part goes from the page cache to the disk as soon as it is written.
+    /// A file that will be synced: each part goes from the page cache to the disk as soon as it is written, unless the
+    /// file is small.
     #[must_use]
     pub fn synced(file: &'a File) -> Self {
-        Self { write_back: true, ..Self::new(file) }
+        Self { write_back: AtomicBool::new(true), ..Self::new(file) }
     }
 }
 
@@ -52,6 +56,9 @@ pub fn sink(file: &File, sync: bool) -> Sink<'_> {
 
 impl WriteAt for Disk<'_> {
     fn expect(&self, len: Option<u64>, filling: Filling) -> io::Result<()> {
+        if len.is_some_and(|len| len < EARLY) {
+            self.write_back.store(false, Ordering::Relaxed);
+        }
         let Some(len) = len.filter(|len| *len >= LARGE && is_ext4(self.file)) else { return Ok(()) };
         match filling {
             // All of it will be written, so a lack of space is reported immediately.
@@ -71,7 +78,7 @@ impl WriteAt for Disk<'_> {
             let _ = reserve(self.file, offset, bytes.len() as u64);
         }
         write_in_calls(self.file, bytes, offset)?;
-        if self.write_back {
+        if self.write_back.load(Ordering::Relaxed) {
             // On Linux this starts the write-back and keeps the pages. Elsewhere it does no harm.
             let _ = fs::fadvise(self.file, offset, NonZeroU64::new(bytes.len() as u64), Advice::DontNeed);
         }
@@ -157,7 +164,7 @@ mod tests {
             use Filling::{Full, Sparse};
             for (filling, write_back) in [(Sparse, false), (Sparse, true), (Full, false), (Full, true)] {
                 let file = tempfile::tempfile().unwrap();
-                let disk = Disk { write_back, ..Disk::new(&file) };
+                let disk = Disk { write_back: write_back.into(), ..Disk::new(&file) };
                 disk.expect(Some(len as u64), filling).unwrap();
                 for &start in &starts {
                     disk.write_all_at(&bytes[start..len.min(start + part)], start as u64).unwrap();
@@ -175,7 +182,7 @@ mod tests {
         bytes[20 * HOLE] = 2;
         for write_back in [false, true] {
             let file = tempfile::tempfile().unwrap();
-            let disk = Disk { write_back, ..Disk::new(&file) };
+            let disk = Disk { write_back: write_back.into(), ..Disk::new(&file) };
             disk.expect(Some(bytes.len() as u64), Filling::Sparse).unwrap();
             disk.write_sparse_at(&bytes, 0).unwrap();
             disk.set_len(bytes.len() as u64).unwrap();

@@ -3,13 +3,12 @@
 use crate::file::disk::sink;
 use crate::file::input::{InputFile, Removal, Stamp};
 use crate::file::metadata::{Carry, umask};
-use crate::file::names::id;
-use crate::file::output::{Committed, Existing, Output, check_close, folder_and_name};
+use crate::file::output::{Committed, Existing, Found, Output, check_close, folder_and_name};
 use crate::file::regular::source;
 use crate::file::rekey::is_unfinished;
 use crate::{Error, Result};
 use phalanx_core::{Error as CoreError, Sink, Source};
-use rustix::fs::{self, AtFlags, FileType, Stat};
+use rustix::fs::{self, FileType, Stat};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::Path;
@@ -180,13 +179,15 @@ impl Target {
             OutputPlace::Path(path) => folder_and_name(path)?,
             OutputPlace::Entry(dir, name) => (dir, name),
         };
-        if fs::statat(&dir, name, AtFlags::empty()).is_ok_and(is_there) {
+        let found = Found::look(&dir, name)?;
+        if input.stamp().is_some_and(|stamp| found.leads_to(stamp.id())) {
             return Err(Error::SameFile);
         }
-        let begin = if rules.resume { Output::resume_in } else { Output::create_in };
-        let output = begin(dir, name, rules.existing)?;
+        found.check(&dir, rules.existing)?;
+        let begin = if rules.resume { Output::resume_checked } else { Output::create_checked };
+        let output = begin(dir, name)?;
         // The input may have been renamed to the name of an unfinished file.
-        if id(output.file()).is_ok_and(is_input) {
+        if output.id().is_ok_and(is_input) {
             return Err(Error::SameFile);
         }
         Ok(Target::File(output, rules.sync))

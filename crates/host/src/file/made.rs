@@ -4,7 +4,7 @@ use crate::file::names::id;
 use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{step, unused_name};
 use crate::{Error, Result};
-use rustix::fs::{self, AtFlags, Dir, FileType};
+use rustix::fs::{self, AtFlags, Dir, FileType, Stat};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, OsStr};
@@ -32,17 +32,24 @@ pub struct Spared {
 }
 
 impl Spared {
-    /// Refuses to replace what is spared.
-    fn check(&self, dir: &File, name: &OsStr) -> Result<()> {
-        let stat = match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory => stat,
-            Ok(_) | Err(Errno::NOENT) => return Ok(()),
-            Err(e) => return Err(write_error(e)),
-        };
-        if self.ids.contains(&(stat.st_dev, stat.st_ino)) || self.folders.contains(&id(dir)?) {
+    /// Refuses to replace what is spared, given what has the name.
+    fn check(&self, dir: &File, named: &Stat) -> Result<()> {
+        if FileType::from_raw_mode(named.st_mode) == FileType::Directory {
+            return Ok(());
+        }
+        if self.ids.contains(&(named.st_dev, named.st_ino)) || self.folders.contains(&id(dir)?) {
             return Err(Error::write(Obstacle::HoldsKey.into()));
         }
         Ok(())
+    }
+}
+
+/// What has a name in a folder. Links are not followed.
+pub(crate) fn named(dir: &File, name: &OsStr) -> Result<Option<Stat>> {
+    match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(stat)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(e) => Err(write_error(e)),
     }
 }
 
@@ -66,7 +73,12 @@ impl Made {
     /// [`Error::Write`](phalanx_core::Error::Write) with [`Obstacle::HoldsKey`] if the name leads to such a file, or
     /// [`Error::Write`](phalanx_core::Error::Write) if it cannot be looked up.
     pub fn check(&self, dir: &File, name: &OsStr) -> Result<()> {
-        self.spared.check(dir, name)
+        named(dir, name)?.map_or(Ok(()), |stat| self.check_named(dir, &stat))
+    }
+
+    /// [`Made::check`], given what has the name.
+    pub(crate) fn check_named(&self, dir: &File, named: &Stat) -> Result<()> {
+        self.spared.check(dir, named)
     }
 
     /// Refuses to write to an open file, such as standard output, if it is spared. Only regular files count, because a
@@ -94,16 +106,15 @@ impl Made {
     /// # Errors
     /// [`Error::OwnOutput`] if the run has made the existing file of that name, or an error if renaming failed.
     pub fn replace(&self, id: (u64, u64), dir: &File, from: &OsStr, to: &OsStr) -> Result<()> {
-        self.check(dir, to)?;
         let mut made = self.lock();
-        match fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if made.ids.contains(&(stat.st_dev, stat.st_ino)) => return Err(Error::OwnOutput),
-            Ok(_) if made.is_alias(dir, to)? => return Err(Error::OwnOutput),
-            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+        if let Some(stat) = named(dir, to)? {
+            self.check_named(dir, &stat)?;
+            if made.ids.contains(&(stat.st_dev, stat.st_ino)) || made.is_alias(dir, to)? {
+                return Err(Error::OwnOutput);
+            }
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
                 return Err(Error::write(Obstacle::FolderInTheWay.into()));
             }
-            Ok(_) | Err(Errno::NOENT) => {}
-            Err(e) => return Err(write_error(e)),
         }
         made.is_written(dir)?;
         fs::renameat(dir, from, dir, to).map_err(write_error)?;

@@ -19,6 +19,8 @@ pub enum Carry {
     },
 }
 
+const STICKY: u32 = 0o1000;
+
 impl Carry {
     /// Takes over a file's metadata.
     ///
@@ -27,7 +29,12 @@ impl Carry {
     /// [`Error::Write`](phalanx_core::Error::Write) if permissions or times cannot be set. What the file system of `to`
     /// does not have is left out, and so are an owner or attributes that it refuses.
     pub fn file(self, from: &File, to: &File) -> Result<()> {
-        self.run(from, to, 0o666)
+        self.run(from, to, None, false)
+    }
+
+    /// [`Carry::file`], if the owner of `to` is known: user and group.
+    pub(crate) fn file_of(self, from: &File, to: &File, owner: (u32, u32)) -> Result<()> {
+        self.run(from, to, Some(owner), false)
     }
 
     /// Takes over a folder's metadata.
@@ -37,7 +44,7 @@ impl Carry {
     /// [`Error::Write`](phalanx_core::Error::Write) if permissions or times cannot be set. What the file system of `to`
     /// does not have is left out, and so are an owner or attributes that it refuses.
     pub fn folder(self, from: &File, to: &File) -> Result<()> {
-        self.run(from, to, 0o777)
+        self.run(from, to, None, true)
     }
 
     /// Takes over metadata that does not come from a file of this system. It has no access control lists.
@@ -45,11 +52,11 @@ impl Carry {
     /// # Errors
     /// [`Error::Write`](phalanx_core::Error::Write), as for [`Carry::file`].
     pub fn attributes(self, from: &Attributes, to: &File, is_folder: bool) -> Result<()> {
-        self.set(from, to, if is_folder { 0o777 } else { 0o666 }, || remove_acls(to, &[]))
+        self.set(from, to, None, is_folder, || remove_acls(to, is_folder, &[]))
     }
 
-    /// `new` is the mode of a new file or folder before its umask.
-    fn run(self, from: &File, to: &File, new: u32) -> Result<()> {
+    /// `owner` is that of `to`, if it is known.
+    fn run(self, from: &File, to: &File, owner: Option<(u32, u32)>, is_folder: bool) -> Result<()> {
         let stat = fs::fstat(from).map_err(|e| Error::read(e.into()))?;
         let attributes = Attributes {
             mode: stat.st_mode,
@@ -58,19 +65,28 @@ impl Carry {
             accessed: (stat.st_atime, stat.st_atime_nsec as _),
             modified: (stat.st_mtime, stat.st_mtime_nsec as _),
         };
-        self.set(&attributes, to, new, || copy_xattrs(from, to))
+        self.set(&attributes, to, owner, is_folder, || copy_xattrs(from, to, is_folder))
     }
 
     /// `copy_xattrs` is called if everything is taken over.
-    fn set(self, from: &Attributes, to: &File, new: u32, copy_xattrs: impl FnOnce()) -> Result<()> {
+    fn set(
+        self,
+        from: &Attributes,
+        to: &File,
+        owner: Option<(u32, u32)>,
+        is_folder: bool,
+        copy_xattrs: impl FnOnce(),
+    ) -> Result<()> {
         let mode = match self {
             Carry::All => {
-                let allowed = copy_owner(from, to);
+                let allowed = copy_owner(from, to, owner);
                 copy_xattrs();
-                from.mode & allowed
+                // Without the sticky bit of a folder, others could delete what they may not delete in the original.
+                from.mode & if is_folder { allowed | STICKY } else { allowed }
             }
             Carry::New { umask } => {
-                remove_acls(to, &[]);
+                remove_acls(to, is_folder, &[]);
+                let new = if is_folder { 0o777 } else { 0o666 };
                 from.mode & new & !umask
             }
         };
@@ -120,15 +136,16 @@ pub(crate) fn tolerate(done: rustix::io::Result<()>) -> Result<()> {
 }
 
 /// Sets the file's owner and group. Returns which permissions may then be taken over.
-fn copy_owner(from: &Attributes, to: &File) -> u32 {
+fn copy_owner(from: &Attributes, to: &File, own: Option<(u32, u32)>) -> u32 {
     const ALL: u32 = 0o777;
     const NOT_OF_GROUP: u32 = 0o707;
-    let Ok(own) = fs::fstat(to) else { return NOT_OF_GROUP };
+    let look = || fs::fstat(to).ok().map(|stat| (stat.st_uid, stat.st_gid));
+    let Some(own) = own.or_else(look) else { return NOT_OF_GROUP };
     let group = Gid::from_raw(from.group);
-    let as_was = (own.st_uid, own.st_gid) == (from.owner, from.group);
+    let as_was = own == (from.owner, from.group);
     let given = as_was
         || fs::fchown(to, Some(Uid::from_raw(from.owner)), Some(group)).is_ok()
-        || own.st_gid == from.group
+        || own.1 == from.group
         || fs::fchown(to, None, Some(group)).is_ok();
     if given { ALL } else { NOT_OF_GROUP }
 }
@@ -137,9 +154,10 @@ fn copy_owner(from: &Attributes, to: &File) -> u32 {
 const ACLS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
 
 /// Removes the lists that a file got from its folder, except those that it takes over. They would give access to users
-/// whom the original keeps out.
-pub(crate) fn remove_acls(file: &File, except: &[u8]) {
-    for acl in ACLS.iter().filter(|acl| !names(except).any(|name| name == acl.as_bytes())) {
+/// whom the original keeps out. Only folders have a default list.
+pub(crate) fn remove_acls(file: &File, is_folder: bool, except: &[u8]) {
+    let acls = if is_folder { &ACLS[..] } else { &ACLS[..1] };
+    for acl in acls.iter().filter(|acl| !names(except).any(|name| name == acl.as_bytes())) {
         if fs::fgetxattr_query(file, *acl).is_ok() {
             let _ = fs::fremovexattr(file, *acl);
         }
@@ -147,7 +165,7 @@ pub(crate) fn remove_acls(file: &File, except: &[u8]) {
 }
 
 /// Copies all attributes that can be copied.
-fn copy_xattrs(from: &File, to: &File) {
+fn copy_xattrs(from: &File, to: &File, is_folder: bool) {
     let list = || {
         let mut list = vec![0; fs::flistxattr_query(from)?];
         if list.is_empty() {
@@ -158,7 +176,7 @@ fn copy_xattrs(from: &File, to: &File) {
         Ok::<_, Errno>(list)
     };
     let list = list().unwrap_or_default();
-    remove_acls(to, &list);
+    remove_acls(to, is_folder, &list);
     for name in names(&list).filter(|name| !name.starts_with(b"security.") && !name.starts_with(b"trusted.")) {
         let copy = || {
             let mut value = vec![0; fs::fgetxattr_query(from, name)?];

@@ -1,12 +1,12 @@
 //! Files that appear under their name whole or not at all. They are written under a temporary name and then renamed.
 
-use crate::file::made::Made;
+use crate::file::made::{Made, named};
 use crate::file::metadata::{Carry, remove_acls, set_mode};
-use crate::file::names::{id, rename_new};
+use crate::file::names::rename_new;
 use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{Temporary, create, is_named, is_own, record_name, step};
 use crate::{Error, Result};
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -86,7 +86,11 @@ impl Output {
     /// # Errors
     /// As for [`Output::resume`].
     pub fn resume_in(dir: Arc<File>, name: &OsStr, existing: Existing) -> Result<Self> {
-        check_target(&dir, name, existing)?;
+        Found::look(&dir, name)?.check(&dir, existing)?;
+        Self::resume_checked(dir, name)
+    }
+
+    pub(crate) fn resume_checked(dir: Arc<File>, name: &OsStr) -> Result<Self> {
         let (temporary, is_begun) = Temporary::resume(dir, name)?;
         let record = if is_begun { open_record(&temporary.dir, name) } else { None };
         Ok(Self { temporary, name: name.to_owned(), kept: Some(Kept { is_begun, record }) })
@@ -177,7 +181,11 @@ impl Output {
     /// # Errors
     /// As for [`Output::create`].
     pub fn create_in(dir: Arc<File>, name: &OsStr, existing: Existing) -> Result<Self> {
-        check_target(&dir, name, existing)?;
+        Found::look(&dir, name)?.check(&dir, existing)?;
+        Self::create_checked(dir, name)
+    }
+
+    pub(crate) fn create_checked(dir: Arc<File>, name: &OsStr) -> Result<Self> {
         Ok(Self { temporary: Temporary::create(dir, name)?, name: name.to_owned(), kept: None })
     }
 
@@ -199,6 +207,11 @@ impl Output {
         &self.temporary.file
     }
 
+    /// Its device and inode.
+    pub(crate) fn id(&self) -> rustix::io::Result<(u64, u64)> {
+        self.temporary.born().map(|born| born.id)
+    }
+
     /// Takes over the metadata of another file.
     ///
     /// # Errors
@@ -206,7 +219,7 @@ impl Output {
     pub fn carry(&self, from: &File, carry: Carry) -> Result<()> {
         // From here on, other users may be able to open the file.
         self.end_record()?;
-        carry.file(from, self.file())
+        carry.file_of(from, self.file(), self.temporary.born().map_err(write_error)?.owner)
     }
 
     /// Sets the permissions, and removes access control lists that the folder gave.
@@ -215,7 +228,7 @@ impl Output {
     /// If the file system has permissions and refuses these.
     pub fn set_mode(&self, mode: u32) -> Result<()> {
         self.end_record()?;
-        remove_acls(self.file(), &[]);
+        remove_acls(self.file(), false, &[]);
         set_mode(self.file(), mode)
     }
 
@@ -235,18 +248,15 @@ impl Output {
     pub fn commit_all(outputs: Vec<Self>, existing: Existing, sync: Sync) -> Vec<Result<Committed>> {
         let bulk = if sync == Sync::No { Ok(HashSet::new()) } else { sync_file_systems(&outputs) };
         let each = |output: &Self| match (sync, &bulk) {
-            (Sync::No, _) => Ok(()),
+            (Sync::No, _) => check_close(output.file()),
             _ if output.is_kept() => output.sync_kept(),
             (_, Err(e)) => Err(write_error(*e)),
-            (Sync::Yes, Ok(synced)) if synced.contains(&device(output.file())?) => Ok(()),
-            _ => output.file().sync_all().map_err(Error::write),
+            // These file systems report all lost writes by the sync, and none when a file is closed.
+            (Sync::Yes, Ok(synced)) if synced.contains(&output.id().map_err(write_error)?.0) => Ok(()),
+            _ => output.file().sync_all().map_err(Error::write).and_then(|()| check_close(output.file())),
         };
-        let done: Vec<_> = outputs
-            .into_iter()
-            .map(|output| {
-                each(&output).and_then(|()| check_close(output.file())).and_then(|()| output.take_name(existing))
-            })
-            .collect();
+        let done: Vec<_> =
+            outputs.into_iter().map(|output| each(&output).and_then(|()| output.take_name(existing))).collect();
         if sync == Sync::No { done } else { sync_names(done, sync) }
     }
 
@@ -260,7 +270,10 @@ impl Output {
             }
             let from = OsStr::new(&temporary.name);
             match existing {
-                Existing::Replace(made) => made.replace(id(&temporary.file)?, &temporary.dir, from, &name)?,
+                Existing::Replace(made) => {
+                    let id = temporary.born().map_err(write_error)?.id;
+                    made.replace(id, &temporary.dir, from, &name)?;
+                }
                 Existing::Keep => rename_new(&temporary.dir, from, &name)
                     .map_err(|e| if e == Errno::EXIST { Error::Exists } else { write_error(e) })?,
             }
@@ -295,7 +308,7 @@ impl Committed {
 fn sync_file_systems(outputs: &[Output]) -> rustix::io::Result<HashSet<u64>> {
     let (mut seen, mut synced) = (HashSet::new(), HashSet::new());
     for output in outputs {
-        let device = fs::fstat(output.file())?.st_dev;
+        let (device, _) = output.id()?;
         if seen.insert(device) && outputs.len() > 1 && reports_lost_writes(output.file())? {
             fs::syncfs(output.file())?;
             synced.insert(device);
@@ -314,10 +327,17 @@ fn reports_lost_writes(file: &File) -> rustix::io::Result<bool> {
 /// Syncs the folders of new names. If that fails, the files still have their names, and the error says so.
 fn sync_names(mut done: Vec<Result<Committed>>, sync: Sync) -> Vec<Result<Committed>> {
     let mut answers = HashMap::new();
+    // Mostly one folder has many of the files.
+    let mut last: Option<(Arc<File>, rustix::io::Result<()>)> = None;
     for result in &mut done {
-        if let Ok(committed) = result
-            && let Err(e) = sync_once(&committed.temporary.dir, sync, &mut answers)
-        {
+        let Ok(committed) = result else { continue };
+        let dir = &committed.temporary.dir;
+        let answer = match &last {
+            Some((synced, answer)) if Arc::ptr_eq(synced, dir) => *answer,
+            _ => sync_once(dir, sync, &mut answers),
+        };
+        last = Some((dir.clone(), answer));
+        if let Err(e) = answer {
             *result = Err(Error::Unsynced(e.into()));
         }
     }
@@ -355,24 +375,41 @@ pub fn check_close(file: &File) -> Result<()> {
     nix::unistd::close(copy).map_err(|e| Error::write(e.into()))
 }
 
-/// Refuses targets that may not be replaced: all that exist, or only those that are not files (folders, devices,
-/// pipes).
-fn check_target(dir: &File, name: &OsStr, existing: Existing) -> Result<()> {
-    let kind = |flags| match fs::statat(dir, name, flags) {
-        Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
-        Err(Errno::NOENT) => Ok(None),
-        Err(e) => Err(write_error(e)),
-    };
-    let itself = kind(AtFlags::SYMLINK_NOFOLLOW)?;
-    let refuse = |why: Obstacle| Err(Error::write(why.into()));
-    match if itself == Some(FileType::Symlink) { kind(AtFlags::empty()).unwrap_or(None) } else { itself } {
-        Some(FileType::Directory) => refuse(Obstacle::Folder),
-        Some(kind) if kind != FileType::RegularFile => refuse(Obstacle::NotRegular),
-        _ => match existing {
-            Existing::Keep if itself.is_some() => Err(Error::Exists),
-            Existing::Keep => Ok(()),
-            Existing::Replace(made) => made.check(dir, name),
-        },
+/// What has a name before an output gets it.
+pub(crate) struct Found {
+    itself: Option<Stat>,
+    /// Where it leads, if it is a link.
+    target: Option<Stat>,
+}
+
+impl Found {
+    /// Looks a name up.
+    pub fn look(dir: &File, name: &OsStr) -> Result<Self> {
+        let itself = named(dir, name)?;
+        let is_link = itself.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
+        let target = is_link.then(|| fs::statat(dir, name, AtFlags::empty()).ok()).flatten();
+        Ok(Self { itself, target })
+    }
+
+    /// Whether it is, or leads to, something with this device and inode.
+    pub fn leads_to(&self, id: (u64, u64)) -> bool {
+        self.target.or(self.itself).is_some_and(|stat| (stat.st_dev, stat.st_ino) == id)
+    }
+
+    /// Refuses targets that may not be replaced: all that exist, or only those that are not files (folders, devices,
+    /// pipes).
+    pub fn check(&self, dir: &File, existing: Existing) -> Result<()> {
+        let Some(itself) = &self.itself else { return Ok(()) };
+        let refuse = |why: Obstacle| Err(Error::write(why.into()));
+        match FileType::from_raw_mode(self.target.as_ref().unwrap_or(itself).st_mode) {
+            FileType::Directory => refuse(Obstacle::Folder),
+            // A link that leads nowhere can be replaced.
+            FileType::RegularFile | FileType::Symlink => match existing {
+                Existing::Keep => Err(Error::Exists),
+                Existing::Replace(made) => made.check_named(dir, itself),
+            },
+            _ => refuse(Obstacle::NotRegular),
+        }
     }
 }
 
@@ -391,10 +428,6 @@ fn open_record(dir: &File, name: &OsStr) -> Option<File> {
     let file = File::from(fs::openat(dir, record_name(name), flags, Mode::empty()).ok()?);
     let stat = fs::fstat(&file).ok()?;
     (is_own(&stat) && stat.st_mode & 0o7777 == 0o600 && stat.st_size == RECORD as i64).then_some(file)
-}
-
-fn device(file: &File) -> Result<u64> {
-    Ok(id(file)?.0)
 }
 
 fn write_error(e: Errno) -> Error {

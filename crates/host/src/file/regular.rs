@@ -4,7 +4,7 @@ use crate::file::input::Stamp;
 use crate::{Error, Result};
 use phalanx_core::file::Draft;
 use phalanx_core::{ReadAt, Snapshot, Source};
-use rustix::fs::{SeekFrom, seek};
+use rustix::fs::{self, FileType, SeekFrom, seek};
 use rustix::io::{Errno, preadv};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -16,11 +16,12 @@ use std::ops::Range;
 /// # Errors
 /// [`Error::Read`](phalanx_core::Error::Read) if the file cannot be looked at.
 pub fn source(file: &File) -> Result<Source<'_>> {
-    let meta = file.metadata().map_err(Error::read)?;
-    match (meta.is_file(), meta.len()) {
-        (true, 1..) => Ok(Source::ranged(Regular::new(file)?)),
-        (true, 0) => Ok(Source::stream_of(file, Regular::new(file)?)),
-        (false, _) => Ok(Source::stream(file)),
+    let stat = fs::fstat(file).map_err(|e| Error::read(e.into()))?;
+    let regular = Regular { file, stamp: Stamp::new(&stat) };
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile if !regular.stamp.is_empty() => Ok(Source::ranged(regular)),
+        FileType::RegularFile => Ok(Source::stream_of(file, regular)),
+        _ => Ok(Source::stream(file)),
     }
 }
 

@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, TryLockError};
 
 const PREFIX: &str = ".phalanx-";
 const SUFFIX: &str = ".tmp";
@@ -98,7 +98,8 @@ fn unfinished() -> MutexGuard<'static, Vec<(Arc<File>, String)>> {
 
 /// The hash in the names of a target's temporary files. Its length does not depend on the target's.
 fn hash(target: &OsStr) -> String {
-    sha3_256(target.as_bytes())[..16].iter().map(|b| format!("{b:02x}")).collect()
+    let digest = sha3_256(target.as_bytes());
+    format!("{:032x}", u128::from_be_bytes(*digest.first_chunk().expect("16 of 32 bytes")))
 }
 
 /// The name of the side file of a protected file whose header is changed in place.
@@ -145,9 +146,23 @@ pub(crate) struct Temporary {
     pub dir: Arc<File>,
     pub name: String,
     pub file: File,
+    born: OnceLock<Born>,
+}
+
+/// What stays the same of a temporary file while it is open, until it takes over an owner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Born {
+    /// Device and inode.
+    pub id: (u64, u64),
+    /// User and group.
+    pub owner: (u32, u32),
 }
 
 impl Temporary {
+    fn new(dir: Arc<File>, name: String, file: File) -> Self {
+        Self { dir, name, file, born: OnceLock::new() }
+    }
+
     /// Creates the temporary file of a target, for its owner alone. Every run uses the same name, which is short enough
     /// for targets of any length. A leftover of a killed run is removed first.
     pub fn create(dir: Arc<File>, target: &OsStr) -> Result<Self> {
@@ -209,7 +224,7 @@ impl Temporary {
         for _ in 0..16 {
             let (made, is_begun) =
                 match fs::openat(&dir, &*name, OFlags::RDWR | LEFTOVER, Mode::empty()).map(File::from) {
-                    Ok(file) => (Self { dir: dir.clone(), name: name.clone(), file }, true),
+                    Ok(file) => (Self::new(dir.clone(), name.clone(), file), true),
                     Err(Errno::NOENT) => match Self::make(&dir, &name) {
                         Err(Errno::EXIST) => continue,
                         made => (made.map_err(write_error)?, false),
@@ -274,12 +289,23 @@ impl Temporary {
         if ENDING.load(Ordering::SeqCst) {
             let _ = fs::unlinkat(&dir, &*name, AtFlags::empty());
         }
-        Ok(Self { dir, name, file })
+        Ok(Self::new(dir, name, file))
     }
 
     /// Whether the name still leads to this file.
     pub fn is_named(&self) -> Result<bool> {
-        is_named(&self.file, &self.dir, OsStr::new(&self.name))
+        let id = self.born().map_err(write_error)?.id;
+        leads_to(id, &self.dir, OsStr::new(&self.name))
+    }
+
+    /// What the file was when it was made or opened.
+    pub fn born(&self) -> rustix::io::Result<Born> {
+        if let Some(born) = self.born.get() {
+            return Ok(*born);
+        }
+        let stat = fs::fstat(&self.file)?;
+        let born = Born { id: (stat.st_dev, stat.st_ino), owner: (stat.st_uid, stat.st_gid) };
+        Ok(*self.born.get_or_init(|| born))
     }
 
     /// Records that the name is gone or belongs to another file, so that it is no longer removed.
@@ -302,8 +328,13 @@ impl Drop for Temporary {
 /// Whether a name in a folder leads to the file.
 pub(crate) fn is_named(file: &File, dir: &File, name: &OsStr) -> Result<bool> {
     let ours = fs::fstat(file).map_err(write_error)?;
+    leads_to((ours.st_dev, ours.st_ino), dir, name)
+}
+
+/// Whether a name in a folder leads to the file with this device and inode.
+fn leads_to(id: (u64, u64), dir: &File, name: &OsStr) -> Result<bool> {
     match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(named) => Ok((named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino)),
+        Ok(named) => Ok((named.st_dev, named.st_ino) == id),
         Err(Errno::NOENT) => Ok(false),
         Err(e) => Err(write_error(e)),
     }

@@ -5,10 +5,11 @@ use super::MANIFEST;
 use super::chain::Beside;
 use super::listing::{Listing, NodeId, State};
 use super::selection::Selection;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::file::{is_temporary, unprotected_name};
 use crate::folders::{entries, kind_of};
 use crate::lines::shown;
+use crate::transfer::tally::Tally;
 use crate::{Error, Result};
 use phalanx_core::tree::{Contents, LastChunk, Time};
 use phalanx_core::{Class, Error as CoreError, Progress};
@@ -20,6 +21,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Something in a mirror that is not what its manifest lists.
 #[derive(Debug)]
@@ -201,7 +203,8 @@ impl Check {
         let mut additional: Vec<_> = kinds.into_keys().map(OsStr::to_owned).collect();
         additional.sort();
         for name in additional {
-            if !(is_temporary(&name) || is_root && name == MANIFEST) {
+            let is_unfinished = is_temporary(&name) && is_regular(dir, &name);
+            if !(is_unfinished || is_root && name == MANIFEST) {
                 self.additional(dir, &name, &path);
             }
         }
@@ -309,6 +312,10 @@ impl Check {
     }
 }
 
+fn is_regular(dir: &File, name: &OsStr) -> bool {
+    kind_of(dir, name).is_ok_and(|kind| kind == FileType::RegularFile)
+}
+
 /// The last chunk of a stored file, and the length of its plaintext.
 fn last_chunk(dir: &File, name: &OsStr) -> Result<(LastChunk, u64), Wrong> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -324,13 +331,23 @@ fn last_chunk(dir: &File, name: &OsStr) -> Result<(LastChunk, u64), Wrong> {
 /// The entries of a mirror that are what its manifest lists. Their content is still to be checked.
 pub struct Checked {
     listing: Listing,
+    root: NodeId,
+    /// Whether the walk has found each entry in its place, and for folders, whether it has begun with what is in them.
+    met: Vec<[AtomicBool; 2]>,
 }
 
 impl Checked {
     /// Works on what is not dropped.
     #[must_use]
     pub fn new(listing: Listing) -> Self {
-        Self { listing }
+        Self::below(listing, NodeId::ROOT)
+    }
+
+    /// Works on what is in a folder of the mirror and is not dropped.
+    #[must_use]
+    pub fn below(listing: Listing, root: NodeId) -> Self {
+        let met = listing.all().map(|_| Default::default()).collect();
+        Self { listing, root, met }
     }
 
     /// The listing, in which what was wrong is dropped.
@@ -342,6 +359,7 @@ impl Checked {
 
 impl Selection for Checked {
     fn children(&self, folder: NodeId) -> HashMap<OsString, NodeId> {
+        self.met[folder.index()][1].store(true, Ordering::Relaxed);
         let listing = &self.listing;
         let children = listing.children(folder).filter(|id| listing.state(*id) != State::Dropped);
         children.map(|id| (listing.stored_name(id), id)).collect()
@@ -352,12 +370,41 @@ impl Selection for Checked {
         Some((entry.mode, entry.modified))
     }
 
+    fn root(&self) -> NodeId {
+        self.root
+    }
+
+    fn meet(&self, id: NodeId) {
+        self.met[id.index()][0].store(true, Ordering::Relaxed);
+    }
+
+    fn target(&self, id: NodeId) -> Option<OsString> {
+        self.listing.target(id).map(OsStr::to_owned)
+    }
+
+    fn end(&self, tree: &Path, tally: &Tally) {
+        let listing = &self.listing;
+        let is_set = |id: NodeId, which: usize| self.met[id.index()][which].load(Ordering::Relaxed);
+        let root = listing.stored_path(self.root);
+        for id in listing.within(self.root).filter(|id| listing.state(*id) != State::Dropped) {
+            // Of a folder that could not be opened, that was said.
+            if !is_set(id, 0) && is_set(listing.parent(id), 1) {
+                let path = listing.stored_path(id);
+                let path = tree.join(path.strip_prefix(&root).unwrap_or(&path));
+                let line = format!("{}: missing: it was there when the run began", shown(&path));
+                tally.fail(&Failure::new(Code::NotAuthentic, line).on(&path));
+            }
+        }
+    }
+
     fn contents(&self, id: NodeId) -> Option<Contents> {
         self.listing.file(id).map(|file| file.contents)
     }
 
     fn expected(&self) -> Option<(u64, u64)> {
-        Some(self.listing.totals(|state| state != State::Dropped))
+        let files = self.listing.within(self.root).filter(|id| self.listing.state(*id) != State::Dropped);
+        let files = files.filter_map(|id| self.listing.file(id));
+        Some(files.fold((0, 0), |(files, bytes), file| (files + 1, bytes + file.len)))
     }
 
     fn is_kind(&self, id: NodeId, kind: FileType) -> bool {
@@ -386,7 +433,6 @@ pub fn admit(listed: &Contents, found: &Contents) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Code;
 
     #[test]
     fn failures_of_the_full_check_are_findings() {
@@ -401,6 +447,53 @@ mod tests {
         let line = Finding::of_failure(mirror, Failure::new(Code::InputOutput, "a line"));
         assert_eq!((line.path.as_path(), line.wrong.kind()), (Path::new(""), "unreadable"));
         assert!(line.wrong.text(mirror).contains("a line"));
+    }
+
+    /// The folder f with the file a in it, and the link l to `target`.
+    fn listing() -> Listing {
+        use phalanx_core::tree::{Entry, FileEntry, Kind};
+        let mut listing = Listing::default();
+        let push = |listing: &mut Listing, name: &str, kind: Kind| {
+            let (name, modified) = (name.as_bytes().to_vec(), Time { seconds: 0, nanoseconds: 0 });
+            listing.push(&Entry { name, mode: 0o700, modified, kind }, State::Unchanged);
+        };
+        let contents = Contents { last: LastChunk([0; 48]), root: [0; 32] };
+        push(&mut listing, "", Kind::Folder);
+        push(&mut listing, "f", Kind::Folder);
+        push(&mut listing, "a", Kind::File(FileEntry { len: 0, stored_len: 0, device: 0, inode: 0, contents }));
+        listing.end_folder();
+        push(&mut listing, "l", Kind::Link(b"target".to_vec()));
+        listing.end_folder();
+        listing
+    }
+
+    #[test]
+    fn what_the_walk_does_not_find_is_missing() {
+        let missing = |walk: &dyn Fn(&Checked)| {
+            let (checked, tally) = (Checked::new(listing()), Tally::keeping());
+            walk(&checked);
+            checked.end(Path::new("m"), &tally);
+            tally.take().iter().map(|failure| failure.path().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let folder = |checked: &Checked, path: &str| {
+            let id = checked.listing.folder_at(Path::new(path)).unwrap();
+            checked.children(id).into_values().for_each(|child| checked.meet(child));
+        };
+        assert_eq!(missing(&|_| {}), Vec::<PathBuf>::new(), "the root could not be opened, which was said");
+        assert_eq!(missing(&|checked| drop(checked.children(NodeId::ROOT))), [Path::new("m/f"), Path::new("m/l")]);
+        let without_folder = |checked: &Checked| {
+            folder(checked, "");
+            checked.children(checked.listing.folder_at(Path::new("f")).unwrap());
+        };
+        assert_eq!(missing(&without_folder), [Path::new("m/f/a.phx")]);
+        let all = |checked: &Checked| {
+            folder(checked, "");
+            folder(checked, "f");
+        };
+        assert_eq!(missing(&all), Vec::<PathBuf>::new());
+        let checked = Checked::new(listing());
+        let link = checked.children(NodeId::ROOT)[OsStr::new("l")];
+        assert_eq!(checked.target(link), Some("target".into()));
     }
 
     #[test]

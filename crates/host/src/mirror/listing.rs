@@ -8,7 +8,7 @@ use rustix::fs::FileType;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The number of an entry. The root is 0. A folder's entries follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,6 +17,11 @@ pub struct NodeId(u32);
 impl NodeId {
     /// The root of each tree.
     pub const ROOT: Self = Self(0);
+
+    /// Its number in the order of the listing.
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
 /// What is to be done with an entry, or was done.
@@ -159,6 +164,14 @@ impl Listing {
             let id = (next < end).then_some(NodeId(next))?;
             next = self.end(id);
             Some(id)
+        })
+    }
+
+    /// The folder at a path in the mirror.
+    #[must_use]
+    pub fn folder_at(&self, path: &Path) -> Option<NodeId> {
+        path.iter().try_fold(NodeId::ROOT, |folder, name| {
+            self.children(folder).find(|id| self.is_folder(*id) && self.name(*id) == name)
         })
     }
 

@@ -1,11 +1,11 @@
 //! The manifest of a mirror, for the commands that open one: reading it, its age, and what of the mirror is not as it lists.
 
-use super::MANIFEST;
 use super::check::{Check, Finding};
 use super::listing::Listing;
 use super::rewritten::Rewritten;
 use super::state::{Seen, Trees};
 use super::store::{Stored, invalid};
+use super::{MANIFEST, has_manifest};
 use crate::failure::{Code, Failure, Outcome};
 use crate::folders::FOLDER;
 use crate::lines::{complain, complain_with, shown};
@@ -15,7 +15,7 @@ use phalanx_core::{Error as CoreError, KeySource, Opener, Progress, Roster};
 use rustix::fs::{self, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A mirror's manifest, opened and read.
@@ -26,6 +26,16 @@ pub struct Listed {
     pub digest: Digest,
     /// What it lists.
     pub listing: Listing,
+}
+
+/// A mirror that a folder is in.
+pub struct Above {
+    /// Its manifest.
+    pub listed: Listed,
+    /// The path of its root.
+    pub root: PathBuf,
+    /// The path of the folder from there on.
+    pub within: PathBuf,
 }
 
 /// What the user demands of a manifest's age.
@@ -50,7 +60,13 @@ impl Listed {
     /// Reads the manifest of a mirror. `None` if there is none.
     pub fn read(mirror: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Self>> {
         let without = "move it away to go on without it: then nothing is known of what is missing or older";
-        Self::find(open(mirror)?, opener, roster).map_err(|e| Failure::at(&mirror.join(MANIFEST), e).hint(without))
+        Self::find(open(mirror)?, opener, roster).map_err(|e| match &e {
+            // Its own hint says which key is missing.
+            Error::Core(CoreError::NoKey { .. } | CoreError::KeysRefused { .. } | CoreError::WrongKey) => {
+                Failure::at(&mirror.join(MANIFEST), e)
+            }
+            _ => Failure::at(&mirror.join(MANIFEST), e).hint(without),
+        })
     }
 
     /// Reads the manifest of a mirror. `None` if there is none, or no key at hand opens it, which is reported.
@@ -66,8 +82,23 @@ impl Listed {
                 complain(format!("warning: {}: {line}", shown(&path)));
                 Ok(None)
             }
+            Ok(None) if !Trees::of_user().at(mirror).is_empty() => {
+                let line = "its manifest is gone, so nothing is known of what is missing or older";
+                complain(format!("warning: {}: {line}", shown(mirror)));
+                Ok(None)
+            }
             found => found.map_err(|e| Failure::at(&path, e)),
         }
+    }
+
+    /// Reads the manifest of the mirror that a folder is in. `None` if it is in none, or no key at hand opens it, which is reported.
+    pub fn read_above(folder: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Above>> {
+        let Ok(whole) = folder.canonicalize() else { return Ok(None) };
+        let Some(root) = whole.ancestors().skip(1).find(|above| has_manifest(above)) else { return Ok(None) };
+        let Some(listed) = Self::read_if_opened(root, opener, roster)? else { return Ok(None) };
+        let within = whole.strip_prefix(root).unwrap_or(Path::new("")).to_owned();
+        let is_listed = listed.listing.folder_at(&within).is_some();
+        Ok(is_listed.then(|| Above { listed, root: root.to_owned(), within }))
     }
 
     fn find(mirror: File, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Result<Option<Self>> {
@@ -113,7 +144,13 @@ impl Listed {
     /// Compares the mirror with it, without reading content, and reports what is wrong. Returns the listing, in which that is
     /// dropped, and how many entries are wrong.
     pub fn check(self, mirror: &Path) -> Outcome<(Listing, u64, Outcome)> {
-        let (listing, findings) = self.findings(mirror, &())?;
+        self.check_within(mirror, Path::new(""))
+    }
+
+    /// As [`Listed::check`], of a folder in the mirror.
+    pub fn check_within(self, mirror: &Path, folder: &Path) -> Outcome<(Listing, u64, Outcome)> {
+        let (listing, mut findings) = self.findings(mirror, &())?;
+        findings.retain(|finding| finding.path.starts_with(folder));
         let mut worst = None;
         for finding in &findings {
             let path = mirror.join(&finding.path);

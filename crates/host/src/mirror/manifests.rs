@@ -151,7 +151,7 @@ impl<'a> Manifests<'a> {
         let suite = Some(self.sealing.suite).filter(|suite| *suite != Suite::Aes256Gcm).unwrap_or_default();
         let recipients = self.sealing.recipients;
         let new = NewFile::new(suite, recipients.found()).map_err(|e| at(e.into()))?;
-        let mode = fs::fstat(source).map_or(0o600, |stat| stat.st_mode & 0o666);
+        let mode = fs::fstat(source).map_or(0o600, |stat| stat.st_mode & 0o644);
         let permissions = (mode, self.sealing.sync);
         let written = store::write(mirror.clone(), listing, &head, new, &self.sealing.roster, permissions);
         let digest = written.map_err(at)?;

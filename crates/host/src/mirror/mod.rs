@@ -22,5 +22,19 @@ pub mod store;
 pub mod verdict;
 pub mod whole;
 
+use std::path::Path;
+
 /// The name of the manifest in the root of a mirror.
 pub const MANIFEST: &str = "phalanx.tree";
+
+/// Whether a folder has a manifest. Nothing has been checked.
+#[must_use]
+pub fn has_manifest(folder: &Path) -> bool {
+    folder.join(MANIFEST).symlink_metadata().is_ok_and(|meta| meta.is_file())
+}
+
+/// Whether a folder above this one has a manifest.
+#[must_use]
+pub fn is_in_mirror(folder: &Path) -> bool {
+    folder.canonicalize().is_ok_and(|whole| whole.ancestors().skip(1).any(has_manifest))
+}

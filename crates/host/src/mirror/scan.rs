@@ -177,7 +177,9 @@ impl Scan<'_> {
             run.step()?;
         }
         run.find_rivals();
-        run.find_moves();
+        if !self.checksum {
+            run.find_moves();
+        }
         Ok(run.plan)
     }
 }
@@ -294,9 +296,14 @@ impl<'a> Run<'a, '_> {
             (Some(old), Some(stored)) if self.is_unchanged(&old, stat, stored) => {
                 let state = match self.scan.checksum {
                     _ if self.scan.all => State::Changed,
-                    true => State::Compared,
-                    false if old.mode != mode(stat) || self.has_other_owner(stat, stored) => State::Metadata,
-                    false => State::Unchanged,
+                    true if !self.has_other_owner(stat, stored) => State::Compared,
+                    // It may be somebody else's file, which that user could get back.
+                    _ if self.has_other_owner(stat, stored) => State::Changed,
+                    false if old.mode != mode(stat) => match self.is_another(name, stat, &old) {
+                        true => State::Changed,
+                        false => State::Metadata,
+                    },
+                    _ => State::Unchanged,
                 };
                 (old, state)
             }
@@ -333,6 +340,13 @@ impl<'a> Run<'a, '_> {
     fn is_unchanged(&self, old: &Entry, stat: &Stat, stored: &Stat) -> bool {
         let Kind::File(file) = &old.kind else { return false };
         file.len == stat.st_size as u64 && old.modified == modified(stat) && file.stored_len == stored.st_size as u64
+    }
+
+    /// Whether another file has the name by now, as far as its file system tells.
+    fn is_another(&self, name: &OsStr, stat: &Stat, old: &Entry) -> bool {
+        let Kind::File(file) = &old.kind else { return true };
+        let number = number(self.source.current(), name);
+        file.device == stat.st_dev && file.inode != 0 && number != 0 && file.inode != number
     }
 
     fn has_other_owner(&self, stat: &Stat, stored: &Stat) -> bool {

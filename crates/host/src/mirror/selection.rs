@@ -2,11 +2,13 @@
 
 use super::listing::NodeId;
 use crate::Result;
+use crate::transfer::tally::Tally;
 use phalanx_core::tree::{Contents, Entry, Time};
 use rustix::fs::{FileType, Stat};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A file of a tree, and where its output goes. Both folders are open.
@@ -26,6 +28,11 @@ pub trait Selection: Send + Sync {
     /// Called with the root of the mirror, once it is open.
     fn begin(&self, mirror: &Arc<File>) {
         let _ = mirror;
+    }
+
+    /// The entry of the folder whose tree is walked.
+    fn root(&self) -> NodeId {
+        NodeId::ROOT
     }
 
     /// The entries of a folder that are worked on, by their names in the tree that is walked.
@@ -56,6 +63,22 @@ pub trait Selection: Send + Sync {
     /// How many files there are to work on, and how many bytes of plaintext they have, if that is known.
     fn expected(&self) -> Option<(u64, u64)> {
         None
+    }
+
+    /// Called when the walk finds an entry in its place, of whatever kind.
+    fn meet(&self, id: NodeId) {
+        let _ = id;
+    }
+
+    /// Where a link is known to lead.
+    fn target(&self, id: NodeId) -> Option<OsString> {
+        let _ = id;
+        None
+    }
+
+    /// Called at the end of a walk through this tree that was not cancelled. What was not met goes to the tally.
+    fn end(&self, tree: &Path, tally: &Tally) {
+        let _ = (tree, tally);
     }
 
     /// Whether an entry should be of this kind in the tree that is walked.

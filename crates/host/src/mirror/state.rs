@@ -5,6 +5,7 @@ use crate::Error;
 use crate::file::{Existing, InputFile, Made, Output};
 use crate::home;
 use phalanx_core::tree::{Digest, Head, TreeId};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -215,9 +216,12 @@ fn hash_of(path: &Path) -> String {
 pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(File, Vec<u8>)> {
     use std::os::unix::fs::OpenOptionsExt;
     make_folder(path.parent().unwrap_or(Path::new(".")))?;
-    let flags = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let mut options = OpenOptions::new();
     let mut file = options.read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     // A record that was cut short is followed by whole ones, so it is removed.

@@ -1,6 +1,6 @@
 //! What a comparison of a mirror with its manifest has found.
 
-use super::listing::Listing;
+use super::listing::{Listing, NodeId};
 use super::manifest::{Listed, Pins, explain};
 use super::state::Seen;
 use crate::failure::Outcome;
@@ -14,6 +14,8 @@ pub struct Compared {
     pub seen: Seen,
     /// What it lists. What is wrong is dropped in it.
     pub listing: Listing,
+    /// The folder that was compared.
+    pub root: NodeId,
     /// How many entries are wrong.
     pub wrong: u64,
     /// The worst of what is wrong.
@@ -26,14 +28,23 @@ impl Listed {
     /// # Errors
     /// If it is not the manifest that is demanded, or the mirror cannot be read.
     pub fn compare(self, mirror: &Path, pins: &Pins) -> Outcome<Compared> {
+        self.compare_within(mirror, pins, Path::new(""))
+    }
+
+    /// As [`Listed::compare`], of a folder in the mirror, which it lists.
+    ///
+    /// # Errors
+    /// As for [`Listed::compare`].
+    pub fn compare_within(self, mirror: &Path, pins: &Pins, folder: &Path) -> Outcome<Compared> {
         self.check_age(mirror, pins)?;
         let seen = Seen { generation: self.head.generation, digest: self.digest };
         let tree = self.head.tree;
-        let (listing, wrong, outcome) = self.check(mirror)?;
+        let (listing, wrong, outcome) = self.check_within(mirror, folder)?;
         if wrong > 0 {
             explain(mirror, tree);
         }
-        Ok(Compared { seen, listing, wrong, outcome })
+        let root = listing.folder_at(folder).unwrap_or(NodeId::ROOT);
+        Ok(Compared { seen, listing, root, wrong, outcome })
     }
 }
 
@@ -42,7 +53,7 @@ impl Compared {
     #[must_use]
     pub fn files_in_place(&self) -> u64 {
         let listing = &self.listing;
-        listing.all().filter(|id| listing.file(*id).is_some() && listing.is_listed(*id)).count() as u64
+        listing.within(self.root).filter(|id| listing.file(*id).is_some() && listing.is_listed(*id)).count() as u64
     }
 
     /// A line that names the manifest of this mirror.

@@ -118,6 +118,8 @@ pub struct Folder {
     handles: Mutex<Option<Arc<Handles>>>,
     input_id: (u64, u64),
     output_id: Option<(u64, u64)>,
+    /// Whether this run has made its mirror, so that nothing older is in it.
+    is_new: bool,
     links: Mutex<Vec<Link>>,
     /// Whether something in it stays, so that it stays too.
     stays: AtomicBool,
@@ -167,7 +169,7 @@ impl Folder {
             fs::open(&tree.input, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(at_input)?.into();
         let input_id = id(&input).map_err(at_input)?;
         tree.input_id.get_or_init(|| input_id);
-        let (mut output, mut output_parent, mut output_id) = (None, None, None);
+        let (mut output, mut output_parent, mut output_id, mut is_new) = (None, None, None, false);
         if let Some(path) = &tree.output {
             let at_output = |e: Errno| Failure::at(path, Error::write(e.into()));
             let (parent, name) = open_parent(path).map_err(at_output)?;
@@ -177,7 +179,8 @@ impl Folder {
             {
                 return Err(Failure::usage(format!("{}: the output is within the input", shown(path))));
             }
-            let made = make(&tree, &parent, &name, &input).map_err(|e| Failure::at(path, e))?;
+            let made;
+            (made, is_new) = make(&tree, &parent, &name, &input).map_err(|e| Failure::at(path, e))?;
             output_id = Some(id(&made).map_err(at_output)?);
             (output, output_parent) = (Some(made), Some(parent));
         }
@@ -195,11 +198,12 @@ impl Folder {
             handles: Mutex::new(Some(handles)),
             input_id,
             output_id,
+            is_new,
             links: Mutex::default(),
             stays: AtomicBool::new(false),
             keyring: tree.keys.is_keyring(input_id),
             durable: AtomicBool::new(false),
-            selected: Selected::new(&tree, Some(NodeId::ROOT)),
+            selected: Selected::new(&tree, tree.selection.as_ref().map(|selection| selection.root())),
             tree,
         }))
     }
@@ -224,7 +228,8 @@ impl Folder {
     ) -> Result<Arc<Self>> {
         let input_id = id(&input).map_err(read_error)?;
         self.check_kind(handles, name, false)?;
-        let output = handles.output.as_ref().map(|output| make(&self.tree, output, name, &input)).transpose()?;
+        let made = handles.output.as_ref().map(|output| make(&self.tree, output, name, &input)).transpose()?;
+        let (output, is_new) = made.map_or((None, false), |(output, is_new)| (Some(output), is_new));
         let output_id = output.as_ref().map(id).transpose().map_err(write_error)?;
         Ok(Arc::new(Self {
             name: name.to_owned(),
@@ -232,6 +237,7 @@ impl Folder {
             handles: Mutex::new(Some(Handles::new(&self.tree, input, output))),
             input_id,
             output_id,
+            is_new,
             links: Mutex::default(),
             stays: AtomicBool::new(false),
             keyring: self.keyring || self.tree.keys.is_keyring(input_id),
@@ -249,8 +255,10 @@ impl Folder {
         match selected.children.get(name) {
             None if selection.takes_others() => Choice::Work(None),
             None => Choice::Pass,
-            Some(id) if selection.is_kind(*id, kind) => Choice::Work(Some(*id)),
-            Some(_) => Choice::Changed,
+            Some(id) => {
+                selection.meet(*id);
+                if selection.is_kind(*id, kind) { Choice::Work(Some(*id)) } else { Choice::Changed }
+            }
         }
     }
 
@@ -340,7 +348,9 @@ impl Folder {
     /// Refuses an entry whose kind is not that of its older entry in the mirror.
     pub fn check_kind(&self, handles: &Handles, name: &OsStr, is_file: bool) -> Result<()> {
         match &handles.output {
-            Some(mirror) if self.tree.force && !self.tree.opens => folders::check_kind(mirror, name, is_file),
+            Some(mirror) if self.tree.force && !self.tree.opens && !self.is_new => {
+                folders::check_kind(mirror, name, is_file)
+            }
             _ => Ok(()),
         }
     }
@@ -393,9 +403,13 @@ impl Folder {
     pub fn link(&self, handles: &Handles, name: &OsStr, node: Option<NodeId>) -> Result<()> {
         let stat = fs::statat(&handles.input, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error)?;
         let target = fs::readlinkat(&handles.input, name, Vec::new()).map_err(read_error)?;
+        let selected = self.tree.selection.as_deref().zip(node);
+        let listed = selected.and_then(|(selection, node)| selection.target(node));
+        if listed.is_some_and(|listed| listed.as_encoded_bytes() != target.as_bytes()) {
+            return Err(Error::NotListed("the link leads elsewhere"));
+        }
         let Some(output) = &handles.output else { return Ok(()) };
         self.check_kind(handles, name, false)?;
-        let selected = self.tree.selection.as_deref().zip(node);
         if let Some((selection, node)) = selected {
             selection.replace(node, output, name)?;
         }
@@ -422,10 +436,10 @@ impl Selected {
     }
 }
 
-/// Makes a folder of a mirror, or uses an existing one unless this run has made it.
-fn make(tree: &Tree, parent: &File, name: &OsStr, original: &File) -> Result<File> {
+/// Makes a folder of a mirror, or uses an existing one unless this run has made it. Returns also whether it is new.
+fn make(tree: &Tree, parent: &File, name: &OsStr, original: &File) -> Result<(File, bool)> {
     let existing = if tree.force { Existing::Replace(&tree.made) } else { Existing::Keep };
-    let folder = folders::make(parent, name, existing, original, tree.carry)?;
+    let (folder, is_new) = folders::make_or_open(parent, name, existing, original, tree.carry)?;
     let made = id(&folder).map_err(write_error)?;
     tree.made.is_alias(parent, name)?;
     if tree.input_id.get() == Some(&made) {
@@ -434,5 +448,5 @@ fn make(tree: &Tree, parent: &File, name: &OsStr, original: &File) -> Result<Fil
     if !tree.made.insert(made) {
         return Err(Error::OwnOutput);
     }
-    Ok(folder)
+    Ok((folder, is_new))
 }

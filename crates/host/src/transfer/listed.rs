@@ -4,6 +4,7 @@ use crate::file::{Carry, set_mode, tolerate};
 use crate::mirror::listing::NodeId;
 use crate::mirror::selection::Selection;
 use crate::{Error, Result};
+use phalanx_core::tree::Time;
 use rustix::fs::{self, Timespec, Timestamps, UTIME_OMIT};
 use std::fs::File;
 
@@ -16,7 +17,15 @@ pub(super) fn restore(
     stored: &File,
     restored: &File,
 ) -> Result<()> {
-    let (Carry::New { umask }, Some((mode, modified))) = (carry, selection.metadata(node)) else { return Ok(()) };
+    restore_as(selection.metadata(node), carry, stored, restored)
+}
+
+/// As [`restore`], with the permissions and the time that the manifest lists, if they are known.
+///
+/// # Errors
+/// If `stored` cannot be looked at, or `restored` cannot be changed.
+pub fn restore_as(listed: Option<(u32, Time)>, carry: Carry, stored: &File, restored: &File) -> Result<()> {
+    let (Carry::New { umask }, Some((mode, modified))) = (carry, listed) else { return Ok(()) };
     let stat = fs::fstat(stored).map_err(|e| Error::read(e.into()))?;
     set_mode(restored, mode & stat.st_mode & 0o777 & !umask)?;
     let times = Timestamps {

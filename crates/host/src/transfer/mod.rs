@@ -4,7 +4,7 @@ pub mod action;
 mod count;
 pub mod ends;
 pub mod folder;
-mod listed;
+pub mod listed;
 pub mod meter;
 pub mod protect;
 pub mod tally;

@@ -117,6 +117,9 @@ pub fn run<A: Action>(transfer: &Transfer<A>, job: Job<'_>) -> Outcome {
         over.store(true, Ordering::Relaxed);
     });
     workers.meter.finish();
+    if let (Some(selection), false) = (&workers.tree.selection, workers.meter.is_cancelled()) {
+        selection.end(&workers.tree.input, &workers.tree.tally);
+    }
     workers.report();
     Ok(())
 }
@@ -247,7 +250,7 @@ impl<A: Action> Workers<'_, A> {
         };
         let selected = tree.selection.as_deref().zip(node);
         if let (Some((selection, node)), Some(output)) = (selected, &handles.output) {
-            let place = Place { input: &handles.input, name: name, output, output_name: output_name };
+            let place = Place { input: &handles.input, name, output, output_name };
             if self.patiently(group, || selection.settle(node, &place)).map_err(at)? {
                 self.meter.file_done();
                 return Ok(None);

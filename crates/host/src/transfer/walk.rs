@@ -181,7 +181,8 @@ impl Walk {
     ) -> Result<()> {
         let input = folder.open(handles, name)?;
         let tree = folder.tree();
-        if tree.opens && folders::is_volume(&input, Path::new("")) {
+        // What a manifest lists as a folder is one, whatever somebody has put into it.
+        if tree.opens && node.is_none() && folders::is_volume(&input, Path::new("")) {
             if tree.output.is_some() {
                 folder.leave_out(name, "a volume");
                 return Ok(());

@@ -109,6 +109,7 @@ def mirror(
     delete_excluded: bool,
     backup_dir: _Path | None,
     checksum: bool,
+    new: bool,
     dry_run: bool,
     exclude: Sequence[str],
     exclude_from: Sequence[_Path],

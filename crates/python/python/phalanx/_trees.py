@@ -98,6 +98,7 @@ def mirror(
     delete_excluded: bool = False,
     backup_dir: _Path | None = None,
     checksum: bool = False,
+    new: bool = False,
     dry_run: Literal[False] = False,
     exclude: Sequence[str] = (),
     exclude_from: Sequence[_Path] = (),
@@ -125,6 +126,7 @@ def mirror(
     delete_excluded: bool = False,
     backup_dir: _Path | None = None,
     checksum: bool = False,
+    new: bool = False,
     dry_run: Literal[True],
     exclude: Sequence[str] = (),
     exclude_from: Sequence[_Path] = (),
@@ -151,6 +153,7 @@ def mirror(
     delete_excluded: bool = False,
     backup_dir: _Path | None = None,
     checksum: bool = False,
+    new: bool = False,
     dry_run: bool = False,
     exclude: Sequence[str] = (),
     exclude_from: Sequence[_Path] = (),
@@ -169,6 +172,7 @@ def mirror(
 
     ``delete`` deletes what is gone at the source. A run that would delete suspiciously much, or more files than ``max_delete``, does
     nothing and raises :class:`phalanx.Error`. ``backup_dir`` keeps what is replaced or deleted. ``checksum`` compares contents.
+    If the mirror that this machine has seen there is gone, or its manifest is, ``new`` makes another one.
 
     ``exclude`` has patterns of what is left out, in order, and the first that matches decides. Each one is like a line of a file
     for ``exclude_from``: ``"+ PATTERN"`` keeps what it matches. ``only`` names the only paths that are taken, relative to the
@@ -206,6 +210,7 @@ def mirror(
         delete_excluded=delete_excluded,
         backup_dir=backup_dir,
         checksum=checksum,
+        new=new,
         dry_run=dry_run,
         exclude=exclude,
         exclude_from=exclude_from,

@@ -7,6 +7,7 @@ use std::fs::{self, File};
 /// A source, and a manifest of somebody else.
 fn prepared() -> Sandbox {
     let s = Sandbox::with_key();
+    fs::create_dir(s.path("source")).unwrap();
     s.write("source/a", "content");
     s.run(&["key", "new", "other"]).ok();
     s.run(&["mirror", "source", "foreign", "-k", "other", "--no-sync"]).ok();

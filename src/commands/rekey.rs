@@ -27,7 +27,7 @@ use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::lock::lock;
 use phalanx_host::mirror::manifest::lock as lock_mirror;
 use phalanx_host::mirror::rewritten::Rewritten;
-use phalanx_host::mirror::{MANIFEST, has_manifest};
+use phalanx_host::mirror::{MANIFEST, has_manifest, is_in_mirror};
 use phalanx_host::paths::{Destination, End, Outputs};
 use phalanx_host::secret_files;
 use phalanx_host::secrets::{self, AtHand};
@@ -89,6 +89,12 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
     }
     if !verbosity.quiet {
         transfer.action.warn(found.has_volume);
+        let is_part = |path: &&PathBuf| transfer.action.fresh && !has_manifest(path) && is_in_mirror(path);
+        for path in paths.iter().filter(is_part) {
+            let line = "the manifest of its mirror does not list what was written";
+            let hint = "mirror writes it again; --fresh of the whole mirror writes the manifest too";
+            complain_with(format!("warning: {}: {line}", shown(path)), Some(hint));
+        }
     }
     done
 }

@@ -82,6 +82,12 @@ impl Sandbox {
         Some(command)
     }
 
+    /// Deletes the manifest of a mirror, and what this machine remembers of it.
+    pub fn lose_manifest(&self, mirror: &str) {
+        fs::remove_file(self.path(mirror).join("phalanx.tree")).unwrap();
+        fs::remove_dir_all(self.path("state")).unwrap();
+    }
+
     /// Runs the program under strace, which delays some of its system calls by seconds: all of those in a list such as
     /// `unlink,unlinkat`, or one of them, as in `fsync:when=1`. Once `ready` is true and the program waits in such a
     /// call, `act` is run. `None` if there is no strace.

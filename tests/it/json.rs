@@ -74,7 +74,7 @@ fn folders_report_every_entry() {
     assert_eq!((&done[1], &done[2], totals), (&odd_line, &sub, summary(3, 100_004, 0, 0, 0, 0)));
 
     // One is damaged, one is left out, and one has no input. There is no manifest to say so.
-    fs::remove_file(s.path("t.phx/phalanx.tree")).unwrap();
+    s.lose_manifest("t.phx");
     File::options().write(true).open(s.path("t.phx/sub/b.phx")).unwrap().write_all_at(b"x", 50_000).unwrap();
     s.write("t.phx/plain", "");
     let ended = s.run(&["verify", "-R", "t.phx", "--json"]);

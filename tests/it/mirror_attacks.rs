@@ -438,7 +438,7 @@ fn content(source: &Entries, path: &Path) -> Option<Content> {
 fn a_mirror_without_its_manifest_is_said_to_have_none() {
     let attacked = Attacked::new();
     let s = &attacked.s;
-    fs::remove_file(s.path("whole/phalanx.tree")).unwrap();
+    s.lose_manifest("whole");
     let ended = s.run(&["verify", "-R", "whole", "-k", "k"]);
     assert!(ended.error().contains("whole: no manifest, so nothing is known of what is missing or older"));
     s.run(&["verify", "-R", "whole", "-k", "k", "--quick"]).fails_with_lines(3);

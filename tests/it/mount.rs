@@ -196,7 +196,7 @@ fn a_tree_is_shown_unchanged() {
     let s = Sandbox::new();
     planted(&s);
     // Without a manifest, whatever is in the tree belongs to it.
-    fs::remove_file(s.path("tree.phx/phalanx.tree")).unwrap();
+    s.lose_manifest("tree.phx");
     // These files are not shown.
     s.write("tree.phx/stray", "not ours");
     s.write(&format!("tree.phx/{}", Sandbox::temporary("x")), "left over");

@@ -141,7 +141,7 @@ fn other_files_are_named_and_left_out() {
     s.write("t.phx/stray", "not ours");
     let additional = "t.phx/stray: additional: the manifest does not list it";
     assert!(s.run(&["verify", "-R", "t.phx"]).fails(3).contains(additional));
-    fs::remove_file(s.path("t.phx/phalanx.tree")).unwrap();
+    s.lose_manifest("t.phx");
     let without = "phalanx: t.phx: no manifest, so nothing is known of what is missing or older\n";
     let line = "phalanx: t.phx/stray: the name does not end in .phx: left out\n";
     let ended = s.run(&["verify", "-R", "t.phx"]);
@@ -316,7 +316,7 @@ fn a_mirror_with_two_kinds_of_one_name_is_not_valid() {
         s.write("t/a", "a file");
         s.run(&["protect", "-R", "t", "-k", "k"]).ok();
         // Without a manifest, which does not list the other entry.
-        fs::remove_file(s.path("t.phx/phalanx.tree")).unwrap();
+        s.lose_manifest("t.phx");
         if is_link { symlink("nowhere", s.path("t.phx/a")) } else { fs::create_dir(s.path("t.phx/a")) }.unwrap();
         let ended = s.run(&["verify", "-R", "t.phx"]);
         let summary = String::from_utf8_lossy(&ended.0.stdout).into_owned();

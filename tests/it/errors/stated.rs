@@ -34,6 +34,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "",
     ),
     (
+        "commands/rekey.rs",
+        0,
+        "the manifest of its mirror does not list what was written\nmirror writes it again; --fresh of the whole mirror writes the manifest too",
+        "`rekey --fresh` of a file or folder in a mirror",
+        "",
+    ),
+    (
         "../crates/host/src/mirror/manifest.rs",
         0,
         "it is another mirror than the one that was seen there before\nverify --accept takes it from now on",

@@ -33,7 +33,7 @@ pub struct MirrorArgs {
     /// the disk of the source may not be mounted. N insists.
     #[arg(long, value_name = "N", requires = "delete")]
     max_delete: Option<u64>,
-    /// Delete in the mirror what the rules leave out too
+    /// Delete what the rules leave out too
     #[arg(long, requires = "delete")]
     delete_excluded: bool,
     /// Keep what is replaced or deleted in this folder

@@ -220,7 +220,7 @@ pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(File, Vec<
     let mut options = OpenOptions::new();
     let mut file = options.read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;

@@ -346,12 +346,11 @@ fn data_is_on_the_disk_before_it_has_its_name() {
         command.env("PHALANX_STATE", s.path("state"));
         Ended(command.output().unwrap()).ok();
         let text = String::from_utf8(s.read("trace")).unwrap();
-        // The files of the tree are small.
-        assert_eq!(
-            text.contains("fadvise64"),
-            !args.contains(&"--no-sync") && !args.contains(&"-R"),
-            "write-back of what is not small begins early if, and only if, synced"
-        );
+        // The files of the tree are small, and the length of its manifest is not known before it is written.
+        if !args.contains(&"-R") {
+            let is_synced = !args.contains(&"--no-sync");
+            assert_eq!(text.contains("fadvise64"), is_synced, "write-back begins early if, and only if, synced");
+        }
         let short = |line: &str| match line.split_once(' ').unwrap().1.trim_start() {
             call if call.starts_with("pwrite") => "write",
             call if call.starts_with("fsync") && call.contains(".tmp>") => "sync file",

@@ -378,7 +378,7 @@ fn a_damaged_manifest_stops_the_run_and_a_foreign_one_is_never_taken_for_the_mir
     fs::copy(s.path("foreign/phalanx.tree"), s.path("m/phalanx.tree")).unwrap();
     let error = run(&s, &[]).fails(3);
     assert!(error.contains("the keys at hand do not open it"), "{error}");
-    fs::remove_file(s.path("m/phalanx.tree")).unwrap();
+    s.lose_manifest("m");
     run(&s, &[]).ok();
     is_whole(&s);
     // The manifest of another mirror with the same key, in which all lengths and times are the same.

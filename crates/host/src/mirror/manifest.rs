@@ -98,7 +98,11 @@ impl Listed {
         let Some(listed) = Self::read_if_opened(root, opener, roster)? else { return Ok(None) };
         let within = whole.strip_prefix(root).unwrap_or(Path::new("")).to_owned();
         let is_listed = listed.listing.folder_at(&within).is_some();
-        Ok(is_listed.then(|| Above { listed, root: root.to_owned(), within }))
+        // Messages name the mirror as the user does, if its name is part of what the user wrote.
+        let named = folder.ancestors().nth(within.iter().count()).filter(|named| !named.as_os_str().is_empty());
+        let named =
+            named.filter(|named| folder.ends_with(&within) && named.canonicalize().is_ok_and(|path| path == root));
+        Ok(is_listed.then(|| Above { listed, root: named.unwrap_or(root).to_owned(), within }))
     }
 
     fn find(mirror: File, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Result<Option<Self>> {

@@ -196,8 +196,8 @@ pub struct Unprotect {
     /// Restore owner, permissions, ACLs and attributes
     ///
     /// Without it plaintext gets the permissions of a new file, and none that the protected file lacks. Nobody has
-    /// authenticated what this option restores: whoever can write to the protected file decides on it. The setuid, setgid and
-    /// sticky bits are never kept.
+    /// authenticated what this option restores: whoever can write to the protected file decides on it. The setuid and
+    /// setgid bits are never kept, nor is the sticky bit of a file.
     #[arg(long)]
     preserve: bool,
     #[command(flatten)]

@@ -473,7 +473,7 @@ mod tests {
             let (checked, tally) = (Checked::new(listing()), Tally::keeping());
             walk(&checked);
             checked.end(Path::new("m"), &tally);
-            tally.take().iter().map(|failure| failure.path().unwrap().to_owned()).collect::<Vec<_>>()
+            tally.take().failures.iter().map(|failure| failure.path().unwrap().to_owned()).collect::<Vec<_>>()
         };
         let folder = |checked: &Checked, path: &str| {
             let id = checked.listing.folder_at(Path::new(path)).unwrap();

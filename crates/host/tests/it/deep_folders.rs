@@ -164,7 +164,7 @@ fn folders_that_the_mirror_has_lost_are_not_listed_with_all_in_them() {
                 (false, false) => State::Dropped,
             });
             assert_eq!(states(&plan), expected.collect::<Vec<_>>(), "{there} there, {at_source} at the source");
-            ["m", "source"].iter().for_each(|root| drop(disk.delete(root, "d")));
+            ["m", "source"].iter().for_each(|root| assert_eq!(disk.delete(root, "d"), 0));
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn restore(
     restore_as(selection.metadata(node), carry, stored, restored)
 }
 
-/// As [`restore`], with the permissions and the time that the manifest lists, if they are known.
+/// Gives a restored file or folder the permissions and the time that the manifest lists, if they are known.
 ///
 /// # Errors
 /// If `stored` cannot be looked at, or `restored` cannot be changed.

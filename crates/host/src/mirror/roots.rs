@@ -42,8 +42,8 @@ pub(super) fn refuse_within(source: &File, source_path: &Path, path: &Path, what
 }
 
 /// Refuses the path of a mirror that had a manifest when this machine saw it last, and has none now.
-pub(super) fn refuse_lost(mirror: &Path) -> Outcome {
-    if mirror.join(MANIFEST).symlink_metadata().is_ok() || Trees::of_user().at(mirror).is_empty() {
+pub(super) fn refuse_lost(mirror: &Path, trees: &Trees) -> Outcome {
+    if mirror.join(MANIFEST).symlink_metadata().is_ok() || trees.at(mirror).is_empty() {
         return Ok(());
     }
     let line = "the mirror that was there is gone, or its manifest is";

@@ -173,7 +173,7 @@ impl Mirroring<'_> {
             refuse_within(&source, &options.source, backup, "the folder for backups")?;
         }
         if !options.new {
-            refuse_lost(&options.mirror)?;
+            refuse_lost(&options.mirror, &self.sealing.trees)?;
         }
         self.sealing.recipients.find()?;
         let mirror = open_mirror(&options.mirror, options.dry_run)?;

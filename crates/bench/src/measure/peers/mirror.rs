@@ -187,7 +187,8 @@ struct Keeper {
 
 impl Keeper {
     fn phalanx(setup: &Setup, place: &Scratch, tree: &Path) -> Result<Self> {
-        let (mirror, keyring) = (place.path("mirror"), programs::keyring(&setup.program, place)?);
+        let (mirror, state) = (place.path("mirror"), place.path("state"));
+        let keyring = programs::keyring(&setup.program, place)?;
         Ok(Self {
             name: OURS,
             line: "{phalanx} mirror --delete --key bench --quiet {tree} {mirror}".into(),
@@ -197,9 +198,9 @@ impl Keeper {
                 ("tree", tree.to_owned()),
                 ("mirror", mirror.clone()),
                 ("PHALANX_KEYRING", keyring),
-                ("PHALANX_STATE", place.path("state")),
+                ("PHALANX_STATE", state.clone()),
             ],
-            copies: vec![mirror],
+            copies: vec![mirror, state],
         })
     }
 

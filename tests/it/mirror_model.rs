@@ -41,11 +41,11 @@ fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// A few histories, or 500 if PHALANX_EXHAUSTIVE is set. PHALANX_HISTORIES names another number, and PHALANX_SEED the
+/// A few histories, or 100 if PHALANX_EXHAUSTIVE is set. PHALANX_HISTORIES names another number, and PHALANX_SEED the
 /// first history.
 #[test]
 fn each_step_of_each_history_is_mirrored() {
-    let number = variable("PHALANX_HISTORIES").unwrap_or_else(|| if is_exhaustive() { 500 } else { 30 });
+    let number = variable("PHALANX_HISTORIES").unwrap_or_else(|| if is_exhaustive() { 100 } else { 30 });
     let first = variable("PHALANX_SEED").unwrap_or(0);
     let next = AtomicU64::new(first);
     let work = || {

@@ -2,13 +2,13 @@
 //! does what needs no content to be moved, and finds the files that the processes have to work on. It writes manifests.
 
 use crate::args::{Plan, What};
-use crate::feed::{Feed, Returned};
+use crate::feed::{Feed, Found, Returned};
 use crate::keys::Keys;
 use crate::message::Written;
 use crate::prepare::{Prepared, Walked, prepare, prepare_mirror};
 use crate::tally::Failures;
 use crate::worker::key_files;
-use phalanx_core::tree::{Contents, Entry, FileEntry, Kind, Time};
+use phalanx_core::tree::{Entry, FileEntry, Kind, Time};
 use phalanx_core::{Error as CoreError, Roster};
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome, worse};
@@ -42,29 +42,6 @@ use std::time::Instant;
 
 /// The most files that wait for the leader.
 const WAITING: usize = 256;
-
-/// A file to work on.
-pub struct Found {
-    pub task: walk::Task,
-    /// The number of its tree.
-    pub tree: u32,
-    /// The input's length in bytes, and its modification time in seconds and nanoseconds.
-    pub len: u64,
-    pub mtime: (i64, i64),
-    /// What it must hold, if it is opened.
-    pub contents: Option<Contents>,
-    /// The permissions and the time that it had when its mirror was written, in seconds and nanoseconds.
-    pub metadata: Option<(u32, (i64, u32))>,
-}
-
-impl Found {
-    /// The path of its folder, from the root of the tree on.
-    pub fn folder(&self) -> Vec<u8> {
-        let path = self.task.folder.path(OsStr::new(""));
-        let below = path.strip_prefix(&self.task.folder.tree().input).unwrap_or(Path::new(""));
-        below.as_os_str().as_bytes().to_vec()
-    }
-}
 
 /// What the leader needs to begin.
 pub struct Begun {

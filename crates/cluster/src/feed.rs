@@ -1,13 +1,39 @@
 //! The files that rank 0's driver finds in trees with manifests. The leader makes tasks of them, and gives each file
 //! back when it is done.
 
-use crate::driver::Found;
 use crate::message::{Entry, Holds, Listed, Location, ReportedFailure, Task, Written};
 use crate::tree::{BATCH_BYTES, BATCH_FILES, DIVIDED};
+use phalanx_core::tree::Contents;
 use phalanx_host::failure::Failure;
+use phalanx_host::transfer::walk;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+
+/// A file to work on.
+pub struct Found {
+    pub task: walk::Task,
+    /// The number of its tree.
+    pub tree: u32,
+    /// The input's length in bytes, and its modification time in seconds and nanoseconds.
+    pub len: u64,
+    pub mtime: (i64, i64),
+    /// What it must hold, if it is opened.
+    pub contents: Option<Contents>,
+    /// The permissions and the time that it had when its mirror was written, in seconds and nanoseconds.
+    pub metadata: Option<(u32, (i64, u32))>,
+}
+
+impl Found {
+    /// The path of its folder, from the root of the tree on.
+    pub fn folder(&self) -> Vec<u8> {
+        let path = self.task.folder.path(OsStr::new(""));
+        let below = path.strip_prefix(&self.task.folder.tree().input).unwrap_or(Path::new(""));
+        below.as_os_str().as_bytes().to_vec()
+    }
+}
 
 /// A file that is done. Without `written`, it has failed, and that has been reported.
 pub struct Returned {

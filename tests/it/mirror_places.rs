@@ -1,9 +1,9 @@
 //! What a machine remembers of the places of mirrors, and what `phalanx mirror` takes for moved, whole or lost.
 
 use crate::age::public;
-use crate::common::{Ended, Sandbox, difference, entries, without_inodes};
+use crate::common::{Ended, Sandbox, difference, entries, skip, without_inodes};
 use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::time::{Duration, SystemTime};
 
 const MIRROR: [&str; 6] = ["mirror", "source", "m", "-k", "k", "--no-sync"];
@@ -242,4 +242,28 @@ fn a_file_that_is_deleted_during_the_run_is_no_failure() {
     assert!(ended.error().contains("new1: it was deleted during the run: left out"), "{}", ended.error());
     ended.ok();
     verify(&s, "m", &[]).ok();
+}
+
+#[test]
+fn a_file_of_another_owner_is_written_again() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("root");
+    }
+    let s = mirrored();
+    // Somebody else's file of the same length and time, whose owner may not read the one before.
+    fs::remove_file(s.path("source/a")).unwrap();
+    put(&s, "a", "b");
+    chown(s.path("source/a"), Some(65534), Some(65534)).unwrap();
+    run(&s, &[]).ok();
+    restores(&s, "");
+    // The owner's own file with other permissions is not written again, but another file is.
+    let (f, before) = (s.path("source/f/b"), s.read("m/f/b.phx"));
+    fs::set_permissions(&f, Permissions::from_mode(0o600)).unwrap();
+    run(&s, &[]).ok();
+    assert!(s.read("m/f/b.phx") == before);
+    fs::remove_file(&f).unwrap();
+    put(&s, "f/b", "x/y");
+    fs::set_permissions(&f, Permissions::from_mode(0o640)).unwrap();
+    run(&s, &[]).ok();
+    restores(&s, "");
 }

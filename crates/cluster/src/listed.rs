@@ -46,7 +46,7 @@ impl Listed {
         })
     }
 
-    /// What rank 0 has to know of a file that was opened. It is not listed anew.
+    /// What rank 0 has to know of a file that was opened. It stays listed as it was.
     pub fn opened(&self, len: u64, contents: &Contents) -> Written {
         let number = self.number;
         Written { number, len, stored_len: 0, device: 0, inode: 0, mode: 0, mtime: (0, 0), holds: (*contents).into() }

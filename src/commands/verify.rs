@@ -56,10 +56,11 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
     let done = failure::each(&args.paths, |path| {
         let is_mirror = args.recursive && has_manifest(path);
         let is_within = || args.recursive && path.is_dir() && is_in_mirror(path);
-        if !is_mirror && !is_within() && (args.manifest.quick || args.pins().names_one()) {
+        let demands_manifest = args.manifest.quick || args.pins().names_one();
+        if demands_manifest && !is_mirror && !is_within() {
             return Err(no_manifest(path));
         }
-        if !is_mirror && phalanx_volume::is_volume(path) {
+        if !is_mirror && !demands_manifest && phalanx_volume::is_volume(path) {
             return verify_volume::run(path, &transfer.action.opener, &args.engine, verbosity);
         }
         if !is_mirror {
@@ -74,7 +75,7 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
                 let compared = listed.compare_within(&root, &args.pins(), &within)?;
                 return mirror(&transfer, path, compared, &args, &mut totals);
             }
-            if args.manifest.quick || args.pins().names_one() {
+            if demands_manifest {
                 return Err(no_manifest(path));
             }
             let trees = Trees::of_user();

@@ -144,6 +144,16 @@ fn what_pins_a_mirror_is_no_file_and_no_volume() {
             assert!(verify(&s, path, &more).fails(3).contains("no manifest"), "{path} {more:?}");
         }
     }
+    // Nor is it something below a file that somebody has put there, which blocks nothing else.
+    s.write("phalanx.tree", "no manifest");
+    for more in [["--at-least", "1"], ["--quick", "--quiet"]] {
+        assert!(verify(&s, "volume", &more).fails_with_lines(3).contains("volume: it has no manifest"), "{more:?}");
+    }
+    fs::create_dir(s.path("plain")).unwrap();
+    fs::copy(s.path("m/a.phx"), s.path("plain/a.phx")).unwrap();
+    let ended = verify(&s, "plain", &[]);
+    assert!(ended.error().contains("warning: ") && ended.error().contains("phalanx.tree: "), "{}", ended.error());
+    ended.ok();
 }
 
 #[test]

@@ -91,11 +91,16 @@ impl Listed {
         }
     }
 
-    /// Reads the manifest of the mirror that a folder is in. `None` if it is in none, or no key at hand opens it, which is reported.
+    /// Reads the manifest of the mirror that a folder is in. `None` if it is in none, or the manifest cannot be read, which is
+    /// reported: it may be a file that somebody has put into a folder above.
     pub fn read_above(folder: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Above>> {
         let Ok(whole) = folder.canonicalize() else { return Ok(None) };
         let Some(root) = whole.ancestors().skip(1).find(|above| has_manifest(above)) else { return Ok(None) };
-        let Some(listed) = Self::read_if_opened(root, opener, roster)? else { return Ok(None) };
+        let listed = Self::read_if_opened(root, opener, roster).unwrap_or_else(|failure| {
+            complain(format!("warning: {}", failure.line().unwrap_or_default()));
+            None
+        });
+        let Some(listed) = listed else { return Ok(None) };
         let within = whole.strip_prefix(root).unwrap_or(Path::new("")).to_owned();
         let is_listed = listed.listing.folder_at(&within).is_some();
         // Messages name the mirror as the user does, if its name is part of what the user wrote.

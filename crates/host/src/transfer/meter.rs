@@ -3,7 +3,7 @@
 use crate::file::Past;
 use phalanx_core::Progress;
 
-/// Watches work on one file, or on the files of a tree. It is told of the bytes that are done as [`Progress`].
+/// Watches work on one file, or on the files of a tree. The bytes that are done reach it through [`Progress`].
 pub trait Meter: Progress {
     /// The work begins. Only the first call counts. Without a call, it began when the meter was made.
     fn begin(&self) {}

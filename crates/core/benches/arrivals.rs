@@ -1,6 +1,6 @@
 //! Messages of 256 bytes that arrive one by one and are sealed through a coalescer: how long one alone takes, and how
 //! many a second come from 64 callers of whom each waits for its result before it submits again. The callers are
-//! threads, or tasks of one thread.
+//! threads, or tasks of one thread. At last, one thread submits a flood of messages, and then waits for all results.
 //!
 //! `cargo bench -p phalanx-core --bench arrivals`
 
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 const TEXT: [u8; 256] = [7; 256];
 const CALLERS: usize = 64;
 const ALONE: usize = 2000;
+const FLOOD: usize = 500_000;
 const TIME: Duration = Duration::from_secs(2);
 
 fn main() {
@@ -25,8 +26,10 @@ fn main() {
         let sealing = Coalescer::to_seal(Roster::cpu(), suite, Limits::default()).expect("threads");
         let [median, late] = alone(&sealing, &key);
         let (threads, tasks) = (by_threads(&sealing, &key), by_tasks(&sealing, &key));
+        let flood = flood(&sealing, &key);
         println!(
-            "suite {}: alone {median:?}, 99th percentile {late:?}; {CALLERS} threads {threads:.0}/s, tasks {tasks:.0}/s",
+            "suite {}: alone {median:?}, 99th percentile {late:?}; a second: {CALLERS} threads {threads:.0}, \
+             {CALLERS} tasks {tasks:.0}, a flood {flood:.0}",
             suite.id()
         );
     }
@@ -62,6 +65,15 @@ fn by_threads(sealing: &Coalescer, key: &Arc<SecretKey>) -> f64 {
         ended.store(true, Ordering::Relaxed);
     });
     done.into_inner() as f64 / started.elapsed().as_secs_f64()
+}
+
+/// How many messages of a flood are sealed in a second.
+fn flood(sealing: &Coalescer, key: &Arc<SecretKey>) -> f64 {
+    let started = Instant::now();
+    let submit = |_| sealing.submit(key, b"", &TEXT).expect("it is open");
+    let tickets: Vec<_> = (0..FLOOD).map(submit).collect();
+    tickets.into_iter().for_each(|ticket| drop(ticket.wait().expect("it seals")));
+    FLOOD as f64 / started.elapsed().as_secs_f64()
 }
 
 /// How many messages the tasks of one thread have sealed in a second.

@@ -71,7 +71,7 @@ fn messages(c: &mut Criterion) {
                     let inputs: Vec<_> = keys[from..from + GROUP]
                         .iter()
                         .zip(plain)
-                        .map(|(key, bytes)| Copied { key, ad: b"", bytes })
+                        .map(|(key, bytes)| Copied { key: key.into(), ad: b"", bytes })
                         .collect();
                     batch::seal_into(&roster, suite, &inputs, &mut out).unwrap()
                 });

@@ -69,7 +69,7 @@ pub fn unprotect(protected: &[u8], keys: &Opener<impl KeySource>) -> Result<Zero
 pub fn seal(key: &SecretKey, plaintext: &[u8], associated_data: &[u8]) -> Result<Vec<u8>> {
     let suite = Suite::default();
     let mut message = vec![0; plaintext.len() + suite.overhead()];
-    let input = Copied { key, ad: associated_data, bytes: plaintext };
+    let input = Copied { key: key.into(), ad: associated_data, bytes: plaintext };
     batch::seal_into(&ONE_CORE, suite, &[input], &mut message)?;
     Ok(message)
 }
@@ -82,7 +82,7 @@ pub fn seal(key: &SecretKey, plaintext: &[u8], associated_data: &[u8]) -> Result
 pub fn open(key: &SecretKey, message: &[u8], associated_data: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
     let suite = Suite::default();
     let mut opened = Zeroizing::new(vec![0; message.len()]);
-    let input = Copied { key, ad: associated_data, bytes: message };
+    let input = Copied { key: key.into(), ad: associated_data, bytes: message };
     let places = batch::open_into(&ONE_CORE, suite, &[input], &mut opened)?;
     let Some(place) = places.into_iter().next().flatten() else { return Err(Error::NotAuthentic { failed: vec![0] }) };
     opened.copy_within(place.clone(), 0);

@@ -73,6 +73,7 @@ pub use keys::access::{AgeRecipient, KdfLimit, KeySource, OpenedBy, Opener, Reci
 pub use keys::id::KeyId;
 pub use keys::key::{Password, SecretKey};
 pub use keys::text as key_text;
+pub use keys::users::UserKeys;
 pub use keys::ways::Ways;
 pub use roster::Roster;
 pub use zeroize::Zeroizing;

@@ -227,7 +227,7 @@ impl<T: Deref<Target = [u8]>> Group<T> {
     fn inputs(&self) -> Vec<Copied<'_>> {
         let mut inputs = Vec::with_capacity(self.messages.len());
         for One { key, ad, text } in &self.messages {
-            inputs.push(Copied { key: key.get(), ad: ad.as_deref().unwrap_or_default(), bytes: text });
+            inputs.push(Copied { key: key.get().into(), ad: ad.as_deref().unwrap_or_default(), bytes: text });
         }
         inputs
     }

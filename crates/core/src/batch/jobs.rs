@@ -1,7 +1,8 @@
 //! Messages for engines that only run jobs: they are copied in, run and copied out.
 
 use crate::Suite;
-use crate::batch::message::{Message, derive, front};
+use crate::batch::key::derive;
+use crate::batch::message::{Message, front};
 use crate::error::Fault;
 use crate::op::Op;
 use crate::seam::{Bind, Engine, Job, Unit, Verdicts};

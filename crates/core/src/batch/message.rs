@@ -3,15 +3,15 @@
 //! [`crate::batch`] seals and opens whole sets of them.
 
 use crate::Suite;
-use crate::keys::key::{ContentKeys, SecretKey};
+use crate::batch::key::KeyOf;
 use crate::op::Op;
-use phalanx_kernels::keccak;
-use std::{fmt, ptr};
+use std::fmt;
 
 /// A message in the caller's memory, to be sealed or opened in place. All messages of a set have the same suite.
 pub struct Message<'a> {
-    /// If consecutive messages name the same key, at the same address, their keys are derived once.
-    pub(crate) key: &'a SecretKey,
+    /// If consecutive messages name the same key, at the same address, or the same user of the same `UserKeys`, their
+    /// keys are derived once.
+    pub(crate) key: KeyOf<'a>,
     pub(crate) ad: &'a [u8],
     /// Nonce, tag and ciphertext, as they are stored. Before sealing and after opening: room, then the plaintext.
     pub(crate) data: &'a mut [u8],
@@ -25,13 +25,13 @@ impl<'a> Message<'a> {
     /// A plaintext to be sealed under its user's key. The associated data may be empty. They are authenticated, but not
     /// stored.
     #[must_use]
-    pub fn to_seal(key: &'a SecretKey, ad: &'a [u8], plaintext: BehindRoom<'a>) -> Self {
-        Self { key, ad, data: plaintext.buffer, op: Op::Seal, room: plaintext.room }
+    pub fn to_seal(key: impl Into<KeyOf<'a>>, ad: &'a [u8], plaintext: BehindRoom<'a>) -> Self {
+        Self { key: key.into(), ad, data: plaintext.buffer, op: Op::Seal, room: plaintext.room }
     }
 
     /// A stored message to be opened. Its plaintext will lie after [`Suite::overhead`] bytes of meaningless content.
-    pub fn to_open(key: &'a SecretKey, ad: &'a [u8], stored: &'a mut [u8]) -> Self {
-        Self { key, ad, data: stored, op: Op::Open, room: 0 }
+    pub fn to_open(key: impl Into<KeyOf<'a>>, ad: &'a [u8], stored: &'a mut [u8]) -> Self {
+        Self { key: key.into(), ad, data: stored, op: Op::Open, room: 0 }
     }
 }
 
@@ -73,21 +73,4 @@ pub(crate) fn front(messages: &[Message<'_>], cost: usize) -> usize {
         sum <= cost
     };
     messages.iter().take_while(within).count().max(1)
-}
-
-/// The keys of the messages, and the number of the key of each message.
-pub(crate) fn derive<'a>(
-    level: keccak::Level,
-    suite: Suite,
-    messages: &[Message<'a>],
-) -> (Vec<usize>, Vec<ContentKeys>) {
-    let mut keys: Vec<&'a SecretKey> = Vec::with_capacity(messages.len());
-    let which = |message: &Message<'a>| {
-        if keys.last().is_none_or(|last| !ptr::eq(*last, message.key)) {
-            keys.push(message.key);
-        }
-        keys.len() - 1
-    };
-    let which = messages.iter().map(which).collect();
-    (which, ContentKeys::of_messages(level, suite, keys.into_iter()))
 }

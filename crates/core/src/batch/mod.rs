@@ -36,18 +36,19 @@
 
 pub mod coalescer;
 pub(crate) mod jobs;
+pub(crate) mod key;
 pub(crate) mod message;
 mod share;
 
+pub use key::KeyOf;
 pub use message::{BehindRoom, Message};
 
-use crate::keys::key::SecretKey;
 use crate::op::Op;
 use crate::roster::Roster;
 use crate::seam::Verdicts;
 use crate::secret::wipe;
 use crate::{Error, Result, Suite};
-use share::share;
+use share::{alone, share};
 use std::ops::Range;
 
 /// A plaintext after the room that sealing needs for nonce and tag.
@@ -74,20 +75,24 @@ pub fn seal(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Resu
 /// [`Error::NotAuthentic`] names the messages that are not authentic. These are wiped, and all others are opened. If no
 /// engine has the suite, or engines failed, every message is unchanged, except those already found not to be authentic.
 pub fn open(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Result<()> {
-    let failed = open_all(roster, suite, messages)?;
-    if failed.is_empty() { Ok(()) } else { Err(Error::NotAuthentic { failed }) }
+    let verdicts = share(roster, Op::Open, suite, messages, &|_, _| Ok(()))?;
+    if verdicts.all_passed() { Ok(()) } else { Err(Error::NotAuthentic { failed: verdicts.failed().to_vec() }) }
 }
 
-/// Opens all messages where they lie, and returns those that are not authentic.
-pub(crate) fn open_all(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Result<Vec<usize>> {
-    Ok(share(roster, Op::Open, suite, messages, &|_, _| Ok(()))?.failed().to_vec())
+/// Seals or opens all messages where they lie, on the calling thread, as this worker of the roster. Returns those that
+/// are not authentic.
+fn run_as(worker: usize, roster: &Roster, op: Op, suite: Suite, messages: &mut [Message<'_>]) -> Result<Verdicts> {
+    match op {
+        Op::Seal => alone(worker, roster, op, suite, messages, &|_, group| draw_nonces(suite, group)),
+        Op::Open => alone(worker, roster, op, suite, messages, &|_, _| Ok(())),
+    }
 }
 
 /// A message to be copied from its present place.
 #[derive(Clone, Copy)]
 pub struct Copied<'a> {
     /// The user's key.
-    pub key: &'a SecretKey,
+    pub key: KeyOf<'a>,
     /// The associated data.
     pub ad: &'a [u8],
     /// The plaintext to seal, or the stored message to open.
@@ -135,7 +140,7 @@ fn copied(
     let mut places = Vec::with_capacity(inputs.len());
     let mut messages = Vec::with_capacity(inputs.len());
     let (mut at, mut rest) = (0, &mut *out);
-    for (index, Copied { key, ad, bytes }) in inputs.iter().enumerate() {
+    for (index, &Copied { key, ad, bytes }) in inputs.iter().enumerate() {
         let len = room + bytes.len();
         let Some((data, behind)) = rest.split_at_mut_checked(len) else {
             return Err(Error::Message { index, reason: "the output buffer ends before it" });

@@ -49,7 +49,33 @@ pub(crate) fn share(
     messages: &mut [Message<'_>],
     prepare: &Prepare<'_>,
 ) -> Result<Verdicts> {
+    among(&roster.workers(suite)?, roster, op, suite, messages, prepare)
+}
+
+/// Does what [`share`] does on the calling thread alone, as the worker with this number.
+pub(crate) fn alone(
+    worker: usize,
+    roster: &Roster,
+    op: Op,
+    suite: Suite,
+    messages: &mut [Message<'_>],
+    prepare: &Prepare<'_>,
+) -> Result<Verdicts> {
     let workers = roster.workers(suite)?;
+    // There may be fewer workers than before, because an engine has failed.
+    let mine = workers[worker % workers.len()];
+    among(&[mine], roster, op, suite, messages, prepare)
+}
+
+/// Shares the messages among some workers of a roster.
+fn among(
+    workers: &[&Member],
+    roster: &Roster,
+    op: Op,
+    suite: Suite,
+    messages: &mut [Message<'_>],
+    prepare: &Prepare<'_>,
+) -> Result<Verdicts> {
     let mut unfit = Vec::new();
     for (index, message) in messages.iter_mut().enumerate() {
         if let Some(reason) = misfit(op, suite, message) {
@@ -167,7 +193,9 @@ impl<'q, 'm> Run<'_, 'q, 'm> {
     fn take(&self, most: usize) -> Option<Part<'q, 'm>> {
         let mut state = self.lock();
         let Part { first, messages } = state.parts.pop()?;
-        let share = (state.cost / (4 * self.workers)).clamp(LEAST, most.max(LEAST));
+        // One worker alone has nobody to finish together with.
+        let share = if self.workers == 1 { state.cost } else { state.cost / (4 * self.workers) };
+        let share = share.clamp(LEAST, most.max(LEAST));
         let end = front(messages, share);
         let (messages, rest) = messages.split_at_mut(end);
         if !rest.is_empty() {

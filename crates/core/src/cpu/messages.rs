@@ -1,7 +1,8 @@
 //! Messages on the CPU, processed in place in the caller's memory.
 
 use crate::Suite;
-use crate::batch::message::{Message, derive, front};
+use crate::batch::key::derive;
+use crate::batch::message::{Message, front};
 use crate::cpu::chunk::Keys;
 use crate::cpu::levels::Levels;
 use crate::cpu::pieces::{Bound, Piece};

@@ -17,7 +17,7 @@ pub const WRAPPED: usize = 40;
 
 /// 32 secret bytes: a named key, a file key, or a key-encrypting key.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
-pub struct SecretKey([u8; 32]);
+pub struct SecretKey(pub(super) [u8; 32]);
 
 impl SecretKey {
     /// A new random key.

@@ -4,4 +4,5 @@ pub mod access;
 pub mod id;
 pub mod key;
 pub mod text;
+pub mod users;
 pub mod ways;

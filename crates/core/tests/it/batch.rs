@@ -1,9 +1,9 @@
 //! Many users' messages in one call, compared with the reference and the vectors, also when engines fail.
 
 use crate::common::{Random, engines};
-use phalanx_core::batch::{self, BehindRoom, Copied, Message};
+use phalanx_core::batch::{self, BehindRoom, Copied, KeyOf, Message};
 use phalanx_core::engine::{Buffer, CpuEngine, Engine, EngineInfo, Fault, Job, Levels, Op, Verdicts};
-use phalanx_core::{Error, Roster, SecretKey, Suite};
+use phalanx_core::{Error, Roster, SecretKey, Suite, UserKeys};
 use phalanx_reference as reference;
 use phalanx_vectors::{Expect, Message as Vector};
 use std::sync::Arc;
@@ -65,18 +65,21 @@ fn all_engines() -> Vec<Arc<dyn Engine>> {
 /// An engine that runs jobs, and fails after a number of them.
 struct Faulty {
     inner: CpuEngine,
+    info: EngineInfo,
     left: AtomicUsize,
 }
 
 impl Faulty {
     fn after(jobs: usize, inner: CpuEngine) -> Self {
-        Self { inner, left: AtomicUsize::new(jobs) }
+        // A batch is several jobs.
+        let info = EngineInfo { preferred_job: 256 << 10, ..inner.info().clone() };
+        Self { inner, info, left: AtomicUsize::new(jobs) }
     }
 }
 
 impl Engine for Faulty {
     fn info(&self) -> &EngineInfo {
-        self.inner.info()
+        &self.info
     }
     fn buffer(&self, len: usize) -> Result<Buffer, Fault> {
         self.inner.buffer(len)
@@ -104,6 +107,85 @@ fn every_engine_gives_the_messages_of_the_reference() {
             batch::open(&roster, suite, &mut to_open(&keys, &records, &mut stored)).unwrap();
             assert!(records.iter().zip(&stored).all(|(record, stored)| stored[suite.overhead()..] == record.text));
         }
+    }
+}
+
+/// The key of a user, by the reference.
+fn of_user(root: &[u8], user: &[u8], label: &str) -> [u8; 32] {
+    reference::kmac256(root, user, 256, label).try_into().unwrap()
+}
+
+#[test]
+fn keys_of_users_are_those_of_the_reference() {
+    let root = SecretKey::from_slice(&Random(5).bytes(32)).unwrap();
+    for label in ["", "test users", &"x".repeat(122)] {
+        let keys = UserKeys::new(&root, label.as_bytes());
+        assert_eq!(format!("{keys:?} {:?}", KeyOf::from((&keys, &b"ada"[..]))), "UserKeys(…) KeyOf(…)");
+        for len in (0..300).chain([10_000]) {
+            let user = Random(len).bytes(len as usize);
+            assert_eq!(*keys.key(&user).expose(), of_user(root.expose(), &user, label), "{label}, {len}");
+        }
+    }
+}
+
+/// In batches of all lengths up to several times the lanes of any kernel, with users' names of all kinds of lengths,
+/// alone and between keys of their own.
+#[test]
+fn every_engine_derives_the_keys_of_users() {
+    let mut random = Random(77);
+    let roots = [random.bytes(32), random.bytes(32)];
+    let of = |i: usize| UserKeys::new(&SecretKey::from_slice(&roots[i]).unwrap(), b"test users");
+    let (users, own) = ([of(0), of(1)], SecretKey::from_slice(&random.bytes(32)).unwrap());
+    for engine in all_engines() {
+        let roster = Roster::new(std::slice::from_ref(&engine));
+        for count in (0..20).chain([31, 32, 33, 127, 128, 129, 300]) {
+            let suite = Suite::ALL[count % Suite::ALL.len()];
+            // Consecutive messages have the same user now and then, also under the other root.
+            let mut names = vec![Vec::new()];
+            for _ in 1..count {
+                let len = [0, 1, 16, 131, 132, 133, 136, 300, 5000][random.below(9)];
+                let next = if random.below(3) == 0 { names[names.len() - 1].clone() } else { random.bytes(len) };
+                names.push(next);
+            }
+            let mixed: Vec<_> = (0..count).map(|_| random.below(3)).collect();
+            let mut stored = vec![batch::with_room(suite, b"text"); count];
+            let mut set: Vec<_> = (stored.iter_mut().zip(&names).zip(&mixed))
+                .map(|((data, name), &which)| {
+                    let key = users.get(which).map_or(KeyOf::Own(&own), |keys| KeyOf::User { keys, user: name });
+                    Message::to_seal(key, name, BehindRoom::new(suite, data).unwrap())
+                })
+                .collect();
+            batch::seal(&roster, suite, &mut set).unwrap();
+            // By the keys themselves.
+            let keys: Vec<_> = (names.iter().zip(&mixed))
+                .map(|(name, &which)| match roots.get(which) {
+                    Some(root) => SecretKey::from_slice(&of_user(root, name, "test users")).unwrap(),
+                    None => own.clone(),
+                })
+                .collect();
+            let set = stored.iter_mut().zip(&keys).zip(&names);
+            let mut set: Vec<_> = set.map(|((data, key), name)| Message::to_open(key, name, data)).collect();
+            batch::open(&roster, suite, &mut set).unwrap_or_else(|e| panic!("{}, {count}: {e}", engine.info().detail));
+            assert!(stored.iter().all(|data| data[suite.overhead()..] == *b"text"));
+        }
+    }
+}
+
+/// A message of one user does not open for another one, nor for the same one of another root or label.
+#[test]
+fn users_have_different_keys() {
+    let roster = Roster::new(&engines()[..1]);
+    let of = |root: u8, label: &[u8]| UserKeys::new(&SecretKey::from_slice(&[root; 32]).unwrap(), label);
+    let (keys, others) = (of(1, b"test users"), [of(2, b"test users"), of(1, b"other users")]);
+    for &suite in Suite::ALL {
+        let mut stored = batch::with_room(suite, b"text");
+        let plaintext = BehindRoom::new(suite, &mut stored).unwrap();
+        batch::seal(&roster, suite, &mut [Message::to_seal((&keys, &b"ada"[..]), b"", plaintext)]).unwrap();
+        let right = (&keys, &b"ada"[..]);
+        let wrong = others.iter().map(|keys| (keys, &b"ada"[..])).chain([(&keys, &b"ad"[..]), (&keys, &b"adab"[..])]);
+        let mut copies: Vec<_> = wrong.chain([right]).map(|user| (user, stored.clone())).collect();
+        let mut set: Vec<_> = copies.iter_mut().map(|(user, data)| Message::to_open(*user, b"", data)).collect();
+        assert_eq!(failed(batch::open(&roster, suite, &mut set)), [0, 1, 2, 3]);
     }
 }
 
@@ -251,11 +333,15 @@ fn messages_of_a_million_users_are_sealed_and_opened() {
     let suite = Suite::default();
     let key = |i: usize| SecretKey::from_slice(&[&i.to_le_bytes()[..], &[9; 24]].concat()).unwrap();
     let keys: Vec<_> = (0..USERS).map(key).collect();
-    let inputs: Vec<_> = keys.iter().map(|key| Copied { key, ad: b"", bytes: &key.expose()[..8] }).collect();
+    let inputs: Vec<_> =
+        keys.iter().map(|key| Copied { key: key.into(), ad: b"", bytes: &key.expose()[..8] }).collect();
     let mut sealed = vec![0; USERS * (suite.overhead() + 8)];
     let places = batch::seal_into(&roster, suite, &inputs, &mut sealed).unwrap();
-    let stored: Vec<_> =
-        keys.iter().zip(&places).map(|(key, place)| Copied { key, ad: b"", bytes: &sealed[place.clone()] }).collect();
+    let stored: Vec<_> = keys
+        .iter()
+        .zip(&places)
+        .map(|(key, place)| Copied { key: key.into(), ad: b"", bytes: &sealed[place.clone()] })
+        .collect();
     let mut opened = vec![0; sealed.len()];
     let places = batch::open_into(&roster, suite, &stored, &mut opened).unwrap();
     assert!(keys.iter().zip(places).all(|(key, place)| opened[place.unwrap()] == key.expose()[..8]));
@@ -266,7 +352,8 @@ fn messages_are_sealed_and_opened_into_one_buffer() {
     let roster = Roster::new(&engines());
     for &suite in Suite::ALL {
         let (keys, records) = records(11, 100);
-        let inputs: Vec<_> = records.iter().map(|r| Copied { key: &keys[r.user], ad: &r.ad, bytes: &r.text }).collect();
+        let inputs: Vec<_> =
+            records.iter().map(|r| Copied { key: (&keys[r.user]).into(), ad: &r.ad, bytes: &r.text }).collect();
         let len: usize = records.iter().map(|r| r.text.len() + suite.overhead()).sum();
         let mut out = vec![0x55; len + 3];
         let places = batch::seal_into(&roster, suite, &inputs, &mut out).unwrap();
@@ -274,7 +361,7 @@ fn messages_are_sealed_and_opened_into_one_buffer() {
         let stored: Vec<_> =
             inputs.iter().zip(&places).map(|(input, place)| Copied { bytes: &out[place.clone()], ..*input }).collect();
         for (record, stored) in records.iter().zip(&stored) {
-            let opened = reference::open_message(stored.key.expose(), suite.id(), stored.ad, stored.bytes);
+            let opened = reference::open_message(keys[record.user].expose(), suite.id(), stored.ad, stored.bytes);
             assert!(opened.unwrap() == record.text);
         }
         let mut back = vec![0x55; len];
@@ -337,7 +424,7 @@ fn nothing_changes_without_a_working_engine() {
 
             let mut out = vec![0x55; room.iter().map(Vec::len).sum()];
             let inputs: Vec<_> =
-                records.iter().map(|r| Copied { key: &keys[r.user], ad: &r.ad, bytes: &r.text }).collect();
+                records.iter().map(|r| Copied { key: (&keys[r.user]).into(), ad: &r.ad, bytes: &r.text }).collect();
             batch::seal_into(&faulty(jobs), suite, &inputs, &mut out).unwrap_err();
             assert!(out.iter().all(|byte| *byte == 0));
         }

@@ -18,9 +18,15 @@ fn call(roster: &Roster, op: Op, set: &mut Set) -> Result<()> {
 /// Does the work for every suite and both operations. Nothing of the set may be left.
 #[track_caller]
 fn check(what: &str, work: impl Fn(Op, Set) + Sync) {
+    check_sets(what, Set::new, work);
+}
+
+/// Does the same with sets of this kind.
+#[track_caller]
+fn check_sets(what: &str, make: fn(Op, Suite) -> Set, work: impl Fn(Op, Set) + Sync) {
     for (op, suite) in [Op::Seal, Op::Open].into_iter().flat_map(|op| Suite::ALL.iter().map(move |suite| (op, *suite)))
     {
-        let set = Set::new(op, suite);
+        let set = make(op, suite);
         set.hunt(op).nothing_left(&format!("{what}, {op:?}, {}", suite.name()), || work(op, set));
     }
 }
@@ -30,10 +36,12 @@ pub fn by_every_engine() {
     let some = engines().into_iter().rev().step_by(sweep_by(1, 4));
     let all = some.map(|engine| (engine.info().detail.clone(), Roster::new(&[engine])));
     for (engine, roster) in all.chain([("by jobs".into(), ByJobs::roster(usize::MAX, fault))]) {
-        check(&engine, |op, mut set| {
-            call(&roster, op, &mut set).unwrap();
-            set.wipe();
-        });
+        for (kind, make) in [("", Set::new as fn(_, _) -> _), (", users", Set::of_users)] {
+            check_sets(&format!("{engine}{kind}"), make, |op, mut set| {
+                call(&roster, op, &mut set).unwrap();
+                set.wipe();
+            });
+        }
     }
 }
 

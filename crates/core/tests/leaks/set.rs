@@ -2,9 +2,10 @@
 
 use crate::memory::{Hunt, key, secret, tidily, write};
 use crate::schedule::expand;
-use phalanx_core::batch::{BehindRoom, Message};
+use phalanx_core::batch::coalescer::MessageKey;
+use phalanx_core::batch::{BehindRoom, KeyOf, Message};
 use phalanx_core::engine::{Buffer, CpuEngine, Engine, EngineInfo, Fault, Job, Levels, Op, Verdicts};
-use phalanx_core::{Roster, SecretKey, Suite, batch};
+use phalanx_core::{Roster, SecretKey, Suite, UserKeys, batch};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -26,27 +27,51 @@ pub fn seeds() -> u64 {
     NEXT.fetch_add(LENGTHS.len() as u64, Ordering::Relaxed)
 }
 
+/// The keys of a set.
+enum Keys {
+    Own(Vec<Arc<SecretKey>>),
+    /// The key of each is derived from a root.
+    Users(Arc<UserKeys>),
+}
+
+/// The name of a user.
+fn user(i: usize) -> &'static [u8] {
+    &b"the names of all the users of a set"[i..]
+}
+
 /// A caller's messages. No two sets have the same keys or texts.
 pub struct Set {
     pub suite: Suite,
-    pub keys: Vec<Arc<SecretKey>>,
+    keys: Keys,
     /// Room and the plaintext, or the stored message.
     pub data: Vec<Vec<u8>>,
     first: u64,
 }
 
 impl Set {
-    /// A set to be sealed or opened.
+    /// A set to be sealed or opened, with a key for each message.
     pub fn new(op: Op, suite: Suite) -> Self {
+        Self::with(op, suite, |first| {
+            let keys = (first..).take(LENGTHS.len()).map(|i| Arc::new(key(KEYS + i)));
+            Keys::Own(keys.collect())
+        })
+    }
+
+    /// A set to be sealed or opened, with a user for each message.
+    pub fn of_users(op: Op, suite: Suite) -> Self {
+        Self::with(op, suite, |first| Keys::Users(Arc::new(UserKeys::new(&key(KEYS + first), b"users of tests"))))
+    }
+
+    fn with(op: Op, suite: Suite, keys: impl FnOnce(u64) -> Keys) -> Self {
         tidily(|| {
             let first = seeds();
             let of = |(i, len)| {
                 let mut data = vec![0; suite.overhead() + len];
                 write(first + i, &mut data[suite.overhead()..]);
-                (Arc::new(key(KEYS + first + i)), data)
+                data
             };
-            let (keys, data) = (0..).zip(LENGTHS).map(of).unzip();
-            let mut set = Self { suite, keys, data, first };
+            let data = (0..).zip(LENGTHS).map(of).collect();
+            let mut set = Self { suite, keys: keys(first), data, first };
             if op == Op::Open {
                 batch::seal(&cpu(), suite, &mut set.messages(Op::Seal)).unwrap();
             }
@@ -58,11 +83,16 @@ impl Set {
     pub fn hunt(&self, op: Op) -> Hunt {
         let mut hunt = Hunt::default();
         tidily(|| {
-            for ((i, key), data) in (0..).zip(&self.keys).zip(&self.data) {
+            hunt.seek("key 0, or the root", secret(KEYS + self.first).take(32));
+            for ((i, at), data) in (0..).zip(self.first..).zip(&self.data) {
                 let stored = &data[self.suite.overhead()..];
-                let text = || secret(self.first + i).take(stored.len());
+                let text = || secret(at).take(stored.len());
                 hunt.seek(format!("plaintext {i}"), text());
-                hunt.seek(format!("key {i}"), secret(KEYS + self.first + i).take(32));
+                let key = match &self.keys {
+                    Keys::Own(keys) => (*keys[i]).clone(),
+                    Keys::Users(keys) => keys.key(user(i)),
+                };
+                hunt.seek(format!("key {i}"), key.expose().iter().copied());
                 let keys = key.message_keys(self.suite);
                 hunt.seek(format!("K_mac {i}"), keys.mac().iter().copied());
                 let mut schedule = expand(keys.encrypt());
@@ -76,23 +106,36 @@ impl Set {
         hunt
     }
 
+    /// The key of a message, as a batch takes it.
+    fn key(keys: &Keys, i: usize) -> KeyOf<'_> {
+        match keys {
+            Keys::Own(keys) => (&keys[i]).into(),
+            Keys::Users(keys) => (&**keys, user(i)).into(),
+        }
+    }
+
+    /// The key of a message, as a coalescer takes it.
+    pub fn submitted_key(&self, i: usize) -> MessageKey {
+        match &self.keys {
+            Keys::Own(keys) => (&keys[i]).into(),
+            Keys::Users(keys) => (keys, user(i)).into(),
+        }
+    }
+
     pub fn messages(&mut self, op: Op) -> Vec<Message<'_>> {
-        let suite = self.suite;
-        let message = |(key, data)| match op {
-            Op::Seal => Message::to_seal(key, AD, BehindRoom::new(suite, data).unwrap()),
-            Op::Open => Message::to_open(key, AD, data),
+        let (suite, keys) = (self.suite, &self.keys);
+        let message = |(i, data): (usize, _)| match op {
+            Op::Seal => Message::to_seal(Self::key(keys, i), AD, BehindRoom::new(suite, data).unwrap()),
+            Op::Open => Message::to_open(Self::key(keys, i), AD, data),
         };
-        self.keys.iter().map(|key| &**key).zip(self.data.iter_mut().map(Vec::as_mut_slice)).map(message).collect()
+        self.data.iter_mut().map(Vec::as_mut_slice).enumerate().map(message).collect()
     }
 
     /// The messages to be copied.
     pub fn inputs(&self, op: Op) -> Vec<batch::Copied<'_>> {
         let from = if op == Op::Seal { self.suite.overhead() } else { 0 };
-        self.keys
-            .iter()
-            .zip(&self.data)
-            .map(|(key, data)| batch::Copied { key, ad: AD, bytes: &data[from..] })
-            .collect()
+        let each = self.data.iter().enumerate();
+        each.map(|(i, data)| batch::Copied { key: Self::key(&self.keys, i), ad: AD, bytes: &data[from..] }).collect()
     }
 
     /// Wipes the caller's buffers.
@@ -115,6 +158,7 @@ pub fn cpu() -> Roster {
 /// An engine that copies messages into jobs. After `left` jobs it fails in its own way.
 pub struct ByJobs {
     inner: CpuEngine,
+    info: EngineInfo,
     left: AtomicUsize,
     fail: fn() -> Fault,
 }
@@ -122,13 +166,15 @@ pub struct ByJobs {
 impl ByJobs {
     pub fn roster(jobs: usize, fail: fn() -> Fault) -> Roster {
         let inner = CpuEngine::parallel(2, Levels::detect());
-        Roster::new(&[Arc::new(Self { inner, left: AtomicUsize::new(jobs), fail })])
+        // A batch is several jobs.
+        let info = EngineInfo { preferred_job: 256 << 10, ..inner.info().clone() };
+        Roster::new(&[Arc::new(Self { inner, info, left: AtomicUsize::new(jobs), fail })])
     }
 }
 
 impl Engine for ByJobs {
     fn info(&self) -> &EngineInfo {
-        self.inner.info()
+        &self.info
     }
     fn buffer(&self, len: usize) -> Result<Buffer, Fault> {
         self.inner.buffer(len)

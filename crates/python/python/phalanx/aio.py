@@ -1,7 +1,7 @@
 """Sealing and opening messages in tasks of asyncio.
 
-The messages of all tasks of an event loop are gathered for up to a millisecond, and sealed or opened together on all cores.
-While that goes on, the loop does other things.
+Threads on all cores seal and open the messages of all tasks of an event loop, while the loop does other things. What arrives
+while all of them are busy is worked on together.
 
 >>> import asyncio
 >>> async def main():

@@ -1,68 +1,23 @@
-//! The messages that wait for the next batch, and the submitters that wait for room.
+//! The messages that wait for a worker, the workers that wait for messages, and the submitters that wait for room.
+//!
+//! A notification is a system call, so nobody is notified who does not wait.
 
-use super::slot::{Slot, Ticket, Wiped, wake};
-use super::sync::{Condvar, Mutex, has_come, lock, wait, wait_until};
+use super::item::Item;
+use super::slot::wake;
+use super::sync::{Condvar, Mutex, MutexGuard, lock, wait};
 use super::{Failure, Limits};
-use crate::Suite;
-use crate::batch::message::Message;
-use crate::keys::key::SecretKey;
-use crate::op::Op;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
-use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
 
-/// A message to be sealed or opened. If it is dropped without a result, its ticket gets a failure.
-pub(super) struct Item {
-    key: Arc<SecretKey>,
-    ad: Vec<u8>,
-    data: Wiped,
-    slot: Arc<Slot>,
-    arrived: Instant,
-}
-
-impl Item {
-    pub fn new(key: Arc<SecretKey>, ad: Vec<u8>, data: Wiped) -> (Self, Ticket) {
-        let slot = Arc::new(Slot::new());
-        let ticket = Ticket::new(slot.clone());
-        (Self { key, ad, data, slot, arrived: Instant::now() }, ticket)
-    }
-
-    pub fn message(&mut self, op: Op, suite: Suite) -> Message<'_> {
-        let room = suite.overhead();
-        Message { key: &self.key, ad: &self.ad, data: self.data.whole(), op, room }
-    }
-
-    /// Whether its ticket still exists.
-    pub fn is_wanted(&self) -> bool {
-        Arc::strong_count(&self.slot) > 1
-    }
-
-    /// Sets the result: the processed message, or why there is none.
-    pub fn finish(mut self, failure: Option<Failure>) {
-        let data = mem::take(&mut self.data);
-        self.slot.finish(failure.map_or(Ok(data), Err));
-    }
-
-    /// The length that counts in the queue. Empty messages take room too.
-    fn len(&mut self) -> usize {
-        const LEAST: usize = 48;
-        (self.data.whole().len() + self.ad.len()).max(LEAST)
-    }
-}
-
-impl Drop for Item {
-    fn drop(&mut self) {
-        self.slot.finish(Err(Failure::Closed));
-    }
-}
+/// As many bytes are worth another worker: sealing them takes longer than waking it.
+const SHARE: usize = 64 << 10;
 
 /// The waiting messages, in the order of arrival.
 pub(super) struct Queue {
     limits: Limits,
     state: Mutex<Queued>,
-    /// Signals the worker that messages have arrived.
+    /// Signals an idle worker that messages have arrived.
     filled: Condvar,
     /// Signals submitting threads that there is room.
     drained: Condvar,
@@ -74,6 +29,14 @@ struct Queued {
     /// The bytes of all items.
     len: usize,
     closed: bool,
+    /// How many workers there are.
+    workers: usize,
+    /// How many of them wait for messages.
+    idle: usize,
+    /// How many of these have been called, and have not come yet.
+    called: usize,
+    /// How many threads wait for room.
+    submitters: usize,
     /// Tasks that wait for room: each has its own place and the room that it needs.
     wakers: BTreeMap<u64, (Waker, usize)>,
     places: u64,
@@ -86,7 +49,10 @@ impl Queue {
 
     /// Takes the item if there is room, or gives it back.
     pub fn push(&self, item: Item) -> Result<(), (Item, Failure)> {
-        self.admit(&mut lock(&self.state), item)
+        let mut state = lock(&self.state);
+        self.admit(&mut state, item)?;
+        self.unlock_and_call(state);
+        Ok(())
     }
 
     /// Takes the item when there is room.
@@ -94,12 +60,16 @@ impl Queue {
         let mut state = lock(&self.state);
         loop {
             match self.admit(&mut state, item) {
-                Ok(()) => return Ok(()),
+                Ok(()) => break,
                 Err((again, Failure::Full)) => item = again,
                 Err((_, failure)) => return Err(failure),
             }
+            state.submitters += 1;
             state = wait(&self.drained, state);
+            state.submitters -= 1;
         }
+        self.unlock_and_call(state);
+        Ok(())
     }
 
     /// Takes the item if there is room. Otherwise gives it back, and wakes the task when there may be room.
@@ -117,7 +87,7 @@ impl Queue {
             state.wakers.insert(at, (waker.clone(), len));
         }
         // A waker's drop is the caller's code, so it must not run under the lock.
-        drop(state);
+        self.unlock_and_call(state);
         drop(old);
         result
     }
@@ -157,58 +127,57 @@ impl Queue {
         if !state.items.is_empty() && state.len + len > self.limits.queue {
             return Err((item, Failure::Full));
         }
-        item.arrived = Instant::now();
         state.items.push_back(item);
-        let before = state.len;
         state.len += len;
-        // The worker waits for the first message, and then for enough bytes.
-        if state.items.len() == 1 || (before < self.enough() && self.enough() <= state.len) {
-            self.filled.notify_one();
-        }
         Ok(())
     }
 
-    /// The number of bytes at which a batch begins.
-    fn enough(&self) -> usize {
-        self.limits.enough.min(self.limits.bytes)
+    /// Unlocks, and calls an idle worker if the called ones are too few for what waits.
+    fn unlock_and_call(&self, mut state: MutexGuard<'_, Queued>) {
+        let calls = state.wants_worker();
+        state.called += usize::from(calls);
+        drop(state);
+        if calls {
+            self.filled.notify_one();
+        }
     }
 
-    /// Waits for the next batch, of at least one message. `None` at the end.
+    /// Waits for messages, and takes the next batch, of at least one. `None` at the end.
     pub fn take(&self) -> Option<Vec<Item>> {
         let mut state = lock(&self.state);
-        loop {
-            let Some(first) = state.items.front() else {
-                if state.closed {
-                    return None;
-                }
-                state = wait(&self.filled, state);
-                continue;
-            };
-            // `None` if the delay never ends.
-            let time = first.arrived.checked_add(self.limits.delay);
-            if state.closed || state.len >= self.enough() || time.is_some_and(has_come) {
-                break;
+        while state.items.is_empty() {
+            if state.closed {
+                return None;
             }
-            state = match time {
-                Some(time) => wait_until(&self.filled, &self.state, state, time),
-                None => wait(&self.filled, state),
-            };
+            state.idle += 1;
+            state = wait(&self.filled, state);
+            state.idle -= 1;
+            // It may have woken without a call. Then a worker more is called than is needed, and none too few.
+            state.called = state.called.saturating_sub(1);
         }
-        let mut batch = Vec::new();
-        let mut room = self.limits.bytes;
-        while let Some(next) = state.items.front_mut() {
-            let len = next.len();
-            if len > room && !batch.is_empty() {
-                break;
-            }
-            room = room.saturating_sub(len);
-            state.len -= len;
-            batch.extend(state.items.pop_front());
-        }
+        let batch = state.batch(self.limits.bytes);
         let next = self.next(&mut state);
-        drop(state);
-        self.there_is_room(next);
+        let waiting = state.submitters > 0;
+        self.unlock_and_call(state);
+        self.there_is_room(waiting, next);
         Some(batch)
+    }
+
+    /// A worker begins.
+    pub fn begin(&self) {
+        lock(&self.state).workers += 1;
+    }
+
+    /// A worker ends. After the last one nobody may wait for another.
+    pub fn end(&self) {
+        let mut state = lock(&self.state);
+        state.workers -= 1;
+        if state.workers > 0 {
+            return self.unlock_and_call(state);
+        }
+        drop(state);
+        self.close();
+        self.clear();
     }
 
     /// Accepts no more messages, and wakes everyone who waits for room.
@@ -218,18 +187,94 @@ impl Queue {
         let next = self.next(&mut state);
         drop(state);
         self.filled.notify_all();
-        self.there_is_room(next);
+        self.there_is_room(true, next);
     }
 
     /// Drops all waiting messages, because no worker is left.
-    pub fn clear(&self) {
-        let items = mem::take(&mut lock(&self.state).items);
+    fn clear(&self) {
+        let mut state = lock(&self.state);
+        let items = mem::take(&mut state.items);
+        state.len = 0;
+        drop(state);
         // Outside the lock, because the tasks of their tickets may call back at once.
         drop(items);
     }
 
-    fn there_is_room(&self, next: Vec<Waker>) {
-        self.drained.notify_all();
-        next.into_iter().for_each(wake);
+    /// Tells threads, if any wait, and tasks.
+    fn there_is_room(&self, threads: bool, tasks: Vec<Waker>) {
+        if threads {
+            self.drained.notify_all();
+        }
+        tasks.into_iter().for_each(wake);
+    }
+}
+
+impl Queued {
+    /// Whether an idle worker is to be called.
+    fn wants_worker(&self) -> bool {
+        self.called < self.idle && self.len > self.called * SHARE
+    }
+
+    /// Takes the next messages: a fair share of them if other workers are idle and there are many, otherwise as many
+    /// as a batch may have, and at least one.
+    fn batch(&mut self, most: usize) -> Vec<Item> {
+        let mut room = (self.len / (1 + self.idle)).max(SHARE).min(most);
+        let mut batch = Vec::new();
+        while let Some(next) = self.items.front_mut() {
+            let len = next.len();
+            if len > room && !batch.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(len);
+            self.len -= len;
+            batch.extend(self.items.pop_front());
+        }
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::coalescer::key::MessageKey;
+    use crate::batch::coalescer::slot::Wiped;
+    use crate::keys::key::SecretKey;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_worker_takes_its_share_of_much_and_all_of_little() {
+        let work = || {
+            let taken = |kib: &[usize], idle: usize, most: usize| {
+                let key = Arc::new(SecretKey::from_slice(&[1; 32]).unwrap());
+                let item = |kib: &usize| {
+                    let data = Wiped::new(vec![0; kib << 10], 0);
+                    Item::new(MessageKey::Own(key.clone()), Vec::new(), data).0
+                };
+                let items: VecDeque<_> = kib.iter().map(item).collect();
+                let len = kib.iter().sum::<usize>() << 10;
+                let mut state = Queued { items, len, idle, ..Queued::default() };
+                let batch = state.batch(most << 10);
+                assert_eq!(state.len, state.items.iter_mut().map(Item::len).sum::<usize>());
+                batch.len()
+            };
+            assert_eq!(taken(&[1; 60], 3, 4096), 60, "too little to share");
+            assert_eq!(taken(&[1; 400], 0, 4096), 400, "nobody is idle");
+            assert_eq!(taken(&[1; 400], 3, 4096), 100);
+            assert_eq!(taken(&[1; 100], 3, 4096), 64);
+            assert_eq!(taken(&[1; 400], 3, 10), 10);
+            assert_eq!(taken(&[500, 1, 1], 3, 10), 1, "one is always taken");
+        };
+        shuttle::check_random(work, 1);
+    }
+
+    #[test]
+    fn workers_are_called_for_what_waits() {
+        let wants =
+            |kib: usize, idle, called| Queued { len: kib << 10, idle, called, ..Queued::default() }.wants_worker();
+        assert!(wants(1, 1, 0) && wants(65, 2, 1) && wants(129, 3, 2));
+        assert!(!wants(1, 0, 0), "all are busy");
+        assert!(!wants(0, 2, 0), "there is nothing to do");
+        assert!(!wants(64, 2, 1) && !wants(128, 3, 2), "those that come are enough");
+        assert!(!wants(1000, 2, 2), "all have been called");
     }
 }

@@ -69,26 +69,32 @@ pub(super) struct Slot {
 }
 
 enum Delivery {
-    Waiting(Option<Waker>),
+    /// Whether a thread waits for the result, and the task that does.
+    Waiting {
+        thread: bool,
+        task: Option<Waker>,
+    },
     Done(Result<Wiped, Failure>),
     Given,
 }
 
 impl Slot {
     pub fn new() -> Self {
-        Self { state: Mutex::new(Delivery::Waiting(None)), done: Condvar::new() }
+        Self { state: Mutex::new(Delivery::Waiting { thread: false, task: None }), done: Condvar::new() }
     }
 
     /// Sets the result, unless there is one already.
     pub fn finish(&self, result: Result<Wiped, Failure>) {
         let mut state = lock(&self.state);
-        let Delivery::Waiting(waker) = &mut *state else { return };
-        let waker = waker.take();
+        let Delivery::Waiting { thread, task } = &mut *state else { return };
+        let (thread, task) = (*thread, task.take());
         *state = Delivery::Done(result);
         drop(state);
-        self.done.notify_all();
-        if let Some(waker) = waker {
-            wake(waker);
+        if thread {
+            self.done.notify_one();
+        }
+        if let Some(task) = task {
+            wake(task);
         }
     }
 }
@@ -117,7 +123,7 @@ impl Ticket {
         loop {
             match mem::replace(&mut *state, Delivery::Given) {
                 Delivery::Done(result) => return result,
-                Delivery::Waiting(waker) => *state = Delivery::Waiting(waker),
+                Delivery::Waiting { task, .. } => *state = Delivery::Waiting { thread: true, task },
                 Delivery::Given => unreachable!("a ticket gives its result once"),
             }
             state = wait(&self.slot.done, state);
@@ -134,8 +140,8 @@ impl Future for Ticket {
         let mut state = lock(&self.slot.state);
         match mem::replace(&mut *state, Delivery::Given) {
             Delivery::Done(result) => Poll::Ready(result),
-            Delivery::Waiting(before) => {
-                *state = Delivery::Waiting(Some(context.waker().clone()));
+            Delivery::Waiting { thread, task: before } => {
+                *state = Delivery::Waiting { thread, task: Some(context.waker().clone()) };
                 // A waker's drop is the caller's code, so it must not run under the lock.
                 drop(state);
                 drop(before);

@@ -20,6 +20,8 @@ pub struct Engines {
     pub threads: usize,
     /// The engines for the small files of a folder.
     small: (Kind, Vec<Arc<dyn Engine>>),
+    /// The engines for single messages.
+    messages: (Kind, Vec<Arc<dyn Engine>>),
     pick: Pick,
 }
 
@@ -54,21 +56,34 @@ impl Engines {
         let small = if kind == Some(Kind::Gpu) { Kind::Gpu } else { Kind::Serial };
         let members = ready.members(small).expect("the device is open");
         let threads = if kind == Some(small) { workers(&members) } else { ready.threads };
+        // A single message is not worth the way to a device and back.
+        let each = match kind {
+            Some(kind @ (Kind::Serial | Kind::Gpu)) => kind,
+            _ => Kind::Cpu,
+        };
+        let messages = (each, ready.members(each).expect("the device is open"));
         let pick = match kind {
             Some(kind) => Pick::Always(ready.crew(kind).expect("the device is open")),
             None => Pick::BySize(Box::new(Auto::new(ready, verbosity))),
         };
-        Ok(Self { threads, small: (small, members), pick })
+        Ok(Self { threads, small: (small, members), messages, pick })
     }
 
     /// A single engine, for files that are too small for more.
     pub fn small(&self) -> Self {
-        Self { threads: 1, small: self.small.clone(), pick: Pick::Always(self.small_crew()) }
+        let pick = Pick::Always(self.small_crew());
+        Self { threads: 1, small: self.small.clone(), messages: self.messages.clone(), pick }
     }
 
     /// The engine for small files.
     pub fn small_crew(&self) -> Crew {
         let (kind, members) = &self.small;
+        Crew::new(*kind, members)
+    }
+
+    /// The engines for messages that arrive one by one: all cores, unless the user names another engine.
+    pub fn message_crew(&self) -> Crew {
+        let (kind, members) = &self.messages;
         Crew::new(*kind, members)
     }
 

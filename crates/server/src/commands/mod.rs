@@ -1,0 +1,5 @@
+//! The commands.
+
+pub mod folder;
+pub mod init;
+pub mod run;

@@ -1,0 +1,271 @@
+//! Keys: their versions, what they allow, and the users' keys that are derived from them.
+
+pub mod ciphertext;
+pub mod root;
+mod settings;
+
+pub use settings::{Config, NewKey};
+
+use crate::refusal::{Kind, Refusal};
+use crate::store::{self, KeyId, KeyRecord, Stored, Transaction, VersionRecord};
+use phalanx_core::UserKeys;
+use phalanx_core::{SecretKey, Suite};
+use root::Root;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The label of the keys of users.
+const USER_KEY: &[u8] = b"phalanx server v1 user key";
+
+/// The length of a salt in bytes.
+pub const SALT: usize = 32;
+
+/// The longest name of a key in bytes.
+pub const LONGEST_NAME: usize = 128;
+
+/// A key as it is now. A change makes a new one.
+pub struct Key {
+    /// What is kept of it.
+    pub record: KeyRecord,
+    /// The suite of its messages.
+    pub suite: Suite,
+    versions: BTreeMap<u32, Arc<Version>>,
+}
+
+/// A version of a key.
+pub struct Version {
+    /// The number, from 1.
+    pub number: u32,
+    /// From which the keys of users are derived.
+    pub users: Arc<UserKeys>,
+}
+
+impl Key {
+    fn open(record: KeyRecord, root: &Root) -> Result<Self, Refusal> {
+        let suite = Suite::from_id(record.suite).ok_or_else(|| Refusal::failed("the store has an unknown suite"))?;
+        let version = |kept: &VersionRecord| {
+            let secret = root.open(&place(&record.id, kept.number), &kept.sealed)?;
+            let users = Arc::new(UserKeys::new(&secret, USER_KEY));
+            Ok((kept.number, Arc::new(Version { number: kept.number, users })))
+        };
+        let versions = record.versions.iter().map(version).collect::<Result<_, Refusal>>()?;
+        Ok(Self { record, suite, versions })
+    }
+
+    /// The number of the newest version.
+    pub fn latest(&self) -> u32 {
+        self.record.latest()
+    }
+
+    /// The version that seals: the newest one, or the one that the client names.
+    ///
+    /// # Errors
+    /// In the words of Vault, if the version does not exist or may not seal.
+    pub fn to_seal(&self, version: Option<u32>) -> Result<&Arc<Version>, Refusal> {
+        let version = version.filter(|version| *version != 0).unwrap_or(self.latest());
+        if version > self.latest() {
+            return Err(Refusal::invalid("requested version for encryption is higher than the latest key version"));
+        }
+        if version < self.record.min_encryption {
+            return Err(Refusal::invalid("requested version for encryption is less than the minimum encryption key version"));
+        }
+        self.version(version)
+    }
+
+    /// The version that opens a ciphertext.
+    ///
+    /// # Errors
+    /// In the words of Vault, if the version does not exist or may no longer open.
+    pub fn to_open(&self, version: u32) -> Result<&Arc<Version>, Refusal> {
+        if version > self.latest() {
+            return Err(Refusal::invalid("invalid ciphertext: version is too new"));
+        }
+        if version < self.record.min_decryption {
+            return Err(too_old());
+        }
+        self.version(version)
+    }
+
+    fn version(&self, version: u32) -> Result<&Arc<Version>, Refusal> {
+        self.versions.get(&version).ok_or_else(too_old)
+    }
+
+    /// What the key and associated data of a user's messages are bound to: `docs/server.md`.
+    pub fn context(&self, version: u32, user: &[u8], out: &mut Vec<u8>) {
+        out.push(u8::from(self.record.shreddable));
+        out.push(self.record.name.len() as u8);
+        out.extend_from_slice(self.record.name.as_bytes());
+        out.extend_from_slice(&version.to_le_bytes());
+        out.extend_from_slice(&(user.len() as u32).to_le_bytes());
+        out.extend_from_slice(user);
+    }
+}
+
+fn too_old() -> Refusal {
+    Refusal::invalid("ciphertext or signature version is disallowed by policy (too old)")
+}
+
+/// What a sealed secret of a version is bound to.
+fn place(id: &KeyId, version: u32) -> Vec<u8> {
+    [b"version".as_slice(), id, &version.to_le_bytes()].concat()
+}
+
+/// The seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// All keys of the server.
+pub struct Keys {
+    root: Arc<Root>,
+    store: Arc<Stored>,
+    map: RwLock<BTreeMap<String, Arc<Key>>>,
+}
+
+impl Keys {
+    /// Keys without any: call [`Keys::load`].
+    pub fn new(root: Arc<Root>, store: Arc<Stored>) -> Self {
+        Self { root, store, map: RwLock::default() }
+    }
+
+    /// Reads all keys from the store.
+    ///
+    /// # Errors
+    /// If the store fails, or a secret in it is damaged or of another root key.
+    pub async fn load(&self) -> store::Result<()> {
+        let records = self.store.run(|store| store.keys()).await?;
+        let open = |record: KeyRecord| Ok((record.name.clone(), Arc::new(Key::open(record, &self.root)?)));
+        let map = records.into_iter().map(open).collect::<Result<_, Refusal>>()?;
+        *self.map.write().unwrap_or_else(PoisonError::into_inner) = map;
+        Ok(())
+    }
+
+    /// The key of this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn get(&self, name: &str) -> Result<Arc<Key>, Refusal> {
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        map.get(name).cloned().ok_or_else(|| Refusal::not_found("encryption key not found"))
+    }
+
+    /// All keys, in the order of their names.
+    pub fn all(&self) -> Vec<Arc<Key>> {
+        self.map.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Makes a key. If there is one of this name, it stays as it is; the second result says whether it is new.
+    ///
+    /// # Errors
+    /// If the name is none, or the store fails.
+    pub async fn create(&self, name: &str, new: NewKey) -> store::Result<(Arc<Key>, bool)> {
+        check_name(name)?;
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|e| Refusal::failed(e.to_string()))?;
+        let mut record = new.record(id, name);
+        record.versions.push(self.new_version(&id, 1)?);
+        let change = move |store: &mut dyn Transaction| {
+            if let Some(old) = store.key(&record.name)? {
+                return Ok((old, false));
+            }
+            store.put_key(&record)?;
+            Ok((record.clone(), true))
+        };
+        let (record, is_new) = self.store.run(change).await?;
+        Ok((self.renew(record)?, is_new))
+    }
+
+    /// Adds a version, which seals from now on.
+    ///
+    /// # Errors
+    /// If there is no such key, or the store fails.
+    pub async fn rotate(&self, name: &str) -> store::Result<Arc<Key>> {
+        let root = self.root.clone();
+        let change = move |record: &mut KeyRecord| {
+            let number = record.latest().checked_add(1).ok_or_else(|| Refusal::invalid("the key has too many versions"))?;
+            record.versions.push(new_version(&root, &record.id, number)?);
+            Ok(())
+        };
+        self.change(name, change).await
+    }
+
+    /// Changes what a key allows.
+    ///
+    /// # Errors
+    /// In the words of Vault if it cannot be so; if there is no such key; if the store fails.
+    pub async fn configure(&self, name: &str, config: Config) -> store::Result<Arc<Key>> {
+        self.change(name, move |record| config.apply(record)).await
+    }
+
+    /// Destroys the versions before this one.
+    ///
+    /// # Errors
+    /// In the words of Vault if that is not allowed; if there is no such key; if the store fails.
+    pub async fn trim(&self, name: &str, min_available: u32) -> store::Result<Arc<Key>> {
+        let key = self.change(name, move |record| settings::trim(record, min_available)).await?;
+        self.store.scrub().await?;
+        Ok(key)
+    }
+
+    /// Destroys a key, if its deletion is allowed.
+    ///
+    /// # Errors
+    /// If it is not; if there is no such key; if the store fails.
+    pub async fn delete(&self, name: &str) -> store::Result<()> {
+        let wanted = name.to_owned();
+        let change = move |store: &mut dyn Transaction| {
+            let record = store.key(&wanted)?.ok_or_else(|| Refusal::invalid(format!("could not delete key; not found")))?;
+            if !record.deletion_allowed {
+                return Err(Refusal::invalid("deletion is not allowed for this key").into());
+            }
+            store.delete_key(&record.id)
+        };
+        self.store.run(change).await?;
+        self.map.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.store.scrub().await
+    }
+
+    async fn change(
+        &self,
+        name: &str,
+        mut change: impl FnMut(&mut KeyRecord) -> Result<(), Refusal> + Send + 'static,
+    ) -> store::Result<Arc<Key>> {
+        let name = name.to_owned();
+        let work = move |store: &mut dyn Transaction| {
+            let mut record = store.key(&name)?.ok_or_else(|| Refusal::not_found("encryption key not found"))?;
+            change(&mut record)?;
+            store.put_key(&record)?;
+            Ok(record)
+        };
+        let record = self.store.run(work).await?;
+        Ok(self.renew(record)?)
+    }
+
+    /// Replaces the key in memory by what is in the store now.
+    fn renew(&self, record: KeyRecord) -> Result<Arc<Key>, Refusal> {
+        let key = Arc::new(Key::open(record, &self.root)?);
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        map.insert(key.record.name.clone(), key.clone());
+        Ok(key)
+    }
+
+    fn new_version(&self, id: &KeyId, number: u32) -> Result<VersionRecord, Refusal> {
+        new_version(&self.root, id, number)
+    }
+}
+
+fn new_version(root: &Root, id: &KeyId, number: u32) -> Result<VersionRecord, Refusal> {
+    let secret = SecretKey::random().map_err(|e| Refusal::failed(e.to_string()))?;
+    Ok(VersionRecord { number, created: now(), sealed: root.seal(&place(id, number), &secret)? })
+}
+
+/// Refuses what is no name of a key.
+///
+/// # Errors
+/// A line that says what a name is.
+pub fn check_name(name: &str) -> Result<(), Refusal> {
+    let fits = (1..=LONGEST_NAME).contains(&name.len());
+    let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) && !name.starts_with('.');
+    if fits && is_plain { Ok(()) } else { Err(Refusal::new(Kind::Invalid, "a key's name has letters, digits, '.', '_' and '-', 1 to 128 of them")) }
+}

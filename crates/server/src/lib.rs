@@ -1,0 +1,54 @@
+//! The program `phalanx-server`: seals and opens many users' records, each under a key of its own, for clients that speak
+//! HTTP as Vault's Transit does. See `docs/server.md`.
+//!
+//! A request comes in through `http`, which knows who the caller is, and goes to `transit` (JSON) or to `records` (octet
+//! streams). Both fill a `batch` with what the `keys` give, `work` seals or opens it, and the answer is written from it.
+//! The `store` keeps keys, tokens and users' salts.
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "only its own program uses it")]
+
+mod args;
+mod audit;
+mod batch;
+mod caller;
+mod commands;
+mod http;
+mod keys;
+mod limits;
+mod metrics;
+mod records;
+mod refusal;
+mod rights;
+mod server;
+mod store;
+mod tokens;
+mod transit;
+mod users;
+mod work;
+
+use args::{Cli, Command};
+use clap::CommandFactory;
+use phalanx_host::failure::{self, Outcome};
+use phalanx_host::{ask, lines, start, usage};
+use std::process::ExitCode;
+use zeroize::Zeroizing;
+
+/// The program `phalanx-server`.
+pub fn main() -> ExitCode {
+    lines::complain_as("phalanx-server");
+    ask::by(|question| rpassword::prompt_password(question).map(Zeroizing::new));
+    failure::guard(|| match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    })
+}
+
+fn run() -> Outcome {
+    start::begin()?;
+    let cli: Cli = usage::parse_as(&usage::with_short_help(Cli::command()))?;
+    start::begin_work()?;
+    match cli.command {
+        Command::Init(init) => commands::init::run(init, cli.verbosity),
+        Command::Run(run) => commands::run::run(run, cli.verbosity),
+    }
+}

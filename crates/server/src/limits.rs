@@ -1,0 +1,55 @@
+//! The bounds of everything that a client sends: published at `/v2/limits`.
+
+use serde::Serialize;
+use std::time::Duration;
+
+/// The bounds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Limits {
+    /// The most bytes of a body in JSON.
+    pub json_bytes: usize,
+    /// The most items of a body in JSON.
+    pub json_items: usize,
+    /// The most bytes of an octet stream.
+    pub stream_bytes: u64,
+    /// The most bytes of a text, or of associated data.
+    pub record_bytes: usize,
+    /// The most bytes of a user's name.
+    pub user_bytes: usize,
+    /// The most bytes of all requests at the same time.
+    pub in_flight: usize,
+    /// The most connections.
+    pub connections: usize,
+    /// The longest that a client may take for the head of a request, in seconds.
+    pub head_seconds: u64,
+    /// The longest that a client may send or take nothing, in seconds.
+    pub idle_seconds: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            json_bytes: 32 << 20,
+            json_items: 10_000,
+            stream_bytes: 1 << 30,
+            record_bytes: 1 << 20,
+            user_bytes: 4096,
+            in_flight: 256 << 20,
+            connections: 1024,
+            head_seconds: 10,
+            idle_seconds: 30,
+        }
+    }
+}
+
+impl Limits {
+    /// The longest that a client may take for the head of a request.
+    pub fn head(&self) -> Duration {
+        Duration::from_secs(self.head_seconds)
+    }
+
+    /// The longest that a client may send or take nothing.
+    pub fn idle(&self) -> Duration {
+        Duration::from_secs(self.idle_seconds)
+    }
+}

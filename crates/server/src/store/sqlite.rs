@@ -1,0 +1,246 @@
+//! The store of one machine: an SQLite database. What is deleted is overwritten, and the write-ahead log is emptied.
+
+use super::{Error, KeyId, KeyRecord, Result, Store, TokenRecord, Transaction, UserId, VersionRecord};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
+use std::path::Path;
+
+/// The tables. `user_version` is their version.
+const SCHEMA: &str = "
+CREATE TABLE state (generation INTEGER NOT NULL) STRICT;
+INSERT INTO state VALUES (1);
+CREATE TABLE keys (
+    id BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, suite INTEGER NOT NULL, shreddable INTEGER NOT NULL,
+    needs_user INTEGER NOT NULL, deletion_allowed INTEGER NOT NULL, min_decryption INTEGER NOT NULL,
+    min_encryption INTEGER NOT NULL, min_available INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE versions (
+    key BLOB NOT NULL, number INTEGER NOT NULL, created INTEGER NOT NULL, sealed BLOB NOT NULL, PRIMARY KEY (key, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE buckets (key BLOB NOT NULL, bucket INTEGER NOT NULL, sealed BLOB NOT NULL, PRIMARY KEY (key, bucket)) STRICT, WITHOUT ROWID;
+CREATE TABLE users (
+    key BLOB NOT NULL, bucket INTEGER NOT NULL, user BLOB NOT NULL, sealed BLOB NOT NULL, PRIMARY KEY (key, bucket, user)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE tokens (
+    hash BLOB PRIMARY KEY, accessor TEXT NOT NULL UNIQUE, rights TEXT NOT NULL, user BLOB, created INTEGER NOT NULL,
+    expires INTEGER, ttl INTEGER NOT NULL, renewable INTEGER NOT NULL, parent TEXT
+) STRICT, WITHOUT ROWID;
+PRAGMA user_version = 1;
+";
+
+/// The store.
+pub struct Sqlite(Connection);
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        Error::Failed(error.to_string())
+    }
+}
+
+impl Sqlite {
+    /// Makes a new database.
+    ///
+    /// # Errors
+    /// If it exists, or cannot be made.
+    pub fn create(path: &Path) -> Result<Self> {
+        let store = Self::connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+        store.0.execute_batch(&format!("BEGIN IMMEDIATE; {SCHEMA} COMMIT;"))?;
+        Ok(store)
+    }
+
+    /// Opens a database.
+    ///
+    /// # Errors
+    /// If there is none, or it is damaged or of another version.
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut store = Self::connect(path, OpenFlags::empty())?;
+        let version: i64 = store.0.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version != 1 {
+            return Err(Error::Failed(format!("{} has tables of version {version}, and this program knows version 1", path.display())));
+        }
+        // A run that was killed may have left what was deleted in the write-ahead log.
+        store.scrub()?;
+        Ok(store)
+    }
+
+    fn connect(path: &Path, flags: OpenFlags) -> Result<Self> {
+        let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let database = Connection::open_with_flags(path, flags)?;
+        database.pragma_update(None, "journal_mode", "wal")?;
+        // A transaction is on the disk when it is committed.
+        database.pragma_update(None, "synchronous", "full")?;
+        database.pragma_update(None, "secure_delete", "on")?;
+        database.pragma_update(None, "trusted_schema", "off")?;
+        database.pragma_update(None, "cell_size_check", "on")?;
+        Ok(Self(database))
+    }
+}
+
+impl Store for Sqlite {
+    fn transaction(&mut self, work: &mut dyn FnMut(&mut dyn Transaction) -> Result<()>) -> Result<()> {
+        let transaction = self.0.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut open = Open(transaction);
+        work(&mut open)?;
+        Ok(open.0.commit()?)
+    }
+
+    fn scrub(&mut self) -> Result<()> {
+        let busy: i64 = self.0.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        if busy == 0 { Ok(()) } else { Err(Error::Failed("another process uses the database".into())) }
+    }
+}
+
+struct Open<'a>(rusqlite::Transaction<'a>);
+
+impl Open<'_> {
+    fn changed(&self) -> Result<()> {
+        self.0.execute("UPDATE state SET generation = generation + 1", [])?;
+        Ok(())
+    }
+
+    fn versions(&self, key: &KeyId) -> Result<Vec<VersionRecord>> {
+        let mut query = self.0.prepare_cached("SELECT number, created, sealed FROM versions WHERE key = ? ORDER BY number")?;
+        let version = |row: &Row| Ok(VersionRecord { number: row.get(0)?, created: row.get(1)?, sealed: row.get(2)? });
+        Ok(query.query_map([key], version)?.collect::<Result<_, _>>()?)
+    }
+}
+
+const KEY: &str = "SELECT id, name, suite, shreddable, needs_user, deletion_allowed, min_decryption, min_encryption, min_available FROM keys";
+
+fn key(row: &Row) -> rusqlite::Result<KeyRecord> {
+    Ok(KeyRecord {
+        id: row.get(0)?,
+        name: row.get(1)?,
+        suite: row.get(2)?,
+        shreddable: row.get(3)?,
+        needs_user: row.get(4)?,
+        deletion_allowed: row.get(5)?,
+        min_decryption: row.get(6)?,
+        min_encryption: row.get(7)?,
+        min_available: row.get(8)?,
+        versions: Vec::new(),
+    })
+}
+
+fn token(row: &Row) -> rusqlite::Result<TokenRecord> {
+    Ok(TokenRecord {
+        hash: row.get(0)?,
+        accessor: row.get(1)?,
+        rights: row.get(2)?,
+        user: row.get(3)?,
+        created: row.get(4)?,
+        expires: row.get(5)?,
+        ttl: row.get(6)?,
+        renewable: row.get(7)?,
+        parent: row.get(8)?,
+    })
+}
+
+impl Transaction for Open<'_> {
+    fn generation(&mut self) -> Result<u64> {
+        Ok(self.0.query_row("SELECT generation FROM state", [], |row| row.get(0))?)
+    }
+
+    fn keys(&mut self) -> Result<Vec<KeyRecord>> {
+        let mut query = self.0.prepare_cached(&format!("{KEY} ORDER BY name"))?;
+        let mut keys: Vec<KeyRecord> = query.query_map([], key)?.collect::<Result<_, _>>()?;
+        for key in &mut keys {
+            key.versions = self.versions(&key.id)?;
+        }
+        Ok(keys)
+    }
+
+    fn key(&mut self, name: &str) -> Result<Option<KeyRecord>> {
+        let found = self.0.prepare_cached(&format!("{KEY} WHERE name = ?"))?.query_row([name], key).optional()?;
+        found.map(|key| Ok(KeyRecord { versions: self.versions(&key.id)?, ..key })).transpose()
+    }
+
+    fn put_key(&mut self, key: &KeyRecord) -> Result<()> {
+        self.0.execute(
+            "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
+             needs_user = excluded.needs_user, deletion_allowed = excluded.deletion_allowed, min_decryption = excluded.min_decryption,
+             min_encryption = excluded.min_encryption, min_available = excluded.min_available",
+            params![
+                key.id, key.name, key.suite, key.shreddable, key.needs_user, key.deletion_allowed, key.min_decryption,
+                key.min_encryption, key.min_available
+            ],
+        )?;
+        self.0.execute("DELETE FROM versions WHERE key = ? AND number < ?", params![key.id, key.min_available])?;
+        for version in &key.versions {
+            self.0.execute(
+                "INSERT INTO versions VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                params![key.id, version.number, version.created, version.sealed],
+            )?;
+        }
+        self.changed()
+    }
+
+    fn delete_key(&mut self, id: &KeyId) -> Result<()> {
+        for table in ["versions", "buckets", "users"] {
+            self.0.execute(&format!("DELETE FROM {table} WHERE key = ?"), [id])?;
+        }
+        self.0.execute("DELETE FROM keys WHERE id = ?", [id])?;
+        self.changed()
+    }
+
+    fn tokens(&mut self) -> Result<Vec<TokenRecord>> {
+        let mut query = self.0.prepare_cached("SELECT * FROM tokens")?;
+        Ok(query.query_map([], token)?.collect::<Result<_, _>>()?)
+    }
+
+    fn put_token(&mut self, token: &TokenRecord) -> Result<()> {
+        self.0.execute(
+            "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            params![
+                token.hash, token.accessor, token.rights, token.user, token.created, token.expires, token.ttl,
+                token.renewable, token.parent
+            ],
+        )?;
+        self.changed()
+    }
+
+    fn delete_token(&mut self, accessor: &str) -> Result<usize> {
+        let ended = self.0.execute(
+            "WITH RECURSIVE ended (accessor) AS (
+               VALUES (?) UNION SELECT tokens.accessor FROM tokens JOIN ended ON tokens.parent = ended.accessor
+             ) DELETE FROM tokens WHERE accessor IN (SELECT accessor FROM ended)",
+            [accessor],
+        )?;
+        self.changed()?;
+        Ok(ended)
+    }
+
+    fn bucket(&mut self, key: &KeyId, bucket: u16, _exclusive: bool) -> Result<Option<Vec<u8>>> {
+        let mut query = self.0.prepare_cached("SELECT sealed FROM buckets WHERE key = ? AND bucket = ?")?;
+        Ok(query.query_row(params![key, bucket], |row| row.get(0)).optional()?)
+    }
+
+    fn put_bucket(&mut self, key: &KeyId, bucket: u16, sealed: &[u8]) -> Result<()> {
+        self.0.prepare_cached("INSERT OR REPLACE INTO buckets VALUES (?, ?, ?)")?.execute(params![key, bucket, sealed])?;
+        Ok(())
+    }
+
+    fn users(&mut self, key: &KeyId, users: &[(u16, UserId)]) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut query = self.0.prepare_cached("SELECT sealed FROM users WHERE key = ? AND bucket = ? AND user = ?")?;
+        let mut find = |(bucket, user): &(u16, UserId)| query.query_row(params![key, bucket, user], |row| row.get(0)).optional();
+        Ok(users.iter().map(&mut find).collect::<Result<_, _>>()?)
+    }
+
+    fn users_of_bucket(&mut self, key: &KeyId, bucket: u16) -> Result<Vec<(UserId, Vec<u8>)>> {
+        let mut query = self.0.prepare_cached("SELECT user, sealed FROM users WHERE key = ? AND bucket = ?")?;
+        Ok(query.query_map(params![key, bucket], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
+    }
+
+    fn count_users(&mut self, key: &KeyId) -> Result<u64> {
+        Ok(self.0.query_row("SELECT count(*) FROM users WHERE key = ?", [key], |row| row.get(0))?)
+    }
+
+    fn put_user(&mut self, key: &KeyId, bucket: u16, user: &UserId, sealed: &[u8]) -> Result<()> {
+        self.0.prepare_cached("INSERT OR REPLACE INTO users VALUES (?, ?, ?, ?)")?.execute(params![key, bucket, user, sealed])?;
+        Ok(())
+    }
+
+    fn delete_user(&mut self, key: &KeyId, bucket: u16, user: &UserId) -> Result<bool> {
+        let deleted = self.0.execute("DELETE FROM users WHERE key = ? AND bucket = ? AND user = ?", params![key, bucket, user])?;
+        Ok(deleted > 0)
+    }
+}

@@ -117,6 +117,11 @@ fn failed(error: io::Error) -> Failure {
 }
 
 fn take(signal: i32) {
+    if signal == Signal::SIGHUP as i32
+        && let Some(act) = ON_HANGUP.get()
+    {
+        return act();
+    }
     if let Some(end) = IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return end();
     }
@@ -132,6 +137,14 @@ static IN_ORDER: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 /// after it ends the process.
 pub fn on_next(end: impl FnOnce() + Send + 'static) {
     *IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(end));
+}
+
+static ON_HANGUP: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
+
+/// Sets what SIGHUP does instead of ending the process, as often as it comes, on the thread that waits for signals. Only
+/// the first call counts.
+pub fn on_hangup(act: impl Fn() + Send + Sync + 'static) {
+    let _ = ON_HANGUP.set(Box::new(act));
 }
 
 /// Bit masks of signals that the system shows for this thread. A missing one is 0.

@@ -49,4 +49,99 @@ pub struct Run {
     pub keys: OpenKeys,
     #[command(flatten)]
     pub engine: EngineArgs,
+    #[command(flatten)]
+    pub listen: Listen,
+    #[command(flatten)]
+    pub audit: AuditArgs,
+    #[command(flatten)]
+    pub bounds: Bounds,
+}
+
+/// Where a server listens, and to whom.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Listening")]
+pub struct Listen {
+    /// Listen here too: unix:PATH or ADDR:PORT (repeatable)
+    ///
+    /// The socket server.sock in the server's folder is always there, for its own user. Port 0 is any free port, which the
+    /// server prints. Sockets that systemd passes are served too.
+    #[arg(long, value_name = "WHERE", value_parser = crate::http::Where::parse)]
+    pub listen: Vec<crate::http::Where>,
+    /// Speak TLS on ports, with this chain of certificates (PEM)
+    ///
+    /// It is read again on SIGHUP, as are --tls-key and --client-ca.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Demand that clients have a certificate of one of these (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub client_ca: Option<PathBuf>,
+    /// Listen on ports of other machines' networks without TLS
+    #[arg(long)]
+    pub insecure_plaintext: bool,
+    /// Give a user of this machine, or the owner of a certificate, rights without a token (repeatable)
+    ///
+    /// WHO is the number of a user, for Unix sockets, or cert: and the SHA-256 fingerprint of a client's certificate. RIGHTS
+    /// are as those of tokens: 1000=seal:orders,open:orders,user=SUB. The server's own user and root have all rights.
+    #[arg(long, value_name = "WHO=RIGHTS", value_parser = crate::http::PeerRights::parse)]
+    pub peer: Vec<crate::http::PeerRights>,
+    /// Who may connect to the sockets of --listen unix:PATH, as of a file
+    #[arg(long, value_name = "OCTAL", default_value = "600", value_parser = crate::http::socket_mode)]
+    pub socket_mode: u32,
+    /// On SIGTERM, finish running requests for at most this long
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub drain_seconds: u64,
+}
+
+/// Whether the audit log is written.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditMode {
+    /// There is none.
+    Off,
+    /// Lines are written soon after the answer.
+    On,
+    /// A request is answered only when its line is on the disk.
+    Required,
+}
+
+/// The audit log.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Audit log")]
+pub struct AuditArgs {
+    /// Whether a line is written for each request
+    ///
+    /// With required a request is answered only when its line is on the disk, and none is served while that fails.
+    #[arg(long, value_enum, default_value_t = AuditMode::On, value_name = "MODE")]
+    pub audit: AuditMode,
+    /// The file; - is standard output (default: audit.log in the server's folder)
+    ///
+    /// It is opened again on SIGHUP.
+    #[arg(long, value_name = "FILE")]
+    pub audit_file: Option<PathBuf>,
+    /// Write whose records they were too, in base64
+    #[arg(long)]
+    pub audit_users: bool,
+}
+
+/// The bounds that depend on the machine.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Bounds")]
+pub struct Bounds {
+    /// The most connections at the same time
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub max_connections: u32,
+    /// The most MiB of all requests at the same time
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=2047))]
+    pub max_in_flight: u32,
+    /// The longest that a client may take for the head of a request
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub head_timeout: u64,
+    /// The longest that a client may send or take nothing within a request
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub idle_timeout: u64,
+    /// The longest that a connection may be without a request
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub keep_alive: u64,
 }

@@ -16,6 +16,7 @@ mod http;
 mod keys;
 mod limits;
 mod metrics;
+mod notify;
 mod records;
 mod refusal;
 mod rights;

@@ -20,10 +20,18 @@ pub struct Limits {
     pub in_flight: usize,
     /// The most connections.
     pub connections: usize,
+    /// The most bytes of the head of a request.
+    pub head_bytes: usize,
+    /// The most headers of a request.
+    pub headers: usize,
     /// The longest that a client may take for the head of a request, in seconds.
     pub head_seconds: u64,
-    /// The longest that a client may send or take nothing, in seconds.
+    /// The longest that a client may send or take nothing within a request, in seconds.
     pub idle_seconds: u64,
+    /// The least bytes a second that a client must send or take on average, while the server waits for it.
+    pub slowest: u64,
+    /// The longest that a connection may be without a request, in seconds.
+    pub keep_alive_seconds: u64,
 }
 
 impl Default for Limits {
@@ -36,8 +44,12 @@ impl Default for Limits {
             user_bytes: 4096,
             in_flight: 256 << 20,
             connections: 1024,
+            head_bytes: 64 << 10,
+            headers: 100,
             head_seconds: 10,
             idle_seconds: 30,
+            slowest: 1024,
+            keep_alive_seconds: 300,
         }
     }
 }
@@ -48,8 +60,13 @@ impl Limits {
         Duration::from_secs(self.head_seconds)
     }
 
-    /// The longest that a client may send or take nothing.
+    /// The longest that a client may send or take nothing within a request.
     pub fn idle(&self) -> Duration {
         Duration::from_secs(self.idle_seconds)
+    }
+
+    /// The longest that a connection may be without a request.
+    pub fn keep_alive(&self) -> Duration {
+        Duration::from_secs(self.keep_alive_seconds)
     }
 }

@@ -2,4 +2,5 @@
 
 pub mod folder;
 pub mod init;
+pub mod lock;
 pub mod run;

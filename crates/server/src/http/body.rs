@@ -1,17 +1,24 @@
 //! Bodies, and reading them within bounds.
 
+use super::watch::Watch;
 use crate::refusal::{Kind, Refusal};
 use crate::server::Server;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full};
-use hyper::body::{Body as _, Bytes};
+use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
 use phalanx_core::Zeroizing;
 use std::error::Error;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 /// A body that is received or sent.
 pub type Body = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
+
+/// So much room a body gets before any of it has come.
+const FIRST: usize = 64 << 10;
 
 /// A body of these bytes.
 pub fn full(bytes: impl Into<Bytes>) -> Body {
@@ -21,6 +28,50 @@ pub fn full(bytes: impl Into<Bytes>) -> Body {
 /// No body.
 pub fn empty() -> Body {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// The body of a request, whose watch is told when it is waited for.
+pub struct Received {
+    body: Incoming,
+    watch: Arc<Watch>,
+}
+
+impl Received {
+    /// A body with the watch of its connection.
+    pub fn new(body: Incoming, watch: Arc<Watch>) -> Self {
+        Self { body, watch }
+    }
+}
+
+impl hyper::body::Body for Received {
+    type Data = Bytes;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        match &frame {
+            Poll::Pending => self.watch.body_waits(),
+            Poll::Ready(frame) => {
+                let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
+                self.watch.body_came(data.map_or(0, Bytes::len));
+            }
+        }
+        frame.map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        self.watch.body_came(0);
+    }
 }
 
 /// A whole body. While it exists, its bytes count as in flight.
@@ -43,6 +94,13 @@ pub fn reserve(server: &Server, bytes: usize) -> Result<Option<OwnedSemaphorePer
     permit.map(Some).map_err(|_| Refusal::new(Kind::Busy, "too many bytes are in flight"))
 }
 
+/// Takes the share of an answer, which is there already: as much of it as is left.
+pub fn hold(server: &Server, bytes: u64) -> Option<OwnedSemaphorePermit> {
+    let left = server.in_flight.available_permits() as u64;
+    let many = u32::try_from(bytes.min(left)).unwrap_or(u32::MAX);
+    if many == 0 { None } else { server.in_flight.clone().try_acquire_many_owned(many).ok() }
+}
+
 /// Reads a whole body of at most `most` bytes.
 ///
 /// # Errors
@@ -54,8 +112,10 @@ pub async fn whole(server: &Server, mut body: Body, most: usize) -> Result<Whole
         return Err(too_long());
     }
     let announced = hint.exact().and_then(|len| usize::try_from(len).ok());
-    let mut permit = reserve(server, announced.unwrap_or(0))?;
-    let mut bytes = Zeroizing::new(Vec::with_capacity(announced.unwrap_or(0)));
+    // What is only announced takes little from others.
+    let first = announced.unwrap_or(0).min(FIRST);
+    let mut permit = reserve(server, first)?;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(first));
     while let Some(frame) = timeout(server.limits.idle(), body.frame()).await.map_err(|_| slow())? {
         let Ok(data) = frame.map_err(|_| Refusal::invalid("the body breaks off"))?.into_data() else { continue };
         let len = bytes.len() + data.len();
@@ -63,7 +123,7 @@ pub async fn whole(server: &Server, mut body: Body, most: usize) -> Result<Whole
             return Err(too_long());
         }
         if len > bytes.capacity() {
-            let longer = len.max(2 * bytes.capacity()).max(4096);
+            let longer = (4 * bytes.capacity()).min(announced.unwrap_or(2 * bytes.capacity())).max(len).max(4096);
             match (&mut permit, reserve(server, longer - bytes.capacity())?) {
                 (Some(own), Some(more)) => own.merge(more),
                 (own, more) => *own = more,

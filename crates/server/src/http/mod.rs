@@ -1,29 +1,47 @@
 //! HTTP: connections, who the caller is, and where a request goes.
 
 pub mod body;
+mod caller;
 mod connection;
+mod edge;
 mod listen;
+mod path;
+mod peers;
+mod place;
 mod route;
+mod sent;
+mod serve;
+mod stream;
+mod tls;
+mod unasked;
+mod watch;
 
-pub use connection::serve;
+pub use edge::Edge;
 pub use listen::{Listener, Peer};
-pub use route::answer;
+pub use path::parse_bool;
+pub use peers::{PeerRights, Peers, is_own};
+pub use place::{Where, socket_mode};
+pub use serve::{Ending, serve};
+pub use tls::{Files as TlsFiles, Tls};
 
 use crate::audit::Note;
 use crate::caller::Caller;
-use crate::refusal::Refusal;
+use crate::refusal::{Kind, Refusal};
 use crate::server::Server;
 use body::Body;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{HeaderMap, Method, Response, StatusCode};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// A request, with what is known of its caller.
 pub struct Call {
     /// The server.
     pub server: Arc<Server>,
+    /// The identity of the request, a UUID: in the audit log, in the header `X-Request-Id` and in envelopes.
+    pub id: String,
     /// The caller.
     pub caller: Caller,
-    /// The method. A POST with `X-HTTP-Method-Override`, or a GET with `?list=true`, is what it stands for.
+    /// The method. A GET with `?list=true` is LIST, and one with `?help=1` is HELP.
     pub method: Method,
     /// The path after its version, in parts that are decoded: `["transit", "encrypt", "orders"]`.
     pub path: Vec<String>,
@@ -35,6 +53,9 @@ pub struct Call {
     pub body: Body,
     /// For the audit log.
     pub note: Note,
+    /// Set by a handler whose answer is sent while the work goes on: what it says when the answer ends is written as a second
+    /// line of the audit log, before the client learns that the answer is whole.
+    pub late: Option<Arc<Mutex<Note>>>,
 }
 
 impl Call {
@@ -60,16 +81,23 @@ pub fn response(status: u16, kind: &'static str, bytes: impl Into<hyper::body::B
     let mut response = Response::new(body::full(bytes));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(hyper::header::CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
-    headers.insert(hyper::header::CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-store"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-/// The answer to a refused request, in the form of Vault.
+/// The answer to a refused request, in the form of Vault. A refusal without a text has no errors in it.
 pub fn refused(refusal: &Refusal) -> Response<Body> {
-    let mut response = json(refusal.kind.status(), &serde_json::json!({ "errors": [refusal.text] }));
-    if refusal.kind == crate::refusal::Kind::Busy {
-        response.headers_mut().insert(hyper::header::RETRY_AFTER, hyper::header::HeaderValue::from_static("1"));
+    let errors: Vec<&str> = [refusal.text.as_ref()].into_iter().filter(|text| !text.is_empty()).collect();
+    let mut response = json(refusal.kind.status(), &serde_json::json!({ "errors": errors }));
+    match refusal.kind {
+        Kind::Busy | Kind::Unavailable => {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        Kind::Method => {
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, LIST, POST, PUT, DELETE"));
+        }
+        _ => {}
     }
     response
 }

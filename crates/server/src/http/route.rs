@@ -1,62 +1,140 @@
-//! Where a request goes.
+//! Where a request goes, and what is written of it.
 
-use super::body::Body;
-use super::{Call, Peer, refused, response};
-use crate::audit::Note;
-use crate::caller::Caller;
+use super::body::{Body, hold};
+use super::caller::{caller, remote};
+use super::edge::Edge;
+use super::listen::Peer;
+use super::path::{Path, parse_bool, parse_query};
+use super::sent::{AtEnd, Closing};
+use super::watch::Watch;
+use super::{Call, refused, unasked};
+use crate::audit::{Entry, Note};
 use crate::refusal::{Kind, Refusal};
-use crate::rights::Rights;
-use crate::server::Server;
 use crate::{records, transit};
-use hyper::{HeaderMap, Method, Request, Response};
-use std::borrow::Cow;
-use std::sync::Arc;
+use http_body_util::BodyExt;
+use hyper::body::Body as _;
+use hyper::header::{HOST, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, Version};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::OwnedSemaphorePermit;
+
+/// An answer, with its share of what may be in flight.
+pub type Answer = (Response<Body>, Option<OwnedSemaphorePermit>);
 
 /// Answers a request.
-pub async fn answer(server: &Arc<Server>, peer: &Peer, request: Request<Body>) -> Response<Body> {
+pub async fn answer(edge: &Arc<Edge>, peer: &Peer, watch: &Watch, request: Request<Body>) -> Answer {
     let (head, body) = request.into_parts();
-    let query = parse_query(head.uri.query().unwrap_or(""));
-    let path: Option<Vec<String>> = head.uri.path().trim_matches('/').split('/').map(decode).collect();
-    let Some(path) = path else { return refused(&Refusal::invalid("the path is not valid")) };
-    if let Some(answer) = open_to_all(server, &head.method, &path, &query) {
+    let asked = Asked {
+        edge: edge.clone(),
+        id: edge.new_id(),
+        caller: "none".to_owned(),
+        remote: remote(peer),
+        method: head.method.to_string(),
+        begun: Instant::now(),
+    };
+    let id = HeaderValue::from_str(&asked.id);
+    let mut answer = answer_to(asked, peer, watch, head, body).await;
+    if let Ok(id) = id {
+        answer.headers_mut().insert("x-request-id", id);
+    }
+    let permit = answer.body().size_hint().exact().and_then(|bytes| hold(&edge.server, bytes));
+    (answer, permit)
+}
+
+async fn answer_to(mut asked: Asked, peer: &Peer, watch: &Watch, head: Parts, body: Body) -> Response<Body> {
+    let edge = asked.edge.clone();
+    let target = match read_target(&head) {
+        Ok(target) => target,
+        Err(refusal) => return asked.refuse(Note { action: "malformed", ..Note::default() }, &refusal).await,
+    };
+    if let Some(answer) = unasked::answer(&edge, peer, &target.method, &target.path.parts, &target.query, &head.headers)
+    {
         return answer;
     }
-    let caller = match caller(server, peer, &head.headers) {
+    let caller = match caller(&edge, peer, &head.headers) {
         Ok(caller) => caller,
-        Err(refusal) => return refused(&refusal),
+        Err(refusal) => return asked.refuse(Note { action: "denied", ..Note::default() }, &refusal).await,
     };
-    let name = caller.name.clone();
+    watch.is_known();
+    asked.caller.clone_from(&caller.name);
+    if let Err(refusal) = edge.server.audit.ready().await {
+        edge.server.metrics.count(
+            &Note { action: "unavailable", ..Note::default() },
+            refusal.kind.status(),
+            asked.took(),
+        );
+        return refused(&refusal);
+    }
     let mut call = Call {
-        server: server.clone(),
+        server: edge.server.clone(),
+        id: asked.id.clone(),
         caller,
-        method: head.method,
-        path,
-        query,
+        method: target.method,
+        path: target.path.parts,
+        query: target.query,
         headers: head.headers,
         body,
         note: Note::default(),
+        late: None,
     };
-    let answered = dispatch(&mut call).await;
+    let answered = dispatch(&mut call, target.path.is_folder).await;
     let answered = answered.unwrap_or_else(|refusal| refused(&refusal));
-    match server.audit.write(&name, &call.note, answered.status().as_u16()).await {
-        Ok(()) => answered,
-        Err(refusal) => refused(&refusal),
-    }
+    asked.note(call, answered).await
 }
 
-/// What needs no caller.
-fn open_to_all(server: &Server, _method: &Method, path: &[String], query: &[(String, String)]) -> Option<Response<Body>> {
-    let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    match path.as_slice() {
-        ["healthz"] => Some(response(200, "text/plain", "ok\n")),
-        ["v1", "sys", rest @ ..] => transit::sys(server, rest, query),
-        _ => None,
-    }
+/// What a request asks for.
+struct Target {
+    method: Method,
+    path: Path,
+    query: Vec<(String, String)>,
 }
 
-async fn dispatch(call: &mut Call) -> Result<Response<Body>, Refusal> {
-    let path: Vec<String> = std::mem::take(&mut call.path);
-    let mut parts = path.into_iter();
+fn read_target(head: &Parts) -> Result<Target, Refusal> {
+    // Who reads another host than the one before read another request.
+    let hosts = head.headers.get_all(HOST).iter().count();
+    if hosts > 1 || hosts == 0 && head.version == Version::HTTP_11 {
+        return Err(Refusal::invalid("a request has one Host header"));
+    }
+    let path = Path::parse(head.uri.path())?;
+    let query = parse_query(head.uri.query().unwrap_or(""))?;
+    let value = |name: &str| query.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
+    let is_set = |name: &str| match value(name) {
+        Some(text) => parse_bool(text).ok_or_else(|| Refusal::invalid("")),
+        None => Ok(false),
+    };
+    let method = match head.method {
+        Method::GET if value("help").is_some_and(|help| parse_bool(help) == Some(true)) => named("HELP"),
+        Method::GET if is_set("list")? => named("LIST"),
+        ref other => other.clone(),
+    };
+    Ok(Target { method, path, query })
+}
+
+fn named(method: &str) -> Method {
+    Method::from_bytes(method.as_bytes()).unwrap_or(Method::GET)
+}
+
+async fn dispatch(call: &mut Call, is_folder: bool) -> Result<Response<Body>, Refusal> {
+    let wraps = call
+        .headers
+        .get("x-vault-wrap-ttl")
+        .is_some_and(|ttl| !["", "0", "0s"].map(str::as_bytes).contains(&ttl.as_bytes()));
+    if wraps {
+        return Err(Refusal::invalid("wrapped answers are not supported: X-Vault-Wrap-TTL must be absent"));
+    }
+    if is_folder && (call.method == Method::POST || call.method == Method::PUT) {
+        return Err(Refusal::invalid("cannot write to a path ending in '/'"));
+    }
+    if call.method.as_str() == "HELP" {
+        call.note.action = "help";
+        return Ok(unasked::help());
+    }
+    if !["GET", "HEAD", "LIST", "POST", "PUT", "PATCH", "DELETE"].contains(&call.method.as_str()) {
+        return Err(unasked::no_method());
+    }
+    let mut parts = std::mem::take(&mut call.path).into_iter();
     let version = parts.next();
     call.path = parts.collect();
     match version.as_deref() {
@@ -71,48 +149,99 @@ pub fn no_path() -> Refusal {
     Refusal::new(Kind::NotFound, "unsupported path")
 }
 
-/// Who asks: the owner of the token or, without one, a user of this machine.
-fn caller(server: &Server, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
-    let value = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let bearer = || value("authorization")?.strip_prefix("Bearer ");
-    if let Some(text) = value("x-vault-token").or_else(bearer) {
-        let token = server.tokens.find(text).ok_or_else(Refusal::denied)?;
-        let name = format!("token:{}", token.record.accessor);
-        return Ok(Caller { name, rights: token.rights.clone(), token: Some(token) });
+/// What is known of a request from its start.
+struct Asked {
+    edge: Arc<Edge>,
+    id: String,
+    caller: String,
+    remote: String,
+    method: String,
+    begun: Instant,
+}
+
+impl Asked {
+    fn took(&self) -> Duration {
+        self.begun.elapsed()
     }
-    match peer {
-        Peer::User(uid) if *uid == 0 || *uid == rustix::process::geteuid().as_raw() => {
-            Ok(Caller { name: format!("uid:{uid}"), rights: Arc::new(Rights::all()), token: None })
+
+    fn entry<'a>(&'a self, note: &'a Note, status: u16, part: Option<&'static str>) -> Entry<'a> {
+        let micros = u64::try_from(self.took().as_micros()).unwrap_or(u64::MAX);
+        Entry {
+            id: &self.id,
+            caller: &self.caller,
+            remote: &self.remote,
+            method: &self.method,
+            note,
+            status,
+            micros,
+            part,
         }
-        _ => Err(Refusal::new(Kind::Denied, "missing client token")),
+    }
+
+    /// Refuses a request that no handler has seen.
+    async fn refuse(&self, note: Note, refusal: &Refusal) -> Response<Body> {
+        self.write(&note, refused(refusal), None).await
+    }
+
+    /// Counts an answer and writes its line, or gives another answer if the line must be written and is not.
+    async fn write(&self, note: &Note, answer: Response<Body>, part: Option<&'static str>) -> Response<Body> {
+        let server = &self.edge.server;
+        let status = answer.status().as_u16();
+        let written = server.audit.write(self.entry(note, status, part)).await;
+        let answer = match written {
+            Ok(()) => answer,
+            Err(refusal) => refused(&refusal),
+        };
+        server.metrics.count(note, answer.status().as_u16(), self.took());
+        answer
+    }
+
+    /// Writes what the handler of a call has noted.
+    async fn note(self, call: Call, answer: Response<Body>) -> Response<Body> {
+        let mut note = call.note;
+        if note.action.is_empty() {
+            note.action = "other";
+        }
+        let Some(late) = call.late else { return self.write(&note, answer, None).await };
+        let answer = self.write(&note, answer, Some("begin")).await;
+        let late = Late { asked: self, note: late, status: answer.status().as_u16(), is_over: false };
+        answer.map(|body| Closing::new(body, late.at_end()).boxed_unsync())
     }
 }
 
-fn parse_query(query: &str) -> Vec<(String, String)> {
-    let pair = |part: &str| {
-        let (name, value) = part.split_once('=').unwrap_or((part, ""));
-        Some((decode(&name.replace('+', " "))?, decode(&value.replace('+', " "))?))
-    };
-    query.split('&').filter(|part| !part.is_empty()).filter_map(pair).collect()
+/// The second line of a request whose answer is sent while the work goes on.
+struct Late {
+    asked: Asked,
+    note: Arc<Mutex<Note>>,
+    status: u16,
+    is_over: bool,
 }
 
-/// Decodes %XX.
-fn decode(text: &str) -> Option<String> {
-    if !text.contains('%') {
-        return Some(text.to_owned());
+impl Late {
+    fn noted(&self) -> Note {
+        self.note.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        rest = behind;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
+
+    /// Writes the line, or the line of a broken answer if this is dropped before it ends.
+    fn at_end(self) -> AtEnd {
+        Box::pin(async move {
+            let mut late = self;
+            let note = late.noted();
+            let server = late.asked.edge.server.clone();
+            server.metrics.count_items(&note);
+            let written = server.audit.write(late.asked.entry(&note, late.status, Some("end"))).await;
+            late.is_over = true;
+            drop(late);
+            written.map_err(Into::into)
+        })
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let note = self.noted();
+            self.asked.edge.server.audit.write_soon(self.asked.entry(&note, self.status, Some("broken")));
         }
-        let (hex, behind) = rest.split_at_checked(2)?;
-        let hex: Cow<'_, str> = String::from_utf8_lossy(hex);
-        bytes.push(u8::from_str_radix(&hex, 16).ok()?);
-        rest = behind;
     }
-    String::from_utf8(bytes).ok()
 }

@@ -31,8 +31,6 @@ impl Server {
 
     /// Starts a server in a folder, with options of `run`, and waits until it serves.
     pub fn in_folder(folder: Arc<Folder>, options: &[&str]) -> Self {
-        // What a killed server leaves.
-        let _ = std::fs::remove_file(folder.socket());
         let command = folder.command(["run"].into_iter().chain(options.iter().copied()));
         Self::by(folder, command)
     }

@@ -1,0 +1,178 @@
+//! The audit log: a line for each request, which never holds a text.
+//!
+//! One thread writes the lines of all requests that wait in one go. If the log is required, each of them is answered only
+//! when its line is on the disk, and none is served while lines cannot be written.
+
+mod file;
+mod line;
+mod thread;
+
+pub use line::Entry;
+
+use crate::args::AuditMode;
+use crate::refusal::{Kind, Refusal};
+use file::Log;
+use phalanx_host::failure::Outcome;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
+use thread::Piece;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// The most lines that wait to be written.
+const WAITING: usize = 16_384;
+/// The longest that a request waits for its line.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is written of a request. Never a text.
+#[derive(Clone, Debug, Default)]
+pub struct Note {
+    /// What was asked for, such as `seal` or `rotate`.
+    pub action: &'static str,
+    /// The name of the key; with several keys, `*`.
+    pub key: String,
+    /// Whose records they are, which is written only if the operator wants that; with several users, empty.
+    pub user: Vec<u8>,
+    /// How many items there were.
+    pub items: u64,
+    /// How many of them were refused.
+    pub refused: u64,
+    /// The bytes of the texts or ciphertexts.
+    pub bytes: u64,
+}
+
+/// How the audit log is to be written.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Whether it is written, and waited for.
+    pub mode: AuditMode,
+    /// The file; `None` is standard output.
+    pub file: Option<PathBuf>,
+    /// Whether names of users are written.
+    pub users: bool,
+}
+
+/// The audit log.
+#[derive(Debug, Default)]
+pub struct Audit {
+    /// `None` if there is no log.
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    required: bool,
+    users: bool,
+    pieces: SyncSender<Piece>,
+    health: Arc<Health>,
+}
+
+/// What the thread tells of itself.
+#[derive(Debug, Default)]
+struct Health {
+    /// Whether the last lines could not be written.
+    broken: AtomicBool,
+    /// How often lines could not be written, or found no place to wait.
+    failures: AtomicU64,
+    /// Lines that found no place to wait, until the log says so.
+    lost: AtomicU64,
+}
+
+impl Audit {
+    /// Opens the log and starts its thread.
+    ///
+    /// # Errors
+    /// If the file cannot be opened.
+    pub fn start(settings: Settings) -> Outcome<Self> {
+        if settings.mode == AuditMode::Off {
+            return Ok(Self::default());
+        }
+        let required = settings.mode == AuditMode::Required;
+        let log = Log::open(settings.file, required)?;
+        let (pieces, waiting) = sync_channel(WAITING);
+        let health = Arc::new(Health::default());
+        thread::start(log, waiting, health.clone())?;
+        Ok(Self { open: Some(Open { required, users: settings.users, pieces, health }) })
+    }
+
+    /// Refuses to serve if the log is required and cannot be written. It is tried again each time.
+    ///
+    /// # Errors
+    /// If lines still cannot be written.
+    pub async fn ready(&self) -> Result<(), Refusal> {
+        match &self.open {
+            Some(open) if open.required && open.health.broken.load(Relaxed) => open.put(None).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the line of a request, before its answer is sent.
+    ///
+    /// # Errors
+    /// If it must be written and cannot be.
+    pub async fn write(&self, entry: Entry<'_>) -> Result<(), Refusal> {
+        let Some(open) = &self.open else { return Ok(()) };
+        let line = entry.line(open.users);
+        if open.required {
+            return open.put(Some(line)).await;
+        }
+        open.put_soon(line);
+        Ok(())
+    }
+
+    /// Writes a line of a request whose answer has broken off, so that nothing waits for it.
+    pub fn write_soon(&self, entry: Entry<'_>) {
+        if let Some(open) = &self.open {
+            open.put_soon(entry.line(open.users));
+        }
+    }
+
+    /// Opens the file again, as after its old one was renamed.
+    pub fn reopen(&self) {
+        if let Some(open) = &self.open {
+            let _ = open.pieces.try_send(Piece::Reopen);
+        }
+    }
+
+    /// Waits until all lines are written, but not for ever.
+    pub async fn finish(&self) {
+        let Some(open) = &self.open else { return };
+        let (sender, done) = oneshot::channel();
+        if open.pieces.try_send(Piece::Line { line: None, done: Some(sender) }).is_ok() {
+            let _ = timeout(PATIENCE, done).await;
+        }
+    }
+
+    /// Whether nothing is served because the log cannot be written.
+    pub fn is_broken(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.required && open.health.broken.load(Relaxed))
+    }
+
+    /// How often lines could not be written.
+    pub fn failures(&self) -> u64 {
+        self.open.as_ref().map_or(0, |open| open.health.failures.load(Relaxed))
+    }
+}
+
+impl Open {
+    /// Writes a line and waits for it. Without a line it finds out whether one can be written.
+    async fn put(&self, line: Option<Vec<u8>>) -> Result<(), Refusal> {
+        let failed = || Refusal::new(Kind::Unavailable, "the audit log cannot be written");
+        let (done, written) = oneshot::channel();
+        self.pieces.try_send(Piece::Line { line, done: Some(done) }).map_err(|_| failed())?;
+        match timeout(PATIENCE, written).await {
+            Ok(Ok(true)) => Ok(()),
+            _ => Err(failed()),
+        }
+    }
+
+    fn put_soon(&self, line: Vec<u8>) {
+        if self.pieces.try_send(Piece::Line { line: Some(line), done: None }).is_err() {
+            self.health.lost.fetch_add(1, Relaxed);
+            self.health.failures.fetch_add(1, Relaxed);
+        }
+    }
+}

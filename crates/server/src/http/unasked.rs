@@ -1,0 +1,64 @@
+//! What the server tells without knowing who asks.
+
+use super::body::Body;
+use super::edge::Edge;
+use super::listen::Peer;
+use super::{caller, json, refused, response};
+use crate::refusal::{Kind, Refusal};
+use crate::transit;
+use hyper::{HeaderMap, Method, Response};
+
+/// The answer to a path that anybody may read, or nothing if it is not one.
+pub fn answer(
+    edge: &Edge,
+    peer: &Peer,
+    method: &Method,
+    path: &[String],
+    query: &[(String, String)],
+    headers: &HeaderMap,
+) -> Option<Response<Body>> {
+    if *method != Method::GET && *method != Method::HEAD {
+        return None;
+    }
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    match path.as_slice() {
+        ["healthz"] => Some(health(edge)),
+        ["v2", "limits"] => Some(json(200, &edge.server.limits)),
+        ["metrics"] => Some(metrics(edge, peer, headers)),
+        ["v1", "sys", rest @ ..] => transit::sys(&edge.server, rest, query),
+        _ => None,
+    }
+}
+
+fn health(edge: &Edge) -> Response<Body> {
+    if edge.is_draining() {
+        response(503, "text/plain", "draining\n")
+    } else if edge.server.audit.is_broken() {
+        response(503, "text/plain", "the audit log cannot be written\n")
+    } else {
+        response(200, "text/plain", "ok\n")
+    }
+}
+
+/// The metrics, for processes of this machine and for callers who are known.
+fn metrics(edge: &Edge, peer: &Peer, headers: &HeaderMap) -> Response<Body> {
+    let is_local = match peer {
+        Peer::User(_) => true,
+        Peer::Address { address, .. } => address.ip().is_loopback(),
+    };
+    if !is_local && caller::caller(edge, peer, headers).is_err() {
+        return refused(&Refusal::denied());
+    }
+    response(200, "text/plain; version=0.0.4; charset=utf-8", edge.server.metrics.text(edge.gauges()))
+}
+
+/// The answer to somebody who asks for help.
+pub fn help() -> Response<Body> {
+    let help = "This server speaks HTTP as Vault's Transit does. docs/server.md describes its paths.";
+    json(200, &serde_json::json!({ "help": help, "see_also": [] }))
+}
+
+/// The refusal of a method.
+pub fn no_method() -> Refusal {
+    Refusal::new(Kind::Method, "")
+}

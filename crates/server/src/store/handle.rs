@@ -58,7 +58,11 @@ impl Stored {
             let _ = sender.send(value);
         });
         self.pass(Piece::Work(work, done))?;
-        answer.await.unwrap_or_else(|_| Err(ended()))
+        let result = answer.await.unwrap_or_else(|_| Err(ended()));
+        if matches!(result, Err(Error::Failed(_))) {
+            crate::metrics::STORE_FAILURES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        result
     }
 
     /// Leaves as little as possible of what was deleted.

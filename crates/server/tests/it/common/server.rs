@@ -4,7 +4,7 @@ use super::{Answer, Client, Folder, PATIENCE};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -68,6 +68,11 @@ impl Server {
     fn is_ready(&self) -> bool {
         let Ok(mut client) = Client::try_unix(&self.folder.socket()) else { return false };
         client.try_request("GET", "/healthz", &[], b"").is_ok()
+    }
+
+    /// Its standard output, if the command has a pipe there. It can be taken once.
+    pub fn stdout(&mut self) -> ChildStdout {
+        self.child.stdout.take().expect("no pipe")
     }
 
     /// What it wrote to standard error so far.

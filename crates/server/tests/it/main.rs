@@ -4,3 +4,5 @@ mod audit;
 mod common;
 mod edge;
 mod hostile;
+mod systemd;
+mod tls;

@@ -1,0 +1,92 @@
+//! What systemd does with the server: sockets that it passes on, and what it is told.
+
+use crate::common::folder::PROGRAM;
+use crate::common::{Client, Folder, PATIENCE, Server, program, until};
+use rustix::process::Signal;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::process::Command;
+
+/// The next message.
+fn next(socket: &UnixDatagram) -> String {
+    let mut buffer = [0; 4096];
+    let len = socket.recv(&mut buffer).expect("nothing is told");
+    String::from_utf8_lossy(&buffer[..len]).into_owned()
+}
+
+fn tells(folder: std::sync::Arc<Folder>, socket: &UnixDatagram, name: &str) {
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut command = folder.command(["run"]);
+    command.env("NOTIFY_SOCKET", name);
+    let mut server = Server::begin(folder.clone(), command);
+    assert_eq!(next(socket), "READY=1");
+    assert_eq!(server.get("/healthz").status, 200, "it was ready");
+    server.signal(Signal::HUP);
+    let reloading = next(socket);
+    let time = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap_or_else(|| panic!("{reloading:?}"));
+    assert!(time.parse::<u64>().unwrap() > 0);
+    assert_eq!(next(socket), "READY=1");
+    server.signal(Signal::TERM);
+    assert_eq!(next(socket), "STOPPING=1");
+    assert!(server.wait().success());
+}
+
+#[test]
+fn systemd_is_told_how_the_server_is() {
+    let folder = Folder::new();
+    let path = folder.beside("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    tells(folder, &socket, path.to_str().unwrap());
+}
+
+#[test]
+fn sockets_without_a_file_are_told_too() {
+    let name = format!("phalanx-server-test-{}", std::process::id());
+    let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    tells(Folder::new(), &socket, &format!("@{name}"));
+}
+
+#[test]
+fn a_socket_that_nobody_reads_stops_nothing() {
+    let folder = Folder::new();
+    let mut command = folder.command(["run"]);
+    command.env("NOTIFY_SOCKET", folder.beside("absent"));
+    assert!(Server::by(folder, command).terminate().success());
+}
+
+#[test]
+fn sockets_that_systemd_passes_on_are_served() {
+    let Some(activate) = program("systemd-socket-activate") else { return };
+    let folder = Folder::new();
+    let unix = folder.beside("passed.sock");
+    // A free port, which is taken again at once.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut command = Command::new(activate);
+    command.arg("-l").arg(&unix).arg("-l").arg(port.to_string());
+    command.args(["-E", &format!("PHALANX_SERVER_DIR={}", folder.dir().display()), PROGRAM, "run", "--key-file"]);
+    command.arg(folder.key_file()).env("SYSTEMD_LOG_LEVEL", "notice");
+    let server = Server::begin(folder.clone(), command);
+    until("the sockets", || unix.exists());
+    // The first connection starts the server, and waits for it.
+    let mut client = Client::unix(&unix);
+    assert_eq!(client.request("GET", "/healthz", &[], b"").text(), "ok\n");
+    assert_eq!(Client::tcp(&port.to_string()).request("GET", "/healthz", &[], b"").status, 200);
+    assert_eq!(server.get("/healthz").status, 200, "its own socket");
+    server.line(&format!("listening on unix:{}", unix.display()));
+    assert!(server.terminate().success());
+    assert!(unix.exists(), "it is systemd's");
+}
+
+#[test]
+fn a_socket_of_a_network_that_is_passed_on_needs_tls_too() {
+    let Some(activate) = program("systemd-socket-activate") else { return };
+    let folder = Folder::new();
+    let port = std::net::TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap();
+    let mut command = Command::new(activate);
+    command.args(["-l", &port.to_string(), "-E", &format!("PHALANX_SERVER_DIR={}", folder.dir().display())]);
+    command.args([PROGRAM, "run", "--key-file"]).arg(folder.key_file()).env("SYSTEMD_LOG_LEVEL", "notice");
+    let mut server = Server::begin(folder, command);
+    until("a connection", || std::net::TcpStream::connect(("127.0.0.1", port.port())).is_ok());
+    assert_eq!(server.wait().code(), Some(2));
+    server.line("other machines could read what is sent there");
+}

@@ -121,12 +121,7 @@ impl Batch {
 
     /// Adds a ciphertext to open. `write` writes the suite's number and the message to the front of the given place, and
     /// returns their length.
-    pub fn to_open(
-        &mut self,
-        new: New<'_>,
-        version: u32,
-        write: impl FnOnce(&mut [u8]) -> Result<usize, Refusal>,
-    ) {
+    pub fn to_open(&mut self, new: New<'_>, version: u32, write: impl FnOnce(&mut [u8]) -> Result<usize, Refusal>) {
         let state = new.key.to_open(version).cloned().and_then(|version| {
             let suite = new.key.suite;
             self.place(&new, version, 0, |place| {
@@ -180,7 +175,9 @@ impl Batch {
 
     /// The keys and users that have salts, by the number of the item.
     pub fn salted(&self) -> impl Iterator<Item = (usize, &Arc<Key>, &[u8])> {
-        self.placed().filter(|(_, placed)| !placed.salt.is_empty()).map(|(i, placed)| (i, &placed.key, &self.bytes.0[placed.user.clone()]))
+        self.placed()
+            .filter(|(_, placed)| !placed.salt.is_empty())
+            .map(|(i, placed)| (i, &placed.key, &self.bytes.0[placed.user.clone()]))
     }
 
     /// Sets the salt of an item, or refuses it.
@@ -301,7 +298,8 @@ impl Batch {
         self.items.iter().filter(|item| item.state.is_err()).count()
     }
 
-    /// Turns an opened batch into one to seal, with the same keys, users and associated data, under the newest versions.
+    /// Turns an opened batch into one to seal, with the same keys, users, salts and associated data, under the newest
+    /// versions. With other salts, what was sealed for a user who has just been deleted would open again.
     pub fn into_sealing(self) -> Self {
         let mut sealing = Self::new(Op::Seal, self.bytes() + 64 * self.len());
         for item in self.items {
@@ -316,6 +314,9 @@ impl Batch {
                         place[..text.len()].copy_from_slice(text);
                         Ok(text.len())
                     });
+                    if let Some(salt) = bytes[placed.salt.clone()].first_chunk() {
+                        sealing.set_salt(sealing.len() - 1, Ok(salt));
+                    }
                 }
             }
         }

@@ -42,7 +42,13 @@ impl Server {
     ///
     /// # Errors
     /// If the store fails, or what is in it is damaged or of another root key.
-    pub async fn open(root: &SecretKey, store: Arc<Stored>, work: Work, audit: Audit, limits: Limits) -> store::Result<Self> {
+    pub async fn open(
+        root: &SecretKey,
+        store: Arc<Stored>,
+        work: Work,
+        audit: Audit,
+        limits: Limits,
+    ) -> store::Result<Self> {
         let root = Arc::new(Root::new(root));
         let server = Self {
             keys: Keys::new(root.clone(), store.clone()),
@@ -75,6 +81,7 @@ impl Server {
     /// If there is too much to do already.
     pub async fn rewrap(&self, batch: Batch) -> Result<Batch, Refusal> {
         let opened = self.run(batch).await?;
-        self.run(opened.into_sealing()).await
+        // It has its salts already.
+        self.work.run(opened.into_sealing()).await
     }
 }

@@ -128,7 +128,10 @@ fn run(engines: &Engines, batch: &mut Batch) {
             Err(Error::Message { index, reason }) => {
                 let refusal = Refusal::new(Kind::TooLarge, reason);
                 numbers.iter().enumerate().for_each(|(i, number)| {
-                    batch.fail(*number, if i == index { refusal.clone() } else { Refusal::failed("another text is too long") });
+                    batch.fail(
+                        *number,
+                        if i == index { refusal.clone() } else { Refusal::failed("another text is too long") },
+                    );
                 });
             }
             Err(_) => numbers.into_iter().for_each(|number| batch.fail(number, Refusal::failed("an engine failed"))),

@@ -1,15 +1,18 @@
 //! The folder of a server: its root key, its store and its socket.
 
 use crate::args::Dir;
-use crate::refusal::Refusal;
+use crate::refusal::{Kind, Refusal};
 use crate::store;
-use phalanx_core::{NewFile, ProtectedFile, Recipient, Roster, SecretKey, Sink, Source, Suite, Zeroizing};
+use phalanx_core::{ProtectedFile, Roster, SecretKey, Sink, Zeroizing};
+use phalanx_host::Error;
 use phalanx_host::args::OpenKeys;
 use phalanx_host::failure::{Code, Failure, Outcome};
-use phalanx_host::file::{Input, Output, OutputRules};
+use phalanx_host::file::Input;
 use phalanx_host::lines::shown;
 use phalanx_host::secrets;
 use phalanx_host::verbosity::Verbosity;
+use std::fs::{File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The variable that names the folder.
@@ -29,6 +32,11 @@ impl Folder {
         let dir = dir.dir.clone().or_else(named);
         let none = || Failure::usage("no folder is named").hint(format!("--dir DIR or {VARIABLE} names it"));
         dir.map(Self).ok_or_else(none)
+    }
+
+    /// The folder at a path.
+    pub fn at(path: PathBuf) -> Self {
+        Self(path)
     }
 
     /// Its path.
@@ -67,11 +75,38 @@ impl Folder {
         SecretKey::from_slice(&plain).ok_or_else(damaged)
     }
 
-    /// A failure of the store.
-    pub fn blame(&self, error: store::Error) -> Failure {
-        match error {
-            store::Error::Refused(Refusal { text, .. }) => Failure::new(Code::Other, text.into_owned()),
-            store::Error::Failed(text) => Failure::new(Code::InputOutput, format!("{}: {text}", shown(&self.store()))),
+    /// Takes the folder for this process, until the lock is dropped or the process ends.
+    ///
+    /// # Errors
+    /// If another process has it, or there is none.
+    pub fn lock(&self) -> Outcome<Lock> {
+        let dir = self.path();
+        let at = |e: io::Error| Failure::at(dir, Error::read(e));
+        let file = File::open(dir).map_err(at)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock { _file: file }),
+            Err(TryLockError::WouldBlock) => {
+                let line = format!("{}: another process uses this server's folder", shown(dir));
+                Err(Failure::new(Code::InputOutput, line).on(dir))
+            }
+            Err(TryLockError::Error(e)) => Err(at(e)),
         }
     }
+
+    /// A failure of the store.
+    pub fn blame(&self, error: store::Error) -> Failure {
+        let at = |code, text: &str| Failure::new(code, format!("{}: {text}", shown(&self.store())));
+        match error {
+            store::Error::Refused(Refusal { kind: Kind::Failed, text }) => at(Code::NotAuthentic, &text),
+            store::Error::Refused(Refusal { text, .. }) => Failure::new(Code::Other, text.into_owned()),
+            store::Error::Damaged(text) => at(Code::NotAuthentic, &format!("it is damaged: {text}")),
+            store::Error::Failed(text) => at(Code::InputOutput, &text),
+        }
+    }
+}
+
+/// The folder of a server, for this process alone.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
 }

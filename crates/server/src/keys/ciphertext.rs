@@ -20,7 +20,8 @@ pub fn prefix(version: u32) -> String {
 pub fn parse(text: &str) -> Result<(u32, &str), Refusal> {
     let no_prefix = || Refusal::invalid("invalid ciphertext: no prefix");
     let rest = text.strip_prefix("vault:v").ok_or_else(no_prefix)?;
-    let (version, base64) = rest.split_once(':').ok_or_else(|| Refusal::invalid("invalid ciphertext: wrong number of fields"))?;
+    let (version, base64) =
+        rest.split_once(':').ok_or_else(|| Refusal::invalid("invalid ciphertext: wrong number of fields"))?;
     let number = version.bytes().all(|b| b.is_ascii_digit()).then(|| version.parse().ok()).flatten();
     match number {
         Some(0) | None => Err(Refusal::invalid("invalid ciphertext: version number could not be decoded")),
@@ -46,7 +47,16 @@ mod tests {
     #[test]
     fn ciphertexts_are_parsed_as_vault_does() {
         assert_eq!(parse("vault:v12:QUI="), Ok((12, "QUI=")));
-        for text in ["", "v1:QUI=", "vault:1:QUI=", "vault:v1", "vault:v0:a", "vault:v-1:a", "vault:v+1:a", "vault:v99999999999:a"] {
+        for text in [
+            "",
+            "v1:QUI=",
+            "vault:1:QUI=",
+            "vault:v1",
+            "vault:v0:a",
+            "vault:v-1:a",
+            "vault:v+1:a",
+            "vault:v99999999999:a",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
         assert_eq!(split(&[2, 1, 0, 0, 9]), Ok((258, &[9][..])));

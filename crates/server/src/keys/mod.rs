@@ -68,7 +68,9 @@ impl Key {
             return Err(Refusal::invalid("requested version for encryption is higher than the latest key version"));
         }
         if version < self.record.min_encryption {
-            return Err(Refusal::invalid("requested version for encryption is less than the minimum encryption key version"));
+            return Err(Refusal::invalid(
+                "requested version for encryption is less than the minimum encryption key version",
+            ));
         }
         self.version(version)
     }
@@ -183,7 +185,8 @@ impl Keys {
     pub async fn rotate(&self, name: &str) -> store::Result<Arc<Key>> {
         let root = self.root.clone();
         let change = move |record: &mut KeyRecord| {
-            let number = record.latest().checked_add(1).ok_or_else(|| Refusal::invalid("the key has too many versions"))?;
+            let number =
+                record.latest().checked_add(1).ok_or_else(|| Refusal::invalid("the key has too many versions"))?;
             record.versions.push(new_version(&root, &record.id, number)?);
             Ok(())
         };
@@ -215,7 +218,8 @@ impl Keys {
     pub async fn delete(&self, name: &str) -> store::Result<()> {
         let wanted = name.to_owned();
         let change = move |store: &mut dyn Transaction| {
-            let record = store.key(&wanted)?.ok_or_else(|| Refusal::invalid(format!("could not delete key; not found")))?;
+            let record =
+                store.key(&wanted)?.ok_or_else(|| Refusal::invalid(format!("could not delete key; not found")))?;
             if !record.deletion_allowed {
                 return Err(Refusal::invalid("deletion is not allowed for this key").into());
             }
@@ -267,5 +271,9 @@ fn new_version(root: &Root, id: &KeyId, number: u32) -> Result<VersionRecord, Re
 pub fn check_name(name: &str) -> Result<(), Refusal> {
     let fits = (1..=LONGEST_NAME).contains(&name.len());
     let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) && !name.starts_with('.');
-    if fits && is_plain { Ok(()) } else { Err(Refusal::new(Kind::Invalid, "a key's name has letters, digits, '.', '_' and '-', 1 to 128 of them")) }
+    if fits && is_plain {
+        Ok(())
+    } else {
+        Err(Refusal::new(Kind::Invalid, "a key's name has letters, digits, '.', '_' and '-', 1 to 128 of them"))
+    }
 }

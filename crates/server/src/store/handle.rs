@@ -1,6 +1,6 @@
 //! The thread of a store, and passing work to it.
 
-use super::{Error, Result, Store, Transaction};
+use super::{Copies, Error, Result, Store, Transaction};
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -10,20 +10,26 @@ use tokio::sync::oneshot;
 const WAITING: usize = 4096;
 /// The most pieces of work in one transaction.
 const TOGETHER: usize = 512;
+/// The most pieces that may refuse to run before each of the others gets a transaction of its own.
+const REFUSALS: usize = 8;
 
 /// A piece of work. It may run again, after a conflict or after another piece has failed.
 type Work = Box<dyn FnMut(&mut dyn Transaction) -> Result<()> + Send>;
 /// Called when it is known whether the work is on the disk.
 type Done = Box<dyn FnOnce(Result<()>) + Send>;
 
+/// Work on the store outside of a transaction.
+type Alone = Box<dyn FnOnce(&mut dyn Store) + Send>;
+
 enum Piece {
     Work(Work, Done),
-    Scrub(oneshot::Sender<Result<()>>),
+    Alone(Alone),
 }
 
 /// A store on its own thread.
 pub struct Stored {
     pieces: SyncSender<Piece>,
+    is_shared: bool,
 }
 
 impl Stored {
@@ -33,8 +39,9 @@ impl Stored {
     /// If the system cannot start a thread.
     pub fn new(store: impl Store + 'static) -> io::Result<Self> {
         let (pieces, waiting) = sync_channel(WAITING);
+        let is_shared = store.is_shared();
         thread::Builder::new().name("store".into()).spawn(move || serve(Box::new(store), &waiting))?;
-        Ok(Self { pieces })
+        Ok(Self { pieces, is_shared })
     }
 
     /// Runs work in a transaction, and returns its result when the changes are on the disk.
@@ -65,13 +72,41 @@ impl Stored {
         result
     }
 
+    /// Whether other servers change the store too.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
     /// Leaves as little as possible of what was deleted.
     ///
     /// # Errors
     /// [`Error::Failed`].
     pub async fn scrub(&self) -> Result<()> {
+        self.alone(|store| store.scrub()).await
+    }
+
+    /// Writes a copy of everything to two new files. Other work on the store waits for it.
+    ///
+    /// # Errors
+    /// Those of [`Store::copy`].
+    pub async fn copy(&self, to: Copies) -> Result<()> {
+        self.alone(move |store| store.copy(&to)).await
+    }
+
+    /// Finds damage of the store's own structure. Other work on the store waits for it.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub async fn damage(&self) -> Result<Vec<String>> {
+        self.alone(|store| store.damage()).await
+    }
+
+    async fn alone<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut dyn Store) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let (sender, answer) = oneshot::channel();
-        self.pass(Piece::Scrub(sender))?;
+        self.pass(Piece::Alone(Box::new(move |store| drop(sender.send(work(store))))))?;
         answer.await.unwrap_or_else(|_| Err(ended()))
     }
 
@@ -92,30 +127,39 @@ fn serve(mut store: Box<dyn Store>, waiting: &Receiver<Piece>) {
     while let Ok(first) = waiting.recv() {
         let mut together = Vec::new();
         let mut next = Some(first);
-        let mut scrubs = Vec::new();
+        let mut after = Vec::new();
         while let Some(piece) = next {
             match piece {
                 Piece::Work(work, done) => together.push((work, done)),
-                Piece::Scrub(done) => scrubs.push(done),
+                Piece::Alone(work) => after.push(work),
             }
             next = if together.len() < TOGETHER { waiting.try_recv().ok() } else { None };
         }
         transact(store.as_mut(), together);
-        for done in scrubs {
-            let _ = done.send(store.scrub());
-        }
+        after.into_iter().for_each(|work| work(store.as_mut()));
     }
 }
 
-/// Runs all pieces in one transaction. If one of them fails, each runs in a transaction of its own.
+/// Runs pieces in one transaction, without those that refuse to run. These then run in transactions of their own, as all
+/// do if the store fails.
 fn transact(store: &mut dyn Store, mut together: Vec<(Work, Done)>) {
-    if together.len() > 1 {
-        let all = store.transaction(&mut |transaction| together.iter_mut().try_for_each(|(work, _)| work(transaction)));
-        if all.is_ok() {
-            return together.into_iter().for_each(|(_, done)| done(Ok(())));
+    let mut alone = Vec::new();
+    while together.len() > 1 && alone.len() < REFUSALS {
+        let mut at = 0;
+        let all = store.transaction(&mut |transaction| {
+            at = 0;
+            together.iter_mut().try_for_each(|(work, _)| work(transaction).inspect(|()| at += 1))
+        });
+        match all {
+            Ok(()) => {
+                together.drain(..).for_each(|(_, done)| done(Ok(())));
+            }
+            // It refuses perhaps only because of what another one did, so that it is asked again.
+            Err(Error::Refused(_)) if at < together.len() => alone.push(together.remove(at)),
+            Err(_) => break,
         }
     }
-    for (mut work, done) in together {
+    for (mut work, done) in together.into_iter().chain(alone) {
         done(store.transaction(&mut *work));
     }
 }

@@ -7,9 +7,10 @@ mod handle;
 mod sqlite;
 
 pub use handle::Stored;
-pub use sqlite::Sqlite;
+pub use sqlite::{BUCKETS, ROWS, Sqlite};
 
 use crate::refusal::Refusal;
+use std::path::PathBuf;
 
 /// The identity of a key: random, so that a key which is made again under an old name has nothing of the old one.
 pub type KeyId = [u8; 16];
@@ -23,9 +24,25 @@ pub enum Error {
     /// The work refused to go on, for a reason that the client is told. Nothing is changed.
     #[error("{0}")]
     Refused(#[from] Refusal),
+    /// What is in the store is damaged.
+    #[error("the store is damaged: {0}")]
+    Damaged(String),
     /// The store itself failed.
     #[error("the store failed: {0}")]
     Failed(String),
+}
+
+/// What clients are told. The reason goes to standard error.
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(refusal) => refusal,
+            error => {
+                phalanx_host::lines::complain(&error);
+                Refusal::failed("the store failed")
+            }
+        }
+    }
 }
 
 /// The result of work on the store.
@@ -90,8 +107,29 @@ pub struct TokenRecord {
     pub parent: Option<String>,
 }
 
+/// A user as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserRecord {
+    /// The salt, sealed under the key of the user's bucket.
+    pub sealed: Vec<u8>,
+    /// The key of the bucket, sealed under the root key; empty if there is none.
+    pub bucket_key: Vec<u8>,
+}
+
+/// Where the two files of a backup are written.
+#[derive(Clone, Debug)]
+pub struct Copies {
+    /// All but the buckets.
+    pub rows: PathBuf,
+    /// The buckets.
+    pub buckets: PathBuf,
+}
+
 /// A place for what the server keeps.
 pub trait Store: Send {
+    /// Whether other servers change it too.
+    fn is_shared(&self) -> bool;
+
     /// Runs work in one transaction. When this returns `Ok`, the changes are on the disk. After an error nothing has
     /// changed. The work may run again after a conflict with another server.
     ///
@@ -105,10 +143,25 @@ pub trait Store: Send {
     /// # Errors
     /// [`Error::Failed`].
     fn scrub(&mut self) -> Result<()>;
+
+    /// Writes a copy of everything, as it is at one moment, to two new files.
+    ///
+    /// # Errors
+    /// [`Error::Failed`], or a refusal if the store has its own way to be copied.
+    fn copy(&mut self, to: &Copies) -> Result<()>;
+
+    /// Finds damage of the store's own structure: a line for each.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    fn damage(&mut self) -> Result<Vec<String>>;
 }
 
 /// What work in a transaction may do. What it reads stays as it is until the end of the transaction.
 pub trait Transaction {
+    /// Whether other servers change the store too.
+    fn is_shared(&self) -> bool;
+
     /// A number that changes whenever keys or tokens change: other servers then read them again.
     ///
     /// # Errors
@@ -135,8 +188,10 @@ pub trait Transaction {
     fn bucket(&mut self, key: &KeyId, bucket: u16, exclusive: bool) -> Result<Option<Vec<u8>>>;
     /// Adds the sealed key of a bucket, or replaces it.
     fn put_bucket(&mut self, key: &KeyId, bucket: u16, sealed: &[u8]) -> Result<()>;
-    /// The sealed salts of these users, in the same order.
-    fn users(&mut self, key: &KeyId, users: &[(u16, UserId)]) -> Result<Vec<Option<Vec<u8>>>>;
+    /// The buckets of a key that have a key of their own or users, in ascending order.
+    fn buckets(&mut self, key: &KeyId) -> Result<Vec<u16>>;
+    /// These users, in the same order.
+    fn users(&mut self, key: &KeyId, users: &[(u16, UserId)]) -> Result<Vec<Option<UserRecord>>>;
     /// All users of a bucket, with their sealed salts.
     fn users_of_bucket(&mut self, key: &KeyId, bucket: u16) -> Result<Vec<(UserId, Vec<u8>)>>;
     /// How many users a key has.

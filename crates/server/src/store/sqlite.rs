@@ -1,8 +1,13 @@
 //! The store of one machine: an SQLite database. What is deleted is overwritten, and the write-ahead log is emptied.
 
-use super::{Error, KeyId, KeyRecord, Result, Store, TokenRecord, Transaction, UserId, VersionRecord};
+use super::{
+    Copies, Error, KeyId, KeyRecord, Result, Store, TokenRecord, Transaction, UserId, UserRecord, VersionRecord,
+};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
+use std::fs::OpenOptions;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 /// The tables. `user_version` is their version.
 const SCHEMA: &str = "
@@ -26,23 +31,44 @@ CREATE TABLE tokens (
 ) STRICT, WITHOUT ROWID;
 PRAGMA user_version = 1;
 ";
+const VERSION: i64 = 1;
+
+/// The tables of a backup's first file.
+pub const ROWS: &[&str] = &["state", "keys", "versions", "users", "tokens"];
+/// The tables of its second file.
+pub const BUCKETS: &[&str] = &["buckets"];
+
+const FLAGS: OpenFlags =
+    OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX).union(OpenFlags::SQLITE_OPEN_NOFOLLOW);
 
 /// The store.
 pub struct Sqlite(Connection);
 
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
-        Error::Failed(error.to_string())
+        use rusqlite::ErrorCode as Code;
+        let text = match error.sqlite_error_code() {
+            Some(Code::DatabaseCorrupt | Code::NotADatabase) => {
+                return Error::Damaged("it is no whole SQLite database".into());
+            }
+            Some(Code::DatabaseBusy | Code::DatabaseLocked) => "another process uses it".into(),
+            Some(Code::DiskFull) => "the disk is full".into(),
+            Some(Code::ReadOnly) => "it cannot be written".into(),
+            Some(Code::PermissionDenied) => "permission denied".into(),
+            _ => error.to_string(),
+        };
+        Error::Failed(text)
     }
 }
 
 impl Sqlite {
-    /// Makes a new database.
+    /// Makes a new database, which only its owner can read.
     ///
     /// # Errors
     /// If it exists, or cannot be made.
     pub fn create(path: &Path) -> Result<Self> {
-        let store = Self::connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+        make_private(path)?;
+        let store = Self::connect(path)?;
         store.0.execute_batch(&format!("BEGIN IMMEDIATE; {SCHEMA} COMMIT;"))?;
         Ok(store)
     }
@@ -50,32 +76,116 @@ impl Sqlite {
     /// Opens a database.
     ///
     /// # Errors
-    /// If there is none, or it is damaged or of another version.
+    /// If there is none, another user can write it, or it is damaged or of another version.
     pub fn open(path: &Path) -> Result<Self> {
-        let mut store = Self::connect(path, OpenFlags::empty())?;
+        check_owner(path)?;
+        let mut store = Self::connect(path)?;
         let version: i64 = store.0.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if version != 1 {
-            return Err(Error::Failed(format!("{} has tables of version {version}, and this program knows version 1", path.display())));
+        if version != VERSION {
+            let text = format!("its tables have version {version}, and this program knows version {VERSION}");
+            return Err(Error::Failed(text));
         }
         // A run that was killed may have left what was deleted in the write-ahead log.
         store.scrub()?;
         Ok(store)
     }
 
-    fn connect(path: &Path, flags: OpenFlags) -> Result<Self> {
-        let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let database = Connection::open_with_flags(path, flags)?;
+    /// Whether nothing has ever been put into it.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn is_new(&self) -> Result<bool> {
+        let is_new = "SELECT (SELECT generation FROM state) = 1 AND NOT EXISTS (SELECT 1 FROM keys)
+                      AND NOT EXISTS (SELECT 1 FROM tokens) AND NOT EXISTS (SELECT 1 FROM users)";
+        Ok(self.0.query_row(is_new, [], |row| row.get(0))?)
+    }
+
+    fn connect(path: &Path) -> Result<Self> {
+        // SQLite takes no path with a link in it.
+        let path = path.canonicalize().map_err(|e| Error::Failed(e.to_string()))?;
+        let database = Connection::open_with_flags(&path, FLAGS)?;
+        database.busy_timeout(Duration::ZERO)?;
+        // No other process, not even one that knows nothing of the folder's lock.
+        database.pragma_update(None, "locking_mode", "exclusive")?;
         database.pragma_update(None, "journal_mode", "wal")?;
         // A transaction is on the disk when it is committed.
         database.pragma_update(None, "synchronous", "full")?;
         database.pragma_update(None, "secure_delete", "on")?;
         database.pragma_update(None, "trusted_schema", "off")?;
         database.pragma_update(None, "cell_size_check", "on")?;
+        database.pragma_update(None, "temp_store", "memory")?;
         Ok(Self(database))
+    }
+
+    /// Takes what a file of a backup has, into a new database. The file is not changed.
+    ///
+    /// # Errors
+    /// If it is no such file.
+    pub fn take_from(&mut self, path: &Path, tables: &[&str]) -> Result<()> {
+        self.beside(path, |database| {
+            let version: i64 = database.query_row("PRAGMA other.user_version", [], |row| row.get(0))?;
+            if version != VERSION {
+                return Err(Error::Damaged(format!("{}: it is no part of a backup of this version", path.display())));
+            }
+            move_rows(database, "other", "main", tables)
+        })
+    }
+
+    /// Writes tables to a new database, which is one file.
+    fn give_to(&mut self, path: &Path, tables: &[&str]) -> Result<()> {
+        make_private(path)?;
+        let new = Connection::open_with_flags(path, FLAGS)?;
+        new.execute_batch(&format!("BEGIN; {SCHEMA} COMMIT;"))?;
+        drop(new);
+        self.beside(path, |database| move_rows(database, "main", "other", tables))
+    }
+
+    /// Works on this database and another one, which is called `other`.
+    fn beside(&mut self, path: &Path, work: impl FnOnce(&mut Connection) -> Result<()>) -> Result<()> {
+        let name = path.to_str().ok_or_else(|| Error::Failed("the path is not UTF-8".into()))?;
+        self.0.execute("ATTACH ? AS other", [name])?;
+        let result = work(&mut self.0);
+        let detached = self.0.execute("DETACH other", []);
+        result.and(detached.map(drop).map_err(Into::into))
     }
 }
 
+fn move_rows(database: &mut Connection, from: &str, to: &str, tables: &[&str]) -> Result<()> {
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for table in tables {
+        transaction.execute(&format!("DELETE FROM {to}.{table}"), [])?;
+        transaction.execute(&format!("INSERT INTO {to}.{table} SELECT * FROM {from}.{table}"), [])?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Makes an empty file, which only its owner can read.
+fn make_private(path: &Path) -> Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file.map(drop).map_err(|e| Error::Failed(e.to_string()))
+}
+
+/// Refuses a database that is not this user's own, or that others may read or write.
+fn check_owner(path: &Path) -> Result<()> {
+    let metadata = path.symlink_metadata().map_err(|e| Error::Failed(e.to_string()))?;
+    let refuse = |text: &str| Err(Error::Failed(text.into()));
+    if !metadata.is_file() {
+        return refuse("it is no regular file");
+    }
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return refuse("it belongs to another user");
+    }
+    if metadata.mode() & 0o077 != 0 {
+        return refuse("other users may read or write it: chmod 600 forbids that");
+    }
+    Ok(())
+}
+
 impl Store for Sqlite {
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     fn transaction(&mut self, work: &mut dyn FnMut(&mut dyn Transaction) -> Result<()>) -> Result<()> {
         let transaction = self.0.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut open = Open(transaction);
@@ -85,7 +195,19 @@ impl Store for Sqlite {
 
     fn scrub(&mut self) -> Result<()> {
         let busy: i64 = self.0.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-        if busy == 0 { Ok(()) } else { Err(Error::Failed("another process uses the database".into())) }
+        if busy == 0 { Ok(()) } else { Err(Error::Failed("another process uses it".into())) }
+    }
+
+    fn copy(&mut self, to: &Copies) -> Result<()> {
+        // Nothing else runs between the two, because all changes come through this connection.
+        self.give_to(&to.rows, ROWS)?;
+        self.give_to(&to.buckets, BUCKETS)
+    }
+
+    fn damage(&mut self) -> Result<Vec<String>> {
+        let mut query = self.0.prepare("PRAGMA integrity_check(10)")?;
+        let lines: Vec<String> = query.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        Ok(lines.into_iter().filter(|line| line != "ok").collect())
     }
 }
 
@@ -98,7 +220,8 @@ impl Open<'_> {
     }
 
     fn versions(&self, key: &KeyId) -> Result<Vec<VersionRecord>> {
-        let mut query = self.0.prepare_cached("SELECT number, created, sealed FROM versions WHERE key = ? ORDER BY number")?;
+        let mut query =
+            self.0.prepare_cached("SELECT number, created, sealed FROM versions WHERE key = ? ORDER BY number")?;
         let version = |row: &Row| Ok(VersionRecord { number: row.get(0)?, created: row.get(1)?, sealed: row.get(2)? });
         Ok(query.query_map([key], version)?.collect::<Result<_, _>>()?)
     }
@@ -136,6 +259,10 @@ fn token(row: &Row) -> rusqlite::Result<TokenRecord> {
 }
 
 impl Transaction for Open<'_> {
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     fn generation(&mut self) -> Result<u64> {
         Ok(self.0.query_row("SELECT generation FROM state", [], |row| row.get(0))?)
     }
@@ -191,8 +318,15 @@ impl Transaction for Open<'_> {
         self.0.execute(
             "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
-                token.hash, token.accessor, token.rights, token.user, token.created, token.expires, token.ttl,
-                token.renewable, token.parent
+                token.hash,
+                token.accessor,
+                token.rights,
+                token.user,
+                token.created,
+                token.expires,
+                token.ttl,
+                token.renewable,
+                token.parent
             ],
         )?;
         self.changed()
@@ -215,13 +349,25 @@ impl Transaction for Open<'_> {
     }
 
     fn put_bucket(&mut self, key: &KeyId, bucket: u16, sealed: &[u8]) -> Result<()> {
-        self.0.prepare_cached("INSERT OR REPLACE INTO buckets VALUES (?, ?, ?)")?.execute(params![key, bucket, sealed])?;
+        self.0
+            .prepare_cached("INSERT OR REPLACE INTO buckets VALUES (?, ?, ?)")?
+            .execute(params![key, bucket, sealed])?;
         Ok(())
     }
 
-    fn users(&mut self, key: &KeyId, users: &[(u16, UserId)]) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut query = self.0.prepare_cached("SELECT sealed FROM users WHERE key = ? AND bucket = ? AND user = ?")?;
-        let mut find = |(bucket, user): &(u16, UserId)| query.query_row(params![key, bucket, user], |row| row.get(0)).optional();
+    fn buckets(&mut self, key: &KeyId) -> Result<Vec<u16>> {
+        let all = "SELECT bucket FROM buckets WHERE key = ?1 UNION SELECT bucket FROM users WHERE key = ?1 ORDER BY 1";
+        Ok(self.0.prepare_cached(all)?.query_map([key], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    }
+
+    fn users(&mut self, key: &KeyId, users: &[(u16, UserId)]) -> Result<Vec<Option<UserRecord>>> {
+        let mut query = self.0.prepare_cached(
+            "SELECT users.sealed, coalesce(buckets.sealed, x'') FROM users
+             LEFT JOIN buckets ON buckets.key = users.key AND buckets.bucket = users.bucket
+             WHERE users.key = ? AND users.bucket = ? AND users.user = ?",
+        )?;
+        let user = |row: &Row| Ok(UserRecord { sealed: row.get(0)?, bucket_key: row.get(1)? });
+        let mut find = |(bucket, id): &(u16, UserId)| query.query_row(params![key, bucket, id], user).optional();
         Ok(users.iter().map(&mut find).collect::<Result<_, _>>()?)
     }
 
@@ -235,12 +381,16 @@ impl Transaction for Open<'_> {
     }
 
     fn put_user(&mut self, key: &KeyId, bucket: u16, user: &UserId, sealed: &[u8]) -> Result<()> {
-        self.0.prepare_cached("INSERT OR REPLACE INTO users VALUES (?, ?, ?, ?)")?.execute(params![key, bucket, user, sealed])?;
+        self.0
+            .prepare_cached("INSERT OR REPLACE INTO users VALUES (?, ?, ?, ?)")?
+            .execute(params![key, bucket, user, sealed])?;
         Ok(())
     }
 
     fn delete_user(&mut self, key: &KeyId, bucket: u16, user: &UserId) -> Result<bool> {
-        let deleted = self.0.execute("DELETE FROM users WHERE key = ? AND bucket = ? AND user = ?", params![key, bucket, user])?;
+        let deleted = self
+            .0
+            .execute("DELETE FROM users WHERE key = ? AND bucket = ? AND user = ?", params![key, bucket, user])?;
         Ok(deleted > 0)
     }
 }

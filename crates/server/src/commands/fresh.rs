@@ -1,0 +1,111 @@
+//! Making the folder of a server so that it is whole or, if that is interrupted, can be made again.
+//!
+//! All is written to `.init` in the folder. The store is moved to its place first, and the root key last: where there is
+//! a root key, there is a whole server. The folder itself is never replaced, because it may be where a disk is mounted,
+//! or lie where this user makes no others.
+
+use super::folder::{Folder, Lock};
+use phalanx_host::Error;
+use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::lines::shown;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// A folder that is being made. On drop, what is not finished is deleted.
+pub struct Fresh {
+    folder: Folder,
+    inner: Folder,
+    is_new: bool,
+    is_finished: bool,
+    _lock: Lock,
+}
+
+impl Fresh {
+    /// Begins, in a folder that is empty or does not exist.
+    ///
+    /// # Errors
+    /// If it has something in it, is in use, or cannot be made.
+    pub fn begin(folder: &Folder) -> Outcome<Self> {
+        let dir = folder.path();
+        // A second root key would leave what the first one has sealed without any.
+        if folder.root().symlink_metadata().is_ok() {
+            return Err(Failure::at(&folder.root(), Error::Exists));
+        }
+        let is_new = dir.symlink_metadata().is_err();
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| at(dir, e))?;
+        let lock = folder.lock()?;
+        let inner = Folder::at(dir.join(".init"));
+        clear(folder, &inner)?;
+        for entry in fs::read_dir(dir).map_err(|e| at(dir, e))? {
+            let name = entry.map_err(|e| at(dir, e))?.file_name();
+            if name != "lost+found" {
+                let line = format!("{}: it is not empty: it has {} in it", shown(dir), shown(Path::new(&name)));
+                return Err(Failure::new(Code::InputOutput, line).on(dir));
+            }
+        }
+        DirBuilder::new().mode(0o700).create(inner.path()).map_err(|e| at(inner.path(), e))?;
+        Ok(Self { folder: folder.clone(), inner, is_new, is_finished: false, _lock: lock })
+    }
+
+    /// The folder in which all is made.
+    pub fn inner(&self) -> &Folder {
+        &self.inner
+    }
+
+    /// Makes it the folder of a server, which survives a power cut from now on.
+    ///
+    /// # Errors
+    /// If something cannot be written or moved.
+    pub fn finish(mut self) -> Outcome {
+        let (from, to) = (&self.inner, &self.folder);
+        for path in [from.store(), from.root(), from.path().to_owned()] {
+            sync(&path)?;
+        }
+        for (from, to) in [(from.store(), to.store()), (from.root(), to.root())] {
+            fs::rename(&from, &to).map_err(|e| at(&to, e))?;
+            sync(self.folder.path())?;
+        }
+        self.is_finished = true;
+        let _ = fs::remove_dir(self.inner.path());
+        // A folder that is new has a new entry in its own folder.
+        let dir = self.folder.path().canonicalize().unwrap_or_default();
+        dir.parent().map_or(Ok(()), sync)
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let _ = clear(&self.folder, &self.inner);
+            if self.is_new {
+                let _ = fs::remove_dir(self.folder.path());
+            }
+        }
+    }
+}
+
+/// Deletes what an interrupted run has left. A store without a root key is deleted only if its root key is there too.
+fn clear(folder: &Folder, inner: &Folder) -> Outcome {
+    let gone = |path: PathBuf, result: io::Result<()>| match result {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(at(&path, e)),
+        _ => Ok(()),
+    };
+    if inner.root().symlink_metadata().is_ok() && folder.root().symlink_metadata().is_err() {
+        gone(folder.store(), fs::remove_file(folder.store()))?;
+    }
+    gone(inner.path().to_owned(), fs::remove_dir_all(inner.path()))
+}
+
+/// Waits until a file or folder is on the disk.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn sync(path: &Path) -> Outcome {
+    File::open(path).and_then(|file| file.sync_all()).map_err(|e| at(path, e))
+}
+
+fn at(path: &Path, error: io::Error) -> Failure {
+    Failure::at(path, Error::write(error))
+}

@@ -1,5 +1,9 @@
 //! The command line.
 
+mod manage;
+
+pub use manage::*;
+
 use clap::{Args, Parser, Subcommand};
 use phalanx_host::args::{EngineArgs, OpenKeys, ProtectKeys};
 use phalanx_host::verbosity::Verbosity;
@@ -23,6 +27,30 @@ pub enum Command {
     Init(Init),
     /// Serve until a signal ends it
     Run(Run),
+    /// Make, list, change and delete keys
+    #[command(subcommand)]
+    Key(Key),
+    /// Show a user of a shreddable key, or delete one for ever
+    #[command(subcommand)]
+    User(User),
+    /// Make, list and revoke tokens
+    #[command(subcommand)]
+    Token(Token),
+    /// Write a copy of the store and the root key to a new folder
+    ///
+    /// It is consistent while the server runs, which writes it. rows.db may be kept for ever. Of buckets.db only the
+    /// newest copy may be kept, apart from the rows: with an old one, the users who were deleted since then come back
+    /// from old rows. Copies of the rows from before a user was deleted do not open for the other users of the same
+    /// bucket either, one of 4,096: a restore needs the rows and the buckets of the same backup.
+    Backup(Backup),
+    /// Make the folder of a server from a backup, when all in it opens
+    Restore(Restore),
+    /// Open every secret of the store, and count them
+    Check(Check),
+    /// Seal ciphertexts again under the newest version of a key, line by line
+    ///
+    /// Lines are ciphertexts, or JSON: {"ciphertext", "context", "associated_data"}. They come out in the same order.
+    Rewrap(Rewrap),
 }
 
 /// The folder of a server.

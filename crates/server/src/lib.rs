@@ -11,10 +11,12 @@ mod args;
 mod audit;
 mod batch;
 mod caller;
+mod client;
 mod commands;
 mod http;
 mod keys;
 mod limits;
+mod manage;
 mod metrics;
 mod notify;
 mod records;
@@ -51,5 +53,12 @@ fn run() -> Outcome {
     match cli.command {
         Command::Init(init) => commands::init::run(init, cli.verbosity),
         Command::Run(run) => commands::run::run(run, cli.verbosity),
+        Command::Key(key) => commands::key::run(key, cli.verbosity),
+        Command::User(user) => commands::user::run(user, cli.verbosity),
+        Command::Token(token) => commands::token::run(token, cli.verbosity),
+        Command::Backup(backup) => commands::backup::run(&backup, cli.verbosity),
+        Command::Restore(restore) => commands::restore::run(&restore, cli.verbosity),
+        Command::Check(check) => commands::check::run(check, cli.verbosity),
+        Command::Rewrap(rewrap) => commands::rewrap::run(rewrap, cli.verbosity),
     }
 }

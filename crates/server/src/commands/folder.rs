@@ -4,15 +4,12 @@ use crate::args::Dir;
 use crate::refusal::{Kind, Refusal};
 use crate::store;
 use phalanx_core::{ProtectedFile, Roster, SecretKey, Sink, Zeroizing};
-use phalanx_host::Error;
 use phalanx_host::args::OpenKeys;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::Input;
 use phalanx_host::lines::shown;
 use phalanx_host::secrets;
 use phalanx_host::verbosity::Verbosity;
-use std::fs::{File, TryLockError};
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// The variable that names the folder.
@@ -75,27 +72,14 @@ impl Folder {
         SecretKey::from_slice(&plain).ok_or_else(damaged)
     }
 
-    /// Takes the folder for this process, until the lock is dropped or the process ends.
-    ///
-    /// # Errors
-    /// If another process has it, or there is none.
-    pub fn lock(&self) -> Outcome<Lock> {
-        let dir = self.path();
-        let at = |e: io::Error| Failure::at(dir, Error::read(e));
-        let file = File::open(dir).map_err(at)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Lock { _file: file }),
-            Err(TryLockError::WouldBlock) => {
-                let line = format!("{}: another process uses this server's folder", shown(dir));
-                Err(Failure::new(Code::InputOutput, line).on(dir))
-            }
-            Err(TryLockError::Error(e)) => Err(at(e)),
-        }
-    }
-
     /// A failure of the store.
     pub fn blame(&self, error: store::Error) -> Failure {
-        let at = |code, text: &str| Failure::new(code, format!("{}: {text}", shown(&self.store())));
+        Self::blame_at(&self.store(), error)
+    }
+
+    /// A failure of the store at a path.
+    pub fn blame_at(path: &Path, error: store::Error) -> Failure {
+        let at = |code, text: &str| Failure::new(code, format!("{}: {text}", shown(path))).on(path);
         match error {
             store::Error::Refused(Refusal { kind: Kind::Failed, text }) => at(Code::NotAuthentic, &text),
             store::Error::Refused(Refusal { text, .. }) => Failure::new(Code::Other, text.into_owned()),
@@ -103,10 +87,4 @@ impl Folder {
             store::Error::Failed(text) => at(Code::InputOutput, &text),
         }
     }
-}
-
-/// The folder of a server, for this process alone.
-#[derive(Debug)]
-pub struct Lock {
-    _file: File,
 }

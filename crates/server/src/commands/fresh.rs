@@ -4,7 +4,8 @@
 //! a root key, there is a whole server. The folder itself is never replaced, because it may be where a disk is mounted,
 //! or lie where this user makes no others.
 
-use super::folder::{Folder, Lock};
+use super::folder::Folder;
+use super::lock::lock;
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::shown;
@@ -19,7 +20,7 @@ pub struct Fresh {
     inner: Folder,
     is_new: bool,
     is_finished: bool,
-    _lock: Lock,
+    _lock: File,
 }
 
 impl Fresh {
@@ -35,12 +36,12 @@ impl Fresh {
         }
         let is_new = dir.symlink_metadata().is_err();
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| at(dir, e))?;
-        let lock = folder.lock()?;
+        let lock = lock(folder)?;
         let inner = Folder::at(dir.join(".init"));
         clear(folder, &inner)?;
         for entry in fs::read_dir(dir).map_err(|e| at(dir, e))? {
             let name = entry.map_err(|e| at(dir, e))?.file_name();
-            if name != "lost+found" {
+            if name != "lock" && name != "lost+found" {
                 let line = format!("{}: it is not empty: it has {} in it", shown(dir), shown(Path::new(&name)));
                 return Err(Failure::new(Code::InputOutput, line).on(dir));
             }
@@ -68,7 +69,7 @@ impl Fresh {
             sync(self.folder.path())?;
         }
         self.is_finished = true;
-        let _ = fs::remove_dir(self.inner.path());
+        let _ = fs::remove_dir_all(self.inner.path());
         // A folder that is new has a new entry in its own folder.
         let dir = self.folder.path().canonicalize().unwrap_or_default();
         dir.parent().map_or(Ok(()), sync)
@@ -80,6 +81,7 @@ impl Drop for Fresh {
         if !self.is_finished {
             let _ = clear(&self.folder, &self.inner);
             if self.is_new {
+                let _ = fs::remove_file(self.folder.path().join("lock"));
                 let _ = fs::remove_dir(self.folder.path());
             }
         }

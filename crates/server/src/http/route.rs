@@ -10,7 +10,7 @@ use super::watch::Watch;
 use super::{Call, refused, unasked};
 use crate::audit::{Entry, Note};
 use crate::refusal::{Kind, Refusal};
-use crate::{records, transit};
+use crate::{manage, records, transit};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use hyper::header::{HOST, HeaderValue};
@@ -139,6 +139,7 @@ async fn dispatch(call: &mut Call, is_folder: bool) -> Result<Response<Body>, Re
     call.path = parts.collect();
     match version.as_deref() {
         Some("v1") => transit::answer(call).await,
+        Some("v2") if call.path.first().is_some_and(|part| part == "manage") => manage::answer(call).await,
         Some("v2") => records::answer(call).await,
         _ => Err(no_path()),
     }

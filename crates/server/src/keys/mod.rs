@@ -259,6 +259,12 @@ impl Keys {
     }
 }
 
+/// The versions whose secrets cannot be opened.
+pub fn damaged_versions(record: &KeyRecord, root: &Root) -> Vec<u32> {
+    let opens = |version: &&VersionRecord| root.open(&place(&record.id, version.number), &version.sealed).is_ok();
+    record.versions.iter().filter(|version| !opens(version)).map(|version| version.number).collect()
+}
+
 fn new_version(root: &Root, id: &KeyId, number: u32) -> Result<VersionRecord, Refusal> {
     let secret = SecretKey::random().map_err(|e| Refusal::failed(e.to_string()))?;
     Ok(VersionRecord { number, created: now(), sealed: root.seal(&place(id, number), &secret)? })

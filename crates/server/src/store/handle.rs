@@ -3,7 +3,7 @@
 use super::{Copies, Error, Result, Store, Transaction};
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use tokio::sync::oneshot;
 
 /// The most pieces of work that wait for the store.
@@ -28,8 +28,19 @@ enum Piece {
 
 /// A store on its own thread.
 pub struct Stored {
-    pieces: SyncSender<Piece>,
+    pieces: Option<SyncSender<Piece>>,
+    thread: Option<JoinHandle<()>>,
     is_shared: bool,
+}
+
+/// Waits until the store has done what was passed to it, and is closed.
+impl Drop for Stored {
+    fn drop(&mut self) {
+        self.pieces = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Stored {
@@ -40,8 +51,8 @@ impl Stored {
     pub fn new(store: impl Store + 'static) -> io::Result<Self> {
         let (pieces, waiting) = sync_channel(WAITING);
         let is_shared = store.is_shared();
-        thread::Builder::new().name("store".into()).spawn(move || serve(Box::new(store), &waiting))?;
-        Ok(Self { pieces, is_shared })
+        let thread = thread::Builder::new().name("store".into()).spawn(move || serve(Box::new(store), &waiting))?;
+        Ok(Self { pieces: Some(pieces), thread: Some(thread), is_shared })
     }
 
     /// Runs work in a transaction, and returns its result when the changes are on the disk.
@@ -112,7 +123,7 @@ impl Stored {
 
     fn pass(&self, piece: Piece) -> Result<()> {
         use std::sync::mpsc::TrySendError::{Disconnected, Full};
-        self.pieces.try_send(piece).map_err(|error| match error {
+        self.pieces.as_ref().ok_or_else(ended)?.try_send(piece).map_err(|error| match error {
             Full(_) => crate::refusal::Refusal::new(crate::refusal::Kind::Busy, "the store has too much to do").into(),
             Disconnected(_) => ended(),
         })

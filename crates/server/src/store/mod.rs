@@ -10,7 +10,7 @@ pub use handle::Stored;
 pub use sqlite::{BUCKETS, ROWS, Sqlite};
 
 use crate::refusal::Refusal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The identity of a key: random, so that a key which is made again under an old name has nothing of the old one.
 pub type KeyId = [u8; 16];
@@ -123,6 +123,13 @@ pub struct Copies {
     pub rows: PathBuf,
     /// The buckets.
     pub buckets: PathBuf,
+}
+
+impl Copies {
+    /// The two files in a folder.
+    pub fn in_folder(dir: &Path) -> Self {
+        Self { rows: dir.join("rows.db"), buckets: dir.join("buckets.db") }
+    }
 }
 
 /// A place for what the server keeps.

@@ -10,13 +10,14 @@
 //! one. Whoever has an old copy of the rows then lacks the key of the bucket, and whoever has the key lacks the row.
 
 mod cache;
+mod check;
 mod rows;
 
 use crate::batch::Batch;
 use crate::keys::root::Root;
 use crate::keys::{Key, SALT};
 use crate::refusal::Refusal;
-use crate::store::{self, KeyId, Stored, UserId};
+use crate::store::{self, Copies, KeyId, Stored, UserId};
 use cache::Cache;
 use phalanx_core::engine::Op;
 use phalanx_core::{Roster, Zeroizing};
@@ -25,7 +26,8 @@ use rows::{Found, Group};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-pub use rows::{BUCKETS, bucket_of, check_bucket};
+pub use check::Report;
+use rows::bucket_of;
 
 /// A batch with more users than this opens their salts on a thread of its own.
 const MANY: usize = 64;
@@ -166,6 +168,14 @@ impl Users {
     pub async fn count(&self, key: &Arc<Key>) -> store::Result<u64> {
         let key = key.record.id;
         self.store.run(move |store| store.count_users(&key)).await
+    }
+
+    /// Writes a copy of the store.
+    ///
+    /// # Errors
+    /// If the store fails, or has its own way to be copied.
+    pub async fn copy(&self, to: Copies) -> store::Result<()> {
+        self.store.copy(to).await
     }
 
     /// Forgets all salts, such as those of a key that is deleted.

@@ -8,10 +8,7 @@ use crate::store::{self, KeyId, Transaction, UserId, UserRecord};
 use phalanx_core::{Roster, SecretKey, Zeroizing};
 use std::collections::{BTreeMap, HashMap};
 
-/// The number of buckets of a key.
-pub const BUCKETS: u16 = 1 << 12;
-
-/// The bucket of a user.
+/// The bucket of a user, of the 4,096 that a key has.
 pub fn bucket_of(user: &UserId) -> u16 {
     u16::from_be_bytes([user[0], user[1]]) >> 4
 }

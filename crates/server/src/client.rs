@@ -1,0 +1,220 @@
+//! How commands ask for something: over the socket of the running server or, if none runs, in this process.
+
+use crate::audit::{Audit, Note};
+use crate::caller::Caller;
+use crate::commands::folder::Folder;
+use crate::commands::lock::lock;
+use crate::http::Call;
+use crate::http::body::{self, Body};
+use crate::limits::Limits;
+use crate::rights::Rights;
+use crate::server::Server;
+use crate::store::{Sqlite, Stored};
+use crate::work::Work;
+use crate::{http, manage, transit};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{HeaderMap, Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use phalanx_host::args::{EngineArgs, EngineName, OpenKeys};
+use phalanx_host::engines::Engines;
+use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::lines::shown;
+use phalanx_host::verbosity::Verbosity;
+use serde_json::Value;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tokio::net::UnixStream;
+use tokio::runtime::{Builder, Runtime};
+
+/// The most bytes of an answer.
+const LONGEST: usize = 256 << 20;
+
+/// So long a server that begins or ends is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The way in which requests are answered.
+enum Way {
+    /// By the server that listens there.
+    Running(PathBuf),
+    /// By a server in this process, which has the folder for itself.
+    Own { server: Arc<Server>, _lock: Option<File> },
+}
+
+/// Answers the requests of a command.
+pub struct Client {
+    way: Way,
+    runtime: Runtime,
+}
+
+impl Client {
+    /// Connects to the server of a folder, or opens the folder with these keys.
+    ///
+    /// # Errors
+    /// If there is no server in it, or it cannot be opened.
+    pub fn new(folder: &Folder, keys: &OpenKeys, verbosity: Verbosity) -> Outcome<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if listens(folder)? {
+                return Ok(Self { way: Way::Running(folder.socket()), runtime });
+            }
+            match lock(folder) {
+                Ok(lock) => {
+                    return Self::within(runtime, folder, keys, verbosity, Some(lock));
+                }
+                Err(failure) if Instant::now() > end || !folder.root().exists() => return Err(failure),
+                // A server that has the folder may be about to listen, or to end.
+                Err(_) => sleep(Duration::from_millis(50)),
+            }
+        }
+    }
+
+    /// Opens a folder that no other process knows.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn alone(folder: &Folder, keys: &OpenKeys, verbosity: Verbosity) -> Outcome<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
+        Self::within(runtime, folder, keys, verbosity, None)
+    }
+
+    fn within(
+        runtime: Runtime,
+        folder: &Folder,
+        keys: &OpenKeys,
+        verbosity: Verbosity,
+        lock: Option<File>,
+    ) -> Outcome<Self> {
+        let server = Arc::new(runtime.block_on(open(folder, keys, verbosity))?);
+        Ok(Self { way: Way::Own { server, _lock: lock }, runtime })
+    }
+
+    /// Reads something.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or refuses it.
+    pub fn get(&self, path: &str) -> Outcome<Value> {
+        self.ask(Method::GET, path, None).and_then(accepted)
+    }
+
+    /// Does something.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or refuses it.
+    pub fn post(&self, path: &str, body: &Value) -> Outcome<Value> {
+        self.ask(Method::POST, path, Some(body)).and_then(accepted)
+    }
+
+    /// Deletes something.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or refuses it.
+    pub fn delete(&self, path: &str) -> Outcome<Value> {
+        self.ask(Method::DELETE, path, None).and_then(accepted)
+    }
+
+    /// Sends a request, and returns the status and the body of its answer.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
+    pub fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Outcome<(u16, Value)> {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let (status, body) = match &self.way {
+            Way::Running(socket) => {
+                let answer = self.runtime.block_on(over(socket, method, path, body));
+                answer.map_err(|e| Failure::new(Code::InputOutput, format!("{}: {e}", shown(socket))).on(socket))?
+            }
+            Way::Own { server, .. } => self.runtime.block_on(within(server, method, path, body))?,
+        };
+        let value = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap_or_default() };
+        Ok((status, value))
+    }
+}
+
+/// Whether a server listens.
+fn listens(folder: &Folder) -> Outcome<bool> {
+    let socket = folder.socket();
+    match std::os::unix::net::UnixStream::connect(&socket) {
+        Ok(_) => Ok(true),
+        Err(e) => match e.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::InvalidInput => Ok(false),
+            _ => Err(Failure::new(Code::InputOutput, format!("{}: {e}", shown(&socket))).on(&socket)),
+        },
+    }
+}
+
+async fn open(folder: &Folder, keys: &OpenKeys, verbosity: Verbosity) -> Outcome<Server> {
+    let root = folder.open_root(keys, verbosity)?;
+    let store = Sqlite::open(&folder.store()).map_err(|e| folder.blame(e))?;
+    let store = Arc::new(Stored::new(store).map_err(no_threads)?);
+    let engine = EngineArgs { engine: EngineName::Cpu, threads: None, paranoid: false };
+    let work = Work::new(Engines::new(&engine, verbosity)?).map_err(no_threads)?;
+    let server = Server::open(&root, store, work, Audit::default(), Limits::default()).await;
+    server.map_err(|e| folder.blame(e))
+}
+
+/// Asks a server by its socket.
+async fn over(socket: &PathBuf, method: Method, path: &str, body: String) -> io::Result<(u16, Bytes)> {
+    let stream = UnixStream::connect(socket).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    let connection = tokio::spawn(connection);
+    let request = Request::builder().method(method).uri(path).header("host", "localhost");
+    let request = request.header("content-type", "application/json").header("x-vault-request", "true");
+    let request = request.body(Full::new(Bytes::from(body))).map_err(io::Error::other)?;
+    let answer = sender.send_request(request).await.map_err(io::Error::other)?;
+    let status = answer.status().as_u16();
+    let body = Limited::new(answer.into_body(), LONGEST).collect().await.map_err(io::Error::other)?;
+    connection.abort();
+    Ok((status, body.to_bytes()))
+}
+
+/// Asks the server in this process.
+async fn within(server: &Arc<Server>, method: Method, path: &str, body: String) -> Outcome<(u16, Bytes)> {
+    let mut parts = path.trim_start_matches('/').split('/').map(str::to_owned);
+    let version = parts.next();
+    let mut call = Call {
+        server: server.clone(),
+        caller: Caller { name: "command".into(), rights: Arc::new(Rights::all()), token: None },
+        method,
+        path: parts.collect(),
+        query: Vec::new(),
+        headers: HeaderMap::new(),
+        body: body::full(body),
+        note: Note::default(),
+    };
+    let answer = match version.as_deref() {
+        Some("v1") => transit::answer(&mut call).await,
+        _ => manage::answer(&mut call).await,
+    };
+    let answer: Response<Body> = answer.unwrap_or_else(|refusal| http::refused(&refusal));
+    let status = answer.status().as_u16();
+    let broken = |_| Failure::new(Code::Other, "an answer breaks off");
+    let body = answer.into_body().collect().await.map_err(broken)?;
+    Ok((status, body.to_bytes()))
+}
+
+/// The body of an answer, or the failure that it says.
+fn accepted((status, body): (u16, Value)) -> Outcome<Value> {
+    if status < 300 { Ok(body) } else { Err(failure(status, &body)) }
+}
+
+/// The failure that an answer says.
+pub fn failure(status: u16, body: &Value) -> Failure {
+    let text = body["errors"][0].as_str().map_or_else(|| format!("the server answers {status}"), str::to_owned);
+    let code = match status {
+        400 => Code::Usage,
+        500..=599 => Code::InputOutput,
+        _ => Code::Other,
+    };
+    Failure::new(code, text)
+}
+
+fn no_threads(error: io::Error) -> Failure {
+    Failure::new(Code::Other, format!("cannot start a thread: {error}"))
+}

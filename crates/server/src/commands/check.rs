@@ -1,0 +1,46 @@
+//! `phalanx-server check`: opens every secret of the store.
+
+use super::client;
+use crate::args::Check;
+use crate::client::Client;
+use crate::users::Report;
+use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::lines::complain;
+use phalanx_host::say::{say, say_json};
+use phalanx_host::verbosity::Verbosity;
+use serde_json::json;
+
+/// Checks the store of a server.
+///
+/// # Errors
+/// If something is damaged, or the server cannot be reached or opened.
+pub fn run(check: Check, verbosity: Verbosity) -> Outcome {
+    let report = report(&client(&check.place, verbosity)?)?;
+    if check.json {
+        say_json(&report)?;
+    } else {
+        let Report { keys, versions, buckets, users, tokens, .. } = report;
+        say(format!("{keys} keys, {versions} versions, {buckets} buckets, {users} users, {tokens} tokens"))?;
+    }
+    judge(&report)
+}
+
+/// Asks for a report.
+///
+/// # Errors
+/// If there is none.
+pub fn report(client: &Client) -> Outcome<Report> {
+    let answer = client.post("/v2/manage/check", &json!({}))?;
+    serde_json::from_value(answer).map_err(|_| Failure::new(Code::Other, "the server answers no report"))
+}
+
+/// Fails if something is damaged, with a line for each thing.
+///
+/// # Errors
+/// If something is damaged.
+pub fn judge(report: &Report) -> Outcome {
+    let Some((last, others)) = report.damage.split_last() else { return Ok(()) };
+    let line = |what: &String| format!("damaged: {what}");
+    others.iter().for_each(|what| complain(line(what)));
+    Err(Failure::new(Code::NotAuthentic, line(last)).hint("restore it from a backup"))
+}

@@ -1,0 +1,79 @@
+//! `phalanx-server token`: makes, lists and revokes tokens.
+
+use super::client;
+use crate::args::{Token, TokenList, TokenNew, TokenRevoke};
+use crate::rights::Right;
+use base64ct::{Base64, Encoding};
+use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::lines::complain;
+use phalanx_host::say::{say, say_json};
+use phalanx_host::verbosity::Verbosity;
+use serde_json::{Value, json};
+
+/// Runs a command for tokens.
+///
+/// # Errors
+/// If the server refuses it, or cannot be reached or opened.
+pub fn run(token: Token, verbosity: Verbosity) -> Outcome {
+    match token {
+        Token::New(new) => make(&new, verbosity),
+        Token::List(list) => show_all(&list, verbosity),
+        Token::Revoke(revoke) => end(&revoke, verbosity),
+    }
+}
+
+fn make(new: &TokenNew, verbosity: Verbosity) -> Outcome {
+    let mut rights = Vec::new();
+    let mut user = None;
+    for text in &new.allow {
+        match text.strip_prefix("user=") {
+            Some(_) if user.is_some() => return Err(Failure::usage("a token is for one user or for all of them")),
+            Some("") => return Err(Failure::usage("a user has a name")),
+            Some(name) => user = Some(Base64::encode_string(name.as_bytes())),
+            None => rights.push(text.parse::<Right>().map_err(Failure::usage)?.to_string()),
+        }
+    }
+    if rights.is_empty() {
+        return Err(Failure::usage("a token needs a right").hint("--allow seal:orders,open:orders gives two"));
+    }
+    let wanted = json!({ "rights": rights, "user": user, "ttl": new.ttl, "renewable": new.renewable });
+    let token = client(&new.place, verbosity)?.post("/v2/manage/tokens", &wanted)?;
+    if new.json { say_json(&token) } else { say(token["token"].as_str().unwrap_or_default()) }
+}
+
+fn show_all(list: &TokenList, verbosity: Verbosity) -> Outcome {
+    let answer = client(&list.place, verbosity)?.get("/v2/manage/tokens")?;
+    let tokens = answer["tokens"].as_array().map(Vec::as_slice).unwrap_or_default();
+    tokens.iter().try_for_each(|token| if list.json { say_json(token) } else { say(line(token)) })
+}
+
+fn line(token: &Value) -> String {
+    let rights: Vec<_> = token["rights"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut line = format!("{}  {}", token["accessor"].as_str().unwrap_or_default(), rights.join(","));
+    if let Some(user) = token["user"].as_str() {
+        let name = Base64::decode_vec(user).ok().and_then(|name| String::from_utf8(name).ok());
+        line.push_str(&format!(",user={}", name.unwrap_or_else(|| user.to_owned())));
+    }
+    match token["left"].as_u64() {
+        Some(left) => line.push_str(&format!("  ends in {}", time(left))),
+        None => line.push_str("  never ends"),
+    }
+    line
+}
+
+fn time(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+fn end(revoke: &TokenRevoke, verbosity: Verbosity) -> Outcome {
+    client(&revoke.place, verbosity)?.post("/v2/manage/revoke", &json!({ "accessor": revoke.accessor }))?;
+    if !verbosity.quiet {
+        complain(format!("{}: revoked", revoke.accessor));
+    }
+    Ok(())
+}

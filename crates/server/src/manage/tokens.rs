@@ -1,0 +1,79 @@
+//! Tokens, by their accessors.
+
+use super::{admins_only, done, read};
+use crate::http::Call;
+use crate::http::body::Body;
+use crate::refusal::Refusal;
+use crate::rights::Rights;
+use crate::tokens::{NewToken, Token};
+use base64ct::{Base64, Encoding};
+use hyper::Response;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+fn shown(token: &Token) -> Value {
+    let record = &token.record;
+    json!({
+        "accessor": record.accessor,
+        "rights": record.rights.split(',').filter(|right| !right.is_empty()).collect::<Vec<_>>(),
+        "user": record.user.as_deref().map(Base64::encode_string),
+        "created": record.created,
+        "expires": record.expires,
+        "left": token.left(),
+        "renewable": record.renewable,
+        "parent": record.parent,
+    })
+}
+
+pub(super) fn list(call: &mut Call) -> Result<Response<Body>, Refusal> {
+    call.note.action = "token-list";
+    admins_only(call)?;
+    let tokens: Vec<Value> = call.server.tokens.all().iter().map(|token| shown(token)).collect();
+    done(&json!({ "tokens": tokens }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct New {
+    rights: Vec<String>,
+    /// The name of the one user, in base64.
+    user: Option<String>,
+    /// Seconds; 0 is for ever.
+    ttl: u64,
+    #[serde(default)]
+    renewable: bool,
+}
+
+pub(super) async fn create(call: &mut Call) -> Result<Response<Body>, Refusal> {
+    call.note.action = "token-create";
+    admins_only(call)?;
+    let new: New = read(call).await?;
+    if new.rights.is_empty() {
+        return Err(Refusal::invalid("a token needs a right"));
+    }
+    let no_base64 = |_| Refusal::invalid("failed to base64-decode user");
+    let user = new.user.as_deref().map(Base64::decode_vec).transpose().map_err(no_base64)?;
+    let rights = Rights::parse(new.rights.iter().map(String::as_str), user).map_err(Refusal::invalid)?;
+    let parent = call.caller.token.as_ref().map(|token| token.record.accessor.clone());
+    let new = NewToken { rights, ttl: new.ttl, renewable: new.renewable, parent };
+    let (text, token) = call.server.tokens.create(new).await?;
+    let mut value = shown(&token);
+    value["token"] = text.as_str().into();
+    done(&value)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    accessor: String,
+}
+
+pub(super) async fn revoke(call: &mut Call) -> Result<Response<Body>, Refusal> {
+    call.note.action = "token-revoke";
+    admins_only(call)?;
+    let named: Named = read(call).await?;
+    if !call.server.tokens.revoke(&named.accessor).await? {
+        return Err(Refusal::not_found(format!("there is no token {:?}", named.accessor)));
+    }
+    done(&json!({}))
+}

@@ -150,12 +150,11 @@ impl Batch {
         }
         let start = self.bytes.0.len();
         let salt = start..start + if new.key.record.shreddable { SALT } else { 0 };
-        let mut context = Vec::new();
-        new.key.context(version.number, new.user, &mut context);
-        self.bytes.reserve(salt.len() + context.len() + new.ad.len() + head + new.most);
+        let context = new.key.context_len(new.user);
+        self.bytes.reserve(salt.len() + context + new.ad.len() + head + new.most);
         let bytes = &mut self.bytes.0;
         bytes.resize(salt.end, 0);
-        bytes.extend_from_slice(&context);
+        new.key.context(version.number, new.user, bytes);
         let user = bytes.len() - new.user.len()..bytes.len();
         bytes.extend_from_slice(new.ad);
         let ciphertext = bytes.len();

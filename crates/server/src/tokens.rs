@@ -90,6 +90,12 @@ impl Tokens {
         map.get(&sha3_256(text.as_bytes())).filter(|token| !token.has_ended()).cloned()
     }
 
+    /// Whether a token that was found still exists and has not ended.
+    pub fn has(&self, token: &Token) -> bool {
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        map.get(&token.record.hash).is_some_and(|token| !token.has_ended())
+    }
+
     /// The token of an accessor.
     pub fn by_accessor(&self, accessor: &str) -> Option<Arc<Token>> {
         self.all().into_iter().find(|token| token.record.accessor == accessor)

@@ -93,6 +93,11 @@ impl Key {
         self.versions.get(&version).ok_or_else(too_old)
     }
 
+    /// The length of a context.
+    pub fn context_len(&self, user: &[u8]) -> usize {
+        2 + self.record.name.len() + 8 + user.len()
+    }
+
     /// What the key and associated data of a user's messages are bound to: `docs/server.md`.
     pub fn context(&self, version: u32, user: &[u8], out: &mut Vec<u8>) {
         out.push(u8::from(self.record.shreddable));

@@ -1,0 +1,132 @@
+//! Puts records into batches.
+
+use super::frame::Record;
+use crate::audit::Note;
+use crate::batch::{Batch, New};
+use crate::caller::Caller;
+use crate::keys::{Key, ciphertext};
+use crate::refusal::Refusal;
+use crate::rights::Action;
+use crate::server::Server;
+use phalanx_core::engine::Op;
+use std::sync::Arc;
+
+/// A batch is full at this cost.
+const FULL: usize = 1 << 20;
+
+/// A batch is full with so many records.
+const MOST: usize = 8192;
+
+/// The room that is made for each byte of cost.
+const fn room(cost: usize) -> usize {
+    cost + cost / 4
+}
+
+/// The batch that is being filled.
+pub struct Collect {
+    action: Action,
+    batch: Batch,
+    known: Option<Known>,
+    /// Whether the records name several keys.
+    is_mixed: bool,
+    /// What its records count as.
+    cost: usize,
+    bytes: u64,
+}
+
+/// A batch that is full, or the last one.
+pub struct Full {
+    /// The records.
+    pub batch: Batch,
+    /// What they count as.
+    pub cost: usize,
+    /// What is known for the audit log.
+    pub note: Note,
+}
+
+/// The key that the last record named.
+struct Known {
+    name: String,
+    key: Result<Arc<Key>, Refusal>,
+}
+
+impl Known {
+    fn find(server: &Server, name: &[u8]) -> Self {
+        let key = match std::str::from_utf8(name) {
+            Ok(name) => server.keys.get(name),
+            Err(_) => Err(Refusal::invalid("the key's name is not valid")),
+        };
+        Self { name: String::from_utf8_lossy(name).into_owned(), key }
+    }
+}
+
+impl Collect {
+    /// An empty batch, with room for records of this cost.
+    pub fn new(action: Action, expected: usize) -> Self {
+        let op = if action == Action::Seal { Op::Seal } else { Op::Open };
+        let batch = Batch::new(op, room(expected.min(FULL)));
+        Self { action, batch, known: None, is_mixed: false, cost: 0, bytes: 0 }
+    }
+
+    /// Whether there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// Whether no more should be added.
+    pub fn is_full(&self) -> bool {
+        self.cost >= FULL || self.batch.len() >= MOST
+    }
+
+    /// Adds a record. What is wrong with it becomes its refusal.
+    pub fn add(&mut self, server: &Server, caller: &Caller, record: Record<'_>, cost: usize) {
+        self.cost += cost;
+        self.bytes += record.text.len() as u64;
+        if self.known.as_ref().is_none_or(|known| known.name.as_bytes() != record.key) {
+            self.is_mixed |= self.known.is_some();
+            self.known = Some(Known::find(server, record.key));
+        }
+        let Some(known) = &self.known else { return };
+        // Who has no right is told nothing of the key.
+        let key = caller
+            .rights
+            .permit(self.action, &known.name, record.user)
+            .and_then(|()| known.key.as_ref().map_err(Clone::clone));
+        match key {
+            Ok(key) => place(&mut self.batch, self.action, key, record),
+            Err(refusal) => self.batch.refuse(refusal),
+        }
+    }
+
+    /// Takes the batch, and begins another one.
+    pub fn take(&mut self, expected: usize) -> Full {
+        let full = std::mem::replace(self, Self::new(self.action, expected));
+        let key = if full.is_mixed { "*".to_owned() } else { full.known.map(|known| known.name).unwrap_or_default() };
+        let note = Note {
+            action: self.action.name(),
+            key,
+            items: full.batch.len() as u64,
+            bytes: full.bytes,
+            ..Note::default()
+        };
+        Full { batch: full.batch, cost: full.cost, note }
+    }
+}
+
+fn place(batch: &mut Batch, action: Action, key: &Arc<Key>, record: Record<'_>) {
+    let new = New { key, user: record.user, ad: record.ad, most: record.text.len() };
+    if action == Action::Seal {
+        return batch.to_seal(new, None, |place| Ok(copy(record.text, place)));
+    }
+    match ciphertext::split(record.text) {
+        Ok((version, message)) => {
+            batch.to_open(New { most: message.len(), ..new }, version, |place| Ok(copy(message, place)))
+        }
+        Err(refusal) => batch.refuse(refusal),
+    }
+}
+
+fn copy(bytes: &[u8], place: &mut [u8]) -> usize {
+    place[..bytes.len()].copy_from_slice(bytes);
+    bytes.len()
+}

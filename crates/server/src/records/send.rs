@@ -1,0 +1,107 @@
+//! Gives the answers of a stream to the client, as fast as the client reads.
+
+use super::OCTETS;
+use super::answers::Answers;
+use super::stream::{Piece, Stream};
+use crate::http::body::Body;
+use crate::http::{Call, response};
+use crate::refusal::Refusal;
+use crate::server::Server;
+use http_body_util::BodyExt;
+use hyper::body::{Bytes, Frame};
+use hyper::{HeaderMap, Response, header};
+use phalanx_core::Zeroizing;
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::{Instant, sleep_until};
+
+/// A part of an answer on its way.
+enum Part {
+    Answers(Answers),
+    /// All answers were sent.
+    End,
+}
+
+/// Begins the answer with what is ready. If that is not all, the rest follows by a task of its own.
+///
+/// The audit line of the first answers is the caller's; those of the rest are written here, each before its answers leave.
+pub fn begin(call: &mut Call, mut stream: Stream) -> Response<Body> {
+    let first = stream.pop();
+    let is_all = stream.is_finished() && !stream.has_ready() && !stream.is_broken();
+    let Some(Piece { answers, note, .. }) = first else { return response(200, OCTETS, Bytes::new()) };
+    call.note = note;
+    if is_all {
+        return response(200, OCTETS, bytes(answers));
+    }
+    let (sender, receiver) = channel(1);
+    // There is room for one.
+    let _ = sender.try_send(Part::Answers(answers));
+    let (server, caller) = (call.server.clone(), call.caller.name.clone());
+    tokio::spawn(async move { send_rest(&server, &caller, stream, &sender).await });
+    let mut response = Response::new(Parts(receiver).boxed_unsync());
+    set_headers(response.headers_mut());
+    response
+}
+
+fn set_headers(headers: &mut HeaderMap) {
+    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(OCTETS));
+    headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
+}
+
+/// Goes on with the stream and sends what is ready, until the end, or until the client is gone or does not read.
+async fn send_rest(server: &Arc<Server>, caller: &str, mut stream: Stream, sender: &Sender<Part>) {
+    let mut unread = Instant::now() + server.limits.idle();
+    while stream.has_ready() || !stream.is_finished() {
+        let (has_ready, can_go_on) = (stream.has_ready(), stream.can_go_on());
+        if !has_ready {
+            unread = Instant::now() + server.limits.idle();
+        }
+        tokio::select! {
+            room = sender.reserve(), if has_ready => {
+                let (Ok(room), Some(piece)) = (room, stream.pop()) else { return };
+                match server.audit.write(caller, &piece.note, 200).await {
+                    Ok(()) => room.send(Part::Answers(piece.answers)),
+                    Err(refusal) => {
+                        room.send(Part::Answers(Answers::all_refused(1, &refusal)));
+                        break;
+                    }
+                }
+                unread = Instant::now() + server.limits.idle();
+            }
+            () = stream.go_on(), if can_go_on => {}
+            () = sender.closed() => return,
+            () = sleep_until(unread), if has_ready => return,
+        }
+    }
+    if stream.is_broken() {
+        stream.discard().await;
+    }
+    let _ = sender.send(Part::End).await;
+}
+
+fn bytes(answers: Answers) -> Bytes {
+    let bytes: Zeroizing<Vec<u8>> = answers.into_bytes();
+    Bytes::from_owner(bytes)
+}
+
+/// The body of an answer. If its parts end without [`Part::End`], it fails, and the client sees that it is not whole.
+struct Parts(Receiver<Part>);
+
+impl hyper::body::Body for Parts {
+    type Data = Bytes;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Poll::Ready(match ready!(self.0.poll_recv(context)) {
+            Some(Part::Answers(answers)) => Some(Ok(Frame::data(bytes(answers)))),
+            Some(Part::End) => None,
+            None => Some(Err(Refusal::failed("the answer breaks off").into())),
+        })
+    }
+}

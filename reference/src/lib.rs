@@ -4,9 +4,9 @@
 //! constant-time, it wipes no secrets, it draws no randomness (every nonce, salt and key is an argument), and it works on whole
 //! files in memory. Only Argon2id comes from a library.
 //!
-//! The modules, top-down: [`tree`], [`volume`], `file`, `header`, `slot`, `chunk` (which also holds messages) and `keys` are the format, and `sha3`,
+//! The modules, top-down: [`server`], [`tree`], [`volume`], `file`, `header`, `slot`, `chunk` (which also holds messages) and `keys` are the format, and `sha3`,
 //! `modes`, `siv` and `aes` are the primitives. "§" with a number alone is a section of `docs/format.md`; §10 is
-//! `docs/format-volumes.md`.
+//! `docs/format-volumes.md`. [`server`] is `docs/server-format.md`.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -17,6 +17,7 @@ mod file;
 mod header;
 mod keys;
 mod modes;
+pub mod server;
 mod sha3;
 mod siv;
 mod slot;

@@ -5,6 +5,7 @@ use phalanx_vectors::primitives::{
     AesCmac, AesCtr, AesEcb, AesGcm, AesKw, AesSiv, Argon2id, Cshake, Kmac, Sha3, TurboShake, tests,
 };
 use phalanx_vectors::{Expect, Format, Hex};
+use reference::server::Place;
 use reference::{Cost, Error};
 
 #[path = "../examples/make_vectors/scenarios/mod.rs"]
@@ -139,6 +140,44 @@ fn messages() {
             let sealed = reference::seal_message(&key, file.suite, &file.ad, &file.nonce.unwrap(), &plaintext);
             assert_eq!(sealed, *file.message, "{name}");
         }
+    }
+}
+
+#[test]
+fn ciphertexts_of_the_server() {
+    for (name, file) in phalanx_vectors::server() {
+        let at = Place {
+            secret: file.secret.array(),
+            name: file.name.clone(),
+            version: file.version,
+            user: file.user.to_vec(),
+            salt: file.salt.as_ref().map(Hex::array),
+        };
+        let opened = at.open(file.suite, &file.ad, &file.ciphertext);
+        assert_eq!(outcome(&opened), file.expect, "{name}");
+        if let Ok(plaintext) = opened {
+            assert_eq!(Some(&plaintext[..]), file.plaintext.as_deref(), "{name}");
+            assert_eq!(Some(&at.context()[..]), file.context.as_deref(), "{name}");
+            assert_eq!(Some(&at.user_key()[..]), file.user_key.as_deref(), "{name}");
+            assert_eq!(at.seal(file.suite, &file.ad, &file.nonce.unwrap(), &plaintext), *file.ciphertext, "{name}");
+            assert_eq!(Some(reference::server::ciphertext_text(&file.ciphertext)), file.text, "{name}");
+        }
+    }
+}
+
+#[test]
+fn streams_of_the_server() {
+    for (name, file) in phalanx_vectors::streams() {
+        let (records, is_whole) = reference::server::read_records(&file.request);
+        let expected: Vec<[&[u8]; 4]> =
+            file.records.iter().map(|record| [&record.key[..], &record.user, &record.ad, &record.text]).collect();
+        let found: Vec<[&[u8]; 4]> =
+            records.iter().map(|record| [&record.key[..], &record.user, &record.ad, &record.text]).collect();
+        assert_eq!(found, expected, "{name}");
+        assert_eq!(is_whole, file.answers.len() == records.len(), "{name}");
+        let answers =
+            file.answers.iter().flat_map(|answer| reference::server::write_answer(answer.status, &answer.bytes));
+        assert_eq!(answers.collect::<Vec<u8>>(), *file.answer, "{name}");
     }
 }
 

@@ -89,6 +89,72 @@ pub struct Recipient {
     pub slot: usize,
 }
 
+/// A ciphertext of the server, of the folder `server`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "README.md says what each field is")]
+pub struct Server {
+    pub comment: String,
+    pub expect: Expect,
+    pub secret: Hex,
+    pub name: String,
+    pub version: u32,
+    pub user: Hex,
+    pub salt: Option<Hex>,
+    pub suite: u8,
+    pub ad: Hex,
+    pub ciphertext: Hex,
+    pub text: Option<String>,
+    pub context: Option<Hex>,
+    pub user_key: Option<Hex>,
+    pub nonce: Option<Hex>,
+    pub plaintext: Option<Hex>,
+}
+
+/// A request to the server and its answer, of the folder `streams`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "README.md says what each field is")]
+pub struct Stream {
+    pub comment: String,
+    pub action: String,
+    pub secrets: Vec<Hex>,
+    pub records: Vec<StreamRecord>,
+    pub request: Hex,
+    pub answers: Vec<StreamAnswer>,
+    pub answer: Hex,
+}
+
+/// A record of a request.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "README.md says what each field is")]
+pub struct StreamRecord {
+    pub key: Hex,
+    pub user: Hex,
+    pub ad: Hex,
+    pub text: Hex,
+}
+
+/// An answer to a record.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "README.md says what each field is")]
+pub struct StreamAnswer {
+    pub status: u16,
+    pub bytes: Hex,
+}
+
+/// All files of `server`, each with its name.
+pub fn server() -> Vec<(String, Server)> {
+    all("server", 64)
+}
+
+/// All files of `streams`, each with its name.
+pub fn streams() -> Vec<(String, Stream)> {
+    all("streams", 9)
+}
+
 /// All files of `format`, each with its name.
 pub fn format() -> Vec<(String, Format)> {
     all("format", 527)

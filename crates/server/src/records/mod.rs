@@ -10,7 +10,13 @@ mod collect;
 mod frame;
 mod running;
 mod send;
+#[cfg(test)]
+mod speed;
 mod stream;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod vectors;
 
 use crate::http::body::{self, Body};
 use crate::http::{Call, json};

@@ -5,6 +5,7 @@ mod chunks;
 mod headers;
 mod keys;
 mod message;
+mod server;
 mod tree;
 pub mod volume;
 
@@ -53,14 +54,28 @@ pub fn manifests() -> &'static [Made] {
     MADE.get_or_init(|| unique(tree::manifests()))
 }
 
+/// All files of `vectors/server`, made once.
+pub fn server() -> &'static [Made] {
+    static MADE: OnceLock<Vec<Made>> = OnceLock::new();
+    MADE.get_or_init(|| unique(server::ciphertexts()))
+}
+
+/// All files of `vectors/streams`, made once.
+pub fn streams() -> &'static [Made] {
+    static MADE: OnceLock<Vec<Made>> = OnceLock::new();
+    MADE.get_or_init(|| unique(server::streams()))
+}
+
 /// All folders that the generator writes, each with its files.
-pub fn folders() -> [(&'static str, &'static [Made]); 5] {
+pub fn folders() -> [(&'static str, &'static [Made]); 7] {
     [
         ("format", format()),
         ("messages", messages()),
         ("volume", volumes()),
         ("contents", contents()),
         ("manifests", manifests()),
+        ("server", server()),
+        ("streams", streams()),
     ]
 }
 

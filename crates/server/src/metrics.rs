@@ -170,7 +170,8 @@ impl Page {
     }
 
     fn items(&mut self, actions: &[&Counted]) {
-        let counters: [(&str, &str, fn(&Counted) -> &AtomicU64); 3] = [
+        type Counter = fn(&Counted) -> &AtomicU64;
+        let counters: [(&str, &str, Counter); 3] = [
             ("items_total", "Items by action, with those that were refused.", |counted| &counted.items),
             ("items_refused_total", "Refused items by action.", |counted| &counted.refused),
             ("bytes_total", "Bytes of texts and ciphertexts by action.", |counted| &counted.bytes),

@@ -27,8 +27,8 @@ pub struct Entry<'a> {
     pub status: u16,
     /// How long it took.
     pub micros: u64,
-    /// Of an answer that is sent while the work goes on: `begin`, and then `end` or `broken`.
-    pub part: Option<&'static str>,
+    /// Whether an earlier line is about the same request, whose answer goes on.
+    pub more: bool,
 }
 
 #[derive(Serialize)]
@@ -47,8 +47,8 @@ struct Line<'a> {
     bytes: u64,
     status: u16,
     micros: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    part: Option<&'static str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    more: bool,
 }
 
 impl Entry<'_> {
@@ -71,7 +71,7 @@ impl Entry<'_> {
             bytes: note.bytes,
             status: self.status,
             micros: self.micros,
-            part: self.part,
+            more: self.more,
         })
     }
 }
@@ -111,7 +111,7 @@ mod tests {
         let key = format!("a\n\"{}", "ä".repeat(200));
         let note = Note { action: "seal", key, user: b"ada".to_vec(), items: 2, refused: 1, bytes: 3 };
         let (id, caller, remote, method) = ("1", "uid:0", "127.0.0.1:1", "POST");
-        let entry = Entry { id, caller, remote, method, note: &note, status: 200, micros: 9, part: None };
+        let entry = Entry { id, caller, remote, method, note: &note, status: 200, micros: 9, more: false };
         let line = String::from_utf8(entry.line(false)).unwrap();
         assert_eq!(line.matches('\n').count(), 1);
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();

@@ -123,13 +123,6 @@ impl Audit {
         Ok(())
     }
 
-    /// Writes a line of a request whose answer has broken off, so that nothing waits for it.
-    pub fn write_soon(&self, entry: Entry<'_>) {
-        if let Some(open) = &self.open {
-            open.put_soon(entry.line(open.users));
-        }
-    }
-
     /// Opens the file again, as after its old one was renamed.
     pub fn reopen(&self) {
         if let Some(open) = &self.open {

@@ -66,7 +66,9 @@ impl Writer {
                 next = if lines.len() < TOGETHER && !reopens { waiting.try_recv().ok() } else { None };
             }
             let is_written = self.write(many, &lines);
-            waiters.into_iter().for_each(|done| drop(done.send(is_written)));
+            for done in waiters {
+                let _ = done.send(is_written);
+            }
             if reopens {
                 self.reopen();
             }

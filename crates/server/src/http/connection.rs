@@ -132,9 +132,8 @@ mod tests {
         assert_eq!(unless_it_panics(async { 1 }).await, Some(1));
         let panics = async {
             tokio::task::yield_now().await;
-            let nothing: Option<u8> = None;
-            nothing.expect("this panic is wanted")
+            panic!("this panic is wanted")
         };
-        assert_eq!(unless_it_panics(panics).await, None);
+        assert_eq!(unless_it_panics::<()>(panics).await, None);
     }
 }

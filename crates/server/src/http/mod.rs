@@ -1,5 +1,6 @@
 //! HTTP: connections, who the caller is, and where a request goes.
 
+mod asked;
 pub mod body;
 mod caller;
 mod connection;
@@ -16,9 +17,9 @@ mod tls;
 mod unasked;
 mod watch;
 
+pub use asked::Asked;
 pub use edge::Edge;
 pub use listen::{Listener, Peer};
-pub use path::parse_bool;
 pub use peers::{PeerRights, Peers, is_own};
 pub use place::{Where, socket_mode};
 pub use serve::{Ending, serve};
@@ -31,7 +32,7 @@ use crate::server::Server;
 use body::Body;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{HeaderMap, Method, Response, StatusCode};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// A request, with what is known of its caller.
 pub struct Call {
@@ -53,9 +54,9 @@ pub struct Call {
     pub body: Body,
     /// For the audit log.
     pub note: Note,
-    /// Set by a handler whose answer is sent while the work goes on: what it says when the answer ends is written as a second
-    /// line of the audit log, before the client learns that the answer is whole.
-    pub late: Option<Arc<Mutex<Note>>>,
+    /// The request, for a handler whose answer is sent while the work goes on: [`Asked::more`] writes a line for each further
+    /// part of the answer.
+    pub asked: Arc<Asked>,
 }
 
 impl Call {

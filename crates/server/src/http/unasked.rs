@@ -3,29 +3,23 @@
 use super::body::Body;
 use super::edge::Edge;
 use super::listen::Peer;
+use super::route::Target;
 use super::{caller, json, refused, response};
 use crate::refusal::{Kind, Refusal};
 use crate::transit;
 use hyper::{HeaderMap, Method, Response};
 
 /// The answer to a path that anybody may read, or nothing if it is not one.
-pub fn answer(
-    edge: &Edge,
-    peer: &Peer,
-    method: &Method,
-    path: &[String],
-    query: &[(String, String)],
-    headers: &HeaderMap,
-) -> Option<Response<Body>> {
-    if *method != Method::GET && *method != Method::HEAD {
+pub fn answer(edge: &Edge, peer: &Peer, target: &Target, headers: &HeaderMap) -> Option<Response<Body>> {
+    if target.method != Method::GET && target.method != Method::HEAD {
         return None;
     }
-    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    let path: Vec<&str> = target.path.parts.iter().map(String::as_str).collect();
     match path.as_slice() {
         ["healthz"] => Some(health(edge)),
         ["v2", "limits"] => Some(json(200, &edge.server.limits)),
         ["metrics"] => Some(metrics(edge, peer, headers)),
-        ["v1", "sys", rest @ ..] => transit::sys(&edge.server, rest, query),
+        ["v1", "sys", rest @ ..] => transit::sys(&edge.server, rest, &target.query),
         _ => None,
     }
 }

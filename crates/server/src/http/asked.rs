@@ -1,0 +1,79 @@
+//! What is known of a request from its start, and what is written of it.
+
+use super::body::Body;
+use super::edge::Edge;
+use super::refused;
+use crate::audit::{Entry, Note};
+use crate::refusal::Refusal;
+use hyper::Response;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What is known of a request from its start.
+pub struct Asked {
+    edge: Arc<Edge>,
+    /// Its identity, a UUID.
+    pub id: String,
+    /// Who asked.
+    pub caller: String,
+    remote: String,
+    method: String,
+    begun: Instant,
+}
+
+impl Asked {
+    /// A request that has just come from somewhere.
+    pub fn new(edge: Arc<Edge>, remote: String, method: String) -> Self {
+        let id = edge.new_id();
+        Self { edge, id, caller: "none".to_owned(), remote, method, begun: Instant::now() }
+    }
+
+    /// Writes another line of a request whose answer is sent while the work goes on, before the part of the answer that the
+    /// line is about.
+    ///
+    /// # Errors
+    /// If the line must be written and cannot be. That part must not be sent then.
+    pub async fn more(&self, note: &Note) -> Result<(), Refusal> {
+        self.edge.server.metrics.count_items(note);
+        self.edge.server.audit.write(self.entry(note, 200, true)).await
+    }
+
+    /// Counts an answer and writes its line, or gives another answer if the line must be written and is not.
+    pub async fn finish(&self, note: &Note, answer: Response<Body>) -> Response<Body> {
+        let server = &self.edge.server;
+        let answer = match server.audit.write(self.entry(note, answer.status().as_u16(), false)).await {
+            Ok(()) => answer,
+            Err(refusal) => refused(&refusal),
+        };
+        self.count(note, answer.status().as_u16());
+        answer
+    }
+
+    /// Refuses a request that no handler has seen.
+    pub async fn refuse(&self, action: &'static str, refusal: &Refusal) -> Response<Body> {
+        self.finish(&Note { action, ..Note::default() }, refused(refusal)).await
+    }
+
+    /// Counts an answer.
+    pub fn count(&self, note: &Note, status: u16) {
+        self.edge.server.metrics.count(note, status, self.took());
+    }
+
+    fn took(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    fn entry<'a>(&'a self, note: &'a Note, status: u16, more: bool) -> Entry<'a> {
+        let micros = u64::try_from(self.took().as_micros()).unwrap_or(u64::MAX);
+        Entry {
+            id: &self.id,
+            caller: &self.caller,
+            remote: &self.remote,
+            method: &self.method,
+            note,
+            status,
+            micros,
+            more,
+        }
+    }
+}

@@ -1,17 +1,17 @@
 //! What is known of a request from its start, and what is written of it.
 
 use super::body::Body;
-use super::edge::Edge;
 use super::refused;
 use crate::audit::{Entry, Note};
 use crate::refusal::Refusal;
+use crate::server::Server;
 use hyper::Response;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What is known of a request from its start.
 pub struct Asked {
-    edge: Arc<Edge>,
+    server: Arc<Server>,
     /// Its identity, a UUID.
     pub id: String,
     /// Who asked.
@@ -23,9 +23,8 @@ pub struct Asked {
 
 impl Asked {
     /// A request that has just come from somewhere.
-    pub fn new(edge: Arc<Edge>, remote: String, method: String) -> Self {
-        let id = edge.new_id();
-        Self { edge, id, caller: "none".to_owned(), remote, method, begun: Instant::now() }
+    pub fn new(server: Arc<Server>, id: String, remote: String, method: String) -> Self {
+        Self { server, id, caller: "none".to_owned(), remote, method, begun: Instant::now() }
     }
 
     /// Writes another line of a request whose answer is sent while the work goes on, before the part of the answer that the
@@ -34,13 +33,13 @@ impl Asked {
     /// # Errors
     /// If the line must be written and cannot be. That part must not be sent then.
     pub async fn more(&self, note: &Note) -> Result<(), Refusal> {
-        self.edge.server.metrics.count_items(note);
-        self.edge.server.audit.write(self.entry(note, 200, true)).await
+        self.server.metrics.count_items(note);
+        self.server.audit.write(self.entry(note, 200, true)).await
     }
 
     /// Counts an answer and writes its line, or gives another answer if the line must be written and is not.
     pub async fn finish(&self, note: &Note, answer: Response<Body>) -> Response<Body> {
-        let server = &self.edge.server;
+        let server = &self.server;
         let answer = match server.audit.write(self.entry(note, answer.status().as_u16(), false)).await {
             Ok(()) => answer,
             Err(refusal) => refused(&refusal),
@@ -56,7 +55,7 @@ impl Asked {
 
     /// Counts an answer.
     pub fn count(&self, note: &Note, status: u16) {
-        self.edge.server.metrics.count(note, status, self.took());
+        self.server.metrics.count(note, status, self.took());
     }
 
     fn took(&self) -> Duration {

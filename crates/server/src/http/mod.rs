@@ -60,6 +60,13 @@ pub struct Call {
 }
 
 impl Call {
+    /// A call of this process itself, which comes from no connection.
+    pub fn own(server: Arc<Server>, caller: Caller, method: Method, path: Vec<String>, body: Body) -> Self {
+        let asked = Asked::new(server.clone(), String::new(), String::new(), method.to_string());
+        let (query, headers, note) = (Vec::new(), HeaderMap::new(), Note::default());
+        Self { server, id: String::new(), caller, method, path, query, headers, body, note, asked: Arc::new(asked) }
+    }
+
     /// The parts of the path.
     pub fn parts(&self) -> Vec<&str> {
         self.path.iter().map(String::as_str).collect()

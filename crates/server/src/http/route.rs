@@ -24,7 +24,7 @@ pub type Answer = (Response<Body>, Option<OwnedSemaphorePermit>);
 /// Answers a request.
 pub async fn answer(edge: &Arc<Edge>, peer: &Peer, watch: &Watch, request: Request<Body>) -> Answer {
     let (head, body) = request.into_parts();
-    let asked = Asked::new(edge.clone(), remote(peer), head.method.to_string());
+    let asked = Asked::new(edge.server.clone(), edge.new_id(), remote(peer), head.method.to_string());
     let id = HeaderValue::from_str(&asked.id);
     let mut answer = answer_to(edge, asked, peer, watch, head, body).await;
     if let Ok(id) = id {

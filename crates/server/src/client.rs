@@ -179,6 +179,7 @@ async fn within(server: &Arc<Server>, method: Method, path: &str, body: String) 
     let mut parts = path.trim_start_matches('/').split('/').map(str::to_owned);
     let version = parts.next();
     let mut call = Call {
+        id: String::new(),
         server: server.clone(),
         caller: Caller { name: "command".into(), rights: Arc::new(Rights::all()), token: None },
         method,
@@ -187,6 +188,7 @@ async fn within(server: &Arc<Server>, method: Method, path: &str, body: String) 
         headers: HeaderMap::new(),
         body: body::full(body),
         note: Note::default(),
+        late: None,
     };
     let answer = match version.as_deref() {
         Some("v1") => transit::answer(&mut call).await,

@@ -2,7 +2,12 @@
 
 mod audit;
 mod common;
+mod backup;
+mod commands;
 mod edge;
 mod hostile;
 mod systemd;
 mod tls;
+mod kill;
+mod shred;
+mod store;

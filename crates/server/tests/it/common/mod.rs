@@ -4,6 +4,7 @@
 
 pub mod client;
 pub mod folder;
+pub mod records;
 pub mod server;
 
 pub use client::{Answer, Client};

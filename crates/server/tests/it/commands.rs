@@ -1,0 +1,181 @@
+//! The commands that manage a server, with and without one that runs.
+
+use crate::common::records::{Record, all_open, seal, users};
+use crate::common::{Folder, Server, base64};
+use crate::store::failed;
+use serde_json::Value;
+use std::io::Write;
+use std::process::{Output, Stdio};
+use std::sync::Arc;
+
+/// Runs a command with the key file, which those need that find no server.
+fn run(folder: &Arc<Folder>, arguments: &[&str]) -> Output {
+    folder.command(arguments.iter().copied()).arg("--key-file").arg(folder.key_file()).output().unwrap()
+}
+
+fn succeeded(output: Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(output: Output) -> Vec<Value> {
+    succeeded(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Asks for the same things with and without a server.
+fn all_commands(folder: &Arc<Folder>) {
+    let run = |arguments: &[&str]| run(folder, arguments);
+    let orders = json(run(&["key", "new", "orders", "--mode", "shreddable", "--json"])).remove(0);
+    assert_eq!((&orders["mode"], &orders["latest_version"]), (&"shreddable".into(), &1.into()));
+    succeeded(run(&["key", "new", "notes", "--type", "aes-256-gcm", "--no-user"]));
+    failed(&run(&["key", "new", "notes"]), 2, "there is a key notes already");
+    failed(&run(&["key", "new", "../notes"]), 2, "a key's name has letters");
+    failed(&run(&["key", "new", "other", "--type", "rsa-2048"]), 2, "the type of a key is one of");
+    failed(&run(&["key", "new", "other", "--mode", "shreddable", "--no-user"]), 2, "needs a user");
+    let list = succeeded(run(&["key", "list"]));
+    let lines: Vec<&str> = list.lines().collect();
+    assert_eq!(lines, [
+        "notes  derived  aes-256-gcm  version 1  no user needed",
+        "orders  shreddable  aes-256  version 1",
+    ]);
+    succeeded(run(&["key", "rotate", "orders"]));
+    succeeded(run(&["key", "rotate", "orders"]));
+    failed(&run(&["key", "config", "orders"]), 2, "nothing says what to change");
+    succeeded(run(&["key", "config", "orders", "--min-open", "2", "--min-seal", "3"]));
+    failed(&run(&["key", "config", "orders", "--min-open", "9"]), 2, "cannot set min decryption version");
+    succeeded(run(&["key", "trim", "orders", "2"]));
+    let keys = json(run(&["key", "list", "--json"]));
+    let orders = keys.iter().find(|key| key["name"] == "orders").unwrap();
+    let numbers = ["latest_version", "min_decryption_version", "min_encryption_version", "min_available_version"];
+    assert_eq!(numbers.map(|name| orders[name].as_u64().unwrap()), [3, 2, 3, 2]);
+    failed(&run(&["key", "delete", "notes"]), 2, "deletion is not allowed for this key");
+    succeeded(run(&["key", "config", "notes", "--allow-deletion"]));
+    succeeded(run(&["key", "delete", "notes"]));
+    assert_eq!(json(run(&["key", "list", "--json"])).len(), 1);
+    failed(&run(&["user", "show", "orders", "ada"]), 1, "orders has no such user");
+    failed(&run(&["user", "show", "nothing", "ada"]), 1, "encryption key not found");
+    failed(&run(&["user", "shred", "orders", "ada"]), 2, "there is no terminal to ask at");
+    failed(&run(&["user", "shred", "orders", "ada", "--yes"]), 1, "orders has no such user");
+    let token = succeeded(run(&["token", "new", "--allow", "seal:orders,open:orders,user=ada", "--ttl", "2h"]));
+    assert!(token.starts_with("phx.") && token.ends_with('\n') && token.lines().count() == 1);
+    failed(&run(&["token", "new", "--allow", "steal:orders"]), 2, "is no right");
+    failed(&run(&["token", "new", "--allow", "seal:orders", "--ttl", "2w"]), 2, "a time such as");
+    let tokens = json(run(&["token", "list", "--json"]));
+    assert_eq!(tokens.len(), 1);
+    assert!(!succeeded(run(&["token", "list"])).contains(token.trim()));
+    let accessor = tokens[0]["accessor"].as_str().unwrap();
+    succeeded(run(&["token", "revoke", accessor]));
+    failed(&run(&["token", "revoke", accessor]), 1, "there is no token");
+    assert!(succeeded(run(&["token", "list"])).is_empty());
+}
+
+#[test]
+fn commands_speak_to_the_running_server() {
+    let server = Server::start(&[]);
+    all_commands(&server.folder);
+    let check = server.folder.run(["check"]);
+    assert_eq!(succeeded(check), "1 keys, 2 versions, 0 buckets, 0 users, 0 tokens\n");
+}
+
+#[test]
+fn commands_work_without_a_server() {
+    let folder = Folder::new();
+    all_commands(&folder);
+    let server = folder.start(&[]);
+    assert_eq!(server.get("/v2/manage/keys/orders").json()["latest_version"], 3);
+}
+
+#[test]
+fn commands_without_a_folder_or_its_key_say_so() {
+    let folder = Folder::new();
+    let nowhere = folder.beside("nowhere");
+    let nowhere = nowhere.to_str().unwrap();
+    let output = run(&folder, &["key", "list", "--dir", nowhere]);
+    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::write(folder.key_file(), [9; 32]).unwrap();
+    let output = run(&folder, &["key", "list"]);
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let nothing = folder.command(["key", "list"]).env_remove("PHALANX_SERVER_DIR").output().unwrap();
+    failed(&nothing, 2, "no folder is named");
+}
+
+#[test]
+fn a_token_of_the_command_does_what_it_allows() {
+    let server = Server::start(&[]);
+    succeeded(server.folder.run(["key", "new", "orders"]));
+    let token = succeeded(server.folder.run(["token", "new", "--allow", "seal:orders,user=ada", "--ttl", "1h"]));
+    let seal = |user: &str| {
+        let body = serde_json::json!({ "plaintext": "", "context": base64(user) });
+        server.post_by(token.trim(), "/v1/transit/encrypt/orders", &body).status
+    };
+    assert_eq!((seal("ada"), seal("bob")), (200, 403));
+    for path in ["keys/orders", "shred/orders", "tokens", "revoke", "check", "backup"] {
+        let body = serde_json::json!({ "user": base64("ada"), "accessor": "a", "to": "/tmp", "rights": ["admin"], "ttl": 1 });
+        assert_eq!(server.post_by(token.trim(), &format!("/v2/manage/{path}"), &body).status, 403, "{path}");
+    }
+}
+
+#[test]
+fn a_user_is_any_bytes() {
+    let server = Server::start(&[]);
+    let folder = &server.folder;
+    succeeded(folder.run(["key", "new", "orders", "--mode", "shreddable"]));
+    seal(&server, "orders", &[("ada".into(), "text".into()), ("-".into(), "text".into())]);
+    assert_eq!(succeeded(folder.run(["user", "show", "orders", "ada"])), "orders has this user\n");
+    assert_eq!(json(folder.run(["user", "show", "orders", "--user-base64", "YWRh", "--json"]))[0]["exists"], true);
+    failed(&folder.run(["user", "show", "orders", "--user-base64", "?"]), 2, "is not base64");
+    failed(&folder.run(["user", "show", "orders", ""]), 2, "a user has a name");
+    succeeded(folder.run(["user", "shred", "orders", "--user-base64", "YWRh", "--yes"]));
+    succeeded(folder.run(["user", "shred", "orders", "--yes", "--", "-"]));
+    succeeded(folder.run(["key", "new", "notes"]));
+    failed(&folder.run(["user", "shred", "notes", "ada", "--yes"]), 2, "the key notes is not shreddable");
+}
+
+fn rewrap(folder: &Arc<Folder>, options: &[&str], input: &str) -> Output {
+    let mut command = folder.command(["rewrap", "--key", "orders"].into_iter().chain(options.iter().copied()));
+    command.arg("--key-file").arg(folder.key_file());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_owned();
+    let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    output
+}
+
+#[test]
+fn rewrapping_keeps_the_order_and_names_what_fails() {
+    let server = Server::start(&[]);
+    let folder = server.folder.clone();
+    succeeded(folder.run(["key", "new", "orders"]));
+    let records = seal(&server, "orders", &users(0..2500));
+    succeeded(folder.run(["key", "rotate", "orders"]));
+    let line = |record: &Record| {
+        serde_json::json!({ "id": record.user, "ciphertext": record.ciphertext, "context": base64(&record.user) }).to_string()
+    };
+    let input: Vec<String> = records.iter().map(line).collect();
+    let output = json(rewrap(&folder, &[], &(input.join("\n") + "\n")));
+    assert_eq!(output.len(), records.len());
+    let again: Vec<Record> = records
+        .iter()
+        .zip(&output)
+        .map(|(record, line)| {
+            assert_eq!(line["id"], record.user.as_str());
+            Record { ciphertext: line["ciphertext"].as_str().unwrap().to_owned(), ..record.clone() }
+        })
+        .collect();
+    assert!(again.iter().all(|record| record.ciphertext.starts_with("vault:v2:")));
+    all_open(&server, &again);
+    let mut broken = input.clone();
+    broken[1200] = "{\"ciphertext\":\"vault:v1:AAAA\",\"context\":\"YQ==\"}".into();
+    let output = rewrap(&folder, &[], &broken.join("\n"));
+    failed(&output, 3, "line 1201: ");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1200);
+    // Without a server too.
+    assert!(server.terminate().success());
+    let output = rewrap(&folder, &["--keep-going"], &broken.join("\n"));
+    failed(&output, 3, "line 1201: ");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(lines.lines().count(), 2500);
+    assert_eq!(lines.lines().nth(1200), Some(broken[1200].as_str()));
+}

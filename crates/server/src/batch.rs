@@ -27,6 +27,8 @@ pub struct Batch {
 
 struct Item {
     state: Result<Placed, Refusal>,
+    /// The version that seals it again; `None` is the newest.
+    again: Option<u32>,
 }
 
 /// Where an item lies.
@@ -98,7 +100,7 @@ impl Batch {
 
     /// Adds an item that is refused already: it has a place in the answer.
     pub fn refuse(&mut self, refusal: Refusal) {
-        self.items.push(Item { state: Err(refusal) });
+        self.items.push(Item { state: Err(refusal), again: None });
     }
 
     /// Adds a text to seal, under the newest version or another one. `write` writes it to the front of the given place,
@@ -116,7 +118,7 @@ impl Batch {
                 Ok(head + write(&mut place[head..])?)
             })
         });
-        self.items.push(Item { state });
+        self.items.push(Item { state, again: None });
     }
 
     /// Adds a ciphertext to open. `write` writes the suite's number and the message to the front of the given place, and
@@ -132,7 +134,7 @@ impl Batch {
                 }
             })
         });
-        self.items.push(Item { state });
+        self.items.push(Item { state, again: None });
     }
 
     fn place(
@@ -169,6 +171,13 @@ impl Batch {
                 self.bytes.shorten(start);
                 Err(refusal)
             }
+        }
+    }
+
+    /// Names the version under which the last item is sealed again by [`Batch::into_sealing`]. `None` is the newest.
+    pub fn seal_under(&mut self, version: Option<u32>) {
+        if let Some(item) = self.items.last_mut() {
+            item.again = version;
         }
     }
 
@@ -232,7 +241,7 @@ impl Batch {
     /// The only item, as the coalescer takes it: the suite, from which the user's key is derived, the user, the
     /// associated data, and the bytes of the text or of the message.
     pub fn single(&self) -> Option<Single<'_>> {
-        let [Item { state: Ok(placed) }] = self.items.as_slice() else { return None };
+        let [Item { state: Ok(placed), .. }] = self.items.as_slice() else { return None };
         let bytes = &self.bytes.0;
         let context = placed.user.end;
         let head = if self.op == Op::Seal { 1 + placed.suite().overhead() } else { 1 };
@@ -298,7 +307,8 @@ impl Batch {
     }
 
     /// Turns an opened batch into one to seal, with the same keys, users, salts and associated data, under the newest
-    /// versions. With other salts, what was sealed for a user who has just been deleted would open again.
+    /// versions or those that [`Batch::seal_under`] has named. With other salts, what was sealed for a user who has just
+    /// been deleted would open again.
     pub fn into_sealing(self) -> Self {
         let mut sealing = Self::new(Op::Seal, self.bytes() + 64 * self.len());
         for item in self.items {
@@ -309,7 +319,7 @@ impl Batch {
                     let text = &bytes[placed.ciphertext + 1 + placed.suite().overhead()..placed.end];
                     let (user, ad) = (&bytes[placed.user.clone()], &bytes[placed.user.end..placed.ciphertext]);
                     let new = New { key: &placed.key, user, ad, most: text.len() };
-                    sealing.to_seal(new, None, |place| {
+                    sealing.to_seal(new, item.again, |place| {
                         place[..text.len()].copy_from_slice(text);
                         Ok(text.len())
                     });

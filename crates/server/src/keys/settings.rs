@@ -70,8 +70,12 @@ impl Config {
                 "cannot set min encryption/decryption values; min encryption version of {seals} must be greater than or equal to min decryption version of {opens}"
             )));
         }
-        if opens < record.min_available || seals > 0 && seals < record.min_available {
-            return Err(Refusal::invalid("a version before the oldest available one cannot seal or open"));
+        // The words are Vault's.
+        if seals < record.min_available {
+            return Err(Refusal::invalid("min encryption version should not be less than min available version"));
+        }
+        if opens < record.min_available {
+            return Err(Refusal::invalid("min decryption version should not be less then min available version"));
         }
         if let Some(allowed) = self.deletion_allowed {
             record.deletion_allowed = allowed;
@@ -89,14 +93,18 @@ pub(super) fn trim(record: &mut KeyRecord, min_available: u32) -> Result<(), Ref
     if record.min_encryption == 0 {
         return refuse("minimum available version cannot be set when minimum encryption version is not set");
     }
-    if min_available > record.latest() {
-        return refuse("cannot set min available version to a value higher than the latest version");
+    if record.min_decryption == 0 {
+        return refuse("minimum available version cannot be set when minimum decryption version is not set");
     }
+    // The spelling is Vault's.
     if min_available > record.min_encryption {
-        return refuse("minimum available version cannot be higher than minimum encryption version");
+        return refuse("minimum available version cannot be greater than minmum encryption version");
     }
     if min_available > record.min_decryption {
-        return refuse("minimum available version cannot be higher than minimum decryption version");
+        return refuse("minimum available version cannot be greater than minimum decryption version");
+    }
+    if min_available == 0 {
+        return refuse("minimum available version should be positive");
     }
     record.min_available = min_available;
     record.versions.retain(|version| version.number >= min_available);

@@ -1,23 +1,55 @@
-//! HTTP as Vault's Transit speaks it: JSON under `/v1`.
+//! HTTP as Vault's Transit speaks it: JSON under `/v1`. What differs from Vault is in `docs/server.md`.
+//!
+//! [`json`] parses bodies as a stream; the endpoints of [`crypt`] decode its texts into a batch, and the others convert
+//! fields as loosely as Vault does ([`loose`]). [`envelope`] is what answers are wrapped in.
 
-use crate::http::body::Body;
-use crate::http::{Call, json};
+mod auth;
+mod base64;
+mod crypt;
+mod datakey;
+mod envelope;
+mod json;
+mod keys;
+mod loose;
+mod random;
+mod request;
+mod route;
+mod sys;
+mod text;
+
+pub use route::answer;
+pub use sys::open_to_all as sys;
+
+use crate::http::Call;
 use crate::refusal::Refusal;
-use crate::server::Server;
-use hyper::Response;
+use crate::rights::Action;
+use crate::store;
+use phalanx_host::lines::complain;
 
-/// Answers a request under `/v1` of a known caller.
-///
-/// # Errors
-/// Why it is refused.
-pub async fn answer(_call: &mut Call) -> Result<Response<Body>, Refusal> {
-    Err(Refusal::not_found("unsupported path"))
+/// Allows an action with a key if the caller may do it for any user at all. Whether the key exists is not told.
+fn permit_any_user(call: &Call, action: Action, key: &str) -> Result<(), Refusal> {
+    let rights = &call.caller.rights;
+    rights.permit(action, key, rights.user.as_deref().unwrap_or(b""))
 }
 
-/// Answers a request under `/v1/sys` that anybody may make.
-pub fn sys(_server: &Server, path: &[&str], _query: &[(String, String)]) -> Option<Response<Body>> {
-    match path {
-        ["health"] => Some(json(200, &serde_json::json!({ "initialized": true, "sealed": false, "standby": false }))),
-        _ => None,
+/// There is no such key.
+fn no_key() -> Refusal {
+    Refusal::invalid("encryption key not found")
+}
+
+/// The refusal of what Vault has and this server has not.
+fn unsupported(what: &str) -> Refusal {
+    Refusal::invalid(format!("{what} is not supported"))
+}
+
+/// What the client is told when the store fails, and the log too.
+fn of_store(error: store::Error) -> Refusal {
+    match error {
+        store::Error::Refused(refusal) if refusal.kind == crate::refusal::Kind::NotFound => no_key(),
+        store::Error::Refused(refusal) => refusal,
+        store::Error::Failed(text) => {
+            complain(format!("the store failed: {text}"));
+            Refusal::failed("the store failed")
+        }
     }
 }

@@ -1,0 +1,288 @@
+//! `keys`: making, reading, listing, rotating, configuring, trimming and deleting them.
+
+use super::envelope::{self, Mount};
+use super::json::{self, Fields};
+use super::{of_store, request, unsupported};
+use crate::http::Call;
+use crate::http::body::Body;
+use crate::keys::{Config, Key, NewKey};
+use crate::refusal::Refusal;
+use crate::rights::{Action, Rights};
+use crate::server::Server;
+use hyper::Response;
+use phalanx_core::Suite;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// The types of keys: suites by the names that Vault has or would give them.
+const TYPES: [(&str, Suite); 5] = [
+    ("aes256-gcm96", Suite::Aes256Gcm),
+    ("aes256-ctr-sha3", Suite::Aes256CtrSha3),
+    ("aes192-ctr-sha3", Suite::Aes192CtrSha3),
+    ("aes128-ctr-sha3", Suite::Aes128CtrSha3),
+    ("aes256-ctr-turboshake", Suite::Aes256CtrTurboShake),
+];
+
+const NEW: &[&str] = &[
+    "type",
+    "mode",
+    "derived",
+    "convergent_encryption",
+    "exportable",
+    "allow_plaintext_backup",
+    "auto_rotate_period",
+    "key_size",
+    "context",
+];
+
+const CONFIG: &[&str] = &[
+    "min_decryption_version",
+    "min_encryption_version",
+    "deletion_allowed",
+    "exportable",
+    "allow_plaintext_backup",
+    "auto_rotate_period",
+];
+
+/// Makes a key, or answers with the one that exists.
+///
+/// # Errors
+/// Why it is refused.
+pub async fn create(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
+    super::permit_any_user(call, Action::Manage, name)?;
+    let body = request::small(call).await?;
+    let fields = json::read(&body.bytes, NEW)?;
+    let new = new_key(&fields)?;
+    let (key, _) = call.server.keys.create(name, new).await.map_err(of_store)?;
+    Ok(envelope::data(call, &described(&key), &fields.warnings(&["name"]), Mount::Transit))
+}
+
+fn new_key(fields: &Fields<'_>) -> Result<NewKey, Refusal> {
+    refuse_what_never_is(fields)?;
+    if fields.bool("convergent_encryption")? == Some(true) {
+        return Err(unsupported("convergent encryption"));
+    }
+    let suite = suite(fields)?;
+    if fields.int("key_size")?.unwrap_or(0) != 0 {
+        return Err(Refusal::invalid(format!("key_size is not valid for algorithm {}", type_of(suite))));
+    }
+    let mode = fields.string("mode")?;
+    let shreddable = match mode.as_deref().unwrap_or("") {
+        "" | "derived" => false,
+        "shreddable" => true,
+        _ => return Err(Refusal::invalid("unknown mode: it is derived or shreddable")),
+    };
+    Ok(NewKey { suite, shreddable, needs_user: shreddable || fields.bool("derived")?.unwrap_or(false) })
+}
+
+/// The suite of the field `type`.
+fn suite(fields: &Fields<'_>) -> Result<Suite, Refusal> {
+    let name = fields.string("type")?;
+    let name = name.as_deref().unwrap_or("");
+    if name.is_empty() {
+        return Ok(Suite::Aes256CtrSha3);
+    }
+    let known = TYPES.iter().find(|(own, _)| *own == name).map(|(_, suite)| *suite);
+    let shown: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
+    known.ok_or_else(|| Refusal::invalid(format!("unknown key type {shown}")))
+}
+
+fn type_of(suite: Suite) -> &'static str {
+    TYPES.iter().find(|(_, own)| *own == suite).map_or("", |(name, _)| name)
+}
+
+/// Refuses what this server does with no key.
+fn refuse_what_never_is(fields: &Fields<'_>) -> Result<(), Refusal> {
+    if fields.bool("exportable")? == Some(true) {
+        return Err(unsupported("exportable: true"));
+    }
+    if fields.bool("allow_plaintext_backup")? == Some(true) {
+        return Err(unsupported("allow_plaintext_backup: true"));
+    }
+    if fields.duration("auto_rotate_period")?.unwrap_or(0) != 0 {
+        return Err(unsupported("auto_rotate_period"));
+    }
+    Ok(())
+}
+
+/// Makes the key for which `encrypt` was asked, if the server does that and the caller may. As in Vault it needs a context
+/// from then on if this request has one.
+///
+/// # Errors
+/// If there shall be no key.
+pub async fn create_to_encrypt(server: &Server, rights: &Rights, name: &str, body: &[u8]) -> Result<Arc<Key>, Refusal> {
+    let may = rights.permit(Action::Manage, name, rights.user.as_deref().unwrap_or(b"")).is_ok();
+    if !may || !server.creates_keys {
+        return Err(super::no_key());
+    }
+    const KNOWN: &[&str] = &["context", "type", "convergent_encryption"];
+    let mut has_context = false;
+    let fields = json::read_batch(body, KNOWN, server.limits.json_items, |item| {
+        has_context |= item.number == 0 && item.string("context")?.is_some_and(|text| !text.is_empty());
+        Ok(())
+    })?;
+    if fields.bool("convergent_encryption")? == Some(true) {
+        return Err(unsupported("convergent encryption"));
+    }
+    if fields.items.is_none() {
+        has_context = fields.string("context")?.is_some_and(|text| !text.is_empty());
+    }
+    let new = NewKey { suite: suite(&fields)?, shreddable: false, needs_user: has_context };
+    server.keys.create(name, new).await.map(|(key, _)| key).map_err(of_store)
+}
+
+/// Describes a key.
+///
+/// # Errors
+/// If the caller has no right on it, or there is none.
+pub fn read(call: &Call, name: &str) -> Result<Response<Body>, Refusal> {
+    if !call.caller.rights.knows(name) {
+        return Err(Refusal::denied());
+    }
+    match call.server.keys.get(name) {
+        Ok(key) => Ok(envelope::data(call, &described(&key), &[], Mount::Transit)),
+        Err(_) => Err(envelope::absent()),
+    }
+}
+
+/// Lists the keys that the caller knows, as OpenBao does after a name and up to a number.
+///
+/// # Errors
+/// If there is none, or the limit is no number.
+pub fn list(call: &Call) -> Result<Response<Body>, Refusal> {
+    let after = call.query("after").unwrap_or("");
+    let limit = match call.query("limit").unwrap_or("") {
+        "" | "-1" | "0" => usize::MAX,
+        text => text.parse().map_err(|_| Refusal::invalid("the limit is not a number"))?,
+    };
+    let all = call.server.keys.all();
+    let names = all.iter().map(|key| key.record.name.as_str());
+    let known = names.filter(|name| *name > after && call.caller.rights.knows(name)).take(limit);
+    let names: Vec<&str> = known.collect();
+    if names.is_empty() {
+        return Err(envelope::absent());
+    }
+    Ok(envelope::data(call, &json!({ "keys": names }), &[], Mount::Transit))
+}
+
+/// Adds a version.
+///
+/// # Errors
+/// Why it is refused.
+pub async fn rotate(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
+    super::permit_any_user(call, Action::Manage, name)?;
+    let body = request::small(call).await?;
+    let fields = json::read(&body.bytes, &[])?;
+    call.server.keys.get(name).map_err(|_| Refusal::invalid("key not found"))?;
+    let key = call.server.keys.rotate(name).await.map_err(of_store)?;
+    Ok(envelope::data(call, &described(&key), &fields.warnings(&["name"]), Mount::Transit))
+}
+
+/// Changes what a key allows.
+///
+/// # Errors
+/// Why it is refused.
+pub async fn configure(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
+    super::permit_any_user(call, Action::Manage, name)?;
+    let body = request::small(call).await?;
+    let fields = json::read(&body.bytes, CONFIG)?;
+    let absent = |_| Refusal::invalid(format!("no existing key named {name} could be found"));
+    let latest = call.server.keys.get(name).map_err(absent)?.latest();
+    let mut warnings = fields.warnings(&["name"]);
+    // Spring Vault sends null for what is not to be changed, and Vault takes that for 0.
+    let opens = version(&fields, "min_decryption_version", "decryption", latest)?;
+    if opens == Some(0) {
+        warnings.push("since Vault 0.3, transit key numbering starts at 1; forcing minimum to 1".into());
+    }
+    let seals = version(&fields, "min_encryption_version", "encryption", latest)?;
+    refuse_what_never_is(&fields)?;
+    let deletion_allowed = if is_null(&fields, "deletion_allowed") { None } else { fields.bool("deletion_allowed")? };
+    let config = Config { min_decryption: opens, min_encryption: seals, deletion_allowed };
+    let key = call.server.keys.configure(name, config).await.map_err(of_store)?;
+    Ok(envelope::data(call, &described(&key), &warnings, Mount::Transit))
+}
+
+fn is_null(fields: &Fields<'_>, name: &str) -> bool {
+    matches!(fields.get(name), Some(super::text::Raw::Null))
+}
+
+/// A version in a field. Null leaves it as it is.
+fn version(fields: &Fields<'_>, name: &str, what: &str, latest: u32) -> Result<Option<u32>, Refusal> {
+    if is_null(fields, name) {
+        return Ok(None);
+    }
+    let Some(number) = fields.int(name)? else { return Ok(None) };
+    if number < 0 {
+        return Err(Refusal::invalid(format!("min {what} version cannot be negative")));
+    }
+    let too_new =
+        || Refusal::invalid(format!("cannot set min {what} version of {number}, latest key version is {latest}"));
+    u32::try_from(number).map(Some).map_err(|_| too_new())
+}
+
+/// Destroys old versions.
+///
+/// # Errors
+/// Why it is refused.
+pub async fn trim(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
+    super::permit_any_user(call, Action::Manage, name)?;
+    let body = request::small(call).await?;
+    let fields = json::read(&body.bytes, &["min_available_version"])?;
+    call.server.keys.get(name).map_err(|_| Refusal::invalid("invalid key name"))?;
+    let wanted =
+        fields.int("min_available_version")?.ok_or_else(|| Refusal::invalid("missing min_available_version"))?;
+    if wanted < 0 {
+        return Err(Refusal::invalid("minimum available version cannot be decremented"));
+    }
+    // No version is newer than the largest number.
+    let key = call.server.keys.trim(name, u32::try_from(wanted).unwrap_or(u32::MAX)).await.map_err(of_store)?;
+    Ok(envelope::data(call, &described(&key), &fields.warnings(&["name"]), Mount::Transit))
+}
+
+/// Destroys a key.
+///
+/// # Errors
+/// Why it is refused.
+pub async fn delete(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
+    super::permit_any_user(call, Action::Manage, name)?;
+    let blamed = |error: Refusal| match error.kind {
+        crate::refusal::Kind::Invalid => Refusal::invalid(format!("error deleting policy {name}: {}", error.text)),
+        _ => error,
+    };
+    call.server.keys.delete(name).await.map_err(|error| blamed(of_store(error)))?;
+    Ok(envelope::nothing())
+}
+
+/// What `read` says of a key.
+fn described(key: &Key) -> Value {
+    let record = &key.record;
+    let opens = |number: &u32| *number >= record.min_decryption;
+    let versions = record.versions.iter().filter(|version| opens(&version.number));
+    let versions: Map<String, Value> =
+        versions.map(|version| (version.number.to_string(), version.created.into())).collect();
+    let mut data = json!({
+        "allow_plaintext_backup": false,
+        "auto_rotate_period": 0,
+        "deletion_allowed": record.deletion_allowed,
+        "derived": record.needs_user,
+        "exportable": false,
+        "imported_key": false,
+        "keys": versions,
+        "latest_version": key.latest(),
+        "min_available_version": record.min_available,
+        "min_decryption_version": record.min_decryption,
+        "min_encryption_version": record.min_encryption,
+        "mode": if record.shreddable { "shreddable" } else { "derived" },
+        "name": record.name,
+        "supports_decryption": true,
+        "supports_derivation": true,
+        "supports_encryption": true,
+        "supports_signing": false,
+        "type": type_of(key.suite),
+    });
+    if record.needs_user {
+        data["kdf"] = "kmac256".into();
+        data["convergent_encryption"] = false.into();
+    }
+    data
+}

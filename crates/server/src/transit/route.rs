@@ -1,0 +1,211 @@
+//! Which endpoint a path leads to.
+
+use super::crypt::Kinds;
+use super::envelope::{self, Mount};
+use super::{auth, crypt, datakey, keys, random, sys};
+use crate::http::Call;
+use crate::http::body::Body;
+use crate::keys::check_name;
+use crate::refusal::{Kind, Refusal};
+use hyper::{Method, Response};
+use serde_json::json;
+
+/// What a method means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Read,
+    List,
+    Write,
+    Delete,
+    Other,
+}
+
+/// Answers a request under `/v1` of a known caller.
+///
+/// # Errors
+/// Why it is refused.
+pub async fn answer(call: &mut Call) -> Result<Response<Body>, Refusal> {
+    refuse_headers(call)?;
+    let verb = verb(&call.method);
+    let path = call.path.clone();
+    let parts: Vec<&str> = path.iter().map(String::as_str).collect();
+    match parts.as_slice() {
+        ["transit", rest @ ..] => transit(call, verb, rest).await,
+        ["auth", "token", rest @ ..] => token(call, verb, rest).await,
+        ["sys", rest @ ..] => system(call, verb, rest).await,
+        other => Err(no_route(other)),
+    }
+}
+
+/// Refuses a namespace: its client thinks that it is apart from others.
+fn refuse_headers(call: &Call) -> Result<(), Refusal> {
+    let namespace =
+        envelope::header(&call.headers, "x-vault-namespace").map_or("", |value| value.trim_matches(['/', ' ']));
+    if matches!(namespace, "" | "root") { Ok(()) } else { Err(super::unsupported("a namespace")) }
+}
+
+fn verb(method: &Method) -> Verb {
+    match *method {
+        Method::GET => Verb::Read,
+        Method::POST | Method::PUT => Verb::Write,
+        Method::DELETE => Verb::Delete,
+        ref other if other.as_str() == "LIST" => Verb::List,
+        _ => Verb::Other,
+    }
+}
+
+async fn transit(call: &mut Call, verb: Verb, path: &[&str]) -> Result<Response<Body>, Refusal> {
+    let name = match path {
+        ["encrypt" | "decrypt" | "rewrap" | "keys", name, ..] | ["datakey", _, name] => Some(*name),
+        _ => None,
+    };
+    if let Some(name) = name {
+        check_name(name).map_err(|_| no_path())?;
+        name.clone_into(&mut call.note.key);
+    }
+    let mut noted = |action| call.note.action = action;
+    use Verb::{Delete, List, Read, Write};
+    match (path, verb) {
+        (["encrypt", name], Write) => {
+            noted("seal");
+            crypt::answer(call, Kinds::Encrypt, name).await
+        }
+        (["decrypt", name], Write) => {
+            noted("open");
+            crypt::answer(call, Kinds::Decrypt, name).await
+        }
+        (["rewrap", name], Write) => {
+            noted("rewrap");
+            crypt::answer(call, Kinds::Rewrap, name).await
+        }
+        (["datakey", form, name], Write) => {
+            noted("datakey");
+            datakey::answer(call, form, name).await
+        }
+        (["keys"], List) => {
+            noted("list keys");
+            keys::list(call)
+        }
+        (["keys", name], Read) => {
+            noted("read key");
+            keys::read(call, name)
+        }
+        (["keys", name], Write) => {
+            noted("create key");
+            keys::create(call, name).await
+        }
+        (["keys", name], Delete) => {
+            noted("delete key");
+            keys::delete(call, name).await
+        }
+        (["keys", name, "rotate"], Write) => {
+            noted("rotate");
+            keys::rotate(call, name).await
+        }
+        (["keys", name, "config"], Write) => {
+            noted("config");
+            keys::configure(call, name).await
+        }
+        (["keys", name, "trim"], Write) => {
+            noted("trim");
+            keys::trim(call, name).await
+        }
+        (["random", rest @ ..], Write) if rest.len() <= 2 => {
+            noted("random");
+            random::answer(call, rest, Mount::Transit).await
+        }
+        (["config", "keys"], Read) => {
+            noted("read config");
+            let data = json!({ "disable_upsert": !call.server.creates_keys });
+            Ok(envelope::data(call, &data, &[], Mount::Transit))
+        }
+        (["encrypt" | "decrypt" | "rewrap", _] | ["datakey", _, _] | ["keys"] | ["keys", _], _)
+        | (
+            ["keys", _, "rotate" | "config" | "trim"]
+            | ["random"]
+            | ["random", _]
+            | ["random", _, _]
+            | ["config", "keys"],
+            _,
+        ) => Err(sys::no_method()),
+        _ => Err(no_path()),
+    }
+}
+
+async fn token(call: &mut Call, verb: Verb, path: &[&str]) -> Result<Response<Body>, Refusal> {
+    let mut noted = |action| call.note.action = action;
+    use Verb::{Read, Write};
+    match (path, verb) {
+        (["lookup-self"], Read | Write) => {
+            noted("lookup token");
+            auth::lookup_self(call).await
+        }
+        (["lookup"], Read | Write) => {
+            noted("lookup token");
+            auth::lookup(call).await
+        }
+        (["lookup-accessor"], Write) => {
+            noted("lookup token");
+            auth::lookup_accessor(call).await
+        }
+        (["renew-self"], Write) => {
+            noted("renew token");
+            auth::renew(call, true).await
+        }
+        (["renew"], Write) => {
+            noted("renew token");
+            auth::renew(call, false).await
+        }
+        (["create"], Write) => {
+            noted("create token");
+            auth::create(call, false).await
+        }
+        (["create-orphan"], Write) => {
+            noted("create token");
+            auth::create(call, true).await
+        }
+        (["revoke-self"], Write) => {
+            noted("revoke token");
+            auth::revoke_self(call).await
+        }
+        (["revoke"], Write) => {
+            noted("revoke token");
+            auth::revoke(call).await
+        }
+        (["revoke-accessor"], Write) => {
+            noted("revoke token");
+            auth::revoke_accessor(call).await
+        }
+        (["lookup-self" | "lookup" | "lookup-accessor" | "renew-self" | "renew" | "create" | "create-orphan"], _)
+        | (["revoke-self" | "revoke" | "revoke-accessor"], _) => Err(sys::no_method()),
+        _ => Err(no_path()),
+    }
+}
+
+async fn system(call: &mut Call, verb: Verb, path: &[&str]) -> Result<Response<Body>, Refusal> {
+    use Verb::{Read, Write};
+    call.note.action = "sys";
+    match (path, verb) {
+        (["mounts"], Read) => Ok(sys::mounts(call)),
+        (["mounts", path], Write) => Err(sys::mount(path)),
+        (["capabilities-self"], Write) => sys::capabilities_self(call).await,
+        (["internal", "ui", "mounts", rest @ ..], Read) => sys::ui_mount(call, rest),
+        (["tools", "random", rest @ ..], Write) if rest.len() <= 2 => random::answer(call, rest, Mount::System).await,
+        (
+            ["mounts" | "capabilities-self" | "health" | "seal-status" | "leader" | "init"]
+            | ["mounts", _]
+            | ["tools", "random", ..],
+            _,
+        ) => Err(sys::no_method()),
+        _ => Err(no_path()),
+    }
+}
+
+fn no_path() -> Refusal {
+    envelope::listed(Kind::NotFound, "unsupported path")
+}
+
+fn no_route(path: &[&str]) -> Refusal {
+    let path: String = path.join("/").chars().filter(|c| !c.is_control()).take(200).collect();
+    Refusal::not_found(format!("no handler for route \"{path}\". route entry not found."))
+}

@@ -42,6 +42,7 @@ pub async fn answer(call: &mut Call, form: &str, name: &str) -> Result<Response<
     if !["plaintext", "wrapped"].contains(&form) {
         return Err(Refusal::invalid("Invalid path, must be 'plaintext' or 'wrapped'"));
     }
+    call.note.user = user.to_vec();
     call.caller.rights.permit(Action::Seal, name, &user)?;
     let version = sealing_version(fields.int("key_version")?.unwrap_or(0))?;
     let key = call.server.keys.get(name).map_err(|_| super::no_key())?;

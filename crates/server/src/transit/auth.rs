@@ -139,7 +139,7 @@ pub async fn renew(call: &mut Call, is_self: bool) -> Result<Response<Body>, Ref
     let left = parent_left(call, token.record.parent.as_deref())?;
     let ttl = left.map_or(asked, |left| asked.min(left));
     let token = call.server.tokens.renew(&token, Some(ttl)).await.map_err(of_store)?;
-    Ok(envelope::auth(call, &granted(&token, text), &fields.warnings(&[])))
+    Ok(envelope::auth(call, &granted(&token, text, ttl.min(token.record.ttl)), &fields.warnings(&[])))
 }
 
 /// How long a parent still lives; `None` is for ever.
@@ -178,7 +178,7 @@ pub async fn create(call: &mut Call, is_orphan: bool) -> Result<Response<Body>, 
         parent: parent.map(|parent| parent.record.accessor.clone()),
     };
     let (text, token) = call.server.tokens.create(new).await.map_err(of_store)?;
-    Ok(envelope::auth(call, &granted(&token, &text), &warnings))
+    Ok(envelope::auth(call, &granted(&token, &text, token.record.ttl), &warnings))
 }
 
 fn refuse_what_no_token_has(fields: &Fields<'_>) -> Result<(), Refusal> {
@@ -330,7 +330,8 @@ fn described(token: &Token, text: &str) -> Value {
     })
 }
 
-fn granted<'a>(token: &'a Token, text: &'a str) -> Auth<'a> {
+/// What the owner is told of a token that lives so long from now on.
+fn granted<'a>(token: &'a Token, text: &'a str, lease: u64) -> Auth<'a> {
     let policies = policies(&token.rights);
     Auth {
         client_token: text,
@@ -338,7 +339,7 @@ fn granted<'a>(token: &'a Token, text: &'a str) -> Auth<'a> {
         token_policies: policies.clone(),
         policies,
         metadata: metadata(&token.rights),
-        lease_duration: token.left().unwrap_or(0),
+        lease_duration: lease,
         renewable: token.record.renewable,
         entity_id: "",
         token_type: "service",

@@ -20,7 +20,9 @@ pub fn string(raw: Raw<'_>) -> Converted<Text<'_>> {
 /// A whole number. Null and the empty string are 0; a string may be in another base, as in Go.
 pub fn int(raw: Raw<'_>) -> Converted<i64> {
     match raw {
-        Raw::Number(literal) => literal.parse().map_err(|_| format!("cannot parse '' as int: {literal} is not one")),
+        Raw::Number(literal) => {
+            literal.parse().map_err(|_| format!("cannot parse '' as int: {} is not one", shown(literal)))
+        }
         Raw::Bool(value) => Ok(i64::from(value)),
         Raw::Null => Ok(0),
         Raw::String(_) => {

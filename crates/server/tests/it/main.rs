@@ -1,13 +1,15 @@
 //! Tests of the program `phalanx-server`, as clients and operators use it.
 
 mod audit;
-mod common;
 mod backup;
+mod clients;
 mod commands;
+mod common;
 mod edge;
 mod hostile;
-mod systemd;
-mod tls;
 mod kill;
 mod shred;
 mod store;
+mod systemd;
+mod tls;
+mod transit;

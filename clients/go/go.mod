@@ -1,0 +1,3 @@
+module phalanx
+
+go 1.22

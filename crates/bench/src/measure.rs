@@ -12,6 +12,7 @@ pub mod peers;
 mod programs;
 pub mod scratch;
 pub mod sefps;
+pub mod service;
 pub mod setup;
 pub mod steps;
 mod threads;

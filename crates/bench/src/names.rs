@@ -199,6 +199,50 @@ pub mod keys {
     pub const ENERGY: &str = "energy, nJ a byte";
 }
 
+/// The server, and what stands beside it.
+pub mod service {
+    pub const EXPERIMENT: &str = "service";
+    pub const ENGINE: &str = "server";
+    pub const ENCRYPT: &str = "encrypt";
+    pub const DECRYPT: &str = "decrypt";
+    pub const SEAL: &str = "seal";
+    pub const OFF: &str = "phalanx-server, audit off";
+    /// A line of the audit log is written soon after the answer.
+    pub const ON: &str = "phalanx-server, audit on";
+    /// A line of the audit log is on the disk before the answer.
+    pub const REQUIRED: &str = "phalanx-server, audit required";
+    pub const VAULT: &str = "Vault";
+    /// A line of the audit log is written, but not synced, before the answer.
+    pub const VAULT_AUDIT: &str = "Vault, audit to a file";
+    pub const THROUGHPUT: &str = "throughput";
+    pub const TIME: &str = "time";
+    pub const ALONE: &str = "one connection, one request after another";
+    pub const AT_OWN_HALF: &str = "arrivals at half of its own throughput";
+    pub const LIBRARY: &str = "batch::seal in process, 1 thread";
+    pub const BY_UNIX: &str = "phalanx-server, Unix socket";
+    pub const BY_TCP: &str = "phalanx-server, TCP";
+    /// Functions of pgcrypto for a column of texts and one of keys. The first one does not authenticate.
+    pub const PGCRYPTO: [(&str, &str); 2] = [
+        ("pgcrypto, encrypt() with AES-CBC", "encrypt(data, key, 'aes-cbc')"),
+        ("pgcrypto, pgp_sym_encrypt()", "pgp_sym_encrypt_bytea(data, encode(key, 'hex'), 'cipher-algo=aes256')"),
+    ];
+    pub const CROWD_LIBRARY: &str = "the library's batch call";
+    pub const CROWD_UNIX: &str = "Unix socket, a request a user";
+    pub const CROWD_TLS: &str = "TLS, a request a user";
+    pub const CROWD_UNIX_STREAMS: &str = "Unix socket, streams";
+    pub const CROWD_TLS_STREAMS: &str = "TLS, streams";
+    pub const MEMORY: &str = "memory gained, MiB";
+    pub const MEMORY_AGAIN: &str = "memory gained when they come again, MiB";
+
+    pub fn percentile(percent: f64) -> String {
+        format!("latency, {percent}th percentile")
+    }
+
+    pub fn at_half_of(peer: &str) -> String {
+        format!("arrivals at half of the throughput of {peer}")
+    }
+}
+
 /// Whole commands.
 pub mod peers {
     pub const EXPERIMENT: &str = "peers";

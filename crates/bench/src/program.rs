@@ -37,6 +37,7 @@ fn clean_up_on_signals() -> Outcome {
         if let Some(signal) = signals.forever().next() {
             // Jobs end before their files are removed, because they would go on without them.
             phalanx_bench::measure::hpc::cluster::end_all();
+            phalanx_bench::measure::service::end_all();
             // Mounts end before the folders are removed, so that nothing is removed through a mount.
             let _none_is_mounted = phalanx_bench::measure::mounted::unmount_all();
             let _none_begins = (file::remove_unfinished(), phalanx_bench::measure::scratch::remove_unfinished());

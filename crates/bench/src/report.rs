@@ -9,6 +9,7 @@ mod documents;
 mod machine;
 mod page;
 mod section;
+mod service;
 mod summary;
 mod tables;
 #[cfg(test)]

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 /// If more than this part of the machine was busy with other work, a row counts as measured on a busy machine.
 pub const BUSY: f64 = 0.2;
 /// The subjects of rows.
-pub const EXPERIMENTS: [&str; 7] = ["sefps", "users", "hpc", "volume", "keys", "peers", "gpu"];
+pub const EXPERIMENTS: [&str; 8] = ["sefps", "users", "hpc", "volume", "keys", "peers", "service", "gpu"];
 
 /// A measured figure, or the reason why it is missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// `sefps`, `users`, `hpc`, `volume`, `keys` or `peers`.
+    /// `sefps`, `users`, `hpc`, `volume`, `keys`, `peers` or `service`.
     pub experiment: String,
     /// The input, in words: "598 MB", "100000 keys".
     pub case: String,
@@ -23,7 +23,8 @@ pub struct Row {
     pub measure: String,
     pub scheme: String,
     /// `serial`, `cpu`, `gpu`, `hybrid`, `command` for a whole process, `mount` for work in a folder, `cluster` for a
-    /// whole job of MPI, or `java` for a program in Java and what stands beside it.
+    /// whole job of MPI, `java` for a program in Java and what stands beside it, or `server` for a server and what stands
+    /// beside it.
     pub engine: String,
     /// The plaintext's length in bytes.
     pub bytes: u64,

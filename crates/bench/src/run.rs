@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::measure::scratch::Scratch;
 use crate::measure::setup::{HpcPart, Setup, VolumePart};
 use crate::measure::steps::{Step, Watch, run_steps};
-use crate::measure::{hpc, keys, load, machine, peers, sefps, users, volume};
+use crate::measure::{hpc, keys, load, machine, peers, sefps, service, users, volume};
 use crate::record::Record;
 use crate::report;
 use std::collections::HashSet;
@@ -27,10 +27,13 @@ pub enum Experiment {
     Keys,
     /// Whole commands compared with other programs.
     Peers,
+    /// The server, beside other servers.
+    Service,
 }
 
 impl Experiment {
-    /// Every experiment, in the order in which all are run.
+    /// Every experiment but that of the server, which needs the machine for itself and programs that are not built with
+    /// this one. They are in the order in which all are run.
     pub const ALL: &[Experiment] = &[
         Experiment::Sefps,
         Experiment::Users,
@@ -48,6 +51,7 @@ impl Experiment {
             Experiment::Volume => volume::steps(setup, scratch),
             Experiment::Keys => keys::steps(setup),
             Experiment::Peers => peers::steps(setup, scratch),
+            Experiment::Service => service::steps(setup, scratch),
         }
     }
 }
@@ -74,6 +78,10 @@ fn programs(experiments: &[Experiment], setup: &Setup) -> (Vec<String>, Vec<Stri
         missing.extend(peers::missing(setup));
         versions.extend(peers::programs::versions());
     }
+    if has(Experiment::Service) {
+        missing.extend(service::missing(&setup.service));
+        versions.extend(service::versions(&setup.service));
+    }
     if has(Experiment::Volume) && setup.volume.has(VolumePart::Mounts) {
         missing.extend(volume::mounts::missing(setup));
         versions.extend(volume::mounts::versions());
@@ -86,7 +94,9 @@ fn programs(experiments: &[Experiment], setup: &Setup) -> (Vec<String>, Vec<Stri
         missing.extend(hpc::java::missing(&setup.hpc));
         versions.extend(hpc::java::programs::versions(&setup.hpc));
     }
-    missing.extend(setup.device.as_ref().err().map(|why| format!("a device ({why})")));
+    if experiments != [Experiment::Service] {
+        missing.extend(setup.device.as_ref().err().map(|why| format!("a device ({why})")));
+    }
     for all in [&mut missing, &mut versions] {
         let mut known = HashSet::new();
         all.retain(|name: &String| known.insert(name.clone()));

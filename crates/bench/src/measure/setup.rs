@@ -27,6 +27,58 @@ pub struct Setup {
     pub hpc: HpcOptions,
     /// Which comparisons of whole commands are run, and where.
     pub peers: PeersOptions,
+    /// What is measured of the server, and beside which programs.
+    pub service: ServiceOptions,
+}
+
+/// A part of the measurement of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ServicePart {
+    /// Single texts in JSON.
+    Single,
+    /// Batches in JSON.
+    Batch,
+    /// Streams of records.
+    Stream,
+    /// P2's users, who all send at once.
+    Crowd,
+    /// The memory of new users.
+    Memory,
+}
+
+impl ServicePart {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Batch => "batch",
+            Self::Stream => "stream",
+            Self::Crowd => "crowd",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+/// What is run, and with which programs.
+#[derive(Clone, Debug, Default)]
+pub struct ServiceOptions {
+    /// The parts to run; all if there are none.
+    pub parts: Vec<ServicePart>,
+    /// The program `phalanx-server`, if it was found.
+    pub server: Option<PathBuf>,
+    /// The program `vault`, if it is to be measured.
+    pub vault: Option<PathBuf>,
+    /// The folder of PostgreSQL's programs, if pgcrypto is to be measured; an empty path is that of Debian's newest.
+    pub postgres: Option<PathBuf>,
+}
+
+impl ServiceOptions {
+    /// Whether a part is run.
+    #[must_use]
+    pub fn has(&self, part: ServicePart) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
 }
 
 /// A part of the comparison of whole commands.
@@ -151,6 +203,7 @@ impl Setup {
             volume: VolumeOptions::default(),
             hpc: HpcOptions::default(),
             peers: PeersOptions::default(),
+            service: ServiceOptions::default(),
         }
     }
 }

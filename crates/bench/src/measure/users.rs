@@ -4,10 +4,10 @@
 pub mod bare;
 mod bars;
 mod batches;
-mod data;
+pub(crate) mod data;
 mod device;
 mod flow;
-mod workload;
+pub(crate) mod workload;
 
 use crate::measure::averages::averages;
 use crate::measure::scratch;

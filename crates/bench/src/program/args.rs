@@ -4,7 +4,9 @@ use super::failure::{Code, Failure, Outcome};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use phalanx_bench::measure::peers::copy::PIECE;
-use phalanx_bench::measure::setup::{HpcOptions, HpcPart, PeersOptions, PeersPart, VolumeOptions, VolumePart};
+use phalanx_bench::measure::setup::{
+    HpcOptions, HpcPart, PeersOptions, PeersPart, ServiceOptions, ServicePart, VolumeOptions, VolumePart,
+};
 use phalanx_bench::run::Experiment;
 use phalanx_gpu::Api;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -53,7 +55,9 @@ pub enum Runs {
     Keys(Run),
     /// Whole commands, compared with cp, age, openssl and others
     Peers(PeersPartsRun),
-    /// Run all of these experiments: on two cores in less than an hour, with --quick in less than three minutes
+    /// The server, beside Vault and pgcrypto
+    Service(ServiceRun),
+    /// Run all of these experiments but the server: on two cores in less than an hour, with --quick in less than three minutes
     All(PeersRun),
 }
 
@@ -196,6 +200,29 @@ pub struct HpcRun {
     phalanx: Option<PathBuf>,
 }
 
+#[derive(Args)]
+#[group(skip)]
+pub struct ServiceRun {
+    #[command(flatten)]
+    run: Run,
+    /// Run only this part (may be repeated): single, batch, stream, crowd or memory
+    ///
+    /// single: single texts in JSON, by throughput and by latency. batch: batches of 1,000 in JSON. stream: streams of 10,000
+    /// records beside the library's batch call. crowd: P2's 5 to 10,000 users who all send at once. memory: the memory of
+    /// 1,000,000 new users. Servers run on one core, and their load on another one.
+    #[arg(long = "part", value_enum, value_name = "PART", hide_possible_values = true)]
+    parts: Vec<ServicePart>,
+    /// The phalanx-server to measure (default: the one beside this program)
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
+    server: Option<PathBuf>,
+    /// Measure this vault too, in its mode for development
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
+    vault: Option<PathBuf>,
+    /// Measure pgcrypto too, in a new PostgreSQL of this folder of programs (default: Debian's newest)
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "", value_hint = ValueHint::DirPath)]
+    postgres: Option<PathBuf>,
+}
+
 /// The devices, and how much is done with them.
 #[derive(Args)]
 #[group(skip)]
@@ -298,12 +325,14 @@ pub struct Experiments {
     pub volume: VolumeOptions,
     pub hpc: HpcOptions,
     pub peers: PeersOptions,
+    pub service: ServiceOptions,
 }
 
 impl Experiments {
     fn new(experiments: &[Experiment], run: Run, phalanx: Option<PathBuf>) -> Self {
         let (volume, hpc, peers) = (VolumeOptions::default(), HpcOptions::default(), PeersOptions::default());
-        Self { experiments: experiments.into(), run, phalanx, volume, hpc, peers }
+        let service = ServiceOptions::default();
+        Self { experiments: experiments.into(), run, phalanx, volume, hpc, peers, service }
     }
 
     fn hpc(run: HpcRun) -> Self {
@@ -328,6 +357,10 @@ impl From<Runs> for Experiments {
             }
             Runs::Peers(PeersPartsRun { run: PeersRun { run, phalanx }, parts, folder }) => {
                 Self { peers: PeersOptions { parts, folder }, ..Self::new(&[Experiment::Peers], run, phalanx) }
+            }
+            Runs::Service(ServiceRun { run, parts, server, vault, postgres }) => {
+                let service = ServiceOptions { parts, server, vault, postgres };
+                Self { service, ..Self::new(&[Experiment::Service], run, None) }
             }
             Runs::All(PeersRun { run, phalanx }) => Self::new(Experiment::ALL, run, phalanx),
         }

@@ -4,7 +4,7 @@ use super::args::{Copy, Experiments, Verbosity};
 use super::failure::{Code, Failure, Outcome, complain, say};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use phalanx_bench::error::Error;
-use phalanx_bench::measure::setup::{HpcOptions, PeersOptions, Setup};
+use phalanx_bench::measure::setup::{HpcOptions, PeersOptions, ServiceOptions, Setup};
 use phalanx_bench::measure::steps::Watch;
 use phalanx_bench::merged;
 use phalanx_bench::row::{BUSY, Row};
@@ -68,6 +68,11 @@ fn setup(args: &Experiments) -> Outcome<Setup> {
     let hpc = HpcOptions { program: mpi, java, jars, ..args.hpc.clone() };
     let trees = named(args.peers.folder.clone(), Path::is_dir, "there is no such folder")?;
     let peers = PeersOptions { folder: trees, ..args.peers.clone() };
+    let no_program = "there is no such program";
+    let server = || beside(env::current_exe().ok(), "phalanx-server").filter(|path| path.is_file());
+    let server = named(args.service.server.clone().or_else(server), Path::is_file, &of_cargo("phalanx-server"))?;
+    let vault = named(args.service.vault.clone(), Path::is_file, no_program)?;
+    let service = ServiceOptions { server, vault, ..args.service.clone() };
     // Whole commands run in other folders.
     let out = std::path::absolute(&args.run.out).map_err(|e| Error::Path(args.run.out.clone(), e))?;
     Ok(Setup {
@@ -81,6 +86,7 @@ fn setup(args: &Experiments) -> Outcome<Setup> {
         volume: args.volume.clone(),
         hpc,
         peers,
+        service,
     })
 }
 

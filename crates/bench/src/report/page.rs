@@ -7,9 +7,9 @@ use crate::report::catalogue::{Item, headlines, items, papers};
 use crate::report::chart::Chart;
 use crate::report::machine::Machine;
 use crate::report::section::Table;
-use crate::report::summary;
 use crate::report::tables::sections;
 use crate::report::text::{digits, escaped, percent};
+use crate::report::{service, summary};
 use crate::row::Row;
 use std::fmt::Write;
 
@@ -141,6 +141,7 @@ impl<'a> Page<'a> {
             ("volume", "P4", ""),
             ("keys", "P5", ""),
             ("peers", "whole commands", ""),
+            ("service", "the server", ""),
         ];
         let all: Vec<String> = all.into_iter().filter_map(of).collect();
         if all.is_empty() {
@@ -370,11 +371,25 @@ impl<'a> Page<'a> {
 
     /// The parts of the page that belong to no paper.
     fn rest(&mut self) {
-        for (name, title) in [("peers", "Whole commands"), ("gpu", "The device's kernels")] {
+        for (name, title) in [("peers", "Whole commands"), ("service", "The server"), ("gpu", "The device's kernels")] {
             if self.machines.iter().any(|machine| machine.of(name).next().is_some()) {
                 line!(self, r#"<section><h2 id="{name}">{title}</h2>"#);
+                if name == "service" {
+                    self.service();
+                }
                 self.sections(name);
                 self.html += "</section>\n";
+            }
+        }
+    }
+
+    /// Bars of the server and what stands beside it, for each machine.
+    fn service(&mut self) {
+        for machine in self.machines {
+            let bars = service::bars(machine);
+            if !bars.is_empty() {
+                line!(self, "<h4>{}</h4>", escaped(&machine.name));
+                self.bars(&bars);
             }
         }
     }

@@ -57,7 +57,7 @@ pub fn sections(experiment: &str, rows: &[Row]) -> Vec<Section> {
         }
         "hpc" => of_hpc(&rows),
         "volume" => of_volume(&rows),
-        "keys" | "peers" => vec![made(experiment, &rows)],
+        "keys" | "peers" | "service" => vec![made(experiment, &rows)],
         _ => {
             let mut measures = by(&rows, |row| &row.measure);
             measures.sort_by_key(|rows| &rows[0].measure);
@@ -234,13 +234,13 @@ mod tests {
         assert_eq!(all[3].table.rows[0][1], "1.00");
     }
 
-    /// The names in the records occur in rows. The exception is kernels of devices, of which no row is committed.
+    /// The names in the records occur in rows. Of kernels of devices and of the server no row is committed.
     #[test]
     fn every_table_has_rows_among_the_committed_ones() {
         let results = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
         let runs = crate::report::runs(&results).unwrap();
         let rows: Vec<&Row> = runs.iter().flat_map(|(_, rows)| rows).collect();
-        for (name, records) in RECORDS.iter().filter(|(name, _)| *name != "gpu") {
+        for (name, records) in RECORDS.iter().filter(|(name, _)| !["gpu", "service"].contains(&name.as_str())) {
             for record in records {
                 let section = record.section(&rows);
                 assert!(section.is_some_and(|section| !section.table.rows.is_empty()), "{name}: {}", record.title);
@@ -255,6 +255,49 @@ mod tests {
         let shown: usize = sections("gpu", &rows).iter().map(|section| section.table.rows.len()).sum();
         assert_eq!(shown, rows.len());
         assert!(sections("volume", &[]).is_empty());
+    }
+
+    #[test]
+    fn every_row_of_the_server_is_in_a_table() {
+        use crate::names::service::*;
+        let of = |case: &str, measure: &str, scheme: &str| Row {
+            case: case.into(),
+            ..row("service", [SEAL, measure, scheme, ENGINE])
+        };
+        let bar = Some(Bar { asked: "at least 5 times as fast as Vault".into(), reached: Some(true) });
+        let users = |users, seconds, scheme| {
+            let row = Row {
+                items: users,
+                bytes: 1_000_000 * users,
+                ..of(&format!("{users} users, irregular"), TIME, scheme)
+            };
+            row.timed(vec![seconds])
+        };
+        let rows = [
+            Row { items: 1000, ..of("single", THROUGHPUT, OFF) }.timed(vec![0.5, 0.25, 1.0]),
+            of("single", THROUGHPUT, VAULT).not_run("no vault"),
+            Row {
+                speedup: Some(6.0),
+                over: Some(VAULT.into()),
+                bar,
+                ..of("single", "throughput: times as fast as Vault", OFF)
+            },
+            of(ALONE, &percentile(50.0), OFF).timed(vec![0.001]),
+            users(5, 0.01, CROWD_LIBRARY),
+            users(10, 0.01, CROWD_LIBRARY),
+            users(5, 0.02, CROWD_UNIX),
+            Row { value: Some(20.0), ..of("1000000 new users", MEMORY, BY_UNIX) },
+            of("1000000 new users", TIME, BY_UNIX).timed(vec![9.0, 8.0]),
+        ];
+        let all = sections("service", &rows);
+        let shown: Vec<usize> = all.iter().map(|section| section.table.rows.len()).collect();
+        assert_eq!(shown, [1, 2, 1, 2, 2, 1]);
+        assert_eq!(all[0].table.rows[0][3..], ["6.00", "reached"]);
+        assert_eq!(all[1].table.rows[0][2..4], ["2000", "4000"]);
+        assert_eq!(all[1].table.rows[1][2], "not run");
+        assert!(all[1].text.contains("no vault"), "{}", all[1].text);
+        assert_eq!(all[3].table.rows[0], ["5", "10.0", "500", "20.0", "250"]);
+        assert_eq!(all[3].charts.iter().map(|chart| chart.lines.len()).sum::<usize>(), 2);
     }
 
     #[test]

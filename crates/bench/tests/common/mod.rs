@@ -23,6 +23,7 @@ pub fn setup(out: &Path, resume: bool) -> Setup {
         volume: Default::default(),
         hpc: Default::default(),
         peers: Default::default(),
+        service: Default::default(),
     }
 }
 

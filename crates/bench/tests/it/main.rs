@@ -13,3 +13,4 @@ mod page;
 mod papers;
 mod runner;
 mod sefps_file;
+mod service;

@@ -87,6 +87,7 @@ fn head(device: &Device, quick: bool) -> Head {
         volume: Default::default(),
         hpc: Default::default(),
         peers: Default::default(),
+        service: Default::default(),
     };
     machine::head(&setup, Vec::new())
 }

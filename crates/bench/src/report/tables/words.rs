@@ -115,7 +115,14 @@ impl<'a> At<'a> {
                 let end = |pick: fn(f64, f64) -> f64| row.seconds.iter().copied().reduce(pick).map(milliseconds);
                 format!("{} to {}", end(f64::min)?, end(f64::max)?)
             }
+            "spread s" => {
+                let ends = row.seconds.first().zip(row.seconds.last());
+                ends.map(|(first, again)| format!("{}, {}", digits(*first), digits(*again)))?
+            }
             "GB/s" => digits(row.gb_per_s?),
+            "MB/s" => digits(row.gb_per_s? * 1e3),
+            "items/s" => a_second(row.items, row.median_s?)?,
+            "best items/s" => a_second(row.items, row.seconds.iter().copied().reduce(f64::min)?)?,
             "GB/s of files" => digits(row.gb_per_s.filter(|_| row.bytes > 100_000)?),
             "speedup" => digits(row.speedup?),
             "1/speedup" => digits(1.0 / row.speedup.filter(|speedup| *speedup > 0.0)?),
@@ -182,6 +189,11 @@ fn way(row: &Row) -> String {
         n => format!(", {n} threads"),
     };
     format!("{}, {}{engine}{threads}", row.measure, row.scheme)
+}
+
+/// As many items in a second as these in some seconds.
+fn a_second(items: u64, seconds: f64) -> Option<String> {
+    (items > 0 && seconds > 0.0).then(|| digits(items as f64 / seconds))
 }
 
 fn precise(value: f64) -> String {

@@ -1,6 +1,6 @@
 //! How commands ask for something: over the socket of the running server or, if none runs, in this process.
 
-use crate::audit::{Audit, Note};
+use crate::audit::Audit;
 use crate::caller::Caller;
 use crate::commands::folder::Folder;
 use crate::commands::lock::lock;
@@ -15,7 +15,7 @@ use crate::{http, manage, transit};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper::{HeaderMap, Method, Request, Response};
+use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use phalanx_host::args::{EngineArgs, EngineName, OpenKeys};
 use phalanx_host::engines::Engines;
@@ -178,18 +178,8 @@ async fn over(socket: &PathBuf, method: Method, path: &str, body: String) -> io:
 async fn within(server: &Arc<Server>, method: Method, path: &str, body: String) -> Outcome<(u16, Bytes)> {
     let mut parts = path.trim_start_matches('/').split('/').map(str::to_owned);
     let version = parts.next();
-    let mut call = Call {
-        id: String::new(),
-        server: server.clone(),
-        caller: Caller { name: "command".into(), rights: Arc::new(Rights::all()), token: None },
-        method,
-        path: parts.collect(),
-        query: Vec::new(),
-        headers: HeaderMap::new(),
-        body: body::full(body),
-        note: Note::default(),
-        late: None,
-    };
+    let caller = Caller { name: "command".into(), rights: Arc::new(Rights::all()), token: None };
+    let mut call = Call::own(server.clone(), caller, method, parts.collect(), body::full(body));
     let answer = match version.as_deref() {
         Some("v1") => transit::answer(&mut call).await,
         _ => manage::answer(&mut call).await,

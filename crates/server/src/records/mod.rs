@@ -10,16 +10,14 @@ mod collect;
 mod frame;
 mod running;
 mod send;
-#[cfg(test)]
-mod speed;
 mod stream;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod vectors;
 
+use crate::http::Call;
 use crate::http::body::{self, Body};
-use crate::http::{Call, json};
 use crate::refusal::{Kind, Refusal};
 use crate::rights::{Action, Right};
 use hyper::{Method, Response, header};
@@ -37,8 +35,6 @@ pub async fn answer(call: &mut Call) -> Result<Response<Body>, Refusal> {
         ["seal"] => Action::Seal,
         ["open"] => Action::Open,
         ["rewrap"] => Action::Rewrap,
-        ["limits"] if call.method == Method::GET => return Ok(json(200, &call.server.limits)),
-        ["limits"] => return Err(no_method()),
         _ => return Err(Refusal::not_found("unsupported path")),
     };
     call.note.action = action.name();

@@ -4,7 +4,7 @@ use super::OCTETS;
 use super::answers::Answers;
 use super::stream::{Piece, Stream};
 use crate::http::body::Body;
-use crate::http::{Call, response};
+use crate::http::{Asked, Call, response};
 use crate::refusal::Refusal;
 use crate::server::Server;
 use http_body_util::BodyExt;
@@ -13,7 +13,6 @@ use hyper::{HeaderMap, Response, header};
 use phalanx_core::Zeroizing;
 use std::error::Error;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep_until};
@@ -39,8 +38,8 @@ pub fn begin(call: &mut Call, mut stream: Stream) -> Response<Body> {
     let (sender, receiver) = channel(1);
     // There is room for one.
     let _ = sender.try_send(Part::Answers(answers));
-    let (server, caller) = (call.server.clone(), call.caller.name.clone());
-    tokio::spawn(async move { send_rest(&server, &caller, stream, &sender).await });
+    let (server, asked) = (call.server.clone(), call.asked.clone());
+    tokio::spawn(async move { send_rest(&server, &asked, stream, &sender).await });
     let mut response = Response::new(Parts(receiver).boxed_unsync());
     set_headers(response.headers_mut());
     response
@@ -52,7 +51,7 @@ fn set_headers(headers: &mut HeaderMap) {
 }
 
 /// Goes on with the stream and sends what is ready, until the end, or until the client is gone or does not read.
-async fn send_rest(server: &Arc<Server>, caller: &str, mut stream: Stream, sender: &Sender<Part>) {
+async fn send_rest(server: &Server, asked: &Asked, mut stream: Stream, sender: &Sender<Part>) {
     let mut unread = Instant::now() + server.limits.idle();
     while stream.has_ready() || !stream.is_finished() {
         let (has_ready, can_go_on) = (stream.has_ready(), stream.can_go_on());
@@ -62,7 +61,7 @@ async fn send_rest(server: &Arc<Server>, caller: &str, mut stream: Stream, sende
         tokio::select! {
             room = sender.reserve(), if has_ready => {
                 let (Ok(room), Some(piece)) = (room, stream.pop()) else { return };
-                match server.audit.write(caller, &piece.note, 200).await {
+                match asked.more(&piece.note).await {
                     Ok(()) => room.send(Part::Answers(piece.answers)),
                     Err(refusal) => {
                         room.send(Part::Answers(Answers::all_refused(1, &refusal)));

@@ -1,10 +1,12 @@
 //! Streams against a server in this process, with bodies that arrive as a test says.
 
 use crate::audit::Audit;
+use crate::caller::Caller;
 use crate::http::body::Body;
-use crate::http::{Peer, answer};
+use crate::http::{Call, refused};
 use crate::keys::NewKey;
 use crate::limits::Limits;
+use crate::refusal::Refusal;
 use crate::rights::Rights;
 use crate::server::Server;
 use crate::store::{KeyRecord, Sqlite, Store, Stored};
@@ -12,13 +14,12 @@ use crate::tokens::NewToken;
 use crate::work::Work;
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Frame};
-use hyper::{Request, Response};
+use hyper::{Method, Response};
 use phalanx_core::{SecretKey, Suite};
 use phalanx_host::args::{EngineArgs, EngineName};
 use phalanx_host::engines::Engines;
 use phalanx_host::verbosity::Verbosity;
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +31,7 @@ const ADA: &[u8] = b"ada";
 
 /// A server without sockets.
 pub(super) struct Bench {
-    folder: TempDir,
+    _folder: TempDir,
     pub(super) runtime: Runtime,
     pub(super) server: Arc<Server>,
 }
@@ -64,16 +65,12 @@ impl Bench {
         let work = Work::new(engines).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let server = runtime.block_on(Server::open(&root, store, work, Audit::default(), limits)).unwrap();
-        Self { folder, runtime, server: Arc::new(server) }
+        Self { _folder: folder, runtime, server: Arc::new(server) }
     }
 
     pub(super) fn key(&self, name: &str, suite: Suite) {
         let new = NewKey { suite, shreddable: false, needs_user: false };
         self.runtime.block_on(self.server.keys.create(name, new)).unwrap();
-    }
-
-    pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
     }
 
     fn token(&self, rights: &[&str], user: Option<&[u8]>) -> String {
@@ -83,12 +80,13 @@ impl Bench {
     }
 
     fn begin(&self, action: &str, token: Option<&str>, body: Body) -> Response<Body> {
-        let mut request = Request::post(format!("/v2/{action}"));
-        if let Some(token) = token {
-            request = request.header("x-vault-token", token);
-        }
-        let request = request.body(body).unwrap();
-        self.runtime.block_on(answer(&self.server, &Peer::User(rustix::process::geteuid().as_raw()), request))
+        let caller = match token.map(|text| self.server.tokens.find(text)) {
+            None => Caller { name: "own".into(), rights: Arc::new(Rights::all()), token: None },
+            Some(None) => return refused(&Refusal::denied()),
+            Some(Some(token)) => Caller { name: "token".into(), rights: token.rights.clone(), token: Some(token) },
+        };
+        let mut call = Call::own(self.server.clone(), caller, Method::POST, vec![action.to_owned()], body);
+        self.runtime.block_on(super::answer(&mut call)).unwrap_or_else(|refusal| refused(&refusal))
     }
 
     /// The status and the answers to a body in these chunks.

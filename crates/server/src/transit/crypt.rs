@@ -230,7 +230,7 @@ impl Filler<'_> {
             (Some(Raw::Null), Encrypt) => return Err(item.wrong(field, "string", Raw::Null)),
             (Some(_), _) => item.string(field)?.unwrap_or(Text::Plain("")),
         };
-        let given = |name| Ok(item.string(name)?.is_some_and(|text| !text.is_empty()));
+        let given = |name| Ok::<_, Refusal>(item.string(name)?.is_some_and(|text| !text.is_empty()));
         self.add(Values {
             text,
             context: item.string("context")?,
@@ -252,7 +252,7 @@ impl Filler<'_> {
         if fields.bool("convergent_encryption")? == Some(true) {
             return Err(super::unsupported("convergent encryption"));
         }
-        let given = |name| Ok(fields.string(name)?.is_some_and(|text| !text.is_empty()));
+        let given = |name| Ok::<_, Refusal>(fields.string(name)?.is_some_and(|text| !text.is_empty()));
         let padding = given("padding_scheme")? || given("encrypt_padding_scheme")? || given("decrypt_padding_scheme")?;
         self.add(Values {
             text,

@@ -46,10 +46,6 @@ fn unsupported(what: &str) -> Refusal {
 fn of_store(error: store::Error) -> Refusal {
     match error {
         store::Error::Refused(refusal) if refusal.kind == crate::refusal::Kind::NotFound => no_key(),
-        store::Error::Refused(refusal) => refusal,
-        store::Error::Failed(text) => {
-            complain(format!("the store failed: {text}"));
-            Refusal::failed("the store failed")
-        }
+        error => error.into(),
     }
 }

@@ -174,7 +174,7 @@ fn a_wrong_token_is_refused_whoever_sends_it() {
     ] {
         assert_eq!(server.request("GET", "/v1/nothing/a", &[header], b"").status, 403, "{header:?}");
     }
-    for header in [("X-Vault-Token", ""), ("Authorization", "Basic x"), ("X-Vault-Namespace", "team")] {
+    for header in [("X-Vault-Token", ""), ("Authorization", "Basic x"), ("X-Vault-Namespace", "root")] {
         assert_eq!(server.request("GET", "/v1/nothing/a", &[header], b"").status, 404, "{header:?}");
     }
     let health = server.request("GET", "/v1/sys/health", &[("X-Vault-Token", "phx.wrong")], b"");

@@ -2,6 +2,7 @@
 
 mod audit;
 mod backup;
+mod bodies;
 mod clients;
 mod commands;
 mod common;

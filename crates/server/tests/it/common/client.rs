@@ -128,6 +128,11 @@ impl Client {
         self.writer.flush()
     }
 
+    /// Sends on another thread.
+    pub fn writer(&self) -> Box<dyn Write + Send> {
+        self.socket.writer().expect("a second handle")
+    }
+
     /// Sends nothing more, and still reads.
     pub fn end_sending(&mut self) {
         self.socket.end_sending().expect("the socket cannot be closed");

@@ -183,28 +183,30 @@ fn too_much_at_the_same_time_is_refused_for_now() {
 
 #[test]
 fn who_does_not_read_the_answer_is_dropped() {
-    let (server, token) = server(&["--idle-timeout", "1"]);
+    let (server, token) = server(&["--idle-timeout", "1", "--keep-alive", "1"]);
     let before = server.memory();
-    let records: Vec<u8> = (0..32).flat_map(|i| record(&format!("user {i}"), &vec![7; 1 << 19])).collect();
-    let clients: Vec<_> = (0..4)
+    let records: Vec<u8> = (0..64).flat_map(|i| record(&format!("user {i}"), &vec![7; 1 << 19])).collect();
+    let sending: Vec<_> = (0..4)
         .map(|_| {
             let mut client = Client::tcp(&server.address());
             let (token, records) = (token.clone(), records.clone());
             thread::spawn(move || {
                 client.raw(&head(STREAM, &token, &format!("Content-Length: {}", records.len()))).unwrap();
-                // The server stops reading when its answers are not read.
-                let result = client.raw(&records);
-                (client, result)
+                // The server stops reading when its answers are not read, and then gives up.
+                let _ = client.raw(&records);
+                client
             })
         })
         .collect();
     is_served(&server, &token);
+    let clients: Vec<Client> = sending.into_iter().map(|client| client.join().unwrap()).collect();
     until("all are dropped", || gauge(&server, "phalanx_server_connections ") == 1);
     nothing_is_in_flight(&server);
     assert!(server.memory() < before + (200 << 20), "{} and before {before}", server.memory());
-    for client in clients {
-        let (mut client, _) = client.join().unwrap();
-        assert!(client.answer().is_err(), "the answer is not whole");
+    for mut client in clients {
+        // A client may also have been told that it was too slow in sending.
+        let answer = client.answer();
+        assert!(answer.as_ref().map_or(0, |answer| answer.body.len()) < records.len(), "it is whole");
     }
     is_served(&server, &token);
 }

@@ -64,9 +64,4 @@ impl Limits {
     pub fn idle(&self) -> Duration {
         Duration::from_secs(self.idle_seconds)
     }
-
-    /// The longest that a connection may be without a request.
-    pub fn keep_alive(&self) -> Duration {
-        Duration::from_secs(self.keep_alive_seconds)
-    }
 }

@@ -174,7 +174,8 @@ fn what_is_only_announced_takes_nothing_from_others() {
 fn too_much_at_the_same_time_is_refused_for_now() {
     let (server, token) = server(&["--max-in-flight", "1"]);
     let text = base64(vec![7; 3 << 20]);
-    let answer = server.post_by(&token, JSON, &json!({ "batch_input": [{ "plaintext": text, "context": base64("ada") }] }));
+    let answer =
+        server.post_by(&token, JSON, &json!({ "batch_input": [{ "plaintext": text, "context": base64("ada") }] }));
     assert_eq!((answer.status, answer.header("retry-after")), (429, Some("1")), "{}", answer.text());
     assert!(server.get("/metrics").text().contains("phalanx_server_rejected_total{status=\"429\"} 1\n"));
     nothing_is_in_flight(&server);
@@ -244,7 +245,11 @@ fn a_token_is_for_what_it_says_alone() {
     let mut line = Value::Null;
     until("its line", || {
         let text = std::fs::read_to_string(&log).unwrap();
-        line = text.lines().filter(|line| line.contains(&id)).find_map(|line| serde_json::from_str(line).ok()).unwrap_or_default();
+        line = text
+            .lines()
+            .filter(|line| line.contains(&id))
+            .find_map(|line| serde_json::from_str(line).ok())
+            .unwrap_or_default();
         !line.is_null()
     });
     assert!(line["caller"].as_str().unwrap().starts_with("token:"));

@@ -1,13 +1,15 @@
 //! Listening, who may connect, and what every answer has.
 
-use crate::common::{Client, Folder, PATIENCE, Server, until};
+use crate::common::{Client, Folder, PATIENCE, Server, program, skipped, until};
 use rustix::process::Signal;
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 use std::sync::Arc;
 
 fn mode(path: &Path) -> u32 {
@@ -179,6 +181,32 @@ fn a_wrong_token_is_refused_whoever_sends_it() {
     }
     let health = server.request("GET", "/v1/sys/health", &[("X-Vault-Token", "phx.wrong")], b"");
     assert_eq!(health.status, 200, "nobody asks who wants to know this");
+}
+
+#[test]
+fn users_of_this_machine_have_the_rights_that_they_are_given() {
+    let Some(curl) = program("curl") else { return };
+    if !rustix::process::geteuid().is_root() {
+        return skipped("root");
+    }
+    let open = tempfile::Builder::new().permissions(Permissions::from_mode(0o711)).tempdir().unwrap();
+    let socket = open.path().join("server.sock");
+    let place = format!("unix:{}", socket.display());
+    let peers = ["--peer", "12345=seal:orders", "--peer", "12346=admin,user=ada"];
+    let server = Server::start(&[&["--listen", &place, "--socket-mode", "666"], &peers[..]].concat());
+    let status = |uid: u32, path: &str| {
+        let mut command = Command::new(&curl);
+        command.args(["-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket"]).arg(&socket);
+        let output =
+            command.arg(format!("http://localhost{path}")).uid(uid).gid(uid).current_dir("/").output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert_eq!(status(12_345, "/v1/nothing/a"), "404", "it is known");
+    assert_eq!(status(12_346, "/v1/nothing/a"), "404", "it is known");
+    assert_eq!(status(12_347, "/v1/nothing/a"), "403", "nobody gave it rights");
+    assert_eq!(status(0, "/v1/nothing/a"), "404", "root has all rights");
+    assert_eq!(status(12_347, "/healthz"), "200");
+    assert!(server.terminate().success());
 }
 
 #[test]

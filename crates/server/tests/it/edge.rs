@@ -72,6 +72,19 @@ fn two_servers_do_not_share_a_folder() {
 }
 
 #[test]
+fn a_folder_that_is_no_servers_is_left_alone() {
+    let folder = Folder::new();
+    let other = folder.beside("other");
+    std::fs::create_dir(&other).unwrap();
+    for dir in [&other, &folder.beside("absent")] {
+        let (code, lines) = failure(&folder.run(["run", "--dir", dir.to_str().unwrap()]));
+        assert!(code == 4 && lines.contains("it is not the folder of a server"), "{lines}");
+        assert!(lines.contains("phalanx-server init --dir"), "{lines}");
+    }
+    assert_eq!(other.read_dir().unwrap().count(), 0);
+}
+
+#[test]
 fn a_killed_server_starts_again() {
     let folder = Server::start(&[]).kill();
     assert!(folder.socket().exists(), "nobody removed it");

@@ -30,7 +30,14 @@ impl Log {
     /// If it cannot be opened, or is a link or another user's.
     pub fn open(path: Option<PathBuf>, syncs: bool) -> Outcome<Self> {
         let (file, is_regular, torn) = match &path {
-            Some(path) => open(path)?,
+            Some(path) => {
+                let opened = open(path)?;
+                if syncs && opened.1 {
+                    // A new file is on the disk only when its folder is.
+                    sync_folder(path).map_err(|e| Failure::at(path, Error::write(e)))?;
+                }
+                opened
+            }
             None => {
                 let file = io::stdout().as_fd().try_clone_to_owned().map_err(Failure::at_stdout)?;
                 let file = File::from(file);
@@ -116,6 +123,11 @@ fn open(path: &Path) -> Outcome<(File, bool, bool)> {
     fcntl_setfl(&file, flags - OFlags::NONBLOCK).map_err(|e| at(e.into()))?;
     let torn = kind.is_file() && metadata.len() > 0 && !ends_with_line(path).map_err(at)?;
     Ok((file, kind.is_file(), torn))
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
 }
 
 /// Whether a file ends with a whole line: the server may have been killed while it wrote one.

@@ -77,6 +77,11 @@ pub struct Run {
     pub keys: OpenKeys,
     #[command(flatten)]
     pub engine: EngineArgs,
+    /// Let encrypt make a key that does not exist, as Vault does
+    ///
+    /// The caller needs the right manage:KEY too.
+    #[arg(long)]
+    pub create_keys: bool,
     #[command(flatten)]
     pub listen: Listen,
     #[command(flatten)]

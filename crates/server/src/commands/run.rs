@@ -52,7 +52,9 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
     let served = runtime.block_on(async {
         let server = Server::open(&root, Arc::new(store), work, audit, limits(&run.bounds)).await;
-        let server = Arc::new(server.map_err(|e| folder.blame(e))?);
+        let mut server = server.map_err(|e| folder.blame(e))?;
+        server.creates_keys = run.create_keys;
+        let server = Arc::new(server);
         drop(root);
         let listeners = listeners(&folder, &run.listen, &mut passed, tls.as_ref())?;
         if !verbosity.quiet {

@@ -341,3 +341,33 @@ fn random_bytes_come_in_two_forms() {
         api.refuses("POST", &format!("transit/{path}"), &body, 400, &[error]);
     }
 }
+
+#[test]
+fn encrypting_makes_a_key_only_if_the_server_and_the_rights_say_so() {
+    let server = Server::start(&["--create-keys"]);
+    let mut api = Api::new(&server);
+    let batch = |contexts: [Value; 2]| json!({ "batch_input": contexts.map(|context| json!({ "context": context, "plaintext": "YQ==" })) });
+    for (name, body, derived, kind) in [
+        ("a", json!({ "plaintext": "YQ==" }), false, "aes256-ctr-sha3"),
+        ("b", json!({ "context": "YWRh", "plaintext": "YQ==", "type": "aes256-gcm96" }), true, "aes256-gcm96"),
+        ("c", batch([json!("YWRh"), json!("Ym9i")]), true, "aes256-ctr-sha3"),
+        ("d", batch([Value::Null, json!("")]), false, "aes256-ctr-sha3"),
+    ] {
+        data(&api.call("POST", &format!("transit/encrypt/{name}"), &body));
+        let key = api.get(&format!("transit/keys/{name}"));
+        assert_eq!((&key["derived"], &key["type"]), (&json!(derived), &json!(kind)), "{name}");
+    }
+    let cases = [
+        (json!({ "plaintext": "", "type": "ed25519" }), "unknown key type ed25519"),
+        (json!({ "plaintext": "", "convergent_encryption": true }), "convergent encryption is not supported"),
+    ];
+    for (body, error) in cases {
+        api.refuses("POST", "transit/encrypt/z", &body, 400, &[error]);
+    }
+    assert_eq!(api.get("transit/config/keys"), json!({ "disable_upsert": false }));
+    let token = server.token(&["seal:*"]);
+    let mut sealer = Api::by(&server, &token);
+    sealer.refuses("POST", "transit/encrypt/e", &json!({ "plaintext": "" }), 400, &["encryption key not found"]);
+    let token = server.token(&["seal:*", "manage:e*"]);
+    data(&Api::by(&server, &token).call("POST", "transit/encrypt/e", &json!({ "plaintext": "" })));
+}

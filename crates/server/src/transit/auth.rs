@@ -208,6 +208,9 @@ fn rights(call: &Call, fields: &Fields<'_>, warnings: &mut Vec<String>) -> Resul
     let (mut list, mut user) = (Vec::new(), user(fields, warnings)?);
     for text in texts.iter().filter(|text| *text != "default") {
         if let Some(name) = text.strip_prefix("user=") {
+            if name.is_empty() {
+                return Err(Refusal::invalid("user= names nobody"));
+            }
             user = Some(name.as_bytes().to_vec());
         } else {
             list.push(text.parse::<Right>().map_err(Refusal::invalid)?);

@@ -20,6 +20,12 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use zeroize::Zeroizing;
 
+/// So much memory an item takes beside its texts: its places in the batch and in the answer, and its context.
+const ITEM: usize = 640;
+
+/// Memory is reserved for so many items at a time.
+const TOGETHER: usize = 128;
+
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kinds {
@@ -99,16 +105,15 @@ pub async fn answer(call: &mut Call, kind: Kinds, name: &str) -> Result<Response
     };
     // The batch and the answer are about as long as the body.
     let permit = body::reserve(&server, body.bytes.len().saturating_mul(2))?;
-    let (rights, limits, id) = (call.caller.rights.clone(), server.limits.clone(), call.id.clone());
-    let filled = request::off_thread(body.bytes.len(), move || fill(kind, &key, &rights, &limits, id, body)).await??;
-    let (batch, asked) = (filled.batch, filled.asked);
+    let job = Job { kind, key, rights: call.caller.rights.clone(), server, id: call.id.clone(), permit };
+    let filled = request::off_thread(body.bytes.len(), move || fill(job, body)).await??;
     call.note.user = filled.user;
-    call.note.items = batch.len() as u64;
-    call.note.bytes = batch.bytes() as u64;
-    let batch = run(&server, kind, batch).await?;
+    call.note.items = filled.batch.len() as u64;
+    call.note.bytes = filled.bytes as u64;
+    let batch = run(&call.server, kind, filled.batch).await?;
     call.note.refused = batch.refused() as u64;
-    let bytes = batch.bytes();
-    request::off_thread(bytes, move || write(kind, &batch, &asked, permit)).await?
+    let asked = filled.asked;
+    request::off_thread(batch.bytes(), move || write(&batch, asked)).await?
 }
 
 async fn run(server: &Server, kind: Kinds, batch: Batch) -> Result<Batch, Refusal> {
@@ -120,12 +125,14 @@ struct Filled {
     batch: Batch,
     /// The only user, for the audit log.
     user: Vec<u8>,
+    /// The bytes of the texts or ciphertexts.
+    bytes: usize,
     asked: Asked,
 }
 
 /// What the answer needs of a request.
 struct Asked {
-    id: String,
+    job: Job,
     body: Whole,
     /// Where the `reference` of each item stands in the body, as JSON. `None` if it is no batch.
     references: Option<Vec<Range<usize>>>,
@@ -134,28 +141,50 @@ struct Asked {
     warnings: Vec<String>,
 }
 
-/// Parses a body and decodes its texts.
-fn fill(
+/// What is to be done.
+struct Job {
     kind: Kinds,
-    key: &Arc<Key>,
-    rights: &Rights,
-    limits: &Limits,
+    key: Arc<Key>,
+    rights: Arc<Rights>,
+    server: Arc<Server>,
     id: String,
-    body: Whole,
-) -> Result<Filled, Refusal> {
+    /// The share of what may be in flight.
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Job {
+    /// Takes a share for more items: many short ones take far more memory than their texts.
+    fn reserve_items(&mut self) -> Result<(), Refusal> {
+        match (&mut self.permit, body::reserve(&self.server, TOGETHER * ITEM)?) {
+            (Some(own), Some(more)) => own.merge(more),
+            (own, more) => *own = more,
+        }
+        Ok(())
+    }
+}
+
+/// Parses a body and decodes its texts.
+fn fill(mut job: Job, body: Whole) -> Result<Filled, Refusal> {
+    let server = job.server.clone();
+    let limits = &server.limits;
+    let (key, rights) = (job.key.clone(), job.rights.clone());
     let mut filler = Filler {
-        kind,
-        key,
-        rights,
+        kind: job.kind,
+        key: &key,
+        rights: &rights,
         limits,
-        batch: Batch::new(kind.op(), body.bytes.len()),
+        batch: Batch::new(job.kind.op(), body.bytes.len()),
         user: Zeroizing::default(),
         ad: Zeroizing::default(),
         only_user: None,
+        bytes: 0,
     };
     let mut references = Vec::new();
     let start = body.bytes.as_ptr().addr();
-    let fields = json::read_batch(&body.bytes, kind.known(), limits.json_items, |item| {
+    let fields = json::read_batch(&body.bytes, job.kind.known(), limits.json_items, |item| {
+        if item.number % TOGETHER == 0 {
+            job.reserve_items()?;
+        }
         references.push(reference(&item, start)?);
         filler.item(&item)
     })?;
@@ -169,9 +198,8 @@ fn fill(
             None
         }
     };
-    let (batch, user) = (filler.batch, filler.only_user.unwrap_or_default());
-    drop(fields);
-    Ok(Filled { batch, user, asked: Asked { id, body, references, partial, warnings } })
+    let (batch, bytes, user) = (filler.batch, filler.bytes, filler.only_user.unwrap_or_default());
+    Ok(Filled { batch, user, bytes, asked: Asked { job, body, references, partial, warnings } })
 }
 
 /// Where an item's reference stands in the body, with its quotes.
@@ -189,8 +217,8 @@ fn reference(item: &Item<'_>, body: usize) -> Result<Range<usize>, Refusal> {
 /// The status that the client wants for a batch that fails in part.
 fn partial(fields: &Fields<'_>, warnings: &mut Vec<String>) -> Result<Option<u16>, Refusal> {
     let Some(code) = fields.int("partial_failure_response_code")?.filter(|code| *code != 0) else { return Ok(None) };
-    // A status below 200 would be no answer.
-    let fits = u16::try_from(code).ok().filter(|code| (200..600).contains(code));
+    // With these there would be no answer, or none with a body.
+    let fits = u16::try_from(code).ok().filter(|code| (200..600).contains(code) && ![204, 205, 304].contains(code));
     if fits.is_none() {
         warnings
             .push("invalid HTTP response code override from partial_failure_response_code, reverting to 400".into());
@@ -208,6 +236,7 @@ struct Filler<'a> {
     ad: Zeroizing<Vec<u8>>,
     /// The user of all items so far; empty when there are several.
     only_user: Option<Vec<u8>>,
+    bytes: usize,
 }
 
 /// The values of an item, or of a request without a batch.
@@ -337,13 +366,13 @@ impl Filler<'_> {
         Ok(())
     }
 
-    fn check_len(&self, len: usize) -> Result<(), Refusal> {
+    fn check_len(&mut self, len: usize) -> Result<(), Refusal> {
         let most = self.limits.record_bytes;
         if len > most {
-            Err(Refusal::new(Kind::TooLarge, format!("the text is longer than {most} bytes")))
-        } else {
-            Ok(())
+            return Err(Refusal::new(Kind::TooLarge, format!("the text is longer than {most} bytes")));
         }
+        self.bytes += len;
+        Ok(())
     }
 }
 
@@ -358,36 +387,33 @@ pub fn sealing_version(version: i64) -> Result<Option<u32>, Refusal> {
 }
 
 /// Writes the answer.
-fn write(
-    kind: Kinds,
-    batch: &Batch,
-    asked: &Asked,
-    permit: Option<OwnedSemaphorePermit>,
-) -> Result<Response<Body>, Refusal> {
-    let Some(references) = &asked.references else {
+fn write(batch: &Batch, asked: Asked) -> Result<Response<Body>, Refusal> {
+    let Asked { job, body, references, partial, warnings } = asked;
+    let kind = job.kind;
+    let Some(references) = &references else {
         if let Some(refusal) = batch.refusal(0) {
             return Err(refusal.clone());
         }
-        let mut writer = Writer::begin(&asked.id, 128 + base64::encoded(batch.bytes()));
+        let mut writer = Writer::begin(&job.id, 128 + base64::encoded(batch.bytes()), &warnings);
         writer.raw("{");
         result(&mut writer, kind, batch, 0);
         writer.raw("}");
-        return Ok(writer.end_batch(200, &asked.warnings, Mount::Transit, permit));
+        return Ok(writer.end(200, None, Mount::Transit, job.permit));
     };
-    let status = status(kind, batch, asked.partial)?;
-    let mut writer = Writer::begin(&asked.id, room(kind, batch, references));
+    let status = status(kind, batch, partial)?;
+    let mut writer = Writer::begin(&job.id, room(kind, batch, references), &warnings);
     writer.raw("{\"batch_results\":[");
     for (i, place) in references.iter().enumerate() {
         writer.raw(if i == 0 { "{" } else { ",{" });
         result(&mut writer, kind, batch, i);
         writer.raw(",\"reference\":");
-        let reference = asked.body.bytes.get(place.clone()).and_then(|bytes| str::from_utf8(bytes).ok());
+        let reference = body.bytes.get(place.clone()).and_then(|bytes| str::from_utf8(bytes).ok());
         writer.raw(reference.filter(|text| !text.is_empty()).unwrap_or("\"\""));
         writer.raw("}");
     }
     writer.raw("]}");
     let mount = if status == 200 { Mount::Transit } else { Mount::None };
-    Ok(writer.end_batch(status, &asked.warnings, mount, permit))
+    Ok(writer.end(status, None, mount, job.permit))
 }
 
 /// The most bytes of the results.
@@ -403,7 +429,7 @@ fn room(kind: Kinds, batch: &Batch, references: &[Range<usize>]) -> usize {
 }
 
 /// Writes the fields of a result.
-fn result(writer: &mut Writer, kind: Kinds, batch: &Batch, i: usize) {
+fn result(writer: &mut Writer<'_>, kind: Kinds, batch: &Batch, i: usize) {
     let refused = match kind {
         Decrypt => batch.opened(i).map(|text| {
             writer.raw("\"plaintext\":\"");
@@ -412,11 +438,11 @@ fn result(writer: &mut Writer, kind: Kinds, batch: &Batch, i: usize) {
         }),
         Encrypt | Rewrap => batch.sealed(i).map(|sealed| {
             writer.raw("\"ciphertext\":\"vault:v");
-            writer.number(sealed.version);
+            writer.value(&sealed.version);
             writer.raw(":");
             writer.base64(sealed.ciphertext);
             writer.raw("\",\"key_version\":");
-            writer.number(sealed.version);
+            writer.value(&sealed.version);
         }),
     };
     if let Err(refusal) = refused {

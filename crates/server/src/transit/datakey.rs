@@ -54,18 +54,19 @@ pub async fn answer(call: &mut Call, form: &str, name: &str) -> Result<Response<
     let new = New { key: &key, user: &user, ad: &ad, most: secret.len() };
     let batch = seal_one(&call.server, new, version, secret).await?;
     let sealed = batch.sealed(0).map_err(Clone::clone)?;
-    let mut writer = Writer::begin(&call.id, 512);
+    let warnings = fields.warnings(&["name", "plaintext"]);
+    let mut writer = Writer::begin(&call.id, 512, &warnings);
     writer.raw("{\"ciphertext\":\"vault:v");
-    writer.number(sealed.version);
+    writer.value(&sealed.version);
     writer.raw(":");
     writer.base64(sealed.ciphertext);
     writer.raw("\",\"key_version\":");
-    writer.number(sealed.version);
+    writer.value(&sealed.version);
     if form == "plaintext" {
         writer.raw(",\"plaintext\":\"");
         writer.base64(secret);
         writer.raw("\"");
     }
     writer.raw("}");
-    Ok(writer.end(200, &fields.warnings(&["name", "plaintext"]), None, Mount::Transit))
+    Ok(writer.end(200, None, Mount::Transit, None))
 }

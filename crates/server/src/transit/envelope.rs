@@ -7,6 +7,7 @@ use crate::refusal::Refusal;
 use hyper::body::Bytes;
 use hyper::{HeaderMap, Response};
 use serde::Serialize;
+use std::io;
 use tokio::sync::OwnedSemaphorePermit;
 use zeroize::Zeroizing;
 
@@ -31,91 +32,91 @@ impl Mount {
     }
 }
 
-/// An answer that is being written. It never grows beyond its first buffer if the writer has asked for enough, so that no
-/// copy of a text is left behind.
-pub struct Writer {
+/// An answer that is being written. When its buffer must grow, the old one is wiped.
+pub struct Writer<'a> {
     out: Zeroizing<Vec<u8>>,
+    warnings: &'a [String],
 }
 
 /// The bytes of an envelope without its data and warnings.
 const ENVELOPE: usize = 256;
 
-impl Writer {
-    /// Begins an answer whose data has about so many bytes, and writes the envelope up to the data.
-    pub fn begin(id: &str, bytes: usize) -> Self {
-        let mut out = Zeroizing::new(Vec::with_capacity(ENVELOPE + bytes));
-        out.extend_from_slice(b"{\"request_id\":\"");
-        out.extend_from_slice(id.as_bytes());
-        out.extend_from_slice(b"\",\"lease_id\":\"\",\"renewable\":false,\"lease_duration\":0,\"data\":");
-        Self { out }
+impl<'a> Writer<'a> {
+    /// Begins an answer whose data have about so many bytes, and writes the envelope up to the data.
+    pub fn begin(id: &str, bytes: usize, warnings: &'a [String]) -> Self {
+        let mut writer = Self { out: Zeroizing::new(Vec::with_capacity(ENVELOPE + bytes)), warnings };
+        writer.raw("{\"request_id\":\"");
+        writer.raw(id);
+        writer.raw("\",\"lease_id\":\"\",\"renewable\":false,\"lease_duration\":0,\"data\":");
+        writer
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.reserve(bytes.len());
+        self.out.extend_from_slice(bytes);
+    }
+
+    fn reserve(&mut self, more: usize) {
+        let len = self.out.len() + more;
+        if len > self.out.capacity() {
+            let mut longer = Zeroizing::new(Vec::with_capacity(len.max(2 * self.out.capacity())));
+            longer.extend_from_slice(&self.out);
+            self.out = longer;
+        }
     }
 
     /// Appends text as it is.
     pub fn raw(&mut self, text: &str) {
-        self.out.extend_from_slice(text.as_bytes());
+        self.put(text.as_bytes());
     }
 
     /// Appends a value.
     pub fn value(&mut self, value: &(impl Serialize + ?Sized)) {
         // Writing to a buffer cannot fail.
-        let _ = serde_json::to_writer(&mut *self.out, value);
+        let _ = serde_json::to_writer(self, value);
     }
 
     /// Appends the base64 of bytes.
     pub fn base64(&mut self, bytes: &[u8]) {
+        self.reserve(base64::encoded(bytes.len()));
         base64::append(bytes, &mut self.out);
     }
 
     /// Appends bytes in hexadecimal digits, in constant time.
     pub fn hex(&mut self, bytes: &[u8]) {
         let digit = |half: u8| half + b'0' + (9_u8.wrapping_sub(half) >> 7) * (b'a' - b'0' - 10);
-        bytes.iter().for_each(|byte| self.out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]));
+        bytes.iter().for_each(|byte| self.put(&[digit(byte >> 4), digit(byte & 15)]));
     }
 
-    /// Appends a number.
-    pub fn number(&mut self, number: impl Serialize) {
-        self.value(&number);
-    }
-
-    /// Writes the rest of the envelope, and makes it an answer.
-    pub fn end(mut self, status: u16, warnings: &[String], auth: Option<&Auth<'_>>, mount: Mount) -> Response<Body> {
+    /// Writes the rest of the envelope, and makes it an answer. It counts as in flight until it is sent.
+    pub fn end(
+        mut self,
+        status: u16,
+        auth: Option<&Auth<'_>>,
+        mount: Mount,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Response<Body> {
+        let warnings = Some(self.warnings).filter(|warnings| !warnings.is_empty());
         self.raw(",\"wrap_info\":null,\"warnings\":");
-        if warnings.is_empty() {
-            self.raw("null")
-        } else {
-            self.value(warnings)
-        }
+        self.value(&warnings);
         self.raw(",\"auth\":");
         self.value(&auth);
         self.raw(",\"mount_type\":");
         self.value(mount.name());
         self.raw("}\n");
-        answer(status, self.out, None)
-    }
-
-    /// The same, and the answer counts as in flight until it is sent.
-    pub fn end_batch(
-        mut self,
-        status: u16,
-        warnings: &[String],
-        mount: Mount,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> Response<Body> {
-        self.raw(",\"wrap_info\":null,\"warnings\":");
-        if warnings.is_empty() {
-            self.raw("null")
-        } else {
-            self.value(warnings)
-        }
-        self.raw(",\"auth\":null,\"mount_type\":");
-        self.value(mount.name());
-        self.raw("}\n");
-        answer(status, self.out, permit)
+        http::response(status, "application/json", Bytes::from_owner(Wiped { out: self.out, _permit: permit }))
     }
 }
 
-fn answer(status: u16, out: Zeroizing<Vec<u8>>, permit: Option<OwnedSemaphorePermit>) -> Response<Body> {
-    http::response(status, "application/json", Bytes::from_owner(Wiped { out, _permit: permit }))
+impl io::Write for &mut Writer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.put(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The bytes of an answer, which are wiped when it is sent.
@@ -149,16 +150,16 @@ pub struct Auth<'a> {
 
 /// An answer with this data.
 pub fn data(call: &Call, data: &impl Serialize, warnings: &[String], mount: Mount) -> Response<Body> {
-    let mut writer = Writer::begin(&call.id, 1024);
+    let mut writer = Writer::begin(&call.id, 1024, warnings);
     writer.value(data);
-    writer.end(200, warnings, None, mount)
+    writer.end(200, None, mount, None)
 }
 
 /// An answer with a token.
 pub fn auth(call: &Call, auth: &Auth<'_>, warnings: &[String]) -> Response<Body> {
-    let mut writer = Writer::begin(&call.id, 4096);
+    let mut writer = Writer::begin(&call.id, 4096, warnings);
     writer.raw("null");
-    writer.end(200, warnings, Some(auth), Mount::Token)
+    writer.end(200, Some(auth), Mount::Token, None)
 }
 
 /// The answer that has nothing to say.

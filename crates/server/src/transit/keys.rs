@@ -49,7 +49,7 @@ const CONFIG: &[&str] = &[
 /// # Errors
 /// Why it is refused.
 pub async fn create(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
-    super::permit_any_user(call, Action::Manage, name)?;
+    super::permit_managing(call, name)?;
     let body = request::small(call).await?;
     let fields = json::read(&body.bytes, NEW)?;
     let new = new_key(&fields)?;
@@ -111,7 +111,7 @@ fn refuse_what_never_is(fields: &Fields<'_>) -> Result<(), Refusal> {
 /// # Errors
 /// If there shall be no key.
 pub async fn create_to_encrypt(server: &Server, rights: &Rights, name: &str, body: &[u8]) -> Result<Arc<Key>, Refusal> {
-    let may = rights.permit(Action::Manage, name, rights.user.as_deref().unwrap_or(b"")).is_ok();
+    let may = rights.permit(Action::Manage, name, b"").is_ok();
     if !may || !server.creates_keys {
         return Err(super::no_key());
     }
@@ -170,7 +170,7 @@ pub fn list(call: &Call) -> Result<Response<Body>, Refusal> {
 /// # Errors
 /// Why it is refused.
 pub async fn rotate(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
-    super::permit_any_user(call, Action::Manage, name)?;
+    super::permit_managing(call, name)?;
     let body = request::small(call).await?;
     let fields = json::read(&body.bytes, &[])?;
     call.server.keys.get(name).map_err(|_| Refusal::invalid("key not found"))?;
@@ -183,7 +183,7 @@ pub async fn rotate(call: &mut Call, name: &str) -> Result<Response<Body>, Refus
 /// # Errors
 /// Why it is refused.
 pub async fn configure(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
-    super::permit_any_user(call, Action::Manage, name)?;
+    super::permit_managing(call, name)?;
     let body = request::small(call).await?;
     let fields = json::read(&body.bytes, CONFIG)?;
     let absent = |_| Refusal::invalid(format!("no existing key named {name} could be found"));
@@ -225,7 +225,7 @@ fn version(fields: &Fields<'_>, name: &str, what: &str, latest: u32) -> Result<O
 /// # Errors
 /// Why it is refused.
 pub async fn trim(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
-    super::permit_any_user(call, Action::Manage, name)?;
+    super::permit_managing(call, name)?;
     let body = request::small(call).await?;
     let fields = json::read(&body.bytes, &["min_available_version"])?;
     call.server.keys.get(name).map_err(|_| Refusal::invalid("invalid key name"))?;
@@ -244,7 +244,7 @@ pub async fn trim(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal
 /// # Errors
 /// Why it is refused.
 pub async fn delete(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
-    super::permit_any_user(call, Action::Manage, name)?;
+    super::permit_managing(call, name)?;
     let blamed = |error: Refusal| match error.kind {
         crate::refusal::Kind::Invalid => Refusal::invalid(format!("error deleting policy {name}: {}", error.text)),
         _ => error,

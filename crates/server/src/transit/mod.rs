@@ -32,6 +32,11 @@ fn permit_any_user(call: &Call, action: Action, key: &str) -> Result<(), Refusal
     rights.permit(action, key, rights.user.as_deref().unwrap_or(b""))
 }
 
+/// Allows the management of a key: it is for all users, so that whoever is bound to one may not do it.
+fn permit_managing(call: &Call, key: &str) -> Result<(), Refusal> {
+    call.caller.rights.permit(Action::Manage, key, b"")
+}
+
 /// There is no such key.
 fn no_key() -> Refusal {
     Refusal::invalid("encryption key not found")

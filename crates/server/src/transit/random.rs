@@ -57,7 +57,7 @@ pub async fn answer(call: &mut Call, path: &[&str], mount: Mount) -> Result<Resp
     };
     let mut random = Zeroizing::new(vec![0; bytes as usize]);
     getrandom::fill(&mut random).map_err(|e| Refusal::failed(e.to_string()))?;
-    let mut writer = Writer::begin(&call.id, 64 + 2 * random.len());
+    let mut writer = Writer::begin(&call.id, 64 + 2 * random.len(), &warnings);
     writer.raw("{\"random_bytes\":\"");
     if is_hex {
         writer.hex(&random)
@@ -65,7 +65,7 @@ pub async fn answer(call: &mut Call, path: &[&str], mount: Mount) -> Result<Resp
         writer.base64(&random)
     }
     writer.raw("\"}");
-    Ok(writer.end(200, &warnings, None, mount))
+    Ok(writer.end(200, None, mount, None))
 }
 
 fn is_source(text: &str) -> bool {

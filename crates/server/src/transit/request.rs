@@ -3,7 +3,7 @@
 use crate::http::Call;
 use crate::http::body::{self, Whole};
 use crate::refusal::Refusal;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
@@ -101,10 +101,16 @@ pub async fn off_thread<T: Send + 'static>(
     if bytes <= AT_ONCE {
         return Ok(work());
     }
-    static TURNS: OnceLock<Semaphore> = OnceLock::new();
-    let turns = TURNS.get_or_init(|| Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
+    static TURNS: OnceLock<Arc<Semaphore>> = OnceLock::new();
+    let new = || Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
     let failed = || Refusal::failed("a thread has failed");
-    let _turn = turns.acquire().await.map_err(|_| failed())?;
+    let turn = TURNS.get_or_init(new).clone().acquire_owned().await.map_err(|_| failed())?;
+    // The turn ends with the work, and not when the client has gone.
+    let work = move || {
+        let result = work();
+        drop(turn);
+        result
+    };
     tokio::task::spawn_blocking(work).await.map_err(|_| failed())
 }
 

@@ -119,15 +119,7 @@ async fn transit(call: &mut Call, verb: Verb, path: &[&str]) -> Result<Response<
             let data = json!({ "disable_upsert": !call.server.creates_keys });
             Ok(envelope::data(call, &data, &[], Mount::Transit))
         }
-        (["encrypt" | "decrypt" | "rewrap", _] | ["datakey", _, _] | ["keys"] | ["keys", _], _)
-        | (
-            ["keys", _, "rotate" | "config" | "trim"]
-            | ["random"]
-            | ["random", _]
-            | ["random", _, _]
-            | ["config", "keys"],
-            _,
-        ) => Err(sys::no_method()),
+        _ if is_transit(path) => Err(sys::no_method()),
         _ => Err(no_path()),
     }
 }
@@ -176,8 +168,7 @@ async fn token(call: &mut Call, verb: Verb, path: &[&str]) -> Result<Response<Bo
             noted("revoke token");
             auth::revoke_accessor(call).await
         }
-        (["lookup-self" | "lookup" | "lookup-accessor" | "renew-self" | "renew" | "create" | "create-orphan"], _)
-        | (["revoke-self" | "revoke" | "revoke-accessor"], _) => Err(sys::no_method()),
+        ([one], _) if TOKEN.contains(one) => Err(sys::no_method()),
         _ => Err(no_path()),
     }
 }
@@ -198,6 +189,30 @@ async fn system(call: &mut Call, verb: Verb, path: &[&str]) -> Result<Response<B
             _,
         ) => Err(sys::no_method()),
         _ => Err(no_path()),
+    }
+}
+
+/// The paths of `auth/token`.
+const TOKEN: [&str; 10] = [
+    "lookup-self",
+    "lookup",
+    "lookup-accessor",
+    "renew-self",
+    "renew",
+    "create",
+    "create-orphan",
+    "revoke-self",
+    "revoke",
+    "revoke-accessor",
+];
+
+/// Whether there is such a path under `transit`.
+fn is_transit(path: &[&str]) -> bool {
+    match path {
+        ["random", rest @ ..] => rest.len() <= 2,
+        ["encrypt" | "decrypt" | "rewrap" | "keys", _] | ["datakey", _, _] | ["keys"] | ["config", "keys"] => true,
+        ["keys", _, last] => ["rotate", "config", "trim"].contains(last),
+        _ => false,
     }
 }
 

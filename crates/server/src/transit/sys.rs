@@ -136,15 +136,16 @@ fn capabilities(rights: &Rights, path: &str) -> Vec<&'static str> {
     }
     let user = rights.user.as_deref().unwrap_or(b"");
     let may = |action, key: &str| rights.permit(action, key, user).is_ok();
+    let manages = |key: &str| rights.permit(Action::Manage, key, b"").is_ok();
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let found = match parts.as_slice() {
         ["transit", "encrypt", key] | ["transit", "datakey", _, key] if may(Action::Seal, key) => vec!["update"],
         ["transit", "decrypt", key] if may(Action::Open, key) => vec!["update"],
         ["transit", "rewrap", key] if may(Action::Rewrap, key) => vec!["update"],
         ["transit", "keys"] => vec!["list"],
-        ["transit", "keys", key] if may(Action::Manage, key) => vec!["create", "delete", "read", "update"],
+        ["transit", "keys", key] if manages(key) => vec!["create", "delete", "read", "update"],
         ["transit", "keys", key] if rights.knows(key) => vec!["read"],
-        ["transit", "keys", key, "rotate" | "config" | "trim"] if may(Action::Manage, key) => vec!["update"],
+        ["transit", "keys", key, "rotate" | "config" | "trim"] if manages(key) => vec!["update"],
         ["transit", "random", ..] | ["sys", "capabilities-self"] => vec!["update"],
         ["auth", "token", "lookup-self"] => vec!["read", "update"],
         ["auth", "token", "renew-self" | "revoke-self" | "create"] => vec!["update"],

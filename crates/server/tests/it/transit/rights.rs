@@ -70,6 +70,10 @@ fn a_token_of_one_user_is_for_that_user_only() {
     ] {
         ada.refuses("POST", &format!("transit/{path}"), &body, 403, &[DENIED]);
     }
+    // A key is for all users.
+    for (method, path) in [("POST", "keys/users/rotate"), ("POST", "keys/users/config"), ("DELETE", "keys/users")] {
+        ada.refuses(method, &format!("transit/{path}"), &Value::Null, 403, &[DENIED]);
+    }
     // In a batch only the item is refused.
     let items = json!([{ "ciphertext": own, "context": "YWRh" }, { "ciphertext": bobs, "context": "Ym9i" }]);
     let answer = ada.call("POST", "transit/decrypt/users", &json!({ "batch_input": items }));

@@ -4,7 +4,7 @@ use super::{admins_only, done, read};
 use crate::http::Call;
 use crate::http::body::Body;
 use crate::refusal::Refusal;
-use crate::store::Copies;
+use crate::store::{Copies, Error};
 use hyper::Response;
 use serde::Deserialize;
 use serde_json::json;
@@ -32,8 +32,8 @@ pub(super) async fn run(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let copied = call.server.users.copy(copies).await;
     copied.map_err(|error| match error {
         // The caller may know what is wrong with the folder.
-        crate::store::Error::Failed(text) => Refusal::failed(text),
-        error => error.into(),
+        Error::Failed(text) => Refusal::failed(text),
+        error => error.told(),
     })?;
     done(&json!({}))
 }

@@ -6,6 +6,7 @@ use crate::http::body::Body;
 use crate::keys::{Key, NewKey, check_name};
 use crate::refusal::Refusal;
 use crate::rights::Action;
+use crate::store::Error;
 use hyper::Response;
 use phalanx_core::Suite;
 use phalanx_host::args::Cipher;
@@ -59,7 +60,7 @@ pub(super) async fn read_one(call: &mut Call, name: &str) -> Result<Response<Bod
     let key = call.server.keys.get(name)?;
     let mut value = shown(&key);
     if key.record.shreddable {
-        value["users"] = call.server.users.count(&key).await?.into();
+        value["users"] = call.server.users.count(&key).await.map_err(Error::told)?.into();
     }
     done(&value)
 }
@@ -98,7 +99,7 @@ pub(super) async fn create(call: &mut Call, name: &str) -> Result<Response<Body>
     }
     let suite = new.r#type.as_deref().map_or(Ok(Suite::default()), suite_of)?;
     let new = NewKey { suite, shreddable, needs_user: new.needs_user };
-    let (key, is_new) = call.server.keys.create(name, new).await?;
+    let (key, is_new) = call.server.keys.create(name, new).await.map_err(Error::told)?;
     if !is_new {
         return Err(Refusal::invalid(format!("there is a key {name} already")));
     }

@@ -7,6 +7,7 @@ use crate::refusal::Refusal;
 use crate::rights::Rights;
 use crate::tokens::{NewToken, Token};
 use base64ct::{Base64, Encoding};
+use crate::store::Error;
 use hyper::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -56,7 +57,7 @@ pub(super) async fn create(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let rights = Rights::parse(new.rights.iter().map(String::as_str), user).map_err(Refusal::invalid)?;
     let parent = call.caller.token.as_ref().map(|token| token.record.accessor.clone());
     let new = NewToken { rights, ttl: new.ttl, renewable: new.renewable, parent };
-    let (text, token) = call.server.tokens.create(new).await?;
+    let (text, token) = call.server.tokens.create(new).await.map_err(Error::told)?;
     let mut value = shown(&token);
     value["token"] = text.as_str().into();
     done(&value)
@@ -72,7 +73,7 @@ pub(super) async fn revoke(call: &mut Call) -> Result<Response<Body>, Refusal> {
     call.note.action = "token-revoke";
     admins_only(call)?;
     let named: Named = read(call).await?;
-    if !call.server.tokens.revoke(&named.accessor).await? {
+    if !call.server.tokens.revoke(&named.accessor).await.map_err(Error::told)? {
         return Err(Refusal::not_found(format!("there is no token {:?}", named.accessor)));
     }
     done(&json!({}))

@@ -6,6 +6,7 @@ use crate::http::body::Body;
 use crate::refusal::Refusal;
 use crate::rights::Action;
 use base64ct::{Base64, Encoding};
+use crate::store::Error;
 use hyper::Response;
 use serde::Deserialize;
 use serde_json::json;
@@ -34,7 +35,7 @@ pub(super) async fn show(call: &mut Call, name: &str) -> Result<Response<Body>, 
     let user = user(call).await?;
     call.caller.rights.permit(Action::Manage, name, &user)?;
     let key = call.server.keys.get(name)?;
-    let exists = call.server.users.exists(&key, &user).await?;
+    let exists = call.server.users.exists(&key, &user).await.map_err(Error::told)?;
     done(&json!({ "key": name, "exists": exists }))
 }
 
@@ -45,6 +46,6 @@ pub(super) async fn shred(call: &mut Call, name: &str) -> Result<Response<Body>,
     let user = user(call).await?;
     call.caller.rights.permit(Action::Manage, name, &user)?;
     let key = call.server.keys.get(name)?;
-    let existed = call.server.users.shred(&key, &user).await?;
+    let existed = call.server.users.shred(&key, &user).await.map_err(Error::told)?;
     done(&json!({ "key": name, "existed": existed }))
 }

@@ -32,10 +32,10 @@ pub enum Error {
     Failed(String),
 }
 
-/// What clients are told. The reason goes to standard error.
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        match error {
+impl Error {
+    /// What clients are told. Of a failure, the reason goes to standard error only.
+    pub fn told(self) -> Refusal {
+        match self {
             Error::Refused(refusal) => refusal,
             error => {
                 phalanx_host::lines::complain(&error);

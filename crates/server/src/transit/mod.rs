@@ -24,7 +24,6 @@ use crate::http::Call;
 use crate::refusal::Refusal;
 use crate::rights::Action;
 use crate::store;
-use phalanx_host::lines::complain;
 
 /// Allows an action with a key if the caller may do it for any user at all. Whether the key exists is not told.
 fn permit_any_user(call: &Call, action: Action, key: &str) -> Result<(), Refusal> {
@@ -51,6 +50,6 @@ fn unsupported(what: &str) -> Refusal {
 fn of_store(error: store::Error) -> Refusal {
     match error {
         store::Error::Refused(refusal) if refusal.kind == crate::refusal::Kind::NotFound => no_key(),
-        error => error.into(),
+        error => error.told(),
     }
 }

@@ -77,7 +77,7 @@ impl Users {
         match self.find(groups(&wanted), batch.op() == Op::Seal).await {
             Ok(found) => self.give(&wanted, &found, epoch, batch),
             Err(error) => {
-                let refusal = Refusal::from(error);
+                let refusal = error.told();
                 wanted.iter().for_each(|wanted| batch.set_salt(wanted.item, Err(refusal.clone())));
             }
         }

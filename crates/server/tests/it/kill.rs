@@ -158,14 +158,12 @@ fn while_a_backup_is_written() {
         let kills_server = random.below(2) == 0;
         if kills_server {
             server.kill();
+            server = folder.start(&[]);
         } else {
             let _ = backup.kill();
         }
         let status = backup.wait().unwrap();
         assert!(!status.success() || to.exists());
-        if kills_server {
-            server = folder.start(&[]);
-        }
         all_open(&server, &sealed);
         if to.exists() {
             let restored = folder.beside(format!("restored {round}"));

@@ -78,6 +78,8 @@ async fn send_rest(server: &Server, asked: &Asked, mut stream: Stream, sender: &
     if stream.is_broken() {
         stream.discard().await;
     }
+    // What it held is free before the client learns of the end.
+    drop(stream);
     let _ = sender.send(Part::End).await;
 }
 

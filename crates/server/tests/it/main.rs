@@ -9,6 +9,8 @@ mod common;
 mod edge;
 mod hostile;
 mod kill;
+mod records;
+mod records_speed;
 mod shred;
 mod store;
 mod systemd;

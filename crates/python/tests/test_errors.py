@@ -14,6 +14,7 @@ from conftest import CIPHERS, child, is_one_line, names, sparse
 
 ALL = {
     "AuthenticationError": phalanx.Error,
+    "ServerError": phalanx.Error,
     "TruncatedError": phalanx.AuthenticationError,
     "WrongKeyError": phalanx.Error,
     "NotPhalanxError": phalanx.Error,

@@ -8,6 +8,8 @@ Folders: :func:`mirror` keeps a protected copy of a folder up to date, and :func
 Messages: :func:`seal` and :func:`unseal` one, :func:`seal_many` and :func:`unseal_many` a million, each under its own key.
 :func:`seal_column` and :func:`unseal_column` take columns of Apache Arrow. ``phalanx.aio`` is for tasks of asyncio.
 
+A server: :class:`Server` is a client of ``phalanx-server``, which has the keys and seals and opens the records of many users.
+
 Keys are :class:`Key` objects. Everything that is not authentic raises :class:`AuthenticationError`.
 
 Ciphers are ``aes-256`` (the default: AES-256-CTR with SHA-3), ``aes-192``, ``aes-128``, ``aes-256-turbo`` and ``aes-256-gcm``.
@@ -23,6 +25,7 @@ from ._errors import (
     KeyringError,
     MirrorError,
     NotPhalanxError,
+    ServerError,
     TreeError,
     TruncatedError,
     UnsupportedError,
@@ -30,6 +33,7 @@ from ._errors import (
 )
 from ._files import ProtectedReader, ProtectedWriter, open
 from ._native import Key, protect, seal, seal_many, unprotect, unseal, unseal_many, verify
+from ._server import RecordFailure, Server
 from ._trees import Finding, MirrorChange, MirrorResult, TreeReport, mirror, verify_tree
 
 __version__ = _version("phalanx")
@@ -47,6 +51,9 @@ __all__ = [
     "NotPhalanxError",
     "ProtectedReader",
     "ProtectedWriter",
+    "RecordFailure",
+    "Server",
+    "ServerError",
     "TreeError",
     "TreeReport",
     "TruncatedError",

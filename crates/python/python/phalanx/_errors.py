@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._server import RecordFailure
     from ._trees import Finding, MirrorResult, TreeReport
 
 
@@ -30,6 +31,21 @@ class TruncatedError(AuthenticationError):
     """A file ends too early."""
 
     __module__ = "phalanx"
+
+
+class ServerError(Error):
+    """A server refuses a request, or some of its records, or does not answer as it should."""
+
+    __module__ = "phalanx"
+
+    status: int | None = None
+    """The status of HTTP: that of the request, or of the first record that was refused. None if there was no whole answer."""
+
+    failures: tuple[RecordFailure, ...] = ()
+    """The records that were refused, in their order. Empty if the whole request was."""
+
+    results: list[bytes | None] | None = None
+    """What became of each record: None for those that were refused, and for those that were not answered."""
 
 
 class TreeError(AuthenticationError):

@@ -11,7 +11,8 @@ import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, overload
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 from urllib.parse import urlsplit
 
 from ._errors import ServerError
@@ -38,7 +39,8 @@ _RETRIES, _LONGEST_WAIT = 5, 10.0
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
-class RecordFailure(NamedTuple):
+@dataclass(frozen=True)
+class RecordFailure:
     """A record that the server refused."""
 
     index: int
@@ -72,10 +74,11 @@ class Server:
     (default: the system's), ``cert`` and ``cert_key`` are files with the client's own certificate. ``timeout`` is how many seconds
     the server may be silent.
 
-    >>> with phalanx.Server("unix:/run/phalanx/server.sock") as server:  # doctest: +SKIP
-    ...     sealed = server.seal("orders", [b"one", b"two"], users=["ada", "grace"])
-    ...     server.open("orders", sealed, users=["ada", "grace"])
-    [b'one', b'two']
+    ::
+
+        with phalanx.Server("unix:/run/phalanx/server.sock") as server:
+            sealed = server.seal("orders", [b"one", b"two"], users=["ada", "grace"])
+            assert server.open("orders", sealed, users=["ada", "grace"]) == [b"one", b"two"]
     """
 
     def __init__(
@@ -127,7 +130,7 @@ class Server:
         users: Sequence[str | Buffer] | None = None,
         ad: Buffer | Sequence[Buffer] | None = None,
     ) -> list[bytes]: ...
-    def seal(self, key, texts, *, user=None, users=None, ad=None):  # type: ignore[no-untyped-def]
+    def seal(self, key: Any, texts: Any, *, user: Any = None, users: Any = None, ad: Any = None) -> Any:
         """Seals texts, and returns the ciphertexts in the same order, or the only one if ``texts`` is a single text.
 
         ``key`` is the name of the key, or a sequence with one for each text; ``user`` is the user of all texts, or ``users`` are
@@ -156,7 +159,7 @@ class Server:
         users: Sequence[str | Buffer] | None = None,
         ad: Buffer | Sequence[Buffer] | None = None,
     ) -> list[bytes]: ...
-    def open(self, key, ciphertexts, *, user=None, users=None, ad=None):  # type: ignore[no-untyped-def]
+    def open(self, key: Any, ciphertexts: Any, *, user: Any = None, users: Any = None, ad: Any = None) -> Any:
         """Opens ciphertexts, and returns the texts. Everything else is as in :meth:`seal`."""
         return self._records("/v2/open", key, ciphertexts, user, users, ad)
 
@@ -180,7 +183,7 @@ class Server:
         users: Sequence[str | Buffer] | None = None,
         ad: Buffer | Sequence[Buffer] | None = None,
     ) -> list[bytes]: ...
-    def rewrap(self, key, ciphertexts, *, user=None, users=None, ad=None):  # type: ignore[no-untyped-def]
+    def rewrap(self, key: Any, ciphertexts: Any, *, user: Any = None, users: Any = None, ad: Any = None) -> Any:
         """Seals again what is sealed, under the newest version of the key. Everything else is as in :meth:`seal`."""
         return self._records("/v2/rewrap", key, ciphertexts, user, users, ad)
 
@@ -202,7 +205,7 @@ class Server:
             raise ValueError("it does not begin with vault:v and a version")
         return _VERSION.pack(int(version)) + base64.b64decode(encoded, validate=True)
 
-    def _records(self, path, key, texts, user, users, ad):  # type: ignore[no-untyped-def]
+    def _records(self, path: str, key: Any, texts: Any, user: Any, users: Any, ad: Any) -> Any:
         if isinstance(texts, str):
             raise TypeError("texts are bytes, not str")
         try:

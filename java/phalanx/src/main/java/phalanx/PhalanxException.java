@@ -16,7 +16,8 @@ public abstract sealed class PhalanxException extends IOException
                 AuthenticationException,
                 KeyException,
                 ChangedException,
-                OutputException {
+                OutputException,
+                ServerException {
     private static final long serialVersionUID = 1L;
 
     PhalanxException(String message) {

@@ -6,6 +6,7 @@
  *   <li>{@link phalanx.PhalanxFile} reads a protected file by range.
  *   <li>{@link phalanx.PhalanxTree} checks a protected folder against its manifest, which {@link phalanx.Manifest} reads.
  *   <li>{@link phalanx.Messages} seals and opens many short messages at once.
+ *   <li>{@link phalanx.Server} is a client of phalanx-server, which has the keys of many users.
  *   <li>{@link phalanx.Keyring} and {@link phalanx.KeyFiles} have the keys of the command {@code phalanx}.
  *   <li>{@link phalanx.Header}, {@link phalanx.Layout} and {@link phalanx.ChunkCipher} are for programs that divide files
  *       among processes, and for tools.

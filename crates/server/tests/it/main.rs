@@ -10,6 +10,7 @@ mod edge;
 mod hostile;
 mod kill;
 mod records;
+mod records_go;
 mod records_speed;
 mod shred;
 mod store;

@@ -8,11 +8,6 @@ use crate::refusal::Refusal;
 /// The bytes of a ciphertext in an octet stream before its message.
 pub const HEAD: usize = 5;
 
-/// The text before the base64 of a ciphertext.
-pub fn prefix(version: u32) -> String {
-    format!("vault:v{version}:")
-}
-
 /// The version of a ciphertext in text, and its base64.
 ///
 /// # Errors

@@ -250,6 +250,7 @@ pub async fn delete(call: &mut Call, name: &str) -> Result<Response<Body>, Refus
         _ => error,
     };
     call.server.keys.delete(name).await.map_err(|error| blamed(of_store(error)))?;
+    call.server.users.forget_all();
     Ok(envelope::nothing())
 }
 

@@ -31,9 +31,7 @@ impl Fresh {
     pub fn begin(folder: &Folder) -> Outcome<Self> {
         let dir = folder.path();
         // A second root key would leave what the first one has sealed without any.
-        if folder.root().symlink_metadata().is_ok() {
-            return Err(Failure::at(&folder.root(), Error::Exists));
-        }
+        refuse_second(folder)?;
         let is_new = dir.symlink_metadata().is_err();
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| at(dir, e))?;
         let lock = lock(folder)?;
@@ -86,6 +84,18 @@ impl Drop for Fresh {
             }
         }
     }
+}
+
+/// Refuses a folder that has a server already.
+///
+/// # Errors
+/// If it has one.
+pub fn refuse_second(folder: &Folder) -> Outcome {
+    if folder.root().symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let line = format!("{}: it has a server already", shown(folder.path()));
+    Err(Failure::new(Code::InputOutput, line).on(folder.path()))
 }
 
 /// Deletes what an interrupted run has left. A store without a root key is deleted only if its root key is there too.

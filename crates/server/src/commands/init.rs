@@ -1,7 +1,7 @@
 //! `phalanx-server init`: makes the folder of a server.
 
 use super::folder::Folder;
-use super::fresh::Fresh;
+use super::fresh::{Fresh, refuse_second};
 use crate::args::Init;
 use crate::store::Sqlite;
 use phalanx_core::{SecretKey, Zeroizing, protect};
@@ -19,9 +19,7 @@ use std::io::Write;
 /// If it has a server already, or cannot be made.
 pub fn run(init: Init, verbosity: Verbosity) -> Outcome {
     let folder = Folder::of(&init.dir)?;
-    if folder.root().symlink_metadata().is_ok() {
-        return Err(Failure::at(&folder.root(), Error::Exists));
-    }
+    refuse_second(&folder)?;
     // Before anything is made: a password may be asked for.
     let recipients = Recipients::new(init.keys, false);
     recipients.find()?;

@@ -90,16 +90,6 @@ impl Sqlite {
         Ok(store)
     }
 
-    /// Whether nothing has ever been put into it.
-    ///
-    /// # Errors
-    /// [`Error::Failed`].
-    pub fn is_new(&self) -> Result<bool> {
-        let is_new = "SELECT (SELECT generation FROM state) = 1 AND NOT EXISTS (SELECT 1 FROM keys)
-                      AND NOT EXISTS (SELECT 1 FROM tokens) AND NOT EXISTS (SELECT 1 FROM users)";
-        Ok(self.0.query_row(is_new, [], |row| row.get(0))?)
-    }
-
     fn connect(path: &Path) -> Result<Self> {
         // SQLite takes no path with a link in it.
         let path = path.canonicalize().map_err(|e| Error::Failed(e.to_string()))?;

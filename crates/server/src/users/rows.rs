@@ -65,7 +65,7 @@ pub fn find(
     let mut found = store.users(&group.key, &group.users)?;
     if make && found.iter().any(Option::is_none) {
         // A key that was deleted since its request began must not get users again.
-        if !store.key(&group.name)?.is_some_and(|key| key.id == group.key) {
+        if store.key(&group.name)?.is_none_or(|key| key.id != group.key) {
             return Err(Refusal::not_found("encryption key not found").into());
         }
         return make_missing(store, root, roster, group, &mut found);

@@ -53,7 +53,8 @@ fn a_backup_of_a_running_server_is_restored() {
     all_open(&server, &orders);
     all_open(&server, &notes);
     none_opens(&server, &later);
-    let answer = server.post_by(&token, "/v1/transit/encrypt/orders", &serde_json::json!({"plaintext": "", "context": "YQ=="}));
+    let answer =
+        server.post_by(&token, "/v1/transit/encrypt/orders", &serde_json::json!({"plaintext": "", "context": "YQ=="}));
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 

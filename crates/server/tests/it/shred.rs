@@ -2,6 +2,7 @@
 
 use crate::common::records::{Record, all_open, none_opens, open, rounds, seal, try_seal, users};
 use crate::common::{Folder, Server};
+use crate::store::settle;
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,6 +42,7 @@ fn rows(database: &Path) -> Rows {
 
 /// A copy of the database of a server that has ended.
 fn copy(folder: &Folder, name: &str) -> std::path::PathBuf {
+    settle(folder);
     let to = folder.beside(name);
     fs::copy(folder.dir().join("server.db"), &to).unwrap();
     to
@@ -78,6 +80,7 @@ fn an_old_copy_of_the_rows_does_not_open_with_the_new_buckets() {
     let server = folder.start(&[]);
     shred(&folder, "user 7");
     assert!(server.terminate().success());
+    settle(&folder);
     let (buckets, _) = rows(&folder.dir().join("server.db"));
     let database = Connection::open(&old).unwrap();
     let mut changed = 0;
@@ -110,11 +113,15 @@ fn nothing_of_a_deleted_user_is_left_on_the_disk() {
     }
     shred(&folder, "user 20");
     // While it runs.
-    let files: Vec<u8> =
-        ["server.db", "server.db-wal"].iter().flat_map(|name| fs::read(folder.dir().join(name)).unwrap_or_default()).collect();
+    let files: Vec<u8> = ["server.db", "server.db-wal"]
+        .iter()
+        .flat_map(|name| fs::read(folder.dir().join(name)).unwrap_or_default())
+        .collect();
     assert!(server.terminate().success());
+    settle(&folder);
     let (buckets_now, salts_now) = rows(&folder.dir().join("server.db"));
-    let of_buckets = buckets.iter().filter(|(bucket, sealed)| buckets_now[bucket] != **sealed).map(|(_, sealed)| sealed);
+    let of_buckets =
+        buckets.iter().filter(|(bucket, sealed)| buckets_now[bucket] != **sealed).map(|(_, sealed)| sealed);
     let of_users = salts.iter().filter(|(user, (_, sealed))| salts_now.get(*user).is_none_or(|(_, now)| now != sealed));
     let old: Vec<&Vec<u8>> = of_buckets.chain(of_users.map(|(_, (_, sealed))| sealed)).collect();
     assert!(old.len() > 40, "21 users, and the buckets in which they were");
@@ -153,7 +160,8 @@ fn what_is_sealed_or_rewrapped_while_a_user_is_deleted_does_not_open_afterwards(
         let mut client = server.client();
         let mut records = Vec::new();
         while !ends.load(Ordering::SeqCst) {
-            let body = serde_json::json!({ "context": crate::common::base64("ada"), "ciphertext": first[0].ciphertext });
+            let body =
+                serde_json::json!({ "context": crate::common::base64("ada"), "ciphertext": first[0].ciphertext });
             let answer = client.request("POST", "/v1/transit/rewrap/orders", &[], body.to_string().as_bytes());
             if let Some(ciphertext) = answer.json()["data"]["ciphertext"].as_str() {
                 records.push(Record { ciphertext: ciphertext.to_owned(), ..first[0].clone() });

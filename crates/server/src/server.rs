@@ -2,8 +2,8 @@
 
 use crate::audit::Audit;
 use crate::batch::Batch;
-use crate::keys::Keys;
 use crate::keys::root::Root;
+use crate::keys::{Key, Keys};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
@@ -66,6 +66,38 @@ impl Server {
         Ok(server)
     }
 
+    /// Destroys a key, with its users.
+    ///
+    /// # Errors
+    /// Those of [`Keys::delete`].
+    pub async fn delete_key(self: &Arc<Self>, name: &str) -> store::Result<()> {
+        let (server, name) = (self.clone(), name.to_owned());
+        to_the_end(async move {
+            server.keys.delete(&name).await?;
+            server.users.forget_all();
+            Ok(())
+        })
+        .await
+    }
+
+    /// Destroys old versions of a key.
+    ///
+    /// # Errors
+    /// Those of [`Keys::trim`].
+    pub async fn trim_key(self: &Arc<Self>, name: &str, min_available: u32) -> store::Result<Arc<Key>> {
+        let (server, name) = (self.clone(), name.to_owned());
+        to_the_end(async move { server.keys.trim(&name, min_available).await }).await
+    }
+
+    /// Ends a token, and those that were made by it. Returns whether there was one.
+    ///
+    /// # Errors
+    /// Those of [`Tokens::revoke`].
+    pub async fn revoke(self: &Arc<Self>, accessor: &str) -> store::Result<bool> {
+        let (server, accessor) = (self.clone(), accessor.to_owned());
+        to_the_end(async move { server.tokens.revoke(&accessor).await }).await
+    }
+
     /// Seals or opens a batch. What fails becomes the refusal of its items.
     ///
     /// # Errors
@@ -84,4 +116,12 @@ impl Server {
         // It has its salts already.
         self.work.run(opened.into_sealing()).await
     }
+}
+
+/// Does something also if the client goes away meanwhile. Otherwise the store would know of a change, and memory not.
+async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = store::Result<T>> + Send + 'static,
+) -> store::Result<T> {
+    let ended = |_| store::Error::Failed("a task has ended".into());
+    tokio::spawn(work).await.map_err(ended)?
 }

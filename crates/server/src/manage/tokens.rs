@@ -73,7 +73,7 @@ pub(super) async fn revoke(call: &mut Call) -> Result<Response<Body>, Refusal> {
     call.note.action = "token-revoke";
     admins_only(call)?;
     let named: Named = read(call).await?;
-    if !call.server.tokens.revoke(&named.accessor).await.map_err(Error::told)? {
+    if !call.server.revoke(&named.accessor).await.map_err(Error::told)? {
         return Err(Refusal::not_found(format!("there is no token {:?}", named.accessor)));
     }
     done(&json!({}))

@@ -269,7 +269,7 @@ fn ttl(fields: &Fields<'_>, parent: Option<&Token>, warnings: &mut Vec<String>) 
 /// If the caller has none, or the store fails.
 pub async fn revoke_self(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let token = call.caller.token.clone().ok_or_else(|| Refusal::invalid("the caller has no token"))?;
-    call.server.tokens.revoke(&token.record.accessor).await.map_err(of_store)?;
+    call.server.revoke(&token.record.accessor).await.map_err(of_store)?;
     Ok(envelope::nothing())
 }
 
@@ -284,7 +284,7 @@ pub async fn revoke(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let text = text.ok_or_else(|| Refusal::invalid("missing token ID"))?;
     if let Some(token) = call.server.tokens.find(&text) {
         may_touch(call, &token)?;
-        call.server.tokens.revoke(&token.record.accessor).await.map_err(of_store)?;
+        call.server.revoke(&token.record.accessor).await.map_err(of_store)?;
     }
     Ok(envelope::nothing())
 }
@@ -295,7 +295,7 @@ pub async fn revoke(call: &mut Call) -> Result<Response<Body>, Refusal> {
 /// Why it is refused.
 pub async fn revoke_accessor(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let token = by_accessor(call).await?;
-    call.server.tokens.revoke(&token.record.accessor).await.map_err(of_store)?;
+    call.server.revoke(&token.record.accessor).await.map_err(of_store)?;
     Ok(envelope::nothing())
 }
 

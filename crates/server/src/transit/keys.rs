@@ -235,7 +235,7 @@ pub async fn trim(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal
         return Err(Refusal::invalid("minimum available version cannot be decremented"));
     }
     // No version is newer than the largest number.
-    let key = call.server.keys.trim(name, u32::try_from(wanted).unwrap_or(u32::MAX)).await.map_err(of_store)?;
+    let key = call.server.trim_key(name, u32::try_from(wanted).unwrap_or(u32::MAX)).await.map_err(of_store)?;
     Ok(envelope::data(call, &described(&key), &fields.warnings(&["name"]), Mount::Transit))
 }
 
@@ -249,8 +249,7 @@ pub async fn delete(call: &mut Call, name: &str) -> Result<Response<Body>, Refus
         crate::refusal::Kind::Invalid => Refusal::invalid(format!("error deleting policy {name}: {}", error.text)),
         _ => error,
     };
-    call.server.keys.delete(name).await.map_err(|error| blamed(of_store(error)))?;
-    call.server.users.forget_all();
+    call.server.delete_key(name).await.map_err(|error| blamed(of_store(error)))?;
     Ok(envelope::nothing())
 }
 

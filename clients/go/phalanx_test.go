@@ -231,10 +231,10 @@ func TestRefusalsAreThoseOfTheirRecords(t *testing.T) {
 	if err != nil || !errors.As(opened[0].Err, &refusal) || refusal.Status != 400 {
 		t.Error(opened, err)
 	}
-	long := make([]byte, 1<<20+1)
-	records := []Record{{Key: "orders", User: []byte("ada"), Text: []byte("x")}, {Key: "orders", User: []byte("ada"), Text: long}}
-	results, err = server.Seal(ctx, records)
-	if !errors.As(err, &refusal) && len(results) != 1 {
+	one := Record{Key: "orders", User: []byte("ada"), Text: []byte("x")}
+	long := Record{Key: "orders", User: []byte("ada"), Text: make([]byte, 1<<20+1)}
+	results, err = server.Seal(ctx, []Record{one, long, one})
+	if err == nil || len(results) != 2 || results[0].Err != nil || !errors.As(results[1].Err, &refusal) || refusal.Status != 413 {
 		t.Error(results, err)
 	}
 	if results, err = server.Seal(ctx, nil); err != nil || len(results) != 0 {

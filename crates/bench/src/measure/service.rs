@@ -23,10 +23,15 @@ use crate::measure::{Error, Result, Row, Rows, Scratch, Setup, Step, row_of, scr
 use crate::names::service::{ENGINE, EXPERIMENT};
 use load::{Arrivals, Connections, Done, Request};
 use place::Place;
-pub use processes::end_all;
 use servers::Programs;
 pub use servers::versions;
 use std::time::Duration;
+
+/// Ends all servers. It is called when a signal is about to end this process.
+pub fn end_all() {
+    processes::end_all();
+    postgres::remove_unfinished();
+}
 
 /// The length of a text, unless it is said otherwise.
 const TEXT: usize = 256;

@@ -69,11 +69,14 @@ pub struct ServiceOptions {
     pub server: Option<PathBuf>,
     /// The program `vault`, if it is to be measured.
     pub vault: Option<PathBuf>,
-    /// The folder of PostgreSQL's programs, if pgcrypto is to be measured; an empty path is that of Debian's newest.
+    /// The folder of PostgreSQL's programs, if pgcrypto is to be measured; [`NEWEST`](Self::NEWEST) is that of Debian's.
     pub postgres: Option<PathBuf>,
 }
 
 impl ServiceOptions {
+    /// Stands for the newest PostgreSQL of Debian's packages.
+    pub const NEWEST: &str = "newest";
+
     /// Whether a part is run.
     #[must_use]
     pub fn has(&self, part: ServicePart) -> bool {

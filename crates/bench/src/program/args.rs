@@ -218,8 +218,8 @@ pub struct ServiceRun {
     /// Measure this vault too, in its mode for development
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     vault: Option<PathBuf>,
-    /// Measure pgcrypto too, in a new PostgreSQL of this folder of programs (default: Debian's newest)
-    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "", value_hint = ValueHint::DirPath)]
+    /// Measure pgcrypto too, in a new PostgreSQL of this folder of programs (newest: that of Debian's packages)
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "newest", value_hint = ValueHint::DirPath)]
     postgres: Option<PathBuf>,
 }
 
@@ -394,6 +394,18 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn pgcrypto_is_measured_with_or_without_a_folder() {
+        for (line, folder) in [
+            ("phalanx-bench service", None),
+            ("phalanx-bench service --postgres --part stream", Some(ServiceOptions::NEWEST)),
+            ("phalanx-bench service --postgres /opt/bin", Some("/opt/bin")),
+        ] {
+            let Command::Run(runs) = Cli::try_parse_from(line.split(' ')).unwrap().command else { panic!("{line}") };
+            assert_eq!(Experiments::from(runs).service.postgres, folder.map(PathBuf::from), "{line}");
+        }
     }
 
     #[test]

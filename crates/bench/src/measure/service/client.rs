@@ -5,7 +5,7 @@ use crate::measure::{Error, Result};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ impl Stream {
             }
             Address::Tls(at, config) => {
                 let mut socket = tcp(at)?;
-                let name = ServerName::from(IpAddr::from(at.ip()));
+                let name = ServerName::from(at.ip());
                 let mut session = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
                 while session.is_handshaking() {
                     session.complete_io(&mut socket)?;

@@ -19,6 +19,9 @@ pub struct Request<'a> {
     pub body: &'a [u8],
 }
 
+/// The most that is sent and received on a connection before it is another one's turn, so that all send at once.
+const TURN: usize = 512 << 10;
+
 /// Connections of one server.
 pub struct Connections {
     epoll: OwnedFd,
@@ -76,8 +79,13 @@ impl Connections {
     /// Sends `count` requests, beginning anew when all were sent, and waits for their answers. The first that is refused
     /// ends it. `spins` is whether this thread has a core of its own, on which it need not sleep.
     pub fn run(&mut self, requests: &[Request<'_>], count: usize, arrivals: Arrivals, spins: bool) -> Result<Done> {
+        if self.all.iter().any(|connection| connection.flight.is_some()) {
+            return Err(unserved("an earlier request has no answer"));
+        }
         let mut events: Vec<epoll::Event> = Vec::with_capacity(self.all.len().max(1));
         let mut idle: Vec<usize> = (0..self.all.len()).rev().collect();
+        // Connections on which more can be done without waiting.
+        let mut ready: Vec<usize> = Vec::new();
         let mut done = Done { seconds: 0.0, latencies: Vec::with_capacity(count), records: 0 };
         let started = Instant::now();
         let mut begun = 0;
@@ -95,7 +103,9 @@ impl Connections {
                 let i = idle.pop().expect("it is not empty");
                 self.all[i].flight = Some(Flight { request: begun % requests.len(), sent: 0, due });
                 begun += 1;
-                self.advance(i, requests, &mut done, &mut idle)?;
+                if self.advance(i, requests, &mut done, &mut idle)? {
+                    ready.push(i);
+                }
                 now = Instant::now();
             }
             if done.latencies.len() == count {
@@ -108,30 +118,38 @@ impl Connections {
                 _ => PATIENCE,
             };
             events.clear();
-            let sleep = if spins { Duration::ZERO } else { until };
+            let sleep = if spins || !ready.is_empty() { Duration::ZERO } else { until };
             let timeout = Timespec { tv_sec: sleep.as_secs() as _, tv_nsec: sleep.subsec_nanos().into() };
             epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout)).map_err(unserved)?;
-            if !events.is_empty() {
+            if !events.is_empty() || !ready.is_empty() {
                 last = Instant::now();
             } else if last.elapsed() > PATIENCE {
                 return Err(Error::NotRun(format!("the server does not answer for {} s", PATIENCE.as_secs())));
             }
-            for event in &events {
-                self.advance(event.data.u64() as usize, requests, &mut done, &mut idle)?;
+            let mut turn = std::mem::take(&mut ready);
+            turn.extend(events.iter().map(|event| event.data.u64() as usize));
+            turn.sort_unstable();
+            turn.dedup();
+            for i in turn {
+                if self.advance(i, requests, &mut done, &mut idle)? {
+                    ready.push(i);
+                }
             }
         }
         done.seconds = started.elapsed().as_secs_f64();
         Ok(done)
     }
 
-    /// Sends and receives on a connection as much as is possible now.
-    fn advance(&mut self, i: usize, requests: &[Request<'_>], done: &mut Done, idle: &mut Vec<usize>) -> Result<()> {
+    /// Sends and receives on a connection as much as is possible now, but no more than is its turn. Returns whether more is
+    /// possible.
+    fn advance(&mut self, i: usize, requests: &[Request<'_>], done: &mut Done, idle: &mut Vec<usize>) -> Result<bool> {
         let connection = &mut self.all[i];
-        let Some(flight) = connection.flight else { return Ok(()) };
-        let flight = connection.send(flight, &requests[flight.request])?;
+        let Some(flight) = connection.flight else { return Ok(false) };
+        let (flight, sends_more) = connection.send(flight, &requests[flight.request])?;
         connection.flight = Some(flight);
-        if !connection.receive(&mut self.buffer)? {
-            return Ok(());
+        let receives_more = connection.receive(&mut self.buffer)?;
+        if !connection.answer.is_done() {
+            return Ok(sends_more || receives_more);
         }
         done.latencies.push(flight.due.elapsed().as_secs_f64());
         if let Some(why) = connection.answer.refusal() {
@@ -141,36 +159,46 @@ impl Connections {
         connection.answer.renew();
         connection.flight = None;
         idle.push(i);
-        Ok(())
+        Ok(false)
     }
 }
 
 impl Connection {
-    fn send(&mut self, mut flight: Flight, request: &Request<'_>) -> Result<Flight> {
-        loop {
+    /// Also returns whether more can be sent now.
+    fn send(&mut self, mut flight: Flight, request: &Request<'_>) -> Result<(Flight, bool)> {
+        let end = flight.sent + TURN;
+        while flight.sent < end {
             let part = match request.head.get(flight.sent..) {
                 Some(head) if !head.is_empty() => head,
                 _ => &request.body[flight.sent - request.head.len()..],
             };
             let written = if part.is_empty() { self.stream.push().map(|()| 0) } else { self.stream.write(part) };
             match written {
-                Ok(0) => return Ok(flight),
+                Ok(0) => return Ok((flight, false)),
                 Ok(n) => flight.sent += n,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(flight),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok((flight, false)),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 // What the server has said before it closed the connection says more than this.
-                Err(_) if matches!(self.receive(&mut vec![0; 4096]), Ok(true)) => return Ok(flight),
-                Err(e) => return Err(unserved(e)),
+                Err(e) => {
+                    let _what_it_has_said = self.receive(&mut vec![0; 4096]);
+                    return if self.answer.is_done() { Ok((flight, false)) } else { Err(unserved(e)) };
+                }
             }
         }
+        Ok((flight, true))
     }
 
-    /// Whether the answer is complete.
+    /// Returns whether more can be received now.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<bool> {
+        let mut received = 0;
         while !self.answer.is_done() {
+            if received >= TURN {
+                return Ok(true);
+            }
             match self.stream.read(buffer) {
                 Ok(0) => return Err(unserved("it closes the connection")),
                 Ok(n) => {
+                    received += n;
                     self.answer.read(&buffer[..n]).map_err(unserved)?;
                     if n < buffer.len() && self.stream.is_bare() {
                         break;
@@ -181,7 +209,7 @@ impl Connection {
                 Err(e) => return Err(unserved(e)),
             }
         }
-        Ok(self.answer.is_done())
+        Ok(false)
     }
 }
 
@@ -201,6 +229,37 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
     use std::thread;
+
+    /// A server that answers a stream while it comes, and whose buffers are soon full.
+    #[test]
+    fn long_requests_on_several_connections_move_at_the_same_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(listener.local_addr().unwrap());
+        let len = 20 << 20;
+        thread::spawn(move || {
+            // Nobody is served to the end before all have begun.
+            let together = std::sync::Arc::new(std::sync::Barrier::new(3));
+            for stream in listener.incoming().take(3) {
+                let (mut stream, together) = (stream.unwrap(), together.clone());
+                thread::spawn(move || {
+                    let mut piece = vec![0; 1 << 20];
+                    stream.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n").as_bytes()).unwrap();
+                    for i in 0..20 {
+                        stream.read_exact(&mut piece).unwrap();
+                        if i == 2 {
+                            together.wait();
+                        }
+                        stream.write_all(&piece).unwrap();
+                    }
+                });
+            }
+        });
+        let body = vec![0; len - 4];
+        let requests = [Request { head: b"head".to_vec(), body: &body }];
+        let mut all = Connections::open(&address, 3, Body::Counted).unwrap();
+        let done = all.run(&requests, 3, Arrivals::Closed, false).unwrap();
+        assert_eq!(done.latencies.len(), 3);
+    }
 
     /// A server that answers each request after some time, and how many connections it has.
     fn server(connections: usize, pause: Duration) -> Address {
@@ -259,6 +318,7 @@ mod tests {
         let mut all = Connections::open(&server(2, Duration::ZERO), 2, Body::Counted).unwrap();
         let error = all.run(&request(b"evil"), 10, Arrivals::Closed, false).err().unwrap().to_string();
         assert_eq!(error, "the server refuses: 403: no");
+        assert!(all.run(&request(b"good"), 1, Arrivals::Closed, false).is_err());
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use super::Context;
 use super::TEXT;
 use super::processes::{Process, output};
+use crate::measure::setup::ServiceOptions;
 use crate::measure::{Error, Result, lock};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -13,8 +15,9 @@ const USER: &str = "postgres";
 
 pub struct Postgres {
     programs: PathBuf,
+    // It ends before its folder is removed.
+    process: Process,
     folder: Folder,
-    _process: Process,
     /// Only one query runs at a time.
     turn: Mutex<()>,
 }
@@ -22,15 +25,36 @@ pub struct Postgres {
 /// A folder of that user, removed on drop.
 struct Folder(PathBuf);
 
+/// The folders of this process, for [`remove_unfinished`].
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes the folders of this process. It is called when a signal is about to end it, after its servers were told to end.
+pub fn remove_unfinished() {
+    for folder in lock(&UNFINISHED).drain(..) {
+        let _ = fs::remove_dir_all(folder);
+    }
+}
+
+impl Folder {
+    fn new() -> Result<Self> {
+        let mut make = as_user(Path::new("mktemp"));
+        make.arg("-d").arg(std::env::temp_dir().join("phalanx-bench-postgres.XXXXXX"));
+        let folder = PathBuf::from(output("mktemp", make)?);
+        lock(&UNFINISHED).push(folder.clone());
+        Ok(Self(folder))
+    }
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        lock(&UNFINISHED).retain(|folder| *folder != self.0);
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 /// The newest PostgreSQL of Debian's packages.
 pub fn find() -> Option<PathBuf> {
-    let folders = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
+    let folders = fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
     let version = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
     let newest = folders.map(|entry| entry.path()).filter(|path| version(path).is_some()).max_by_key(version)?;
     Some(newest.join("bin")).filter(|bin| bin.join("initdb").is_file())
@@ -41,14 +65,12 @@ impl Postgres {
     pub fn start(context: &Context<'_>) -> Result<Self> {
         let given = context.programs.options.postgres.as_ref();
         let programs = given.ok_or_else(|| Error::NotRun("no pgcrypto (measured with --postgres)".into()))?;
-        let programs = match programs.as_os_str().is_empty() {
+        let programs = match programs.as_os_str() == ServiceOptions::NEWEST {
             true => find().ok_or_else(|| Error::NotRun("no pgcrypto: no PostgreSQL in /usr/lib/postgresql".into()))?,
             false => programs.clone(),
         };
         // It belongs to the server's user, who may not enter the run's folder.
-        let mut make = as_user(Path::new("mktemp"));
-        make.args(["-d", "/tmp/phalanx-bench-postgres.XXXXXX"]);
-        let folder = Folder(PathBuf::from(output("mktemp", make)?));
+        let folder = Folder::new()?;
         let data = folder.0.join("data");
         let mut init = as_user(&programs.join("initdb"));
         init.args(["--auth=trust", "--no-sync", "--no-locale", "--encoding=UTF8", "--username=postgres", "-D"])
@@ -57,9 +79,9 @@ impl Postgres {
         let mut run = as_user(&programs.join("postgres"));
         run.arg("-D").arg(&data).arg("-k").arg(&folder.0).args(["-c", "listen_addresses=", "-c", "autovacuum=off"]);
         let process = context.programs.place.as_server(|| Process::start("postgres", run))?;
-        let mut started = Self { programs, folder, _process: process, turn: Mutex::new(()) };
-        let Self { programs, folder, _process, .. } = &mut started;
-        _process.wait_until(|| query(programs, &folder.0, "SELECT 1").map(drop))?;
+        let mut started = Self { programs, process, folder, turn: Mutex::new(()) };
+        let Self { programs, process, folder, .. } = &mut started;
+        process.wait_until(|| query(programs, &folder.0, "SELECT 1").map(drop))?;
         let rows = context.sizes.rows;
         started.query("CREATE EXTENSION pgcrypto")?;
         started.query(&format!(

@@ -15,6 +15,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The key of both modes of `phalanx-server`, and that of Vault.
 pub const KEY: &str = "bench";
@@ -85,10 +86,16 @@ impl Programs<'_> {
         self.options.server.as_deref().ok_or_else(|| Error::NotRun("no phalanx-server".into()))
     }
 
+    /// A new folder. Its name is short, because a path to a socket has at most 107 bytes.
+    fn new_folder(&self) -> Result<PathBuf> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        self.scratch.folder(&format!("server-{}", COUNT.fetch_add(1, Relaxed)))
+    }
+
     /// Starts `phalanx-server` in a new folder, on the core of servers, with both keys.
     pub fn phalanx(&self, scheme: &str, audit: Audit, certificate: Option<&Certificate>) -> Result<Server> {
         let program = self.program()?;
-        let folder = self.scratch.folder(&scheme.replace([' ', ',', '/'], "-"))?;
+        let folder = self.new_folder()?;
         let key_file = self.scratch.secret("server.key", &[7; 32])?;
         let dir = folder.join("dir");
         let command = |words: &[&str]| {
@@ -127,7 +134,7 @@ impl Programs<'_> {
     pub fn vault(&self, scheme: &str, audit: Audit) -> Result<Server> {
         let missing = || Error::NotRun("no vault (name one with --vault)".into());
         let program = self.options.vault.as_deref().ok_or_else(missing)?;
-        let folder = self.scratch.folder(&scheme.replace([' ', ',', '/'], "-"))?;
+        let folder = self.new_folder()?;
         let at = free_port()?;
         let token = "phalanx-bench";
         let mut run = Command::new(program);

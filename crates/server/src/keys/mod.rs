@@ -224,7 +224,7 @@ impl Keys {
         let wanted = name.to_owned();
         let change = move |store: &mut dyn Transaction| {
             let record =
-                store.key(&wanted)?.ok_or_else(|| Refusal::invalid(format!("could not delete key; not found")))?;
+                store.key(&wanted)?.ok_or_else(|| Refusal::invalid("could not delete key; not found"))?;
             if !record.deletion_allowed {
                 return Err(Refusal::invalid("deletion is not allowed for this key").into());
             }

@@ -181,7 +181,9 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
     // In units of 512 bytes or of 1 KiB, by the shell: little more than there is.
     let mut command = std::process::Command::new("sh");
     command.args(["-c", script, "sh", "600"]).arg(run.get_program()).args(run.get_args());
-    run.get_envs().for_each(|(name, value)| drop(value.map(|value| command.env(name, value))));
+    for (name, value) in run.get_envs().filter_map(|(name, value)| Some((name, value?))) {
+        command.env(name, value);
+    }
     let server = Server::by(folder.clone(), command);
     let mut sealed = Vec::new();
     let mut client = server.client();

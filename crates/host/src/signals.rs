@@ -71,7 +71,9 @@ pub fn clean_up() -> Outcome {
     let take_all = move || {
         loop {
             match signals.read_signal() {
-                Ok(Some(signal)) if !spared(signal.ssi_signo) => take(signal.ssi_signo.cast_signed()),
+                Ok(Some(signal)) if acts_on(signal.ssi_signo) || !spared(signal.ssi_signo) => {
+                    take(signal.ssi_signo.cast_signed());
+                }
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(_) => std::process::abort(),
             }
@@ -79,6 +81,11 @@ pub fn clean_up() -> Outcome {
     };
     thread::Builder::new().name("signals".into()).spawn(take_all).map_err(failed)?;
     Ok(())
+}
+
+/// Whether the program acts on this signal and does not end. It does so under `nohup` too.
+fn acts_on(signal: u32) -> bool {
+    signal == Signal::SIGHUP as u32 && ON_HANGUP.get().is_some()
 }
 
 /// The mask that this process was given.
@@ -117,7 +124,7 @@ fn failed(error: io::Error) -> Failure {
 }
 
 fn take(signal: i32) {
-    if signal == Signal::SIGHUP as i32
+    if acts_on(signal.cast_unsigned())
         && let Some(act) = ON_HANGUP.get()
     {
         return act();

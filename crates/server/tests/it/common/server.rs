@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -56,10 +56,10 @@ impl Server {
         let own = lines.clone();
         thread::spawn(move || {
             for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-                own.lines.lock().unwrap().0.push(String::from_utf8_lossy(&line).into_owned());
+                own.lines.lock().unwrap_or_else(PoisonError::into_inner).0.push(String::from_utf8_lossy(&line).into_owned());
                 own.more.notify_all();
             }
-            own.lines.lock().unwrap().1 = true;
+            own.lines.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
             own.more.notify_all();
         });
         Self { folder, child, lines }
@@ -77,20 +77,20 @@ impl Server {
 
     /// What it wrote to standard error so far.
     pub fn stderr(&self) -> String {
-        self.lines.lines.lock().unwrap().0.join("\n")
+        self.lines.lines.lock().unwrap_or_else(PoisonError::into_inner).0.join("\n")
     }
 
     /// Waits for a line on standard error that has this text in it.
     pub fn line(&self, text: &str) -> String {
         let end = Instant::now() + PATIENCE;
-        let mut lines = self.lines.lines.lock().unwrap();
+        let mut lines = self.lines.lines.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(line) = lines.0.iter().find(|line| line.contains(text)) {
                 return line.clone();
             }
             let left = end.saturating_duration_since(Instant::now());
             assert!(!left.is_zero() && !lines.1, "no line with {text:?} in\n{}", lines.0.join("\n"));
-            lines = self.lines.more.wait_timeout(lines, left).unwrap().0;
+            lines = self.lines.more.wait_timeout(lines, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

@@ -60,6 +60,7 @@ impl Client {
     pub fn new(folder: &Folder, keys: &OpenKeys, verbosity: Verbosity) -> Outcome<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
         let end = Instant::now() + PATIENCE;
+        folder.must_be_a_servers()?;
         loop {
             if listens(folder)? {
                 return Ok(Self { way: Way::Running(folder.socket()), runtime });

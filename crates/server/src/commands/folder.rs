@@ -10,6 +10,7 @@ use phalanx_host::file::Input;
 use phalanx_host::lines::shown;
 use phalanx_host::secrets;
 use phalanx_host::verbosity::Verbosity;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The variable that names the folder.
@@ -39,6 +40,22 @@ impl Folder {
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Refuses a folder without a root key: it is no server's, and nothing may be made in it.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn must_be_a_servers(&self) -> Outcome {
+        match self.root().symlink_metadata() {
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                let dir = shown(&self.0);
+                let failure = Failure::new(Code::InputOutput, format!("{dir}: not a server's folder")).on(&self.0);
+                Err(failure.hint(format!("phalanx-server init --dir {} makes one", word(&self.0))))
+            }
+            // What else is wrong with it shows when it is opened.
+            _ => Ok(()),
+        }
     }
 
     /// The root key, in a Phalanx file.
@@ -85,6 +102,25 @@ impl Folder {
             store::Error::Refused(Refusal { text, .. }) => Failure::new(Code::Other, text.into_owned()),
             store::Error::Damaged(text) => at(Code::NotAuthentic, &format!("it is damaged: {text}")),
             store::Error::Failed(text) => at(Code::InputOutput, &text),
+        }
+    }
+}
+
+/// A path as a word of a command that can be copied into a shell.
+pub fn word(path: &Path) -> String {
+    let shown = shown(path);
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
+    if !shown.is_empty() && shown.chars().all(is_plain) { shown } else { format!("'{}'", shown.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_one_word_of_a_shell() {
+        for (path, wanted) in [("a/b-1.phx", "a/b-1.phx"), ("a b", "'a b'"), ("it's", "'it'\\''s'"), ("$(x)", "'$(x)'")] {
+            assert_eq!(word(Path::new(path)), wanted);
         }
     }
 }

@@ -90,8 +90,7 @@ fn commands_without_a_folder_or_its_key_say_so() {
     let folder = Folder::new();
     let nowhere = folder.beside("nowhere");
     let nowhere = nowhere.to_str().unwrap();
-    let output = run(&folder, &["key", "list", "--dir", nowhere]);
-    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+    failed(&run(&folder, &["key", "list", "--dir", nowhere]), 4, "nowhere: not a server's folder\nhint: phalanx-server init");
     std::fs::write(folder.key_file(), [9; 32]).unwrap();
     let output = run(&folder, &["key", "list"]);
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
@@ -181,4 +180,58 @@ fn rewrapping_keeps_the_order_and_names_what_fails() {
     let lines = String::from_utf8(output.stdout).unwrap();
     assert_eq!(lines.lines().count(), 2500);
     assert_eq!(lines.lines().nth(1200), Some(broken[1200].as_str()));
+}
+
+#[test]
+fn nothing_is_made_in_a_folder_that_is_no_servers() {
+    let folder = Folder::new();
+    let strange = folder.beside("strange");
+    std::fs::create_dir(&strange).unwrap();
+    let dir = strange.to_str().unwrap();
+    for command in [&["key", "list"][..], &["run"], &["check"], &["backup", "b"], &["token", "list"]] {
+        failed(&folder.run(command.iter().copied().chain(["--dir", dir])), 4, "not a server's folder");
+        assert_eq!(std::fs::read_dir(&strange).unwrap().count(), 0, "{command:?}");
+    }
+    std::fs::write(strange.join("notes"), "mine").unwrap();
+    failed(&folder.run(["init", "--dir", dir]), 4, "it is not empty: it has notes in it");
+    assert_eq!(std::fs::read_dir(&strange).unwrap().count(), 1);
+}
+
+#[test]
+fn hints_name_what_this_program_has() {
+    let folder = Folder::new();
+    let unknown = [
+        ("encrypt", "clients do that by HTTP"),
+        ("seal", "clients do that by HTTP"),
+        ("serve", "did you mean run?"),
+        ("start", "did you mean run?"),
+        ("key remove", "did you mean delete?"),
+        ("key rm", "did you mean delete?"),
+        ("key create", "did you mean new?"),
+        ("token create", "did you mean new?"),
+        ("token rm", "did you mean revoke?"),
+        ("token delete", "did you mean revoke?"),
+    ];
+    for (line, hint) in unknown {
+        let output = folder.command(line.split(' ')).output().unwrap();
+        failed(&output, 2, hint);
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("protect"), "{line}");
+    }
+    let backup = folder.beside("backup");
+    let backup = backup.to_str().unwrap();
+    succeeded(run(&folder, &["backup", backup]));
+    for command in [&["init"][..], &["restore", backup], &["backup", backup]] {
+        let output = if command[0] == "backup" { run(&folder, command) } else { folder.run(command.iter().copied()) };
+        failed(&output, 4, "");
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("--force"), "{command:?}");
+    }
+    let file = folder.beside("file");
+    std::fs::write(&file, "").unwrap();
+    let output = folder.run(["init", "--dir", file.to_str().unwrap()]);
+    failed(&output, 4, "");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("--force"));
+    for line in ["help", "help key", "help key new", "token help", "--help"] {
+        let help = succeeded(folder.command(line.split(' ')).output().unwrap());
+        assert!(help.contains("Usage: phalanx-server"), "{line}: {help}");
+    }
 }

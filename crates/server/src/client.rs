@@ -2,7 +2,7 @@
 
 use crate::audit::Audit;
 use crate::caller::Caller;
-use crate::commands::folder::Folder;
+use crate::commands::folder::{Folder, Why};
 use crate::commands::lock::lock;
 use crate::http::Call;
 use crate::http::body::{self, Body};
@@ -151,7 +151,7 @@ fn listens(folder: &Folder) -> Outcome<bool> {
 }
 
 async fn open(folder: &Folder, keys: &OpenKeys, verbosity: Verbosity) -> Outcome<Server> {
-    let root = folder.open_root(keys, verbosity)?;
+    let root = folder.open_root(keys, verbosity, Why::NoServerRuns)?;
     let store = Sqlite::open(&folder.store()).map_err(|e| folder.blame(e))?;
     let store = Arc::new(Stored::new(store).map_err(no_threads)?);
     let engine = EngineArgs { engine: EngineName::Cpu, threads: None, paranoid: false };
@@ -200,11 +200,8 @@ fn accepted((status, body): (u16, Value)) -> Outcome<Value> {
 /// The failure that an answer says.
 pub fn failure(status: u16, body: &Value) -> Failure {
     let text = body["errors"][0].as_str().map_or_else(|| format!("the server answers {status}"), str::to_owned);
-    let code = match status {
-        400 => Code::Usage,
-        500..=599 => Code::InputOutput,
-        _ => Code::Other,
-    };
+    // The command line was judged before.
+    let code = if status >= 500 { Code::InputOutput } else { Code::Other };
     Failure::new(code, text)
 }
 

@@ -30,9 +30,9 @@ pub fn hint(error: &Error) -> Option<String> {
         Error::Core(CoreError::Read(_) | CoreError::NoKey { .. } | CoreError::KeysRefused { .. }) => {
             failure::hint(error)
         }
-        Error::Core(CoreError::WrongKey | CoreError::Altered { .. } | CoreError::Truncated(_) | CoreError::Extended(_)) => {
-            Some("if the key is right, restore a backup".into())
-        }
+        Error::Core(
+            CoreError::WrongKey | CoreError::Altered { .. } | CoreError::Truncated(_) | CoreError::Extended(_),
+        ) => Some("if the key is right, restore a backup".into()),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! `phalanx-server run`: serves.
 
-use super::folder::Folder;
+use super::folder::{Folder, Why};
 use super::lock::lock;
 use crate::args::{AuditArgs, Bounds, Listen, Run};
 use crate::audit::{Audit, Settings};
@@ -41,7 +41,7 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let _lock = lock(&folder)?;
     let tls = tls(&run.listen)?;
-    let root = folder.open_root(&run.keys, verbosity)?;
+    let root = folder.open_root(&run.keys, verbosity, Why::ToServe)?;
     let store = Stored::new(Sqlite::open(&folder.store()).map_err(|e| folder.blame(e))?).map_err(no_threads)?;
     let work = Work::new(Engines::new(&run.engine, verbosity)?).map_err(no_threads)?;
     let audit = Audit::start(settings(&run.audit, &folder))?;

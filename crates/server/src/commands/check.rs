@@ -1,12 +1,12 @@
 //! `phalanx-server check`: opens every secret of the store.
 
 use super::client;
+use super::say::{say, say_json};
 use crate::args::Check;
 use crate::client::Client;
 use crate::users::Report;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::complain;
-use phalanx_host::say::{say, say_json};
 use phalanx_host::verbosity::Verbosity;
 use serde_json::json;
 

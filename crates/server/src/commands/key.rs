@@ -1,11 +1,11 @@
 //! `phalanx-server key`: makes, lists, changes and deletes keys.
 
 use super::client;
+use super::say::{say, say_json};
 use crate::args::{Key, KeyConfig, KeyList, KeyName, KeyNew, KeyTrim, Mode};
 use crate::keys::check_name;
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::lines::complain;
-use phalanx_host::say::{say, say_json};
 use phalanx_host::verbosity::Verbosity;
 use serde_json::{Value, json};
 

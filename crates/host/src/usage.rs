@@ -177,8 +177,10 @@ fn name(shown: &str) -> String {
     word.trim_end_matches("...").trim_matches(['<', '>', '[', ']']).to_owned()
 }
 
+/// What clap says first. The text of a server's token is not repeated.
 fn text(error: &clap::Error, kind: ContextKind) -> String {
-    strings(error, kind).into_iter().next().unwrap_or_default()
+    let text = strings(error, kind).into_iter().next().unwrap_or_default();
+    if text.trim_start_matches(['\'', '"', '<']).starts_with("phx.") { "phx.…".into() } else { text }
 }
 
 fn strings(error: &clap::Error, kind: ContextKind) -> Vec<String> {

@@ -55,6 +55,8 @@ pub struct NewToken {
     pub renewable: bool,
     /// The accessor of the token by which it is made.
     pub parent: Option<String>,
+    /// What it is called in lists.
+    pub name: Option<String>,
 }
 
 /// All tokens.
@@ -132,6 +134,7 @@ impl Tokens {
             ttl: new.ttl,
             renewable: new.renewable && new.ttl > 0,
             parent: new.parent,
+            name: new.name,
         };
         let token = self.put(record).await?;
         Ok((text, token))

@@ -46,10 +46,12 @@ pub struct KeyNew {
     /// How users have keys of their own
     #[arg(long, value_enum, default_value_t = Mode::Derived)]
     pub mode: Mode,
-    /// The cipher, such as aes-256 or aes-256-gcm
-    #[arg(long, value_name = "TYPE", default_value = "aes-256")]
-    pub r#type: String,
-    /// Let requests name no user
+    /// The cipher: aes256-ctr-sha3, aes192-ctr-sha3, aes128-ctr-sha3, aes256-ctr-turboshake or aes256-gcm96
+    ///
+    /// The names of phalanx, such as aes-256 and aes-256-gcm, are understood too.
+    #[arg(long, value_name = "TYPE", default_value = "aes256-ctr-sha3", value_parser = crate::keys::types::parse)]
+    pub r#type: &'static str,
+    /// Allow requests without a user
     #[arg(long)]
     pub no_user: bool,
     /// Print JSON
@@ -175,6 +177,9 @@ pub struct TokenNew {
     /// How long it lives: a number and s, m, h or d
     #[arg(long, value_name = "TIME", default_value = "32d", value_parser = time)]
     pub ttl: u64,
+    /// What it is called in lists
+    #[arg(long, value_name = "LABEL")]
+    pub name: Option<String>,
     /// Let its owner renew it
     #[arg(long)]
     pub renewable: bool,
@@ -196,8 +201,9 @@ pub struct TokenList {
 
 #[derive(Args)]
 pub struct TokenRevoke {
-    /// Its accessor, as in the list
-    pub accessor: String,
+    /// Its accessor, as in the list, or the token itself
+    #[arg(value_name = "ACCESSOR")]
+    pub token: String,
     #[command(flatten)]
     pub place: Place,
 }

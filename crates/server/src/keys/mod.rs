@@ -3,6 +3,7 @@
 pub mod ciphertext;
 pub mod root;
 mod settings;
+pub mod types;
 
 pub use settings::{Config, NewKey};
 
@@ -223,8 +224,7 @@ impl Keys {
     pub async fn delete(&self, name: &str) -> store::Result<()> {
         let wanted = name.to_owned();
         let change = move |store: &mut dyn Transaction| {
-            let record =
-                store.key(&wanted)?.ok_or_else(|| Refusal::invalid("could not delete key; not found"))?;
+            let record = store.key(&wanted)?.ok_or_else(|| Refusal::invalid("could not delete key; not found"))?;
             if !record.deletion_allowed {
                 return Err(Refusal::invalid("deletion is not allowed for this key").into());
             }

@@ -61,6 +61,7 @@ fn run() -> Outcome {
         Command::Token(token) => commands::token::run(token, cli.verbosity),
         Command::Backup(backup) => commands::backup::run(&backup, cli.verbosity),
         Command::Restore(restore) => commands::restore::run(&restore, cli.verbosity),
+        Command::Status(status) => commands::status::run(&status),
         Command::Check(check) => commands::check::run(check, cli.verbosity),
         Command::Rewrap(rewrap) => commands::rewrap::run(rewrap, cli.verbosity),
     }

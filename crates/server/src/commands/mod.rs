@@ -13,6 +13,7 @@ pub mod restore;
 pub mod rewrap;
 pub mod run;
 pub mod say;
+pub mod status;
 pub mod token;
 pub mod user;
 

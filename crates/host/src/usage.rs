@@ -123,7 +123,12 @@ fn sentence(command: &Command, error: &clap::Error, args: &[OsString]) -> String
         }
         ErrorKind::ValueValidation => {
             let wanted = std::error::Error::source(error).map_or("another value".into(), ToString::to_string);
-            format!("{arg}: {wanted}, not {value}")
+            // Of numbers clap says: "0 is not in 1..=9".
+            let range = wanted.strip_prefix(&format!("{value} is not in ")).and_then(|range| range.split_once("..="));
+            match range {
+                Some((from, to)) => format!("{arg}: a number from {from} to {to}, not {value}"),
+                None => format!("{arg}: {wanted}, not {value}"),
+            }
         }
         ErrorKind::MissingRequiredArgument => {
             let missing: Vec<String> = strings(error, ContextKind::InvalidArg).iter().map(|arg| name(arg)).collect();

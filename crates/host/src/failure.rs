@@ -197,11 +197,22 @@ impl From<CoreError> for Failure {
     }
 }
 
+/// Says what the user may do about an error.
+pub type Hints = fn(&Error) -> Option<String>;
+
+static HINTS: OnceLock<Hints> = OnceLock::new();
+
+/// Sets the hints of a program that has not the options of `phalanx`. Only the first call counts.
+pub fn hints_by(hints: Hints) {
+    let _ = HINTS.set(hints);
+}
+
 /// Makes a failure of an error without a path.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let failure = Self::new(Code::of(&error), sentence(&error));
-        Self { hint: hint(&error), ..failure }.because_of(error)
+        let hint = HINTS.get().map_or_else(|| hint(&error), |hint_of| hint_of(&error));
+        Self { hint, ..failure }.because_of(error)
     }
 }
 

@@ -102,7 +102,7 @@ pub fn shown(path: &Path) -> String {
 }
 
 /// Makes one line of a text. Characters that could deceive a terminal are escaped.
-pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+pub fn one_line(text: &str) -> Cow<'_, str> {
     if text.contains(is_hostile) {
         text.chars()
             .flat_map(|c| if is_hostile(c) { c.escape_default().collect() } else { vec![c] })
@@ -114,6 +114,6 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
 }
 
 /// Control characters, and characters that change the direction of text.
-pub(crate) fn is_hostile(c: char) -> bool {
+pub fn is_hostile(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

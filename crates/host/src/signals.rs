@@ -84,8 +84,12 @@ pub fn clean_up() -> Outcome {
 }
 
 /// Whether the program acts on this signal and does not end. It does so under `nohup` too.
+///
+/// Tools that rotate logs send one of these three. What a program does on SIGHUP it does on SIGUSR1 too, and SIGUSR2 is
+/// ignored.
 fn acts_on(signal: u32) -> bool {
-    signal == Signal::SIGHUP as u32 && ON_HANGUP.get().is_some()
+    let kept = [Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
+    kept.iter().any(|kept| *kept as u32 == signal) && ON_HANGUP.get().is_some()
 }
 
 /// The mask that this process was given.
@@ -127,9 +131,13 @@ fn take(signal: i32) {
     if acts_on(signal.cast_unsigned())
         && let Some(act) = ON_HANGUP.get()
     {
-        return act();
+        if signal != Signal::SIGUSR2 as i32 {
+            act();
+        }
+        return;
     }
-    if let Some(end) = IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    let asks_to_end = signal == Signal::SIGTERM as i32 || signal == Signal::SIGINT as i32;
+    if asks_to_end && let Some(end) = IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return end();
     }
     let _none_begins = file::remove_unfinished();
@@ -140,16 +148,16 @@ fn take(signal: i32) {
 
 static IN_ORDER: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
-/// Sets what the next signal that would end the process does instead, on the thread that waits for signals. The signal
-/// after it ends the process.
+/// Sets what the next SIGTERM or SIGINT does instead of ending the process, on the thread that waits for signals. The one
+/// after it ends the process. Other signals end it as ever.
 pub fn on_next(end: impl FnOnce() + Send + 'static) {
     *IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(end));
 }
 
 static ON_HANGUP: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 
-/// Sets what SIGHUP does instead of ending the process, as often as it comes, on the thread that waits for signals. Only
-/// the first call counts.
+/// Sets what SIGHUP and SIGUSR1 do instead of ending the process, as often as they come, on the thread that waits for
+/// signals. SIGUSR2 is ignored then. Only the first call counts.
 pub fn on_hangup(act: impl Fn() + Send + Sync + 'static) {
     let _ = ON_HANGUP.set(Box::new(act));
 }

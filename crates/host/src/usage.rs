@@ -9,6 +9,7 @@ use clap::{Arg, ArgAction, Command, FromArgMatches};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Both -h and --help print one screen: the man page has the rest.
 pub fn with_short_help(command: Command) -> Command {
@@ -86,10 +87,10 @@ pub fn failure(command: &Command, error: &clap::Error, args: &[OsString]) -> Fai
         true => "put -- before names that begin with -".into(),
         false => format!("{} --help", path(command, args)),
     };
-    Failure::usage(sentence(error, args)).hint(hint)
+    Failure::usage(sentence(command, error, args)).hint(hint)
 }
 
-fn sentence(error: &clap::Error, args: &[OsString]) -> String {
+fn sentence(command: &Command, error: &clap::Error, args: &[OsString]) -> String {
     let text = |kind| text(error, kind);
     let (arg, value) = (name(&text(ContextKind::InvalidArg)), text(ContextKind::InvalidValue));
     // The most likely one comes last.
@@ -106,7 +107,8 @@ fn sentence(error: &clap::Error, args: &[OsString]) -> String {
         ErrorKind::UnknownArgument => format!("too many arguments: {arg} is not expected"),
         ErrorKind::InvalidSubcommand => {
             let given = text(ContextKind::InvalidSubcommand);
-            match elsewhere(&given, args.get(1).is_some_and(|first| first == "key")) {
+            let known = ELSEWHERE.get().copied().unwrap_or(elsewhere);
+            match known(&path(command, args), &given) {
                 Some(known) => format!("unknown command {given}: {known}"),
                 None => format!("unknown command {given}{}", perhaps(ContextKind::SuggestedSubcommand)),
             }
@@ -121,7 +123,12 @@ fn sentence(error: &clap::Error, args: &[OsString]) -> String {
         }
         ErrorKind::ValueValidation => {
             let wanted = std::error::Error::source(error).map_or("another value".into(), ToString::to_string);
-            format!("{arg}: {wanted}, not {value}")
+            // Of numbers clap says: "0 is not in 1..=9".
+            let range = wanted.strip_prefix(&format!("{value} is not in ")).and_then(|range| range.split_once("..="));
+            match range {
+                Some((from, to)) => format!("{arg}: a number from {from} to {to}, not {value}"),
+                None => format!("{arg}: {wanted}, not {value}"),
+            }
         }
         ErrorKind::MissingRequiredArgument => {
             let missing: Vec<String> = strings(error, ContextKind::InvalidArg).iter().map(|arg| name(arg)).collect();
@@ -139,8 +146,22 @@ fn sentence(error: &clap::Error, args: &[OsString]) -> String {
     }
 }
 
+/// What to say of a command that is unknown after this path, such as `phalanx key`.
+pub type Elsewhere = fn(path: &str, command: &str) -> Option<&'static str>;
+
+static ELSEWHERE: OnceLock<Elsewhere> = OnceLock::new();
+
+/// Sets what a program other than `phalanx` says of commands that it has by another name. Only the first call counts.
+pub fn elsewhere_by(elsewhere: Elsewhere) {
+    let _ = ELSEWHERE.set(elsewhere);
+}
+
 /// The command of Phalanx for a command of another program.
-fn elsewhere(command: &str, of_key: bool) -> Option<&'static str> {
+fn elsewhere(path: &str, command: &str) -> Option<&'static str> {
+    let of_key = path == "phalanx key";
+    if path != "phalanx" && !of_key {
+        return None;
+    }
     Some(match command {
         "create" | "generate" | "gen" if of_key => "did you mean new?",
         "delete" | "remove" if of_key => "did you mean rm?",
@@ -161,8 +182,10 @@ fn name(shown: &str) -> String {
     word.trim_end_matches("...").trim_matches(['<', '>', '[', ']']).to_owned()
 }
 
+/// What clap says first. The text of a server's token is not repeated.
 fn text(error: &clap::Error, kind: ContextKind) -> String {
-    strings(error, kind).into_iter().next().unwrap_or_default()
+    let text = strings(error, kind).into_iter().next().unwrap_or_default();
+    if text.trim_start_matches(['\'', '"', '<']).starts_with("phx.") { "phx.…".into() } else { text }
 }
 
 fn strings(error: &clap::Error, kind: ContextKind) -> Vec<String> {

@@ -27,7 +27,7 @@ pub enum Command {
     Init(Init),
     /// Serve until a signal ends it
     Run(Run),
-    /// Make, list, change and delete keys
+    /// Make, list, show, change and delete keys
     #[command(subcommand)]
     Key(Key),
     /// Show a user of a shreddable key, or delete one for ever
@@ -45,9 +45,11 @@ pub enum Command {
     Backup(Backup),
     /// Make the folder of a server from a backup, when all in it opens
     Restore(Restore),
+    /// Say whether a server runs in the folder, since when, and with how many connections
+    Status(Status),
     /// Open every secret of the store, and count them
     Check(Check),
-    /// Seal ciphertexts again under the newest version of a key, line by line
+    /// Seal ciphertexts again under the newest version of a key: standard input to standard output, line by line
     ///
     /// Lines are ciphertexts, or JSON: {"ciphertext", "context", "associated_data"}. They come out in the same order.
     Rewrap(Rewrap),
@@ -111,7 +113,7 @@ pub struct Listen {
     /// Demand that clients have a certificate of one of these (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub client_ca: Option<PathBuf>,
-    /// Listen on ports of other machines' networks without TLS
+    /// Allow plain HTTP on addresses that other machines can reach
     #[arg(long)]
     pub insecure_plaintext: bool,
     /// Give a user of this machine, or the owner of a certificate, rights without a token (repeatable)

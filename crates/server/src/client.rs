@@ -2,7 +2,7 @@
 
 use crate::audit::Audit;
 use crate::caller::Caller;
-use crate::commands::folder::Folder;
+use crate::commands::folder::{Folder, Why};
 use crate::commands::lock::lock;
 use crate::http::Call;
 use crate::http::body::{self, Body};
@@ -46,6 +46,15 @@ enum Way {
     Own { server: Arc<Server>, _lock: Option<File> },
 }
 
+/// What a server in this process knows from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reads {
+    /// All keys and tokens.
+    Everything,
+    /// None of them: they may be damaged.
+    Nothing,
+}
+
 /// Answers the requests of a command.
 pub struct Client {
     way: Way,
@@ -58,15 +67,37 @@ impl Client {
     /// # Errors
     /// If there is no server in it, or it cannot be opened.
     pub fn new(folder: &Folder, keys: &OpenKeys, verbosity: Verbosity) -> Outcome<Self> {
+        Self::connect(folder, keys, verbosity, Reads::Everything)
+    }
+
+    /// Connects to the server of a folder, if one runs.
+    ///
+    /// # Errors
+    /// If its socket is not usable.
+    pub fn running(folder: &Folder) -> Outcome<Option<Self>> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
+        Ok(listens(folder)?.then(|| Self { way: Way::Running(folder.socket()), runtime }))
+    }
+
+    /// Connects to the server of a folder, or opens a folder whose store may be damaged, to check it.
+    ///
+    /// # Errors
+    /// If there is no server in it, or its root key cannot be opened.
+    pub fn to_check(folder: &Folder, keys: &OpenKeys, verbosity: Verbosity) -> Outcome<Self> {
+        Self::connect(folder, keys, verbosity, Reads::Nothing)
+    }
+
+    fn connect(folder: &Folder, keys: &OpenKeys, verbosity: Verbosity, reads: Reads) -> Outcome<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
         let end = Instant::now() + PATIENCE;
+        folder.must_be_a_servers()?;
         loop {
             if listens(folder)? {
                 return Ok(Self { way: Way::Running(folder.socket()), runtime });
             }
             match lock(folder) {
                 Ok(lock) => {
-                    return Self::within(runtime, folder, keys, verbosity, Some(lock));
+                    return Self::within(runtime, folder, keys, verbosity, reads, Some(lock));
                 }
                 Err(failure) if Instant::now() > end || !folder.root().exists() => return Err(failure),
                 // A server that has the folder may be about to listen, or to end.
@@ -75,13 +106,13 @@ impl Client {
         }
     }
 
-    /// Opens a folder that no other process knows.
+    /// Opens a folder that no other process knows, to check it.
     ///
     /// # Errors
     /// If it cannot be opened.
     pub fn alone(folder: &Folder, keys: &OpenKeys, verbosity: Verbosity) -> Outcome<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
-        Self::within(runtime, folder, keys, verbosity, None)
+        Self::within(runtime, folder, keys, verbosity, Reads::Nothing, None)
     }
 
     fn within(
@@ -89,9 +120,10 @@ impl Client {
         folder: &Folder,
         keys: &OpenKeys,
         verbosity: Verbosity,
+        reads: Reads,
         lock: Option<File>,
     ) -> Outcome<Self> {
-        let server = Arc::new(runtime.block_on(open(folder, keys, verbosity))?);
+        let server = Arc::new(runtime.block_on(open(folder, keys, verbosity, reads))?);
         Ok(Self { way: Way::Own { server, _lock: lock }, runtime })
     }
 
@@ -149,12 +181,15 @@ fn listens(folder: &Folder) -> Outcome<bool> {
     }
 }
 
-async fn open(folder: &Folder, keys: &OpenKeys, verbosity: Verbosity) -> Outcome<Server> {
-    let root = folder.open_root(keys, verbosity)?;
+async fn open(folder: &Folder, keys: &OpenKeys, verbosity: Verbosity, reads: Reads) -> Outcome<Server> {
+    let root = folder.open_root(keys, verbosity, Why::NoServerRuns)?;
     let store = Sqlite::open(&folder.store()).map_err(|e| folder.blame(e))?;
     let store = Arc::new(Stored::new(store).map_err(no_threads)?);
     let engine = EngineArgs { engine: EngineName::Cpu, threads: None, paranoid: false };
     let work = Work::new(Engines::new(&engine, verbosity)?).map_err(no_threads)?;
+    if reads == Reads::Nothing {
+        return Ok(Server::unread(&root, store, work, Audit::default(), Limits::default()));
+    }
     let server = Server::open(&root, store, work, Audit::default(), Limits::default()).await;
     server.map_err(|e| folder.blame(e))
 }
@@ -199,11 +234,8 @@ fn accepted((status, body): (u16, Value)) -> Outcome<Value> {
 /// The failure that an answer says.
 pub fn failure(status: u16, body: &Value) -> Failure {
     let text = body["errors"][0].as_str().map_or_else(|| format!("the server answers {status}"), str::to_owned);
-    let code = match status {
-        400 => Code::Usage,
-        500..=599 => Code::InputOutput,
-        _ => Code::Other,
-    };
+    // The command line was judged before.
+    let code = if status >= 500 { Code::InputOutput } else { Code::Other };
     Failure::new(code, text)
 }
 

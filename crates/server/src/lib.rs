@@ -27,6 +27,7 @@ mod store;
 mod tokens;
 mod transit;
 mod users;
+mod words;
 mod work;
 
 use args::{Cli, Command};
@@ -39,6 +40,8 @@ use zeroize::Zeroizing;
 /// The program `phalanx-server`.
 pub fn main() -> ExitCode {
     lines::complain_as("phalanx-server");
+    failure::hints_by(words::hint);
+    usage::elsewhere_by(words::elsewhere);
     ask::by(|question| rpassword::prompt_password(question).map(Zeroizing::new));
     failure::guard(|| match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -48,7 +51,7 @@ pub fn main() -> ExitCode {
 
 fn run() -> Outcome {
     start::begin()?;
-    let cli: Cli = usage::parse_as(&usage::with_short_help(Cli::command()))?;
+    let cli = parse()?;
     start::begin_work()?;
     match cli.command {
         Command::Init(init) => commands::init::run(init, cli.verbosity),
@@ -58,7 +61,14 @@ fn run() -> Outcome {
         Command::Token(token) => commands::token::run(token, cli.verbosity),
         Command::Backup(backup) => commands::backup::run(&backup, cli.verbosity),
         Command::Restore(restore) => commands::restore::run(&restore, cli.verbosity),
+        Command::Status(status) => commands::status::run(&status),
         Command::Check(check) => commands::check::run(check, cli.verbosity),
         Command::Rewrap(rewrap) => commands::rewrap::run(rewrap, cli.verbosity),
     }
+}
+
+fn parse() -> Outcome<Cli> {
+    let command = usage::with_short_help(Cli::command());
+    let given = words::asking_for_help(usage::given()?);
+    usage::parse_from(command.clone(), &given).or_else(|error| usage::end(&command, error, &given))
 }

@@ -110,6 +110,11 @@ impl Metrics {
         own.unwrap_or_else(|| self.actions[ACTIONS - 1].get_or_init(new))
     }
 
+    /// When the server started, in seconds since 1970.
+    pub fn started(&self) -> u64 {
+        self.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    }
+
     /// Everything, as text of Prometheus.
     pub fn text(&self, gauges: Gauges) -> String {
         let mut page = Page(String::with_capacity(16 << 10));
@@ -126,12 +131,11 @@ impl Metrics {
         page.one("panics_total", "counter", "Requests that failed by a bug.", self.panics.load(Relaxed));
         page.head("build_info", "gauge", "The version of the program.");
         page.line("build_info", &format!("{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")), 1);
-        let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let started = self.started();
         let _ = write!(
             page.0,
             "# HELP process_start_time_seconds When the server started.\n# TYPE process_start_time_seconds gauge\n\
-             process_start_time_seconds {}\n",
-            started.as_secs()
+             process_start_time_seconds {started}\n",
         );
         page.0
     }

@@ -83,7 +83,10 @@ impl FromStr for Right {
         if text == "admin" || text == "root" {
             return Ok(Right::Admin);
         }
-        let wanted = || format!("{text:?} is no right: they are seal:KEY, open:KEY, rewrap:KEY, manage:KEY and admin");
+        // Who has mixed up two arguments would read a token in a message.
+        let shown = if text.starts_with(crate::tokens::PREFIX) { "a token" } else { text };
+        let rights = "seal:KEY, open:KEY, rewrap:KEY, manage:KEY and admin";
+        let wanted = || format!("{shown:?} is not a right: rights are {rights}");
         let (name, pattern) = text.split_once(':').ok_or_else(wanted)?;
         let (action, _) = Action::ALL.iter().find(|(_, known)| *known == name).ok_or_else(wanted)?;
         let start = pattern.strip_suffix('*').unwrap_or(pattern);

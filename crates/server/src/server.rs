@@ -49,8 +49,16 @@ impl Server {
         audit: Audit,
         limits: Limits,
     ) -> store::Result<Self> {
+        let server = Self::unread(root, store, work, audit, limits);
+        server.keys.load().await?;
+        server.tokens.load().await?;
+        Ok(server)
+    }
+
+    /// A server that knows no key and no token, for checking a store that may be damaged.
+    pub fn unread(root: &SecretKey, store: Arc<Stored>, work: Work, audit: Audit, limits: Limits) -> Self {
         let root = Arc::new(Root::new(root));
-        let server = Self {
+        Self {
             keys: Keys::new(root.clone(), store.clone()),
             users: Users::new(root, store.clone()),
             tokens: Tokens::new(store),
@@ -60,10 +68,7 @@ impl Server {
             limits,
             metrics: Metrics::default(),
             creates_keys: false,
-        };
-        server.keys.load().await?;
-        server.tokens.load().await?;
-        Ok(server)
+        }
     }
 
     /// Destroys a key, with its users.

@@ -29,7 +29,8 @@ impl Token {
     fn new(record: TokenRecord) -> Result<Self, Refusal> {
         let texts = record.rights.split(',').filter(|text| !text.is_empty());
         let rights = Rights::parse(texts, record.user.clone());
-        let rights = rights.map_err(|_| Refusal::failed("the store has an unknown right"))?;
+        let unknown = |_| Refusal::failed(format!("the token {} has an unknown right", record.accessor));
+        let rights = rights.map_err(unknown)?;
         Ok(Self { record, rights: Arc::new(rights) })
     }
 
@@ -44,6 +45,12 @@ impl Token {
     }
 }
 
+/// The tokens whose rights cannot be read, by their accessors.
+pub fn damaged_tokens(records: Vec<TokenRecord>) -> Vec<String> {
+    let accessor = |record: TokenRecord| (record.accessor.clone(), Token::new(record).is_err());
+    records.into_iter().map(accessor).filter(|(_, is_damaged)| *is_damaged).map(|(accessor, _)| accessor).collect()
+}
+
 /// A token to be made.
 #[derive(Clone, Debug)]
 pub struct NewToken {
@@ -55,6 +62,8 @@ pub struct NewToken {
     pub renewable: bool,
     /// The accessor of the token by which it is made.
     pub parent: Option<String>,
+    /// What it is called in lists.
+    pub name: Option<String>,
 }
 
 /// All tokens.
@@ -132,6 +141,7 @@ impl Tokens {
             ttl: new.ttl,
             renewable: new.renewable && new.ttl > 0,
             parent: new.parent,
+            name: new.name,
         };
         let token = self.put(record).await?;
         Ok((text, token))

@@ -20,6 +20,8 @@ pub enum Key {
     New(KeyNew),
     /// List all keys
     List(KeyList),
+    /// Show a key, with its versions and how many users it has
+    Show(KeyShow),
     /// Make a new version of a key, which seals from now on
     Rotate(KeyName),
     /// Change what a key allows
@@ -41,15 +43,17 @@ pub enum Mode {
 
 #[derive(Args)]
 pub struct KeyNew {
-    /// The name: letters, digits, ., _ and -
+    /// The name: letters, digits and _, and - and . between them
     pub name: String,
     /// How users have keys of their own
     #[arg(long, value_enum, default_value_t = Mode::Derived)]
     pub mode: Mode,
-    /// The cipher, such as aes-256 or aes-256-gcm
-    #[arg(long, value_name = "TYPE", default_value = "aes-256")]
-    pub r#type: String,
-    /// Let requests name no user
+    /// The cipher: aes256-ctr-sha3, aes192-ctr-sha3, aes128-ctr-sha3, aes256-ctr-turboshake or aes256-gcm96
+    ///
+    /// The names of phalanx, such as aes-256 and aes-256-gcm, are understood too.
+    #[arg(long, value_name = "TYPE", default_value = "aes256-ctr-sha3", value_parser = crate::keys::types::parse)]
+    pub r#type: &'static str,
+    /// Allow requests without a user
     #[arg(long)]
     pub no_user: bool,
     /// Print JSON
@@ -69,6 +73,17 @@ pub struct KeyList {
 }
 
 #[derive(Args)]
+pub struct KeyShow {
+    /// The key
+    pub name: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+#[derive(Args)]
 pub struct KeyName {
     /// The key
     pub name: String,
@@ -81,7 +96,7 @@ pub struct KeyConfig {
     /// The key
     pub name: String,
     /// The oldest version that opens
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = version)]
     pub min_open: Option<u32>,
     /// The oldest version that seals; 0 is the newest
     #[arg(long, value_name = "N")]
@@ -101,7 +116,7 @@ pub struct KeyTrim {
     /// The key
     pub name: String,
     /// The oldest version that stays
-    #[arg(value_name = "N")]
+    #[arg(value_name = "N", value_parser = version)]
     pub oldest: u32,
     #[command(flatten)]
     pub place: Place,
@@ -175,6 +190,9 @@ pub struct TokenNew {
     /// How long it lives: a number and s, m, h or d
     #[arg(long, value_name = "TIME", default_value = "32d", value_parser = time)]
     pub ttl: u64,
+    /// What it is called in lists
+    #[arg(long, value_name = "LABEL")]
+    pub name: Option<String>,
     /// Let its owner renew it
     #[arg(long)]
     pub renewable: bool,
@@ -196,8 +214,9 @@ pub struct TokenList {
 
 #[derive(Args)]
 pub struct TokenRevoke {
-    /// Its accessor, as in the list
-    pub accessor: String,
+    /// Its accessor, as in the list, or the token itself
+    #[arg(value_name = "ACCESSOR")]
+    pub token: String,
     #[command(flatten)]
     pub place: Place,
 }
@@ -221,6 +240,15 @@ pub struct Restore {
 }
 
 #[derive(Args)]
+pub struct Status {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub dir: Dir,
+}
+
+#[derive(Args)]
 pub struct Check {
     /// Print JSON
     #[arg(long)]
@@ -232,9 +260,12 @@ pub struct Check {
 #[derive(Args)]
 pub struct Rewrap {
     /// The key
-    #[arg(short, long, value_name = "NAME")]
-    pub key: String,
-    /// Pass on lines that fail as they are; the exit code is 3 if there are any
+    #[arg(value_name = "KEY", required_unless_present = "key", conflicts_with = "key")]
+    pub name: Option<String>,
+    /// The key, as an option
+    #[arg(short, long, value_name = "KEY")]
+    pub key: Option<String>,
+    /// Copy lines that fail unchanged; the exit code is 3 if there are any
     #[arg(long)]
     pub keep_going: bool,
     #[command(flatten)]
@@ -248,6 +279,11 @@ pub struct Rewrap {
     /// Without a server: use the private keys in a file (repeatable)
     #[arg(short, long = "identity", value_name = "FILE")]
     pub identities: Vec<PathBuf>,
+}
+
+/// The number of a version.
+fn version(text: &str) -> Result<u32, &'static str> {
+    text.parse().ok().filter(|number| *number > 0).ok_or("the number of a version, from 1 on")
 }
 
 /// A time in seconds.

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What is written of a request. Never a text.
 #[derive(Clone, Debug, Default)]
 pub struct Note {
-    /// What was asked for, such as `seal` or `rotate`.
+    /// What was asked for, such as `seal` or `key-rotate`.
     pub action: &'static str,
     /// The name of the key; with several keys, `*`.
     pub key: String,

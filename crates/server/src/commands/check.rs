@@ -1,13 +1,14 @@
 //! `phalanx-server check`: opens every secret of the store.
 
-use super::client;
+use super::folder::Folder;
+use super::say::{say, say_json};
 use crate::args::Check;
 use crate::client::Client;
 use crate::users::Report;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::complain;
-use phalanx_host::say::{say, say_json};
 use phalanx_host::verbosity::Verbosity;
+use phalanx_host::words::count;
 use serde_json::json;
 
 /// Checks the store of a server.
@@ -15,12 +16,14 @@ use serde_json::json;
 /// # Errors
 /// If something is damaged, or the server cannot be reached or opened.
 pub fn run(check: Check, verbosity: Verbosity) -> Outcome {
-    let report = report(&client(&check.place, verbosity)?)?;
+    let folder = Folder::of(&check.place.dir)?;
+    let report = report(&Client::to_check(&folder, &check.place.keys, verbosity)?)?;
     if check.json {
         say_json(&report)?;
     } else {
         let Report { keys, versions, buckets, users, tokens, .. } = report;
-        say(format!("{keys} keys, {versions} versions, {buckets} buckets, {users} users, {tokens} tokens"))?;
+        let counts = [(keys, "key"), (versions, "version"), (buckets, "bucket"), (users, "user"), (tokens, "token")];
+        say(counts.map(|(many, what)| count(many, what)).join(", "))?;
     }
     judge(&report)
 }

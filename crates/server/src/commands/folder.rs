@@ -1,19 +1,30 @@
 //! The folder of a server: its root key, its store and its socket.
 
+use super::key_options;
 use crate::args::Dir;
 use crate::refusal::{Kind, Refusal};
 use crate::store;
-use phalanx_core::{ProtectedFile, Roster, SecretKey, Sink, Zeroizing};
+use phalanx_core::{Error as CoreError, ProtectedFile, Roster, SecretKey, Sink, Zeroizing};
 use phalanx_host::args::OpenKeys;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::Input;
 use phalanx_host::lines::shown;
 use phalanx_host::secrets;
 use phalanx_host::verbosity::Verbosity;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The variable that names the folder.
 const VARIABLE: &str = "PHALANX_SERVER_DIR";
+
+/// Why a root key is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A server begins.
+    ToServe,
+    /// A command does its work without a server, because none runs.
+    NoServerRuns,
+}
 
 /// The folder of a server.
 #[derive(Clone, Debug)]
@@ -41,6 +52,22 @@ impl Folder {
         &self.0
     }
 
+    /// Refuses a folder without a root key: it is no server's, and nothing may be made in it.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn must_be_a_servers(&self) -> Outcome {
+        match self.root().symlink_metadata() {
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                let dir = shown(&self.0);
+                let failure = Failure::new(Code::InputOutput, format!("{dir}: not a server's folder")).on(&self.0);
+                Err(failure.hint(format!("phalanx-server init --dir {} makes one", key_options::word(&self.0))))
+            }
+            // What else is wrong with it shows when it is opened.
+            _ => Ok(()),
+        }
+    }
+
     /// The root key, in a Phalanx file.
     pub fn root(&self) -> PathBuf {
         self.0.join("root.phx")
@@ -60,16 +87,42 @@ impl Folder {
     ///
     /// # Errors
     /// If none of the keys opens it, or it is damaged.
-    pub fn open_root(&self, keys: &OpenKeys, verbosity: Verbosity) -> Outcome<SecretKey> {
+    pub fn open_root(&self, keys: &OpenKeys, verbosity: Verbosity, why: Why) -> Outcome<SecretKey> {
         let path = self.root();
         let at = |error: phalanx_host::Error| Failure::at(&path, error);
         let opener = secrets::opener(keys, verbosity)?;
         let input = Input::open(&path).map_err(at)?;
-        let file = ProtectedFile::open(input.source().map_err(at)?, &opener).map_err(|e| at(e.into()))?;
+        let opened = ProtectedFile::open(input.source().map_err(at)?, &opener);
+        let file = opened.map_err(|error| self.does_not_open(keys, why, error))?;
         let mut plain = Zeroizing::new(Vec::with_capacity(64));
         file.unprotect(&Roster::cpu(), Sink::stream(&mut *plain), &()).map_err(|e| at(e.into()))?;
         let damaged = || Failure::new(Code::NotAuthentic, format!("{}: it is not a root key", shown(&path)));
         SecretKey::from_slice(&plain).ok_or_else(damaged)
+    }
+
+    /// The failure that the root key's file does not open.
+    fn does_not_open(&self, keys: &OpenKeys, why: Why, error: CoreError) -> Failure {
+        if !matches!(error, CoreError::NoKey { .. } | CoreError::WrongKey) {
+            return Failure::at(&self.root(), error);
+        }
+        // What is restored is made in a folder within.
+        let dir = self.0.parent().filter(|_| self.0.ends_with(".init")).unwrap_or(&self.0);
+        let (dir, given) = (shown(dir), key_options::names(keys));
+        let line = match (given.as_slice(), &error) {
+            ([], CoreError::WrongKey) => format!("no key and no password at hand opens the root key of {dir}"),
+            ([], _) if why == Why::ToServe => format!("{dir}: its root key is needed"),
+            ([], _) => format!("{dir}: no server runs here, and its root key is needed"),
+            ([one], _) => format!("{one} does not open the root key of {dir}"),
+            ([some @ .., last], _) => format!("neither {} nor {last} opens the root key of {dir}", some.join(", ")),
+        };
+        let failure = Failure::new(Code::NotAuthentic, line).on(&self.root());
+        match (given.is_empty(), why) {
+            (false, _) => failure,
+            (true, Why::ToServe) => failure.hint(format!("name what opens it: {}", key_options::ALL)),
+            (true, Why::NoServerRuns) => {
+                failure.hint(format!("start the server, or name what opens the root key: {}", key_options::ALL))
+            }
+        }
     }
 
     /// A failure of the store.

@@ -32,18 +32,16 @@ impl Fresh {
         let dir = folder.path();
         // A second root key would leave what the first one has sealed without any.
         refuse_second(folder)?;
+        let inner = Folder::at(dir.join(".init"));
         let is_new = dir.symlink_metadata().is_err();
+        if !is_new {
+            // Before anything is made in a folder of somebody else's.
+            refuse_strangers(folder, &inner)?;
+        }
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| at(dir, e))?;
         let lock = lock(folder)?;
-        let inner = Folder::at(dir.join(".init"));
         clear(folder, &inner)?;
-        for entry in fs::read_dir(dir).map_err(|e| at(dir, e))? {
-            let name = entry.map_err(|e| at(dir, e))?.file_name();
-            if name != "lock" && name != "lost+found" {
-                let line = format!("{}: it is not empty: it has {} in it", shown(dir), shown(Path::new(&name)));
-                return Err(Failure::new(Code::InputOutput, line).on(dir));
-            }
-        }
+        refuse_strangers(folder, &inner)?;
         DirBuilder::new().mode(0o700).create(inner.path()).map_err(|e| at(inner.path(), e))?;
         Ok(Self { folder: folder.clone(), inner, is_new, is_finished: false, _lock: lock })
     }
@@ -96,6 +94,22 @@ pub fn refuse_second(folder: &Folder) -> Outcome {
     }
     let line = format!("{}: it has a server already", shown(folder.path()));
     Err(Failure::new(Code::InputOutput, line).on(folder.path()))
+}
+
+/// Refuses a folder in which there is more than an interrupted run leaves.
+fn refuse_strangers(folder: &Folder, inner: &Folder) -> Outcome {
+    let dir = folder.path();
+    let (store, left) = (folder.store(), inner.root().symlink_metadata().is_ok());
+    for entry in fs::read_dir(dir).map_err(|e| at(dir, e))? {
+        let entry = entry.map_err(|e| at(dir, e))?;
+        let name = entry.file_name();
+        let is_ours = name == "lock" || name == "lost+found" || name == ".init" || left && entry.path() == store;
+        if !is_ours {
+            let line = format!("{}: it is not empty: it has {} in it", shown(dir), shown(Path::new(&name)));
+            return Err(Failure::new(Code::InputOutput, line).on(dir).hint("name a new folder, or an empty one"));
+        }
+    }
+    Ok(())
 }
 
 /// Deletes what an interrupted run has left. A store without a root key is deleted only if its root key is there too.

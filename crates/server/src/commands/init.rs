@@ -2,6 +2,7 @@
 
 use super::folder::Folder;
 use super::fresh::{Fresh, refuse_second};
+use super::key_options;
 use crate::args::Init;
 use crate::store::Sqlite;
 use phalanx_core::{SecretKey, Zeroizing, protect};
@@ -21,6 +22,7 @@ pub fn run(init: Init, verbosity: Verbosity) -> Outcome {
     let folder = Folder::of(&init.dir)?;
     refuse_second(&folder)?;
     // Before anything is made: a password may be asked for.
+    let options = key_options::that_open(&init.keys);
     let recipients = Recipients::new(init.keys, false);
     recipients.find()?;
     let fresh = Fresh::begin(&folder)?;
@@ -35,7 +37,8 @@ pub fn run(init: Init, verbosity: Verbosity) -> Outcome {
     fresh.finish()?;
     if !verbosity.quiet {
         let dir = shown(folder.path());
-        complain_with(format!("{dir}: new server made"), Some(&format!("phalanx-server run --dir {dir} serves it")));
+        let run = format!("phalanx-server run --dir {}{options}", key_options::word(folder.path()));
+        complain_with(format!("{dir}: server created"), Some(&format!("start it: {run}")));
     }
     Ok(())
 }

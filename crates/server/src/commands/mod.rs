@@ -2,14 +2,18 @@
 
 pub mod backup;
 pub mod check;
+pub mod dates;
 pub mod folder;
 pub mod fresh;
 pub mod init;
 pub mod key;
+pub mod key_options;
 pub mod lock;
 pub mod restore;
 pub mod rewrap;
 pub mod run;
+pub mod say;
+pub mod status;
 pub mod token;
 pub mod user;
 

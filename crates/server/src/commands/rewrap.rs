@@ -36,9 +36,12 @@ struct Line {
 /// If a line fails, or the server cannot be reached or opened.
 pub fn run(rewrap: Rewrap, verbosity: Verbosity) -> Outcome {
     let folder = Folder::of(&rewrap.dir)?;
-    let path = key::path("/v1/transit/rewrap", &rewrap.key, "")?;
+    let name = rewrap.name.or(rewrap.key).unwrap_or_default();
+    let path = key::path("/v1/transit/rewrap", &name, "")?;
     let keys = KeyArgs { password_file: rewrap.password_file, keys: Vec::new(), key_files: rewrap.key_files };
     let client = Client::new(&folder, &OpenKeys { keys, identities: rewrap.identities }, verbosity)?;
+    // With the words for commands, and before there is any input.
+    key::read(&client, &name)?;
     let input = stdio::input().map_err(|e| Failure::new(Code::InputOutput, format!("standard input: {e}")))?;
     let mut work = Rewrapping {
         client,
@@ -50,8 +53,8 @@ pub fn run(rewrap: Rewrap, verbosity: Verbosity) -> Outcome {
     work.all(BufReader::with_capacity(1 << 20, input))?;
     match work.failed {
         0 => Ok(()),
-        1 => Err(Failure::new(Code::NotAuthentic, "1 line is as it was")),
-        many => Err(Failure::new(Code::NotAuthentic, format!("{many} lines are as they were"))),
+        1 => Err(Failure::new(Code::NotAuthentic, "1 line was copied unchanged")),
+        many => Err(Failure::new(Code::NotAuthentic, format!("{many} lines were copied unchanged"))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `phalanx-server run`: serves.
 
-use super::folder::Folder;
+use super::folder::{Folder, Why};
 use super::lock::lock;
 use crate::args::{AuditArgs, Bounds, Listen, Run};
 use crate::audit::{Audit, Settings};
@@ -13,7 +13,7 @@ use crate::work::Work;
 use listenfd::ListenFd;
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{Code, Failure, Outcome};
-use phalanx_host::lines::{complain, shown};
+use phalanx_host::lines::complain;
 use phalanx_host::signals;
 use phalanx_host::verbosity::Verbosity;
 use rustix::fs::Mode;
@@ -36,16 +36,12 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
     let mut passed = ListenFd::from_env();
     let folder = Folder::of(&run.dir)?;
     check(&run.listen)?;
-    if folder.root().symlink_metadata().is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
-        let dir = shown(folder.path());
-        let failure = Failure::new(Code::InputOutput, format!("{dir}: it is not the folder of a server"));
-        return Err(failure.hint(format!("phalanx-server init --dir {dir} makes one")));
-    }
+    folder.must_be_a_servers()?;
     // Everything that the server makes is for its own user.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let _lock = lock(&folder)?;
     let tls = tls(&run.listen)?;
-    let root = folder.open_root(&run.keys, verbosity)?;
+    let root = folder.open_root(&run.keys, verbosity, Why::ToServe)?;
     let store = Stored::new(Sqlite::open(&folder.store()).map_err(|e| folder.blame(e))?).map_err(no_threads)?;
     let work = Work::new(Engines::new(&run.engine, verbosity)?).map_err(no_threads)?;
     let audit = Audit::start(settings(&run.audit, &folder))?;

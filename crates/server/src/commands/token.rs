@@ -1,12 +1,16 @@
 //! `phalanx-server token`: makes, lists and revokes tokens.
 
 use super::client;
+use super::dates::date;
+use super::say::{json, say, say_json};
 use crate::args::{Token, TokenList, TokenNew, TokenRevoke};
 use crate::rights::Right;
+use crate::tokens::PREFIX;
 use base64ct::{Base64, Encoding};
+use phalanx_core::Zeroizing;
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::lines::complain;
-use phalanx_host::say::{say, say_json};
+use phalanx_host::stdio;
 use phalanx_host::verbosity::Verbosity;
 use serde_json::{Value, json};
 
@@ -36,9 +40,29 @@ fn make(new: &TokenNew, verbosity: Verbosity) -> Outcome {
     if rights.is_empty() {
         return Err(Failure::usage("a token needs a right").hint("--allow seal:orders,open:orders gives two"));
     }
-    let wanted = json!({ "rights": rights, "user": user, "ttl": new.ttl, "renewable": new.renewable });
-    let token = client(&new.place, verbosity)?.post("/v2/manage/tokens", &wanted)?;
-    if new.json { say_json(&token) } else { say(token["token"].as_str().unwrap_or_default()) }
+    let wanted =
+        json!({ "rights": rights, "user": user, "ttl": new.ttl, "renewable": new.renewable, "name": new.name });
+    let client = client(&new.place, verbosity)?;
+    let token = client.post("/v2/manage/tokens", &wanted)?;
+    let accessor = token["accessor"].as_str().unwrap_or_default();
+    let line = Zeroizing::new(if new.json { json(&token) } else { text(&token).to_owned() });
+    if let Err(error) = stdio::write_line(&line) {
+        // Nobody knows it, and it would live on.
+        let ended = client.post("/v2/manage/revoke", &json!({ "accessor": accessor }));
+        let failure = Failure::at_stdout(error);
+        return Err(match ended {
+            Ok(_) => failure.hint("the token is revoked again"),
+            Err(_) => failure.hint(format!("phalanx-server token revoke {accessor} ends the token, which nobody has")),
+        });
+    }
+    if !verbosity.quiet {
+        complain(format!("accessor {accessor}, which token revoke takes"));
+    }
+    Ok(())
+}
+
+fn text(token: &Value) -> &str {
+    token["token"].as_str().unwrap_or_default()
 }
 
 fn show_all(list: &TokenList, verbosity: Verbosity) -> Outcome {
@@ -49,13 +73,15 @@ fn show_all(list: &TokenList, verbosity: Verbosity) -> Outcome {
 
 fn line(token: &Value) -> String {
     let rights: Vec<_> = token["rights"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let mut line = format!("{}  {}", token["accessor"].as_str().unwrap_or_default(), rights.join(","));
+    let name = token["name"].as_str().map(|name| format!("{name}  ")).unwrap_or_default();
+    let mut line = format!("{}  {name}{}", token["accessor"].as_str().unwrap_or_default(), rights.join(","));
     if let Some(user) = token["user"].as_str() {
         let name = Base64::decode_vec(user).ok().and_then(|name| String::from_utf8(name).ok());
         line.push_str(&format!(",user={}", name.unwrap_or_else(|| user.to_owned())));
     }
+    line.push_str(&format!("  created {}", date(&token["created"])));
     match token["left"].as_u64() {
-        Some(left) => line.push_str(&format!("  ends in {}", time(left))),
+        Some(left) => line.push_str(&format!("  ends {}, in {}", date(&token["expires"]), time(left))),
         None => line.push_str("  never ends"),
     }
     line
@@ -71,9 +97,10 @@ fn time(seconds: u64) -> String {
 }
 
 fn end(revoke: &TokenRevoke, verbosity: Verbosity) -> Outcome {
-    client(&revoke.place, verbosity)?.post("/v2/manage/revoke", &json!({ "accessor": revoke.accessor }))?;
+    let by = if revoke.token.starts_with(PREFIX) { "token" } else { "accessor" };
+    let answer = client(&revoke.place, verbosity)?.post("/v2/manage/revoke", &json!({ by: revoke.token }))?;
     if !verbosity.quiet {
-        complain(format!("{}: revoked", revoke.accessor));
+        complain(format!("{}: revoked", answer["accessor"].as_str().unwrap_or_default()));
     }
     Ok(())
 }

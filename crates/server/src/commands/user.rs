@@ -1,12 +1,12 @@
 //! `phalanx-server user`: shows a user of a shreddable key, or deletes one for ever.
 
+use super::say::{say, say_json};
 use super::{client, key};
 use crate::args::{User, UserOf, UserShow, UserShred};
 use base64ct::{Base64, Encoding};
 use phalanx_host::ask;
 use phalanx_host::failure::{Code, Failure, Outcome};
-use phalanx_host::lines::complain;
-use phalanx_host::say::{say, say_json};
+use phalanx_host::lines::{complain, one_line};
 use phalanx_host::verbosity::Verbosity;
 use serde_json::{Value, json};
 
@@ -36,13 +36,12 @@ fn wanted(user: &UserOf) -> Outcome<Value> {
 fn tell(show: &UserShow, verbosity: Verbosity) -> Outcome {
     let path = key::path("/v2/manage/users", &show.user.key, "")?;
     let answer = client(&show.place, verbosity)?.post(&path, &wanted(&show.user)?)?;
+    let exists = answer["exists"] == true;
     if show.json {
-        return say_json(&answer);
+        say_json(&answer)?;
+        return if exists { Ok(()) } else { Err(Failure::written(Code::Other)) };
     }
-    if answer["exists"] == true {
-        return say(format!("{} has this user", show.user.key));
-    }
-    Err(none(&show.user))
+    if exists { say(format!("{} has this user", show.user.key)) } else { Err(none(&show.user)) }
 }
 
 fn none(user: &UserOf) -> Failure {
@@ -56,10 +55,12 @@ fn delete(shred: &UserShred, verbosity: Verbosity) -> Outcome {
         confirm(&shred.user)?;
     }
     let answer = client(&shred.place, verbosity)?.post(&path, &wanted)?;
+    let existed = answer["existed"] == true;
     if shred.json {
-        return say_json(&answer);
+        say_json(&answer)?;
+        return if existed { Ok(()) } else { Err(Failure::written(Code::Other)) };
     }
-    if answer["existed"] != true {
+    if !existed {
         return Err(none(&shred.user));
     }
     if !verbosity.quiet {
@@ -69,7 +70,11 @@ fn delete(shred: &UserShred, verbosity: Verbosity) -> Outcome {
 }
 
 fn confirm(user: &UserOf) -> Outcome {
-    let question = format!("Delete this user of {} for ever? Type yes: ", user.key);
+    let name = match (&user.user, &user.user_base64) {
+        (Some(user), _) => one_line(user).into_owned(),
+        (None, base64) => format!("with the base64 {}", base64.as_deref().unwrap_or_default()),
+    };
+    let question = format!("Delete the user {name} of the key {} for ever? Type yes: ", user.key);
     match ask::line(&question) {
         Some(line) if line.trim() == "yes" => Ok(()),
         Some(_) => Err(Failure::new(Code::Other, "nothing is deleted")),

@@ -106,6 +106,8 @@ pub fn hold(server: &Server, bytes: u64) -> Option<OwnedSemaphorePermit> {
 /// # Errors
 /// If it is longer, the client is too slow or breaks off, or too much is in flight.
 pub async fn whole(server: &Server, mut body: Body, most: usize) -> Result<Whole, Refusal> {
+    // What can never be in flight is not a matter of asking again.
+    let most = most.min(server.limits.in_flight);
     let too_long = || Refusal::new(Kind::TooLarge, format!("the body is longer than {most} bytes"));
     let hint = body.size_hint();
     if hint.lower() > most as u64 {
@@ -123,7 +125,8 @@ pub async fn whole(server: &Server, mut body: Body, most: usize) -> Result<Whole
             return Err(too_long());
         }
         if len > bytes.capacity() {
-            let longer = (4 * bytes.capacity()).min(announced.unwrap_or(2 * bytes.capacity())).max(len).max(4096);
+            let longer = (4 * bytes.capacity()).min(announced.unwrap_or(2 * bytes.capacity()));
+            let longer = longer.max(4096).min(most).max(len);
             match (&mut permit, reserve(server, longer - bytes.capacity())?) {
                 (Some(own), Some(more)) => own.merge(more),
                 (own, more) => *own = more,

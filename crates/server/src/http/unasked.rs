@@ -18,24 +18,33 @@ pub fn answer(edge: &Edge, peer: &Peer, target: &Target, headers: &HeaderMap) ->
     match path.as_slice() {
         ["healthz"] => Some(health(edge)),
         ["v2", "limits"] => Some(json(200, &edge.server.limits)),
-        ["metrics"] => Some(metrics(edge, peer, headers)),
+        ["metrics"] => Some(told(edge, peer, headers, metrics)),
+        ["v2", "status"] => Some(told(edge, peer, headers, status)),
         ["v1", "sys", rest @ ..] => transit::sys(&edge.server, rest, &target.query),
         _ => None,
     }
 }
 
 fn health(edge: &Edge) -> Response<Body> {
-    if edge.is_draining() {
-        response(503, "text/plain", "draining\n")
-    } else if edge.server.audit.is_broken() {
-        response(503, "text/plain", "the audit log cannot be written\n")
-    } else {
-        response(200, "text/plain", "ok\n")
+    match trouble(edge) {
+        Some(trouble) => response(503, "text/plain", format!("{trouble}\n")),
+        None => response(200, "text/plain", "ok\n"),
     }
 }
 
-/// The metrics, for processes of this machine and for callers who are known.
-fn metrics(edge: &Edge, peer: &Peer, headers: &HeaderMap) -> Response<Body> {
+/// Why the server does not serve, if it does not.
+fn trouble(edge: &Edge) -> Option<&'static str> {
+    if edge.is_draining() {
+        Some("draining")
+    } else if edge.server.audit.is_broken() {
+        Some("the audit log cannot be written")
+    } else {
+        None
+    }
+}
+
+/// What processes of this machine and callers who are known are told.
+fn told(edge: &Edge, peer: &Peer, headers: &HeaderMap, tell: fn(&Edge) -> Response<Body>) -> Response<Body> {
     let is_local = match peer {
         Peer::User(_) => true,
         Peer::Address { address, .. } => address.ip().is_loopback(),
@@ -43,7 +52,25 @@ fn metrics(edge: &Edge, peer: &Peer, headers: &HeaderMap) -> Response<Body> {
     if !is_local && caller::caller(edge, peer, headers).is_err() {
         return refused(&Refusal::denied());
     }
+    tell(edge)
+}
+
+fn metrics(edge: &Edge) -> Response<Body> {
     response(200, "text/plain; version=0.0.4; charset=utf-8", edge.server.metrics.text(edge.gauges()))
+}
+
+/// Whether the server serves, since when, and how many connections it has.
+fn status(edge: &Edge) -> Response<Body> {
+    let (gauges, trouble) = (edge.gauges(), trouble(edge));
+    let status = serde_json::json!({
+        "serves": trouble.is_none(),
+        "state": trouble.unwrap_or("serving"),
+        "version": env!("CARGO_PKG_VERSION"),
+        "started": edge.server.metrics.started(),
+        "connections": gauges.connections,
+        "in_flight_bytes": gauges.in_flight,
+    });
+    json(200, &status)
 }
 
 /// The answer to somebody who asks for help.

@@ -3,6 +3,7 @@
 pub mod ciphertext;
 pub mod root;
 mod settings;
+pub mod types;
 
 pub use settings::{Config, NewKey};
 
@@ -43,9 +44,13 @@ pub struct Version {
 
 impl Key {
     fn open(record: KeyRecord, root: &Root) -> Result<Self, Refusal> {
-        let suite = Suite::from_id(record.suite).ok_or_else(|| Refusal::failed("the store has an unknown suite"))?;
+        let unknown = || Refusal::failed(format!("the key {} has an unknown type", record.name));
+        let suite = Suite::from_id(record.suite).ok_or_else(unknown)?;
         let version = |kept: &VersionRecord| {
-            let secret = root.open(&place(&record.id, kept.number), &kept.sealed)?;
+            let secret = root.open(&place(&record.id, kept.number), &kept.sealed).map_err(|_| {
+                let (number, name) = (kept.number, &record.name);
+                Refusal::failed(format!("version {number} of the key {name} is damaged, or of another root key"))
+            })?;
             let users = Arc::new(UserKeys::new(&secret, USER_KEY));
             Ok((kept.number, Arc::new(Version { number: kept.number, users })))
         };
@@ -223,8 +228,7 @@ impl Keys {
     pub async fn delete(&self, name: &str) -> store::Result<()> {
         let wanted = name.to_owned();
         let change = move |store: &mut dyn Transaction| {
-            let record =
-                store.key(&wanted)?.ok_or_else(|| Refusal::invalid("could not delete key; not found"))?;
+            let record = store.key(&wanted)?.ok_or_else(|| Refusal::invalid("could not delete key; not found"))?;
             if !record.deletion_allowed {
                 return Err(Refusal::invalid("deletion is not allowed for this key").into());
             }
@@ -275,16 +279,33 @@ fn new_version(root: &Root, id: &KeyId, number: u32) -> Result<VersionRecord, Re
     Ok(VersionRecord { number, created: now(), sealed: root.seal(&place(id, number), &secret)? })
 }
 
-/// Refuses what is no name of a key.
+/// Refuses what is no name of a key. The names are Vault's: `\w(([\w-.]+)?\w)?`.
 ///
 /// # Errors
 /// A line that says what a name is.
 pub fn check_name(name: &str) -> Result<(), Refusal> {
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let fits = (1..=LONGEST_NAME).contains(&name.len());
-    let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) && !name.starts_with('.');
-    if fits && is_plain {
-        Ok(())
-    } else {
-        Err(Refusal::new(Kind::Invalid, "a key's name has letters, digits, '.', '_' and '-', 1 to 128 of them"))
+    let is_plain = name.bytes().all(|byte| is_word(&byte) || byte == b'-' || byte == b'.');
+    let ends_well = [name.as_bytes().first(), name.as_bytes().last()].into_iter().flatten().all(is_word);
+    if fits && is_plain && ends_well {
+        return Ok(());
+    }
+    let line = "a key's name has 1 to 128 letters, digits and '_', and '-' and '.' between them";
+    Err(Refusal::new(Kind::Invalid, line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_vault() {
+        for name in ["a", "_", "a.b-c", "0", "orders_", "a..b", &"a".repeat(LONGEST_NAME)] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        for name in ["", ".", "-", "a.", "a-", ".a", "-a", "a b", "a/b", "ä", "a\n", &"a".repeat(LONGEST_NAME + 1)] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
     }
 }

@@ -3,30 +3,26 @@
 use super::{done, read};
 use crate::http::Call;
 use crate::http::body::Body;
+use crate::keys::types::{self, suite_of, type_of};
 use crate::keys::{Key, NewKey, check_name};
 use crate::refusal::Refusal;
 use crate::rights::Action;
-use crate::store::Error;
+use crate::store::{Error, VersionRecord};
 use hyper::Response;
 use phalanx_core::Suite;
-use phalanx_host::args::Cipher;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The suite of a type: a name of Phalanx, or Transit's name for AES-256-GCM.
+/// The suite of a type.
 ///
 /// # Errors
 /// A line that names all of them.
-fn suite_of(text: &str) -> Result<Suite, Refusal> {
-    let text = if text == "aes256-gcm96" { "aes-256-gcm" } else { text };
-    let found = Cipher::ALL.into_iter().find(|cipher| cipher.name() == text);
-    let names: Vec<_> = Cipher::ALL.iter().map(|cipher| cipher.name()).collect();
-    found.map(Into::into).ok_or_else(|| Refusal::invalid(format!("the type of a key is one of {}", names.join(", "))))
-}
-
-fn type_of(suite: Suite) -> &'static str {
-    Cipher::ALL.into_iter().find(|cipher| Suite::from(*cipher) == suite).map_or("", Cipher::name)
+fn suite(text: &str) -> Result<Suite, Refusal> {
+    suite_of(text).ok_or_else(|| {
+        let wanted = types::parse(text).err().unwrap_or_default();
+        Refusal::invalid(format!("the type of a key is {wanted}"))
+    })
 }
 
 fn shown(key: &Key) -> Value {
@@ -44,21 +40,28 @@ fn shown(key: &Key) -> Value {
     })
 }
 
+/// The versions, with when they were made.
+fn versions(key: &Key) -> Value {
+    let shown = |version: &VersionRecord| json!({ "version": version.number, "created": version.created });
+    key.record.versions.iter().map(shown).collect()
+}
+
 pub(super) async fn list(call: &mut Call) -> Result<Response<Body>, Refusal> {
-    call.note.action = "list";
+    call.note.action = "key-list";
     let knows = |key: &Arc<Key>| call.caller.rights.knows(&key.record.name);
     let keys: Vec<Value> = call.server.keys.all().iter().filter(|key| knows(key)).map(|key| shown(key)).collect();
     done(&json!({ "keys": keys }))
 }
 
 pub(super) async fn read_one(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
-    call.note.action = "read";
+    call.note.action = "key-read";
     name.clone_into(&mut call.note.key);
     if !call.caller.rights.knows(name) {
         return Err(Refusal::denied());
     }
-    let key = call.server.keys.get(name)?;
+    let key = super::key(call, name)?;
     let mut value = shown(&key);
+    value["versions"] = versions(&key);
     if key.record.shreddable {
         value["users"] = call.server.users.count(&key).await.map_err(Error::told)?.into();
     }
@@ -88,7 +91,7 @@ fn yes() -> bool {
 }
 
 pub(super) async fn create(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
-    call.note.action = "create";
+    call.note.action = "key-new";
     name.clone_into(&mut call.note.key);
     call.caller.rights.permit(Action::Manage, name, b"")?;
     check_name(name)?;
@@ -97,7 +100,7 @@ pub(super) async fn create(call: &mut Call, name: &str) -> Result<Response<Body>
     if shreddable && !new.needs_user {
         return Err(Refusal::invalid("a shreddable key needs a user in every request"));
     }
-    let suite = new.r#type.as_deref().map_or(Ok(Suite::default()), suite_of)?;
+    let suite = new.r#type.as_deref().map_or(Ok(Suite::default()), suite)?;
     let new = NewKey { suite, shreddable, needs_user: new.needs_user };
     let (key, is_new) = call.server.keys.create(name, new).await.map_err(Error::told)?;
     if !is_new {

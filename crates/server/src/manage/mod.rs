@@ -7,8 +7,8 @@
 //! POST users/NAME       whether a key has a user: {"user"} in base64
 //! POST shred/NAME       deletes a user for ever: {"user"}
 //! GET  tokens           all tokens
-//! POST tokens           makes one: {"rights", "user", "ttl", "renewable"}
-//! POST revoke           ends one: {"accessor"}
+//! POST tokens           makes one: {"rights", "user", "ttl", "renewable", "name"}
+//! POST revoke           ends one: {"accessor"} or {"token"}
 //! POST check            opens every secret of the store
 //! POST backup           writes a copy of the store: {"to"}
 //! ```
@@ -21,9 +21,11 @@ mod users;
 
 use crate::http::body::{self, Body};
 use crate::http::{Call, json};
+use crate::keys::Key;
 use crate::refusal::{Kind, Refusal};
 use hyper::{Method, Response};
 use serde::de::DeserializeOwned;
+use std::sync::Arc;
 
 /// The most bytes of a body. A user's name in base64 is the longest thing in one.
 const LONGEST: usize = 64 << 10;
@@ -60,6 +62,12 @@ async fn read<T: DeserializeOwned>(call: &mut Call) -> Result<T, Refusal> {
     let whole = body::whole(&call.server, body, LONGEST).await?;
     // What serde says may repeat what is in the body, which the client knows.
     serde_json::from_slice(&whole.bytes).map_err(|e| Refusal::invalid(format!("error parsing JSON: {e}")))
+}
+
+/// The key of this name.
+fn key(call: &Call, name: &str) -> Result<Arc<Key>, Refusal> {
+    // Vault's words for it are for clients of Vault.
+    call.server.keys.get(name).map_err(|_| Refusal::not_found(format!("no key {name}")))
 }
 
 /// Refuses callers who may not do everything.

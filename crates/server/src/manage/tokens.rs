@@ -9,6 +9,7 @@ use crate::store::Error;
 use crate::tokens::{NewToken, Token};
 use base64ct::{Base64, Encoding};
 use hyper::Response;
+use phalanx_core::Zeroizing;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,6 +17,7 @@ fn shown(token: &Token) -> Value {
     let record = &token.record;
     json!({
         "accessor": record.accessor,
+        "name": record.name,
         "rights": record.rights.split(',').filter(|right| !right.is_empty()).collect::<Vec<_>>(),
         "user": record.user.as_deref().map(Base64::encode_string),
         "created": record.created,
@@ -43,38 +45,59 @@ struct New {
     ttl: u64,
     #[serde(default)]
     renewable: bool,
+    /// What it is called in lists.
+    name: Option<String>,
 }
 
+/// The longest name of a token in bytes.
+const LONGEST_NAME: usize = 128;
+
 pub(super) async fn create(call: &mut Call) -> Result<Response<Body>, Refusal> {
-    call.note.action = "token-create";
+    call.note.action = "token-new";
     admins_only(call)?;
     let new: New = read(call).await?;
     if new.rights.is_empty() {
         return Err(Refusal::invalid("a token needs a right"));
     }
+    let is_long = |name: &str| name.is_empty() || name.len() > LONGEST_NAME || name.contains(char::is_control);
+    if new.name.as_deref().is_some_and(is_long) {
+        return Err(Refusal::invalid(format!("the name of a token is one line of 1 to {LONGEST_NAME} bytes")));
+    }
     let no_base64 = |_| Refusal::invalid("failed to base64-decode user");
     let user = new.user.as_deref().map(Base64::decode_vec).transpose().map_err(no_base64)?;
     let rights = Rights::parse(new.rights.iter().map(String::as_str), user).map_err(Refusal::invalid)?;
     let parent = call.caller.token.as_ref().map(|token| token.record.accessor.clone());
-    let new = NewToken { rights, ttl: new.ttl, renewable: new.renewable, parent };
+    let new = NewToken { rights, ttl: new.ttl, renewable: new.renewable, parent, name: new.name };
     let (text, token) = call.server.tokens.create(new).await.map_err(Error::told)?;
     let mut value = shown(&token);
     value["token"] = text.as_str().into();
     done(&value)
 }
 
+/// A token, by its accessor or by its text.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {
-    accessor: String,
+    accessor: Option<String>,
+    token: Option<String>,
 }
 
 pub(super) async fn revoke(call: &mut Call) -> Result<Response<Body>, Refusal> {
     call.note.action = "token-revoke";
     admins_only(call)?;
-    let named: Named = read(call).await?;
-    if !call.server.revoke(&named.accessor).await.map_err(Error::told)? {
-        return Err(Refusal::not_found(format!("there is no token {:?}", named.accessor)));
+    let tokens = &call.server.clone().tokens;
+    let accessor = match read(call).await? {
+        Named { accessor: Some(accessor), token: None } => Some(accessor),
+        Named { accessor: None, token: Some(text) } => {
+            tokens.find(&Zeroizing::new(text)).map(|token| token.record.accessor.clone())
+        }
+        _ => return Err(Refusal::invalid("a token is named by its accessor or by its text")),
+    };
+    // Neither is repeated: who has mixed them up would read a token in a log.
+    let none = || Refusal::not_found("there is no such token");
+    let accessor = accessor.ok_or_else(none)?;
+    if !call.server.revoke(&accessor).await.map_err(Error::told)? {
+        return Err(none());
     }
-    done(&json!({}))
+    done(&json!({ "accessor": accessor }))
 }

@@ -25,27 +25,29 @@ async fn user(call: &mut Call) -> Result<Vec<u8>, Refusal> {
     if user.is_empty() || user.len() > most {
         return Err(Refusal::invalid(format!("a user's name has 1 to {most} bytes")));
     }
+    call.note.user.clone_from(&user);
+    call.note.items = 1;
     Ok(user)
 }
 
 /// Says whether a key has a user.
 pub(super) async fn show(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
-    call.note.action = "show";
+    call.note.action = "user-show";
     name.clone_into(&mut call.note.key);
     let user = user(call).await?;
     call.caller.rights.permit(Action::Manage, name, &user)?;
-    let key = call.server.keys.get(name)?;
+    let key = super::key(call, name)?;
     let exists = call.server.users.exists(&key, &user).await.map_err(Error::told)?;
     done(&json!({ "key": name, "exists": exists }))
 }
 
 /// Deletes a user for ever.
 pub(super) async fn shred(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
-    call.note.action = "shred";
+    call.note.action = "user-shred";
     name.clone_into(&mut call.note.key);
     let user = user(call).await?;
     call.caller.rights.permit(Action::Manage, name, &user)?;
-    let key = call.server.keys.get(name)?;
+    let key = super::key(call, name)?;
     let existed = call.server.users.shred(&key, &user).await.map_err(Error::told)?;
     done(&json!({ "key": name, "existed": existed }))
 }

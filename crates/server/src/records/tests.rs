@@ -75,7 +75,7 @@ impl Bench {
 
     fn token(&self, rights: &[&str], user: Option<&[u8]>) -> String {
         let rights = Rights::parse(rights.iter().copied(), user.map(<[u8]>::to_vec)).unwrap();
-        let new = NewToken { rights, ttl: 0, renewable: false, parent: None };
+        let new = NewToken { rights, ttl: 0, renewable: false, parent: None, name: None };
         self.runtime.block_on(self.server.tokens.create(new)).unwrap().0.to_string()
     }
 

@@ -105,6 +105,8 @@ pub struct TokenRecord {
     pub renewable: bool,
     /// The accessor of the token by which it was made: it ends with that one.
     pub parent: Option<String>,
+    /// What it is called in lists.
+    pub name: Option<String>,
 }
 
 /// A user as it is kept.

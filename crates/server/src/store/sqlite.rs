@@ -27,7 +27,7 @@ CREATE TABLE users (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE tokens (
     hash BLOB PRIMARY KEY, accessor TEXT NOT NULL UNIQUE, rights TEXT NOT NULL, user BLOB, created INTEGER NOT NULL,
-    expires INTEGER, ttl INTEGER NOT NULL, renewable INTEGER NOT NULL, parent TEXT
+    expires INTEGER, ttl INTEGER NOT NULL, renewable INTEGER NOT NULL, parent TEXT, name TEXT
 ) STRICT, WITHOUT ROWID;
 PRAGMA user_version = 1;
 ";
@@ -245,6 +245,7 @@ fn token(row: &Row) -> rusqlite::Result<TokenRecord> {
         ttl: row.get(6)?,
         renewable: row.get(7)?,
         parent: row.get(8)?,
+        name: row.get(9)?,
     })
 }
 
@@ -306,7 +307,7 @@ impl Transaction for Open<'_> {
 
     fn put_token(&mut self, token: &TokenRecord) -> Result<()> {
         self.0.execute(
-            "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 token.hash,
                 token.accessor,
@@ -316,7 +317,8 @@ impl Transaction for Open<'_> {
                 token.expires,
                 token.ttl,
                 token.renewable,
-                token.parent
+                token.parent,
+                token.name
             ],
         )?;
         self.changed()

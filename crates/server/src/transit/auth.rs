@@ -176,6 +176,7 @@ pub async fn create(call: &mut Call, is_orphan: bool) -> Result<Response<Body>, 
         ttl,
         renewable: fields.bool("renewable")?.unwrap_or(true),
         parent: parent.map(|parent| parent.record.accessor.clone()),
+        name: None,
     };
     let (text, token) = call.server.tokens.create(new).await.map_err(of_store)?;
     Ok(envelope::auth(call, &granted(&token, &text, token.record.ttl), &warnings))

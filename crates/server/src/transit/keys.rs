@@ -5,6 +5,7 @@ use super::json::{self, Fields};
 use super::{of_store, request, unsupported};
 use crate::http::Call;
 use crate::http::body::Body;
+use crate::keys::types::{suite_of, type_of};
 use crate::keys::{Config, Key, NewKey};
 use crate::refusal::Refusal;
 use crate::rights::{Action, Rights};
@@ -13,15 +14,6 @@ use hyper::Response;
 use phalanx_core::Suite;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-
-/// The types of keys: suites by the names that Vault has or would give them.
-const TYPES: [(&str, Suite); 5] = [
-    ("aes256-gcm96", Suite::Aes256Gcm),
-    ("aes256-ctr-sha3", Suite::Aes256CtrSha3),
-    ("aes192-ctr-sha3", Suite::Aes192CtrSha3),
-    ("aes128-ctr-sha3", Suite::Aes128CtrSha3),
-    ("aes256-ctr-turboshake", Suite::Aes256CtrTurboShake),
-];
 
 const NEW: &[&str] = &[
     "type",
@@ -82,13 +74,8 @@ fn suite(fields: &Fields<'_>) -> Result<Suite, Refusal> {
     if name.is_empty() {
         return Ok(Suite::Aes256CtrSha3);
     }
-    let known = TYPES.iter().find(|(own, _)| *own == name).map(|(_, suite)| *suite);
     let shown: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
-    known.ok_or_else(|| Refusal::invalid(format!("unknown key type {shown}")))
-}
-
-fn type_of(suite: Suite) -> &'static str {
-    TYPES.iter().find(|(_, own)| *own == suite).map_or("", |(name, _)| name)
+    suite_of(name).ok_or_else(|| Refusal::invalid(format!("unknown key type {shown}")))
 }
 
 /// Refuses what this server does with no key.

@@ -83,31 +83,31 @@ async fn transit(call: &mut Call, verb: Verb, path: &[&str]) -> Result<Response<
             datakey::answer(call, form, name).await
         }
         (["keys"], List) => {
-            noted("list keys");
+            noted("key-list");
             keys::list(call)
         }
         (["keys", name], Read) => {
-            noted("read key");
+            noted("key-read");
             keys::read(call, name)
         }
         (["keys", name], Write) => {
-            noted("create key");
+            noted("key-new");
             keys::create(call, name).await
         }
         (["keys", name], Delete) => {
-            noted("delete key");
+            noted("key-delete");
             keys::delete(call, name).await
         }
         (["keys", name, "rotate"], Write) => {
-            noted("rotate");
+            noted("key-rotate");
             keys::rotate(call, name).await
         }
         (["keys", name, "config"], Write) => {
-            noted("config");
+            noted("key-config");
             keys::configure(call, name).await
         }
         (["keys", name, "trim"], Write) => {
-            noted("trim");
+            noted("key-trim");
             keys::trim(call, name).await
         }
         (["random", rest @ ..], Write) if rest.len() <= 2 => {
@@ -115,7 +115,7 @@ async fn transit(call: &mut Call, verb: Verb, path: &[&str]) -> Result<Response<
             random::answer(call, rest, Mount::Transit).await
         }
         (["config", "keys"], Read) => {
-            noted("read config");
+            noted("config-read");
             let data = json!({ "disable_upsert": !call.server.creates_keys });
             Ok(envelope::data(call, &data, &[], Mount::Transit))
         }
@@ -129,43 +129,43 @@ async fn token(call: &mut Call, verb: Verb, path: &[&str]) -> Result<Response<Bo
     use Verb::{Read, Write};
     match (path, verb) {
         (["lookup-self"], Read | Write) => {
-            noted("lookup token");
+            noted("token-lookup");
             auth::lookup_self(call).await
         }
         (["lookup"], Read | Write) => {
-            noted("lookup token");
+            noted("token-lookup");
             auth::lookup(call).await
         }
         (["lookup-accessor"], Write) => {
-            noted("lookup token");
+            noted("token-lookup");
             auth::lookup_accessor(call).await
         }
         (["renew-self"], Write) => {
-            noted("renew token");
+            noted("token-renew");
             auth::renew(call, true).await
         }
         (["renew"], Write) => {
-            noted("renew token");
+            noted("token-renew");
             auth::renew(call, false).await
         }
         (["create"], Write) => {
-            noted("create token");
+            noted("token-new");
             auth::create(call, false).await
         }
         (["create-orphan"], Write) => {
-            noted("create token");
+            noted("token-new");
             auth::create(call, true).await
         }
         (["revoke-self"], Write) => {
-            noted("revoke token");
+            noted("token-revoke");
             auth::revoke_self(call).await
         }
         (["revoke"], Write) => {
-            noted("revoke token");
+            noted("token-revoke");
             auth::revoke(call).await
         }
         (["revoke-accessor"], Write) => {
-            noted("revoke token");
+            noted("token-revoke");
             auth::revoke_accessor(call).await
         }
         ([one], _) if TOKEN.contains(one) => Err(sys::no_method()),
@@ -181,7 +181,10 @@ async fn system(call: &mut Call, verb: Verb, path: &[&str]) -> Result<Response<B
         (["mounts", path], Write) => Err(sys::mount(path)),
         (["capabilities-self"], Write) => sys::capabilities_self(call).await,
         (["internal", "ui", "mounts", rest @ ..], Read) => sys::ui_mount(call, rest),
-        (["tools", "random", rest @ ..], Write) if rest.len() <= 2 => random::answer(call, rest, Mount::System).await,
+        (["tools", "random", rest @ ..], Write) if rest.len() <= 2 => {
+            call.note.action = "random";
+            random::answer(call, rest, Mount::System).await
+        }
         (
             ["mounts" | "capabilities-self" | "health" | "seal-status" | "leader" | "init"]
             | ["mounts", _]

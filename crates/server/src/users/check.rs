@@ -3,6 +3,9 @@
 use super::{Users, ended, rows};
 use crate::keys::damaged_versions;
 use crate::store::{self, KeyRecord, Transaction};
+use crate::tokens::damaged_tokens;
+use phalanx_core::Suite;
+use phalanx_host::words::count;
 use serde::{Deserialize, Serialize};
 
 /// The most lines of damage in a report.
@@ -40,13 +43,25 @@ impl Users {
     /// If the store fails.
     pub async fn check(&self) -> store::Result<Report> {
         let mut report = Report { damage: self.store.damage().await?, ..Report::default() };
-        let (keys, tokens) = self.store.run(|store| Ok((store.keys()?, store.tokens()?.len() as u64))).await?;
-        report.tokens = tokens;
+        let (keys, tokens) = match self.store.run(|store| Ok((store.keys()?, store.tokens()?))).await {
+            Err(store::Error::Damaged(text)) => {
+                report.blame(format!("keys and tokens: {text}"));
+                return Ok(report);
+            }
+            read => read?,
+        };
+        report.tokens = tokens.len() as u64;
+        for accessor in damaged_tokens(tokens) {
+            report.blame(format!("rights of token {accessor}"));
+        }
         for key in keys {
             report.keys += 1;
             report.versions += key.versions.len() as u64;
             for version in damaged_versions(&key, &self.root) {
                 report.blame(format!("version {version} of key {}", key.name));
+            }
+            if Suite::from_id(key.suite).is_none() {
+                report.blame(format!("type of key {}", key.name));
             }
             self.check_users(key, &mut report).await?;
         }
@@ -66,9 +81,9 @@ impl Users {
             let open = move || rows::check_bucket(&root, &roster, &id, bucket, sealed.as_deref(), &users);
             let damage = tokio::task::spawn_blocking(open).await.map_err(|_| ended())??;
             if damage.bucket {
-                report.blame(format!("bucket {bucket} of key {}, with {} users", key.name, damage.users));
+                report.blame(format!("bucket {bucket} of key {}, with {}", key.name, count(damage.users, "user")));
             } else if damage.users > 0 {
-                report.blame(format!("{} users in bucket {bucket} of key {}", damage.users, key.name));
+                report.blame(format!("{} in bucket {bucket} of key {}", count(damage.users, "user"), key.name));
             }
         }
         Ok(())

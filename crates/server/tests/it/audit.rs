@@ -255,3 +255,59 @@ fn whatever_was_answered_before_a_kill_has_its_line() {
         assert!(answered.iter().all(|id| text.contains(id.as_str())), "an answered request is not in the log");
     }
 }
+
+#[test]
+fn an_action_has_one_name_and_whose_user_it_is_about() {
+    let server = Server::start(&["--audit-users"]);
+    let log = log(&server.folder);
+    let user = serde_json::json!({ "user": "YWRh" });
+    let (shreddable, token) =
+        (serde_json::json!({ "mode": "shreddable" }), serde_json::json!({ "policies": ["seal:a"] }));
+    let nothing = serde_json::json!({});
+    let wanted = [
+        ("POST", "/v1/transit/keys/a", &nothing, "key-new"),
+        ("POST", "/v2/manage/keys/b", &shreddable, "key-new"),
+        ("GET", "/v1/transit/keys/a", &nothing, "key-read"),
+        ("GET", "/v2/manage/keys/a", &nothing, "key-read"),
+        ("LIST", "/v1/transit/keys", &nothing, "key-list"),
+        ("GET", "/v2/manage/keys", &nothing, "key-list"),
+        ("POST", "/v1/transit/keys/a/rotate", &nothing, "key-rotate"),
+        ("POST", "/v1/transit/keys/a/config", &nothing, "key-config"),
+        ("POST", "/v1/transit/keys/a/trim", &nothing, "key-trim"),
+        ("DELETE", "/v1/transit/keys/a", &nothing, "key-delete"),
+        ("POST", "/v1/auth/token/create", &token, "token-new"),
+        ("GET", "/v1/auth/token/lookup-self", &nothing, "token-lookup"),
+        ("POST", "/v1/auth/token/renew-self", &nothing, "token-renew"),
+        ("POST", "/v1/auth/token/revoke", &nothing, "token-revoke"),
+        ("GET", "/v2/manage/tokens", &nothing, "token-list"),
+        ("POST", "/v1/sys/tools/random/8", &nothing, "random"),
+        ("POST", "/v2/manage/check", &nothing, "check"),
+        ("POST", "/v2/manage/users/b", &user, "user-show"),
+        ("POST", "/v2/manage/shred/b", &user, "user-shred"),
+    ];
+    for (method, path, body, action) in wanted {
+        let body = if method == "POST" { body.to_string() } else { String::new() };
+        let answer = server.request(method, path, &[], body.as_bytes());
+        let line = line(&log, answer.header("x-request-id").unwrap());
+        assert_eq!(line["action"], action, "{method} {path}");
+        if action.starts_with("user-") {
+            assert_eq!((&line["user"], &line["items"]), (&"YWRh".into(), &1.into()), "{line}");
+        }
+    }
+    let names = server.get("/metrics").text();
+    assert!(names.contains("action=\"user-shred\"") && !names.contains("action=\"list keys\""));
+}
+
+#[test]
+fn signals_for_logs_do_not_end_a_server() {
+    let mut server = Server::start(&[]);
+    let log = log(&server.folder);
+    server.get("/v1/nothing");
+    std::fs::rename(&log, server.folder.beside("audit.log.1")).unwrap();
+    server.signal(Signal::USR2);
+    server.signal(Signal::USR1);
+    until("the new log", || log.exists());
+    assert_eq!(server.get("/healthz").status, 200);
+    server.signal(Signal::ALARM);
+    assert!(!server.wait().success(), "an alarm is no wish to end in good order");
+}

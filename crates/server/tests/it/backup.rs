@@ -68,7 +68,7 @@ fn old_rows_do_not_come_back_with_the_newest_buckets() {
     let new = backup(&folder, "new");
     server.kill();
     fs::copy(new.join("buckets.db"), old.join("buckets.db")).unwrap();
-    failed(&restore(&folder, &old, &folder.beside("restored")), 3, "damaged: 1 users in bucket");
+    failed(&restore(&folder, &old, &folder.beside("restored")), 3, "damaged: 1 user in bucket");
     replace(&folder, &new);
     let server = folder.start(&[]);
     none_opens(&server, &records[3..4]);

@@ -173,10 +173,19 @@ fn what_is_only_announced_takes_nothing_from_others() {
 #[test]
 fn too_much_at_the_same_time_is_refused_for_now() {
     let (server, token) = server(&["--max-in-flight", "1"]);
-    let text = base64(vec![7; 3 << 20]);
-    let answer =
-        server.post_by(&token, JSON, &json!({ "batch_input": [{ "plaintext": text, "context": base64("ada") }] }));
+    let batch =
+        |bytes: usize| json!({ "batch_input": [{ "plaintext": base64(vec![7; bytes]), "context": base64("ada") }] });
+    // One client takes nearly all the room, and sends no more.
+    let mut other = server.client();
+    let head = format!("POST {JSON} HTTP/1.1\r\nHost: a\r\nX-Vault-Token: {token}\r\nContent-Length: 1000000\r\n\r\n");
+    other.raw(&[head.into_bytes(), vec![b' '; 900_000]].concat()).unwrap();
+    until("it has its room", || gauge(&server, "phalanx_server_in_flight_bytes ") >= 900_000);
+    let answer = server.post_by(&token, JSON, &batch(300_000));
     assert_eq!((answer.status, answer.header("retry-after")), (429, Some("1")), "{}", answer.text());
+    drop(other);
+    // What never has room need not ask again.
+    let answer = server.post_by(&token, JSON, &batch(3 << 20));
+    assert_eq!((answer.status, answer.header("retry-after")), (413, None), "{}", answer.text());
     assert!(server.get("/metrics").text().contains("phalanx_server_rejected_total{status=\"429\"} 1\n"));
     nothing_is_in_flight(&server);
     is_served(&server, &token);

@@ -28,44 +28,65 @@ fn all_commands(folder: &Arc<Folder>) {
     let orders = json(run(&["key", "new", "orders", "--mode", "shreddable", "--json"])).remove(0);
     assert_eq!((&orders["mode"], &orders["latest_version"]), (&"shreddable".into(), &1.into()));
     succeeded(run(&["key", "new", "notes", "--type", "aes-256-gcm", "--no-user"]));
-    failed(&run(&["key", "new", "notes"]), 2, "there is a key notes already");
-    failed(&run(&["key", "new", "../notes"]), 2, "a key's name has letters");
-    failed(&run(&["key", "new", "other", "--type", "rsa-2048"]), 2, "the type of a key is one of");
+    failed(&run(&["key", "new", "notes"]), 1, "there is a key notes already");
+    failed(&run(&["key", "new", "../notes"]), 2, "a key's name has 1 to 128 letters");
+    failed(&run(&["key", "new", "other", "--type", "rsa-2048"]), 2, "--type: one of aes256-ctr-sha3, ");
     failed(&run(&["key", "new", "other", "--mode", "shreddable", "--no-user"]), 2, "needs a user");
     let list = succeeded(run(&["key", "list"]));
     let lines: Vec<&str> = list.lines().collect();
     assert_eq!(
         lines,
-        ["notes  derived  aes-256-gcm  version 1  no user needed", "orders  shreddable  aes-256  version 1",]
+        ["notes  derived  aes256-gcm96  version 1  no user needed", "orders  shreddable  aes256-ctr-sha3  version 1",]
     );
     succeeded(run(&["key", "rotate", "orders"]));
-    succeeded(run(&["key", "rotate", "orders"]));
+    let rotated = run(&["key", "rotate", "orders"]);
+    assert!(String::from_utf8_lossy(&rotated.stderr).contains("orders: version 3 seals from now on"));
+    let first = "hint: give phalanx-server key config orders --min-open 2 --min-seal 2 first";
+    failed(&run(&["key", "trim", "orders", "2"]), 1, first);
+    failed(&run(&["key", "trim", "orders", "4"]), 1, "the newest version of orders is 3");
+    failed(&run(&["key", "trim", "orders", "0"]), 2, "from 1 on");
     failed(&run(&["key", "config", "orders"]), 2, "nothing says what to change");
     succeeded(run(&["key", "config", "orders", "--min-open", "2", "--min-seal", "3"]));
-    failed(&run(&["key", "config", "orders", "--min-open", "9"]), 2, "cannot set min decryption version");
+    failed(&run(&["key", "config", "orders", "--min-open", "9"]), 1, "--min-open 9: the newest version of orders is 3");
+    failed(&run(&["key", "config", "orders", "--min-seal", "1"]), 1, "hint: give --min-seal 2 too");
     succeeded(run(&["key", "trim", "orders", "2"]));
     let keys = json(run(&["key", "list", "--json"]));
     let orders = keys.iter().find(|key| key["name"] == "orders").unwrap();
     let numbers = ["latest_version", "min_decryption_version", "min_encryption_version", "min_available_version"];
     assert_eq!(numbers.map(|name| orders[name].as_u64().unwrap()), [3, 2, 3, 2]);
-    failed(&run(&["key", "delete", "notes"]), 2, "deletion is not allowed for this key");
+    failed(&run(&["key", "config", "orders", "--min-open", "1"]), 1, "before 2 are destroyed");
+    failed(&run(&["key", "trim", "orders", "1"]), 1, "before 2 are destroyed already");
+    let allow = "hint: give phalanx-server key config notes --allow-deletion first";
+    failed(&run(&["key", "delete", "notes"]), 1, allow);
+    for command in [&["delete", "no"][..], &["rotate", "no"], &["show", "no"], &["trim", "no", "1"]] {
+        failed(&run(&[&["key"], command].concat()), 1, "no key no");
+    }
+    let show = succeeded(run(&["key", "show", "orders"]));
+    for line in ["type:      aes256-ctr-sha3", "min-open:  2", "min-seal:  3", "deletion:  forbidden", "users:     0"] {
+        assert!(show.lines().any(|own| own == line), "{line}: {show}");
+    }
+    assert!(show.contains("version:   3, created 20") && !show.contains("version:   1,"), "{show}");
+    assert_eq!(json(run(&["key", "show", "orders", "--json"]))[0]["versions"].as_array().unwrap().len(), 2);
     succeeded(run(&["key", "config", "notes", "--allow-deletion"]));
     succeeded(run(&["key", "delete", "notes"]));
     assert_eq!(json(run(&["key", "list", "--json"])).len(), 1);
     failed(&run(&["user", "show", "orders", "ada"]), 1, "orders has no such user");
-    failed(&run(&["user", "show", "nothing", "ada"]), 1, "encryption key not found");
+    failed(&run(&["user", "show", "nothing", "ada"]), 1, "no key nothing");
+    let absent = run(&["user", "show", "orders", "ada", "--json"]);
+    assert_eq!(absent.status.code(), Some(1));
+    assert_eq!(serde_json::from_slice::<Value>(&absent.stdout).unwrap()["exists"], false);
     failed(&run(&["user", "shred", "orders", "ada"]), 2, "there is no terminal to ask at");
     failed(&run(&["user", "shred", "orders", "ada", "--yes"]), 1, "orders has no such user");
     let token = succeeded(run(&["token", "new", "--allow", "seal:orders,open:orders,user=ada", "--ttl", "2h"]));
     assert!(token.starts_with("phx.") && token.ends_with('\n') && token.lines().count() == 1);
-    failed(&run(&["token", "new", "--allow", "steal:orders"]), 2, "is no right");
+    failed(&run(&["token", "new", "--allow", "steal:orders"]), 2, "is not a right");
     failed(&run(&["token", "new", "--allow", "seal:orders", "--ttl", "2w"]), 2, "a time such as");
     let tokens = json(run(&["token", "list", "--json"]));
     assert_eq!(tokens.len(), 1);
     assert!(!succeeded(run(&["token", "list"])).contains(token.trim()));
     let accessor = tokens[0]["accessor"].as_str().unwrap();
     succeeded(run(&["token", "revoke", accessor]));
-    failed(&run(&["token", "revoke", accessor]), 1, "there is no token");
+    failed(&run(&["token", "revoke", accessor]), 1, "there is no such token");
     assert!(succeeded(run(&["token", "list"])).is_empty());
 }
 
@@ -74,7 +95,7 @@ fn commands_speak_to_the_running_server() {
     let server = Server::start(&[]);
     all_commands(&server.folder);
     let check = server.folder.run(["check"]);
-    assert_eq!(succeeded(check), "1 keys, 2 versions, 0 buckets, 0 users, 0 tokens\n");
+    assert_eq!(succeeded(check), "1 key, 2 versions, 0 buckets, 0 users, 0 tokens\n");
 }
 
 #[test]
@@ -90,11 +111,21 @@ fn commands_without_a_folder_or_its_key_say_so() {
     let folder = Folder::new();
     let nowhere = folder.beside("nowhere");
     let nowhere = nowhere.to_str().unwrap();
-    let output = run(&folder, &["key", "list", "--dir", nowhere]);
-    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+    failed(
+        &run(&folder, &["key", "list", "--dir", nowhere]),
+        4,
+        "nowhere: not a server's folder\nhint: phalanx-server init",
+    );
     std::fs::write(folder.key_file(), [9; 32]).unwrap();
-    let output = run(&folder, &["key", "list"]);
-    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let dir = folder.dir();
+    let line = format!("{} does not open the root key of {}\n", folder.key_file().display(), dir.display());
+    failed(&run(&folder, &["key", "list"]), 3, &line);
+    failed(&folder.run(["run"]), 3, &line);
+    let none =
+        format!("{}: no server runs here, and its root key is needed\nhint: start the server, or ", dir.display());
+    // Without a terminal no password is asked for.
+    let output = folder.command(["key", "list"]).env("HOME", folder.beside("home")).output().unwrap();
+    failed(&output, 3, &none);
     let nothing = folder.command(["key", "list"]).env_remove("PHALANX_SERVER_DIR").output().unwrap();
     failed(&nothing, 2, "no folder is named");
 }
@@ -130,7 +161,117 @@ fn a_user_is_any_bytes() {
     succeeded(folder.run(["user", "shred", "orders", "--user-base64", "YWRh", "--yes"]));
     succeeded(folder.run(["user", "shred", "orders", "--yes", "--", "-"]));
     succeeded(folder.run(["key", "new", "notes"]));
-    failed(&folder.run(["user", "shred", "notes", "ada", "--yes"]), 2, "the key notes is not shreddable");
+    failed(&folder.run(["user", "shred", "notes", "ada", "--yes"]), 1, "the key notes is not shreddable");
+}
+
+#[test]
+fn both_names_of_a_type_are_understood() {
+    let server = Server::start(&[]);
+    let types = [("a", "aes-256-turbo"), ("b", "aes256-ctr-turboshake"), ("c", "aes-128"), ("d", "aes256-gcm96")];
+    for (name, given) in types {
+        succeeded(server.folder.run(["key", "new", name, "--type", given]));
+        let body = serde_json::json!({ "type": given });
+        assert_eq!(server.post(&format!("/v2/manage/keys/{name}2"), &body).status, 200);
+        assert_eq!(server.post(&format!("/v1/transit/keys/{name}3"), &body).status, 200);
+    }
+    let shown: Vec<String> = json(server.folder.run(["key", "list", "--json"]))
+        .iter()
+        .map(|key| key["type"].as_str().unwrap().to_owned())
+        .collect();
+    let wanted = ["aes256-ctr-turboshake", "aes256-ctr-turboshake", "aes128-ctr-sha3", "aes256-gcm96"];
+    assert_eq!(shown, wanted.map(|name| [name; 3]).concat());
+    let read = server.get("/v1/transit/keys/a").json();
+    assert_eq!(read["data"]["type"], "aes256-ctr-turboshake");
+}
+
+#[test]
+fn a_token_is_named_revoked_by_its_text_and_never_repeated() {
+    let server = Server::start(&[]);
+    let folder = &server.folder;
+    let new = folder.run(["token", "new", "--allow", "seal:orders", "--name", "shop"]);
+    let accessor = String::from_utf8_lossy(&new.stderr).split("accessor ").nth(1).unwrap()[..12].to_owned();
+    let text = succeeded(new).trim().to_owned();
+    let list = succeeded(folder.run(["token", "list"]));
+    assert!(list.starts_with(&format!("{accessor}  shop  seal:orders  created 20")), "{list}");
+    assert!(list.contains("  ends 20"), "{list}");
+    assert!(folder.run(["-q", "token", "new", "--allow", "open:orders"]).stderr.is_empty());
+    assert_eq!(server.get("/v2/manage/tokens").json()["tokens"][0]["name"], "shop");
+    let revoked = folder.run(["token", "revoke", &text]);
+    assert!(String::from_utf8_lossy(&revoked.stderr).contains(&format!("{accessor}: revoked")));
+    failed(&folder.run(["token", "revoke", &text]), 1, "there is no such token");
+    let wrong: [&[&str]; 5] = [
+        &["token", "revoke", &text],
+        &["token", "revoke", "a", &text],
+        &["token", &text],
+        &["token", "new", "--allow", &text],
+        &["token", "new", "--allow", "seal:a", "--ttl", &text],
+    ];
+    for command in wrong {
+        let output = folder.run(command.iter().copied());
+        assert!(!output.status.success());
+        assert!(!String::from_utf8_lossy(&output.stderr).contains(&text), "{command:?}");
+    }
+}
+
+#[test]
+fn a_token_that_cannot_be_printed_does_not_live_on() {
+    let server = Server::start(&[]);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = server.folder.command(["token", "new", "--allow", "seal:orders"]);
+    failed(&command.stdout(full).output().unwrap(), 4, "hint: the token is revoked again");
+    assert_eq!(server.get("/v2/manage/tokens").json()["tokens"], serde_json::json!([]));
+}
+
+#[test]
+fn nobody_who_reads_is_no_failure() {
+    let server = Server::start(&[]);
+    succeeded(server.folder.run(["key", "new", "orders"]));
+    for arguments in [&["key", "list"][..], &["key", "show", "orders"], &["status"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = server.folder.command(arguments.iter().copied()).stdout(writer).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}");
+    }
+}
+
+#[test]
+fn status_says_whether_a_server_runs() {
+    let server = Server::start(&[]);
+    let folder = server.folder.clone();
+    let line = succeeded(folder.run(["status"]));
+    assert!(line.contains(": serving, version ") && line.contains(", since 20"), "{line}");
+    let status = json(folder.run(["status", "--json"])).remove(0);
+    assert_eq!((&status["serves"], &status["state"]), (&true.into(), &"serving".into()));
+    assert!(server.terminate().success());
+    failed(&folder.run(["status"]), 1, "no server runs here");
+}
+
+#[test]
+fn the_hint_of_init_can_be_run() {
+    let folder = Folder::new();
+    let (dir, key) = (folder.beside("a server"), folder.beside("a key"));
+    std::fs::copy(folder.key_file(), &key).unwrap();
+    let mut init = folder.command(["status"]);
+    init = {
+        let mut command = std::process::Command::new(init.get_program());
+        command.args(["init", "--dir"]).arg(&dir).arg("--key-file").arg(&key);
+        command
+    };
+    let output = init.stdin(Stdio::null()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains(": server created\n"), "{stderr}");
+    let wanted =
+        format!("hint: start it: phalanx-server run --dir '{}' --key-file '{}'\n", dir.display(), key.display());
+    assert!(stderr.ends_with(&wanted), "{stderr}");
+}
+
+#[test]
+fn messages_of_the_command_line_are_sentences() {
+    let folder = Folder::new();
+    failed(&folder.run(["run", "--max-connections", "0"]), 2, "--max-connections: a number from 1 to 100000, not 0");
+    failed(&folder.run(["rewrap"]), 2, "missing: KEY");
+    failed(&folder.run(["rewrap", "a", "--key", "a"]), 2, "cannot be combined with");
+    failed(&run(&folder, &["rewrap", "orders"]), 1, "no key orders");
 }
 
 fn rewrap(folder: &Arc<Folder>, options: &[&str], input: &str) -> Output {
@@ -181,4 +322,58 @@ fn rewrapping_keeps_the_order_and_names_what_fails() {
     let lines = String::from_utf8(output.stdout).unwrap();
     assert_eq!(lines.lines().count(), 2500);
     assert_eq!(lines.lines().nth(1200), Some(broken[1200].as_str()));
+}
+
+#[test]
+fn nothing_is_made_in_a_folder_that_is_no_servers() {
+    let folder = Folder::new();
+    let strange = folder.beside("strange");
+    std::fs::create_dir(&strange).unwrap();
+    let dir = strange.to_str().unwrap();
+    for command in [&["key", "list"][..], &["run"], &["check"], &["backup", "b"], &["token", "list"]] {
+        failed(&folder.run(command.iter().copied().chain(["--dir", dir])), 4, "not a server's folder");
+        assert_eq!(std::fs::read_dir(&strange).unwrap().count(), 0, "{command:?}");
+    }
+    std::fs::write(strange.join("notes"), "mine").unwrap();
+    failed(&folder.run(["init", "--dir", dir]), 4, "it is not empty: it has notes in it");
+    assert_eq!(std::fs::read_dir(&strange).unwrap().count(), 1);
+}
+
+#[test]
+fn hints_name_what_this_program_has() {
+    let folder = Folder::new();
+    let unknown = [
+        ("encrypt", "clients do that by HTTP"),
+        ("seal", "clients do that by HTTP"),
+        ("serve", "did you mean run?"),
+        ("start", "did you mean run?"),
+        ("key remove", "did you mean delete?"),
+        ("key rm", "did you mean delete?"),
+        ("key create", "did you mean new?"),
+        ("token create", "did you mean new?"),
+        ("token rm", "did you mean revoke?"),
+        ("token delete", "did you mean revoke?"),
+    ];
+    for (line, hint) in unknown {
+        let output = folder.command(line.split(' ')).output().unwrap();
+        failed(&output, 2, hint);
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("protect"), "{line}");
+    }
+    let backup = folder.beside("backup");
+    let backup = backup.to_str().unwrap();
+    succeeded(run(&folder, &["backup", backup]));
+    for command in [&["init"][..], &["restore", backup], &["backup", backup]] {
+        let output = if command[0] == "backup" { run(&folder, command) } else { folder.run(command.iter().copied()) };
+        failed(&output, 4, "");
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("--force"), "{command:?}");
+    }
+    let file = folder.beside("file");
+    std::fs::write(&file, "").unwrap();
+    let output = folder.run(["init", "--dir", file.to_str().unwrap()]);
+    failed(&output, 4, "");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("--force"));
+    for line in ["help", "help key", "help key new", "token help", "--help"] {
+        let help = succeeded(folder.command(line.split(' ')).output().unwrap());
+        assert!(help.contains("Usage: phalanx-server"), "{line}: {help}");
+    }
 }

@@ -203,7 +203,7 @@ fn a_damaged_salt_costs_its_user_only() {
     let check = folder.run(["check"]);
     assert_eq!(check.status.code(), Some(3));
     let line = String::from_utf8_lossy(&check.stderr).into_owned();
-    assert!(line.contains("damaged: 1 users in bucket"), "{line}");
+    assert!(line.contains("damaged: 1 user in bucket"), "{line}");
     let server = folder.start(&[]);
     assert_eq!(open(&server, &records).iter().filter(|opened| opened.is_err()).count(), 1);
     let check = folder.run(["check"]);

@@ -149,7 +149,7 @@ fn another_root_key_is_refused() {
     fs::write(folder.key_file(), [7; 32]).unwrap();
     // That of another server, which the same key opens.
     fs::copy(Folder::new().dir().join("root.phx"), folder.dir().join("root.phx")).unwrap();
-    failed(&folder.run(["run"]), 3, "a secret in the store is damaged, or of another root key");
+    failed(&folder.run(["run"]), 3, "version 1 of the key notes is damaged, or of another root key");
 }
 
 #[test]
@@ -166,7 +166,12 @@ fn a_damaged_store_is_refused_with_a_line() {
     change("PRAGMA user_version = 7");
     failed(&folder.run(["run"]), 4, "its tables have version 7");
     change("PRAGMA user_version = 1; UPDATE versions SET sealed = randomblob(80) WHERE number = 1");
-    failed(&folder.run(["run"]), 3, "a secret in the store is damaged");
+    failed(&folder.run(["run"]), 3, "version 1 of the key ");
+    let check = folder.run(["check"]);
+    let damaged = String::from_utf8_lossy(&check.stderr).into_owned();
+    failed(&check, 3, "damaged: version 1 of key orders");
+    assert!(damaged.matches("damaged: version 1 of key ").count() == 2, "{damaged}");
+    assert!(String::from_utf8_lossy(&check.stdout).contains("2 keys, "), "the others are checked too");
     fs::write(&store, &whole).unwrap();
     // A secret of one place in another one.
     change("UPDATE buckets SET bucket = 5000 WHERE bucket = (SELECT min(bucket) FROM buckets)");

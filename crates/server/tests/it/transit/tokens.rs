@@ -160,8 +160,9 @@ fn tokens_of_others_are_not_ones_own_business() {
 fn what_no_token_can_be_is_refused() {
     let server = Server::start(&[]);
     let mut admin = Api::new(&server);
-    let no_right =
-        |text: &str| format!("{text:?} is no right: they are seal:KEY, open:KEY, rewrap:KEY, manage:KEY and admin");
+    let no_right = |text: &str| {
+        format!("{text:?} is not a right: rights are seal:KEY, open:KEY, rewrap:KEY, manage:KEY and admin")
+    };
     let cases = [
         (json!({ "policies": ["writer"] }), no_right("writer")),
         (json!({ "policies": ["seal:"] }), no_right("seal:")),

@@ -1,0 +1,34 @@
+//! `phalanx-server status`: whether a server runs in a folder.
+
+use super::dates::date;
+use super::folder::Folder;
+use super::say::{say, say_json};
+use crate::args::Status;
+use crate::client::Client;
+use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::lines::shown;
+use phalanx_host::words::count;
+
+/// Says whether a server runs and serves.
+///
+/// # Errors
+/// If none does.
+pub fn run(status: &Status) -> Outcome {
+    let folder = Folder::of(&status.dir)?;
+    folder.must_be_a_servers()?;
+    let dir = shown(folder.path());
+    let none = || {
+        let run = format!("phalanx-server run --dir {} starts one", super::key_options::word(folder.path()));
+        Failure::new(Code::Other, format!("{dir}: no server runs here")).hint(run)
+    };
+    let answer = Client::running(&folder)?.ok_or_else(none)?.get("/v2/status")?;
+    let text = |name: &str| answer[name].as_str().unwrap_or_default().to_owned();
+    if status.json {
+        say_json(&answer)?;
+    } else {
+        let connections = count(answer["connections"].as_u64().unwrap_or_default(), "connection");
+        let (state, version, since) = (text("state"), text("version"), date(&answer["started"]));
+        say(format!("{dir}: {state}, version {version}, since {since}, {connections}"))?;
+    }
+    if answer["serves"] == true { Ok(()) } else { Err(Failure::written(Code::Other)) }
+}

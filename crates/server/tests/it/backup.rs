@@ -1,7 +1,7 @@
 //! Backups, and restoring them.
 
-use crate::common::records::{Random, all_open, none_opens, rounds, seal, users};
 use crate::common::folder::PROGRAM;
+use crate::common::records::{Random, all_open, none_opens, rounds, seal, users};
 use crate::common::{Folder, Server};
 use crate::store::failed;
 use std::fs;

@@ -46,10 +46,11 @@ pub fn open_private(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Refuses a file that others may read, or that does not belong to the user.
+/// Refuses a file that others may read, or that does not belong to the user. An access control list may let the user read
+/// a file of root.
 pub fn check_private(file: &File, path: &Path) -> Result<()> {
     let meta = file.metadata().map_err(Error::read)?;
-    if meta.is_file() && !is_dash(path) {
+    if meta.is_file() && !is_dash(path) && !file::is_for_user_alone(file, &meta) {
         file::check_private("it", &meta, path)?;
     }
     Ok(())

@@ -38,10 +38,10 @@ pub enum Command {
     Token(Token),
     /// Write a copy of the store and the root key to a new folder
     ///
-    /// It is consistent while the server runs, which writes it. rows.db may be kept for ever. Of buckets.db only the
-    /// newest copy may be kept, apart from the rows: with an old one, the users who were deleted since then come back
-    /// from old rows. Copies of the rows from before a user was deleted do not open for the other users of the same
-    /// bucket either, one of 4,096: a restore needs the rows and the buckets of the same backup.
+    /// It is consistent while the server runs, which sends it. Its three files belong together. With a backup from before,
+    /// users who were deleted since, versions that were trimmed, and tokens that were revoked come back: where deletions
+    /// must stay, keep only the newest backup, or at least destroy buckets.db in the older ones. Without it, the rows of
+    /// shreddable keys help nobody.
     Backup(Backup),
     /// Make the folder of a server from a backup, when all in it opens
     Restore(Restore),

@@ -1,5 +1,7 @@
 //! How commands ask for something: over the socket of the running server or, if none runs, in this process.
 
+mod backup;
+
 use crate::audit::Audit;
 use crate::caller::Caller;
 use crate::commands::folder::{Folder, Why};
@@ -17,6 +19,7 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
+use phalanx_core::SecretKey;
 use phalanx_host::args::{EngineArgs, EngineName, OpenKeys};
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{Code, Failure, Outcome};
@@ -25,7 +28,7 @@ use phalanx_host::verbosity::Verbosity;
 use serde_json::Value;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -106,13 +109,15 @@ impl Client {
         }
     }
 
-    /// Opens a folder that no other process knows, to check it.
+    /// Opens a folder that no other process knows, with its root key, to check it. Its failures are about the path that
+    /// is blamed.
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn alone(folder: &Folder, keys: &OpenKeys, verbosity: Verbosity) -> Outcome<Self> {
+    pub fn alone(folder: &Folder, root: &SecretKey, blamed: &Path, verbosity: Verbosity) -> Outcome<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
-        Self::within(runtime, folder, keys, verbosity, Reads::Nothing, None)
+        let server = Arc::new(runtime.block_on(open(folder, root, blamed, verbosity, Reads::Nothing))?);
+        Ok(Self { way: Way::Own { server, _lock: None }, runtime })
     }
 
     fn within(
@@ -123,7 +128,8 @@ impl Client {
         reads: Reads,
         lock: Option<File>,
     ) -> Outcome<Self> {
-        let server = Arc::new(runtime.block_on(open(folder, keys, verbosity, reads))?);
+        let root = folder.open_root(keys, verbosity, Why::NoServerRuns)?;
+        let server = Arc::new(runtime.block_on(open(folder, &root, &folder.store(), verbosity, reads))?);
         Ok(Self { way: Way::Own { server, _lock: lock }, runtime })
     }
 
@@ -181,17 +187,24 @@ fn listens(folder: &Folder) -> Outcome<bool> {
     }
 }
 
-async fn open(folder: &Folder, keys: &OpenKeys, verbosity: Verbosity, reads: Reads) -> Outcome<Server> {
-    let root = folder.open_root(keys, verbosity, Why::NoServerRuns)?;
-    let store = Sqlite::open(&folder.store()).map_err(|e| folder.blame(e))?;
+async fn open(
+    folder: &Folder,
+    root: &SecretKey,
+    blamed: &Path,
+    verbosity: Verbosity,
+    reads: Reads,
+) -> Outcome<Server> {
+    let blame = |error| Folder::blame_at(blamed, error);
+    let store = Sqlite::open(&folder.store()).map_err(blame)?;
     let store = Arc::new(Stored::new(store).map_err(no_threads)?);
     let engine = EngineArgs { engine: EngineName::Cpu, threads: None, paranoid: false };
     let work = Work::new(Engines::new(&engine, verbosity)?).map_err(no_threads)?;
-    if reads == Reads::Nothing {
-        return Ok(Server::unread(&root, store, work, Audit::default(), Limits::default()));
-    }
-    let server = Server::open(&root, store, work, Audit::default(), Limits::default()).await;
-    server.map_err(|e| folder.blame(e))
+    let mut server = match reads {
+        Reads::Nothing => Server::unread(root, store, work, Audit::default(), Limits::default()),
+        _ => Server::open(root, store, work, Audit::default(), Limits::default()).await.map_err(blame)?,
+    };
+    server.folder = folder.path().to_owned();
+    Ok(server)
 }
 
 /// Asks a server by its socket.

@@ -12,6 +12,7 @@ use crate::tokens::Tokens;
 use crate::users::Users;
 use crate::work::Work;
 use phalanx_core::SecretKey;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -33,6 +34,8 @@ pub struct Server {
     pub metrics: Metrics,
     /// A permit for each byte that may be in flight.
     pub in_flight: Arc<Semaphore>,
+    /// Its folder.
+    pub folder: PathBuf,
     /// Whether encrypting with a key that does not exist makes it.
     pub creates_keys: bool,
 }
@@ -67,6 +70,7 @@ impl Server {
             in_flight: Arc::new(Semaphore::new(limits.in_flight)),
             limits,
             metrics: Metrics::default(),
+            folder: PathBuf::new(),
             creates_keys: false,
         }
     }

@@ -1,6 +1,7 @@
 //! Both ends of a file: reading inputs, writing and naming outputs, and going on after interrupted runs. Also the
 //! keyring.
 
+mod acl;
 mod disk;
 mod ending;
 mod ends;
@@ -18,6 +19,7 @@ mod rekey;
 mod resume;
 mod temporary;
 
+pub use acl::is_for_user_alone;
 pub use disk::{Disk, sink};
 pub use ending::{protected_name, refuse_protected, unprotected_name};
 pub use ends::{Ends, Input, OutputPlace, OutputRules, Target, carry};

@@ -235,6 +235,14 @@ pub struct Restore {
     /// The folder of the backup
     #[arg(value_name = "BACKUP_DIR")]
     pub from: PathBuf,
+    /// Replace the content of a folder that has a server, which must not run
+    ///
+    /// If it is interrupted, the folder has its old content.
+    #[arg(long)]
+    pub replace: bool,
+    /// Leave out users whose salts do not open, because rows.db and buckets.db are of two backups
+    #[arg(long)]
+    pub skip_lost_users: bool,
     #[command(flatten)]
     pub place: Place,
 }

@@ -22,6 +22,8 @@ const VARIABLE: &str = "PHALANX_SERVER_DIR";
 pub enum Why {
     /// A server begins.
     ToServe,
+    /// A backup is restored.
+    ToRestore,
     /// A command does its work without a server, because none runs.
     NoServerRuns,
 }
@@ -58,7 +60,11 @@ impl Folder {
     /// If there is none.
     pub fn must_be_a_servers(&self) -> Outcome {
         match self.root().symlink_metadata() {
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            // Where a restore was interrupted, whoever locks the folder puts the old root key back.
+            Err(e)
+                if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+                    && !super::replaced::is_interrupted(self) =>
+            {
                 let dir = shown(&self.0);
                 let failure = Failure::new(Code::InputOutput, format!("{dir}: not a server's folder")).on(&self.0);
                 Err(failure.hint(format!("phalanx-server init --dir {} makes one", key_options::word(&self.0))))
@@ -105,20 +111,23 @@ impl Folder {
         if !matches!(error, CoreError::NoKey { .. } | CoreError::WrongKey) {
             return Failure::at(&self.root(), error);
         }
-        // What is restored is made in a folder within.
-        let dir = self.0.parent().filter(|_| self.0.ends_with(".init")).unwrap_or(&self.0);
-        let (dir, given) = (shown(dir), key_options::names(keys));
+        let (dir, given) = (shown(&self.0), key_options::names(keys));
+        let what = match why {
+            Why::ToRestore => shown(&self.root()),
+            _ => format!("the root key of {dir}"),
+        };
         let line = match (given.as_slice(), &error) {
-            ([], CoreError::WrongKey) => format!("no key and no password at hand opens the root key of {dir}"),
+            ([], CoreError::WrongKey) => format!("no key and no password at hand opens {what}"),
+            ([], _) if why == Why::ToRestore => format!("{what}: what opens it is needed"),
             ([], _) if why == Why::ToServe => format!("{dir}: its root key is needed"),
             ([], _) => format!("{dir}: no server runs here, and its root key is needed"),
-            ([one], _) => format!("{one} does not open the root key of {dir}"),
-            ([some @ .., last], _) => format!("neither {} nor {last} opens the root key of {dir}", some.join(", ")),
+            ([one], _) => format!("{one} does not open {what}"),
+            ([some @ .., last], _) => format!("neither {} nor {last} opens {what}", some.join(", ")),
         };
         let failure = Failure::new(Code::NotAuthentic, line).on(&self.root());
         match (given.is_empty(), why) {
             (false, _) => failure,
-            (true, Why::ToServe) => failure.hint(format!("name what opens it: {}", key_options::ALL)),
+            (true, Why::ToServe | Why::ToRestore) => failure.hint(format!("name what opens it: {}", key_options::ALL)),
             (true, Why::NoServerRuns) => {
                 failure.hint(format!("start the server, or name what opens the root key: {}", key_options::ALL))
             }

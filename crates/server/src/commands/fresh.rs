@@ -6,6 +6,7 @@
 
 use super::folder::Folder;
 use super::lock::lock;
+use super::replaced;
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::shown;
@@ -19,6 +20,7 @@ pub struct Fresh {
     folder: Folder,
     inner: Folder,
     is_new: bool,
+    replaces: bool,
     is_finished: bool,
     _lock: File,
 }
@@ -43,7 +45,27 @@ impl Fresh {
         clear(folder, &inner)?;
         refuse_strangers(folder, &inner)?;
         DirBuilder::new().mode(0o700).create(inner.path()).map_err(|e| at(inner.path(), e))?;
-        Ok(Self { folder: folder.clone(), inner, is_new, is_finished: false, _lock: lock })
+        Ok(Self { folder: folder.clone(), inner, is_new, replaces: false, is_finished: false, _lock: lock })
+    }
+
+    /// Begins in the folder of a server that does not run, whose content is replaced at the end. A folder without a server
+    /// is begun as by [`Fresh::begin`].
+    ///
+    /// # Errors
+    /// If it is in use, or cannot be written.
+    pub fn replacing(folder: &Folder) -> Outcome<Self> {
+        if !folder.path().join("lock").exists() {
+            return Self::begin(folder);
+        }
+        let lock = lock(folder)?;
+        if folder.root().symlink_metadata().is_err() {
+            drop(lock);
+            return Self::begin(folder);
+        }
+        let inner = Folder::at(folder.path().join(".init"));
+        clear(folder, &inner)?;
+        DirBuilder::new().mode(0o700).create(inner.path()).map_err(|e| at(inner.path(), e))?;
+        Ok(Self { folder: folder.clone(), inner, is_new: false, replaces: true, is_finished: false, _lock: lock })
     }
 
     /// The folder in which all is made.
@@ -60,11 +82,17 @@ impl Fresh {
         for path in [from.store(), from.root(), from.path().to_owned()] {
             sync(&path)?;
         }
+        if self.replaces {
+            replaced::put_away(&self.folder)?;
+        }
         for (from, to) in [(from.store(), to.store()), (from.root(), to.root())] {
             fs::rename(&from, &to).map_err(|e| at(&to, e))?;
             sync(self.folder.path())?;
         }
         self.is_finished = true;
+        if self.replaces {
+            replaced::recover(&self.folder)?;
+        }
         let _ = fs::remove_dir_all(self.inner.path());
         // A folder that is new has a new entry in its own folder.
         let dir = self.folder.path().canonicalize().unwrap_or_default();
@@ -75,7 +103,10 @@ impl Fresh {
 impl Drop for Fresh {
     fn drop(&mut self) {
         if !self.is_finished {
-            let _ = clear(&self.folder, &self.inner);
+            // Without this, what is in the place of the store may be the old one.
+            if replaced::recover(&self.folder).is_ok() {
+                let _ = clear(&self.folder, &self.inner);
+            }
             if self.is_new {
                 let _ = fs::remove_file(self.folder.path().join("lock"));
                 let _ = fs::remove_dir(self.folder.path());

@@ -1,6 +1,8 @@
 //! The lock of a folder: one server at a time.
 
 use super::folder::Folder;
+use super::replaced;
+use crate::manage::backup;
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::shown;
@@ -8,7 +10,8 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Locks a folder for as long as the file is open, also if the process is killed.
+/// Locks a folder for as long as the file is open, also if the process is killed. What interrupted commands have left is
+/// cleared up.
 ///
 /// # Errors
 /// If another process has locked it, or its file system has no locks.
@@ -19,7 +22,11 @@ pub fn lock(folder: &Folder) -> Outcome<File> {
     options.write(true).create(true).truncate(false).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     let file = options.open(&path).map_err(at)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
+        Ok(()) => {
+            replaced::recover(folder)?;
+            backup::clear(folder.path()).map_err(|e| Failure::at(folder.path(), Error::write(e)))?;
+            Ok(file)
+        }
         Err(rustix::io::Errno::WOULDBLOCK) => {
             let line = format!("{}: another server runs in this folder", shown(folder.path()));
             Err(Failure::new(Code::InputOutput, line))

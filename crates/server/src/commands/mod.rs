@@ -9,6 +9,7 @@ pub mod init;
 pub mod key;
 pub mod key_options;
 pub mod lock;
+pub mod replaced;
 pub mod restore;
 pub mod rewrap;
 pub mod run;

@@ -1,44 +1,77 @@
 //! `phalanx-server restore`: makes the folder of a server from a backup.
 
-use super::check::{judge, report};
-use super::folder::Folder;
+use super::check::report;
+use super::folder::{Folder, Why};
 use super::fresh::Fresh;
 use crate::args::Restore;
 use crate::client::Client;
 use crate::store::{BUCKETS, Copies, ROWS, Sqlite};
+use crate::users::Report;
 use phalanx_host::Error;
-use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::verbosity::Verbosity;
-use std::fs;
+use phalanx_host::words::count;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 /// Restores a backup, when all in it opens.
 ///
 /// # Errors
-/// If the folder is not empty, the backup is damaged or does not open, or something cannot be read or written.
+/// If the folder is not empty and is not to be replaced, the backup is damaged or does not open, or something cannot be
+/// read or written.
 pub fn run(restore: &Restore, verbosity: Verbosity) -> Outcome {
     let folder = Folder::of(&restore.place.dir)?;
     let backup = Folder::at(restore.from.clone());
     let Copies { rows, buckets } = Copies::in_folder(backup.path());
-    let fresh = Fresh::begin(&folder)?;
+    for path in [&backup.root(), &rows, &buckets] {
+        path.metadata().map_err(|e| Failure::at(path, Error::read(e)))?;
+    }
+    let fresh = if restore.replace { Fresh::replacing(&folder)? } else { Fresh::begin(&folder)? };
     let inner = fresh.inner();
-    let copied = fs::copy(backup.root(), inner.root());
-    copied.map_err(|e| Failure::at(&backup.root(), Error::read(e)))?;
+    copy(&backup.root(), &inner.root())?;
+    let root = backup.open_root(&restore.place.keys, verbosity, Why::ToRestore)?;
     let mut store = Sqlite::create(&inner.store()).map_err(|e| folder.blame(e))?;
     for (path, tables) in [(&rows, ROWS), (&buckets, BUCKETS)] {
-        let metadata = path.metadata();
-        metadata.map_err(|e| Failure::at(path, Error::read(e)))?;
         store.take_from(path, tables).map_err(|e| Folder::blame_at(path, e))?;
     }
     drop(store);
-    let client = Client::alone(inner, &restore.place.keys, verbosity)?;
+    let client = Client::alone(inner, &root, &rows, verbosity)?;
+    let lost = if restore.skip_lost_users { client.drop_lost_users()? } else { 0 };
     let report = report(&client)?;
-    judge(&report)?;
+    judge(&report, backup.path())?;
     // It closes the store.
     drop(client);
     fresh.finish()?;
+    let Report { keys, users, .. } = report;
+    if lost > 0 {
+        complain(format!("warning: left out, because their salts do not open: {}", count(lost, "user")));
+    }
     if !verbosity.quiet {
-        complain(format!("{}: restored, with {} keys and {} users", shown(folder.path()), report.keys, report.users));
+        let (keys, users) = (count(keys, "key"), count(users, "user"));
+        complain(format!("{}: restored, with {keys} and {users}", shown(folder.path())));
     }
     Ok(())
+}
+
+/// Copies a file to one that only this user reads.
+fn copy(from: &Path, to: &Path) -> Outcome {
+    let mut source = File::open(from).map_err(|e| Failure::at(from, Error::read(e)))?;
+    let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
+    let copied = new.and_then(|mut new| io::copy(&mut source, &mut new));
+    copied.map(drop).map_err(|e| Failure::at(to, Error::write(e)))
+}
+
+fn judge(report: &Report, backup: &Path) -> Outcome {
+    let Some((last, others)) = report.damage.split_last() else { return Ok(()) };
+    let line = |what: &String| format!("{}: damaged: {what}", shown(backup));
+    others.iter().for_each(|what| complain(line(what)));
+    let failure = Failure::new(Code::NotAuthentic, line(last));
+    Err(if report.lost > 0 {
+        failure.hint("if rows.db and buckets.db are of two backups: --skip-lost-users leaves these users out")
+    } else {
+        failure
+    })
 }

@@ -40,6 +40,8 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
     // Everything that the server makes is for its own user.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let _lock = lock(&folder)?;
+    // Nothing was put back, where a restore was interrupted.
+    folder.must_be_a_servers()?;
     let tls = tls(&run.listen)?;
     let root = folder.open_root(&run.keys, verbosity, Why::ToServe)?;
     let store = Stored::new(Sqlite::open(&folder.store()).map_err(|e| folder.blame(e))?).map_err(no_threads)?;
@@ -50,6 +52,7 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
         let server = Server::open(&root, Arc::new(store), work, audit, limits(&run.bounds)).await;
         let mut server = server.map_err(|e| folder.blame(e))?;
         server.creates_keys = run.create_keys;
+        server.folder = folder.path().to_owned();
         let server = Arc::new(server);
         drop(root);
         let listeners = listeners(&folder, &run.listen, &mut passed, tls.as_ref())?;

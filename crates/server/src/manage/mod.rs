@@ -10,10 +10,10 @@
 //! POST tokens           makes one: {"rights", "user", "ttl", "renewable", "name"}
 //! POST revoke           ends one: {"accessor"} or {"token"}
 //! POST check            opens every secret of the store
-//! POST backup           writes a copy of the store: {"to"}
+//! POST backup           sends a copy of the store and the root key
 //! ```
 
-mod backup;
+pub mod backup;
 mod check;
 mod keys;
 mod tokens;

@@ -22,6 +22,9 @@ pub struct Report {
     pub buckets: u64,
     /// How many users have a salt.
     pub users: u64,
+    /// How many of them cannot be opened, although the key of their bucket is whole or missing.
+    #[serde(default)]
+    pub lost: u64,
     /// How many tokens there are.
     pub tokens: u64,
     /// A line for each thing that is damaged.
@@ -80,6 +83,7 @@ impl Users {
             let (root, roster) = (self.root.clone(), self.roster.clone());
             let open = move || rows::check_bucket(&root, &roster, &id, bucket, sealed.as_deref(), &users);
             let damage = tokio::task::spawn_blocking(open).await.map_err(|_| ended())??;
+            report.lost += damage.lost;
             if damage.bucket {
                 report.blame(format!("bucket {bucket} of key {}, with {}", key.name, count(damage.users, "user")));
             } else if damage.users > 0 {
@@ -87,5 +91,31 @@ impl Users {
             }
         }
         Ok(())
+    }
+
+    /// Deletes the users whose salts do not open, as after a restore from the rows and the buckets of two backups. Returns
+    /// how many there were.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn drop_lost(&self) -> store::Result<u64> {
+        let mut many = 0;
+        for key in self.store.run(|store| store.keys()).await? {
+            let id = key.id;
+            for bucket in self.store.run(move |store| store.buckets(&id)).await? {
+                let (root, roster) = (self.root.clone(), self.roster.clone());
+                let drop = move |store: &mut dyn Transaction| {
+                    let (sealed, users) = (store.bucket(&id, bucket, true)?, store.users_of_bucket(&id, bucket)?);
+                    let lost = rows::lost(&root, &roster, &id, bucket, sealed.as_deref(), &users)?;
+                    for user in &lost {
+                        store.delete_user(&id, bucket, user)?;
+                    }
+                    Ok(lost.len() as u64)
+                };
+                many += self.store.run(drop).await?;
+            }
+        }
+        self.store.scrub().await?;
+        Ok(many)
     }
 }

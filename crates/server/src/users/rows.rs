@@ -230,18 +230,42 @@ pub fn check_bucket(
 ) -> Result<Damage, Refusal> {
     let bucket_key = sealed.and_then(|sealed| root.open(&bucket_place(key, bucket), sealed).ok());
     let Some(bucket_key) = bucket_key else {
-        return Ok(Damage { bucket: sealed.is_some() || !users.is_empty(), users: users.len() as u64 });
+        let lost = if sealed.is_none() { users.len() as u64 } else { 0 };
+        return Ok(Damage { bucket: sealed.is_some() || !users.is_empty(), users: users.len() as u64, lost });
     };
-    let places: Vec<_> = users.iter().map(|(user, _)| user_place(key, user)).collect();
-    let sealed: Vec<_> = users
-        .iter()
-        .zip(&places)
-        .map(|((_, sealed), place)| Under { key: &bucket_key, place, bytes: sealed })
-        .collect();
-    let salts = root::open_each(roster, &sealed)?;
+    let salts = open_users(roster, key, &bucket_key, users)?;
     let in_place = users.iter().map(|(user, _)| bucket_of(user) == bucket);
     let damaged = salts.iter().zip(in_place).filter(|(salt, in_place)| salt.is_none() || !in_place).count();
-    Ok(Damage { bucket: false, users: damaged as u64 })
+    let lost = salts.iter().filter(|salt| salt.is_none()).count();
+    Ok(Damage { bucket: false, users: damaged as u64, lost: lost as u64 })
+}
+
+/// Those users of a bucket whose salts do not open under its key, or all of them if it has none. A key that does not open
+/// is damaged, and loses nobody.
+pub fn lost(
+    root: &Root,
+    roster: &Roster,
+    key: &KeyId,
+    bucket: u16,
+    sealed: Option<&[u8]>,
+    users: &[(UserId, Vec<u8>)],
+) -> Result<Vec<UserId>, Refusal> {
+    let Some(sealed) = sealed else { return Ok(users.iter().map(|(user, _)| *user).collect()) };
+    let Ok(bucket_key) = root.open(&bucket_place(key, bucket), sealed) else { return Ok(Vec::new()) };
+    let salts = open_users(roster, key, &bucket_key, users)?;
+    Ok(users.iter().zip(salts).filter(|(_, salt)| salt.is_none()).map(|((user, _), _)| *user).collect())
+}
+
+fn open_users(
+    roster: &Roster,
+    key: &KeyId,
+    bucket_key: &SecretKey,
+    users: &[(UserId, Vec<u8>)],
+) -> Result<Vec<Option<SecretKey>>, Refusal> {
+    let places: Vec<_> = users.iter().map(|(user, _)| user_place(key, user)).collect();
+    let sealed: Vec<_> =
+        users.iter().zip(&places).map(|((_, sealed), place)| Under { key: bucket_key, place, bytes: sealed }).collect();
+    root::open_each(roster, &sealed)
 }
 
 /// What is damaged in a bucket.
@@ -251,4 +275,6 @@ pub struct Damage {
     pub bucket: bool,
     /// How many users cannot be opened.
     pub users: u64,
+    /// How many of them are none of the bucket as it is.
+    pub lost: u64,
 }

@@ -1,12 +1,16 @@
 //! Backups, and restoring them.
 
-use crate::common::records::{all_open, none_opens, seal, users};
+use crate::common::folder::PROGRAM;
+use crate::common::records::{Random, all_open, none_opens, rounds, seal, users};
 use crate::common::{Folder, Server};
 use crate::store::failed;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
 
 fn server() -> Server {
     let server = Server::start(&[]);
@@ -59,7 +63,7 @@ fn a_backup_of_a_running_server_is_restored() {
 }
 
 #[test]
-fn old_rows_do_not_come_back_with_the_newest_buckets() {
+fn the_rows_and_buckets_of_two_backups_lose_users() {
     let server = server();
     let folder = server.folder.clone();
     let records = seal(&server, "orders", &users(0..20));
@@ -68,11 +72,156 @@ fn old_rows_do_not_come_back_with_the_newest_buckets() {
     let new = backup(&folder, "new");
     server.kill();
     fs::copy(new.join("buckets.db"), old.join("buckets.db")).unwrap();
-    failed(&restore(&folder, &old, &folder.beside("restored")), 3, "damaged: 1 user in bucket");
+    let restored = folder.beside("restored");
+    let output = restore(&folder, &old, &restored);
+    failed(&output, 3, "old: damaged: 1 user in bucket");
+    failed(&output, 3, "--skip-lost-users leaves these users out");
+    let mix = [old.to_str().unwrap(), "--replace", "--skip-lost-users"];
+    let output = folder.run(["restore"].into_iter().chain(mix));
+    failed(&output, 0, "warning: left out, because their salts do not open: 1 user");
+    failed(&output, 0, "with 2 keys and 19 users");
+    let server = folder.start(&[]);
+    none_opens(&server, &records[3..4]);
+    all_open(&server, &records[4..]);
+    assert!(folder.run(["check"]).status.success());
+    server.kill();
+    // The old backup as a whole brings the user back.
+    fs::remove_dir_all(&old).unwrap();
     replace(&folder, &new);
     let server = folder.start(&[]);
     none_opens(&server, &records[3..4]);
     all_open(&server, &records[4..]);
+}
+
+#[test]
+fn a_backup_is_of_the_user_who_makes_it() {
+    let server = server();
+    let folder = server.folder.clone();
+    seal(&server, "orders", &users(0..20));
+    let running = backup(&folder, "running");
+    assert!(!folder.dir().join(".backup").exists());
+    assert!(server.terminate().success());
+    let alone = folder.beside("alone");
+    let made = folder.run(["backup", alone.to_str().unwrap(), "--key-file", folder.key_file().to_str().unwrap()]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    for dir in [&running, &alone] {
+        assert_eq!(fs::metadata(dir).unwrap().permissions().mode() & 0o777, 0o700);
+        for name in ["rows.db", "buckets.db", "root.phx"] {
+            assert_eq!(fs::metadata(dir.join(name)).unwrap().permissions().mode() & 0o777, 0o600, "{name}");
+        }
+        assert_eq!(fs::read(dir.join("root.phx")).unwrap(), fs::read(folder.dir().join("root.phx")).unwrap());
+        let restored = folder.beside("restored");
+        assert!(restore(&folder, dir, &restored).status.success());
+        fs::remove_dir_all(restored).unwrap();
+    }
+}
+
+#[test]
+fn a_server_sends_its_backup_and_leaves_nothing() {
+    let server = server();
+    // What a server that was killed has left.
+    let left = server.folder.dir().join(".backup");
+    fs::create_dir(&left).unwrap();
+    fs::write(left.join("rows.db"), "old").unwrap();
+    let answer = server.request("POST", "/v2/manage/backup", &[], b"");
+    assert_eq!(answer.status, 200);
+    assert!(answer.body.starts_with(b"phalanx backup 1\x07rows.db"));
+    assert!(!left.exists());
+    fs::create_dir(&left).unwrap();
+    let folder = server.kill();
+    assert!(folder.run(["check"]).status.success());
+    assert!(!left.exists());
+}
+
+#[test]
+fn the_content_of_a_folder_is_replaced() {
+    let server = server();
+    let folder = server.folder.clone();
+    let before = seal(&server, "orders", &users(0..20));
+    let to = backup(&folder, "backup");
+    let later = seal(&server, "orders", &users(100..120));
+    let replace = ["restore", to.to_str().unwrap(), "--replace"];
+    failed(&folder.run(replace), 4, "another server runs in this folder");
+    // With a write-ahead log.
+    server.kill();
+    failed(&folder.run(["restore", to.to_str().unwrap()]), 4, "it has a server already");
+    assert!(folder.run(replace).status.success());
+    assert!(!folder.dir().join(".old").exists() && !folder.dir().join(".init").exists());
+    let server = folder.start(&[]);
+    all_open(&server, &before);
+    none_opens(&server, &later);
+    server.kill();
+    // A folder without a server is made.
+    let fresh = folder.beside("fresh");
+    let output = folder.run(["restore", to.to_str().unwrap(), "--replace", "--dir", fresh.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_replacement_that_is_interrupted_is_undone() {
+    for step in 0..5 {
+        let server = server();
+        let records = seal(&server, "orders", &users(0..20));
+        let folder = server.kill();
+        let (dir, old) = (folder.dir(), folder.dir().join(".old"));
+        let mv = |name: &str| fs::rename(dir.join(name), old.join(name)).unwrap();
+        fs::create_dir(&old).unwrap();
+        if step > 0 {
+            mv("root.phx");
+        }
+        if step > 1 {
+            mv("server.db-wal");
+        }
+        if step > 2 {
+            mv("server.db");
+        }
+        if step > 3 {
+            fs::write(dir.join("server.db"), "the new one").unwrap();
+        }
+        let server = folder.start(&[]);
+        all_open(&server, &records);
+        assert!(!old.exists(), "{step}");
+    }
+}
+
+#[test]
+fn a_replacement_is_killed_at_any_moment() {
+    let mut random = Random::new();
+    let server = server();
+    let before = seal(&server, "orders", &users(0..20));
+    let folder = server.folder.clone();
+    let to = backup(&folder, "backup");
+    server.kill();
+    for _ in 0..rounds(10, 300) {
+        let mut child = folder.command(["restore", to.to_str().unwrap(), "--replace"]).spawn().unwrap();
+        sleep(Duration::from_micros(random.below(120_000)));
+        let _ = child.kill();
+        child.wait().unwrap();
+        assert!(folder.run(["check"]).status.success());
+    }
+    all_open(&folder.start(&[]), &before);
+}
+
+#[test]
+fn a_key_that_does_not_open_is_blamed_on_the_backup() {
+    let server = server();
+    let folder = server.folder.clone();
+    let to = backup(&folder, "backup");
+    server.kill();
+    fs::write(folder.key_file(), [8; 32]).unwrap();
+    let restored = folder.beside("restored");
+    let root = to.join("root.phx");
+    let output = restore(&folder, &to, &restored);
+    failed(&output, 3, &format!("does not open {}", root.display()));
+    assert!(!restored.exists());
+    let without = Command::new(PROGRAM)
+        .args(["restore", to.to_str().unwrap(), "--dir", restored.to_str().unwrap()])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    failed(&without, 3, &format!("{}: what opens it is needed", root.display()));
+    failed(&without, 3, "--key-file");
+    assert!(!restored.exists());
 }
 
 #[test]

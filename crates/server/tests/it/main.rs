@@ -6,6 +6,7 @@ mod bodies;
 mod clients;
 mod commands;
 mod common;
+mod docs;
 mod edge;
 mod hostile;
 mod kill;

@@ -1,9 +1,11 @@
 //! What systemd does with the server: sockets that it passes on, and what it is told.
 
 use crate::common::folder::PROGRAM;
-use crate::common::{Client, Folder, PATIENCE, Server, program, until};
+use crate::common::{Client, Folder, PATIENCE, Server, program, skipped, until};
+use crate::store::failed;
 use rustix::process::Signal;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::Command;
 
@@ -89,4 +91,26 @@ fn a_socket_of_a_network_that_is_passed_on_needs_tls_too() {
     until("a connection", || std::net::TcpStream::connect(("127.0.0.1", port.port())).is_ok());
     assert_eq!(server.wait().code(), Some(2));
     server.line("other machines could read what is sent there");
+}
+
+#[test]
+fn a_credential_that_a_list_opens_to_the_user_is_a_key_file() {
+    let Some(setfacl) = program("setfacl") else { return };
+    let folder = Folder::new();
+    let list = |entry: &str| Command::new(&setfacl).args(["-m", entry]).arg(folder.key_file()).output().unwrap();
+    let user = rustix::process::geteuid().as_raw();
+    std::fs::set_permissions(folder.key_file(), std::fs::Permissions::from_mode(0o400)).unwrap();
+    if !list(&format!("u:{user}:r")).status.success() {
+        return skipped("access control lists");
+    }
+    let mode = || std::fs::metadata(folder.key_file()).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o440, "the mask of the list");
+    assert!(folder.run(["check"]).status.success());
+    for entry in ["u:12345:r", "g:12345:r", "g::r", "o::r"] {
+        assert!(list(entry).status.success());
+        failed(&folder.run(["check"]), 4, "it is open to other users");
+        let args = ["-b", "-m", &format!("u::r,u:{user}:r,g::-,o::-")];
+        assert!(Command::new(&setfacl).args(args).arg(folder.key_file()).status().unwrap().success());
+        assert!(folder.run(["check"]).status.success(), "{entry}");
+    }
 }

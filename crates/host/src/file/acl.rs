@@ -1,0 +1,93 @@
+//! Access control lists of files of secrets. systemd passes a credential to a service as a file of root that one entry
+//! of such a list lets the service's user read. Its mode then shows group bits, although they are only the list's mask.
+
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt;
+
+/// The attribute that holds the list, as in `linux/posix_acl_xattr.h`.
+const NAME: &str = "system.posix_acl_access";
+const VERSION: u32 = 2;
+/// A longer list has entries for others.
+const LONGEST: usize = 4 + 8 * 16;
+
+const USER_OBJ: u16 = 0x01;
+const USER: u16 = 0x02;
+const GROUP_OBJ: u16 = 0x04;
+const MASK: u16 = 0x10;
+const OTHER: u16 = 0x20;
+
+/// Whether a list lets nobody access an opened file but root and this process's user.
+pub fn is_for_user_alone(file: &File, meta: &Metadata) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    if meta.mode() & 0o027 != 0 || ![0, user].contains(&meta.uid()) {
+        return false;
+    }
+    let mut list = [0; LONGEST];
+    match rustix::fs::fgetxattr(file, NAME, &mut list) {
+        Ok(len) => list.get(..len).is_some_and(|list| names_nobody_but(user, list)),
+        Err(_) => false,
+    }
+}
+
+/// Whether a list gives no access to others than its owner, root and a user.
+fn names_nobody_but(user: u32, list: &[u8]) -> bool {
+    let Some((version, entries)) = list.split_first_chunk::<4>() else { return false };
+    let (entries, rest) = entries.as_chunks::<8>();
+    u32::from_le_bytes(*version) == VERSION && rest.is_empty() && entries.iter().all(|entry| is_harmless(user, *entry))
+}
+
+fn is_harmless(user: u32, entry: [u8; 8]) -> bool {
+    let [tag_low, tag_high, may_low, may_high, id @ ..] = entry;
+    let may_nothing = [may_low, may_high] == [0, 0];
+    match u16::from_le_bytes([tag_low, tag_high]) {
+        USER_OBJ | MASK => true,
+        USER => may_nothing || [0, user].contains(&u32::from_le_bytes(id)),
+        GROUP_OBJ | OTHER => may_nothing,
+        // Those of groups, and whatever else there may be.
+        _ => may_nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: u32 = u32::MAX;
+    const GROUP: u16 = 0x08;
+
+    fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+        let mut list = VERSION.to_le_bytes().to_vec();
+        for (tag, may, id) in entries {
+            list.extend_from_slice(&tag.to_le_bytes());
+            list.extend_from_slice(&may.to_le_bytes());
+            list.extend_from_slice(&id.to_le_bytes());
+        }
+        list
+    }
+
+    #[test]
+    fn a_credential_of_systemd_is_for_one_user() {
+        let credential = |group, other, id| {
+            list(&[(USER_OBJ, 4, NONE), (USER, 4, id), (GROUP_OBJ, group, NONE), (MASK, 4, NONE), (OTHER, other, NONE)])
+        };
+        assert!(names_nobody_but(1000, &credential(0, 0, 1000)));
+        assert!(!names_nobody_but(1000, &credential(4, 0, 1000)));
+        assert!(!names_nobody_but(1000, &credential(0, 4, 1000)));
+        assert!(!names_nobody_but(1000, &credential(0, 0, 1001)));
+        let of_group = |may| list(&[(USER_OBJ, 4, NONE), (GROUP_OBJ, 0, NONE), (GROUP, may, 7), (OTHER, 0, NONE)]);
+        assert!(names_nobody_but(1000, &of_group(0)));
+        assert!(!names_nobody_but(1000, &of_group(4)));
+    }
+
+    #[test]
+    fn a_list_of_another_form_is_refused() {
+        let whole = list(&[(USER_OBJ, 4, NONE), (USER, 4, 1000)]);
+        assert!(names_nobody_but(1000, &whole));
+        for len in [0, 3, 7, whole.len() - 1] {
+            assert!(!names_nobody_but(1000, &whole[..len]), "{len}");
+        }
+        let mut other = whole;
+        other[0] = 3;
+        assert!(!names_nobody_but(1000, &other));
+    }
+}

@@ -9,7 +9,6 @@ use crate::http::body::{self, Body};
 use crate::limits::Limits;
 use crate::rights::Rights;
 use crate::server::Server;
-use crate::store::{Sqlite, Stored};
 use crate::work::Work;
 use crate::{http, manage, transit};
 use http_body_util::{BodyExt, Full, Limited};
@@ -151,8 +150,7 @@ fn listens(folder: &Folder) -> Outcome<bool> {
 
 async fn open(folder: &Folder, keys: &OpenKeys, verbosity: Verbosity) -> Outcome<Server> {
     let root = folder.open_root(keys, verbosity)?;
-    let store = Sqlite::open(&folder.store()).map_err(|e| folder.blame(e))?;
-    let store = Arc::new(Stored::new(store).map_err(no_threads)?);
+    let store = Arc::new(folder.open_store(&root)?);
     let engine = EngineArgs { engine: EngineName::Cpu, threads: None, paranoid: false };
     let work = Work::new(Engines::new(&engine, verbosity)?).map_err(no_threads)?;
     let server = Server::open(&root, store, work, Audit::default(), Limits::default()).await;

@@ -13,6 +13,7 @@ mod batch;
 mod caller;
 mod client;
 mod commands;
+mod follow;
 mod http;
 mod keys;
 mod limits;

@@ -59,10 +59,13 @@ impl Fresh {
     /// If something cannot be written or moved.
     pub fn finish(mut self) -> Outcome {
         let (from, to) = (&self.inner, &self.folder);
-        for path in [from.store(), from.root(), from.path().to_owned()] {
+        // It has one of the two.
+        let is_shared = from.shared().symlink_metadata().is_ok();
+        let store = |folder: &Folder| if is_shared { folder.shared() } else { folder.store() };
+        for path in [store(from), from.root(), from.path().to_owned()] {
             sync(&path)?;
         }
-        for (from, to) in [(from.store(), to.store()), (from.root(), to.root())] {
+        for (from, to) in [(store(from), store(to)), (from.root(), to.root())] {
             fs::rename(&from, &to).map_err(|e| at(&to, e))?;
             sync(self.folder.path())?;
         }
@@ -105,7 +108,9 @@ fn clear(folder: &Folder, inner: &Folder) -> Outcome {
         _ => Ok(()),
     };
     if inner.root().symlink_metadata().is_ok() && folder.root().symlink_metadata().is_err() {
-        gone(folder.store(), fs::remove_file(folder.store()))?;
+        for store in [folder.store(), folder.shared()] {
+            gone(store.clone(), fs::remove_file(&store))?;
+        }
     }
     gone(inner.path().to_owned(), fs::remove_dir_all(inner.path()))
 }

@@ -57,7 +57,7 @@ pub(super) async fn read_one(call: &mut Call, name: &str) -> Result<Response<Bod
     if !call.caller.rights.knows(name) {
         return Err(Refusal::denied());
     }
-    let key = call.server.keys.get(name)?;
+    let key = call.server.find_key(name).await?;
     let mut value = shown(&key);
     if key.record.shreddable {
         value["users"] = call.server.users.count(&key).await.map_err(Error::told)?.into();

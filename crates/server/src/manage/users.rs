@@ -34,7 +34,7 @@ pub(super) async fn show(call: &mut Call, name: &str) -> Result<Response<Body>, 
     name.clone_into(&mut call.note.key);
     let user = user(call).await?;
     call.caller.rights.permit(Action::Manage, name, &user)?;
-    let key = call.server.keys.get(name)?;
+    let key = call.server.find_key(name).await?;
     let exists = call.server.users.exists(&key, &user).await.map_err(Error::told)?;
     done(&json!({ "key": name, "exists": exists }))
 }
@@ -45,7 +45,7 @@ pub(super) async fn shred(call: &mut Call, name: &str) -> Result<Response<Body>,
     name.clone_into(&mut call.note.key);
     let user = user(call).await?;
     call.caller.rights.permit(Action::Manage, name, &user)?;
-    let key = call.server.keys.get(name)?;
+    let key = call.server.find_key(name).await?;
     let existed = call.server.users.shred(&key, &user).await.map_err(Error::told)?;
     done(&json!({ "key": name, "existed": existed }))
 }

@@ -57,7 +57,7 @@ impl Users {
         let id = key.id;
         for bucket in self.store.run(move |store| store.buckets(&id)).await? {
             let read = move |store: &mut dyn Transaction| {
-                Ok((store.bucket(&id, bucket, false)?, store.users_of_bucket(&id, bucket)?))
+                Ok((store.bucket(&id, bucket)?, store.users_of_bucket(&id, bucket)?))
             };
             let (sealed, users) = self.store.run(read).await?;
             report.buckets += u64::from(sealed.is_some());

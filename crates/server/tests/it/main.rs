@@ -9,6 +9,8 @@ mod common;
 mod edge;
 mod hostile;
 mod kill;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod records;
 mod records_go;
 mod records_speed;

@@ -67,6 +67,13 @@ pub struct Dir {
 pub struct Init {
     #[command(flatten)]
     pub dir: Dir,
+    /// Keep keys, tokens and users in PostgreSQL, for several servers
+    ///
+    /// URL is as postgresql://user@host/database. It has no password: PGPASSWORD or a file that PGPASSFILE names has it.
+    /// Other machines are spoken to with TLS only: ?sslrootcert=FILE says who signs the server's certificate. The other
+    /// servers get a folder with a copy of root.phx and store.
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
     #[command(flatten)]
     pub keys: ProtectKeys,
 }

@@ -36,6 +36,8 @@ struct Item {
 struct Placed {
     key: Arc<Key>,
     version: Arc<Version>,
+    /// The version that is meant, which is newer than all that are known: another server may have made it.
+    newer: Option<u32>,
     /// The salt, if the key has salts.
     salt: Range<usize>,
     /// Where the user's name is, in the context.
@@ -113,7 +115,7 @@ impl Batch {
     ) {
         let state = new.key.to_seal(version).cloned().and_then(|version| {
             let head = 1 + new.key.suite.overhead();
-            self.place(&new, version, head, |place| {
+            self.place(&new, (version, None), head, |place| {
                 place[0] = new.key.record.suite;
                 Ok(head + write(&mut place[head..])?)
             })
@@ -124,9 +126,11 @@ impl Batch {
     /// Adds a ciphertext to open. `write` writes the suite's number and the message to the front of the given place, and
     /// returns their length.
     pub fn to_open(&mut self, new: New<'_>, version: u32, write: impl FnOnce(&mut [u8]) -> Result<usize, Refusal>) {
-        let state = new.key.to_open(version).cloned().and_then(|version| {
+        let newer = (version > new.key.latest()).then_some(version);
+        let known = newer.and_then(|_| new.key.newest()).map_or_else(|| new.key.to_open(version), Ok);
+        let state = known.cloned().and_then(|known| {
             let suite = new.key.suite;
-            self.place(&new, version, 0, |place| {
+            self.place(&new, (known, newer), 0, |place| {
                 let len = write(place)?;
                 match place[..len].split_first() {
                     Some((number, message)) if *number == suite.id() && message.len() >= suite.overhead() => Ok(len),
@@ -140,7 +144,7 @@ impl Batch {
     fn place(
         &mut self,
         new: &New<'_>,
-        version: Arc<Version>,
+        (version, newer): (Arc<Version>, Option<u32>),
         head: usize,
         write: impl FnOnce(&mut [u8]) -> Result<usize, Refusal>,
     ) -> Result<Placed, Refusal> {
@@ -156,7 +160,7 @@ impl Batch {
         self.bytes.reserve(salt.len() + context + new.ad.len() + head + new.most);
         let bytes = &mut self.bytes.0;
         bytes.resize(salt.end, 0);
-        new.key.context(version.number, new.user, bytes);
+        new.key.context(newer.unwrap_or(version.number), new.user, bytes);
         let user = bytes.len() - new.user.len()..bytes.len();
         bytes.extend_from_slice(new.ad);
         let ciphertext = bytes.len();
@@ -165,11 +169,31 @@ impl Batch {
             Ok(len) => {
                 self.bytes.shorten(ciphertext + len);
                 let end = ciphertext + len;
-                Ok(Placed { key: new.key.clone(), version, salt, user, ciphertext, end })
+                Ok(Placed { key: new.key.clone(), version, newer, salt, user, ciphertext, end })
             }
             Err(refusal) => {
                 self.bytes.shorten(start);
                 Err(refusal)
+            }
+        }
+    }
+
+    /// Whether an item is of a version that was not known when it was added.
+    pub fn has_newer(&self) -> bool {
+        self.placed().any(|(_, placed)| placed.newer.is_some())
+    }
+
+    /// Gives such items their versions, as `find` knows the keys now, or refuses them.
+    pub fn resolve_newer(&mut self, find: impl Fn(&str) -> Result<Arc<Key>, Refusal>) {
+        for item in &mut self.items {
+            let Ok(placed) = &mut item.state else { continue };
+            let Some(newer) = placed.newer.take() else { continue };
+            // A key that was made again under the same name is another one.
+            let key = find(&placed.key.record.name)
+                .map(|key| if key.record.id == placed.key.record.id { key } else { placed.key.clone() });
+            match key.and_then(|key| Ok((key.to_open(newer)?.clone(), key))) {
+                Ok((version, key)) => (placed.version, placed.key) = (version, key),
+                Err(refusal) => item.state = Err(refusal),
             }
         }
     }

@@ -11,7 +11,6 @@ use crate::http::body::{self, Body};
 use crate::limits::Limits;
 use crate::rights::Rights;
 use crate::server::Server;
-use crate::store::{Sqlite, Stored};
 use crate::work::Work;
 use crate::{http, manage, transit};
 use http_body_util::{BodyExt, Full, Limited};
@@ -195,8 +194,7 @@ async fn open(
     reads: Reads,
 ) -> Outcome<Server> {
     let blame = |error| Folder::blame_at(blamed, error);
-    let store = Sqlite::open(&folder.store()).map_err(blame)?;
-    let store = Arc::new(Stored::new(store).map_err(no_threads)?);
+    let store = Arc::new(folder.open_store(root)?);
     let engine = EngineArgs { engine: EngineName::Cpu, threads: None, paranoid: false };
     let work = Work::new(Engines::new(&engine, verbosity)?).map_err(no_threads)?;
     let mut server = match reads {

@@ -14,6 +14,7 @@ mod caller;
 mod client;
 mod commands;
 mod copies;
+mod follow;
 mod http;
 mod keys;
 mod limits;

@@ -2,19 +2,24 @@
 
 use crate::audit::Audit;
 use crate::batch::Batch;
+use crate::follow::{Follow, LEASE};
 use crate::keys::root::Root;
 use crate::keys::{Key, Keys};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
 use crate::store::{self, Stored};
-use crate::tokens::Tokens;
+use crate::tokens::{Token, Tokens};
 use crate::users::Users;
 use crate::work::Work;
 use phalanx_core::SecretKey;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
+
+/// A batch that began in time is sealed within this, for all that matters.
+const SEALING: Duration = Duration::from_secs(5);
 
 /// What all requests share.
 pub struct Server {
@@ -24,6 +29,8 @@ pub struct Server {
     pub users: Users,
     /// The tokens.
     pub tokens: Tokens,
+    /// What other servers change.
+    pub follow: Follow,
     /// The workers.
     pub work: Work,
     /// The audit log.
@@ -53,8 +60,7 @@ impl Server {
         limits: Limits,
     ) -> store::Result<Self> {
         let server = Self::unread(root, store, work, audit, limits);
-        server.keys.load().await?;
-        server.tokens.load().await?;
+        server.refresh().await?;
         Ok(server)
     }
 
@@ -64,7 +70,8 @@ impl Server {
         Self {
             keys: Keys::new(root.clone(), store.clone()),
             users: Users::new(root, store.clone()),
-            tokens: Tokens::new(store),
+            tokens: Tokens::new(store.clone()),
+            follow: Follow::new(store),
             work,
             audit,
             in_flight: Arc::new(Semaphore::new(limits.in_flight)),
@@ -91,11 +98,45 @@ impl Server {
 
     /// Destroys old versions of a key.
     ///
+    /// Where there are other servers, it waits until none of them can still seal under these versions.
+    ///
     /// # Errors
     /// Those of [`Keys::trim`].
     pub async fn trim_key(self: &Arc<Self>, name: &str, min_available: u32) -> store::Result<Arc<Key>> {
         let (server, name) = (self.clone(), name.to_owned());
-        to_the_end(async move { server.keys.trim(&name, min_available).await }).await
+        to_the_end(async move {
+            if server.follow.is_shared() {
+                server.refresh().await?;
+                server.keys.may_trim(&name, min_available)?;
+                tokio::time::sleep(LEASE + SEALING).await;
+            }
+            server.keys.trim(&name, min_available).await
+        })
+        .await
+    }
+
+    /// The key of this name.
+    ///
+    /// # Errors
+    /// If there is none, or the store cannot say.
+    pub async fn find_key(&self, name: &str) -> Result<Arc<Key>, Refusal> {
+        if let Ok(key) = self.keys.get(name) {
+            return Ok(key);
+        }
+        self.catch_up().await?;
+        self.keys.get(name)
+    }
+
+    /// The token of this text, if it exists and has not ended.
+    ///
+    /// # Errors
+    /// If the store cannot say.
+    pub async fn find_token(&self, text: &str) -> Result<Option<Arc<Token>>, Refusal> {
+        if let Some(token) = self.tokens.find(text) {
+            return Ok(Some(token));
+        }
+        self.catch_up().await?;
+        Ok(self.tokens.find(text))
     }
 
     /// Ends a token, and those that were made by it. Returns whether there was one.
@@ -112,6 +153,11 @@ impl Server {
     /// # Errors
     /// If there is too much to do already.
     pub async fn run(&self, mut batch: Batch) -> Result<Batch, Refusal> {
+        self.is_current()?;
+        if batch.has_newer() {
+            let known = self.catch_up().await;
+            batch.resolve_newer(|name| known.clone().and_then(|()| self.keys.get(name)));
+        }
         self.users.fill_salts(&mut batch).await;
         self.work.run(batch).await
     }
@@ -128,7 +174,7 @@ impl Server {
 }
 
 /// Does something also if the client goes away meanwhile. Otherwise the store would know of a change, and memory not.
-async fn to_the_end<T: Send + 'static>(
+pub async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = store::Result<T>> + Send + 'static,
 ) -> store::Result<T> {
     let ended = |_| store::Error::Failed("a task has ended".into());

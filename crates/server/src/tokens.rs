@@ -3,11 +3,11 @@
 use crate::keys::now;
 use crate::refusal::Refusal;
 use crate::rights::Rights;
-use crate::store::{self, Stored, TokenRecord};
+use crate::server::to_the_end;
+use crate::store::{self, Memory, Stored, TokenRecord, Transaction};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use phalanx_core::Zeroizing;
 use phalanx_kernels::keccak::sha3_256;
-use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The start of every token.
@@ -66,27 +66,34 @@ pub struct NewToken {
     pub name: Option<String>,
 }
 
-/// All tokens.
+/// All tokens. Changes go on to their end also if the client goes away meanwhile.
+#[derive(Clone)]
 pub struct Tokens {
     store: Arc<Stored>,
-    map: RwLock<HashMap<[u8; 32], Arc<Token>>>,
+    map: Arc<RwLock<Memory<[u8; 32], Token>>>,
 }
 
 impl Tokens {
-    /// Tokens without any: call [`Tokens::load`].
+    /// Tokens without any.
     pub fn new(store: Arc<Stored>) -> Self {
-        Self { store, map: RwLock::default() }
+        Self { store, map: Arc::default() }
     }
 
-    /// Reads all tokens from the store.
+    /// Takes all tokens, as they were read from the store in this generation.
     ///
     /// # Errors
-    /// If the store fails.
-    pub async fn load(&self) -> store::Result<()> {
-        let records = self.store.run(|store| store.tokens()).await?;
-        let open = |record: TokenRecord| Ok((record.hash, Arc::new(Token::new(record)?)));
-        let map = records.into_iter().map(open).collect::<Result<_, Refusal>>()?;
-        *self.map.write().unwrap_or_else(PoisonError::into_inner) = map;
+    /// If one has an unknown right.
+    pub fn replace(&self, generation: u64, records: Vec<TokenRecord>) -> store::Result<()> {
+        let known = |record: &TokenRecord| {
+            let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+            map.get(&record.hash).filter(|token| token.record == *record).cloned()
+        };
+        let open = |record: TokenRecord| match known(&record) {
+            Some(token) => Ok((record.hash, token)),
+            None => Ok((record.hash, Arc::new(Token::new(record)?))),
+        };
+        let tokens = records.into_iter().map(open).collect::<Result<Vec<_>, Refusal>>()?;
+        self.map.write().unwrap_or_else(PoisonError::into_inner).replace(generation, tokens.into_iter());
         Ok(())
     }
 
@@ -113,7 +120,7 @@ impl Tokens {
     /// All tokens that have not ended, the oldest first.
     pub fn all(&self) -> Vec<Arc<Token>> {
         let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = map.values().filter(|token| !token.has_ended()).cloned().collect();
+        let mut all: Vec<_> = map.all().filter(|token| !token.has_ended()).cloned().collect();
         all.sort_by(|a, b| (a.record.created, &a.record.accessor).cmp(&(b.record.created, &b.record.accessor)));
         all
     }
@@ -143,7 +150,8 @@ impl Tokens {
             parent: new.parent,
             name: new.name,
         };
-        let token = self.put(record).await?;
+        let parent = record.parent.clone();
+        let token = self.put(record, parent).await?;
         Ok((text, token))
     }
 
@@ -159,7 +167,8 @@ impl Tokens {
         // Never longer than it was made for.
         let ttl = ttl.filter(|ttl| *ttl > 0).unwrap_or(record.ttl).min(record.ttl);
         record.expires = Some(now().saturating_add(ttl));
-        self.put(record).await
+        let own = record.accessor.clone();
+        self.put(record, Some(own)).await
     }
 
     /// Ends the token of an accessor, and those that were made by it. Returns whether there was one.
@@ -168,16 +177,36 @@ impl Tokens {
     /// If the store fails.
     pub async fn revoke(&self, accessor: &str) -> store::Result<bool> {
         let accessor = accessor.to_owned();
-        let ended = self.store.run(move |store| store.delete_token(&accessor)).await?;
-        self.load().await?;
+        let work = move |store: &mut dyn Transaction| {
+            let ended = store.delete_token(&accessor)?;
+            Ok((ended, store.generation()?, store.tokens()?))
+        };
+        let (ended, generation, left) = self.store.run(work).await?;
+        self.replace(generation, left)?;
         Ok(ended > 0)
     }
 
-    async fn put(&self, record: TokenRecord) -> store::Result<Arc<Token>> {
+    /// Keeps a token, if another one has not been revoked meanwhile.
+    async fn put(&self, record: TokenRecord, needs: Option<String>) -> store::Result<Arc<Token>> {
         let kept = record.clone();
-        self.store.run(move |store| store.put_token(&kept)).await?;
-        let token = Arc::new(Token::new(record)?);
-        self.map.write().unwrap_or_else(PoisonError::into_inner).insert(token.record.hash, token.clone());
-        Ok(token)
+        let work = move |store: &mut dyn Transaction| {
+            if let Some(accessor) = &needs
+                && !store.has_token(accessor)?
+            {
+                return Err(Refusal::denied().into());
+            }
+            store.put_token(&kept)?;
+            store.generation()
+        };
+        let tokens = self.clone();
+        to_the_end(async move {
+            let generation = tokens.store.run(work).await?;
+            let token = Arc::new(Token::new(record)?);
+            let mut map = tokens.map.write().unwrap_or_else(PoisonError::into_inner);
+            map.put(generation, token.record.hash, Some(token.clone()));
+            drop(map);
+            Ok(token)
+        })
+        .await
     }
 }

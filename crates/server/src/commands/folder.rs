@@ -3,7 +3,7 @@
 use super::key_options;
 use crate::args::Dir;
 use crate::refusal::{Kind, Refusal};
-use crate::store;
+use crate::store::{self, Stored};
 use phalanx_core::{Error as CoreError, ProtectedFile, Roster, SecretKey, Sink, Zeroizing};
 use phalanx_host::args::OpenKeys;
 use phalanx_host::failure::{Code, Failure, Outcome};
@@ -84,6 +84,39 @@ impl Folder {
         self.0.join("server.db")
     }
 
+    /// Where the store of several servers is, if it is one: a file with its URL.
+    pub fn shared(&self) -> PathBuf {
+        self.0.join("store")
+    }
+
+    /// Opens the store: the one whose URL is in the folder or, if there is none, the folder's own.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or is of another root key.
+    pub fn open_store(&self, root: &SecretKey) -> Outcome<Stored> {
+        let no_threads = |e| Failure::new(Code::Other, format!("cannot start a thread: {e}"));
+        if self.shared().symlink_metadata().is_err() {
+            let own = store::Sqlite::open(&self.store()).map_err(|e| Self::blame_at(&self.store(), e))?;
+            return Stored::new(own).map_err(no_threads);
+        }
+        let shared = self.open_shared(root).map_err(|e| Self::blame_at(&self.shared(), e))?;
+        Stored::new(shared).map_err(no_threads)
+    }
+
+    #[cfg(feature = "postgres")]
+    fn open_shared(&self, root: &SecretKey) -> store::Result<store::Postgres> {
+        let path = self.shared();
+        // Whoever can write it could send the server to another store.
+        store::check_owner(&path)?;
+        let url = std::fs::read_to_string(&path).map_err(|e| store::Error::Failed(e.to_string()))?;
+        store::Postgres::open(store::Place::parse(url.trim())?, crate::keys::root::Root::new(root).mark())
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn open_shared(&self, _: &SecretKey) -> store::Result<store::Sqlite> {
+        Err(store::Error::Failed("this program was built without PostgreSQL".into()))
+    }
+
     /// The socket of a running server, for its own user.
     pub fn socket(&self) -> PathBuf {
         self.0.join("server.sock")
@@ -136,7 +169,9 @@ impl Folder {
 
     /// A failure of the store.
     pub fn blame(&self, error: store::Error) -> Failure {
-        Self::blame_at(&self.store(), error)
+        let shared = self.shared();
+        let path = if shared.symlink_metadata().is_ok() { shared } else { self.store() };
+        Self::blame_at(&path, error)
     }
 
     /// A failure of the store at a path.
@@ -146,7 +181,7 @@ impl Folder {
             store::Error::Refused(Refusal { kind: Kind::Failed, text }) => at(Code::NotAuthentic, &text),
             store::Error::Refused(Refusal { text, .. }) => Failure::new(Code::Other, text.into_owned()),
             store::Error::Damaged(text) => at(Code::NotAuthentic, &format!("it is damaged: {text}")),
-            store::Error::Failed(text) => at(Code::InputOutput, &text),
+            store::Error::Failed(text) | store::Error::Unavailable(text) => at(Code::InputOutput, &text),
         }
     }
 }

@@ -79,13 +79,16 @@ impl Fresh {
     /// If something cannot be written or moved.
     pub fn finish(mut self) -> Outcome {
         let (from, to) = (&self.inner, &self.folder);
-        for path in [from.store(), from.root(), from.path().to_owned()] {
+        // It has one of the two.
+        let is_shared = from.shared().symlink_metadata().is_ok();
+        let store = |folder: &Folder| if is_shared { folder.shared() } else { folder.store() };
+        for path in [store(from), from.root(), from.path().to_owned()] {
             sync(&path)?;
         }
         if self.replaces {
             replaced::put_away(&self.folder)?;
         }
-        for (from, to) in [(from.store(), to.store()), (from.root(), to.root())] {
+        for (from, to) in [(store(from), store(to)), (from.root(), to.root())] {
             fs::rename(&from, &to).map_err(|e| at(&to, e))?;
             sync(self.folder.path())?;
         }
@@ -150,7 +153,9 @@ fn clear(folder: &Folder, inner: &Folder) -> Outcome {
         _ => Ok(()),
     };
     if inner.root().symlink_metadata().is_ok() && folder.root().symlink_metadata().is_err() {
-        gone(folder.store(), fs::remove_file(folder.store()))?;
+        for store in [folder.store(), folder.shared()] {
+            gone(store.clone(), fs::remove_file(&store))?;
+        }
     }
     gone(inner.path().to_owned(), fs::remove_dir_all(inner.path()))
 }

@@ -7,12 +7,48 @@ use crate::args::Init;
 use crate::store::Sqlite;
 use phalanx_core::{SecretKey, Zeroizing, protect};
 use phalanx_host::Error;
-use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::{Existing, Output};
 use phalanx_host::lines::{complain_with, shown};
 use phalanx_host::secrets::Recipients;
 use phalanx_host::verbosity::Verbosity;
 use std::io::Write;
+use std::path::Path;
+
+/// Writes where the store is.
+fn write_url(path: &Path, url: &str) -> Outcome {
+    let at = |error: Error| Failure::at(path, error);
+    let output = Output::create(path, Existing::Keep).map_err(at)?;
+    writeln!(output.file(), "{url}").map_err(|e| at(Error::write(e)))?;
+    output.commit(Existing::Keep, true).map(drop).map_err(at)
+}
+
+#[cfg(feature = "postgres")]
+fn place(url: &str) -> Outcome<crate::store::Place> {
+    crate::store::Place::parse(url).map_err(|error| Failure::usage(format!("--store: {}", bare(error))))
+}
+
+/// Makes the tables of a store of several servers, for a new root key.
+#[cfg(feature = "postgres")]
+fn make_tables(url: &str, root: &SecretKey) -> Outcome {
+    let made = crate::store::Postgres::create(&place(url)?, crate::keys::root::Root::new(root).mark());
+    made.map_err(|error| Failure::new(Code::InputOutput, format!("--store: {}", bare(error))))
+}
+
+#[cfg(feature = "postgres")]
+fn bare(error: crate::store::Error) -> String {
+    if let crate::store::Error::Failed(text) = error { text } else { error.to_string() }
+}
+
+#[cfg(not(feature = "postgres"))]
+fn place(_: &str) -> Outcome {
+    Err(Failure::usage("--store: this program was built without PostgreSQL"))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn make_tables(url: &str, _: &SecretKey) -> Outcome {
+    place(url)
+}
 
 /// Makes the folder, with a new root key and an empty store.
 ///
@@ -21,6 +57,8 @@ use std::io::Write;
 pub fn run(init: Init, verbosity: Verbosity) -> Outcome {
     let folder = Folder::of(&init.dir)?;
     refuse_second(&folder)?;
+    // A password in it must not be written anywhere.
+    init.store.as_deref().map(place).transpose()?;
     // Before anything is made: a password may be asked for.
     let options = key_options::that_open(&init.keys);
     let recipients = Recipients::new(init.keys, false);
@@ -28,12 +66,18 @@ pub fn run(init: Init, verbosity: Verbosity) -> Outcome {
     let fresh = Fresh::begin(&folder)?;
     let path = fresh.inner().root();
     let at = |error: Error| Failure::at(&path, error);
-    drop(Sqlite::create(&fresh.inner().store()).map_err(|e| folder.blame(e))?);
     let root = SecretKey::random()?;
+    match &init.store {
+        None => drop(Sqlite::create(&fresh.inner().store()).map_err(|e| folder.blame(e))?),
+        Some(url) => write_url(&fresh.inner().shared(), url)?,
+    }
     let protected = protect(&Zeroizing::new(*root.expose())[..], recipients.found())?;
     let output = Output::create(&path, Existing::Keep).map_err(at)?;
     output.file().write_all(&protected).map_err(|e| at(Error::write(e)))?;
     output.commit(Existing::Keep, true).map_err(at)?;
+    if let Some(url) = &init.store {
+        make_tables(url, &root)?;
+    }
     fresh.finish()?;
     if !verbosity.quiet {
         let dir = shown(folder.path());

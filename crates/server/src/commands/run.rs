@@ -8,7 +8,6 @@ use crate::http::{self, Edge, Ending, Listener, Peers, Tls, TlsFiles, Where};
 use crate::limits::Limits;
 use crate::notify;
 use crate::server::Server;
-use crate::store::{Sqlite, Stored};
 use crate::work::Work;
 use listenfd::ListenFd;
 use phalanx_host::engines::Engines;
@@ -44,7 +43,7 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
     folder.must_be_a_servers()?;
     let tls = tls(&run.listen)?;
     let root = folder.open_root(&run.keys, verbosity, Why::ToServe)?;
-    let store = Stored::new(Sqlite::open(&folder.store()).map_err(|e| folder.blame(e))?).map_err(no_threads)?;
+    let store = folder.open_store(&root)?;
     let work = Work::new(Engines::new(&run.engine, verbosity)?).map_err(no_threads)?;
     let audit = Audit::start(settings(&run.audit, &folder))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
@@ -62,6 +61,9 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
         let edge = Edge::new(server.clone(), Peers::new(run.listen.peer)).map_err(no_random)?;
         reload_on_hangup(tls, server.clone());
         let ending = Ending { ends: next_signal(), patience: Duration::from_secs(run.listen.drain_seconds) };
+        if server.follow.is_shared() {
+            drop(tokio::spawn(server.clone().follow()));
+        }
         notify::ready();
         http::serve(Arc::new(edge), listeners, ending).await;
         server.audit.finish().await;

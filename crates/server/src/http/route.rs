@@ -2,7 +2,7 @@
 
 use super::asked::Asked;
 use super::body::{Body, hold};
-use super::caller::{caller, remote};
+use super::caller::{find_caller, remote};
 use super::edge::Edge;
 use super::listen::Peer;
 use super::path::{Path, parse_bool, parse_query};
@@ -49,7 +49,7 @@ async fn answer_to(
     if let Some(answer) = unasked::answer(edge, peer, &target, &head.headers) {
         return answer;
     }
-    let caller = match caller(edge, peer, &head.headers) {
+    let caller = match find_caller(edge, peer, &head.headers).await {
         Ok(caller) => caller,
         Err(refusal) => return asked.refuse("denied", &refusal).await,
     };

@@ -8,7 +8,8 @@ pub mod types;
 pub use settings::{Config, NewKey};
 
 use crate::refusal::{Kind, Refusal};
-use crate::store::{self, KeyId, KeyRecord, Stored, Transaction, VersionRecord};
+use crate::server::to_the_end;
+use crate::store::{self, KeyId, KeyRecord, Memory, Stored, Transaction, VersionRecord};
 use phalanx_core::UserKeys;
 use phalanx_core::{SecretKey, Suite};
 use root::Root;
@@ -94,6 +95,11 @@ impl Key {
         self.version(version)
     }
 
+    /// The newest version. A key has at least one.
+    pub fn newest(&self) -> Option<&Arc<Version>> {
+        self.versions.values().next_back()
+    }
+
     fn version(&self, version: u32) -> Result<&Arc<Version>, Refusal> {
         self.versions.get(&version).ok_or_else(too_old)
     }
@@ -129,27 +135,34 @@ pub fn now() -> u64 {
 }
 
 /// All keys of the server.
+///
+/// Changes go on to their end also if the client goes away meanwhile. Otherwise the store would know of one, and memory
+/// not.
+#[derive(Clone)]
 pub struct Keys {
     root: Arc<Root>,
     store: Arc<Stored>,
-    map: RwLock<BTreeMap<String, Arc<Key>>>,
+    map: Arc<RwLock<Memory<String, Key>>>,
 }
 
 impl Keys {
-    /// Keys without any: call [`Keys::load`].
+    /// Keys without any.
     pub fn new(root: Arc<Root>, store: Arc<Stored>) -> Self {
-        Self { root, store, map: RwLock::default() }
+        Self { root, store, map: Arc::default() }
     }
 
-    /// Reads all keys from the store.
+    /// Takes all keys, as they were read from the store in this generation.
     ///
     /// # Errors
-    /// If the store fails, or a secret in it is damaged or of another root key.
-    pub async fn load(&self) -> store::Result<()> {
-        let records = self.store.run(|store| store.keys()).await?;
-        let open = |record: KeyRecord| Ok((record.name.clone(), Arc::new(Key::open(record, &self.root)?)));
-        let map = records.into_iter().map(open).collect::<Result<_, Refusal>>()?;
-        *self.map.write().unwrap_or_else(PoisonError::into_inner) = map;
+    /// If a secret is damaged or of another root key.
+    pub fn replace(&self, generation: u64, records: Vec<KeyRecord>) -> store::Result<()> {
+        let known = |record: &KeyRecord| self.get(&record.name).ok().filter(|key| key.record == *record);
+        let open = |record: KeyRecord| match known(&record) {
+            Some(key) => Ok((key.record.name.clone(), key)),
+            None => Ok((record.name.clone(), Arc::new(Key::open(record, &self.root)?))),
+        };
+        let keys = records.into_iter().map(open).collect::<Result<Vec<_>, Refusal>>()?;
+        self.map.write().unwrap_or_else(PoisonError::into_inner).replace(generation, keys.into_iter());
         Ok(())
     }
 
@@ -164,7 +177,7 @@ impl Keys {
 
     /// All keys, in the order of their names.
     pub fn all(&self) -> Vec<Arc<Key>> {
-        self.map.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.map.read().unwrap_or_else(PoisonError::into_inner).all().cloned().collect()
     }
 
     /// Makes a key. If there is one of this name, it stays as it is; the second result says whether it is new.
@@ -179,13 +192,17 @@ impl Keys {
         record.versions.push(self.new_version(&id, 1)?);
         let change = move |store: &mut dyn Transaction| {
             if let Some(old) = store.key(&record.name)? {
-                return Ok((old, false));
+                return Ok((old, false, store.generation()?));
             }
             store.put_key(&record)?;
-            Ok((record.clone(), true))
+            Ok((record.clone(), true, store.generation()?))
         };
-        let (record, is_new) = self.store.run(change).await?;
-        Ok((self.renew(record)?, is_new))
+        let keys = self.clone();
+        to_the_end(async move {
+            let (record, is_new, generation) = keys.store.run(change).await?;
+            Ok((keys.renew(record, generation)?, is_new))
+        })
+        .await
     }
 
     /// Adds a version, which seals from now on.
@@ -221,6 +238,14 @@ impl Keys {
         Ok(key)
     }
 
+    /// Refuses what [`Keys::trim`] would refuse now.
+    ///
+    /// # Errors
+    /// Those of [`Keys::trim`].
+    pub fn may_trim(&self, name: &str, min_available: u32) -> Result<(), Refusal> {
+        settings::trim(&mut self.get(name)?.record.clone(), min_available)
+    }
+
     /// Destroys a key, if its deletion is allowed.
     ///
     /// # Errors
@@ -232,10 +257,11 @@ impl Keys {
             if !record.deletion_allowed {
                 return Err(Refusal::invalid("deletion is not allowed for this key").into());
             }
-            store.delete_key(&record.id)
+            store.delete_key(&record.id)?;
+            store.generation()
         };
-        self.store.run(change).await?;
-        self.map.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        let generation = self.store.run(change).await?;
+        self.map.write().unwrap_or_else(PoisonError::into_inner).put(generation, name.to_owned(), None);
         self.store.scrub().await
     }
 
@@ -249,17 +275,21 @@ impl Keys {
             let mut record = store.key(&name)?.ok_or_else(|| Refusal::not_found("encryption key not found"))?;
             change(&mut record)?;
             store.put_key(&record)?;
-            Ok(record)
+            Ok((record, store.generation()?))
         };
-        let record = self.store.run(work).await?;
-        Ok(self.renew(record)?)
+        let keys = self.clone();
+        to_the_end(async move {
+            let (record, generation) = keys.store.run(work).await?;
+            Ok(keys.renew(record, generation)?)
+        })
+        .await
     }
 
-    /// Replaces the key in memory by what is in the store now.
-    fn renew(&self, record: KeyRecord) -> Result<Arc<Key>, Refusal> {
+    /// Replaces the key in memory by what is in the store in this generation.
+    fn renew(&self, record: KeyRecord, generation: u64) -> Result<Arc<Key>, Refusal> {
         let key = Arc::new(Key::open(record, &self.root)?);
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
-        map.insert(key.record.name.clone(), key.clone());
+        map.put(generation, key.record.name.clone(), Some(key.clone()));
         Ok(key)
     }
 

@@ -11,13 +11,21 @@ pub struct Root {
     secrets: SecretKey,
     /// Makes the names of users in the store.
     users: UserKeys,
+    /// Names this root key.
+    #[cfg(feature = "postgres")]
+    mark: SecretKey,
 }
 
 impl Root {
     /// Derives the keys.
     pub fn new(root: &SecretKey) -> Self {
         let derive = |label: &[u8]| UserKeys::new(root, label);
-        Self { secrets: derive(b"phalanx server v1 secrets").key(b""), users: derive(b"phalanx server v1 user id") }
+        Self {
+            secrets: derive(b"phalanx server v1 secrets").key(b""),
+            users: derive(b"phalanx server v1 user id"),
+            #[cfg(feature = "postgres")]
+            mark: derive(b"phalanx server v1 mark of the root key").key(b""),
+        }
     }
 
     /// The key under which secrets are sealed.
@@ -39,6 +47,12 @@ impl Root {
     /// If it is not the one of this place, or not of this root key.
     pub fn open(&self, place: &[u8], sealed: &[u8]) -> Result<SecretKey, Refusal> {
         open(&self.secrets, place, sealed)
+    }
+
+    /// A public name of the root key, from which nothing of the key can be learnt.
+    #[cfg(feature = "postgres")]
+    pub fn mark(&self) -> [u8; 32] {
+        *self.mark.expose()
     }
 
     /// The name of a user in the store.

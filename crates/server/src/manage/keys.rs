@@ -59,7 +59,7 @@ pub(super) async fn read_one(call: &mut Call, name: &str) -> Result<Response<Bod
     if !call.caller.rights.knows(name) {
         return Err(Refusal::denied());
     }
-    let key = super::key(call, name)?;
+    let key = super::key(&call.server, name).await?;
     let mut value = shown(&key);
     value["versions"] = versions(&key);
     if key.record.shreddable {

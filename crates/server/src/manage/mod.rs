@@ -23,6 +23,7 @@ use crate::http::body::{self, Body};
 use crate::http::{Call, json};
 use crate::keys::Key;
 use crate::refusal::{Kind, Refusal};
+use crate::server::Server;
 use hyper::{Method, Response};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -65,9 +66,13 @@ async fn read<T: DeserializeOwned>(call: &mut Call) -> Result<T, Refusal> {
 }
 
 /// The key of this name.
-fn key(call: &Call, name: &str) -> Result<Arc<Key>, Refusal> {
+async fn key(server: &Server, name: &str) -> Result<Arc<Key>, Refusal> {
     // Vault's words for it are for clients of Vault.
-    call.server.keys.get(name).map_err(|_| Refusal::not_found(format!("no key {name}")))
+    let not_found = |refusal: Refusal| match refusal.kind {
+        Kind::NotFound => Refusal::not_found(format!("no key {name}")),
+        _ => refusal,
+    };
+    server.find_key(name).await.map_err(not_found)
 }
 
 /// Refuses callers who may not do everything.

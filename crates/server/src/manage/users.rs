@@ -36,7 +36,7 @@ pub(super) async fn show(call: &mut Call, name: &str) -> Result<Response<Body>, 
     name.clone_into(&mut call.note.key);
     let user = user(call).await?;
     call.caller.rights.permit(Action::Manage, name, &user)?;
-    let key = super::key(call, name)?;
+    let key = super::key(&call.server, name).await?;
     let exists = call.server.users.exists(&key, &user).await.map_err(Error::told)?;
     done(&json!({ "key": name, "exists": exists }))
 }
@@ -47,7 +47,7 @@ pub(super) async fn shred(call: &mut Call, name: &str) -> Result<Response<Body>,
     name.clone_into(&mut call.note.key);
     let user = user(call).await?;
     call.caller.rights.permit(Action::Manage, name, &user)?;
-    let key = super::key(call, name)?;
+    let key = super::key(&call.server, name).await?;
     let existed = call.server.users.shred(&key, &user).await.map_err(Error::told)?;
     done(&json!({ "key": name, "existed": existed }))
 }

@@ -155,6 +155,14 @@ impl Frames {
         Some(head.split(partial))
     }
 
+    /// The key of the record that [`Frames::record`] would return next, once that is there.
+    pub fn key(&self, chunk: &[u8]) -> Option<Vec<u8>> {
+        let head = self.head?;
+        let begun = self.partial.as_ref().map_or(&[][..], |partial| &partial[..]);
+        let is_there = begun.len() + chunk.len() >= head.body();
+        is_there.then(|| begun.iter().chain(chunk).take(head.key).copied().collect())
+    }
+
     /// Whether a record has begun that is not there as a whole.
     pub fn is_inside(&self) -> bool {
         !self.lengths.is_empty() || self.head.is_some()

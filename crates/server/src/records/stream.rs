@@ -50,6 +50,10 @@ pub struct Stream {
     has_room: bool,
     /// The cost of the next record, for which there is no room yet.
     lacking: Option<usize>,
+    /// The key of the next record, if nobody knows it: another server may have made it.
+    unknown: Option<Vec<u8>>,
+    /// The last such key for which the store was asked.
+    asked: Vec<u8>,
     /// When a client that sends nothing is too slow.
     late: Instant,
     has_answered: bool,
@@ -86,6 +90,8 @@ impl Stream {
             budget: Budget::new(server.in_flight.clone()),
             has_room: false,
             lacking: None,
+            unknown: None,
+            asked: Vec::new(),
             late: Instant::now() + server.limits.idle(),
             has_answered: false,
             is_broken: false,
@@ -138,16 +144,19 @@ impl Stream {
         if self.end_if_over() || self.refusal().is_some() {
             return;
         }
-        let wants_body = !self.is_over && self.lacking.is_none();
+        let asks = self.unknown.is_some();
+        let wants_body = !self.is_over && self.lacking.is_none() && !asks;
         let waits_for_others = self.lacking.is_some_and(|cost| self.budget.is_within(cost));
         let (lingers, is_idle) = (wants_body && !self.collect.is_empty(), self.is_idle());
         let soon = if lingers { Instant::now() + LINGER } else { self.late };
         let cost = self.lacking.unwrap_or_default();
+        let server = self.server.clone();
         let Self { running, body, budget, .. } = self;
         tokio::select! {
             done = running.first(), if !running.is_empty() => self.finish(done),
             frame = body.frame(), if wants_body => self.receive(frame),
             () = budget.more(cost), if waits_for_others => {}
+            known = server.catch_up(), if asks => self.asked(known),
             () = sleep_until(soon), if lingers || is_idle => self.waited(),
             else => {}
         }
@@ -176,6 +185,11 @@ impl Stream {
                 break;
             }
             (self.lacking, self.has_room) = (None, true);
+            self.unknown = self.unknown_key(chunk);
+            if self.unknown.is_some() {
+                self.cut();
+                break;
+            }
             let Some(record) = self.frames.record(chunk) else { break };
             self.has_room = false;
             self.collect.add(&self.server, &self.caller, record, head.cost());
@@ -184,6 +198,25 @@ impl Stream {
             }
         }
         Ok(())
+    }
+
+    /// The key of the next record, if the store must be asked for it.
+    fn unknown_key(&self, chunk: &[u8]) -> Option<Vec<u8>> {
+        if !self.server.follow.is_shared() {
+            return None;
+        }
+        let name = self.frames.key(chunk).filter(|name| *name != self.asked)?;
+        let text = str::from_utf8(&name).ok()?;
+        // Who has no right on a key is told nothing of it, and asks nobody.
+        (self.caller.rights.knows(text) && self.server.keys.get(text).is_err()).then_some(name)
+    }
+
+    /// The store was asked for the key of the next record.
+    fn asked(&mut self, known: Result<(), Refusal>) {
+        self.asked = self.unknown.take().unwrap_or_default();
+        if let Err(refusal) = known {
+            self.end_with(refusal);
+        }
     }
 
     /// Gives the collected records to the workers.

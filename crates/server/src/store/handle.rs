@@ -77,7 +77,7 @@ impl Stored {
         });
         self.pass(Piece::Work(work, done))?;
         let result = answer.await.unwrap_or_else(|_| Err(ended()));
-        if matches!(result, Err(Error::Failed(_))) {
+        if matches!(result, Err(Error::Failed(_) | Error::Unavailable(_))) {
             crate::metrics::STORE_FAILURES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
         result
@@ -167,6 +167,12 @@ fn transact(store: &mut dyn Store, mut together: Vec<(Work, Done)>) {
             }
             // It refuses perhaps only because of what another one did, so that it is asked again.
             Err(Error::Refused(_)) if at < together.len() => alone.push(together.remove(at)),
+            // None of them could do anything, or it is not known whether all of them have.
+            Err(Error::Unavailable(why)) => {
+                for (_, done) in together.drain(..).chain(alone.drain(..)) {
+                    done(Err(Error::Unavailable(why.clone())));
+                }
+            }
             Err(_) => break,
         }
     }

@@ -4,12 +4,18 @@
 //! to that thread, and several waiting pieces of work share one transaction and so one wait for the disk.
 
 mod handle;
+mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod sqlite;
 
 pub use handle::Stored;
-pub use sqlite::{BUCKETS, ROWS, Sqlite};
+pub use memory::Memory;
+#[cfg(feature = "postgres")]
+pub use postgres::{Place, Postgres};
+pub use sqlite::{BUCKETS, ROWS, Sqlite, check_owner};
 
-use crate::refusal::Refusal;
+use crate::refusal::{Kind, Refusal};
 use std::path::{Path, PathBuf};
 
 /// The identity of a key: random, so that a key which is made again under an old name has nothing of the old one.
@@ -30,6 +36,9 @@ pub enum Error {
     /// The store itself failed.
     #[error("the store failed: {0}")]
     Failed(String),
+    /// The store cannot be reached now. Nothing is changed, unless the text says that this is not known.
+    #[error("the store cannot be used now: {0}")]
+    Unavailable(String),
 }
 
 impl Error {
@@ -37,6 +46,8 @@ impl Error {
     pub fn told(self) -> Refusal {
         match self {
             Error::Refused(refusal) => refusal,
+            // The store itself says when that begins and when it ends.
+            Error::Unavailable(_) => Refusal::new(Kind::Unavailable, "the store cannot be reached"),
             error => {
                 phalanx_host::lines::complain(&error);
                 Refusal::failed("the store failed")
@@ -166,7 +177,8 @@ pub trait Store: Send {
     fn damage(&mut self) -> Result<Vec<String>>;
 }
 
-/// What work in a transaction may do. What it reads stays as it is until the end of the transaction.
+/// What work in a transaction may do. After its first change, no other server
+/// changes anything until the end of the transaction.
 pub trait Transaction {
     /// Whether other servers change the store too.
     fn is_shared(&self) -> bool;
@@ -178,7 +190,7 @@ pub trait Transaction {
     fn generation(&mut self) -> Result<u64>;
     /// All keys.
     fn keys(&mut self) -> Result<Vec<KeyRecord>>;
-    /// The key of this name.
+    /// The key of this name. No other server changes any key until the end of the transaction.
     fn key(&mut self, name: &str) -> Result<Option<KeyRecord>>;
     /// Adds a key, or replaces the one of the same identity with its versions. Versions that it has no more are deleted.
     fn put_key(&mut self, key: &KeyRecord) -> Result<()>;
@@ -189,12 +201,17 @@ pub trait Transaction {
     fn tokens(&mut self) -> Result<Vec<TokenRecord>>;
     /// Adds a token, or replaces the one of the same hash.
     fn put_token(&mut self, token: &TokenRecord) -> Result<()>;
+    /// Whether there is a token of this accessor. No other server deletes it until the end of the transaction.
+    fn has_token(&mut self, accessor: &str) -> Result<bool>;
     /// Deletes the token of an accessor, and those that were made by it. Returns how many there were.
     fn delete_token(&mut self, accessor: &str) -> Result<usize>;
 
-    /// The sealed key of a bucket. With `exclusive`, no other server reads or changes it until the end of the
-    /// transaction.
-    fn bucket(&mut self, key: &KeyId, bucket: u16, exclusive: bool) -> Result<Option<Vec<u8>>>;
+    /// The sealed key of a bucket. No other server changes it or its users until the end of the transaction.
+    fn bucket(&mut self, key: &KeyId, bucket: u16) -> Result<Option<Vec<u8>>>;
+    /// The sealed keys of buckets, each once, in the same order.
+    fn buckets_of(&mut self, key: &KeyId, buckets: &[u16]) -> Result<Vec<Option<Vec<u8>>>> {
+        buckets.iter().map(|bucket| self.bucket(key, *bucket)).collect()
+    }
     /// Adds the sealed key of a bucket, or replaces it.
     fn put_bucket(&mut self, key: &KeyId, bucket: u16, sealed: &[u8]) -> Result<()>;
     /// The buckets of a key that have a key of their own or users, in ascending order.

@@ -155,8 +155,11 @@ fn make_private(path: &Path) -> Result<()> {
     file.map(drop).map_err(|e| Error::Failed(e.to_string()))
 }
 
-/// Refuses a database that is not this user's own, or that others may read or write.
-fn check_owner(path: &Path) -> Result<()> {
+/// Refuses a file that is not this user's own, or that others may read or write.
+///
+/// # Errors
+/// If it is so, or there is none.
+pub fn check_owner(path: &Path) -> Result<()> {
     let metadata = path.symlink_metadata().map_err(|e| Error::Failed(e.to_string()))?;
     let refuse = |text: &str| Err(Error::Failed(text.into()));
     if !metadata.is_file() {
@@ -324,6 +327,10 @@ impl Transaction for Open<'_> {
         self.changed()
     }
 
+    fn has_token(&mut self, accessor: &str) -> Result<bool> {
+        Ok(self.0.prepare_cached("SELECT 1 FROM tokens WHERE accessor = ?")?.exists([accessor])?)
+    }
+
     fn delete_token(&mut self, accessor: &str) -> Result<usize> {
         let ended = self.0.execute(
             "WITH RECURSIVE ended (accessor) AS (
@@ -335,7 +342,7 @@ impl Transaction for Open<'_> {
         Ok(ended)
     }
 
-    fn bucket(&mut self, key: &KeyId, bucket: u16, _exclusive: bool) -> Result<Option<Vec<u8>>> {
+    fn bucket(&mut self, key: &KeyId, bucket: u16) -> Result<Option<Vec<u8>>> {
         let mut query = self.0.prepare_cached("SELECT sealed FROM buckets WHERE key = ? AND bucket = ?")?;
         Ok(query.query_row(params![key, bucket], |row| row.get(0)).optional()?)
     }

@@ -80,7 +80,7 @@ pub async fn lookup(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let Some(text) = given.filter(|text| !text.is_empty()) else {
         return Ok(envelope::data(call, &own(call), &[], Mount::Token));
     };
-    let token = call.server.tokens.find(&text).ok_or_else(|| Refusal::new(Kind::Denied, "bad token"))?;
+    let token = call.server.find_token(&text).await?.ok_or_else(|| Refusal::new(Kind::Denied, "bad token"))?;
     may_touch(call, &token)?;
     Ok(envelope::data(call, &described(&token, &text), &[], Mount::Token))
 }
@@ -99,7 +99,11 @@ async fn by_accessor(call: &mut Call) -> Result<Arc<Token>, Refusal> {
     let fields = json::read(&body.bytes, &["accessor"])?;
     let accessor = fields.string("accessor")?.filter(|text| !text.is_empty());
     let accessor = accessor.ok_or_else(|| Refusal::invalid("missing accessor"))?;
-    let token = call.server.tokens.by_accessor(&accessor);
+    let mut token = call.server.tokens.by_accessor(&accessor);
+    if token.is_none() {
+        call.server.catch_up().await?;
+        token = call.server.tokens.by_accessor(&accessor);
+    }
     // An accessor is no secret, so that nobody else learns whether it exists.
     match token {
         Some(token) => may_touch(call, &token).map(|()| token),
@@ -125,7 +129,7 @@ pub async fn renew(call: &mut Call, is_self: bool) -> Result<Response<Body>, Ref
     let given = if is_self { None } else { fields.string("token")?.filter(|text| !text.is_empty()) };
     let (token, text) = match &given {
         Some(text) => {
-            let token = call.server.tokens.find(text).ok_or_else(|| Refusal::new(Kind::Denied, "bad token"))?;
+            let token = call.server.find_token(text).await?.ok_or_else(|| Refusal::new(Kind::Denied, "bad token"))?;
             may_touch(call, &token)?;
             (token, &**text)
         }
@@ -283,7 +287,7 @@ pub async fn revoke(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let fields = json::read(&body.bytes, &["token"])?;
     let text = fields.string("token")?.filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| Refusal::invalid("missing token ID"))?;
-    if let Some(token) = call.server.tokens.find(&text) {
+    if let Some(token) = call.server.find_token(&text).await? {
         may_touch(call, &token)?;
         call.server.revoke(&token.record.accessor).await.map_err(of_store)?;
     }

@@ -96,12 +96,12 @@ pub async fn answer(call: &mut Call, kind: Kinds, name: &str) -> Result<Response
     super::permit_any_user(call, kind.action(), name)?;
     let server = call.server.clone();
     let body = request::whole(call, server.limits.json_bytes).await?;
-    let key = match server.keys.get(name) {
+    let key = match server.find_key(name).await {
         Ok(key) => key,
-        Err(_) if kind == Encrypt => {
+        Err(refusal) if kind == Encrypt && refusal.kind == Kind::NotFound => {
             super::keys::create_to_encrypt(&server, &call.caller.rights, name, &body.bytes).await?
         }
-        Err(_) => return Err(super::no_key()),
+        Err(refusal) => return Err(super::or_no_key(refusal)),
     };
     // The batch and the answer are about as long as the body.
     let permit = body::reserve(&server, body.bytes.len().saturating_mul(2))?;

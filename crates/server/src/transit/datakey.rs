@@ -45,7 +45,7 @@ pub async fn answer(call: &mut Call, form: &str, name: &str) -> Result<Response<
     call.note.user = user.to_vec();
     call.caller.rights.permit(Action::Seal, name, &user)?;
     let version = sealing_version(fields.int("key_version")?.unwrap_or(0))?;
-    let key = call.server.keys.get(name).map_err(|_| super::no_key())?;
+    let key = call.server.find_key(name).await.map_err(super::or_no_key)?;
     let mut secret = Zeroizing::new([0; 64]);
     let secret = &mut secret[..bits as usize / 8];
     getrandom::fill(secret).map_err(|e| Refusal::failed(e.to_string()))?;

@@ -122,14 +122,12 @@ pub async fn create_to_encrypt(server: &Server, rights: &Rights, name: &str, bod
 ///
 /// # Errors
 /// If the caller has no right on it, or there is none.
-pub fn read(call: &Call, name: &str) -> Result<Response<Body>, Refusal> {
+pub async fn read(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
     if !call.caller.rights.knows(name) {
         return Err(Refusal::denied());
     }
-    match call.server.keys.get(name) {
-        Ok(key) => Ok(envelope::data(call, &described(&key), &[], Mount::Transit)),
-        Err(_) => Err(envelope::absent()),
-    }
+    let key = call.server.find_key(name).await.map_err(|refusal| super::or(refusal, envelope::absent))?;
+    Ok(envelope::data(call, &described(&key), &[], Mount::Transit))
 }
 
 /// Lists the keys that the caller knows, as OpenBao does after a name and up to a number.
@@ -160,7 +158,7 @@ pub async fn rotate(call: &mut Call, name: &str) -> Result<Response<Body>, Refus
     super::permit_managing(call, name)?;
     let body = request::small(call).await?;
     let fields = json::read(&body.bytes, &[])?;
-    call.server.keys.get(name).map_err(|_| Refusal::invalid("key not found"))?;
+    call.server.find_key(name).await.map_err(|refusal| super::or(refusal, || Refusal::invalid("key not found")))?;
     let key = call.server.keys.rotate(name).await.map_err(of_store)?;
     Ok(envelope::data(call, &described(&key), &fields.warnings(&["name"]), Mount::Transit))
 }
@@ -173,8 +171,8 @@ pub async fn configure(call: &mut Call, name: &str) -> Result<Response<Body>, Re
     super::permit_managing(call, name)?;
     let body = request::small(call).await?;
     let fields = json::read(&body.bytes, CONFIG)?;
-    let absent = |_| Refusal::invalid(format!("no existing key named {name} could be found"));
-    let latest = call.server.keys.get(name).map_err(absent)?.latest();
+    let absent = || Refusal::invalid(format!("no existing key named {name} could be found"));
+    let latest = call.server.find_key(name).await.map_err(|refusal| super::or(refusal, absent))?.latest();
     let mut warnings = fields.warnings(&["name"]);
     // Spring Vault sends null for what is not to be changed, and Vault takes that for 0.
     let opens = version(&fields, "min_decryption_version", "decryption", latest)?;
@@ -215,7 +213,7 @@ pub async fn trim(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal
     super::permit_managing(call, name)?;
     let body = request::small(call).await?;
     let fields = json::read(&body.bytes, &["min_available_version"])?;
-    call.server.keys.get(name).map_err(|_| Refusal::invalid("invalid key name"))?;
+    call.server.find_key(name).await.map_err(|refusal| super::or(refusal, || Refusal::invalid("invalid key name")))?;
     let wanted =
         fields.int("min_available_version")?.ok_or_else(|| Refusal::invalid("missing min_available_version"))?;
     if wanted < 0 {

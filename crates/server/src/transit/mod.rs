@@ -47,6 +47,16 @@ fn unsupported(what: &str) -> Refusal {
 }
 
 /// What the client is told when the store fails, and the log too.
+/// The refusal of a key that was not found, unless the store could not say.
+fn or_no_key(refusal: Refusal) -> Refusal {
+    or(refusal, no_key)
+}
+
+/// Another refusal of what was not found.
+fn or(refusal: Refusal, other: impl FnOnce() -> Refusal) -> Refusal {
+    if refusal.kind == crate::refusal::Kind::NotFound { other() } else { refusal }
+}
+
 fn of_store(error: store::Error) -> Refusal {
     match error {
         store::Error::Refused(refusal) if refusal.kind == crate::refusal::Kind::NotFound => no_key(),

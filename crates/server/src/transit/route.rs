@@ -88,7 +88,7 @@ async fn transit(call: &mut Call, verb: Verb, path: &[&str]) -> Result<Response<
         }
         (["keys", name], Read) => {
             noted("key-read");
-            keys::read(call, name)
+            keys::read(call, name).await
         }
         (["keys", name], Write) => {
             noted("key-new");

@@ -75,7 +75,7 @@ impl Users {
         let id = key.id;
         for bucket in self.store.run(move |store| store.buckets(&id)).await? {
             let read = move |store: &mut dyn Transaction| {
-                Ok((store.bucket(&id, bucket, false)?, store.users_of_bucket(&id, bucket)?))
+                Ok((store.bucket(&id, bucket)?, store.users_of_bucket(&id, bucket)?))
             };
             let (sealed, users) = self.store.run(read).await?;
             report.buckets += u64::from(sealed.is_some());
@@ -105,7 +105,7 @@ impl Users {
             for bucket in self.store.run(move |store| store.buckets(&id)).await? {
                 let (root, roster) = (self.root.clone(), self.roster.clone());
                 let drop = move |store: &mut dyn Transaction| {
-                    let (sealed, users) = (store.bucket(&id, bucket, true)?, store.users_of_bucket(&id, bucket)?);
+                    let (sealed, users) = (store.bucket(&id, bucket)?, store.users_of_bucket(&id, bucket)?);
                     let lost = rows::lost(&root, &roster, &id, bucket, sealed.as_deref(), &users)?;
                     for user in &lost {
                         store.delete_user(&id, bucket, user)?;

@@ -119,11 +119,10 @@ fn bucket_keys(
 ) -> store::Result<BTreeMap<u16, Option<SecretKey>>> {
     let mut keys = BTreeMap::new();
     let mut kept: Vec<(u16, [u8; 24], Vec<u8>)> = Vec::new();
-    for bucket in buckets {
-        if kept.last().is_some_and(|(last, ..)| *last == bucket) || keys.contains_key(&bucket) {
-            continue;
-        }
-        match store.bucket(key, bucket, true)? {
+    let mut each: Vec<u16> = buckets.collect();
+    each.dedup();
+    for (bucket, found) in each.iter().copied().zip(store.buckets_of(key, &each)?) {
+        match found {
             Some(sealed) => kept.push((bucket, bucket_place(key, bucket), sealed)),
             None => {
                 let new = SecretKey::random().map_err(|e| Refusal::failed(e.to_string()))?;
@@ -197,7 +196,7 @@ pub fn shred(
     user: &UserId,
 ) -> store::Result<bool> {
     let bucket = bucket_of(user);
-    let Some(sealed) = store.bucket(key, bucket, true)? else { return Ok(false) };
+    let Some(sealed) = store.bucket(key, bucket)? else { return Ok(false) };
     if !store.delete_user(key, bucket, user)? {
         return Ok(false);
     }

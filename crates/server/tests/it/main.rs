@@ -10,6 +10,8 @@ mod docs;
 mod edge;
 mod hostile;
 mod kill;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod records;
 mod records_go;
 mod records_speed;

@@ -20,14 +20,35 @@ pub struct Folder {
 impl Folder {
     /// A folder that `init` has made.
     pub fn new() -> Arc<Self> {
+        Self::by_init(&[])
+    }
+
+    /// A folder that `init` has made with these options.
+    pub fn by_init(options: &[&str]) -> Arc<Self> {
+        let folder = Self::bare();
+        let output = folder.run(["init"].into_iter().chain(options.iter().copied()));
+        assert!(output.status.success(), "init: {}", String::from_utf8_lossy(&output.stderr));
+        folder
+    }
+
+    /// No folder yet, and a key file.
+    pub fn bare() -> Arc<Self> {
         let temp = TempDir::new().expect("no temporary folder");
         let folder = Self { temp };
         let mut rules = OpenOptions::new();
         let key = rules.write(true).create_new(true).mode(0o600).open(folder.key_file());
         key.and_then(|mut key| key.write_all(&[7; 32])).expect("no key file");
-        let output = folder.run(["init"]);
-        assert!(output.status.success(), "init: {}", String::from_utf8_lossy(&output.stderr));
         Arc::new(folder)
+    }
+
+    /// A folder for another server of the same store, as the documentation says: a copy of two files.
+    pub fn another(&self) -> Arc<Self> {
+        let other = Self::bare();
+        std::fs::create_dir(other.dir()).expect("no folder");
+        for name in ["root.phx", "store"] {
+            std::fs::copy(self.dir().join(name), other.dir().join(name)).expect("no copy");
+        }
+        other
     }
 
     /// What `--dir` names.

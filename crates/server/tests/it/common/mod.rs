@@ -4,6 +4,7 @@
 
 pub mod client;
 pub mod folder;
+pub mod postgres;
 pub mod records;
 pub mod server;
 

@@ -56,7 +56,11 @@ impl Server {
         let own = lines.clone();
         thread::spawn(move || {
             for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-                own.lines.lock().unwrap_or_else(PoisonError::into_inner).0.push(String::from_utf8_lossy(&line).into_owned());
+                own.lines
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0
+                    .push(String::from_utf8_lossy(&line).into_owned());
                 own.more.notify_all();
             }
             own.lines.lock().unwrap_or_else(PoisonError::into_inner).1 = true;

@@ -191,7 +191,7 @@ pub struct TokenNew {
     #[arg(long, value_name = "TIME", default_value = "32d", value_parser = time)]
     pub ttl: u64,
     /// What it is called in lists
-    #[arg(long, value_name = "LABEL")]
+    #[arg(long, value_name = "LABEL", value_parser = label)]
     pub name: Option<String>,
     /// Let its owner renew it
     #[arg(long)]
@@ -287,6 +287,12 @@ pub struct Rewrap {
     /// Without a server: use the private keys in a file (repeatable)
     #[arg(short, long = "identity", value_name = "FILE")]
     pub identities: Vec<PathBuf>,
+}
+
+/// The name of a token.
+fn label(text: &str) -> Result<String, &'static str> {
+    let fits = (1..=128).contains(&text.len()) && !text.contains(char::is_control);
+    fits.then(|| text.to_owned()).ok_or("one line of 1 to 128 bytes")
 }
 
 /// The number of a version.

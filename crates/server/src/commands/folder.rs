@@ -178,7 +178,9 @@ impl Folder {
     pub fn blame_at(path: &Path, error: store::Error) -> Failure {
         let at = |code, text: &str| Failure::new(code, format!("{}: {text}", shown(path))).on(path);
         match error {
-            store::Error::Refused(Refusal { kind: Kind::Failed, text }) => at(Code::NotAuthentic, &text),
+            store::Error::Refused(Refusal { kind: Kind::Failed, text }) => {
+                at(Code::NotAuthentic, &text).hint("phalanx-server check names all that is damaged")
+            }
             store::Error::Refused(Refusal { text, .. }) => Failure::new(Code::Other, text.into_owned()),
             store::Error::Damaged(text) => at(Code::NotAuthentic, &format!("it is damaged: {text}")),
             store::Error::Failed(text) | store::Error::Unavailable(text) => at(Code::InputOutput, &text),

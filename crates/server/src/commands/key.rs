@@ -88,7 +88,6 @@ fn show_one(show: &KeyShow, verbosity: Verbosity) -> Outcome {
 fn details(key: &Value) -> Vec<(&'static str, String)> {
     let text = |name: &str| key[name].as_str().unwrap_or_default().to_owned();
     let number = |name: &str| key[name].as_u64().unwrap_or_default();
-    let yes = |name: &str| if key[name] == true { "yes" } else { "no" };
     let min_seal = match number("min_encryption_version") {
         0 => "0 (the newest unless a request names another)".to_owned(),
         oldest => oldest.to_string(),
@@ -97,7 +96,7 @@ fn details(key: &Value) -> Vec<(&'static str, String)> {
         ("name", text("name")),
         ("type", text("type")),
         ("mode", text("mode")),
-        ("needs user", yes("needs_user").to_owned()),
+        ("user", if key["needs_user"] == true { "required" } else { "optional" }.to_owned()),
         ("min-open", number("min_decryption_version").to_string()),
         ("min-seal", min_seal),
         ("deletion", if key["deletion_allowed"] == true { "allowed" } else { "forbidden" }.to_owned()),

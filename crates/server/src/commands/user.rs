@@ -70,14 +70,36 @@ fn delete(shred: &UserShred, verbosity: Verbosity) -> Outcome {
 }
 
 fn confirm(user: &UserOf) -> Outcome {
-    let name = match (&user.user, &user.user_base64) {
-        (Some(user), _) => one_line(user).into_owned(),
-        (None, base64) => format!("with the base64 {}", base64.as_deref().unwrap_or_default()),
-    };
-    let question = format!("Delete the user {name} of the key {} for ever? Type yes: ", user.key);
+    let question = question(user);
     match ask::line(&question) {
         Some(line) if line.trim() == "yes" => Ok(()),
         Some(_) => Err(Failure::new(Code::Other, "nothing is deleted")),
         None => Err(Failure::usage("there is no terminal to ask at").hint("--yes deletes the user without a question")),
+    }
+}
+
+/// It names what is lost: a command that was repeated from a shell's history may be about another user.
+fn question(user: &UserOf) -> String {
+    let name = match (&user.user, &user.user_base64) {
+        (Some(user), _) => format!("user {}", one_line(user)),
+        (None, base64) => format!("user with the base64 {}", base64.as_deref().unwrap_or_default()),
+    };
+    format!("Delete the {name} of the key {} for ever? Type yes: ", user.key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_names_the_key_and_the_user() {
+        let of = |user: Option<&str>, base64: Option<&str>| {
+            let (user, user_base64) = (user.map(str::to_owned), base64.map(str::to_owned));
+            question(&UserOf { key: "orders".into(), user, user_base64 })
+        };
+        assert_eq!(of(Some("ada"), None), "Delete the user ada of the key orders for ever? Type yes: ");
+        let wanted = "Delete the user with the base64 YWRh of the key orders for ever? Type yes: ";
+        assert_eq!(of(None, Some("YWRh")), wanted);
+        assert!(!of(Some("a\u{1b}[2K"), None).contains('\u{1b}'));
     }
 }

@@ -160,7 +160,7 @@ fn what_is_only_announced_takes_nothing_from_others() {
     let mut waiting = Vec::new();
     for _ in 0..100 {
         let mut client = Client::tcp(&server.address());
-        client.raw(&head(JSON, &token, "Content-Length: 30000000")).unwrap();
+        client.raw(&head(JSON, &token, "Content-Length: 16000000")).unwrap();
         client.raw(b"{").unwrap();
         waiting.push(client);
     }

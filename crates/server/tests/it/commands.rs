@@ -62,7 +62,14 @@ fn all_commands(folder: &Arc<Folder>) {
         failed(&run(&[&["key"], command].concat()), 1, "no key no");
     }
     let show = succeeded(run(&["key", "show", "orders"]));
-    for line in ["type:      aes256-ctr-sha3", "min-open:  2", "min-seal:  3", "deletion:  forbidden", "users:     0"] {
+    for line in [
+        "type:      aes256-ctr-sha3",
+        "user:      required",
+        "min-open:  2",
+        "min-seal:  3",
+        "deletion:  forbidden",
+        "users:     0",
+    ] {
         assert!(show.lines().any(|own| own == line), "{line}: {show}");
     }
     assert!(show.contains("version:   3, created 20") && !show.contains("version:   1,"), "{show}");
@@ -194,8 +201,8 @@ fn a_token_is_named_revoked_by_its_text_and_never_repeated() {
     let list = succeeded(folder.run(["token", "list"]));
     assert!(list.starts_with(&format!("{accessor}  shop  seal:orders  created 20")), "{list}");
     assert!(list.contains("  ends 20"), "{list}");
-    assert!(folder.run(["-q", "token", "new", "--allow", "open:orders"]).stderr.is_empty());
     assert_eq!(server.get("/v2/manage/tokens").json()["tokens"][0]["name"], "shop");
+    assert!(folder.run(["-q", "token", "new", "--allow", "open:orders"]).stderr.is_empty());
     let revoked = folder.run(["token", "revoke", &text]);
     assert!(String::from_utf8_lossy(&revoked.stderr).contains(&format!("{accessor}: revoked")));
     failed(&folder.run(["token", "revoke", &text]), 1, "there is no such token");
@@ -270,6 +277,7 @@ fn messages_of_the_command_line_are_sentences() {
     let folder = Folder::new();
     failed(&folder.run(["run", "--max-connections", "0"]), 2, "--max-connections: a number from 1 to 100000, not 0");
     failed(&folder.run(["rewrap"]), 2, "missing: KEY");
+    failed(&run(&folder, &["token", "new", "--allow", "admin", "--name", ""]), 2, "one line of 1 to 128 bytes");
     failed(&folder.run(["rewrap", "a", "--key", "a"]), 2, "cannot be combined with");
     failed(&run(&folder, &["rewrap", "orders"]), 1, "no key orders");
 }

@@ -78,7 +78,7 @@ fn a_folder_that_is_no_servers_is_left_alone() {
     std::fs::create_dir(&other).unwrap();
     for dir in [&other, &folder.beside("absent")] {
         let (code, lines) = failure(&folder.run(["run", "--dir", dir.to_str().unwrap()]));
-        assert!(code == 4 && lines.contains("it is not the folder of a server"), "{lines}");
+        assert!(code == 4 && lines.contains("not a server's folder"), "{lines}");
         assert!(lines.contains("phalanx-server init --dir"), "{lines}");
     }
     assert_eq!(other.read_dir().unwrap().count(), 0);

@@ -74,6 +74,7 @@ pub struct Sealed<'a> {
     pub ciphertext: &'a [u8],
 }
 
+#[allow(clippy::wrong_self_convention, reason = "`to_seal` is what an item is added to do")]
 impl Batch {
     /// An empty batch with room for this many bytes.
     pub fn new(op: Op, capacity: usize) -> Self {
@@ -128,6 +129,8 @@ impl Batch {
     pub fn to_open(&mut self, new: New<'_>, version: u32, write: impl FnOnce(&mut [u8]) -> Result<usize, Refusal>) {
         let newer = (version > new.key.latest()).then_some(version);
         let known = newer.and_then(|_| new.key.newest()).map_or_else(|| new.key.to_open(version), Ok);
+        // That no such version is known is said before all else.
+        let said = |refusal| newer.and_then(|newer| new.key.to_open(newer).err()).unwrap_or(refusal);
         let state = known.cloned().and_then(|known| {
             let suite = new.key.suite;
             self.place(&new, (known, newer), 0, |place| {
@@ -138,6 +141,7 @@ impl Batch {
                 }
             })
         });
+        let state = state.map_err(said);
         self.items.push(Item { state, again: None });
     }
 

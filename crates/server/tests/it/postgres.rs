@@ -3,6 +3,7 @@
 use crate::common::postgres::Database;
 use crate::common::records::{Random, Record, all_open, none_opens, open, rounds, seal, try_seal, users};
 use crate::common::{Client, Folder, Server, base64, until};
+use crate::records;
 use crate::store::failed;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -124,6 +125,7 @@ fn what_one_server_changes_the_other_knows() {
         let records = seal(&first, "orders", &users(round..round + 1));
         assert!(records[0].ciphertext.starts_with(&format!("vault:v{}:", round + 2)));
         all_open(&second, &records);
+        in_streams(&first, &second, &name, round);
         let token = run(&first.folder, &["token", "new", "--allow", "seal:notes"]);
         let body = json!({ "context": base64("ada"), "plaintext": base64("text") });
         assert_eq!(second.post_by(&token, "/v1/transit/encrypt/notes", &body).status, 200);
@@ -150,6 +152,28 @@ fn what_one_server_changes_the_other_knows() {
     all_open(&first, &sealed);
     assert_eq!(encrypt(&first, "no-such-key", "ada").0, 400);
     assert_eq!(first.post_by("phx.nobody", "/v1/transit/encrypt/notes", &json!({})).status, 403);
+}
+
+/// What one server has just made, the other one knows in octet streams too.
+fn in_streams(first: &Server, second: &Server, made: &str, round: usize) {
+    let name = format!("stream-{round}");
+    run(&first.folder, &["key", "new", &name]);
+    let record = |key: &str, text: &[u8]| records::record([key.as_bytes(), b"ada", b"", text]);
+    let ask = |server: &Server, action: &str, body: &[u8]| {
+        let answer = server.request("POST", &format!("/v2/{action}"), &[records::OCTETS], body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        records::split(&answer.body)
+    };
+    let body = [record(made, b"a"), record(&name, b"b"), record("no-such-key", b"c"), record("notes", b"d")].concat();
+    let sealed = ask(second, "seal", &body);
+    assert_eq!(sealed.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [0, 0, 404, 0]);
+    assert_eq!(ask(first, "open", &record(&name, &sealed[1].1)), [(0, b"b".to_vec())]);
+    run(&first.folder, &["key", "rotate", &name]);
+    let newer = ask(first, "seal", &record(&name, b"e"));
+    assert_eq!(newer[0].1[..4], [2, 0, 0, 0]);
+    assert_eq!(ask(second, "open", &record(&name, &newer[0].1)), [(0, b"e".to_vec())]);
+    let unknown = [&[9, 0, 0, 0], &newer[0].1[4..]].concat();
+    assert_eq!(ask(second, "open", &record(&name, &unknown))[0].0, 400);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 const ADA: &[u8] = b"ada";
-const OCTETS: (&str, &str) = ("Content-Type", "application/octet-stream");
+pub const OCTETS: (&str, &str) = ("Content-Type", "application/octet-stream");
 const CIPHERS: [(&str, u8); 5] =
     [("aes-256", 1), ("aes-192", 2), ("aes-128", 3), ("aes-256-gcm", 4), ("aes-256-turbo", 5)];
 

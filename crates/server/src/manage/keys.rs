@@ -5,7 +5,6 @@ use crate::http::Call;
 use crate::http::body::Body;
 use crate::keys::{Key, NewKey, check_name};
 use crate::refusal::Refusal;
-use crate::rights::Action;
 use crate::store::Error;
 use hyper::Response;
 use phalanx_core::Suite;
@@ -90,7 +89,7 @@ fn yes() -> bool {
 pub(super) async fn create(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
     call.note.action = "create";
     name.clone_into(&mut call.note.key);
-    call.caller.rights.permit(Action::Manage, name, b"")?;
+    call.caller.rights.permit_managing(name)?;
     check_name(name)?;
     let new: New = read(call).await?;
     let shreddable = new.mode == Mode::Shreddable;

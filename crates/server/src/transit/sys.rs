@@ -136,7 +136,7 @@ fn capabilities(rights: &Rights, path: &str) -> Vec<&'static str> {
     }
     let user = rights.user.as_deref().unwrap_or(b"");
     let may = |action, key: &str| rights.permit(action, key, user).is_ok();
-    let manages = |key: &str| rights.permit(Action::Manage, key, b"").is_ok();
+    let manages = |key: &str| rights.permit_managing(key).is_ok();
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let found = match parts.as_slice() {
         ["transit", "encrypt", key] | ["transit", "datakey", _, key] if may(Action::Seal, key) => vec!["update"],

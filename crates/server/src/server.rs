@@ -3,7 +3,7 @@
 use crate::audit::Audit;
 use crate::batch::Batch;
 use crate::keys::root::Root;
-use crate::keys::{Key, Keys};
+use crate::keys::{Config, Key, Keys, NewKey};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
@@ -64,6 +64,33 @@ impl Server {
         server.keys.load().await?;
         server.tokens.load().await?;
         Ok(server)
+    }
+
+    /// Makes a key. If there is one of this name, it stays as it is; the second result says whether it is new.
+    ///
+    /// # Errors
+    /// Those of [`Keys::create`].
+    pub async fn create_key(self: &Arc<Self>, name: &str, new: NewKey) -> store::Result<(Arc<Key>, bool)> {
+        let (server, name) = (self.clone(), name.to_owned());
+        to_the_end(async move { server.keys.create(&name, new).await }).await
+    }
+
+    /// Adds a version to a key.
+    ///
+    /// # Errors
+    /// Those of [`Keys::rotate`].
+    pub async fn rotate_key(self: &Arc<Self>, name: &str) -> store::Result<Arc<Key>> {
+        let (server, name) = (self.clone(), name.to_owned());
+        to_the_end(async move { server.keys.rotate(&name).await }).await
+    }
+
+    /// Changes what a key allows.
+    ///
+    /// # Errors
+    /// Those of [`Keys::configure`].
+    pub async fn configure_key(self: &Arc<Self>, name: &str, config: Config) -> store::Result<Arc<Key>> {
+        let (server, name) = (self.clone(), name.to_owned());
+        to_the_end(async move { server.keys.configure(&name, config).await }).await
     }
 
     /// Destroys a key, with its users.

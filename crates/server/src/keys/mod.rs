@@ -128,12 +128,15 @@ pub struct Keys {
     root: Arc<Root>,
     store: Arc<Stored>,
     map: RwLock<BTreeMap<String, Arc<Key>>>,
+    /// Held from before a change of the store until the map has it too. Otherwise a task that is slower than the one after
+    /// it would leave in the map what is no more. Whoever holds it must not be cancelled: see [`crate::server`].
+    changes: tokio::sync::Mutex<()>,
 }
 
 impl Keys {
     /// Keys without any: call [`Keys::load`].
     pub fn new(root: Arc<Root>, store: Arc<Stored>) -> Self {
-        Self { root, store, map: RwLock::default() }
+        Self { root, store, map: RwLock::default(), changes: tokio::sync::Mutex::default() }
     }
 
     /// Reads all keys from the store.
@@ -141,6 +144,7 @@ impl Keys {
     /// # Errors
     /// If the store fails, or a secret in it is damaged or of another root key.
     pub async fn load(&self) -> store::Result<()> {
+        let _change = self.changes.lock().await;
         let records = self.store.run(|store| store.keys()).await?;
         let open = |record: KeyRecord| Ok((record.name.clone(), Arc::new(Key::open(record, &self.root)?)));
         let map = records.into_iter().map(open).collect::<Result<_, Refusal>>()?;
@@ -179,6 +183,7 @@ impl Keys {
             store.put_key(&record)?;
             Ok((record.clone(), true))
         };
+        let _change = self.changes.lock().await;
         let (record, is_new) = self.store.run(change).await?;
         Ok((self.renew(record)?, is_new))
     }
@@ -223,15 +228,18 @@ impl Keys {
     pub async fn delete(&self, name: &str) -> store::Result<()> {
         let wanted = name.to_owned();
         let change = move |store: &mut dyn Transaction| {
-            let record =
-                store.key(&wanted)?.ok_or_else(|| Refusal::invalid("could not delete key; not found"))?;
+            let record = store.key(&wanted)?.ok_or_else(|| Refusal::invalid("could not delete key; not found"))?;
             if !record.deletion_allowed {
                 return Err(Refusal::invalid("deletion is not allowed for this key").into());
             }
-            store.delete_key(&record.id)
+            store.delete_key(&record.id)?;
+            Ok(record.id)
         };
-        self.store.run(change).await?;
-        self.map.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        {
+            let _change = self.changes.lock().await;
+            let id = self.store.run(change).await?;
+            self.forget(name, &id);
+        }
         self.store.scrub().await
     }
 
@@ -247,6 +255,7 @@ impl Keys {
             store.put_key(&record)?;
             Ok(record)
         };
+        let _change = self.changes.lock().await;
         let record = self.store.run(work).await?;
         Ok(self.renew(record)?)
     }
@@ -257,6 +266,14 @@ impl Keys {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         map.insert(key.record.name.clone(), key.clone());
         Ok(key)
+    }
+
+    /// Takes a key out of memory, but not another one that has its name now.
+    fn forget(&self, name: &str, id: &KeyId) {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        if map.get(name).is_some_and(|key| key.record.id == *id) {
+            map.remove(name);
+        }
     }
 
     fn new_version(&self, id: &KeyId, number: u32) -> Result<VersionRecord, Refusal> {

@@ -3,6 +3,7 @@
 mod crypt;
 mod hostile;
 mod keys;
+mod races;
 mod rights;
 mod sys;
 mod tokens;

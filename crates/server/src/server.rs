@@ -8,10 +8,10 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
 use crate::store::{self, Stored};
-use crate::tokens::Tokens;
+use crate::tokens::{NewToken, Token, Tokens};
 use crate::users::Users;
 use crate::work::Work;
-use phalanx_core::SecretKey;
+use phalanx_core::{SecretKey, Zeroizing};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -114,6 +114,24 @@ impl Server {
     pub async fn trim_key(self: &Arc<Self>, name: &str, min_available: u32) -> store::Result<Arc<Key>> {
         let (server, name) = (self.clone(), name.to_owned());
         to_the_end(async move { server.keys.trim(&name, min_available).await }).await
+    }
+
+    /// Makes a token, and returns its text.
+    ///
+    /// # Errors
+    /// Those of [`Tokens::create`].
+    pub async fn create_token(self: &Arc<Self>, new: NewToken) -> store::Result<(Zeroizing<String>, Arc<Token>)> {
+        let server = self.clone();
+        to_the_end(async move { server.tokens.create(new).await }).await
+    }
+
+    /// Lets a token live on, and says for how long.
+    ///
+    /// # Errors
+    /// Those of [`Tokens::renew`].
+    pub async fn renew_token(self: &Arc<Self>, token: &Arc<Token>, ttl: u64) -> store::Result<(Arc<Token>, u64)> {
+        let (server, token) = (self.clone(), token.clone());
+        to_the_end(async move { server.tokens.renew(&token, Some(ttl)).await }).await
     }
 
     /// Ends a token, and those that were made by it. Returns whether there was one.

@@ -57,7 +57,7 @@ pub(super) async fn create(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let rights = Rights::parse(new.rights.iter().map(String::as_str), user).map_err(Refusal::invalid)?;
     let parent = call.caller.token.as_ref().map(|token| token.record.accessor.clone());
     let new = NewToken { rights, ttl: new.ttl, renewable: new.renewable, parent };
-    let (text, token) = call.server.tokens.create(new).await.map_err(Error::told)?;
+    let (text, token) = call.server.create_token(new).await.map_err(Error::told)?;
     let mut value = shown(&token);
     value["token"] = text.as_str().into();
     done(&value)

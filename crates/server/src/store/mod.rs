@@ -185,10 +185,16 @@ pub trait Transaction {
 
     /// All tokens.
     fn tokens(&mut self) -> Result<Vec<TokenRecord>>;
-    /// Adds a token, or replaces the one of the same hash.
+    /// The token of an accessor.
+    fn token(&mut self, accessor: &str) -> Result<Option<TokenRecord>>;
+    /// Adds a token.
     fn put_token(&mut self, token: &TokenRecord) -> Result<()>;
-    /// Deletes the token of an accessor, and those that were made by it. Returns how many there were.
-    fn delete_token(&mut self, accessor: &str) -> Result<usize>;
+    /// Lets the token of this hash end when this record does. Returns whether there is one: none is added.
+    fn renew_token(&mut self, token: &TokenRecord) -> Result<bool>;
+    /// Deletes the token of an accessor, and those that were made by it. Returns their hashes.
+    fn delete_token(&mut self, accessor: &str) -> Result<Vec<[u8; 32]>>;
+    /// Deletes the tokens that have ended at this time, and those that were made by them. Returns their hashes.
+    fn delete_ended_tokens(&mut self, now: u64) -> Result<Vec<[u8; 32]>>;
 
     /// The sealed key of a bucket. With `exclusive`, no other server reads or changes it until the end of the
     /// transaction.

@@ -3,7 +3,7 @@
 use super::{
     Copies, Error, KeyId, KeyRecord, Result, Store, TokenRecord, Transaction, UserId, UserRecord, VersionRecord,
 };
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, ToSql, TransactionBehavior, params};
 use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -29,6 +29,7 @@ CREATE TABLE tokens (
     hash BLOB PRIMARY KEY, accessor TEXT NOT NULL UNIQUE, rights TEXT NOT NULL, user BLOB, created INTEGER NOT NULL,
     expires INTEGER, ttl INTEGER NOT NULL, renewable INTEGER NOT NULL, parent TEXT
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX tokens_by_parent ON tokens (parent);
 PRAGMA user_version = 1;
 ";
 const VERSION: i64 = 1;
@@ -209,6 +210,20 @@ impl Open<'_> {
         Ok(())
     }
 
+    /// Deletes the tokens with the accessors of a query, and those that were made by them.
+    fn delete_tokens(&self, accessors: &str, values: &[&dyn ToSql]) -> Result<Vec<[u8; 32]>> {
+        let mut delete = self.0.prepare_cached(&format!(
+            "WITH RECURSIVE ended (accessor) AS (
+               {accessors} UNION SELECT tokens.accessor FROM ended JOIN tokens ON tokens.parent = ended.accessor
+             ) DELETE FROM tokens WHERE accessor IN (SELECT accessor FROM ended) RETURNING hash"
+        ))?;
+        let hashes: Vec<_> = delete.query_map(values, |row| row.get(0))?.collect::<Result<_, _>>()?;
+        if !hashes.is_empty() {
+            self.changed()?;
+        }
+        Ok(hashes)
+    }
+
     fn versions(&self, key: &KeyId) -> Result<Vec<VersionRecord>> {
         let mut query =
             self.0.prepare_cached("SELECT number, created, sealed FROM versions WHERE key = ? ORDER BY number")?;
@@ -306,7 +321,7 @@ impl Transaction for Open<'_> {
 
     fn put_token(&mut self, token: &TokenRecord) -> Result<()> {
         self.0.execute(
-            "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 token.hash,
                 token.accessor,
@@ -322,15 +337,25 @@ impl Transaction for Open<'_> {
         self.changed()
     }
 
-    fn delete_token(&mut self, accessor: &str) -> Result<usize> {
-        let ended = self.0.execute(
-            "WITH RECURSIVE ended (accessor) AS (
-               VALUES (?) UNION SELECT tokens.accessor FROM tokens JOIN ended ON tokens.parent = ended.accessor
-             ) DELETE FROM tokens WHERE accessor IN (SELECT accessor FROM ended)",
-            [accessor],
-        )?;
+    fn token(&mut self, accessor: &str) -> Result<Option<TokenRecord>> {
+        let mut query = self.0.prepare_cached("SELECT * FROM tokens WHERE accessor = ?")?;
+        Ok(query.query_row([accessor], token).optional()?)
+    }
+
+    fn renew_token(&mut self, token: &TokenRecord) -> Result<bool> {
+        let changed =
+            self.0.execute("UPDATE tokens SET expires = ? WHERE hash = ?", params![token.expires, token.hash])?;
         self.changed()?;
-        Ok(ended)
+        Ok(changed > 0)
+    }
+
+    fn delete_token(&mut self, accessor: &str) -> Result<Vec<[u8; 32]>> {
+        self.delete_tokens("VALUES (?)", params![accessor])
+    }
+
+    fn delete_ended_tokens(&mut self, now: u64) -> Result<Vec<[u8; 32]>> {
+        let ended = "SELECT accessor FROM tokens WHERE expires <= ? OR parent NOT IN (SELECT accessor FROM tokens)";
+        self.delete_tokens(ended, params![now])
     }
 
     fn bucket(&mut self, key: &KeyId, bucket: u16, _exclusive: bool) -> Result<Option<Vec<u8>>> {

@@ -1,6 +1,7 @@
 //! `/v1`, as the clients of Vault's Transit see it.
 
 mod crypt;
+mod ends;
 mod hostile;
 mod keys;
 mod races;

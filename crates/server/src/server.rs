@@ -52,8 +52,8 @@ impl Server {
         let root = Arc::new(Root::new(root));
         let server = Self {
             keys: Keys::new(root.clone(), store.clone()),
-            users: Users::new(root, store.clone()),
-            tokens: Tokens::new(store),
+            users: Users::new(root.clone(), store.clone()),
+            tokens: Tokens::new(root, store),
             work,
             audit,
             in_flight: Arc::new(Semaphore::new(limits.in_flight)),

@@ -1,5 +1,6 @@
 //! Keys: their versions, what they allow, and the users' keys that are derived from them.
 
+mod authentic;
 pub mod ciphertext;
 pub mod root;
 mod settings;
@@ -50,6 +51,7 @@ impl Key {
             Ok((kept.number, Arc::new(Version { number: kept.number, users })))
         };
         let versions = record.versions.iter().map(version).collect::<Result<_, Refusal>>()?;
+        check_authentic(&record, root)?;
         Ok(Self { record, suite, versions })
     }
 
@@ -176,6 +178,7 @@ impl Keys {
         getrandom::fill(&mut id).map_err(|e| Refusal::failed(e.to_string()))?;
         let mut record = new.record(id, name);
         record.versions.push(self.new_version(&id, 1)?);
+        self.root.sign_key(&mut record);
         let change = move |store: &mut dyn Transaction| {
             if let Some(old) = store.key(&record.name)? {
                 return Ok((old, false));
@@ -226,9 +229,10 @@ impl Keys {
     /// # Errors
     /// If it is not; if there is no such key; if the store fails.
     pub async fn delete(&self, name: &str) -> store::Result<()> {
-        let wanted = name.to_owned();
+        let (root, wanted) = (self.root.clone(), name.to_owned());
         let change = move |store: &mut dyn Transaction| {
             let record = store.key(&wanted)?.ok_or_else(|| Refusal::invalid("could not delete key; not found"))?;
+            check_authentic(&record, &root)?;
             if !record.deletion_allowed {
                 return Err(Refusal::invalid("deletion is not allowed for this key").into());
             }
@@ -248,10 +252,12 @@ impl Keys {
         name: &str,
         mut change: impl FnMut(&mut KeyRecord) -> Result<(), Refusal> + Send + 'static,
     ) -> store::Result<Arc<Key>> {
-        let name = name.to_owned();
+        let (root, name) = (self.root.clone(), name.to_owned());
         let work = move |store: &mut dyn Transaction| {
             let mut record = store.key(&name)?.ok_or_else(|| Refusal::not_found("encryption key not found"))?;
+            check_authentic(&record, &root)?;
             change(&mut record)?;
+            root.sign_key(&mut record);
             store.put_key(&record)?;
             Ok(record)
         };
@@ -279,6 +285,13 @@ impl Keys {
     fn new_version(&self, id: &KeyId, number: u32) -> Result<VersionRecord, Refusal> {
         new_version(&self.root, id, number)
     }
+}
+
+/// Refuses a key that was changed, or added, by another one than this server.
+fn check_authentic(record: &KeyRecord, root: &Root) -> Result<(), Refusal> {
+    let name = &record.name;
+    let damaged = || Refusal::failed(format!("the settings of key {name:?} are damaged, or of another root key"));
+    if root.has_key(record) { Ok(()) } else { Err(damaged()) }
 }
 
 /// The versions whose secrets cannot be opened.

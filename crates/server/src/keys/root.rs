@@ -11,13 +11,19 @@ pub struct Root {
     secrets: SecretKey,
     /// Makes the names of users in the store.
     users: UserKeys,
+    /// Authenticates records.
+    records: UserKeys,
 }
 
 impl Root {
     /// Derives the keys.
     pub fn new(root: &SecretKey) -> Self {
         let derive = |label: &[u8]| UserKeys::new(root, label);
-        Self { secrets: derive(b"phalanx server v1 secrets").key(b""), users: derive(b"phalanx server v1 user id") }
+        Self {
+            secrets: derive(b"phalanx server v1 secrets").key(b""),
+            users: derive(b"phalanx server v1 user id"),
+            records: derive(b"phalanx server v1 record"),
+        }
     }
 
     /// The key under which secrets are sealed.
@@ -39,6 +45,11 @@ impl Root {
     /// If it is not the one of this place, or not of this root key.
     pub fn open(&self, place: &[u8], sealed: &[u8]) -> Result<SecretKey, Refusal> {
         open(&self.secrets, place, sealed)
+    }
+
+    /// Authenticates bytes of the store.
+    pub(super) fn mac(&self, bytes: &[u8]) -> [u8; 32] {
+        *self.records.key(bytes).expose()
     }
 
     /// The name of a user in the store.

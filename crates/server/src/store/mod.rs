@@ -71,6 +71,8 @@ pub struct KeyRecord {
     pub min_available: u32,
     /// The versions, in ascending order.
     pub versions: Vec<VersionRecord>,
+    /// Authenticates all this under the root key. Stores only carry it.
+    pub mac: [u8; 32],
 }
 
 /// A version of a key as it is kept.
@@ -105,6 +107,8 @@ pub struct TokenRecord {
     pub renewable: bool,
     /// The accessor of the token by which it was made: it ends with that one.
     pub parent: Option<String>,
+    /// Authenticates all this under the root key. Stores only carry it.
+    pub mac: [u8; 32],
 }
 
 /// A user as it is kept.
@@ -189,7 +193,7 @@ pub trait Transaction {
     fn token(&mut self, accessor: &str) -> Result<Option<TokenRecord>>;
     /// Adds a token.
     fn put_token(&mut self, token: &TokenRecord) -> Result<()>;
-    /// Lets the token of this hash end when this record does. Returns whether there is one: none is added.
+    /// Lets the token of this hash end when this record does: its `expires` and `mac`. Returns whether there is one: none is added.
     fn renew_token(&mut self, token: &TokenRecord) -> Result<bool>;
     /// Deletes the token of an accessor, and those that were made by it. Returns their hashes.
     fn delete_token(&mut self, accessor: &str) -> Result<Vec<[u8; 32]>>;

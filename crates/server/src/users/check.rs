@@ -40,11 +40,17 @@ impl Users {
     /// If the store fails.
     pub async fn check(&self) -> store::Result<Report> {
         let mut report = Report { damage: self.store.damage().await?, ..Report::default() };
-        let (keys, tokens) = self.store.run(|store| Ok((store.keys()?, store.tokens()?.len() as u64))).await?;
-        report.tokens = tokens;
+        let (keys, tokens) = self.store.run(|store| Ok((store.keys()?, store.tokens()?))).await?;
+        report.tokens = tokens.len() as u64;
+        for token in tokens.iter().filter(|token| !self.root.has_token(token)) {
+            report.blame(format!("token {:?}", token.accessor));
+        }
         for key in keys {
             report.keys += 1;
             report.versions += key.versions.len() as u64;
+            if !self.root.has_key(&key) {
+                report.blame(format!("the settings of key {:?}", key.name));
+            }
             for version in damaged_versions(&key, &self.root) {
                 report.blame(format!("version {version} of key {}", key.name));
             }

@@ -1,6 +1,8 @@
 //! Who asks.
 
+use crate::refusal::Refusal;
 use crate::rights::Rights;
+use crate::server::Server;
 use crate::tokens::Token;
 use std::sync::Arc;
 
@@ -13,4 +15,15 @@ pub struct Caller {
     pub rights: Arc<Rights>,
     /// The token, if the caller has one.
     pub token: Option<Arc<Token>>,
+}
+
+impl Caller {
+    /// Refuses a caller whose token has ended since the request began: a body may come long after its head.
+    ///
+    /// # Errors
+    /// If it has.
+    pub fn check(&self, server: &Server) -> Result<(), Refusal> {
+        let has_ended = self.token.as_ref().is_some_and(|token| !server.tokens.has(token));
+        if has_ended { Err(Refusal::denied()) } else { Ok(()) }
+    }
 }

@@ -52,6 +52,9 @@ impl Server {
     /// If the store fails, or a secret in it is damaged or of another root key. Memory then stays as it was.
     pub async fn refresh(&self) -> store::Result<()> {
         let (follow, began) = (&self.follow, Instant::now());
+        // What is read here is not older than what this server has changed itself.
+        let _keys = self.keys.changing().await;
+        let _tokens = self.tokens.changing().await;
         let seen = follow.seen.load(Ordering::SeqCst);
         let news = follow.store.run(move |store| {
             // It is read first: what is read after it is not older.
@@ -59,8 +62,8 @@ impl Server {
             if generation == seen { Ok(None) } else { Ok(Some((generation, store.keys()?, store.tokens()?))) }
         });
         if let Some((generation, keys, tokens)) = news.await? {
-            self.keys.replace(generation, keys)?;
-            self.tokens.replace(generation, tokens)?;
+            self.keys.replace(keys)?;
+            self.tokens.replace(tokens)?;
             follow.seen.fetch_max(generation, Ordering::SeqCst);
         }
         let mut heard = lock(&follow.heard);

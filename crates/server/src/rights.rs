@@ -137,6 +137,15 @@ impl Rights {
         if may && own_user { Ok(()) } else { Err(Refusal::denied()) }
     }
 
+    /// Allows the management of a key, which is for all users: whoever is bound to one of them may not do it, not even a
+    /// caller who is bound to the user without a name.
+    ///
+    /// # Errors
+    /// A refusal that does not say whether the key exists.
+    pub fn permit_managing(&self, key: &str) -> Result<(), Refusal> {
+        if self.user.is_some() { Err(Refusal::denied()) } else { self.permit(Action::Manage, key, b"") }
+    }
+
     /// Whether the caller has any right on the key.
     pub fn knows(&self, key: &str) -> bool {
         Action::ALL.iter().any(|(action, _)| self.list.iter().any(|right| right.covers(*action, key)))
@@ -171,6 +180,14 @@ mod tests {
         assert!(bound.permit(Action::Open, "a", b"ada").is_ok());
         assert!(bound.permit(Action::Open, "a", b"bob").is_err());
         assert!(!bound.is_admin() && rights(&["root"], None).is_admin());
+        for user in ["ada", ""] {
+            let bound = rights(&["manage:a"], Some(user));
+            assert!(bound.permit(Action::Manage, "a", user.as_bytes()).is_ok(), "such as to shred oneself");
+            assert!(
+                bound.permit_managing("a").is_err() && rights(&["admin"], Some(user)).permit_managing("a").is_err()
+            );
+        }
+        assert!(rights(&["manage:a"], None).permit_managing("a").is_ok());
     }
 
     #[test]

@@ -4,15 +4,15 @@ use crate::audit::Audit;
 use crate::batch::Batch;
 use crate::follow::{Follow, LEASE};
 use crate::keys::root::Root;
-use crate::keys::{Key, Keys};
+use crate::keys::{Config, Key, Keys, NewKey};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
 use crate::store::{self, Stored};
-use crate::tokens::{Token, Tokens};
+use crate::tokens::{NewToken, Token, Tokens};
 use crate::users::Users;
 use crate::work::Work;
-use phalanx_core::SecretKey;
+use phalanx_core::{SecretKey, Zeroizing};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,8 +69,8 @@ impl Server {
         let root = Arc::new(Root::new(root));
         Self {
             keys: Keys::new(root.clone(), store.clone()),
-            users: Users::new(root, store.clone()),
-            tokens: Tokens::new(store.clone()),
+            users: Users::new(root.clone(), store.clone()),
+            tokens: Tokens::new(root, store.clone()),
             follow: Follow::new(store),
             work,
             audit,
@@ -80,6 +80,33 @@ impl Server {
             folder: PathBuf::new(),
             creates_keys: false,
         }
+    }
+
+    /// Makes a key. If there is one of this name, it stays as it is; the second result says whether it is new.
+    ///
+    /// # Errors
+    /// Those of [`Keys::create`].
+    pub async fn create_key(self: &Arc<Self>, name: &str, new: NewKey) -> store::Result<(Arc<Key>, bool)> {
+        let (server, name) = (self.clone(), name.to_owned());
+        to_the_end(async move { server.keys.create(&name, new).await }).await
+    }
+
+    /// Adds a version to a key.
+    ///
+    /// # Errors
+    /// Those of [`Keys::rotate`].
+    pub async fn rotate_key(self: &Arc<Self>, name: &str) -> store::Result<Arc<Key>> {
+        let (server, name) = (self.clone(), name.to_owned());
+        to_the_end(async move { server.keys.rotate(&name).await }).await
+    }
+
+    /// Changes what a key allows.
+    ///
+    /// # Errors
+    /// Those of [`Keys::configure`].
+    pub async fn configure_key(self: &Arc<Self>, name: &str, config: Config) -> store::Result<Arc<Key>> {
+        let (server, name) = (self.clone(), name.to_owned());
+        to_the_end(async move { server.keys.configure(&name, config).await }).await
     }
 
     /// Destroys a key, with its users.
@@ -137,6 +164,24 @@ impl Server {
         }
         self.catch_up().await?;
         Ok(self.tokens.find(text))
+    }
+
+    /// Makes a token, and returns its text.
+    ///
+    /// # Errors
+    /// Those of [`Tokens::create`].
+    pub async fn create_token(self: &Arc<Self>, new: NewToken) -> store::Result<(Zeroizing<String>, Arc<Token>)> {
+        let server = self.clone();
+        to_the_end(async move { server.tokens.create(new).await }).await
+    }
+
+    /// Lets a token live on, and says for how long.
+    ///
+    /// # Errors
+    /// Those of [`Tokens::renew`].
+    pub async fn renew_token(self: &Arc<Self>, token: &Arc<Token>, ttl: u64) -> store::Result<(Arc<Token>, u64)> {
+        let (server, token) = (self.clone(), token.clone());
+        to_the_end(async move { server.tokens.renew(&token, Some(ttl)).await }).await
     }
 
     /// Ends a token, and those that were made by it. Returns whether there was one.

@@ -1,20 +1,41 @@
 //! Tokens: who a caller is, and what the caller may do. Only their hashes are kept.
 
 use crate::keys::now;
-use crate::refusal::Refusal;
+use crate::keys::root::Root;
+use crate::refusal::{Kind, Refusal};
 use crate::rights::Rights;
-use crate::server::to_the_end;
-use crate::store::{self, Memory, Stored, TokenRecord, Transaction};
+use crate::store::{self, Stored, TokenRecord, Transaction};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use phalanx_core::Zeroizing;
+use phalanx_host::lines::complain;
 use phalanx_kernels::keccak::sha3_256;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 /// The start of every token.
 pub const PREFIX: &str = "phx.";
 
 /// How long a token lives if nothing else is asked for, in seconds: 32 days, as in Vault.
 pub const DEFAULT_TTL: u64 = 32 * 24 * 3600;
+
+/// The longest that a token may live, in seconds: about 100 years.
+const LONGEST_TTL: u64 = 100 * 366 * 24 * 3600;
+/// The most rights of a token.
+const MOST_RIGHTS: usize = 64;
+/// The most bytes of a right.
+const LONGEST_RIGHT: usize = 256;
+/// The most bytes of the name of a token's user.
+const LONGEST_USER: usize = 4096;
+/// The most tokens of which each was made by the one before it.
+const DEEPEST: usize = 16;
+/// The most tokens at a time.
+const MOST: usize = 100_000;
+/// The most of them that were not made by administrators. The others are left to these.
+const MOST_OF_OTHERS: usize = MOST / 2;
+/// The most tokens that come from one token whose owner is no administrator.
+const MOST_BELOW: usize = 1_000;
+/// So many tokens that have ended are kept until the next one is made.
+const MOST_ENDED: usize = 1_000;
 
 /// A token as it is now.
 #[derive(Debug)]
@@ -66,109 +87,175 @@ pub struct NewToken {
     pub name: Option<String>,
 }
 
-/// All tokens. Changes go on to their end also if the client goes away meanwhile.
-#[derive(Clone)]
+impl NewToken {
+    fn check(&self) -> Result<(), Refusal> {
+        if self.ttl > LONGEST_TTL {
+            return Err(Refusal::invalid("a token lives for 100 years at most"));
+        }
+        if self.rights.list.len() > MOST_RIGHTS {
+            return Err(Refusal::invalid(format!("a token has {MOST_RIGHTS} rights at most")));
+        }
+        if self.rights.list.iter().any(|right| right.to_string().len() > LONGEST_RIGHT) {
+            return Err(Refusal::invalid(format!("a right has {LONGEST_RIGHT} bytes at most")));
+        }
+        if self.rights.user.as_ref().is_some_and(|user| user.len() > LONGEST_USER) {
+            return Err(Refusal::invalid(format!("a user's name has {LONGEST_USER} bytes at most")));
+        }
+        Ok(())
+    }
+
+    fn record(self, text: &str) -> Result<TokenRecord, Refusal> {
+        let mut accessor = [0; 9];
+        getrandom::fill(&mut accessor).map_err(|e| Refusal::failed(e.to_string()))?;
+        let (created, rights) = (now(), self.rights);
+        let texts: Vec<String> = rights.list.iter().map(ToString::to_string).collect();
+        Ok(TokenRecord {
+            hash: sha3_256(text.as_bytes()),
+            accessor: Base64UrlUnpadded::encode_string(&accessor),
+            rights: texts.join(","),
+            user: rights.user,
+            created,
+            expires: (self.ttl > 0).then(|| created.saturating_add(self.ttl)),
+            ttl: self.ttl,
+            renewable: self.renewable && self.ttl > 0,
+            parent: self.parent,
+            name: self.name,
+            mac: [0; 32],
+        })
+    }
+}
+
+/// All tokens. A token is valid while it has not ended, and neither have those by which it was made.
 pub struct Tokens {
+    root: Arc<Root>,
     store: Arc<Stored>,
-    map: Arc<RwLock<Memory<[u8; 32], Token>>>,
+    map: RwLock<Map>,
+    /// Held from before a change of the store until the map has it too, by tasks that are not cancelled: see
+    /// [`crate::server`]. In it is when ended tokens were last deleted.
+    changes: tokio::sync::Mutex<u64>,
 }
 
 impl Tokens {
     /// Tokens without any.
-    pub fn new(store: Arc<Stored>) -> Self {
-        Self { store, map: Arc::default() }
+    pub fn new(root: Arc<Root>, store: Arc<Stored>) -> Self {
+        Self { root, store, map: RwLock::default(), changes: tokio::sync::Mutex::default() }
     }
 
-    /// Takes all tokens, as they were read from the store in this generation.
+    /// Keeps tokens from being changed by others.
+    pub async fn changing(&self) -> tokio::sync::MutexGuard<'_, u64> {
+        self.changes.lock().await
+    }
+
+    /// Takes all tokens, as they were read from the store by whoever holds [`Tokens::changing`]. One that is not authentic
+    /// is left out, with a warning.
     ///
     /// # Errors
     /// If one has an unknown right.
-    pub fn replace(&self, generation: u64, records: Vec<TokenRecord>) -> store::Result<()> {
-        let known = |record: &TokenRecord| {
-            let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
-            map.get(&record.hash).filter(|token| token.record == *record).cloned()
-        };
-        let open = |record: TokenRecord| match known(&record) {
-            Some(token) => Ok((record.hash, token)),
-            None => Ok((record.hash, Arc::new(Token::new(record)?))),
-        };
-        let tokens = records.into_iter().map(open).collect::<Result<Vec<_>, Refusal>>()?;
-        self.map.write().unwrap_or_else(PoisonError::into_inner).replace(generation, tokens.into_iter());
+    pub fn replace(&self, records: Vec<TokenRecord>) -> store::Result<()> {
+        let known = |record: &TokenRecord| self.read().tokens.get(&record.hash).filter(|own| own.record == *record).cloned();
+        let mut map = Map::default();
+        for record in records {
+            if let Some(token) = known(&record) {
+                map.insert(token);
+            } else if self.root.has_token(&record) {
+                map.insert(Arc::new(Token::new(record)?));
+            } else {
+                let accessor = record.accessor;
+                complain(format!("warning: the token {accessor:?} is damaged, or of another root key: it is refused"));
+            }
+        }
+        *self.map.write().unwrap_or_else(PoisonError::into_inner) = map;
         Ok(())
     }
 
-    /// The token of this text, if it exists and has not ended.
+    fn read(&self) -> RwLockReadGuard<'_, Map> {
+        self.map.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The token of this text, if it is valid.
     ///
     /// It is found by its hash. How long that takes says nothing of use about the token: it is 32 random bytes, and nobody
     /// can choose its hash.
     pub fn find(&self, text: &str) -> Option<Arc<Token>> {
-        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
-        map.get(&sha3_256(text.as_bytes())).filter(|token| !token.has_ended()).cloned()
+        let map = self.read();
+        map.tokens.get(&sha3_256(text.as_bytes())).filter(|token| map.is_valid(token)).cloned()
     }
 
-    /// Whether a token that was found still exists and has not ended.
+    /// The token of this text, even if it has ended: it may be revoked.
+    pub fn known(&self, text: &str) -> Option<Arc<Token>> {
+        self.read().tokens.get(&sha3_256(text.as_bytes())).cloned()
+    }
+
+    /// Whether a token that was found is still valid.
     pub fn has(&self, token: &Token) -> bool {
-        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
-        map.get(&token.record.hash).is_some_and(|token| !token.has_ended())
+        let map = self.read();
+        map.tokens.get(&token.record.hash).is_some_and(|token| map.is_valid(token))
     }
 
-    /// The token of an accessor.
+    /// The token of an accessor, even if it has ended.
     pub fn by_accessor(&self, accessor: &str) -> Option<Arc<Token>> {
-        self.all().into_iter().find(|token| token.record.accessor == accessor)
+        self.read().named(accessor).cloned()
     }
 
-    /// All tokens that have not ended, the oldest first.
+    /// All valid tokens, the oldest first.
     pub fn all(&self) -> Vec<Arc<Token>> {
-        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = map.all().filter(|token| !token.has_ended()).cloned().collect();
+        let map = self.read();
+        let mut all: Vec<_> = map.tokens.values().filter(|token| map.is_valid(token)).cloned().collect();
         all.sort_by(|a, b| (a.record.created, &a.record.accessor).cmp(&(b.record.created, &b.record.accessor)));
         all
     }
 
-    /// Makes a token, and returns its text, which is kept nowhere.
+    /// Makes a token, and returns its text, which is kept nowhere. It ends at the latest with the one by which it is made.
     ///
     /// # Errors
-    /// If the store fails, or the system gives no random bytes.
+    /// If it or its number goes beyond a bound, the one by which it is made is not valid, or the store fails.
     pub async fn create(&self, new: NewToken) -> store::Result<(Zeroizing<String>, Arc<Token>)> {
-        let mut random = Zeroizing::new([0; 32]);
-        let mut accessor = [0; 9];
-        getrandom::fill(&mut *random).map_err(|e| Refusal::failed(e.to_string()))?;
-        getrandom::fill(&mut accessor).map_err(|e| Refusal::failed(e.to_string()))?;
-        let mut text = Zeroizing::new(PREFIX.to_owned());
-        text.push_str(&Zeroizing::new(Base64UrlUnpadded::encode_string(&*random)));
-        let created = now();
-        let rights: Vec<String> = new.rights.list.iter().map(ToString::to_string).collect();
-        let record = TokenRecord {
-            hash: sha3_256(text.as_bytes()),
-            accessor: Base64UrlUnpadded::encode_string(&accessor),
-            rights: rights.join(","),
-            user: new.rights.user,
-            created,
-            expires: (new.ttl > 0).then(|| created.saturating_add(new.ttl)),
-            ttl: new.ttl,
-            renewable: new.renewable && new.ttl > 0,
-            parent: new.parent,
-            name: new.name,
+        new.check()?;
+        let text = new_text()?;
+        let mut record = new.record(&text)?;
+        let mut deleted = self.changes.lock().await;
+        self.make_room(record.parent.as_deref(), &mut deleted).await?;
+        let root = self.root.clone();
+        let add = move |store: &mut dyn Transaction| {
+            if let Some(parent) = &record.parent {
+                record.expires = earlier(record.expires, first_end(store, &root, parent)?);
+            }
+            root.sign_token(&mut record);
+            store.put_token(&record)?;
+            Ok(record.clone())
         };
-        let parent = record.parent.clone();
-        let token = self.put(record, parent).await?;
-        Ok((text, token))
+        let record = self.store.run(add).await?;
+        Ok((text, self.put(record)?))
     }
 
-    /// Lets a token live for its whole time again, or for another time.
+    /// Lets a token live for its whole time again, or for another time, but never longer than the one by which it was made.
+    /// The second result is for how long.
     ///
     /// # Errors
-    /// If it may not be renewed, or the store fails.
-    pub async fn renew(&self, token: &Token, ttl: Option<u64>) -> store::Result<Arc<Token>> {
-        let mut record = token.record.clone();
-        if !record.renewable {
+    /// If it may not be renewed or is not valid, or the store fails.
+    pub async fn renew(&self, token: &Token, ttl: Option<u64>) -> store::Result<(Arc<Token>, u64)> {
+        if !token.record.renewable {
             return Err(Refusal::invalid("lease is not renewable").into());
         }
         // Never longer than it was made for.
-        let ttl = ttl.filter(|ttl| *ttl > 0).unwrap_or(record.ttl).min(record.ttl);
-        record.expires = Some(now().saturating_add(ttl));
-        let own = record.accessor.clone();
-        self.put(record, Some(own)).await
+        let ttl = ttl.filter(|ttl| *ttl > 0).unwrap_or(token.record.ttl).min(token.record.ttl);
+        let (root, accessor) = (self.root.clone(), token.record.accessor.clone());
+        let renew = move |store: &mut dyn Transaction| {
+            first_end(store, &root, &accessor)?;
+            let mut record = store.token(&accessor)?.ok_or_else(Refusal::denied)?;
+            let parent = record.parent.as_deref().map(|parent| first_end(store, &root, parent)).transpose()?.flatten();
+            let now = now();
+            record.expires = earlier(Some(now.saturating_add(ttl)), parent);
+            root.sign_token(&mut record);
+            if !store.renew_token(&record)? {
+                return Err(Refusal::denied().into());
+            }
+            let lease = record.expires.map_or(0, |end| end.saturating_sub(now));
+            Ok((record, lease))
+        };
+        let _change = self.changes.lock().await;
+        let (record, lease) = self.store.run(renew).await?;
+        Ok((self.put(record)?, lease))
     }
 
     /// Ends the token of an accessor, and those that were made by it. Returns whether there was one.
@@ -177,36 +264,311 @@ impl Tokens {
     /// If the store fails.
     pub async fn revoke(&self, accessor: &str) -> store::Result<bool> {
         let accessor = accessor.to_owned();
-        let work = move |store: &mut dyn Transaction| {
-            let ended = store.delete_token(&accessor)?;
-            Ok((ended, store.generation()?, store.tokens()?))
-        };
-        let (ended, generation, left) = self.store.run(work).await?;
-        self.replace(generation, left)?;
-        Ok(ended > 0)
+        let _change = self.changes.lock().await;
+        let hashes = self.store.run(move |store| store.delete_token(&accessor)).await?;
+        self.forget(&hashes);
+        Ok(!hashes.is_empty())
     }
 
-    /// Keeps a token, if another one has not been revoked meanwhile.
-    async fn put(&self, record: TokenRecord, needs: Option<String>) -> store::Result<Arc<Token>> {
-        let kept = record.clone();
-        let work = move |store: &mut dyn Transaction| {
-            if let Some(accessor) = &needs
-                && !store.has_token(accessor)?
-            {
-                return Err(Refusal::denied().into());
+    /// Refuses a token that would be one too many. Deletes those that have ended if there are many, or an hour has gone by.
+    async fn make_room(&self, parent: Option<&str>, deleted: &mut u64) -> store::Result<()> {
+        let census = self.read().census(parent);
+        if census.ended >= MOST_ENDED || now().saturating_sub(*deleted) >= 3600 {
+            *deleted = now();
+            let hashes = self.store.run(|store| store.delete_ended_tokens(now())).await?;
+            self.forget(&hashes);
+        }
+        Ok(census.check()?)
+    }
+
+    /// Puts a token in memory as it is in the store now.
+    fn put(&self, record: TokenRecord) -> Result<Arc<Token>, Refusal> {
+        let token = Arc::new(Token::new(record)?);
+        self.map.write().unwrap_or_else(PoisonError::into_inner).insert(token.clone());
+        Ok(token)
+    }
+
+    /// Takes tokens that were deleted out of memory.
+    fn forget(&self, hashes: &[[u8; 32]]) {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        hashes.iter().for_each(|hash| map.remove(hash));
+    }
+}
+
+/// A random token's text.
+fn new_text() -> Result<Zeroizing<String>, Refusal> {
+    let mut random = Zeroizing::new([0; 32]);
+    getrandom::fill(&mut *random).map_err(|e| Refusal::failed(e.to_string()))?;
+    let encoded = Zeroizing::new(Base64UrlUnpadded::encode_string(&*random));
+    let mut text = Zeroizing::new(String::with_capacity(PREFIX.len() + encoded.len()));
+    text.push_str(PREFIX);
+    text.push_str(&encoded);
+    Ok(text)
+}
+
+fn earlier(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    [a, b].into_iter().flatten().min()
+}
+
+/// When the first ends of a token and of those by which it was made.
+///
+/// # Errors
+/// If one of them does not exist or has ended, or there are too many.
+fn first_end(store: &mut dyn Transaction, root: &Root, accessor: &str) -> store::Result<Option<u64>> {
+    let (mut next, mut first, now) = (Some(accessor.to_owned()), None, now());
+    for _ in 0..DEEPEST {
+        let Some(accessor) = next else { return Ok(first) };
+        let is_valid = |token: &TokenRecord| token.expires.is_none_or(|end| end > now) && root.has_token(token);
+        let token = store.token(&accessor)?.filter(is_valid).ok_or_else(Refusal::denied)?;
+        first = earlier(first, token.expires);
+        next = token.parent;
+    }
+    match next {
+        None => Ok(first),
+        Some(_) => Err(Refusal::invalid(format!("at most {DEEPEST} tokens are made by one another")).into()),
+    }
+}
+
+/// Tokens in memory, by their hashes.
+#[derive(Default)]
+struct Map {
+    tokens: HashMap<[u8; 32], Arc<Token>>,
+    /// The hashes of accessors.
+    hashes: HashMap<String, [u8; 32]>,
+}
+
+/// How many tokens there are.
+#[derive(Default)]
+struct Census {
+    valid: usize,
+    ended: usize,
+    /// Of the valid ones, those that were not made by administrators; counted for callers who are none.
+    of_others: usize,
+    /// Of these, those that come from the same token as the next one of the caller.
+    below: usize,
+}
+
+impl Census {
+    /// Refuses a token that would be one too many.
+    fn check(&self) -> Result<(), Refusal> {
+        let busy = |text: &'static str| Err(Refusal::new(Kind::Busy, text));
+        match self {
+            _ if self.valid >= MOST || self.of_others >= MOST_OF_OTHERS => busy("there are too many tokens"),
+            _ if self.below >= MOST_BELOW => busy("too many tokens were made by this one"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Map {
+    fn insert(&mut self, token: Arc<Token>) {
+        self.hashes.insert(token.record.accessor.clone(), token.record.hash);
+        self.tokens.insert(token.record.hash, token);
+    }
+
+    fn remove(&mut self, hash: &[u8; 32]) {
+        if let Some(token) = self.tokens.remove(hash) {
+            self.hashes.remove(&token.record.accessor);
+        }
+    }
+
+    fn named(&self, accessor: &str) -> Option<&Arc<Token>> {
+        self.tokens.get(self.hashes.get(accessor)?)
+    }
+
+    /// A token, the one by which it was made, and so on.
+    fn chain<'a>(&'a self, token: &'a Token) -> impl Iterator<Item = &'a Token> {
+        let parent = move |token: &&'a Token| self.named(token.record.parent.as_deref()?).map(|parent| &**parent);
+        std::iter::successors(Some(token), parent).take(DEEPEST + 1)
+    }
+
+    fn is_valid(&self, token: &Token) -> bool {
+        let mut chain = self.chain(token);
+        // The first token of all was made by none; if another one is the last, the one before it is gone.
+        chain.try_fold(false, |_, token| (!token.has_ended()).then_some(token.record.parent.is_none())) == Some(true)
+    }
+
+    fn census(&self, parent: Option<&str>) -> Census {
+        let parent = parent.and_then(|parent| self.named(parent));
+        let is_other = |token: &&Token| !token.rights.is_admin();
+        let top = parent.and_then(|parent| self.chain(parent).filter(is_other).last());
+        let mut census = Census::default();
+        for token in self.tokens.values() {
+            if !self.is_valid(token) {
+                census.ended += 1;
+                continue;
             }
-            store.put_token(&kept)?;
-            store.generation()
-        };
-        let tokens = self.clone();
-        to_the_end(async move {
-            let generation = tokens.store.run(work).await?;
-            let token = Arc::new(Token::new(record)?);
-            let mut map = tokens.map.write().unwrap_or_else(PoisonError::into_inner);
-            map.put(generation, token.record.hash, Some(token.clone()));
-            drop(map);
-            Ok(token)
-        })
-        .await
+            census.valid += 1;
+            let Some(top) = top else { continue };
+            census.of_others += usize::from(self.chain(token).skip(1).any(|token| is_other(&token)));
+            let comes_from = |token: &Token| token.record.hash == top.record.hash;
+            census.below += usize::from(self.chain(token).skip(1).any(comes_from));
+        }
+        census
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Sqlite;
+    use phalanx_core::SecretKey;
+    use tempfile::TempDir;
+    use tokio::runtime::Runtime;
+
+    struct Bench {
+        _folder: TempDir,
+        runtime: Runtime,
+        store: Arc<Stored>,
+        tokens: Arc<Tokens>,
+    }
+
+    type Made = (Zeroizing<String>, Arc<Token>);
+
+    impl Bench {
+        fn new() -> Self {
+            let folder = TempDir::new().unwrap();
+            let store = Arc::new(Stored::new(Sqlite::create(&folder.path().join("db")).unwrap()).unwrap());
+            let tokens = Arc::new(Tokens::new(Arc::new(Root::new(&SecretKey::random().unwrap())), store.clone()));
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            Self { _folder: folder, runtime, store, tokens }
+        }
+
+        fn create(&self, new: NewToken) -> Result<Made, Refusal> {
+            self.runtime.block_on(self.tokens.create(new)).map_err(store::Error::told)
+        }
+
+        fn child(&self, parent: &Token) -> Result<Made, Refusal> {
+            self.create(NewToken { parent: Some(parent.record.accessor.clone()), ..new("seal:a", 3600) })
+        }
+
+        fn renew(&self, token: &Token, ttl: u64) -> Result<(Arc<Token>, u64), Refusal> {
+            self.runtime.block_on(self.tokens.renew(token, Some(ttl))).map_err(store::Error::told)
+        }
+
+        fn revoke(&self, token: &Token) -> bool {
+            self.runtime.block_on(self.tokens.revoke(&token.record.accessor)).unwrap()
+        }
+
+        /// Waits until a token has ended.
+        fn ends(&self, text: &str) {
+            while self.tokens.find(text).is_some() {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        }
+    }
+
+    fn new(rights: &str, ttl: u64) -> NewToken {
+        let rights = Rights::parse(rights.split(','), None).unwrap();
+        NewToken { rights, ttl, renewable: true, parent: None }
+    }
+
+    #[test]
+    fn a_revoked_token_neither_lives_again_nor_makes_others() {
+        let bench = Bench::new();
+        let (text, token) = bench.create(new("seal:a", 3600)).unwrap();
+        assert!(bench.renew(&token, 10).is_ok_and(|(_, lease)| lease == 10));
+        assert!(bench.revoke(&token) && !bench.revoke(&token));
+        assert_eq!(bench.renew(&token, 10).unwrap_err(), Refusal::denied());
+        assert_eq!(bench.child(&token).unwrap_err(), Refusal::denied());
+        bench.runtime.block_on(bench.tokens.load()).unwrap();
+        assert!(bench.tokens.known(&text).is_none() && bench.tokens.all().is_empty());
+    }
+
+    #[test]
+    fn tokens_that_are_made_while_others_are_revoked_stay() {
+        let bench = Bench::new();
+        let old: Vec<_> = (0..20).map(|_| bench.create(new("seal:a", 3600)).unwrap()).collect();
+        let tasks = old.iter().map(|(_, token)| {
+            let (tokens, accessor) = (bench.tokens.clone(), token.record.accessor.clone());
+            let revoking = bench.runtime.spawn(async move { tokens.revoke(&accessor).await.unwrap() });
+            let tokens = bench.tokens.clone();
+            (revoking, bench.runtime.spawn(async move { tokens.create(new("seal:a", 3600)).await.unwrap() }))
+        });
+        for (revoking, creating) in tasks.collect::<Vec<_>>() {
+            assert!(bench.runtime.block_on(revoking).unwrap());
+            let (text, _) = bench.runtime.block_on(creating).unwrap();
+            assert!(bench.tokens.find(&text).is_some());
+        }
+        assert!(old.iter().all(|(text, _)| bench.tokens.known(text).is_none()));
+    }
+
+    #[test]
+    fn a_token_ends_with_the_one_by_which_it_was_made() {
+        let bench = Bench::new();
+        let (text, parent) = bench.create(new("seal:a", 3600)).unwrap();
+        let (child_text, child) = bench.child(&parent).unwrap();
+        let (grandchild_text, _) = bench.child(&child).unwrap();
+        bench.renew(&parent, 1).unwrap();
+        bench.ends(&text);
+        assert!(bench.tokens.find(&child_text).is_none() && bench.tokens.find(&grandchild_text).is_none());
+        assert!(!bench.tokens.has(&child) && bench.tokens.all().is_empty());
+        assert_eq!(bench.renew(&child, 60).unwrap_err(), Refusal::denied());
+        assert_eq!(bench.child(&child).unwrap_err(), Refusal::denied());
+        // It is known still, and can be revoked with them.
+        assert!(bench.tokens.known(&text).is_some() && bench.tokens.by_accessor(&parent.record.accessor).is_some());
+        assert!(bench.revoke(&parent));
+        assert!(bench.tokens.known(&grandchild_text).is_none());
+    }
+
+    #[test]
+    fn tokens_that_have_ended_are_deleted() {
+        let bench = Bench::new();
+        let (text, parent) = bench.create(new("seal:a", 1)).unwrap();
+        let (child, _) = bench.child(&parent).unwrap();
+        let (other, _) = bench.create(new("seal:a", 0)).unwrap();
+        bench.ends(&text);
+        bench.runtime.block_on(bench.tokens.load()).unwrap();
+        assert!(bench.tokens.known(&text).is_none() && bench.tokens.known(&child).is_none());
+        assert!(bench.tokens.find(&other).is_some());
+        let left = bench.runtime.block_on(bench.store.run(|store| store.tokens())).unwrap();
+        assert_eq!(left.len(), 1);
+    }
+
+    #[test]
+    fn tokens_have_bounds() {
+        let bench = Bench::new();
+        let many = vec!["seal:a"; MOST_RIGHTS + 1].join(",");
+        let long = format!("seal:{}", "a".repeat(LONGEST_RIGHT));
+        for new in [new(&many, 60), new(&long, 60), new("seal:a", LONGEST_TTL + 1), new("seal:a", u64::MAX)] {
+            assert_eq!(bench.create(new).unwrap_err().kind, Kind::Invalid);
+        }
+        assert!(bench.create(new("seal:a", LONGEST_TTL)).is_ok());
+        let mut last = bench.create(new("seal:a", 3600)).unwrap().1;
+        for _ in 0..DEEPEST {
+            last = bench.child(&last).unwrap().1;
+            assert!(bench.tokens.has(&last));
+        }
+        assert_eq!(bench.child(&last).unwrap_err().kind, Kind::Invalid);
+    }
+
+    /// A token in memory only.
+    fn token(number: u32, rights: &str, parent: Option<u32>) -> Arc<Token> {
+        let parent = parent.map(|number| number.to_string());
+        let mut record = NewToken { parent, ..new(rights, 0) }.record(&number.to_string()).unwrap();
+        record.accessor = number.to_string();
+        Arc::new(Token::new(record).unwrap())
+    }
+
+    #[test]
+    fn one_caller_does_not_make_all_tokens() {
+        let mut map = Map::default();
+        map.insert(token(0, "admin", None));
+        (1..3).for_each(|i| map.insert(token(i, "seal:a", Some(0))));
+        map.insert(token(3, "seal:a", Some(1)));
+        let first = 4;
+        (first..first + 999).for_each(|i| map.insert(token(i, "seal:a", Some(if i % 2 == 0 { 1 } else { 3 }))));
+        let refused = |map: &Map, parent: Option<&str>| map.census(parent).check().is_err();
+        assert!(refused(&map, Some("1")) && refused(&map, Some("3")) && refused(&map, Some("4")));
+        assert!(!refused(&map, Some("2")) && !refused(&map, Some("0")) && !refused(&map, None));
+        let mut next = first + 999;
+        while map.tokens.len() < MOST_OF_OTHERS + 200 {
+            let owner = next;
+            map.insert(token(owner, "seal:a", Some(0)));
+            (owner + 1..owner + 500).for_each(|i| map.insert(token(i, "seal:a", Some(owner))));
+            next += 500;
+        }
+        assert!(refused(&map, Some("2")), "the others together");
+        assert!(!refused(&map, Some("0")), "administrators go on");
     }
 }

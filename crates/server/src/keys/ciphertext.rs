@@ -17,9 +17,10 @@ pub fn parse(text: &str) -> Result<(u32, &str), Refusal> {
     let rest = text.strip_prefix("vault:v").ok_or_else(no_prefix)?;
     let (version, base64) =
         rest.split_once(':').ok_or_else(|| Refusal::invalid("invalid ciphertext: wrong number of fields"))?;
-    let number = version.bytes().all(|b| b.is_ascii_digit()).then(|| version.parse().ok()).flatten();
-    match number {
-        Some(0) | None => Err(Refusal::invalid("invalid ciphertext: version number could not be decoded")),
+    // A version is written in one way only, so that nobody makes a second text of a ciphertext: no zeros before it.
+    let is_number = version.bytes().all(|b| b.is_ascii_digit()) && !version.starts_with('0');
+    match is_number.then(|| version.parse().ok()).flatten() {
+        None => Err(Refusal::invalid("invalid ciphertext: version number could not be decoded")),
         Some(version) => Ok((version, base64)),
     }
 }
@@ -48,6 +49,7 @@ mod tests {
             "vault:1:QUI=",
             "vault:v1",
             "vault:v0:a",
+            "vault:v01:a",
             "vault:v-1:a",
             "vault:v+1:a",
             "vault:v99999999999:a",

@@ -1,5 +1,6 @@
 //! Keys: their versions, what they allow, and the users' keys that are derived from them.
 
+mod authentic;
 pub mod ciphertext;
 pub mod root;
 mod settings;
@@ -8,8 +9,7 @@ pub mod types;
 pub use settings::{Config, NewKey};
 
 use crate::refusal::{Kind, Refusal};
-use crate::server::to_the_end;
-use crate::store::{self, KeyId, KeyRecord, Memory, Stored, Transaction, VersionRecord};
+use crate::store::{self, KeyId, KeyRecord, Stored, Transaction, VersionRecord};
 use phalanx_core::UserKeys;
 use phalanx_core::{SecretKey, Suite};
 use root::Root;
@@ -56,6 +56,7 @@ impl Key {
             Ok((kept.number, Arc::new(Version { number: kept.number, users })))
         };
         let versions = record.versions.iter().map(version).collect::<Result<_, Refusal>>()?;
+        check_authentic(&record, root)?;
         Ok(Self { record, suite, versions })
     }
 
@@ -135,34 +136,38 @@ pub fn now() -> u64 {
 }
 
 /// All keys of the server.
-///
-/// Changes go on to their end also if the client goes away meanwhile. Otherwise the store would know of one, and memory
-/// not.
-#[derive(Clone)]
 pub struct Keys {
     root: Arc<Root>,
     store: Arc<Stored>,
-    map: Arc<RwLock<Memory<String, Key>>>,
+    map: RwLock<BTreeMap<String, Arc<Key>>>,
+    /// Held from before a change of the store until the map has it too. Otherwise a task that is slower than the one after
+    /// it would leave in the map what is no more. Whoever holds it must not be cancelled: see [`crate::server`].
+    changes: tokio::sync::Mutex<()>,
 }
 
 impl Keys {
     /// Keys without any.
     pub fn new(root: Arc<Root>, store: Arc<Stored>) -> Self {
-        Self { root, store, map: Arc::default() }
+        Self { root, store, map: RwLock::default(), changes: tokio::sync::Mutex::default() }
     }
 
-    /// Takes all keys, as they were read from the store in this generation.
+    /// Keeps keys from being changed by others.
+    pub async fn changing(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.changes.lock().await
+    }
+
+    /// Takes all keys, as they were read from the store by whoever holds [`Keys::changing`].
     ///
     /// # Errors
     /// If a secret is damaged or of another root key.
-    pub fn replace(&self, generation: u64, records: Vec<KeyRecord>) -> store::Result<()> {
+    pub fn replace(&self, records: Vec<KeyRecord>) -> store::Result<()> {
         let known = |record: &KeyRecord| self.get(&record.name).ok().filter(|key| key.record == *record);
         let open = |record: KeyRecord| match known(&record) {
             Some(key) => Ok((key.record.name.clone(), key)),
             None => Ok((record.name.clone(), Arc::new(Key::open(record, &self.root)?))),
         };
-        let keys = records.into_iter().map(open).collect::<Result<Vec<_>, Refusal>>()?;
-        self.map.write().unwrap_or_else(PoisonError::into_inner).replace(generation, keys.into_iter());
+        let map = records.into_iter().map(open).collect::<Result<_, Refusal>>()?;
+        *self.map.write().unwrap_or_else(PoisonError::into_inner) = map;
         Ok(())
     }
 
@@ -177,7 +182,7 @@ impl Keys {
 
     /// All keys, in the order of their names.
     pub fn all(&self) -> Vec<Arc<Key>> {
-        self.map.read().unwrap_or_else(PoisonError::into_inner).all().cloned().collect()
+        self.map.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// Makes a key. If there is one of this name, it stays as it is; the second result says whether it is new.
@@ -190,19 +195,17 @@ impl Keys {
         getrandom::fill(&mut id).map_err(|e| Refusal::failed(e.to_string()))?;
         let mut record = new.record(id, name);
         record.versions.push(self.new_version(&id, 1)?);
+        self.root.sign_key(&mut record);
         let change = move |store: &mut dyn Transaction| {
             if let Some(old) = store.key(&record.name)? {
-                return Ok((old, false, store.generation()?));
+                return Ok((old, false));
             }
             store.put_key(&record)?;
-            Ok((record.clone(), true, store.generation()?))
+            Ok((record.clone(), true))
         };
-        let keys = self.clone();
-        to_the_end(async move {
-            let (record, is_new, generation) = keys.store.run(change).await?;
-            Ok((keys.renew(record, generation)?, is_new))
-        })
-        .await
+        let _change = self.changes.lock().await;
+        let (record, is_new) = self.store.run(change).await?;
+        Ok((self.renew(record)?, is_new))
     }
 
     /// Adds a version, which seals from now on.
@@ -251,17 +254,21 @@ impl Keys {
     /// # Errors
     /// If it is not; if there is no such key; if the store fails.
     pub async fn delete(&self, name: &str) -> store::Result<()> {
-        let wanted = name.to_owned();
+        let (root, wanted) = (self.root.clone(), name.to_owned());
         let change = move |store: &mut dyn Transaction| {
             let record = store.key(&wanted)?.ok_or_else(|| Refusal::invalid("could not delete key; not found"))?;
+            check_authentic(&record, &root)?;
             if !record.deletion_allowed {
                 return Err(Refusal::invalid("deletion is not allowed for this key").into());
             }
             store.delete_key(&record.id)?;
-            store.generation()
+            Ok(record.id)
         };
-        let generation = self.store.run(change).await?;
-        self.map.write().unwrap_or_else(PoisonError::into_inner).put(generation, name.to_owned(), None);
+        {
+            let _change = self.changes.lock().await;
+            let id = self.store.run(change).await?;
+            self.forget(name, &id);
+        }
         self.store.scrub().await
     }
 
@@ -270,32 +277,46 @@ impl Keys {
         name: &str,
         mut change: impl FnMut(&mut KeyRecord) -> Result<(), Refusal> + Send + 'static,
     ) -> store::Result<Arc<Key>> {
-        let name = name.to_owned();
+        let (root, name) = (self.root.clone(), name.to_owned());
         let work = move |store: &mut dyn Transaction| {
             let mut record = store.key(&name)?.ok_or_else(|| Refusal::not_found("encryption key not found"))?;
+            check_authentic(&record, &root)?;
             change(&mut record)?;
+            root.sign_key(&mut record);
             store.put_key(&record)?;
-            Ok((record, store.generation()?))
+            Ok(record)
         };
-        let keys = self.clone();
-        to_the_end(async move {
-            let (record, generation) = keys.store.run(work).await?;
-            Ok(keys.renew(record, generation)?)
-        })
-        .await
+        let _change = self.changes.lock().await;
+        let record = self.store.run(work).await?;
+        Ok(self.renew(record)?)
     }
 
-    /// Replaces the key in memory by what is in the store in this generation.
-    fn renew(&self, record: KeyRecord, generation: u64) -> Result<Arc<Key>, Refusal> {
+    /// Replaces the key in memory by what is in the store now.
+    fn renew(&self, record: KeyRecord) -> Result<Arc<Key>, Refusal> {
         let key = Arc::new(Key::open(record, &self.root)?);
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
-        map.put(generation, key.record.name.clone(), Some(key.clone()));
+        map.insert(key.record.name.clone(), key.clone());
         Ok(key)
+    }
+
+    /// Takes a key out of memory, but not another one that has its name now.
+    fn forget(&self, name: &str, id: &KeyId) {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        if map.get(name).is_some_and(|key| key.record.id == *id) {
+            map.remove(name);
+        }
     }
 
     fn new_version(&self, id: &KeyId, number: u32) -> Result<VersionRecord, Refusal> {
         new_version(&self.root, id, number)
     }
+}
+
+/// Refuses a key that was changed, or added, by another one than this server.
+fn check_authentic(record: &KeyRecord, root: &Root) -> Result<(), Refusal> {
+    let name = &record.name;
+    let damaged = || Refusal::failed(format!("the settings of key {name:?} are damaged, or of another root key"));
+    if root.has_key(record) { Ok(()) } else { Err(damaged()) }
 }
 
 /// The versions whose secrets cannot be opened.

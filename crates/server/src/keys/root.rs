@@ -14,6 +14,8 @@ pub struct Root {
     /// Names this root key.
     #[cfg(feature = "postgres")]
     mark: SecretKey,
+    /// Authenticates records.
+    records: UserKeys,
 }
 
 impl Root {
@@ -25,6 +27,7 @@ impl Root {
             users: derive(b"phalanx server v1 user id"),
             #[cfg(feature = "postgres")]
             mark: derive(b"phalanx server v1 mark of the root key").key(b""),
+            records: derive(b"phalanx server v1 record"),
         }
     }
 
@@ -53,6 +56,11 @@ impl Root {
     #[cfg(feature = "postgres")]
     pub fn mark(&self) -> [u8; 32] {
         *self.mark.expose()
+    }
+
+    /// Authenticates bytes of the store.
+    pub(super) fn mac(&self, bytes: &[u8]) -> [u8; 32] {
+        *self.records.key(bytes).expose()
     }
 
     /// The name of a user in the store.

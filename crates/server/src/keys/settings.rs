@@ -28,6 +28,7 @@ impl NewKey {
             min_encryption: 0,
             min_available: 0,
             versions: Vec::new(),
+            mac: [0; 32],
         }
     }
 }

@@ -6,7 +6,6 @@ use crate::http::body::Body;
 use crate::keys::types::{self, suite_of, type_of};
 use crate::keys::{Key, NewKey, check_name};
 use crate::refusal::Refusal;
-use crate::rights::Action;
 use crate::store::{Error, VersionRecord};
 use hyper::Response;
 use phalanx_core::Suite;
@@ -93,7 +92,7 @@ fn yes() -> bool {
 pub(super) async fn create(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal> {
     call.note.action = "key-new";
     name.clone_into(&mut call.note.key);
-    call.caller.rights.permit(Action::Manage, name, b"")?;
+    call.caller.rights.permit_managing(name)?;
     check_name(name)?;
     let new: New = read(call).await?;
     let shreddable = new.mode == Mode::Shreddable;
@@ -102,7 +101,7 @@ pub(super) async fn create(call: &mut Call, name: &str) -> Result<Response<Body>
     }
     let suite = new.r#type.as_deref().map_or(Ok(Suite::default()), suite)?;
     let new = NewKey { suite, shreddable, needs_user: new.needs_user };
-    let (key, is_new) = call.server.keys.create(name, new).await.map_err(Error::told)?;
+    let (key, is_new) = call.server.create_key(name, new).await.map_err(Error::told)?;
     if !is_new {
         return Err(Refusal::invalid(format!("there is a key {name} already")));
     }

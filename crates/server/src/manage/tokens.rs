@@ -1,16 +1,17 @@
 //! Tokens, by their accessors.
 
 use super::{admins_only, done, read};
-use crate::http::Call;
 use crate::http::body::Body;
+use crate::http::{self, Call};
 use crate::refusal::Refusal;
 use crate::rights::Rights;
 use crate::store::Error;
 use crate::tokens::{NewToken, Token};
 use base64ct::{Base64, Encoding};
 use hyper::Response;
+use hyper::body::Bytes;
 use phalanx_core::Zeroizing;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 fn shown(token: &Token) -> Value {
@@ -68,10 +69,22 @@ pub(super) async fn create(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let rights = Rights::parse(new.rights.iter().map(String::as_str), user).map_err(Refusal::invalid)?;
     let parent = call.caller.token.as_ref().map(|token| token.record.accessor.clone());
     let new = NewToken { rights, ttl: new.ttl, renewable: new.renewable, parent, name: new.name };
-    let (text, token) = call.server.tokens.create(new).await.map_err(Error::told)?;
-    let mut value = shown(&token);
-    value["token"] = text.as_str().into();
-    done(&value)
+    let (text, token) = call.server.create_token(new).await.map_err(Error::told)?;
+    Ok(made(&text, shown(&token)))
+}
+
+/// The answer with a new token, whose buffer is wiped when it is sent.
+fn made(text: &str, shown: Value) -> Response<Body> {
+    #[derive(Serialize)]
+    struct Made<'a> {
+        token: &'a str,
+        #[serde(flatten)]
+        shown: Value,
+    }
+    // It never grows, because that would leave a copy.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(shown.to_string().len() + text.len() + 64));
+    let _ = serde_json::to_writer(&mut *bytes, &Made { token: text, shown });
+    http::response(200, "application/json", Bytes::from_owner(bytes))
 }
 
 /// A token, by its accessor or by its text.

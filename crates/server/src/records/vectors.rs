@@ -15,7 +15,7 @@ fn record(root: &SecretKey, name: &str, suite: u8, versions: &[(u32, [u8; 32])])
         let sealed = root.seal(&place, &SecretKey::from_slice(secret).unwrap()).unwrap();
         VersionRecord { number: *number, created: 0, sealed }
     };
-    KeyRecord {
+    let mut record = KeyRecord {
         id,
         name: name.to_owned(),
         suite,
@@ -26,7 +26,10 @@ fn record(root: &SecretKey, name: &str, suite: u8, versions: &[(u32, [u8; 32])])
         min_encryption: 0,
         min_available: 0,
         versions: versions.iter().map(version).collect(),
-    }
+        mac: [0; 32],
+    };
+    root.sign_key(&mut record);
+    record
 }
 
 #[test]

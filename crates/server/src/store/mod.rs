@@ -4,13 +4,11 @@
 //! to that thread, and several waiting pieces of work share one transaction and so one wait for the disk.
 
 mod handle;
-mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
 
 pub use handle::Stored;
-pub use memory::Memory;
 #[cfg(feature = "postgres")]
 pub use postgres::{Place, Postgres};
 pub use sqlite::{BUCKETS, ROWS, Sqlite, check_owner};
@@ -82,6 +80,8 @@ pub struct KeyRecord {
     pub min_available: u32,
     /// The versions, in ascending order.
     pub versions: Vec<VersionRecord>,
+    /// Authenticates all this under the root key. Stores only carry it.
+    pub mac: [u8; 32],
 }
 
 /// A version of a key as it is kept.
@@ -118,6 +118,8 @@ pub struct TokenRecord {
     pub parent: Option<String>,
     /// What it is called in lists.
     pub name: Option<String>,
+    /// Authenticates all this under the root key. Stores only carry it.
+    pub mac: [u8; 32],
 }
 
 /// A user as it is kept.
@@ -199,12 +201,16 @@ pub trait Transaction {
 
     /// All tokens.
     fn tokens(&mut self) -> Result<Vec<TokenRecord>>;
-    /// Adds a token, or replaces the one of the same hash.
+    /// The token of an accessor.
+    fn token(&mut self, accessor: &str) -> Result<Option<TokenRecord>>;
+    /// Adds a token.
     fn put_token(&mut self, token: &TokenRecord) -> Result<()>;
-    /// Whether there is a token of this accessor. No other server deletes it until the end of the transaction.
-    fn has_token(&mut self, accessor: &str) -> Result<bool>;
-    /// Deletes the token of an accessor, and those that were made by it. Returns how many there were.
-    fn delete_token(&mut self, accessor: &str) -> Result<usize>;
+    /// Lets the token of this hash end when this record does: its `expires` and `mac`. Returns whether there is one: none is added.
+    fn renew_token(&mut self, token: &TokenRecord) -> Result<bool>;
+    /// Deletes the token of an accessor, and those that were made by it. Returns their hashes.
+    fn delete_token(&mut self, accessor: &str) -> Result<Vec<[u8; 32]>>;
+    /// Deletes the tokens that have ended at this time, and those that were made by them. Returns their hashes.
+    fn delete_ended_tokens(&mut self, now: u64) -> Result<Vec<[u8; 32]>>;
 
     /// The sealed key of a bucket. No other server changes it or its users until the end of the transaction.
     fn bucket(&mut self, key: &KeyId, bucket: u16) -> Result<Option<Vec<u8>>>;

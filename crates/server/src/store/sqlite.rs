@@ -3,7 +3,7 @@
 use super::{
     Copies, Error, KeyId, KeyRecord, Result, Store, TokenRecord, Transaction, UserId, UserRecord, VersionRecord,
 };
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, ToSql, TransactionBehavior, params};
 use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -16,7 +16,7 @@ INSERT INTO state VALUES (1);
 CREATE TABLE keys (
     id BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, suite INTEGER NOT NULL, shreddable INTEGER NOT NULL,
     needs_user INTEGER NOT NULL, deletion_allowed INTEGER NOT NULL, min_decryption INTEGER NOT NULL,
-    min_encryption INTEGER NOT NULL, min_available INTEGER NOT NULL
+    min_encryption INTEGER NOT NULL, min_available INTEGER NOT NULL, mac BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE versions (
     key BLOB NOT NULL, number INTEGER NOT NULL, created INTEGER NOT NULL, sealed BLOB NOT NULL, PRIMARY KEY (key, number)
@@ -27,8 +27,9 @@ CREATE TABLE users (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE tokens (
     hash BLOB PRIMARY KEY, accessor TEXT NOT NULL UNIQUE, rights TEXT NOT NULL, user BLOB, created INTEGER NOT NULL,
-    expires INTEGER, ttl INTEGER NOT NULL, renewable INTEGER NOT NULL, parent TEXT, name TEXT
+    expires INTEGER, ttl INTEGER NOT NULL, renewable INTEGER NOT NULL, parent TEXT, name TEXT, mac BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX tokens_by_parent ON tokens (parent);
 PRAGMA user_version = 1;
 ";
 const VERSION: i64 = 1;
@@ -85,6 +86,7 @@ impl Sqlite {
             let text = format!("its tables have version {version}, and this program knows version {VERSION}");
             return Err(Error::Failed(text));
         }
+        check_schema(&store.0, "main")?;
         // A run that was killed may have left what was deleted in the write-ahead log.
         store.scrub()?;
         Ok(store)
@@ -117,6 +119,7 @@ impl Sqlite {
             if version != VERSION {
                 return Err(Error::Damaged(format!("{}: it is no part of a backup of this version", path.display())));
             }
+            check_schema(database, "other")?;
             move_rows(database, "other", "main", tables)
         })
     }
@@ -138,6 +141,22 @@ impl Sqlite {
         let detached = self.0.execute("DETACH other", []);
         result.and(detached.map(drop).map_err(Into::into))
     }
+}
+
+/// Refuses a database with anything but the tables of this program, such as a view or a trigger that would run something.
+fn check_schema(database: &Connection, name: &str) -> Result<()> {
+    let read = |database: &Connection, name: &str| -> Result<Vec<[String; 4]>> {
+        let all = format!("SELECT type, name, tbl_name, coalesce(sql, '') FROM {name}.sqlite_schema ORDER BY 1, 2");
+        let mut query = database.prepare(&all)?;
+        let row = |row: &Row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?]);
+        Ok(query.query_map([], row)?.collect::<Result<_, _>>()?)
+    };
+    let model = Connection::open_in_memory()?;
+    model.execute_batch(SCHEMA)?;
+    if read(database, name)? == read(&model, "main")? {
+        return Ok(());
+    }
+    Err(Error::Damaged("its tables, views and triggers are not those that this program makes".into()))
 }
 
 fn move_rows(database: &mut Connection, from: &str, to: &str, tables: &[&str]) -> Result<()> {
@@ -212,6 +231,20 @@ impl Open<'_> {
         Ok(())
     }
 
+    /// Deletes the tokens with the accessors of a query, and those that were made by them.
+    fn delete_tokens(&self, accessors: &str, values: &[&dyn ToSql]) -> Result<Vec<[u8; 32]>> {
+        let mut delete = self.0.prepare_cached(&format!(
+            "WITH RECURSIVE ended (accessor) AS (
+               {accessors} UNION SELECT tokens.accessor FROM ended JOIN tokens ON tokens.parent = ended.accessor
+             ) DELETE FROM tokens WHERE accessor IN (SELECT accessor FROM ended) RETURNING hash"
+        ))?;
+        let hashes: Vec<_> = delete.query_map(values, |row| row.get(0))?.collect::<Result<_, _>>()?;
+        if !hashes.is_empty() {
+            self.changed()?;
+        }
+        Ok(hashes)
+    }
+
     fn versions(&self, key: &KeyId) -> Result<Vec<VersionRecord>> {
         let mut query =
             self.0.prepare_cached("SELECT number, created, sealed FROM versions WHERE key = ? ORDER BY number")?;
@@ -220,7 +253,7 @@ impl Open<'_> {
     }
 }
 
-const KEY: &str = "SELECT id, name, suite, shreddable, needs_user, deletion_allowed, min_decryption, min_encryption, min_available FROM keys";
+const KEY: &str = "SELECT id, name, suite, shreddable, needs_user, deletion_allowed, min_decryption, min_encryption, min_available, mac FROM keys";
 
 fn key(row: &Row) -> rusqlite::Result<KeyRecord> {
     Ok(KeyRecord {
@@ -234,6 +267,7 @@ fn key(row: &Row) -> rusqlite::Result<KeyRecord> {
         min_encryption: row.get(7)?,
         min_available: row.get(8)?,
         versions: Vec::new(),
+        mac: row.get(9)?,
     })
 }
 
@@ -249,6 +283,7 @@ fn token(row: &Row) -> rusqlite::Result<TokenRecord> {
         renewable: row.get(7)?,
         parent: row.get(8)?,
         name: row.get(9)?,
+        mac: row.get(10)?,
     })
 }
 
@@ -277,12 +312,12 @@ impl Transaction for Open<'_> {
 
     fn put_key(&mut self, key: &KeyRecord) -> Result<()> {
         self.0.execute(
-            "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
+            "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
              needs_user = excluded.needs_user, deletion_allowed = excluded.deletion_allowed, min_decryption = excluded.min_decryption,
-             min_encryption = excluded.min_encryption, min_available = excluded.min_available",
+             min_encryption = excluded.min_encryption, min_available = excluded.min_available, mac = excluded.mac",
             params![
                 key.id, key.name, key.suite, key.shreddable, key.needs_user, key.deletion_allowed, key.min_decryption,
-                key.min_encryption, key.min_available
+                key.min_encryption, key.min_available, key.mac
             ],
         )?;
         self.0.execute("DELETE FROM versions WHERE key = ? AND number < ?", params![key.id, key.min_available])?;
@@ -310,7 +345,7 @@ impl Transaction for Open<'_> {
 
     fn put_token(&mut self, token: &TokenRecord) -> Result<()> {
         self.0.execute(
-            "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 token.hash,
                 token.accessor,
@@ -321,25 +356,32 @@ impl Transaction for Open<'_> {
                 token.ttl,
                 token.renewable,
                 token.parent,
-                token.name
+                token.name,
+                token.mac
             ],
         )?;
         self.changed()
     }
 
-    fn has_token(&mut self, accessor: &str) -> Result<bool> {
-        Ok(self.0.prepare_cached("SELECT 1 FROM tokens WHERE accessor = ?")?.exists([accessor])?)
+    fn token(&mut self, accessor: &str) -> Result<Option<TokenRecord>> {
+        let mut query = self.0.prepare_cached("SELECT * FROM tokens WHERE accessor = ?")?;
+        Ok(query.query_row([accessor], token).optional()?)
     }
 
-    fn delete_token(&mut self, accessor: &str) -> Result<usize> {
-        let ended = self.0.execute(
-            "WITH RECURSIVE ended (accessor) AS (
-               VALUES (?) UNION SELECT tokens.accessor FROM tokens JOIN ended ON tokens.parent = ended.accessor
-             ) DELETE FROM tokens WHERE accessor IN (SELECT accessor FROM ended)",
-            [accessor],
-        )?;
+    fn renew_token(&mut self, token: &TokenRecord) -> Result<bool> {
+        let update = "UPDATE tokens SET expires = ?, mac = ? WHERE hash = ?";
+        let changed = self.0.execute(update, params![token.expires, token.mac, token.hash])?;
         self.changed()?;
-        Ok(ended)
+        Ok(changed > 0)
+    }
+
+    fn delete_token(&mut self, accessor: &str) -> Result<Vec<[u8; 32]>> {
+        self.delete_tokens("VALUES (?)", params![accessor])
+    }
+
+    fn delete_ended_tokens(&mut self, now: u64) -> Result<Vec<[u8; 32]>> {
+        let ended = "SELECT accessor FROM tokens WHERE expires <= ? OR parent NOT IN (SELECT accessor FROM tokens)";
+        self.delete_tokens(ended, params![now])
     }
 
     fn bucket(&mut self, key: &KeyId, bucket: u16) -> Result<Option<Vec<u8>>> {

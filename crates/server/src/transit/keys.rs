@@ -8,7 +8,7 @@ use crate::http::body::Body;
 use crate::keys::types::{suite_of, type_of};
 use crate::keys::{Config, Key, NewKey};
 use crate::refusal::Refusal;
-use crate::rights::{Action, Rights};
+use crate::rights::Rights;
 use crate::server::Server;
 use hyper::Response;
 use phalanx_core::Suite;
@@ -45,7 +45,7 @@ pub async fn create(call: &mut Call, name: &str) -> Result<Response<Body>, Refus
     let body = request::small(call).await?;
     let fields = json::read(&body.bytes, NEW)?;
     let new = new_key(&fields)?;
-    let (key, _) = call.server.keys.create(name, new).await.map_err(of_store)?;
+    let (key, _) = call.server.create_key(name, new).await.map_err(of_store)?;
     Ok(envelope::data(call, &described(&key), &fields.warnings(&["name"]), Mount::Transit))
 }
 
@@ -97,9 +97,13 @@ fn refuse_what_never_is(fields: &Fields<'_>) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// If there shall be no key.
-pub async fn create_to_encrypt(server: &Server, rights: &Rights, name: &str, body: &[u8]) -> Result<Arc<Key>, Refusal> {
-    let may = rights.permit(Action::Manage, name, b"").is_ok();
-    if !may || !server.creates_keys {
+pub async fn create_to_encrypt(
+    server: &Arc<Server>,
+    rights: &Rights,
+    name: &str,
+    body: &[u8],
+) -> Result<Arc<Key>, Refusal> {
+    if rights.permit_managing(name).is_err() || !server.creates_keys {
         return Err(super::no_key());
     }
     const KNOWN: &[&str] = &["context", "type", "convergent_encryption"];
@@ -115,7 +119,7 @@ pub async fn create_to_encrypt(server: &Server, rights: &Rights, name: &str, bod
         has_context = fields.string("context")?.is_some_and(|text| !text.is_empty());
     }
     let new = NewKey { suite: suite(&fields)?, shreddable: false, needs_user: has_context };
-    server.keys.create(name, new).await.map(|(key, _)| key).map_err(of_store)
+    server.create_key(name, new).await.map(|(key, _)| key).map_err(of_store)
 }
 
 /// Describes a key.
@@ -159,7 +163,7 @@ pub async fn rotate(call: &mut Call, name: &str) -> Result<Response<Body>, Refus
     let body = request::small(call).await?;
     let fields = json::read(&body.bytes, &[])?;
     call.server.find_key(name).await.map_err(|refusal| super::or(refusal, || Refusal::invalid("key not found")))?;
-    let key = call.server.keys.rotate(name).await.map_err(of_store)?;
+    let key = call.server.rotate_key(name).await.map_err(of_store)?;
     Ok(envelope::data(call, &described(&key), &fields.warnings(&["name"]), Mount::Transit))
 }
 
@@ -183,7 +187,7 @@ pub async fn configure(call: &mut Call, name: &str) -> Result<Response<Body>, Re
     refuse_what_never_is(&fields)?;
     let deletion_allowed = if is_null(&fields, "deletion_allowed") { None } else { fields.bool("deletion_allowed")? };
     let config = Config { min_decryption: opens, min_encryption: seals, deletion_allowed };
-    let key = call.server.keys.configure(name, config).await.map_err(of_store)?;
+    let key = call.server.configure_key(name, config).await.map_err(of_store)?;
     Ok(envelope::data(call, &described(&key), &warnings, Mount::Transit))
 }
 

@@ -33,7 +33,7 @@ fn permit_any_user(call: &Call, action: Action, key: &str) -> Result<(), Refusal
 
 /// Allows the management of a key: it is for all users, so that whoever is bound to one may not do it.
 fn permit_managing(call: &Call, key: &str) -> Result<(), Refusal> {
-    call.caller.rights.permit(Action::Manage, key, b"")
+    call.caller.rights.permit_managing(key)
 }
 
 /// There is no such key.

@@ -54,12 +54,18 @@ impl Users {
             read => read?,
         };
         report.tokens = tokens.len() as u64;
+        for token in tokens.iter().filter(|token| !self.root.has_token(token)) {
+            report.blame(format!("token {:?}", token.accessor));
+        }
         for accessor in damaged_tokens(tokens) {
             report.blame(format!("rights of token {accessor}"));
         }
         for key in keys {
             report.keys += 1;
             report.versions += key.versions.len() as u64;
+            if !self.root.has_key(&key) {
+                report.blame(format!("the settings of key {:?}", key.name));
+            }
             for version in damaged_versions(&key, &self.root) {
                 report.blame(format!("version {version} of key {}", key.name));
             }

@@ -18,5 +18,6 @@ mod records_speed;
 mod shred;
 mod store;
 mod systemd;
+mod tampered;
 mod tls;
 mod transit;

@@ -29,7 +29,7 @@ CREATE TABLE phalanx_state (
 CREATE TABLE phalanx_keys (
     id BYTEA PRIMARY KEY, name TEXT NOT NULL UNIQUE, suite SMALLINT NOT NULL, shreddable BOOLEAN NOT NULL,
     needs_user BOOLEAN NOT NULL, deletion_allowed BOOLEAN NOT NULL, min_decryption BIGINT NOT NULL,
-    min_encryption BIGINT NOT NULL, min_available BIGINT NOT NULL
+    min_encryption BIGINT NOT NULL, min_available BIGINT NOT NULL, mac BYTEA NOT NULL
 );
 CREATE TABLE phalanx_versions (
     key BYTEA NOT NULL, number BIGINT NOT NULL, created BIGINT NOT NULL, sealed BYTEA NOT NULL, PRIMARY KEY (key, number)
@@ -43,7 +43,8 @@ CREATE TABLE phalanx_users (
 );
 CREATE TABLE phalanx_tokens (
     hash BYTEA PRIMARY KEY, accessor TEXT NOT NULL UNIQUE, rights TEXT NOT NULL, bound BYTEA, created BIGINT NOT NULL,
-    expires BIGINT, ttl BIGINT NOT NULL, renewable BOOLEAN NOT NULL, parent TEXT, name TEXT
+    expires BIGINT, ttl BIGINT NOT NULL, renewable BOOLEAN NOT NULL, parent TEXT, name TEXT,
+    mac BYTEA NOT NULL
 );
 CREATE INDEX ON phalanx_tokens (parent);
 ";

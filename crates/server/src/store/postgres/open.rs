@@ -193,7 +193,7 @@ impl<'a> Open<'a> {
 
     fn keys_where(&mut self, name: Option<&str>) -> Result<Vec<KeyRecord>> {
         let rows = self.query(
-            "SELECT id, name, suite, shreddable, needs_user, deletion_allowed, min_decryption, min_encryption, min_available
+            "SELECT id, name, suite, shreddable, needs_user, deletion_allowed, min_decryption, min_encryption, min_available, mac
              FROM phalanx_keys WHERE $1::text IS NULL OR name = $1 ORDER BY name COLLATE \"C\"",
             &[&name],
         )?;
@@ -255,8 +255,24 @@ fn key(row: &Row) -> Result<KeyRecord> {
         min_encryption: number(row, 7)?,
         min_available: number(row, 8)?,
         versions: Vec::new(),
+        mac: array(row, 9)?,
     })
 }
+
+const TOKEN: &str =
+    "SELECT hash, accessor, rights, bound, created, expires, ttl, renewable, parent, name, mac FROM phalanx_tokens";
+const TOKEN_OF: &str = "SELECT hash, accessor, rights, bound, created, expires, ttl, renewable, parent, name, mac FROM phalanx_tokens
+     WHERE accessor = $1";
+/// Those that are named, and those that were made by them.
+const DELETE: &str = "
+    WITH RECURSIVE ended (accessor) AS (
+      VALUES ($1::text) UNION SELECT tokens.accessor FROM phalanx_tokens AS tokens JOIN ended ON tokens.parent = ended.accessor
+    ) DELETE FROM phalanx_tokens WHERE accessor IN (SELECT accessor FROM ended) RETURNING hash";
+const DELETE_ENDED: &str = "
+    WITH RECURSIVE ended (accessor) AS (
+      SELECT accessor FROM phalanx_tokens WHERE expires <= $1 OR parent NOT IN (SELECT accessor FROM phalanx_tokens)
+      UNION SELECT tokens.accessor FROM phalanx_tokens AS tokens JOIN ended ON tokens.parent = ended.accessor
+    ) DELETE FROM phalanx_tokens WHERE accessor IN (SELECT accessor FROM ended) RETURNING hash";
 
 fn token(row: &Row) -> Result<TokenRecord> {
     let expires = field::<Option<i64>>(row, 5)?;
@@ -272,6 +288,7 @@ fn token(row: &Row) -> Result<TokenRecord> {
         renewable: field(row, 7)?,
         parent: field(row, 8)?,
         name: field(row, 9)?,
+        mac: array(row, 10)?,
     })
 }
 
@@ -300,9 +317,10 @@ impl Transaction for Open<'_> {
         let (opens, seals) = (i64::from(key.min_decryption), i64::from(key.min_encryption));
         let available = i64::from(key.min_available);
         self.execute(
-            "INSERT INTO phalanx_keys VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO UPDATE SET
+            "INSERT INTO phalanx_keys VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO UPDATE SET
              needs_user = excluded.needs_user, deletion_allowed = excluded.deletion_allowed, min_decryption = excluded.min_decryption,
-             min_encryption = excluded.min_encryption, min_available = excluded.min_available",
+             min_encryption = excluded.min_encryption, min_available = excluded.min_available,
+             mac = excluded.mac",
             &[
                 &id,
                 &key.name,
@@ -313,6 +331,7 @@ impl Transaction for Open<'_> {
                 &opens,
                 &seals,
                 &available,
+                &&key.mac[..],
             ],
         )?;
         self.execute("DELETE FROM phalanx_versions WHERE key = $1 AND number < $2", &[&id, &available])?;
@@ -338,17 +357,18 @@ impl Transaction for Open<'_> {
     }
 
     fn tokens(&mut self) -> Result<Vec<TokenRecord>> {
-        let all = "SELECT hash, accessor, rights, bound, created, expires, ttl, renewable, parent, name FROM phalanx_tokens";
-        self.query(all, &[])?.iter().map(token).collect()
+        self.query(TOKEN, &[])?.iter().map(token).collect()
+    }
+
+    fn token(&mut self, accessor: &str) -> Result<Option<TokenRecord>> {
+        self.lock()?;
+        self.query(TOKEN_OF, &[&accessor])?.first().map(token).transpose()
     }
 
     fn put_token(&mut self, token: &TokenRecord) -> Result<()> {
         self.lock()?;
         self.execute(
-            "INSERT INTO phalanx_tokens VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (hash) DO UPDATE SET
-             accessor = excluded.accessor, rights = excluded.rights, bound = excluded.bound, created = excluded.created,
-             expires = excluded.expires, ttl = excluded.ttl, renewable = excluded.renewable, parent = excluded.parent,
-             name = excluded.name",
+            "INSERT INTO phalanx_tokens VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
             &[
                 &&token.hash[..],
                 &token.accessor,
@@ -360,26 +380,36 @@ impl Transaction for Open<'_> {
                 &token.renewable,
                 &token.parent,
                 &token.name,
+                &&token.mac[..],
             ],
         )?;
         self.changed()
     }
 
-    fn has_token(&mut self, accessor: &str) -> Result<bool> {
+    fn renew_token(&mut self, token: &TokenRecord) -> Result<bool> {
         self.lock()?;
-        Ok(!self.query("SELECT 1 FROM phalanx_tokens WHERE accessor = $1", &[&accessor])?.is_empty())
-    }
-
-    fn delete_token(&mut self, accessor: &str) -> Result<usize> {
-        self.lock()?;
-        let ended = self.query(
-            "WITH RECURSIVE ended (accessor) AS (
-               VALUES ($1::text) UNION SELECT tokens.accessor FROM phalanx_tokens AS tokens JOIN ended ON tokens.parent = ended.accessor
-             ) DELETE FROM phalanx_tokens WHERE accessor IN (SELECT accessor FROM ended) RETURNING 1",
-            &[&accessor],
+        let renewed = self.query(
+            "UPDATE phalanx_tokens SET expires = $1, mac = $2 WHERE hash = $3 RETURNING 1",
+            &[&token.expires.map(large), &&token.mac[..], &&token.hash[..]],
         )?;
         self.changed()?;
-        Ok(ended.len())
+        Ok(!renewed.is_empty())
+    }
+
+    fn delete_token(&mut self, accessor: &str) -> Result<Vec<[u8; 32]>> {
+        self.lock()?;
+        let ended = self.query(DELETE, &[&accessor])?;
+        self.changed()?;
+        ended.iter().map(|row| array(row, 0)).collect()
+    }
+
+    fn delete_ended_tokens(&mut self, now: u64) -> Result<Vec<[u8; 32]>> {
+        self.lock()?;
+        let ended = self.query(DELETE_ENDED, &[&large(now)])?;
+        if !ended.is_empty() {
+            self.changed()?;
+        }
+        ended.iter().map(|row| array(row, 0)).collect()
     }
 
     fn bucket(&mut self, key: &KeyId, bucket: u16) -> Result<Option<Vec<u8>>> {

@@ -225,6 +225,9 @@ fn a_batch_that_fails_in_part_answers_with_all_results() {
         (json!(200), 200, Value::Null),
         (json!("202"), 202, Value::Null),
         (json!(1000), 400, json!([reverting])),
+        (json!(204), 400, json!([reverting])),
+        (json!(205), 400, json!([reverting])),
+        (json!(304), 400, json!([reverting])),
         (json!(0), 400, Value::Null),
     ] {
         let body = json!({ "partial_failure_response_code": code, "batch_input": [good, bad, none] });

@@ -1,8 +1,10 @@
 //! `/v1`, as the clients of Vault's Transit see it.
 
 mod crypt;
+mod ends;
 mod hostile;
 mod keys;
+mod races;
 mod rights;
 mod sys;
 mod tokens;

@@ -74,6 +74,29 @@ fn a_token_of_one_user_is_for_that_user_only() {
     for (method, path) in [("POST", "keys/users/rotate"), ("POST", "keys/users/config"), ("DELETE", "keys/users")] {
         ada.refuses(method, &format!("transit/{path}"), &Value::Null, 403, &[DENIED]);
     }
+    // Whoever may manage it for one user may do nothing to the key, not even as an administrator of that user.
+    for rights in [&["manage:users", "user=ada"], &["admin", "user=ada"]] {
+        let token = server.token(rights);
+        let mut bound = Api::by(&server, &token);
+        for (method, path) in [
+            ("POST", "transit/keys/users/rotate"),
+            ("POST", "transit/keys/users/config"),
+            ("POST", "transit/keys/users/trim"),
+            ("DELETE", "transit/keys/users"),
+            ("POST", "transit/keys/new"),
+        ] {
+            bound.refuses(method, path, &Value::Null, 403, &[DENIED]);
+        }
+        assert_eq!(server.post_by(&token, "/v2/manage/keys/new", &json!({})).status, 403);
+        let answer = bound.call("POST", "sys/capabilities-self", &json!({ "paths": ["transit/keys/users/rotate"] }));
+        assert_eq!(answer.json()["data"]["capabilities"], json!(["deny"]));
+        // Showing oneself stays.
+        let shown = server.post_by(&token, "/v2/manage/users/users", &json!({ "user": "YWRh" }));
+        assert_eq!(shown.status, 400, "the key is not shreddable: {}", shown.text());
+    }
+    let nobody = json!({ "rights": ["manage:users"], "user": "", "ttl": 60 });
+    let nobody = server.post("/v2/manage/tokens", &nobody).json()["token"].as_str().expect("a token").to_owned();
+    Api::by(&server, &nobody).refuses("POST", "transit/keys/users/rotate", &Value::Null, 403, &[DENIED]);
     // In a batch only the item is refused.
     let items = json!([{ "ciphertext": own, "context": "YWRh" }, { "ciphertext": bobs, "context": "Ym9i" }]);
     let answer = ada.call("POST", "transit/decrypt/users", &json!({ "batch_input": items }));

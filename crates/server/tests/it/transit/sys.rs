@@ -26,7 +26,9 @@ fn anybody_learns_that_it_serves() {
     );
     for (path, status) in [
         ("health", 200),
-        ("health?activecode=204", 204),
+        ("health?activecode=204", 400),
+        ("health?activecode=205", 400),
+        ("health?activecode=304", 400),
         ("health?activecode=299&sealedcode=298", 299),
         ("health?sealedcode=299", 200),
         ("health?uninitcode=x", 400),

@@ -26,7 +26,7 @@ fn missing_servers_are_named() {
     let of_vault: Vec<&Row> = rows.iter().filter(|row| row.scheme == "Vault").collect();
     assert_eq!(of_vault.len(), 2);
     assert!(of_vault.iter().all(|row| row.why_not().is_some_and(|why| why.contains("no vault"))), "{rows:?}");
-    s.run(&["service", "--vault", "none", "--out", "other"]).fails(1);
+    s.run(&["service", "--vault", "none", "--out", "other"]).fails(4);
 }
 
 /// A running server is measured: every row of it has a figure.

@@ -25,6 +25,7 @@ const TURN: usize = 512 << 10;
 /// Connections of one server.
 pub struct Connections {
     epoll: OwnedFd,
+    address: Address,
     all: Vec<Connection>,
     buffer: Vec<u8>,
 }
@@ -65,15 +66,32 @@ pub struct Done {
 impl Connections {
     pub fn open(address: &Address, count: usize, body: Body) -> Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(unserved)?;
-        let mut all = Vec::with_capacity(count);
+        let mut new =
+            Self { epoll, address: address.clone(), all: Vec::with_capacity(count), buffer: vec![0; 256 << 10] };
         for i in 0..count {
-            let stream = Stream::connect(address)?;
-            stream.no_waiting().map_err(unserved)?;
-            let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
-            epoll::add(&epoll, &stream, epoll::EventData::new_u64(i as u64), flags).map_err(unserved)?;
-            all.push(Connection { stream, answer: Answer::new(body), flight: None });
+            let stream = new.connect(i)?;
+            new.all.push(Connection { stream, answer: Answer::new(body), flight: None });
         }
-        Ok(Self { epoll, all, buffer: vec![0; 256 << 10] })
+        Ok(new)
+    }
+
+    fn connect(&self, i: usize) -> Result<Stream> {
+        let stream = Stream::connect(&self.address)?;
+        stream.no_waiting().map_err(unserved)?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        epoll::add(&self.epoll, &stream, epoll::EventData::new_u64(i as u64), flags).map_err(unserved)?;
+        Ok(stream)
+    }
+
+    /// Opens those connections again that the server has closed while it was the turn of others.
+    fn renew(&mut self) -> Result<()> {
+        for i in 0..self.all.len() {
+            let waiting = self.all[i].stream.read(&mut [0]);
+            if !waiting.is_err_and(|e| e.kind() == ErrorKind::WouldBlock) {
+                self.all[i].stream = self.connect(i)?;
+            }
+        }
+        Ok(())
     }
 
     /// Sends `count` requests, beginning anew when all were sent, and waits for their answers. The first that is refused
@@ -82,6 +100,7 @@ impl Connections {
         if self.all.iter().any(|connection| connection.flight.is_some()) {
             return Err(unserved("an earlier request has no answer"));
         }
+        self.renew()?;
         let mut events: Vec<epoll::Event> = Vec::with_capacity(self.all.len().max(1));
         let mut idle: Vec<usize> = (0..self.all.len()).rev().collect();
         // Connections on which more can be done without waiting.
@@ -311,6 +330,27 @@ mod tests {
         let mut all = Connections::open(&server(2, Duration::ZERO), 2, Body::Counted).unwrap();
         let done = all.run(&request(b"good"), 10, Arrivals::Every(Duration::from_millis(5)), false).unwrap();
         assert!(done.seconds >= 0.045, "{}", done.seconds);
+    }
+
+    /// A server may close a connection that waits for its turn.
+    #[test]
+    fn closed_connections_are_opened_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(listener.local_addr().unwrap());
+        let serving = thread::spawn(move || {
+            drop(listener.accept().unwrap());
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; 4]).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+        });
+        let mut all = Connections::open(&address, 1, Body::Counted).unwrap();
+        // Readable: it is closed.
+        epoll::wait(&all.epoll, spare_capacity(&mut Vec::with_capacity(1)), None).unwrap();
+        while all.all[0].stream.read(&mut [0]).is_err() {
+            thread::yield_now();
+        }
+        assert_eq!(all.run(&request(b"good"), 1, Arrivals::Closed, false).unwrap().latencies.len(), 1);
+        serving.join().unwrap();
     }
 
     #[test]

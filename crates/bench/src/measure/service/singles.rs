@@ -161,13 +161,10 @@ fn alone(context: &Context<'_>, all: &[Tried<'_>], rows: &mut Rows<'_>) -> Resul
     let mut contestants = Vec::new();
     for (kind, ready) in all {
         let row = context.row(service::ALONE, [ENCRYPT, &service::percentile(50.0), kind.scheme], [0, count as u64]);
-        let client = match ready {
-            Ok(ready) => Client::connect(&ready.server.address).map(|client| (client, ready)).map_err(why_not),
-            Err(why) => Err(Ok(why.clone())),
-        };
-        contestants.push(match client {
-            Err(why) => Contestant::missing(vec![row], why?),
-            Ok((mut client, ready)) => Contestant::new(vec![row], move |_| {
+        contestants.push(match ready {
+            Err(why) => Contestant::missing(vec![row], why.clone()),
+            Ok(ready) => Contestant::new(vec![row], move |_| {
+                let mut client = Client::connect(&ready.server.address)?;
                 let mut latencies = Vec::with_capacity(count);
                 for request in ready.requests.iter().take(count) {
                     let begun = Instant::now();

@@ -198,7 +198,10 @@ impl Server {
     /// # Errors
     /// If there is too much to do already.
     pub async fn run(&self, mut batch: Batch) -> Result<Batch, Refusal> {
-        self.is_current()?;
+        if self.is_current().is_err() {
+            // The store may answer again, or a command without a server has waited for its input.
+            self.catch_up().await?;
+        }
         if batch.has_newer() {
             let known = self.catch_up().await;
             batch.resolve_newer(|name| known.clone().and_then(|()| self.keys.get(name)));

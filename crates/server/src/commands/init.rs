@@ -7,7 +7,7 @@ use crate::args::Init;
 use crate::store::Sqlite;
 use phalanx_core::{SecretKey, Zeroizing, protect};
 use phalanx_host::Error;
-use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::{Existing, Output};
 use phalanx_host::lines::{complain_with, shown};
 use phalanx_host::secrets::Recipients;
@@ -32,7 +32,7 @@ fn place(url: &str) -> Outcome<crate::store::Place> {
 #[cfg(feature = "postgres")]
 fn make_tables(url: &str, root: &SecretKey) -> Outcome {
     let made = crate::store::Postgres::create(&place(url)?, crate::keys::root::Root::new(root).mark());
-    made.map_err(|error| Failure::new(Code::InputOutput, format!("--store: {}", bare(error))))
+    made.map_err(|error| Failure::new(phalanx_host::failure::Code::InputOutput, format!("--store: {}", bare(error))))
 }
 
 #[cfg(feature = "postgres")]

@@ -11,7 +11,9 @@ mod sqlite;
 pub use handle::Stored;
 #[cfg(feature = "postgres")]
 pub use postgres::{Place, Postgres};
-pub use sqlite::{BUCKETS, ROWS, Sqlite, check_owner};
+#[cfg(feature = "postgres")]
+pub use sqlite::check_owner;
+pub use sqlite::{BUCKETS, ROWS, Sqlite};
 
 use crate::refusal::{Kind, Refusal};
 use std::path::{Path, PathBuf};
@@ -36,6 +38,7 @@ pub enum Error {
     Failed(String),
     /// The store cannot be reached now. Nothing is changed, unless the text says that this is not known.
     #[error("the store cannot be used now: {0}")]
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "SQLite is always there"))]
     Unavailable(String),
 }
 

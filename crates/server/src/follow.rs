@@ -92,6 +92,17 @@ impl Server {
         self.refresh().await.map_err(store::Error::told)
     }
 
+    /// Knows what other servers have changed so far: before a decision that rests on it.
+    ///
+    /// # Errors
+    /// If the store cannot say.
+    pub async fn be_latest(&self) -> Result<(), Refusal> {
+        if !self.follow.is_shared() {
+            return Ok(());
+        }
+        self.refresh().await.map_err(store::Error::told)
+    }
+
     /// Refuses to serve when what memory has may be too old.
     ///
     /// # Errors

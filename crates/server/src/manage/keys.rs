@@ -58,6 +58,7 @@ pub(super) async fn read_one(call: &mut Call, name: &str) -> Result<Response<Bod
     if !call.caller.rights.knows(name) {
         return Err(Refusal::denied());
     }
+    call.server.be_latest().await?;
     let key = super::key(&call.server, name).await?;
     let mut value = shown(&key);
     value["versions"] = versions(&key);

@@ -267,6 +267,7 @@ fn one_of_two_servers_is_killed() {
     for round in 0..rounds(5, 200) {
         let [killed, other] = servers;
         let ends = AtomicBool::new(false);
+        let before = notes.lock().unwrap().gone.len();
         let folder = thread::scope(|scope| {
             for worker in 0..3 {
                 let (client, notes) = (killed.client(), &notes);
@@ -282,7 +283,8 @@ fn one_of_two_servers_is_killed() {
                     next += 10;
                 }
             });
-            sleep(Duration::from_micros(100_000 + random.below(500_000)));
+            until("a user is deleted", || notes.lock().unwrap().gone.len() > before);
+            sleep(Duration::from_micros(random.below(500_000)));
             let folder = killed.kill();
             sleep(Duration::from_millis(200));
             ends.store(true, Ordering::SeqCst);

@@ -40,7 +40,7 @@ fn a_token_that_was_changed_is_refused() {
         format!("UPDATE tokens SET mac = zeroblob(32) WHERE {is_sealing}"),
         // The text of one with the rights of the other one.
         format!(
-            "DELETE FROM tokens WHERE {is_sealing}; INSERT INTO tokens SELECT zeroblob(32), 'evil', rights, user, created, expires, ttl, renewable, parent, mac FROM tokens"
+            "DELETE FROM tokens WHERE {is_sealing}; INSERT INTO tokens SELECT zeroblob(32), 'evil', rights, user, created, expires, ttl, renewable, parent, name, mac FROM tokens"
         ),
     ] {
         fs::write(&store, &whole).unwrap();
@@ -96,7 +96,7 @@ fn a_backup_that_was_changed_is_not_restored() {
     let restore = || folder.run(["restore", backup.to_str().unwrap(), "--dir", restored.to_str().unwrap()]);
     for (sql, text) in [
         (
-            "INSERT INTO tokens SELECT zeroblob(32), 'evil', 'admin', NULL, 1, NULL, 0, 0, NULL, mac FROM tokens LIMIT 1",
+            "INSERT INTO tokens SELECT zeroblob(32), 'evil', 'admin', NULL, 1, NULL, 0, 0, NULL, NULL, mac FROM tokens LIMIT 1",
             "damaged: token \"evil\"",
         ),
         ("UPDATE keys SET deletion_allowed = 1", "the settings of key \"orders\""),

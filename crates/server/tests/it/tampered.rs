@@ -48,7 +48,7 @@ fn a_token_that_was_changed_is_refused() {
         let server = folder.start(&[]);
         assert_eq!(server.post_by(&seals, "/v1/auth/token/lookup-self", &json!({})).status, 403, "{sql}");
         assert_eq!(server.post_by(&admin, "/v1/auth/token/lookup-self", &json!({})).status, 200, "{sql}");
-        assert!(server.stderr().contains("warning: the token"), "{sql}");
+        server.line("warning: the token");
         assert!(server.terminate().success());
         settle(&folder);
         failed(&folder.run(["check"]), 3, "damaged: token");

@@ -5,6 +5,7 @@ use crate::common::records::{Random, Record, all_open, none_opens, open, rounds,
 use crate::common::{Client, Folder, Server, base64, until};
 use crate::records;
 use crate::store::failed;
+use crate::tls::Authority;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -110,6 +111,27 @@ fn a_store_belongs_to_one_root_key() {
     failed(&init, 2, "has a password in it");
     assert!(!String::from_utf8_lossy(&init.stderr).contains("secret") && !other.dir().exists());
     failed(&other.run(["init", "--store", "postgresql://db.example/x"]), 2, "with TLS only");
+}
+
+#[test]
+fn tls_is_spoken_with_who_has_the_right_certificate() {
+    let Some(mut database) = Database::start() else { return };
+    let folder = Folder::bare();
+    let Some(authority) = Authority::new(&folder) else { return };
+    authority.issue("db");
+    let port = database.speak_tls(&authority.file("db.pem"), &authority.file("db.key"));
+    let url = |host: &str, ca: &str| {
+        format!("postgresql://phalanx@{host}:{port}/postgres?sslrootcert={}", authority.text(ca))
+    };
+    failed(&folder.run(["init", "--store", &url("localhost", "db.pem")]), 4, "certificate");
+    failed(&folder.run(["init", "--store", &url("127.0.0.2", "ca.pem")]), 4, "--store: ");
+    run(&folder, &["init", "--store", &url("localhost", "ca.pem")]);
+    let server = folder.start(&[]);
+    run(&folder, &["key", "new", "orders", "--mode", "shreddable"]);
+    all_open(&server, &seal(&server, "orders", &users(0..10)));
+    let encrypted =
+        "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'phalanx-server'";
+    assert_eq!(database.ask(encrypted).unwrap(), "t");
 }
 
 #[test]

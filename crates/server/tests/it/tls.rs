@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// Certificates that `openssl` makes.
-struct Authority<'a> {
+pub struct Authority<'a> {
     folder: &'a Folder,
     openssl: PathBuf,
 }
 
 impl<'a> Authority<'a> {
     /// An authority, if this machine has `openssl` and `curl`.
-    fn new(folder: &'a Folder) -> Option<Self> {
+    pub fn new(folder: &'a Folder) -> Option<Self> {
         program("curl")?;
         let authority = Self { folder, openssl: program("openssl")? };
         let extra = ["-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign"];
@@ -30,7 +30,7 @@ impl<'a> Authority<'a> {
     }
 
     /// Makes `NAME.pem` and `NAME.key`.
-    fn issue(&self, name: &str) {
+    pub fn issue(&self, name: &str) {
         let [key, request, pem] = ["key", "csr", "pem"].map(|end| format!("{name}.{end}"));
         let subject = format!("/CN={name}");
         let new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", &subject];
@@ -41,11 +41,11 @@ impl<'a> Authority<'a> {
         self.run(&[&sign[..], &["-extfile", "san", "-out", &pem]].concat());
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.folder.beside(name)
     }
 
-    fn text(&self, name: &str) -> String {
+    pub fn text(&self, name: &str) -> String {
         self.file(name).to_str().unwrap().to_owned()
     }
 

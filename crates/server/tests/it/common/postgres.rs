@@ -13,6 +13,8 @@ use tempfile::TempDir;
 pub struct Database {
     temp: TempDir,
     programs: PathBuf,
+    port: u16,
+    options: Vec<String>,
     child: Option<Child>,
 }
 
@@ -27,7 +29,7 @@ impl Database {
         if let Some(id) = user() {
             chown(temp.path(), Some(id), Some(id)).expect("the folder cannot be given away");
         }
-        let mut database = Self { temp, programs, child: None };
+        let mut database = Self { temp, programs, port: 5432, options: Vec::new(), child: None };
         let data = database.data();
         let options = ["--auth=trust", "--username=phalanx", "--no-locale", "--encoding=UTF8", "--pgdata"];
         let made = database.program("initdb").args(options).arg(&data).output().expect("initdb does not start");
@@ -60,11 +62,32 @@ impl Database {
         format!("postgresql:///postgres?user=phalanx&host={}", self.temp.path().display())
     }
 
+    /// Begins again, and listens on a port of this machine with TLS. Returns the port.
+    pub fn speak_tls(&mut self, certificate: &Path, key: &Path) -> u16 {
+        self.kill();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        self.port = free.expect("no port").port();
+        self.options = ["listen_addresses=127.0.0.1", "ssl=on"].map(str::to_owned).to_vec();
+        for (setting, from) in [("ssl_cert_file", certificate), ("ssl_key_file", key)] {
+            let to = self.temp.path().join(setting);
+            std::fs::copy(from, &to).expect("no copy");
+            std::fs::set_permissions(&to, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("no mode");
+            if let Some(id) = user() {
+                chown(&to, Some(id), Some(id)).expect("the file cannot be given away");
+            }
+            self.options.push(format!("{setting}={}", to.display()));
+        }
+        self.begin();
+        self.port
+    }
+
     /// Begins again, and waits until it answers.
     pub fn begin(&mut self) {
         let sockets = format!("unix_socket_directories={}", self.temp.path().display());
         let mut command = self.program("postgres");
         command.arg("-D").arg(self.data()).args(["-c", "listen_addresses=", "-c", &sockets]);
+        command.args(["-p", &self.port.to_string()]);
+        command.args(self.options.iter().flat_map(|option| ["-c", option]));
         let log = std::fs::File::create(self.temp.path().join("log")).expect("no log");
         command.stdout(log.try_clone().expect("no log")).stderr(log);
         self.child = Some(command.spawn().expect("postgres does not start"));
@@ -78,7 +101,15 @@ impl Database {
     /// What a query answers, without decoration.
     pub fn ask(&self, sql: &str) -> Option<String> {
         let mut command = self.program("psql");
-        command.arg("-h").arg(self.temp.path()).args(["-U", "phalanx", "-XAtqc", sql, "postgres"]);
+        command.arg("-h").arg(self.temp.path()).args([
+            "-p",
+            &self.port.to_string(),
+            "-U",
+            "phalanx",
+            "-XAtqc",
+            sql,
+            "postgres",
+        ]);
         let output = command.output().expect("psql does not start");
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }

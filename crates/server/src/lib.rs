@@ -14,6 +14,7 @@ mod caller;
 mod client;
 mod commands;
 mod http;
+mod in_flight;
 mod keys;
 mod limits;
 mod manage;

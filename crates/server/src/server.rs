@@ -2,6 +2,7 @@
 
 use crate::audit::Audit;
 use crate::batch::Batch;
+use crate::in_flight::Shares;
 use crate::keys::root::Root;
 use crate::keys::{Key, Keys};
 use crate::limits::Limits;
@@ -33,6 +34,8 @@ pub struct Server {
     pub metrics: Metrics,
     /// A permit for each byte that may be in flight.
     pub in_flight: Arc<Semaphore>,
+    /// How many of them each caller may have.
+    pub shares: Shares,
     /// Whether encrypting with a key that does not exist makes it.
     pub creates_keys: bool,
 }
@@ -50,13 +53,15 @@ impl Server {
         limits: Limits,
     ) -> store::Result<Self> {
         let root = Arc::new(Root::new(root));
+        let in_flight = Arc::new(Semaphore::new(limits.in_flight));
         let server = Self {
             keys: Keys::new(root.clone(), store.clone()),
             users: Users::new(root, store.clone()),
             tokens: Tokens::new(store),
             work,
             audit,
-            in_flight: Arc::new(Semaphore::new(limits.in_flight)),
+            shares: Shares::new(in_flight.clone(), limits.in_flight),
+            in_flight,
             limits,
             metrics: Metrics::default(),
             creates_keys: false,

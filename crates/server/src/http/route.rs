@@ -1,7 +1,7 @@
 //! Where a request goes, and what is written of it.
 
 use super::asked::Asked;
-use super::body::{Body, hold};
+use super::body::Body;
 use super::caller::{caller, remote};
 use super::edge::Edge;
 use super::listen::Peer;
@@ -9,6 +9,7 @@ use super::path::{Path, parse_bool, parse_query};
 use super::watch::Watch;
 use super::{Call, refused, unasked};
 use crate::audit::Note;
+use crate::in_flight::{Permit, Share};
 use crate::refusal::{Kind, Refusal};
 use crate::{manage, records, transit};
 use hyper::body::Body as _;
@@ -16,21 +17,21 @@ use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, Version};
 use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// An answer, with its share of what may be in flight.
-pub type Answer = (Response<Body>, Option<OwnedSemaphorePermit>);
+pub type Answer = (Response<Body>, Option<Permit>);
 
 /// Answers a request.
 pub async fn answer(edge: &Arc<Edge>, peer: &Peer, watch: &Watch, request: Request<Body>) -> Answer {
     let (head, body) = request.into_parts();
     let asked = Asked::new(edge.server.clone(), edge.new_id(), remote(peer), head.method.to_string());
     let id = HeaderValue::from_str(&asked.id);
-    let mut answer = answer_to(edge, asked, peer, watch, head, body).await;
+    let mut share = edge.server.shares.of(&asked.caller);
+    let mut answer = answer_to(edge, asked, peer, watch, head, body, &mut share).await;
     if let Ok(id) = id {
         answer.headers_mut().insert("x-request-id", id);
     }
-    let permit = answer.body().size_hint().exact().and_then(|bytes| hold(&edge.server, bytes));
+    let permit = answer.body().size_hint().exact().and_then(|bytes| share.take_some(bytes));
     (answer, permit)
 }
 
@@ -41,6 +42,7 @@ async fn answer_to(
     watch: &Watch,
     head: Parts,
     body: Body,
+    share: &mut Share,
 ) -> Response<Body> {
     let target = match read_target(&head) {
         Ok(target) => target,
@@ -74,6 +76,7 @@ async fn answer_to(
         asked: asked.clone(),
     };
     let answered = dispatch(&mut call, is_folder).await;
+        share: share.clone(),
     asked.finish(&call.note, answered.unwrap_or_else(|refusal| refused(&refusal))).await
 }
 

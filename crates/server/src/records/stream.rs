@@ -11,6 +11,7 @@ use super::running::{Done, Running};
 use crate::audit::Note;
 use crate::caller::Caller;
 use crate::http::body::Body;
+use crate::in_flight::Share;
 use crate::refusal::{Kind, Refusal};
 use crate::rights::Action;
 use crate::server::Server;
@@ -69,7 +70,7 @@ pub struct Piece {
 
 impl Stream {
     /// A request whose body nobody has read yet.
-    pub fn new(server: &Arc<Server>, caller: &Caller, action: Action, body: Body) -> Self {
+    pub fn new(server: &Arc<Server>, caller: &Caller, share: Share, action: Action, body: Body) -> Self {
         Self {
             server: server.clone(),
             caller: caller.clone(),
@@ -83,7 +84,7 @@ impl Stream {
             chunk: Bytes::new(),
             running: Running::default(),
             ready: VecDeque::new(),
-            budget: Budget::new(server.in_flight.clone()),
+            budget: Budget::new(share),
             has_room: false,
             lacking: None,
             late: Instant::now() + server.limits.idle(),

@@ -30,7 +30,7 @@ pub async fn small(call: &mut Call) -> Result<Whole, Refusal> {
 /// Those of [`body::whole`], and if it is a form that cannot be read.
 pub async fn whole(call: &mut Call, most: usize) -> Result<Whole, Refusal> {
     let body = std::mem::replace(&mut call.body, body::empty());
-    let mut whole = body::whole(&call.server, body, most).await?;
+    let mut whole = body::whole(&call.server, &call.share, body, most).await?;
     let kind = super::envelope::header(&call.headers, "content-type").unwrap_or("");
     let is_form = kind.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/x-www-form-urlencoded");
     let first = whole.bytes.trim_ascii_start().first();

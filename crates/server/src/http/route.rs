@@ -13,7 +13,7 @@ use crate::in_flight::{Permit, Share};
 use crate::refusal::{Kind, Refusal};
 use crate::{manage, records, transit};
 use hyper::body::Body as _;
-use hyper::header::{HOST, HeaderValue};
+use hyper::header::{HOST, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, Version};
 use std::sync::Arc;
@@ -60,6 +60,11 @@ async fn answer_to(
     if let Err(refusal) = edge.server.audit.ready().await {
         asked.count(&Note { action: "unavailable", ..Note::default() }, refusal.kind.status());
         return refused(&refusal);
+    }
+    *share = edge.server.shares.of(&caller.name);
+    // A page of another site can make a browser send its owner's certificate, but no token.
+    if caller.token.is_none() && head.headers.contains_key(ORIGIN) {
+        return asked.refuse("denied", &Refusal::denied()).await;
     }
     let is_folder = target.path.is_folder;
     let asked = Arc::new(asked);

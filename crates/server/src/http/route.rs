@@ -48,23 +48,27 @@ async fn answer_to(
         Ok(target) => target,
         Err(refusal) => return asked.refuse("malformed", &refusal).await,
     };
-    if let Some(answer) = unasked::answer(edge, peer, &target, &head.headers) {
+    let caller = caller(edge, peer, &head.headers);
+    match &caller {
+        Ok(_) => edge.connections.meet(&edge.server.limits, watch),
+        Err(_) => watch.is_strange(),
+    }
+    if let Some(answer) = unasked::answer(edge, peer, &target, &head.headers, caller.as_ref().ok()) {
         return answer;
     }
-    let caller = match caller(edge, peer, &head.headers) {
+    let caller = match caller {
         Ok(caller) => caller,
         Err(refusal) => return asked.refuse("denied", &refusal).await,
     };
-    watch.is_known();
     asked.caller.clone_from(&caller.name);
-    if let Err(refusal) = edge.server.audit.ready().await {
-        asked.count(&Note { action: "unavailable", ..Note::default() }, refusal.kind.status());
-        return refused(&refusal);
-    }
     *share = edge.server.shares.of(&caller.name);
     // A page of another site can make a browser send its owner's certificate, but no token.
     if caller.token.is_none() && head.headers.contains_key(ORIGIN) {
         return asked.refuse("denied", &Refusal::denied()).await;
+    }
+    if let Err(refusal) = edge.server.audit.ready().await {
+        asked.count(&Note { action: "unavailable", ..Note::default() }, refusal.kind.status());
+        return refused(&refusal);
     }
     let is_folder = target.path.is_folder;
     let asked = Arc::new(asked);
@@ -72,6 +76,7 @@ async fn answer_to(
         server: edge.server.clone(),
         id: asked.id.clone(),
         caller,
+        share: share.clone(),
         method: target.method,
         path: target.path.parts,
         query: target.query,
@@ -81,7 +86,6 @@ async fn answer_to(
         asked: asked.clone(),
     };
     let answered = dispatch(&mut call, is_folder).await;
-        share: share.clone(),
     asked.finish(&call.note, answered.unwrap_or_else(|refusal| refused(&refusal))).await
 }
 
@@ -101,6 +105,9 @@ fn read_target(head: &Parts) -> Result<Target, Refusal> {
     if hosts > 1 || hosts == 0 && head.version == Version::HTTP_11 {
         return Err(Refusal::invalid("a request has one Host header"));
     }
+    if name_of(&head.method) == OTHER {
+        return Err(unasked::no_method());
+    }
     let path = Path::parse(head.uri.path())?;
     let query = parse_query(head.uri.query().unwrap_or(""))?;
     let value = |name: &str| query.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
@@ -110,13 +117,19 @@ fn read_target(head: &Parts) -> Result<Target, Refusal> {
     };
     let method = match head.method {
         Method::GET if value("help").is_some_and(|help| parse_bool(help) == Some(true)) => named("HELP"),
-    if name_of(&head.method) == OTHER {
-        return Err(unasked::no_method());
-    }
         Method::GET if is_set("list")? => named("LIST"),
         ref other => other.clone(),
     };
     Ok(Target { method, path, query })
+}
+
+/// What the audit log calls a method that the server does not know: its name may be as long as a head.
+const OTHER: &str = "OTHER";
+
+/// The name of a method that the server knows.
+fn name_of(method: &Method) -> &'static str {
+    const KNOWN: [&str; 8] = ["GET", "HEAD", "LIST", "HELP", "POST", "PUT", "PATCH", "DELETE"];
+    KNOWN.into_iter().find(|name| *name == method.as_str()).unwrap_or(OTHER)
 }
 
 fn named(method: &str) -> Method {
@@ -128,15 +141,6 @@ async fn dispatch(call: &mut Call, is_folder: bool) -> Result<Response<Body>, Re
         .headers
         .get("x-vault-wrap-ttl")
         .is_some_and(|ttl| !["", "0", "0s"].map(str::as_bytes).contains(&ttl.as_bytes()));
-/// What the audit log calls a method that the server does not know: its name may be as long as a head.
-const OTHER: &str = "OTHER";
-
-/// The name of a method that the server knows.
-fn name_of(method: &Method) -> &'static str {
-    const KNOWN: [&str; 8] = ["GET", "HEAD", "LIST", "HELP", "POST", "PUT", "PATCH", "DELETE"];
-    KNOWN.into_iter().find(|name| *name == method.as_str()).unwrap_or(OTHER)
-}
-
     if wraps {
         return Err(Refusal::invalid("wrapped answers are not supported: X-Vault-Wrap-TTL must be absent"));
     }

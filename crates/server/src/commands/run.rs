@@ -43,7 +43,8 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
     }
     // Everything that the server makes is for its own user.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    let _lock = lock(&folder)?;
+    folder.must_be_private(false)?;
+    let _lock = lock_soon(&folder)?;
     let tls = tls(&run.listen)?;
     let root = folder.open_root(&run.keys, verbosity)?;
     let store = Stored::new(Sqlite::open(&folder.store()).map_err(|e| folder.blame(e))?).map_err(no_threads)?;

@@ -1,7 +1,7 @@
 //! `phalanx-server run`: serves.
 
 use super::folder::Folder;
-use super::lock::lock;
+use super::lock::lock_soon;
 use crate::args::{AuditArgs, Bounds, Listen, Run};
 use crate::audit::{Audit, Settings};
 use crate::http::{self, Edge, Ending, Listener, Peers, Tls, TlsFiles, Where};
@@ -48,11 +48,12 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
     let tls = tls(&run.listen)?;
     let root = folder.open_root(&run.keys, verbosity)?;
     let store = Stored::new(Sqlite::open(&folder.store()).map_err(|e| folder.blame(e))?).map_err(no_threads)?;
+    let store = Arc::new(store);
     let work = Work::new(Engines::new(&run.engine, verbosity)?).map_err(no_threads)?;
     let audit = Audit::start(settings(&run.audit, &folder))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
     let served = runtime.block_on(async {
-        let server = Server::open(&root, Arc::new(store), work, audit, limits(&run.bounds)).await;
+        let server = Server::open(&root, store.clone(), work, audit, limits(&run.bounds)).await;
         let mut server = server.map_err(|e| folder.blame(e))?;
         server.creates_keys = run.create_keys;
         let server = Arc::new(server);
@@ -67,7 +68,7 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
         notify::ready();
         http::serve(Arc::new(edge), listeners, ending).await;
         server.audit.finish().await;
-        Ok(())
+        store.close().await.map_err(|e| folder.blame(e))
     });
     end(runtime);
     served

@@ -14,6 +14,7 @@ mod records_go;
 mod records_speed;
 mod shred;
 mod store;
+mod strangers;
 mod systemd;
 mod tls;
 mod transit;

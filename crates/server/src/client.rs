@@ -27,6 +27,7 @@ use phalanx_host::verbosity::Verbosity;
 use serde_json::Value;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::sleep;
@@ -93,6 +94,7 @@ impl Client {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
         let end = Instant::now() + PATIENCE;
         folder.must_be_a_servers()?;
+        folder.must_be_private(true)?;
         loop {
             if listens(folder)? {
                 return Ok(Self { way: Way::Running(folder.socket()), runtime });
@@ -208,6 +210,7 @@ async fn open(
 /// Asks a server by its socket.
 async fn over(socket: &PathBuf, method: Method, path: &str, body: String) -> io::Result<(u16, Bytes)> {
     let stream = UnixStream::connect(socket).await?;
+    check_peer(&stream, socket)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     let connection = tokio::spawn(connection);
     let request = Request::builder().method(method).uri(path).header("host", "localhost");
@@ -218,6 +221,16 @@ async fn over(socket: &PathBuf, method: Method, path: &str, body: String) -> io:
     let body = Limited::new(answer.into_body(), LONGEST).collect().await.map_err(io::Error::other)?;
     connection.abort();
     Ok((status, body.to_bytes()))
+}
+
+/// Refuses to send anything to another user's process. Root manages the server of whoever has the folder.
+fn check_peer(stream: &UnixStream, socket: &Path) -> io::Result<()> {
+    let uid = stream.peer_cred()?.uid();
+    let owner = || socket.parent().and_then(|folder| folder.metadata().ok()).map(|folder| folder.uid());
+    if http::is_own(uid) || rustix::process::geteuid().is_root() && owner() == Some(uid) {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("another user (uid {uid}) listens there")))
 }
 
 /// Asks the server in this process.

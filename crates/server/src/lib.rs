@@ -16,6 +16,7 @@ mod commands;
 mod copies;
 mod follow;
 mod http;
+mod in_flight;
 mod keys;
 mod limits;
 mod manage;

@@ -3,6 +3,7 @@
 use crate::audit::Audit;
 use crate::batch::Batch;
 use crate::follow::{Follow, LEASE};
+use crate::in_flight::Shares;
 use crate::keys::root::Root;
 use crate::keys::{Config, Key, Keys, NewKey};
 use crate::limits::Limits;
@@ -43,6 +44,8 @@ pub struct Server {
     pub in_flight: Arc<Semaphore>,
     /// Its folder.
     pub folder: PathBuf,
+    /// How many of them each caller may have.
+    pub shares: Shares,
     /// Whether encrypting with a key that does not exist makes it.
     pub creates_keys: bool,
 }
@@ -67,6 +70,7 @@ impl Server {
     /// A server that knows no key and no token, for checking a store that may be damaged.
     pub fn unread(root: &SecretKey, store: Arc<Stored>, work: Work, audit: Audit, limits: Limits) -> Self {
         let root = Arc::new(Root::new(root));
+        let in_flight = Arc::new(Semaphore::new(limits.in_flight));
         Self {
             keys: Keys::new(root.clone(), store.clone()),
             users: Users::new(root.clone(), store.clone()),
@@ -74,7 +78,8 @@ impl Server {
             follow: Follow::new(store),
             work,
             audit,
-            in_flight: Arc::new(Semaphore::new(limits.in_flight)),
+            shares: Shares::new(in_flight.clone(), limits.in_flight),
+            in_flight,
             limits,
             metrics: Metrics::default(),
             folder: PathBuf::new(),

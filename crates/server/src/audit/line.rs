@@ -7,8 +7,10 @@ use std::sync::OnceLock;
 use time::OffsetDateTime;
 use time::format_description::OwnedFormatItem;
 
-/// The longest name of a key that is written whole: those who are refused may have named anything.
+/// The longest name of anything but a user that is written whole: those who are refused may have named anything.
 const LONGEST: usize = 128;
+/// The longest name of a user that is written whole.
+const LONGEST_USER: usize = 4096;
 
 /// What a line says of a request.
 #[derive(Clone, Debug)]
@@ -56,16 +58,15 @@ impl Entry<'_> {
     pub fn line(&self, users: bool) -> Vec<u8> {
         let note = self.note;
         let named = users && !note.user.is_empty();
-        let key = &note.key[..note.key.floor_char_boundary(LONGEST)];
         to_line(&Line {
             time: now(),
-            id: self.id,
-            caller: self.caller,
-            remote: self.remote,
-            method: self.method,
-            action: note.action,
-            key,
-            user: named.then(|| Base64::encode_string(&note.user)),
+            id: cut(self.id),
+            caller: cut(self.caller),
+            remote: cut(self.remote),
+            method: cut(self.method),
+            action: cut(note.action),
+            key: cut(&note.key),
+            user: named.then(|| Base64::encode_string(&note.user[..note.user.len().min(LONGEST_USER)])),
             items: note.items,
             refused: note.refused,
             bytes: note.bytes,
@@ -85,6 +86,11 @@ pub fn gap(lost: u64) -> Vec<u8> {
         lost: u64,
     }
     to_line(&Gap { time: now(), action: "audit-gap", lost })
+}
+
+/// As much of a text as a line has room for.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LONGEST)]
 }
 
 fn to_line(line: &impl Serialize) -> Vec<u8> {
@@ -124,5 +130,10 @@ mod tests {
         assert!(time.len() == 24 && time.ends_with('Z') && time.as_bytes()[19] == b'.', "{time}");
         let named: serde_json::Value = serde_json::from_slice(&entry.line(true)).unwrap();
         assert_eq!(named["user"], "YWRh");
+        let long = "\n".repeat(100_000);
+        let (id, caller, remote, method) = (&*long, &*long, &*long, &*long);
+        let note = Note { user: long.clone().into_bytes(), key: long.clone(), ..note };
+        let entry = Entry { id, caller, remote, method, note: &note, ..entry };
+        assert!(entry.line(true).len() < 16 << 10);
     }
 }

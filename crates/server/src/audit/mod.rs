@@ -15,7 +15,7 @@ use file::Log;
 use phalanx_host::failure::Outcome;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 use thread::Piece;
@@ -24,6 +24,8 @@ use tokio::time::timeout;
 
 /// The most lines that wait to be written.
 const WAITING: usize = 16_384;
+/// The most bytes of lines that wait.
+const WAITING_BYTES: usize = 16 << 20;
 /// The longest that a request waits for its line.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -79,6 +81,8 @@ struct Health {
     failures: AtomicU64,
     /// Lines that found no place to wait, until the log says so.
     lost: AtomicU64,
+    /// Bytes of lines that wait.
+    waiting: AtomicUsize,
 }
 
 impl Audit {
@@ -155,15 +159,28 @@ impl Open {
     async fn put(&self, line: Option<Vec<u8>>) -> Result<(), Refusal> {
         let failed = || Refusal::new(Kind::Unavailable, "the audit log cannot be written");
         let (done, written) = oneshot::channel();
-        self.pieces.try_send(Piece::Line { line, done: Some(done) }).map_err(|_| failed())?;
+        if !self.pass(line, Some(done)) {
+            return Err(failed());
+        }
         match timeout(PATIENCE, written).await {
             Ok(Ok(true)) => Ok(()),
             _ => Err(failed()),
         }
     }
 
+    /// Gives a line to the thread, unless too much waits there.
+    fn pass(&self, line: Option<Vec<u8>>, done: Option<oneshot::Sender<bool>>) -> bool {
+        let bytes = line.as_ref().map_or(0, Vec::len);
+        let before = self.health.waiting.fetch_add(bytes, Relaxed);
+        let passed = before + bytes <= WAITING_BYTES && self.pieces.try_send(Piece::Line { line, done }).is_ok();
+        if !passed {
+            self.health.waiting.fetch_sub(bytes, Relaxed);
+        }
+        passed
+    }
+
     fn put_soon(&self, line: Vec<u8>) {
-        if self.pieces.try_send(Piece::Line { line: Some(line), done: None }).is_err() {
+        if !self.pass(Some(line), None) {
             self.health.lost.fetch_add(1, Relaxed);
             self.health.failures.fetch_add(1, Relaxed);
         }

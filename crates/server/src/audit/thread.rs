@@ -58,7 +58,9 @@ impl Writer {
                 match piece {
                     Piece::Line { line, done } => {
                         many += u64::from(line.is_some());
-                        lines.extend_from_slice(&line.unwrap_or_default());
+                        let line = line.unwrap_or_default();
+                        self.health.waiting.fetch_sub(line.len(), Relaxed);
+                        lines.extend_from_slice(&line);
                         waiters.extend(done);
                     }
                     Piece::Reopen => reopens = true,

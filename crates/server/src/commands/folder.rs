@@ -12,6 +12,7 @@ use phalanx_host::lines::shown;
 use phalanx_host::secrets;
 use phalanx_host::verbosity::Verbosity;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The variable that names the folder.
@@ -72,6 +73,24 @@ impl Folder {
             // What else is wrong with it shows when it is opened.
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a folder whose files another user could exchange. If `others` says so, root may use one of another user.
+    ///
+    /// # Errors
+    /// What is wrong with it, if it exists.
+    pub fn must_be_private(&self, others: bool) -> Outcome {
+        let Ok(meta) = self.0.metadata() else { return Ok(()) };
+        let refused = |why: String| Failure::new(Code::Other, format!("{}: {why}", shown(&self.0))).on(&self.0);
+        let (owner, user) = (meta.uid(), rustix::process::geteuid().as_raw());
+        if owner != user && owner != 0 && !(others && user == 0) {
+            return Err(refused(format!("it belongs to another user (uid {owner}, not {user})")));
+        }
+        if meta.mode() & 0o022 != 0 {
+            let failure = refused("other users may write to it".into());
+            return Err(failure.hint(format!("chmod 700 {}", shown(&self.0))));
+        }
+        Ok(())
     }
 
     /// The root key, in a Phalanx file.

@@ -9,6 +9,14 @@ use phalanx_host::lines::shown;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// So long a command is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is tried meanwhile.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Locks a folder for as long as the file is open, also if the process is killed. What interrupted commands have left is
 /// cleared up.
@@ -16,21 +24,45 @@ use std::os::unix::fs::OpenOptionsExt;
 /// # Errors
 /// If another process has locked it, or its file system has no locks.
 pub fn lock(folder: &Folder) -> Outcome<File> {
-    let path = folder.path().join("lock");
-    let at = |error: std::io::Error| Failure::at(&path, Error::write(error));
+    let file = open(folder)?;
+    if is_locked(folder, &file)? { Ok(file) } else { Err(taken(folder)) }
+}
+
+/// Locks a folder as [`lock`] does, and waits for a while if it is only a command that has it.
+///
+/// # Errors
+/// Those of [`lock`].
+pub fn lock_soon(folder: &Folder) -> Outcome<File> {
+    let (file, end) = (open(folder)?, Instant::now() + PATIENCE);
+    while !is_locked(folder, &file)? {
+        if Instant::now() >= end || UnixStream::connect(folder.socket()).is_ok() {
+            return Err(taken(folder));
+        }
+        sleep(PAUSE);
+    }
+    Ok(file)
+}
+
+fn open(folder: &Folder) -> Outcome<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
-    let file = options.open(&path).map_err(at)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    let path = folder.path().join("lock");
+    options.open(&path).map_err(|e| Failure::at(&path, Error::write(e)))
+}
+
+/// Locks a file, unless another process has locked it.
+fn is_locked(folder: &Folder, file: &File) -> Outcome<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {
             replaced::recover(folder)?;
             backup::clear(folder.path()).map_err(|e| Failure::at(folder.path(), Error::write(e)))?;
-            Ok(file)
+            Ok(true)
         }
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let line = format!("{}: another server runs in this folder", shown(folder.path()));
-            Err(Failure::new(Code::InputOutput, line))
-        }
-        Err(error) => Err(at(error.into())),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(Failure::at(&folder.path().join("lock"), Error::write(error.into()))),
     }
+}
+
+fn taken(folder: &Folder) -> Failure {
+    Failure::new(Code::InputOutput, format!("{}: another server runs in this folder", shown(folder.path())))
 }

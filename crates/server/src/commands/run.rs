@@ -1,7 +1,7 @@
 //! `phalanx-server run`: serves.
 
 use super::folder::{Folder, Why};
-use super::lock::lock;
+use super::lock::lock_soon;
 use crate::args::{AuditArgs, Bounds, Listen, Run};
 use crate::audit::{Audit, Settings};
 use crate::http::{self, Edge, Ending, Listener, Peers, Tls, TlsFiles, Where};
@@ -38,17 +38,18 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
     folder.must_be_a_servers()?;
     // Everything that the server makes is for its own user.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    let _lock = lock(&folder)?;
+    folder.must_be_private(false)?;
+    let _lock = lock_soon(&folder)?;
     // Nothing was put back, where a restore was interrupted.
     folder.must_be_a_servers()?;
     let tls = tls(&run.listen)?;
     let root = folder.open_root(&run.keys, verbosity, Why::ToServe)?;
-    let store = folder.open_store(&root)?;
+    let store = Arc::new(folder.open_store(&root)?);
     let work = Work::new(Engines::new(&run.engine, verbosity)?).map_err(no_threads)?;
     let audit = Audit::start(settings(&run.audit, &folder))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
     let served = runtime.block_on(async {
-        let server = Server::open(&root, Arc::new(store), work, audit, limits(&run.bounds)).await;
+        let server = Server::open(&root, store.clone(), work, audit, limits(&run.bounds)).await;
         let mut server = server.map_err(|e| folder.blame(e))?;
         server.creates_keys = run.create_keys;
         server.folder = folder.path().to_owned();
@@ -67,7 +68,7 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
         notify::ready();
         http::serve(Arc::new(edge), listeners, ending).await;
         server.audit.finish().await;
-        Ok(())
+        store.close().await.map_err(|e| folder.blame(e))
     });
     end(runtime);
     served

@@ -17,13 +17,13 @@ pub struct Asked {
     /// Who asked.
     pub caller: String,
     remote: String,
-    method: String,
+    method: &'static str,
     begun: Instant,
 }
 
 impl Asked {
     /// A request that has just come from somewhere.
-    pub fn new(server: Arc<Server>, id: String, remote: String, method: String) -> Self {
+    pub fn new(server: Arc<Server>, id: String, remote: String, method: &'static str) -> Self {
         Self { server, id, caller: "none".to_owned(), remote, method, begun: Instant::now() }
     }
 
@@ -68,7 +68,7 @@ impl Asked {
             id: &self.id,
             caller: &self.caller,
             remote: &self.remote,
-            method: &self.method,
+            method: self.method,
             note,
             status,
             micros,

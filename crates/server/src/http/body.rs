@@ -1,6 +1,7 @@
 //! Bodies, and reading them within bounds.
 
 use super::watch::Watch;
+use crate::in_flight::{Permit, Share};
 use crate::refusal::{Kind, Refusal};
 use crate::server::Server;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -11,7 +12,6 @@ use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 /// A body that is received or sent.
@@ -78,36 +78,28 @@ impl Drop for Received {
 pub struct Whole {
     /// The bytes, which are wiped on drop.
     pub bytes: Zeroizing<Vec<u8>>,
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<Permit>,
 }
 
-/// Takes a share of what may be in flight.
+/// Takes something of a caller's share of what may be in flight.
 ///
 /// # Errors
 /// If too much is in flight already.
-pub fn reserve(server: &Server, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
+pub fn reserve(share: &Share, bytes: usize) -> Result<Option<Permit>, Refusal> {
     if bytes == 0 {
         return Ok(None);
     }
-    let many = u32::try_from(bytes).unwrap_or(u32::MAX);
-    let permit = server.in_flight.clone().try_acquire_many_owned(many);
-    permit.map(Some).map_err(|_| Refusal::new(Kind::Busy, "too many bytes are in flight"))
-}
-
-/// Takes the share of an answer, which is there already: as much of it as is left.
-pub fn hold(server: &Server, bytes: u64) -> Option<OwnedSemaphorePermit> {
-    let left = server.in_flight.available_permits() as u64;
-    let many = u32::try_from(bytes.min(left)).unwrap_or(u32::MAX);
-    if many == 0 { None } else { server.in_flight.clone().try_acquire_many_owned(many).ok() }
+    let permit = share.try_take(bytes);
+    permit.map(Some).ok_or_else(|| Refusal::new(Kind::Busy, "too many bytes are in flight"))
 }
 
 /// Reads a whole body of at most `most` bytes.
 ///
 /// # Errors
 /// If it is longer, the client is too slow or breaks off, or too much is in flight.
-pub async fn whole(server: &Server, mut body: Body, most: usize) -> Result<Whole, Refusal> {
+pub async fn whole(server: &Server, share: &Share, mut body: Body, most: usize) -> Result<Whole, Refusal> {
     // What can never be in flight is not a matter of asking again.
-    let most = most.min(server.limits.in_flight);
+    let most = most.min(share.most());
     let too_long = || Refusal::new(Kind::TooLarge, format!("the body is longer than {most} bytes"));
     let hint = body.size_hint();
     if hint.lower() > most as u64 {
@@ -116,7 +108,7 @@ pub async fn whole(server: &Server, mut body: Body, most: usize) -> Result<Whole
     let announced = hint.exact().and_then(|len| usize::try_from(len).ok());
     // What is only announced takes little from others.
     let first = announced.unwrap_or(0).min(FIRST);
-    let mut permit = reserve(server, first)?;
+    let mut permit = reserve(share, first)?;
     let mut bytes = Zeroizing::new(Vec::with_capacity(first));
     while let Some(frame) = timeout(server.limits.idle(), body.frame()).await.map_err(|_| slow())? {
         let Ok(data) = frame.map_err(|_| Refusal::invalid("the body breaks off"))?.into_data() else { continue };
@@ -127,7 +119,7 @@ pub async fn whole(server: &Server, mut body: Body, most: usize) -> Result<Whole
         if len > bytes.capacity() {
             let longer = (4 * bytes.capacity()).min(announced.unwrap_or(2 * bytes.capacity()));
             let longer = longer.max(4096).min(most).max(len);
-            match (&mut permit, reserve(server, longer - bytes.capacity())?) {
+            match (&mut permit, reserve(share, longer - bytes.capacity())?) {
                 (Some(own), Some(more)) => own.merge(more),
                 (own, more) => *own = more,
             }

@@ -9,6 +9,7 @@ use super::watch::Watch;
 use super::{refused, route, tls};
 use crate::refusal::Refusal;
 use http_body_util::BodyExt;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -33,7 +34,16 @@ const LINGER: Duration = Duration::from_secs(3);
 const LINGER_BYTES: usize = 64 << 20;
 
 /// Serves a connection until it ends. When `drains` says so, the running request is the last one.
-pub async fn serve(edge: Arc<Edge>, incoming: Incoming, mut peer: Peer, watch: Arc<Watch>, drains: Receiver<bool>) {
+pub async fn serve(edge: Arc<Edge>, incoming: Incoming, peer: Peer, watch: Arc<Watch>, drains: Receiver<bool>) {
+    let dropped = watch.clone();
+    tokio::select! {
+        () = greet(edge, incoming, peer, watch, drains) => {}
+        () = dropped.dropped() => {}
+    }
+}
+
+/// Shakes hands, if it is TLS, and answers requests.
+async fn greet(edge: Arc<Edge>, incoming: Incoming, mut peer: Peer, watch: Arc<Watch>, drains: Receiver<bool>) {
     let stream = match incoming {
         Incoming::Ready(stream) => stream,
         Incoming::Tls(stream, tls) => {
@@ -44,11 +54,7 @@ pub async fn serve(edge: Arc<Edge>, incoming: Incoming, mut peer: Peer, watch: A
             Stream::Tls(Box::new(stream))
         }
     };
-    let dropped = watch.clone();
-    tokio::select! {
-        () = exchange(edge, stream, peer, watch, drains) => {}
-        () = dropped.dropped() => {}
-    }
+    exchange(edge, stream, peer, watch, drains).await;
 }
 
 /// Answers requests, and then listens for a while to a client that is still sending.
@@ -109,7 +115,12 @@ async fn answer(
         edge.server.metrics.panics.fetch_add(1, Relaxed);
         (refused(&Refusal::failed("internal error")), None)
     });
-    answer.map(|body| Sent::new(body, watch.clone(), permit))
+    let mut answer = answer.map(|body| Sent::new(body, watch.clone(), permit));
+    if !watch.is_known() {
+        // Who is not known has one request, and does not keep the connection from others.
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    answer
 }
 
 /// What a future gives, or nothing if it panics, which has been reported by then.

@@ -27,6 +27,7 @@ pub use tls::{Files as TlsFiles, Tls};
 
 use crate::audit::Note;
 use crate::caller::Caller;
+use crate::in_flight::Share;
 use crate::refusal::{Kind, Refusal};
 use crate::server::Server;
 use body::Body;
@@ -42,6 +43,8 @@ pub struct Call {
     pub id: String,
     /// The caller.
     pub caller: Caller,
+    /// What the caller may have in flight.
+    pub share: Share,
     /// The method. A GET with `?list=true` is LIST, and one with `?help=1` is HELP.
     pub method: Method,
     /// The path after its version, in parts that are decoded: `["transit", "encrypt", "orders"]`.
@@ -62,9 +65,22 @@ pub struct Call {
 impl Call {
     /// A call of this process itself, which comes from no connection.
     pub fn own(server: Arc<Server>, caller: Caller, method: Method, path: Vec<String>, body: Body) -> Self {
-        let asked = Asked::new(server.clone(), String::new(), String::new(), method.to_string());
+        let asked = Asked::new(server.clone(), String::new(), String::new(), "");
+        let share = server.shares.of(&caller.name);
         let (query, headers, note) = (Vec::new(), HeaderMap::new(), Note::default());
-        Self { server, id: String::new(), caller, method, path, query, headers, body, note, asked: Arc::new(asked) }
+        Self {
+            server,
+            id: String::new(),
+            caller,
+            share,
+            method,
+            path,
+            query,
+            headers,
+            body,
+            note,
+            asked: Arc::new(asked),
+        }
     }
 
     /// The parts of the path.

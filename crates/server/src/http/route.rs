@@ -1,7 +1,7 @@
 //! Where a request goes, and what is written of it.
 
 use super::asked::Asked;
-use super::body::{Body, hold};
+use super::body::Body;
 use super::caller::{find_caller, remote};
 use super::edge::Edge;
 use super::listen::Peer;
@@ -9,28 +9,29 @@ use super::path::{Path, parse_bool, parse_query};
 use super::watch::Watch;
 use super::{Call, refused, unasked};
 use crate::audit::Note;
+use crate::in_flight::{Permit, Share};
 use crate::refusal::{Kind, Refusal};
 use crate::{manage, records, transit};
 use hyper::body::Body as _;
-use hyper::header::{HOST, HeaderValue};
+use hyper::header::{HOST, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, Version};
 use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// An answer, with its share of what may be in flight.
-pub type Answer = (Response<Body>, Option<OwnedSemaphorePermit>);
+pub type Answer = (Response<Body>, Option<Permit>);
 
 /// Answers a request.
 pub async fn answer(edge: &Arc<Edge>, peer: &Peer, watch: &Watch, request: Request<Body>) -> Answer {
     let (head, body) = request.into_parts();
-    let asked = Asked::new(edge.server.clone(), edge.new_id(), remote(peer), head.method.to_string());
+    let asked = Asked::new(edge.server.clone(), edge.new_id(), remote(peer), name_of(&head.method));
     let id = HeaderValue::from_str(&asked.id);
-    let mut answer = answer_to(edge, asked, peer, watch, head, body).await;
+    let mut share = edge.server.shares.of(&asked.caller);
+    let mut answer = answer_to(edge, asked, peer, watch, head, body, &mut share).await;
     if let Ok(id) = id {
         answer.headers_mut().insert("x-request-id", id);
     }
-    let permit = answer.body().size_hint().exact().and_then(|bytes| hold(&edge.server, bytes));
+    let permit = answer.body().size_hint().exact().and_then(|bytes| share.take_some(bytes));
     (answer, permit)
 }
 
@@ -41,20 +42,30 @@ async fn answer_to(
     watch: &Watch,
     head: Parts,
     body: Body,
+    share: &mut Share,
 ) -> Response<Body> {
     let target = match read_target(&head) {
         Ok(target) => target,
         Err(refusal) => return asked.refuse("malformed", &refusal).await,
     };
-    if let Some(answer) = unasked::answer(edge, peer, &target, &head.headers) {
+    let caller = find_caller(edge, peer, &head.headers).await;
+    match &caller {
+        Ok(_) => edge.connections.meet(&edge.server.limits, watch),
+        Err(_) => watch.is_strange(),
+    }
+    if let Some(answer) = unasked::answer(edge, peer, &target, &head.headers, caller.as_ref().ok()) {
         return answer;
     }
-    let caller = match find_caller(edge, peer, &head.headers).await {
+    let caller = match caller {
         Ok(caller) => caller,
         Err(refusal) => return asked.refuse("denied", &refusal).await,
     };
-    watch.is_known();
     asked.caller.clone_from(&caller.name);
+    *share = edge.server.shares.of(&caller.name);
+    // A page of another site can make a browser send its owner's certificate, but no token.
+    if caller.token.is_none() && head.headers.contains_key(ORIGIN) {
+        return asked.refuse("denied", &Refusal::denied()).await;
+    }
     if let Err(refusal) = edge.server.audit.ready().await {
         asked.count(&Note { action: "unavailable", ..Note::default() }, refusal.kind.status());
         return refused(&refusal);
@@ -65,6 +76,7 @@ async fn answer_to(
         server: edge.server.clone(),
         id: asked.id.clone(),
         caller,
+        share: share.clone(),
         method: target.method,
         path: target.path.parts,
         query: target.query,
@@ -93,6 +105,9 @@ fn read_target(head: &Parts) -> Result<Target, Refusal> {
     if hosts > 1 || hosts == 0 && head.version == Version::HTTP_11 {
         return Err(Refusal::invalid("a request has one Host header"));
     }
+    if name_of(&head.method) == OTHER {
+        return Err(unasked::no_method());
+    }
     let path = Path::parse(head.uri.path())?;
     let query = parse_query(head.uri.query().unwrap_or(""))?;
     let value = |name: &str| query.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
@@ -106,6 +121,15 @@ fn read_target(head: &Parts) -> Result<Target, Refusal> {
         ref other => other.clone(),
     };
     Ok(Target { method, path, query })
+}
+
+/// What the audit log calls a method that the server does not know: its name may be as long as a head.
+const OTHER: &str = "OTHER";
+
+/// The name of a method that the server knows.
+fn name_of(method: &Method) -> &'static str {
+    const KNOWN: [&str; 8] = ["GET", "HEAD", "LIST", "HELP", "POST", "PUT", "PATCH", "DELETE"];
+    KNOWN.into_iter().find(|name| *name == method.as_str()).unwrap_or(OTHER)
 }
 
 fn named(method: &str) -> Method {
@@ -126,9 +150,6 @@ async fn dispatch(call: &mut Call, is_folder: bool) -> Result<Response<Body>, Re
     if call.method.as_str() == "HELP" {
         call.note.action = "help";
         return Ok(unasked::help());
-    }
-    if !["GET", "HEAD", "LIST", "POST", "PUT", "PATCH", "DELETE"].contains(&call.method.as_str()) {
-        return Err(unasked::no_method());
     }
     let mut parts = std::mem::take(&mut call.path).into_iter();
     let version = parts.next();

@@ -2,23 +2,23 @@
 
 use super::body::Body;
 use super::watch::Watch;
+use crate::in_flight::Permit;
 use hyper::body::{Bytes, Frame, SizeHint};
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::OwnedSemaphorePermit;
 
 /// The body of an answer. While it exists, its bytes count as in flight, and its request goes on.
 pub struct Sent {
     body: Body,
     watch: Arc<Watch>,
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<Permit>,
 }
 
 impl Sent {
     /// A body with the watch of its connection.
-    pub fn new(body: Body, watch: Arc<Watch>, permit: Option<OwnedSemaphorePermit>) -> Self {
+    pub fn new(body: Body, watch: Arc<Watch>, permit: Option<Permit>) -> Self {
         Self { body, watch, _permit: permit }
     }
 }

@@ -5,7 +5,7 @@ use super::edge::Edge;
 use super::listen::{Incoming, Listener, Peer};
 use super::peers::is_own;
 use super::stream::{Stream, Watched};
-use super::watch::Watch;
+use super::watch::{Watch, Who};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -73,8 +73,12 @@ impl Connecting {
 
     fn take(&self, incoming: Incoming, peer: Peer) {
         let edge = &self.edge;
-        let own = matches!(peer, Peer::User(uid) if is_own(uid));
-        let Some(watch) = edge.connections.add(&edge.server.limits, own) else {
+        let who = match &peer {
+            Peer::User(uid) if is_own(*uid) => Who::Own,
+            peer if edge.peers.find(peer).is_some() => Who::Known,
+            _ => Who::Stranger,
+        };
+        let Some(watch) = edge.connections.add(&edge.server.limits, who) else {
             edge.server.metrics.connections_refused.fetch_add(1, Relaxed);
             return self.refuse(incoming);
         };

@@ -4,13 +4,22 @@ use super::body::Body;
 use super::edge::Edge;
 use super::listen::Peer;
 use super::route::Target;
-use super::{caller, json, refused, response};
+use super::{json, refused, response};
+use crate::caller::Caller;
 use crate::refusal::{Kind, Refusal};
 use crate::transit;
+use hyper::header::HOST;
 use hyper::{HeaderMap, Method, Response};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The answer to a path that anybody may read, or nothing if it is not one.
-pub fn answer(edge: &Edge, peer: &Peer, target: &Target, headers: &HeaderMap) -> Option<Response<Body>> {
+pub fn answer(
+    edge: &Edge,
+    peer: &Peer,
+    target: &Target,
+    headers: &HeaderMap,
+    caller: Option<&Caller>,
+) -> Option<Response<Body>> {
     if target.method != Method::GET && target.method != Method::HEAD {
         return None;
     }
@@ -18,8 +27,8 @@ pub fn answer(edge: &Edge, peer: &Peer, target: &Target, headers: &HeaderMap) ->
     match path.as_slice() {
         ["healthz"] => Some(health(edge)),
         ["v2", "limits"] => Some(json(200, &edge.server.limits)),
-        ["metrics"] => Some(told(edge, peer, headers, metrics)),
-        ["v2", "status"] => Some(told(edge, peer, headers, status)),
+        ["metrics"] => Some(told(edge, peer, headers, caller, metrics)),
+        ["v2", "status"] => Some(told(edge, peer, headers, caller, status)),
         ["v1", "sys", rest @ ..] => transit::sys(&edge.server, rest, &target.query),
         _ => None,
     }
@@ -43,13 +52,19 @@ fn trouble(edge: &Edge) -> Option<&'static str> {
     }
 }
 
-/// What processes of this machine and callers who are known are told.
-fn told(edge: &Edge, peer: &Peer, headers: &HeaderMap, tell: fn(&Edge) -> Response<Body>) -> Response<Body> {
+/// What processes of this machine, and callers who have any right, are told.
+fn told(
+    edge: &Edge,
+    peer: &Peer,
+    headers: &HeaderMap,
+    caller: Option<&Caller>,
+    tell: fn(&Edge) -> Response<Body>,
+) -> Response<Body> {
     let is_local = match peer {
         Peer::User(_) => true,
-        Peer::Address { address, .. } => address.ip().is_loopback(),
+        Peer::Address { address, .. } => address.ip().is_loopback() && names_this_machine(headers),
     };
-    if !is_local && caller::caller(edge, peer, headers).is_err() {
+    if !is_local && caller.is_none_or(|caller| caller.rights.list.is_empty()) {
         return refused(&Refusal::denied());
     }
     tell(edge)
@@ -73,6 +88,18 @@ fn status(edge: &Edge) -> Response<Body> {
     json(200, &status)
 }
 
+/// Whether the host is `localhost` or an address. A page of a browser on this machine has another one, whatever its name
+/// resolves to.
+fn names_this_machine(headers: &HeaderMap) -> bool {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
+    let is_port = |port: &str| port.bytes().all(|digit| digit.is_ascii_digit());
+    let name = host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(host, |(name, _)| name);
+    match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        Some(inner) => inner.parse::<Ipv6Addr>().is_ok(),
+        None => name.eq_ignore_ascii_case("localhost") || name.parse::<Ipv4Addr>().is_ok(),
+    }
+}
+
 /// The answer to somebody who asks for help.
 pub fn help() -> Response<Body> {
     let help = "This server speaks HTTP as Vault's Transit does. docs/server.md describes its paths.";
@@ -82,4 +109,25 @@ pub fn help() -> Response<Body> {
 /// The refusal of a method.
 pub fn no_method() -> Refusal {
     Refusal::new(Kind::Method, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_nobody_else_can_give_are_of_this_machine() {
+        let is_local = |host: &'static str| {
+            names_this_machine(&HeaderMap::from_iter([(HOST, hyper::header::HeaderValue::from_static(host))]))
+        };
+        for host in ["localhost", "LOCALHOST:80", "127.0.0.1", "127.0.0.1:8200", "[::1]", "[::1]:8200"] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in
+            ["", "evil.example", "evil.example:8200", "127.0.0.1.evil.example:1", "localhost.evil", "[::1", "1:2:3"]
+        {
+            assert!(!is_local(host), "{host}");
+        }
+        assert!(!names_this_machine(&HeaderMap::new()));
+    }
 }

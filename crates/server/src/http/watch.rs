@@ -4,14 +4,14 @@
 //! client costs no timer of its own, and when there are too many connections, those that wait for nothing make room.
 
 use crate::limits::Limits;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// How often all connections are looked at.
 const EVERY: Duration = Duration::from_millis(500);
-/// A connection that waits for less than this does not make room for another one.
+/// A connection that waits for less than this, or a stranger who came later, does not make room for another one.
 const SETTLED: u64 = 1000;
 /// How much longer than its handler the watch waits for a body, so that the client is told why.
 const GRACE: u64 = 2000;
@@ -30,9 +30,9 @@ fn now() -> u64 {
 struct Pace {
     /// Since when it waits, or 0.
     since: AtomicU64,
-    /// How long it has waited in all, in milliseconds.
-    waited: AtomicU64,
-    /// The bytes that came or went.
+    /// How long it has waited before that, in milliseconds, since its pace was last found to be good enough.
+    waited: AtomicI64,
+    /// The bytes that came or went since then.
     moved: AtomicU64,
 }
 
@@ -51,24 +51,43 @@ impl Pace {
     fn stops(&self) {
         let since = self.since.swap(0, Relaxed);
         if since > 0 {
-            self.waited.fetch_add(now().saturating_sub(since), Relaxed);
+            self.waited.fetch_add(signed(now().saturating_sub(since)), Relaxed);
         }
     }
 
     fn restart(&self) {
-        [&self.since, &self.waited, &self.moved].into_iter().for_each(|number| number.store(0, Relaxed));
+        [&self.since, &self.moved].into_iter().for_each(|number| number.store(0, Relaxed));
+        self.waited.store(0, Relaxed);
     }
 
-    /// Whether the client is too slow: it has not moved a byte for too long, or too few in all.
+    /// Whether the client is too slow: it has not moved a byte for too long, or too few since it was last found to be
+    /// fast enough. What it moved before that counts no more, so that nobody who was fast may be slow for hours.
     fn is_over(&self, now: u64, limits: &Limits) -> bool {
         let since = self.since.load(Relaxed);
         if since == 0 {
             return false;
         }
         let (waits, idle) = (now.saturating_sub(since), limits.idle_seconds * 1000);
+        if waits > idle + GRACE {
+            return true;
+        }
+        let waited = self.waited.load(Relaxed).saturating_add(signed(waits));
+        if waited <= signed(idle + GRACE) {
+            return false;
+        }
         let earned = self.moved.load(Relaxed).saturating_mul(1000) / limits.slowest.max(1);
-        waits > idle + GRACE || self.waited.load(Relaxed) + waits > idle.saturating_add(earned) + GRACE
+        if signed(earned) < waited {
+            return true;
+        }
+        // The present wait is paid for too.
+        self.waited.store(-signed(waits), Relaxed);
+        self.moved.store(0, Relaxed);
+        false
     }
+}
+
+fn signed(millis: u64) -> i64 {
+    i64::try_from(millis).unwrap_or(i64::MAX)
 }
 
 /// What one connection waits for.
@@ -82,8 +101,8 @@ pub struct Watch {
     busy: AtomicBool,
     /// Whether it had a request before.
     served: AtomicBool,
-    /// Whether it has named a caller that exists.
-    known: AtomicBool,
+    /// Since when nobody knows who is at the other end, or 0.
+    strange: AtomicU64,
     body: Pace,
     answer: Pace,
     dropped: AtomicBool,
@@ -98,7 +117,7 @@ impl Watch {
             head: AtomicU64::new(0),
             busy: AtomicBool::new(false),
             served: AtomicBool::new(false),
-            known: AtomicBool::new(false),
+            strange: AtomicU64::new(now()),
             body: Pace::default(),
             answer: Pace::default(),
             dropped: AtomicBool::new(false),
@@ -122,9 +141,14 @@ impl Watch {
         self.answer.restart();
     }
 
-    /// The caller is known.
-    pub fn is_known(&self) {
-        self.known.store(true, Relaxed);
+    /// Nobody knows who asks.
+    pub fn is_strange(&self) {
+        let _ = self.strange.compare_exchange(0, now(), Relaxed, Relaxed);
+    }
+
+    /// Whether it is known who asks.
+    pub fn is_known(&self) -> bool {
+        self.strange.load(Relaxed) == 0
     }
 
     /// Everything of the answer is in buffers.
@@ -185,17 +209,16 @@ impl Watch {
             || self.answer.is_over(now, limits)
     }
 
-    /// How readily it makes room for another connection: more for strangers, and for those who have waited longer.
-    fn readiness(&self, now: u64) -> Option<(bool, u64)> {
-        let idle = !self.busy.load(Relaxed) && self.answer.since.load(Relaxed) == 0 && !self.dropped.load(Relaxed);
-        let known = self.known.load(Relaxed);
-        let since = match self.quiet.load(Relaxed) {
-            // The head of a stranger who takes long for it.
-            0 if !known => self.head.load(Relaxed),
-            quiet => quiet,
+    /// How long it could have made room for another connection, if it can. A stranger has one request, which may be cut
+    /// off. A known caller's request may not.
+    fn readiness(&self, now: u64) -> Option<u64> {
+        let since = match self.strange.load(Relaxed) {
+            0 if self.busy.load(Relaxed) || self.answer.since.load(Relaxed) > 0 => 0,
+            0 => self.quiet.load(Relaxed),
+            strange => strange,
         };
         let waited = now.saturating_sub(since);
-        (idle && since > 0 && waited >= SETTLED).then_some((!known, waited))
+        (since > 0 && waited >= SETTLED && !self.dropped.load(Relaxed)).then_some(waited)
     }
 }
 
@@ -205,23 +228,67 @@ pub struct Connections {
     all: Mutex<Vec<Weak<Watch>>>,
 }
 
+/// Who has just connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The server's own user, or root, on this machine.
+    Own,
+    /// Somebody else who has rights.
+    Known,
+    /// Somebody who has not said yet who it is.
+    Stranger,
+}
+
+/// So many connections of one kind, strangers or others, leave some for the other kind.
+fn share(limits: &Limits) -> usize {
+    limits.connections.saturating_sub(limits.connections.div_ceil(4)).max(1)
+}
+
+/// Of the connections that are known, or of the others, those that still exist.
+fn those(all: &[Weak<Watch>], known: bool) -> impl Iterator<Item = Arc<Watch>> {
+    all.iter().filter_map(Weak::upgrade).filter(move |watch| watch.is_known() == known && !watch.dropped.load(Relaxed))
+}
+
+/// Ends the connection that has been ready for longest. Returns whether there was one.
+fn end_one(all: &[Weak<Watch>], known: bool) -> bool {
+    let now = now();
+    let ready = those(all, known).filter_map(|watch| Some((watch.readiness(now)?, watch)));
+    let readiest = ready.max_by_key(|(readiness, _)| *readiness);
+    readiest.inspect(|(_, watch)| watch.end()).is_some()
+}
+
 impl Connections {
-    /// Adds a connection, if there may be another one. `own` is one of the server's own user.
-    pub fn add(&self, limits: &Limits, own: bool) -> Option<Arc<Watch>> {
+    /// Adds a connection, if there may be another one. A stranger makes no known caller go.
+    pub fn add(&self, limits: &Limits, who: Who) -> Option<Arc<Watch>> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let most = limits.connections + if own { OWN } else { 0 };
+        let most = limits.connections + if who == Who::Own { OWN } else { 0 };
         if all.len() >= most {
             all.retain(|watch| watch.upgrade().is_some_and(|watch| !watch.dropped.load(Relaxed)));
         }
-        if all.len() >= most {
-            let now = now();
-            let ready = all.iter().filter_map(Weak::upgrade).filter_map(|watch| Some((watch.readiness(now)?, watch)));
-            let (_, readiest) = ready.max_by_key(|(readiness, _)| *readiness)?;
-            readiest.end();
+        let is_stranger = who == Who::Stranger;
+        let is_full = all.len() >= most || is_stranger && those(&all, false).count() >= share(limits);
+        if is_full && !end_one(&all, false) && (is_stranger || !end_one(&all, true)) {
+            return None;
         }
         let watch = Arc::new(Watch::new());
+        if !is_stranger {
+            watch.strange.store(0, Relaxed);
+        }
         all.push(Arc::downgrade(&watch));
         Some(watch)
+    }
+
+    /// It is known who is at the other end of a connection. If there are many such connections, one of them that waits for
+    /// nothing makes room, so that others can still come and say who they are.
+    pub fn meet(&self, limits: &Limits, watch: &Watch) {
+        if watch.is_known() {
+            return;
+        }
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if those(&all, true).count() >= share(limits) {
+            end_one(&all, true);
+        }
+        watch.strange.store(0, Relaxed);
     }
 
     /// How many there are.
@@ -288,18 +355,65 @@ mod tests {
     }
 
     #[test]
-    fn idle_strangers_make_room_first() {
+    fn who_was_fast_may_not_be_slow_for_hours() {
+        let pace = Pace::default();
+        pace.moves(31 << 20);
+        pace.waited.store(40_000, Relaxed);
+        pace.waits();
+        assert!(!pace.is_over(later(0), &limits()), "the 31 MiB were fast");
+        pace.moves(1);
+        pace.waits();
+        assert!(!pace.is_over(later(31), &limits()), "a new time begins");
+        pace.moves(1);
+        pace.waited.store(40_000, Relaxed);
+        pace.waits();
+        assert!(pace.is_over(later(0), &limits()), "which is not paid for by the old one");
+    }
+
+    #[test]
+    fn strangers_make_room_and_make_nobody_go() {
+        let limits = Limits { connections: 4, ..limits() };
         let connections = Connections::default();
-        let [known, stranger] = [true, false].map(|known| {
-            let watch = connections.add(&limits(), false).unwrap();
-            watch.known.store(known, Relaxed);
-            watch
-        });
-        assert!(connections.add(&limits(), false).is_none(), "both are new");
-        assert!(connections.add(&limits(), true).is_some(), "the server's own user");
-        assert_eq!(stranger.readiness(later(2)), Some((true, 2000)));
-        assert!(known.readiness(later(200)).unwrap() < stranger.readiness(later(2)).unwrap());
-        stranger.begins();
-        assert_eq!(stranger.readiness(later(2)), None, "a running request is never cut off");
+        let known = connections.add(&limits, Who::Known).unwrap();
+        let strangers: Vec<_> = (0..3).map(|_| connections.add(&limits, Who::Stranger).unwrap()).collect();
+        assert!(connections.add(&limits, Who::Stranger).is_none(), "all are new");
+        assert!(connections.add(&limits, Who::Own).is_some(), "the server's own user");
+        assert!(strangers[0].readiness(later(2)).is_some());
+        strangers[0].begins();
+        strangers[0].answer_waits();
+        assert!(strangers[0].readiness(later(2)).is_some(), "an answer that a stranger does not read");
+        known.begins();
+        assert_eq!(known.readiness(later(200)), None, "a running request of a known caller is never cut off");
+        known.ends();
+        assert!(known.readiness(later(2)).is_some());
+        for watch in [&known, &strangers[0], &strangers[1]] {
+            watch.quiet.store(1, Relaxed);
+            if !watch.is_known() {
+                watch.strange.store(1, Relaxed);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(SETTLED + 2));
+        assert!(connections.add(&limits, Who::Stranger).is_some());
+        assert!(!known.dropped.load(Relaxed) && strangers.iter().any(|watch| watch.dropped.load(Relaxed)));
+    }
+
+    #[test]
+    fn known_callers_leave_room_for_those_who_come() {
+        let limits = Limits { connections: 4, ..limits() };
+        let connections = Connections::default();
+        let mut all = Vec::new();
+        for _ in 0..4 {
+            let watch = connections.add(&limits, Who::Stranger).unwrap();
+            connections.meet(&limits, &watch);
+            assert!(watch.is_known());
+            watch.is_strange();
+            assert!(!watch.is_known());
+            watch.strange.store(0, Relaxed);
+            all.push(watch);
+        }
+        std::thread::sleep(Duration::from_millis(SETTLED + 2));
+        assert!(connections.add(&limits, Who::Stranger).is_none(), "a stranger makes no known caller go");
+        assert!(connections.add(&limits, Who::Known).is_some(), "a known caller does");
+        assert_eq!(all.iter().filter(|watch| watch.dropped.load(Relaxed)).count(), 1);
     }
 }

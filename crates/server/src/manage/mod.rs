@@ -60,7 +60,7 @@ pub async fn answer(call: &mut Call) -> Result<Response<Body>, Refusal> {
 /// Reads the body of a request.
 async fn read<T: DeserializeOwned>(call: &mut Call) -> Result<T, Refusal> {
     let body = std::mem::replace(&mut call.body, body::empty());
-    let whole = body::whole(&call.server, body, LONGEST).await?;
+    let whole = body::whole(&call.server, &call.share, body, LONGEST).await?;
     call.caller.check(&call.server)?;
     // What serde says may repeat what is in the body, which the client knows.
     serde_json::from_slice(&whole.bytes).map_err(|e| Refusal::invalid(format!("error parsing JSON: {e}")))

@@ -1,8 +1,7 @@
 //! What one request may have in memory, as a share of what all requests may have.
 
+use crate::in_flight::{Permit, Share};
 use crate::refusal::{Kind, Refusal};
-use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The most that a request may have in memory. A client may send so much before it reads any answer.
 pub const WINDOW: usize = 8 << 20;
@@ -12,15 +11,15 @@ const STEP: usize = 256 << 10;
 
 /// The share of one request.
 pub struct Budget {
-    in_flight: Arc<Semaphore>,
-    permit: Option<OwnedSemaphorePermit>,
+    share: Share,
+    permit: Option<Permit>,
     used: usize,
 }
 
 impl Budget {
     /// No share yet.
-    pub fn new(in_flight: Arc<Semaphore>) -> Self {
-        Self { in_flight, permit: None, used: 0 }
+    pub fn new(share: Share) -> Self {
+        Self { share, permit: None, used: 0 }
     }
 
     /// Whether nothing is used.
@@ -46,14 +45,13 @@ impl Budget {
         self.used -= cost;
         let surplus = self.held().saturating_sub(self.used + STEP);
         if let Some(permit) = &mut self.permit {
-            drop(permit.split(surplus));
+            permit.give_back(surplus);
         }
     }
 
     /// Waits until other requests leave room for some more. It does not use it.
     pub async fn more(&mut self, cost: usize) {
-        let lacking = u32::try_from(self.lacking(cost)).unwrap_or(u32::MAX);
-        if let Ok(permit) = self.in_flight.clone().acquire_many_owned(lacking).await {
+        if let Some(permit) = self.share.take(self.lacking(cost)).await {
             self.add(permit);
         }
     }
@@ -64,7 +62,7 @@ impl Budget {
     }
 
     fn held(&self) -> usize {
-        self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)
+        self.permit.as_ref().map_or(0, Permit::bytes)
     }
 
     fn lacking(&self, cost: usize) -> usize {
@@ -72,12 +70,10 @@ impl Budget {
     }
 
     fn grow(&mut self, by: usize) -> bool {
-        let many = u32::try_from(by).unwrap_or(u32::MAX);
-        let permit = self.in_flight.clone().try_acquire_many_owned(many);
-        permit.map(|permit| self.add(permit)).is_ok()
+        self.share.try_take(by).map(|permit| self.add(permit)).is_some()
     }
 
-    fn add(&mut self, permit: OwnedSemaphorePermit) {
+    fn add(&mut self, permit: Permit) {
         match &mut self.permit {
             Some(own) => own.merge(permit),
             None => self.permit = Some(permit),
@@ -93,14 +89,22 @@ pub fn busy() -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::in_flight::Shares;
+    use std::sync::Arc;
+    use tokio::sync::Semaphore;
+
+    /// Two requests of a caller who may have this in flight.
+    fn two(all: &Arc<Semaphore>) -> [Budget; 2] {
+        let shares = Shares::new(all.clone(), all.available_permits() * 5);
+        [(); 2].map(|()| Budget::new(shares.of("ada")))
+    }
 
     #[test]
     fn a_share_grows_and_shrinks_within_its_bounds() {
         let all = Arc::new(Semaphore::new(WINDOW + STEP));
-        let mut one = Budget::new(all.clone());
+        let [mut one, mut other] = two(&all);
         assert!(one.take(WINDOW));
         assert!(!one.take(1) && !one.is_within(1));
-        let mut other = Budget::new(all.clone());
         assert!(other.take(STEP) && !other.take(1) && other.is_within(1));
         one.give(WINDOW);
         assert!(other.take(1));
@@ -110,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_first_record_may_be_longer_than_the_window() {
-        let mut one = Budget::new(Arc::new(Semaphore::new(4 * WINDOW)));
+        let [mut one, _] = two(&Arc::new(Semaphore::new(4 * WINDOW)));
         assert!(one.take(2 * WINDOW) && !one.take(1));
     }
 }

@@ -6,7 +6,7 @@ use crate::batch::{Batch, New};
 use crate::caller::Caller;
 use crate::keys::{Key, ciphertext};
 use crate::refusal::Refusal;
-use crate::rights::Action;
+use crate::rights::{Action, Rights};
 use crate::server::Server;
 use phalanx_core::engine::Op;
 use std::sync::Arc;
@@ -48,15 +48,28 @@ pub struct Full {
 struct Known {
     name: String,
     key: Result<Arc<Key>, Refusal>,
+    /// Whether the caller may do it with this key, for a user that the caller is allowed.
+    permitted: Result<(), Refusal>,
 }
 
 impl Known {
-    fn find(server: &Server, name: &[u8]) -> Self {
+    fn find(server: &Server, rights: &Rights, action: Action, name: &[u8]) -> Self {
         let key = match std::str::from_utf8(name) {
             Ok(name) => server.keys.get(name),
             Err(_) => Err(Refusal::invalid("the key's name is not valid")),
         };
-        Self { name: String::from_utf8_lossy(name).into_owned(), key }
+        let name = String::from_utf8_lossy(name).into_owned();
+        let permitted = rights.permit(action, &name, rights.user.as_deref().unwrap_or(b""));
+        Self { name, key, permitted }
+    }
+
+    /// The key, if the caller may do it for this user. Who has no right is told nothing of the key.
+    fn for_user(&self, rights: &Rights, user: &[u8]) -> Result<&Arc<Key>, Refusal> {
+        self.permitted.clone()?;
+        if rights.user.as_deref().is_some_and(|own| own != user) {
+            return Err(Refusal::denied());
+        }
+        self.key.as_ref().map_err(Clone::clone)
     }
 }
 
@@ -84,15 +97,10 @@ impl Collect {
         self.bytes += record.text.len() as u64;
         if self.known.as_ref().is_none_or(|known| known.name.as_bytes() != record.key) {
             self.is_mixed |= self.known.is_some();
-            self.known = Some(Known::find(server, record.key));
+            self.known = Some(Known::find(server, &caller.rights, self.action, record.key));
         }
         let Some(known) = &self.known else { return };
-        // Who has no right is told nothing of the key.
-        let key = caller
-            .rights
-            .permit(self.action, &known.name, record.user)
-            .and_then(|()| known.key.as_ref().map_err(Clone::clone));
-        match key {
+        match known.for_user(&caller.rights, record.user) {
             Ok(key) => place(&mut self.batch, self.action, key, record),
             Err(refusal) => self.batch.refuse(refusal),
         }

@@ -40,7 +40,7 @@ pub async fn answer(call: &mut Call) -> Result<Response<Body>, Refusal> {
     call.note.action = action.name();
     check(call, action)?;
     let body = std::mem::replace(&mut call.body, body::empty());
-    let mut stream = Stream::new(&call.server, &call.caller, action, body);
+    let mut stream = Stream::new(&call.server, &call.caller, call.share.clone(), action, body);
     while !stream.has_ready() && !stream.is_finished() {
         stream.go_on().await;
         if let Some(refusal) = stream.refusal() {

@@ -11,6 +11,7 @@ use super::running::{Done, Running};
 use crate::audit::Note;
 use crate::caller::Caller;
 use crate::http::body::Body;
+use crate::in_flight::Share;
 use crate::refusal::{Kind, Refusal};
 use crate::rights::Action;
 use crate::server::Server;
@@ -19,6 +20,7 @@ use hyper::body::{Body as _, Bytes, Frame};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Records do not wait longer for others that come.
@@ -27,6 +29,9 @@ const LINGER: Duration = Duration::from_millis(5);
 /// So long, and so many bytes, the rest of a body is thrown away after the last answer, so that a client which still
 /// sends gets to read it.
 const DISCARDED: (Duration, usize) = (Duration::from_secs(1), 16 << 20);
+
+/// So many records are taken before others are served.
+const TOGETHER: usize = 256;
 
 /// A request under way.
 pub struct Stream {
@@ -73,7 +78,7 @@ pub struct Piece {
 
 impl Stream {
     /// A request whose body nobody has read yet.
-    pub fn new(server: &Arc<Server>, caller: &Caller, action: Action, body: Body) -> Self {
+    pub fn new(server: &Arc<Server>, caller: &Caller, share: Share, action: Action, body: Body) -> Self {
         Self {
             server: server.clone(),
             caller: caller.clone(),
@@ -87,7 +92,7 @@ impl Stream {
             chunk: Bytes::new(),
             running: Running::default(),
             ready: VecDeque::new(),
-            budget: Budget::new(server.in_flight.clone()),
+            budget: Budget::new(share),
             has_room: false,
             lacking: None,
             unknown: None,
@@ -140,7 +145,10 @@ impl Stream {
 
     /// Does the next thing that can be done. It may be dropped at any time, and called again.
     pub async fn go_on(&mut self) {
-        self.take_records();
+        if self.take_records() {
+            // Others are served meanwhile.
+            return yield_now().await;
+        }
         if self.end_if_over() || self.refusal().is_some() {
             return;
         }
@@ -162,22 +170,29 @@ impl Stream {
         }
     }
 
-    /// Takes the records of the chunk, as many as there is room for.
-    fn take_records(&mut self) {
+    /// Takes some records of the chunk, as many as there is room for. Returns whether others may be taken at once.
+    fn take_records(&mut self) -> bool {
         let bytes = std::mem::take(&mut self.chunk);
         let mut chunk = &bytes[..];
         let taken = self.take_records_of(&mut chunk);
         let rest = chunk.len();
         match taken {
-            Ok(()) => self.chunk = bytes.slice(bytes.len() - rest..),
-            Err(refusal) => self.end_with(refusal),
+            Ok(more) => {
+                self.chunk = bytes.slice(bytes.len() - rest..);
+                more
+            }
+            Err(refusal) => {
+                self.end_with(refusal);
+                false
+            }
         }
     }
 
-    fn take_records_of(&mut self, chunk: &mut &[u8]) -> Result<(), Refusal> {
+    fn take_records_of(&mut self, chunk: &mut &[u8]) -> Result<bool, Refusal> {
         if self.is_over {
-            return Ok(());
+            return Ok(false);
         }
+        let mut taken = 0;
         while let Some(head) = self.frames.head(chunk, &self.bounds)? {
             if !self.has_room && !self.budget.take(head.cost()) {
                 self.lacking = Some(head.cost());
@@ -196,8 +211,12 @@ impl Stream {
             if self.collect.is_full() {
                 self.cut();
             }
+            taken += 1;
+            if taken == TOGETHER {
+                return Ok(true);
+            }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// The key of the next record, if the store must be asked for it.

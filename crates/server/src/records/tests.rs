@@ -367,6 +367,28 @@ fn a_client_may_be_ahead_of_its_answers_so_far() {
 }
 
 #[test]
+fn others_are_served_while_many_records_are_taken() {
+    let bench = Bench::new();
+    bench.key("a", Suite::default());
+    let caller = Caller { name: "own".into(), rights: Arc::new(Rights::all()), token: None };
+    let chunks = Chunks::new(vec![record([b"a", ADA, b"", b""]).repeat(4000)]);
+    let mut call =
+        Call::own(bench.server.clone(), caller, Method::POST, vec!["seal".to_owned()], chunks.boxed_unsync());
+    let mut waits = 0;
+    let answer = bench.runtime.block_on(async {
+        let mut answer = std::pin::pin!(super::answer(&mut call));
+        std::future::poll_fn(|context| {
+            let answered = answer.as_mut().poll(context);
+            waits += usize::from(answered.is_pending());
+            answered
+        })
+        .await
+    });
+    assert_eq!(answer.map(|answer| answer.status().as_u16()).map_err(|_| ()), Ok(200));
+    assert!(waits >= 10, "{waits}");
+}
+
+#[test]
 fn a_client_that_waits_for_an_answer_gets_it() {
     let bench = Bench::new();
     bench.key("a", Suite::default());

@@ -24,6 +24,7 @@ type Alone = Box<dyn FnOnce(&mut dyn Store) + Send>;
 enum Piece {
     Work(Work, Done),
     Alone(Alone),
+    Close(oneshot::Sender<Result<()>>),
 }
 
 /// A store on its own thread.
@@ -96,6 +97,19 @@ impl Stored {
         self.alone(|store| store.scrub()).await
     }
 
+    /// Does what was passed before, scrubs the store and closes it: its log is merged then. Work that is passed later fails.
+    ///
+    /// # Errors
+    /// Those of [`Stored::scrub`].
+    pub async fn close(&self) -> Result<()> {
+        let pieces = self.pieces.clone().ok_or_else(ended)?;
+        let (sender, answer) = oneshot::channel();
+        // There may be no place for it at first.
+        let passed = tokio::task::spawn_blocking(move || pieces.send(Piece::Close(sender)));
+        passed.await.map_err(|_| ended())?.map_err(|_| ended())?;
+        answer.await.unwrap_or_else(|_| Err(ended()))
+    }
+
     /// Writes a copy of everything to two new files. Other work on the store waits for it.
     ///
     /// # Errors
@@ -138,16 +152,23 @@ fn serve(mut store: Box<dyn Store>, waiting: &Receiver<Piece>) {
     while let Ok(first) = waiting.recv() {
         let mut together = Vec::new();
         let mut next = Some(first);
-        let mut after = Vec::new();
+        let (mut after, mut closing) = (Vec::new(), None);
         while let Some(piece) = next {
             match piece {
                 Piece::Work(work, done) => together.push((work, done)),
                 Piece::Alone(work) => after.push(work),
+                Piece::Close(done) => closing = Some(done),
             }
-            next = if together.len() < TOGETHER { waiting.try_recv().ok() } else { None };
+            next = if together.len() < TOGETHER && closing.is_none() { waiting.try_recv().ok() } else { None };
         }
         transact(store.as_mut(), together);
         after.into_iter().for_each(|work| work(store.as_mut()));
+        if let Some(done) = closing {
+            let scrubbed = store.scrub();
+            drop(store);
+            let _ = done.send(scrubbed);
+            return;
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use super::text::{Raw, Text};
 use crate::batch::{Batch, New, not_authentic};
 use crate::http::Call;
 use crate::http::body::{self, Body, Whole};
+use crate::in_flight::{Permit, Share};
 use crate::keys::{Key, ciphertext};
 use crate::limits::Limits;
 use crate::refusal::{Kind, Refusal};
@@ -17,7 +18,6 @@ use hyper::Response;
 use phalanx_core::engine::Op;
 use std::ops::Range;
 use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
 use zeroize::Zeroizing;
 
 /// So much memory an item takes beside its texts: its places in the batch and in the answer, and its context.
@@ -104,8 +104,9 @@ pub async fn answer(call: &mut Call, kind: Kinds, name: &str) -> Result<Response
         Err(refusal) => return Err(super::or_no_key(refusal)),
     };
     // The batch and the answer are about as long as the body.
-    let permit = body::reserve(&server, body.bytes.len().saturating_mul(2))?;
-    let job = Job { kind, key, rights: call.caller.rights.clone(), server, id: call.id.clone(), permit };
+    let permit = body::reserve(&call.share, body.bytes.len().saturating_mul(2))?;
+    let (rights, share) = (call.caller.rights.clone(), call.share.clone());
+    let job = Job { kind, key, rights, server, id: call.id.clone(), share, permit };
     let filled = request::off_thread(body.bytes.len(), move || fill(job, body)).await??;
     call.note.user = filled.user;
     call.note.items = filled.batch.len() as u64;
@@ -148,14 +149,16 @@ struct Job {
     rights: Arc<Rights>,
     server: Arc<Server>,
     id: String,
-    /// The share of what may be in flight.
-    permit: Option<OwnedSemaphorePermit>,
+    /// What the caller may have in flight.
+    share: Share,
+    /// What this request has of it.
+    permit: Option<Permit>,
 }
 
 impl Job {
     /// Takes a share for more items: many short ones take far more memory than their texts.
     fn reserve_items(&mut self) -> Result<(), Refusal> {
-        match (&mut self.permit, body::reserve(&self.server, TOGETHER * ITEM)?) {
+        match (&mut self.permit, body::reserve(&self.share, TOGETHER * ITEM)?) {
             (Some(own), Some(more)) => own.merge(more),
             (own, more) => *own = more,
         }

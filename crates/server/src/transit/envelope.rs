@@ -3,12 +3,12 @@
 use super::base64;
 use crate::http::body::Body;
 use crate::http::{self, Call};
+use crate::in_flight::Permit;
 use crate::refusal::Refusal;
 use hyper::body::Bytes;
 use hyper::{HeaderMap, Response};
 use serde::Serialize;
 use std::io;
-use tokio::sync::OwnedSemaphorePermit;
 use zeroize::Zeroizing;
 
 /// The part of the server that answers, as `mount_type`.
@@ -89,13 +89,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the rest of the envelope, and makes it an answer. It counts as in flight until it is sent.
-    pub fn end(
-        mut self,
-        status: u16,
-        auth: Option<&Auth<'_>>,
-        mount: Mount,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> Response<Body> {
+    pub fn end(mut self, status: u16, auth: Option<&Auth<'_>>, mount: Mount, permit: Option<Permit>) -> Response<Body> {
         let warnings = Some(self.warnings).filter(|warnings| !warnings.is_empty());
         self.raw(",\"wrap_info\":null,\"warnings\":");
         self.value(&warnings);
@@ -122,7 +116,7 @@ impl io::Write for &mut Writer<'_> {
 /// The bytes of an answer, which are wiped when it is sent.
 struct Wiped {
     out: Zeroizing<Vec<u8>>,
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<Permit>,
 }
 
 impl AsRef<[u8]> for Wiped {

@@ -10,6 +10,9 @@ use zeroize::Zeroizing;
 /// The most bytes of a body without a batch.
 const SMALL: usize = 256 << 10;
 
+/// The most names and values of a form.
+const PAIRS: usize = 1000;
+
 /// Work on so many bytes is done on a thread that speaks to clients: passing it on would take longer.
 const AT_ONCE: usize = 32 << 10;
 
@@ -27,7 +30,7 @@ pub async fn small(call: &mut Call) -> Result<Whole, Refusal> {
 /// Those of [`body::whole`], and if it is a form that cannot be read.
 pub async fn whole(call: &mut Call, most: usize) -> Result<Whole, Refusal> {
     let body = std::mem::replace(&mut call.body, body::empty());
-    let mut whole = body::whole(&call.server, body, most).await?;
+    let mut whole = body::whole(&call.server, &call.share, body, most).await?;
     call.caller.check(&call.server)?;
     let kind = super::envelope::header(&call.headers, "content-type").unwrap_or("");
     let is_form = kind.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/x-www-form-urlencoded");
@@ -45,17 +48,26 @@ pub async fn whole(call: &mut Call, most: usize) -> Result<Whole, Refusal> {
 /// A form as JSON. A name that comes again adds to its value after a comma.
 fn json_of_form(form: &[u8]) -> Result<Zeroizing<Vec<u8>>, Refusal> {
     let invalid = || Refusal::invalid("error parsing form data");
-    let mut fields: Vec<(Zeroizing<String>, Zeroizing<String>)> = Vec::new();
-    for pair in form.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
+    let pairs = || form.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
+    if pairs().nth(PAIRS).is_some() {
+        return Err(Refusal::invalid("the form has too many fields"));
+    }
+    let mut fields: Vec<(Zeroizing<String>, Vec<Zeroizing<String>>)> = Vec::new();
+    for pair in pairs() {
         let split = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
         let name = unquote(&pair[..split]).ok_or_else(invalid)?;
         let value = unquote(pair.get(split + 1..).unwrap_or(b"")).ok_or_else(invalid)?;
         match fields.iter().position(|(own, _)| *own == name) {
-            Some(i) => fields[i].1 = Zeroizing::new([fields[i].1.as_str(), value.as_str()].join(",")),
+            Some(i) => fields[i].1.push(value),
             None if fields.len() == 100 => return Err(Refusal::invalid("the form has too many fields")),
-            None => fields.push((name, value)),
+            None => fields.push((name, vec![value])),
         }
     }
+    let join = |values: &[Zeroizing<String>]| {
+        let values: Vec<&str> = values.iter().map(|value| value.as_str()).collect();
+        Zeroizing::new(values.join(","))
+    };
+    let fields: Vec<_> = fields.into_iter().map(|(name, values)| (name, join(&values))).collect();
     // An escape is at most six bytes.
     let longest = fields.iter().map(|(name, value)| 6 * (name.len() + value.len()) + 6).sum::<usize>() + 2;
     let mut json = Zeroizing::new(Vec::with_capacity(longest));
@@ -124,6 +136,9 @@ mod tests {
         let json = |form: &str| json_of_form(form.as_bytes()).map(|json| String::from_utf8_lossy(&json).into_owned());
         assert_eq!(json("plaintext=QQ%3D%3D&key_version=2").unwrap(), r#"{"plaintext":"QQ==","key_version":"2"}"#);
         assert_eq!(json("a=x+y&a=%22&b").unwrap(), r#"{"a":"x y,\"","b":""}"#);
+        let most = vec!["a"; PAIRS].join("&");
+        assert_eq!(json(&most).unwrap(), format!("{{\"a\":\"{}\"}}", ",".repeat(PAIRS - 1)));
+        assert!(json(&(most + "&a")).is_err());
         assert!(json("a=%f").is_err() && json("a=%ff").is_err());
     }
 }

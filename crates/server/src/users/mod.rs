@@ -61,15 +61,14 @@ impl Users {
     /// Gives the items of a batch their salts. A user who has none gets one if the batch is to be sealed, and it is on the
     /// disk when this returns.
     pub async fn fill_salts(&self, batch: &mut Batch) {
-        let id = |(item, key, user): (usize, &Arc<Key>, &[u8])| Wanted {
-            item,
-            key: key.clone(),
-            user: self.root.user_id(&key.record.id, user),
+        let mut wanted = match self.wanted(batch).await {
+            Ok(wanted) if wanted.is_empty() => return,
+            Ok(wanted) => wanted,
+            Err(refusal) => {
+                let all: Vec<usize> = batch.salted().map(|(item, ..)| item).collect();
+                return all.into_iter().for_each(|item| batch.set_salt(item, Err(refusal.clone())));
+            }
         };
-        let mut wanted: Vec<Wanted> = batch.salted().map(id).collect();
-        if wanted.is_empty() {
-            return;
-        }
         let epoch = self.take_cached(&mut wanted, batch);
         if wanted.is_empty() {
             return;
@@ -81,6 +80,23 @@ impl Users {
                 wanted.iter().for_each(|wanted| batch.set_salt(wanted.item, Err(refusal.clone())));
             }
         }
+    }
+
+    /// The items that need salts. The ids of many users are computed on a thread of their own.
+    async fn wanted(&self, batch: &Batch) -> Result<Vec<Wanted>, Refusal> {
+        let id = |root: &Root, item, key: &Arc<Key>, user: &[u8]| Wanted {
+            item,
+            key: key.clone(),
+            user: root.user_id(&key.record.id, user),
+        };
+        if batch.salted().nth(MANY).is_none() {
+            return Ok(batch.salted().map(|(item, key, user)| id(&self.root, item, key, user)).collect());
+        }
+        let root = self.root.clone();
+        let users: Vec<(usize, Arc<Key>, Vec<u8>)> =
+            batch.salted().map(|(item, key, user)| (item, key.clone(), user.to_vec())).collect();
+        let work = move || users.iter().map(|(item, key, user)| id(&root, *item, key, user)).collect();
+        tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::failed("a thread has failed"))
     }
 
     /// Gives what the cache has, and keeps the others in `wanted`. Returns the epoch of the cache.

@@ -156,7 +156,7 @@ fn nonsense_in_chunks_harms_nobody() {
 
 #[test]
 fn what_is_only_announced_takes_nothing_from_others() {
-    let (server, token) = server(&["--max-in-flight", "16"]);
+    let (server, token) = server(&["--max-in-flight", "32"]);
     let mut waiting = Vec::new();
     for _ in 0..100 {
         let mut client = Client::tcp(&server.address());

@@ -121,9 +121,10 @@ fn a_connection_without_a_request_ends_after_a_while() {
 #[test]
 fn a_thousand_requests_may_be_sent_before_the_first_is_answered() {
     let server = Server::start(&["--listen", "127.0.0.1:0"]);
+    let token = server.token(&["seal:a"]);
     for mut client in [server.client(), Client::tcp(&server.address())] {
-        let one: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
-        client.raw(&one.repeat(1000)).unwrap();
+        let one = format!("GET /healthz HTTP/1.1\r\nHost: x\r\nX-Vault-Token: {token}\r\n\r\n");
+        client.raw(one.repeat(1000).as_bytes()).unwrap();
         for _ in 0..1000 {
             let answer = client.answer().unwrap();
             assert_eq!((answer.status, answer.text().as_str()), (200, "ok\n"));
@@ -134,8 +135,11 @@ fn a_thousand_requests_may_be_sent_before_the_first_is_answered() {
 #[test]
 fn who_sends_nothing_more_still_gets_answers() {
     let server = Server::start(&["--listen", "127.0.0.1:0"]);
+    let token = server.token(&["seal:a"]);
     for mut client in [server.client(), Client::tcp(&server.address())] {
-        client.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /v2/limits HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let known = format!("Host: x\r\nX-Vault-Token: {token}\r\n\r\n");
+        let two = format!("GET /healthz HTTP/1.1\r\n{known}GET /v2/limits HTTP/1.1\r\n{known}");
+        client.raw(two.as_bytes()).unwrap();
         client.end_sending();
         assert_eq!(client.answer().unwrap().text(), "ok\n");
         assert_eq!(client.answer().unwrap().status, 200);

@@ -17,6 +17,7 @@ mod records_go;
 mod records_speed;
 mod shred;
 mod store;
+mod strangers;
 mod systemd;
 mod tampered;
 mod tls;

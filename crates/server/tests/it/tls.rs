@@ -180,3 +180,25 @@ fn a_client_that_does_not_shake_hands_is_dropped() {
     nonsense.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     assert!(nonsense.answer().is_err(), "nothing is said in the clear");
 }
+
+#[test]
+fn clients_that_do_not_shake_hands_count_and_make_room() {
+    let folder = Folder::new();
+    let Some(authority) = Authority::new(&folder) else { return };
+    authority.issue("server");
+    let (cert, key) = (authority.text("server.pem"), authority.text("server.key"));
+    let tls = ["--listen", "127.0.0.1:0", "--tls-cert", &cert, "--tls-key", &key];
+    let server = folder.start(&[&tls[..], &["--max-connections", "8", "--head-timeout", "300"]].concat());
+    let url = format!("https://{}/healthz", server.address());
+    let mut silent = Vec::new();
+    for _ in 0..3 {
+        silent.extend((0..10).map(|_| crate::common::Client::tcp(&server.address())));
+        until("others are served", || curl(&authority.file("ca.pem"), &url, &[]).status.success());
+    }
+    let connections = || {
+        let text = server.get("/metrics").text();
+        let value = text.lines().find_map(|line| line.strip_prefix("phalanx_server_connections "));
+        value.unwrap().parse::<u32>().unwrap()
+    };
+    until("those who made room are gone", || connections() <= 9);
+}

@@ -51,7 +51,7 @@ fn a_line_says_who_asked_for_what() {
         (&"denied".into(), &"none".into(), &403.into())
     );
     assert!(denied["remote"].as_str().unwrap().starts_with("127.0.0.1:"));
-    let malformed = client.request("GET", "/v1//a", &[], b"");
+    let malformed = Client::tcp(&server.address()).request("GET", "/v1//a", &[], b"");
     assert_eq!(line(&log, malformed.header("x-request-id").unwrap())["status"], 400);
     assert!(!std::fs::read_to_string(&log).unwrap().contains("phx."), "a token is in the log");
 }

@@ -188,13 +188,7 @@ fn listens(folder: &Folder) -> Outcome<bool> {
     }
 }
 
-async fn open(
-    folder: &Folder,
-    root: &SecretKey,
-    blamed: &Path,
-    verbosity: Verbosity,
-    reads: Reads,
-) -> Outcome<Server> {
+async fn open(folder: &Folder, root: &SecretKey, blamed: &Path, verbosity: Verbosity, reads: Reads) -> Outcome<Server> {
     let blame = |error| Folder::blame_at(blamed, error);
     let store = Arc::new(folder.open_store(root)?);
     let engine = EngineArgs { engine: EngineName::Cpu, threads: None, paranoid: false };

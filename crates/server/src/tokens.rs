@@ -152,7 +152,8 @@ impl Tokens {
     /// # Errors
     /// If one has an unknown right.
     pub fn replace(&self, records: Vec<TokenRecord>) -> store::Result<()> {
-        let known = |record: &TokenRecord| self.read().tokens.get(&record.hash).filter(|own| own.record == *record).cloned();
+        let known =
+            |record: &TokenRecord| self.read().tokens.get(&record.hash).filter(|own| own.record == *record).cloned();
         let mut map = Map::default();
         for record in records {
             if let Some(token) = known(&record) {
@@ -454,7 +455,8 @@ mod tests {
         fn load(&self) {
             let read = async {
                 let _change = self.tokens.changing().await;
-                let records = self.store.run(|store| store.delete_ended_tokens(now()).and_then(|_| store.tokens())).await?;
+                let records =
+                    self.store.run(|store| store.delete_ended_tokens(now()).and_then(|_| store.tokens())).await?;
                 self.tokens.replace(records)
             };
             self.runtime.block_on(read).unwrap();

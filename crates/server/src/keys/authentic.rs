@@ -81,8 +81,7 @@ fn of_key(record: &KeyRecord) -> Vec<u8> {
 }
 
 fn of_token(record: &TokenRecord) -> Vec<u8> {
-    let TokenRecord { hash, accessor, rights, user, created, expires, ttl, renewable, parent, name, mac: _ } =
-        record;
+    let TokenRecord { hash, accessor, rights, user, created, expires, ttl, renewable, parent, name, mac: _ } = record;
     Fields::new("token")
         .bytes(hash)
         .bytes(accessor.as_bytes())

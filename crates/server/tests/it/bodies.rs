@@ -160,7 +160,7 @@ fn what_is_only_announced_takes_nothing_from_others() {
     let mut waiting = Vec::new();
     for _ in 0..100 {
         let mut client = Client::tcp(&server.address());
-        client.raw(&head(JSON, &token, "Content-Length: 16000000")).unwrap();
+        client.raw(&head(JSON, &token, "Content-Length: 12000000")).unwrap();
         client.raw(b"{").unwrap();
         waiting.push(client);
     }
@@ -172,14 +172,14 @@ fn what_is_only_announced_takes_nothing_from_others() {
 
 #[test]
 fn too_much_at_the_same_time_is_refused_for_now() {
-    let (server, token) = server(&["--max-in-flight", "1"]);
+    let (server, token) = server(&["--max-in-flight", "2"]);
     let batch =
         |bytes: usize| json!({ "batch_input": [{ "plaintext": base64(vec![7; bytes]), "context": base64("ada") }] });
-    // One client takes nearly all the room, and sends no more.
+    // One connection takes nearly all the room of its caller, two fifths of the whole, and sends no more.
     let mut other = server.client();
-    let head = format!("POST {JSON} HTTP/1.1\r\nHost: a\r\nX-Vault-Token: {token}\r\nContent-Length: 1000000\r\n\r\n");
-    other.raw(&[head.into_bytes(), vec![b' '; 900_000]].concat()).unwrap();
-    until("it has its room", || gauge(&server, "phalanx_server_in_flight_bytes ") >= 900_000);
+    let head = format!("POST {JSON} HTTP/1.1\r\nHost: a\r\nX-Vault-Token: {token}\r\nContent-Length: 800000\r\n\r\n");
+    other.raw(&[head.into_bytes(), vec![b' '; 700_000]].concat()).unwrap();
+    until("it has its room", || gauge(&server, "phalanx_server_in_flight_bytes ") >= 700_000);
     let answer = server.post_by(&token, JSON, &batch(300_000));
     assert_eq!((answer.status, answer.header("retry-after")), (429, Some("1")), "{}", answer.text());
     drop(other);

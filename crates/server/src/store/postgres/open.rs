@@ -261,7 +261,8 @@ fn key(row: &Row) -> Result<KeyRecord> {
 
 const TOKEN: &str =
     "SELECT hash, accessor, rights, bound, created, expires, ttl, renewable, parent, name, mac FROM phalanx_tokens";
-const TOKEN_OF: &str = "SELECT hash, accessor, rights, bound, created, expires, ttl, renewable, parent, name, mac FROM phalanx_tokens
+const TOKEN_OF: &str =
+    "SELECT hash, accessor, rights, bound, created, expires, ttl, renewable, parent, name, mac FROM phalanx_tokens
      WHERE accessor = $1";
 /// Those that are named, and those that were made by them.
 const DELETE: &str = "

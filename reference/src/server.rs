@@ -94,7 +94,7 @@ impl Record {
         bytes.extend((self.user.len() as u16).to_le_bytes());
         bytes.extend((self.ad.len() as u32).to_le_bytes());
         bytes.extend((self.text.len() as u32).to_le_bytes());
-        [&bytes, &self.key, &self.user, &self.ad, &self.text].iter().flat_map(|part| part.to_vec()).collect()
+        [&bytes, &self.key, &self.user, &self.ad, &self.text].into_iter().flatten().copied().collect()
     }
 }
 

@@ -5,7 +5,7 @@ use crate::batch::Batch;
 use crate::follow::{Follow, LEASE};
 use crate::in_flight::Shares;
 use crate::keys::root::Root;
-use crate::keys::{Config, Key, Keys, NewKey};
+use crate::keys::{Config, Key, Keys, NewKey, now};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
@@ -62,6 +62,7 @@ impl Server {
         audit: Audit,
         limits: Limits,
     ) -> store::Result<Self> {
+        store.run(|store| store.delete_ended_tokens(now())).await?;
         let server = Self::unread(root, store, work, audit, limits);
         server.refresh().await?;
         Ok(server)

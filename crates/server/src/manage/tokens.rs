@@ -102,7 +102,7 @@ pub(super) async fn revoke(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let accessor = match read(call).await? {
         Named { accessor: Some(accessor), token: None } => Some(accessor),
         Named { accessor: None, token: Some(text) } => {
-            tokens.find(&Zeroizing::new(text)).map(|token| token.record.accessor.clone())
+            tokens.known(&Zeroizing::new(text)).map(|token| token.record.accessor.clone())
         }
         _ => return Err(Refusal::invalid("a token is named by its accessor or by its text")),
     };

@@ -136,9 +136,9 @@ fn take(signal: i32) {
         }
         return;
     }
-    let asks_to_end = signal == Signal::SIGTERM as i32 || signal == Signal::SIGINT as i32;
-    if asks_to_end && let Some(end) = IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        return end();
+    let is_order = signal == Signal::SIGTERM as i32 || signal == Signal::SIGINT as i32;
+    if let Some(ending) = IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner).take_if(|end| is_order || end.by_any) {
+        return (ending.end)();
     }
     let _none_begins = file::remove_unfinished();
     let _ = low_level::emulate_default_handler(signal);
@@ -146,12 +146,29 @@ fn take(signal: i32) {
     low_level::exit(128 + signal);
 }
 
-static IN_ORDER: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+/// What the next signal does instead of ending the process.
+struct Ending {
+    /// Whether any signal that would end the process does it; otherwise only SIGTERM and SIGINT.
+    by_any: bool,
+    end: Box<dyn FnOnce() + Send>,
+}
 
-/// Sets what the next SIGTERM or SIGINT does instead of ending the process, on the thread that waits for signals. The one
-/// after it ends the process. Other signals end it as ever.
+static IN_ORDER: Mutex<Option<Ending>> = Mutex::new(None);
+
+/// Sets what the next signal that would end the process does instead, on the thread that waits for signals. The signal
+/// after it ends the process.
 pub fn on_next(end: impl FnOnce() + Send + 'static) {
-    *IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(end));
+    set(Ending { by_any: true, end: Box::new(end) });
+}
+
+/// Sets what the next SIGTERM or SIGINT does instead of ending the process, as [`on_next`] does. Other signals end it as
+/// ever.
+pub fn on_next_order(end: impl FnOnce() + Send + 'static) {
+    set(Ending { by_any: false, end: Box::new(end) });
+}
+
+fn set(ending: Ending) {
+    *IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(ending);
 }
 
 static ON_HANGUP: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();

@@ -159,7 +159,7 @@ fn announcement(listener: &Listener) -> Option<String> {
 /// A receiver that learns of the next signal that would end the process. The one after it does end it.
 fn next_signal() -> oneshot::Receiver<()> {
     let (end, ends) = oneshot::channel();
-    signals::on_next(move || {
+    signals::on_next_order(move || {
         notify::stopping();
         let _ = end.send(());
     });

@@ -111,7 +111,8 @@ impl NewToken {
         let texts: Vec<String> = rights.list.iter().map(ToString::to_string).collect();
         Ok(TokenRecord {
             hash: sha3_256(text.as_bytes()),
-            accessor: Base64UrlUnpadded::encode_string(&accessor),
+            // In hexadecimal, so that none begins like an option of a command.
+            accessor: accessor.iter().map(|byte| format!("{byte:02x}")).collect(),
             rights: texts.join(","),
             user: rights.user,
             created,

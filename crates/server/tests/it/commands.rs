@@ -196,7 +196,7 @@ fn a_token_is_named_revoked_by_its_text_and_never_repeated() {
     let server = Server::start(&[]);
     let folder = &server.folder;
     let new = folder.run(["token", "new", "--allow", "seal:orders", "--name", "shop"]);
-    let accessor = String::from_utf8_lossy(&new.stderr).split("accessor ").nth(1).unwrap()[..12].to_owned();
+    let accessor = String::from_utf8_lossy(&new.stderr).split("accessor ").nth(1).unwrap()[..18].to_owned();
     let text = succeeded(new).trim().to_owned();
     let list = succeeded(folder.run(["token", "list"]));
     assert!(list.starts_with(&format!("{accessor}  shop  seal:orders  created 20")), "{list}");

@@ -137,7 +137,8 @@ fn take(signal: i32) {
         return;
     }
     let is_order = signal == Signal::SIGTERM as i32 || signal == Signal::SIGINT as i32;
-    if let Some(ending) = IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner).take_if(|end| is_order || end.by_any) {
+    if let Some(ending) = IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner).take_if(|end| is_order || end.by_any)
+    {
         return (ending.end)();
     }
     let _none_begins = file::remove_unfinished();

@@ -9,6 +9,7 @@ use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits};
 use phalanx_core::engine::Op;
 use phalanx_core::{Error, Suite, batch};
 use phalanx_host::engines::Engines;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::{io, thread};
@@ -85,7 +86,6 @@ fn refusal(failure: &Failure) -> Refusal {
         Failure::NotAuthentic => not_authentic(),
         Failure::Full => busy(),
         Failure::TooLong => Refusal::new(Kind::TooLarge, "the text is too long"),
-        Failure::Closed | Failure::Failed(_) | Failure::Panicked => Refusal::failed("an engine failed"),
         _ => Refusal::failed("an engine failed"),
     }
 }
@@ -103,9 +103,16 @@ fn serve(engines: &Engines, waiting: &Mutex<Receiver<Piece>>) {
         let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((mut batch, answer)) = next else { return };
         if !answer.is_closed() {
-            run(engines, &mut batch);
+            survive(&mut batch, |batch| run(engines, batch));
             let _ = answer.send(batch);
         }
+    }
+}
+
+/// Does work on a batch. A panic costs this batch, and not the thread.
+fn survive(batch: &mut Batch, work: impl FnOnce(&mut Batch)) {
+    if catch_unwind(AssertUnwindSafe(|| work(batch))).is_err() {
+        batch.fail_all(&Refusal::failed("an engine failed"));
     }
 }
 
@@ -136,5 +143,15 @@ fn run(engines: &Engines, batch: &mut Batch) {
             }
             Err(_) => numbers.into_iter().for_each(|number| batch.fail(number, Refusal::failed("an engine failed"))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_costs_one_batch() {
+        survive(&mut Batch::new(Op::Seal, 0), |_| panic!("on purpose"));
     }
 }

@@ -25,7 +25,7 @@ fn new(roster: Roster, op: Op, suite: Suite, limits: Limits) -> Coalescer {
 struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
-    /// Shuts the gate, and puts a worker behind it.
+    /// Closes the gate, and makes a worker wait behind it.
     fn roster(&self) -> Roster {
         *self.0.0.lock().unwrap() = false;
         let gate = self.clone();

@@ -22,7 +22,7 @@ pub enum Piece {
     Line {
         /// The line.
         line: Option<Vec<u8>>,
-        /// Where it is told whether it was written.
+        /// Receives whether it was written.
         done: Option<oneshot::Sender<bool>>,
     },
     /// Opens the file again.

@@ -30,7 +30,7 @@ pub fn empty() -> Body {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// The body of a request, whose watch is told when it is waited for.
+/// The body of a request. Its watch learns when the request waits for it.
 pub struct Received {
     body: Incoming,
     watch: Arc<Watch>,

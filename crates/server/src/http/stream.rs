@@ -33,7 +33,7 @@ macro_rules! each {
     };
 }
 
-/// A stream whose watch is told what happens.
+/// A stream that reports to its watch what happens.
 pub struct Watched {
     stream: Stream,
     watch: Arc<Watch>,

@@ -63,7 +63,7 @@ impl Known {
         Self { name, key, permitted }
     }
 
-    /// The key, if the caller may do it for this user. Who has no right is told nothing of the key.
+    /// The key, if the caller may do it for this user. A caller without the right learns nothing of the key.
     fn for_user(&self, rights: &Rights, user: &[u8]) -> Result<&Arc<Key>, Refusal> {
         self.permitted.clone()?;
         if rights.user.as_deref().is_some_and(|own| own != user) {

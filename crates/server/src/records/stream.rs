@@ -226,7 +226,7 @@ impl Stream {
         }
         let name = self.frames.key(chunk).filter(|name| *name != self.asked)?;
         let text = str::from_utf8(&name).ok()?;
-        // Who has no right on a key is told nothing of it, and asks nobody.
+        // A caller without a right on a key learns nothing of it, and causes no look at the store.
         (self.caller.rights.knows(text) && self.server.keys.get(text).is_err()).then_some(name)
     }
 

@@ -109,10 +109,10 @@ impl<'a> Fields<'a> {
         self.convert(name, loose::int)
     }
 
-    /// Whether something is true.
+    /// A field that is true or false.
     ///
     /// # Errors
-    /// If it cannot be told.
+    /// If it is neither.
     pub fn bool(&self, name: &str) -> Result<Option<bool>, Refusal> {
         self.convert(name, loose::bool)
     }

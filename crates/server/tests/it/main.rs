@@ -14,7 +14,6 @@ mod kill;
 mod postgres;
 mod records;
 mod records_go;
-mod records_speed;
 mod shred;
 mod store;
 mod strangers;

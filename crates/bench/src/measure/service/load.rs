@@ -94,7 +94,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Sends `count` requests, beginning anew when all were sent, and waits for their answers. The first that is refused
+    /// Sends `count` requests, starting over when all were sent, and waits for their answers. The first that is refused
     /// ends it. `spins` is whether this thread has a core of its own, on which it need not sleep.
     pub fn run(&mut self, requests: &[Request<'_>], count: usize, arrivals: Arrivals, spins: bool) -> Result<Done> {
         if self.all.iter().any(|connection| connection.flight.is_some()) {

@@ -28,7 +28,7 @@ struct Folder(PathBuf);
 /// The folders of this process, for [`remove_unfinished`].
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Removes the folders of this process. It is called when a signal is about to end it, after its servers were told to end.
+/// Removes the folders of this process. It is called before a signal ends the process, after its servers were asked to stop.
 pub fn remove_unfinished() {
     for folder in lock(&UNFINISHED).drain(..) {
         let _ = fs::remove_dir_all(folder);

@@ -12,6 +12,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// The folders of this process, for [`remove_unfinished`].
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -22,6 +24,9 @@ pub struct Scratch {
     /// The lock on a folder within one that other runs may use too.
     _lock: Option<File>,
 }
+
+/// How long a folder may resist its removal.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The name of a folder within one that belongs to others.
 const WITHIN: &str = "phalanx-bench-volume";
@@ -101,7 +106,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let mut unfinished = lock(&UNFINISHED);
         if let Some(mine) = unfinished.iter().position(|folder| *folder == self.folder) {
-            let _ = fs::remove_dir_all(unfinished.swap_remove(mine));
+            remove_folder(&unfinished.swap_remove(mine));
         }
     }
 }
@@ -111,10 +116,16 @@ impl Drop for Scratch {
 #[must_use]
 pub fn remove_unfinished() -> impl Sized {
     let mut unfinished = lock(&UNFINISHED);
-    for folder in unfinished.drain(..) {
-        let _ = fs::remove_dir_all(folder);
-    }
+    unfinished.drain(..).for_each(|folder| remove_folder(&folder));
     unfinished
+}
+
+/// Removes a folder in which other threads and programs may still make files: it tries until the folder is gone.
+pub fn remove_folder(folder: &Path) {
+    let end = Instant::now() + PATIENCE;
+    while fs::remove_dir_all(folder).is_err() && fs::symlink_metadata(folder).is_ok() && Instant::now() < end {
+        sleep(Duration::from_millis(1));
+    }
 }
 
 /// Writes a file of `len` random bytes, which depend on `seed` alone.
@@ -312,6 +323,23 @@ mod tests {
         assert!(refused.contains("another run"), "{refused}");
         drop(scratch);
         assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_is_removed_while_others_make_files_in_it() {
+        let out = tempfile::tempdir().unwrap();
+        let folder = out.path().join("folder");
+        fs::create_dir(&folder).unwrap();
+        let make = |n: u32| (n..).step_by(2).take_while(|i| fs::write(folder.join(i.to_string()), b"").is_ok()).count();
+        std::thread::scope(|scope| {
+            let makers = [0, 1].map(|n| scope.spawn(move || make(n)));
+            while !folder.join("100").exists() {
+                sleep(Duration::from_millis(1));
+            }
+            remove_folder(&folder);
+            assert!(makers.into_iter().all(|maker| maker.join().unwrap() > 0));
+        });
+        assert!(!folder.exists());
     }
 
     #[test]

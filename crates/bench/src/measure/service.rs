@@ -159,25 +159,3 @@ impl Context<'_> {
 fn why_not(error: Error) -> Result<String> {
     error.of_device().ok_or(error)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_missing_is_named_and_has_rows() {
-        let out = tempfile::tempdir().unwrap();
-        let mut setup = Setup::of_tests(out.path());
-        assert_eq!(missing(&setup.service).len(), 3);
-        setup.service.parts =
-            [ServicePart::Single, ServicePart::Batch, ServicePart::Stream, ServicePart::Memory].into();
-        crate::run::run(&[crate::run::Experiment::Service], &setup, &()).unwrap();
-        let (_, rows) = crate::record::read(out.path()).unwrap();
-        let measured: Vec<&str> =
-            rows.iter().filter(|row| row.why_not().is_none()).map(|row| row.scheme.as_str()).collect();
-        assert_eq!(measured, [crate::names::service::LIBRARY]);
-        for why in ["no phalanx-server", "no vault", "no pgcrypto"] {
-            assert!(rows.iter().any(|row| row.why_not().is_some_and(|is| is.starts_with(why))), "{why}");
-        }
-    }
-}

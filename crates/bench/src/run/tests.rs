@@ -2,6 +2,7 @@
 
 mod cluster;
 mod java;
+mod service;
 
 use crate::measure::machine;
 use crate::measure::setup::Setup;

@@ -3,6 +3,7 @@
 use super::Context;
 use super::TEXT;
 use super::processes::{Process, output};
+use crate::measure::scratch::remove_folder;
 use crate::measure::setup::ServiceOptions;
 use crate::measure::{Error, Result, lock};
 use std::fs;
@@ -30,9 +31,7 @@ static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Removes the folders of this process. It is called before a signal ends the process, after its servers were asked to stop.
 pub fn remove_unfinished() {
-    for folder in lock(&UNFINISHED).drain(..) {
-        let _ = fs::remove_dir_all(folder);
-    }
+    lock(&UNFINISHED).drain(..).for_each(|folder| remove_folder(&folder));
 }
 
 impl Folder {
@@ -48,7 +47,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         lock(&UNFINISHED).retain(|folder| *folder != self.0);
-        let _ = fs::remove_dir_all(&self.0);
+        remove_folder(&self.0);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Copies, Error, Result, Store, Transaction};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use tokio::sync::oneshot;
@@ -162,7 +163,10 @@ fn serve(mut store: Box<dyn Store>, waiting: &Receiver<Piece>) {
             next = if together.len() < TOGETHER && closing.is_none() { waiting.try_recv().ok() } else { None };
         }
         transact(store.as_mut(), together);
-        after.into_iter().for_each(|work| work(store.as_mut()));
+        for work in after {
+            // The caller learns of a panic because no answer comes.
+            let _ = catch_unwind(AssertUnwindSafe(|| work(store.as_mut())));
+        }
         if let Some(done) = closing {
             let scrubbed = store.scrub();
             drop(store);
@@ -178,7 +182,7 @@ fn transact(store: &mut dyn Store, mut together: Vec<(Work, Done)>) {
     let mut alone = Vec::new();
     while together.len() > 1 && alone.len() < REFUSALS {
         let mut at = 0;
-        let all = store.transaction(&mut |transaction| {
+        let all = run(store, &mut |transaction| {
             at = 0;
             together.iter_mut().try_for_each(|(work, _)| work(transaction).inspect(|()| at += 1))
         });
@@ -198,6 +202,53 @@ fn transact(store: &mut dyn Store, mut together: Vec<(Work, Done)>) {
         }
     }
     for (mut work, done) in together.into_iter().chain(alone) {
-        done(store.transaction(&mut *work));
+        done(run(store, &mut *work));
+    }
+}
+
+/// Runs work in one transaction. A panic is a failure of this work: its changes are gone, and the store goes on.
+fn run(store: &mut dyn Store, work: &mut dyn FnMut(&mut dyn Transaction) -> Result<()>) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(|| store.transaction(work))).unwrap_or_else(|_| Err(Error::Failed("a panic".into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Sqlite;
+    use std::sync::Arc;
+
+    /// Work that makes a bucket, and then panics if its number can be divided by three.
+    async fn put(stored: Arc<Stored>, bucket: u16) -> bool {
+        let work = move |transaction: &mut dyn Transaction| {
+            transaction.put_bucket(&[7; 16], bucket, b"sealed")?;
+            assert!(bucket % 3 != 0, "an error in the program");
+            Ok(())
+        };
+        stored.run(work).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn work_that_panics_fails_alone_and_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let stored = Arc::new(Stored::new(Sqlite::create(&folder.path().join("db")).unwrap()).unwrap());
+        // This holds the thread until the others wait, so that they share a transaction.
+        let (open, gate) = std::sync::mpsc::channel::<()>();
+        let held = tokio::spawn({
+            let stored = stored.clone();
+            async move { stored.alone(move |_| Ok(gate.recv().is_ok())).await }
+        });
+        let waiting: Vec<_> = (1..=6).map(|bucket| tokio::spawn(put(stored.clone(), bucket))).collect();
+        tokio::task::yield_now().await;
+        drop(open);
+        held.await.unwrap().unwrap();
+        let mut done = Vec::new();
+        for work in waiting {
+            done.push(work.await.unwrap());
+        }
+        assert_eq!(done, [true, true, false, true, true, false]);
+        let panics = stored.alone(|_| -> Result<()> { panic!("an error in the program") }).await;
+        assert!(matches!(panics, Err(Error::Failed(_))));
+        assert!(put(stored.clone(), 7).await);
+        assert_eq!(stored.run(|transaction| transaction.buckets(&[7; 16])).await.unwrap(), [1, 2, 4, 5, 7]);
     }
 }

@@ -15,6 +15,7 @@ mod postgres;
 mod records;
 mod records_go;
 mod shred;
+mod soak;
 mod store;
 mod strangers;
 mod systemd;

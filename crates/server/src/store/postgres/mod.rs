@@ -151,15 +151,17 @@ impl Postgres {
     fn once(&mut self, work: &mut dyn FnMut(&mut dyn Transaction) -> Result<()>) -> Result<(), Ended> {
         let had_one = self.session.is_some();
         self.reconnect().map_err(Ended::Error)?;
-        let Some(session) = &mut self.session else { return Err(Ended::Error(Error::Failed("no session".into()))) };
-        let mut open = Open::new(&self.runtime, session);
+        // After a panic the connection closes, and PostgreSQL takes back what was not committed.
+        let Some(mut session) = self.session.take() else {
+            return Err(Ended::Error(Error::Failed("no session".into())));
+        };
+        let mut open = Open::new(&self.runtime, &mut session);
         let ended = match work(&mut open) {
             Ok(()) => open.commit(),
             Err(error) => Err(open.roll_back(error)),
         };
         match ended {
             Err(Ended::Lost { why, may_repeat }) => {
-                self.session = None;
                 if may_repeat && had_one {
                     // It may have been closed long ago, as when PostgreSQL was started again.
                     return Err(Ended::Lost { why, may_repeat });
@@ -167,7 +169,10 @@ impl Postgres {
                 self.lose(&why);
                 Err(Ended::Error(Error::Unavailable(why)))
             }
-            ended => ended,
+            ended => {
+                self.session = Some(session);
+                ended
+            }
         }
     }
 }

@@ -206,6 +206,16 @@ impl Client {
         Ok(body)
     }
 
+    /// Reads the body of an answer as far as it came.
+    pub fn body_so_far(&mut self, head: &Answer) -> Vec<u8> {
+        if head.header("transfer-encoding").is_none() {
+            return self.body(head).unwrap_or_default();
+        }
+        let mut body = Vec::new();
+        while matches!(self.chunk(&mut body), Ok(true)) {}
+        body
+    }
+
     /// Reads a chunk, and returns whether there are more.
     fn chunk(&mut self, body: &mut Vec<u8>) -> io::Result<bool> {
         let line = self.line()?;

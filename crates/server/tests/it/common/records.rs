@@ -88,6 +88,11 @@ impl Random {
         Self(seed | 1)
     }
 
+    /// Those of another seed.
+    pub fn from(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
     /// A number below another one.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;

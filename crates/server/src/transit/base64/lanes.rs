@@ -1,0 +1,153 @@
+//! Base64 in blocks of 64 characters, which the compiler turns into vector instructions. It has no tables and no branch
+//! that depends on a character, so that its time says nothing of a text. A library that does the same, `base64ct`, takes
+//! one group of four characters after another, and was a third of the time that a batch in JSON takes.
+
+use zeroize::Zeroizing;
+
+/// The characters of a block.
+const CHARS: usize = 64;
+/// The bytes of a block.
+const BYTES: usize = 48;
+
+/// 0xff if true, or else 0.
+fn mask(is: bool) -> u8 {
+    0_u8.wrapping_sub(u8::from(is))
+}
+
+/// The six bits of each character, and 0xff in the second if one of them is none of the alphabet.
+fn values(chars: &[u8; CHARS]) -> ([u8; CHARS], u8) {
+    let (mut values, mut wrong) = ([0; CHARS], [0; CHARS]);
+    for i in 0..CHARS {
+        let c = chars[i];
+        // One more than the value, so that 0 is none.
+        let range = |first: u8, count: u8, value: u8| {
+            mask(c.wrapping_sub(first) < count) & c.wrapping_sub(first).wrapping_add(value + 1)
+        };
+        let next =
+            range(b'A', 26, 0) | range(b'a', 26, 26) | range(b'0', 10, 52) | range(b'+', 1, 62) | range(b'/', 1, 63);
+        values[i] = next.wrapping_sub(1) & 63;
+        wrong[i] = mask(next == 0);
+    }
+    (values, wrong.iter().fold(0, |all, one| all | one))
+}
+
+/// Decodes a block. The result is not 0 if a character is none of the alphabet.
+fn decode_block(chars: &[u8; CHARS], bytes: &mut [u8; BYTES]) -> u8 {
+    let (values, wrong) = values(chars);
+    for (out, four) in bytes.chunks_exact_mut(3).zip(values.chunks_exact(4)) {
+        let [_, a, b, c] = four.iter().fold(0, |word, value| word << 6 | u32::from(*value)).to_be_bytes();
+        out.copy_from_slice(&[a, b, c]);
+    }
+    wrong
+}
+
+/// Encodes a block.
+fn encode_block(bytes: &[u8; BYTES], chars: &mut [u8; CHARS]) {
+    for (four, three) in chars.chunks_exact_mut(4).zip(bytes.chunks_exact(3)) {
+        let word = three.iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
+        four.copy_from_slice(&[18, 12, 6, 0].map(|shift| (word >> shift & 63) as u8));
+    }
+    for c in chars {
+        let value = *c;
+        // How much farther each range of the alphabet begins than the one before it would go on.
+        let more = |from: u8, by: u8| mask(value >= from) & by;
+        let steps = [more(26, 6), more(52, 75_u8.wrapping_neg()), more(62, 15_u8.wrapping_neg()), more(63, 3)];
+        *c = steps.into_iter().fold(value + b'A', u8::wrapping_add);
+    }
+}
+
+/// Decodes characters without their padding to the front of a place, and returns the number of bytes. `None` means that
+/// one is none of the alphabet, that bits after the last byte are set, or that there is no such length or no room.
+pub fn decode(chars: &[u8], place: &mut [u8]) -> Option<usize> {
+    if chars.len() % 4 == 1 {
+        return None;
+    }
+    let len = chars.len() / 4 * 3 + (chars.len() % 4).saturating_sub(1);
+    let place = place.get_mut(..len)?;
+    let (blocks, rest) = chars.as_chunks::<CHARS>();
+    let (places, rest_place) = place.as_chunks_mut::<BYTES>();
+    let mut wrong = 0;
+    for (chars, bytes) in blocks.iter().zip(places) {
+        wrong |= decode_block(chars, bytes);
+    }
+    // The rest is a block too: its missing characters have no bits.
+    let (mut block, mut bytes) = (Zeroizing::new([b'A'; CHARS]), Zeroizing::new([0; BYTES]));
+    block[..rest.len()].copy_from_slice(rest);
+    wrong |= decode_block(&block, &mut bytes);
+    let (decoded, behind) = bytes.split_at(rest_place.len());
+    rest_place.copy_from_slice(decoded);
+    wrong |= behind[0];
+    (wrong == 0).then_some(len)
+}
+
+/// Encodes bytes to a place that has room for `4 * bytes.len().div_ceil(3)` characters, with padding.
+pub fn encode(bytes: &[u8], place: &mut [u8]) {
+    let (blocks, rest) = bytes.as_chunks::<BYTES>();
+    let (places, rest_place) = place.split_at_mut(blocks.len() * CHARS);
+    for (bytes, chars) in blocks.iter().zip(places.as_chunks_mut::<CHARS>().0) {
+        encode_block(bytes, chars);
+    }
+    let (mut block, mut chars) = (Zeroizing::new([0; BYTES]), Zeroizing::new([0; CHARS]));
+    block[..rest.len()].copy_from_slice(rest);
+    encode_block(&block, &mut chars);
+    let padding = (3 - rest.len() % 3) % 3;
+    let (own, padded) = rest_place.split_at_mut(rest_place.len() - padding);
+    own.copy_from_slice(&chars[..own.len()]);
+    padded.fill(b'=');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64ct::{Base64, Encoding};
+
+    fn decoded(text: &str) -> Option<Vec<u8>> {
+        let chars = text.trim_end_matches('=');
+        let mut place = vec![0xa5; text.len()];
+        let len = decode(chars.as_bytes(), &mut place)?;
+        place.truncate(len);
+        Some(place)
+    }
+
+    #[test]
+    fn every_length_is_encoded_and_decoded_as_a_library_does() {
+        let bytes: Vec<u8> = (0..200_u32).map(|i| (i * 151 + 7) as u8).collect();
+        for len in 0..bytes.len() {
+            let wanted = Base64::encode_string(&bytes[..len]);
+            let mut place = vec![0; wanted.len()];
+            encode(&bytes[..len], &mut place);
+            assert_eq!(str::from_utf8(&place).unwrap(), wanted);
+            assert_eq!(decoded(&wanted).unwrap(), &bytes[..len], "{len}");
+        }
+    }
+
+    #[test]
+    fn every_character_at_every_place_is_taken_as_a_library_does() {
+        for len in [4, 64, 68, 128, 132] {
+            for place in 0..len {
+                for byte in 0..=127 {
+                    let mut text = vec![b'Q'; len];
+                    text[place] = byte;
+                    let text = String::from_utf8(text).unwrap();
+                    if byte != b'=' {
+                        assert_eq!(decoded(&text), Base64::decode_vec(&text).ok(), "{text:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_byte_is_encoded_and_bits_after_the_end_are_refused() {
+        for a in 0..=255 {
+            for b in [0, 1, 85, 170, 255] {
+                let wanted = Base64::encode_string(&[a, b, a ^ b]);
+                assert_eq!(decoded(&wanted).unwrap(), [a, b, a ^ b]);
+            }
+        }
+        for end in ["QR==", "QUJ=", "Q", "QUJDR"] {
+            assert_eq!(decoded(end), None, "{end}");
+        }
+        assert_eq!(decode(b"QUJD", &mut [0; 2]), None);
+    }
+}

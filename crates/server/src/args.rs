@@ -177,6 +177,9 @@ pub struct Bounds {
     /// The most MiB of all requests at the same time
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=2047))]
     pub max_in_flight: u32,
+    /// The most requests a second of one caller; those of one second may come at once (default: no bound)
+    #[arg(long, value_name = "N")]
+    pub max_rate: Option<std::num::NonZeroU32>,
     /// The longest that a client may take for the head of a request
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub head_timeout: u64,

@@ -22,6 +22,7 @@ mod limits;
 mod manage;
 mod metrics;
 mod notify;
+mod rates;
 mod records;
 mod refusal;
 mod rights;

@@ -1,6 +1,7 @@
 //! The bounds of everything that a client sends: published at `/v2/limits`.
 
 use serde::Serialize;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// The bounds.
@@ -18,6 +19,8 @@ pub struct Limits {
     pub user_bytes: usize,
     /// The most bytes of all requests at the same time.
     pub in_flight: usize,
+    /// The most requests a second of one caller.
+    pub requests_a_second: Option<NonZeroU32>,
     /// The most connections.
     pub connections: usize,
     /// The most bytes of the head of a request.
@@ -43,6 +46,7 @@ impl Default for Limits {
             record_bytes: 1 << 20,
             user_bytes: 4096,
             in_flight: 256 << 20,
+            requests_a_second: None,
             connections: 1024,
             head_bytes: 64 << 10,
             headers: 100,

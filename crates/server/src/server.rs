@@ -8,6 +8,7 @@ use crate::keys::root::Root;
 use crate::keys::{Config, Key, Keys, NewKey, now};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::rates::Rates;
 use crate::refusal::Refusal;
 use crate::store::{self, Stored};
 use crate::tokens::{NewToken, Token, Tokens};
@@ -46,6 +47,8 @@ pub struct Server {
     pub folder: PathBuf,
     /// How many of them each caller may have.
     pub shares: Shares,
+    /// How fast each caller may ask.
+    pub rates: Rates,
     /// Whether encrypting with a key that does not exist makes it.
     pub creates_keys: bool,
 }
@@ -81,6 +84,7 @@ impl Server {
             audit,
             shares: Shares::new(in_flight.clone(), limits.in_flight),
             in_flight,
+            rates: Rates::new(limits.requests_a_second),
             limits,
             metrics: Metrics::default(),
             folder: PathBuf::new(),

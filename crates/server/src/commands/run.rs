@@ -104,6 +104,7 @@ fn settings(audit: &AuditArgs, folder: &Folder) -> Settings {
 fn limits(bounds: &Bounds) -> Limits {
     Limits {
         in_flight: (bounds.max_in_flight as usize) << 20,
+        requests_a_second: bounds.max_rate,
         connections: bounds.max_connections as usize,
         head_seconds: bounds.head_timeout,
         idle_seconds: bounds.idle_timeout,

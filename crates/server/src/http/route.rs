@@ -17,6 +17,7 @@ use hyper::header::{HOST, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, Version};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// An answer, with its share of what may be in flight.
 pub type Answer = (Response<Body>, Option<Permit>);
@@ -65,6 +66,9 @@ async fn answer_to(
     // A page of another site can make a browser send its owner's certificate, but no token.
     if caller.token.is_none() && head.headers.contains_key(ORIGIN) {
         return asked.refuse("denied", &Refusal::denied()).await;
+    }
+    if let Err(refusal) = edge.server.rates.take(&caller.name, Instant::now()) {
+        return asked.refuse("too many", &refusal).await;
     }
     if let Err(refusal) = edge.server.audit.ready().await {
         asked.count(&Note { action: "unavailable", ..Note::default() }, refusal.kind.status());

@@ -192,6 +192,28 @@ fn too_much_at_the_same_time_is_refused_for_now() {
 }
 
 #[test]
+fn a_caller_has_a_rate_and_others_have_theirs() {
+    let (server, token) = server(&["--max-rate", "20"]);
+    assert_eq!(server.get("/v2/limits").json()["requests_a_second"], 20);
+    let mut client = Client::tcp(&server.address());
+    let asked =
+        format!("GET /v1/auth/token/lookup-self HTTP/1.1\r\nHost: x\r\nX-Vault-Token: {token}\r\n\r\n").repeat(1000);
+    let mut writer = client.writer();
+    thread::spawn(move || writer.write_all(asked.as_bytes()));
+    let answers: Vec<_> = (0..1000).map(|_| client.answer().unwrap()).collect();
+    assert_eq!(answers[0].status, 200);
+    let refused = answers.iter().find(|answer| answer.status == 429).expect("1,000 requests take less than 50 seconds");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(refused.json()["errors"][0], "too many requests a second");
+    assert_eq!(
+        server
+            .request("GET", "/v1/auth/token/lookup-self", &[("X-Vault-Token", &server.token(&["open:orders"]))], b"")
+            .status,
+        200
+    );
+}
+
+#[test]
 fn who_does_not_read_the_answer_is_dropped() {
     let (server, token) = server(&["--idle-timeout", "1", "--keep-alive", "1"]);
     let before = server.memory();

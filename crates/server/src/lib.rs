@@ -53,6 +53,12 @@ pub fn main() -> ExitCode {
     })
 }
 
+/// The definition of the command line, for man pages.
+#[doc(hidden)]
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 fn run() -> Outcome {
     start::begin()?;
     let cli = parse()?;

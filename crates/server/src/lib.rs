@@ -15,6 +15,9 @@ mod client;
 mod commands;
 mod copies;
 mod follow;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod in_flight;
 mod keys;

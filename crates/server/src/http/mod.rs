@@ -6,7 +6,7 @@ mod caller;
 mod connection;
 mod edge;
 mod listen;
-mod path;
+pub mod path;
 mod peers;
 mod place;
 mod route;

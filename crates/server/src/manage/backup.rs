@@ -105,7 +105,8 @@ impl Snapshot {
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         let mut writer = Writer::new(|piece: Vec<u8>| sender.blocking_send(Ok(piece.into())).map_err(|_| gone()))?;
         for (name, file) in FILES.iter().zip(&mut self.0) {
-            writer.file(name, file)?;
+            file.rewind()?;
+            writer.file(name, file.metadata()?.len(), file)?;
         }
         writer.finish()
     }

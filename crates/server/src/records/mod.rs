@@ -7,7 +7,7 @@
 mod answers;
 mod budget;
 mod collect;
-mod frame;
+pub mod frame;
 mod running;
 mod send;
 mod stream;

@@ -4,18 +4,18 @@
 //! fields as loosely as Vault does ([`loose`]). [`envelope`] is what answers are wrapped in.
 
 mod auth;
-mod base64;
+pub mod base64;
 mod crypt;
 mod datakey;
 mod envelope;
-mod json;
+pub mod json;
 mod keys;
 mod loose;
 mod random;
 mod request;
 mod route;
 mod sys;
-mod text;
+pub mod text;
 
 pub use route::answer;
 pub use sys::open_to_all as sys;

@@ -5,7 +5,8 @@ pub mod faulty;
 pub mod plain_c;
 
 use phalanx_gpu::{Api, Device};
-use std::sync::OnceLock;
+use std::cell::OnceCell;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The kernels as plain C. Every machine that builds this has a C compiler.
 pub fn plain_c() -> Option<Device> {
@@ -13,9 +14,18 @@ pub fn plain_c() -> Option<Device> {
     Some(DEVICE.get_or_init(|| Device::with_driver(Box::new(plain_c::PlainC::new())).unwrap()).clone())
 }
 
-/// The first OpenCL device.
+/// The first OpenCL device. Tests use it one after another: PoCL 3.1 aborts if two threads launch a kernel at the same time
+/// that was never launched before (`found->ref_count > 0`).
 pub fn opencl() -> Option<Device> {
     static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
+    static TURN: Mutex<()> = Mutex::new(());
+    thread_local! {
+        /// Held until the thread of the test ends.
+        static HELD: OnceCell<MutexGuard<'static, ()>> = const { OnceCell::new() };
+    }
+    HELD.with(|held| {
+        held.get_or_init(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
+    });
     DEVICE.get_or_init(|| first(Api::OpenCl, "opencl")).clone()
 }
 

@@ -107,6 +107,8 @@ fn many_threads_run_jobs_at_once() {
         let mut want = chunks(Suite::default(), &[100_000, 5000], 0, Buffer::paged);
         assert!(cpu().run(&mut want).unwrap().all_passed());
         let want = want.buf.to_vec();
+        // See `devices::opencl`.
+        assert!(engine.run(&mut chunks(Suite::default(), &[100_000, 5000], 0, Buffer::paged)).unwrap().all_passed());
         std::thread::scope(|scope| {
             for _ in 0..3 * engine.info().workers {
                 scope.spawn(|| {

@@ -175,7 +175,7 @@ pub struct Bounds {
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_connections: u32,
     /// The most MiB of all requests at the same time
-    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=2047))]
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(8..=2047))]
     pub max_in_flight: u32,
     /// The most requests a second of one caller; those of one second may come at once (default: no bound)
     #[arg(long, value_name = "N")]

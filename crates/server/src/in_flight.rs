@@ -8,14 +8,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub struct Shares {
     all: Arc<Semaphore>,
     most: usize,
-    callers: Mutex<HashMap<String, Weak<Semaphore>>>,
+    callers: Mutex<HashMap<String, Weak<Own>>>,
+}
+
+/// What a caller has.
+struct Own {
+    /// A permit for each byte.
+    bytes: Arc<Semaphore>,
+    /// Whose turn it is to have a large body.
+    large: Arc<Semaphore>,
 }
 
 impl Shares {
     /// Shares of so many bytes, of which there is a permit each.
     pub fn new(all: Arc<Semaphore>, bytes: usize) -> Self {
-        // By default it is what the longest body in JSON takes, with the batch and the answer.
-        Self { all, most: (bytes / 5).saturating_mul(2).max(1), callers: Mutex::default() }
+        Self { all, most: share(bytes), callers: Mutex::default() }
     }
 
     /// The share of a caller: two fifths of the whole, so that no caller can take everything from the others.
@@ -29,17 +36,24 @@ impl Shares {
         if callers.len() >= 64 && callers.len().is_power_of_two() {
             callers.retain(|_, own| own.strong_count() > 0);
         }
-        let own = Arc::new(Semaphore::new(self.most));
+        let own = Own { bytes: Arc::new(Semaphore::new(self.most)), large: Arc::new(Semaphore::new(1)) };
+        let own = Arc::new(own);
         callers.insert(caller.to_owned(), Arc::downgrade(&own));
         Share { all: self.all.clone(), own, most: self.most }
     }
+}
+
+/// The share of a caller, of so many bytes in flight. By default it is what the longest body in JSON takes, with the batch
+/// and the answer.
+pub fn share(bytes: usize) -> usize {
+    (bytes / 5).saturating_mul(2).max(1)
 }
 
 /// What one caller may have in flight.
 #[derive(Clone)]
 pub struct Share {
     all: Arc<Semaphore>,
-    own: Arc<Semaphore>,
+    own: Arc<Own>,
     most: usize,
 }
 
@@ -52,14 +66,14 @@ impl Share {
     /// Takes so many bytes, if they are free.
     pub fn try_take(&self, bytes: usize) -> Option<Permit> {
         let many = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let own = self.own.clone().try_acquire_many_owned(many).ok()?;
+        let own = self.own.bytes.clone().try_acquire_many_owned(many).ok()?;
         let all = self.all.clone().try_acquire_many_owned(many).ok()?;
         Some(Permit { all, own })
     }
 
     /// Takes so many bytes, or as many as are free.
     pub fn take_some(&self, bytes: u64) -> Option<Permit> {
-        let free = self.own.available_permits().min(self.all.available_permits()) as u64;
+        let free = self.own.bytes.available_permits().min(self.all.available_permits()) as u64;
         let some = usize::try_from(bytes.min(free)).ok().filter(|some| *some > 0)?;
         self.try_take(some)
     }
@@ -67,9 +81,15 @@ impl Share {
     /// Waits until so many bytes are free, and takes them.
     pub async fn take(&self, bytes: usize) -> Option<Permit> {
         let many = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let own = self.own.clone().acquire_many_owned(many).await.ok()?;
+        let own = self.own.bytes.clone().acquire_many_owned(many).await.ok()?;
         let all = self.all.clone().acquire_many_owned(many).await.ok()?;
         Some(Permit { all, own })
+    }
+
+    /// Waits for the turn of a body that takes a large part of the share. The caller has one such body at a time: of two
+    /// that have half of what they need, neither would go on.
+    pub async fn turn(&self) -> Option<Turn> {
+        self.own.large.clone().acquire_owned().await.ok().map(Turn)
     }
 }
 
@@ -79,6 +99,9 @@ pub struct Permit {
     all: OwnedSemaphorePermit,
     own: OwnedSemaphorePermit,
 }
+
+/// The turn of a large body, for as long as this exists.
+pub struct Turn(#[allow(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 
 impl Permit {
     /// How many bytes.

@@ -4,7 +4,8 @@ use super::folder::{Folder, Why};
 use super::lock::lock_soon;
 use crate::args::{AuditArgs, Bounds, Listen, Run};
 use crate::audit::{Audit, Settings};
-use crate::http::{self, Edge, Ending, Listener, Peers, Tls, TlsFiles, Where};
+use crate::http::{self, Edge, Ending, Listener, Peers, Tls, TlsFiles, Where, body};
+use crate::in_flight;
 use crate::limits::Limits;
 use crate::notify;
 use crate::server::Server;
@@ -102,14 +103,17 @@ fn settings(audit: &AuditArgs, folder: &Folder) -> Settings {
 }
 
 fn limits(bounds: &Bounds) -> Limits {
+    let in_flight = (bounds.max_in_flight as usize) << 20;
+    let known = Limits::default();
     Limits {
-        in_flight: (bounds.max_in_flight as usize) << 20,
+        in_flight,
+        json_bytes: known.json_bytes.min(in_flight::share(in_flight) / body::COUNTS),
         requests_a_second: bounds.max_rate,
         connections: bounds.max_connections as usize,
         head_seconds: bounds.head_timeout,
         idle_seconds: bounds.idle_timeout,
         keep_alive_seconds: bounds.keep_alive,
-        ..Limits::default()
+        ..known
     }
 }
 

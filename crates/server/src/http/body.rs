@@ -1,7 +1,7 @@
 //! Bodies, and reading them within bounds.
 
 use super::watch::Watch;
-use crate::in_flight::{Permit, Share};
+use crate::in_flight::{Permit, Share, Turn};
 use crate::refusal::{Kind, Refusal};
 use crate::server::Server;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -19,6 +19,9 @@ pub type Body = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
 /// So much room a body gets before any of it has come.
 const FIRST: usize = 64 << 10;
+
+/// A body counts so many times: it is followed by a batch and an answer of about the same length.
+pub const COUNTS: usize = 3;
 
 /// A body of these bytes.
 pub fn full(bytes: impl Into<Bytes>) -> Body {
@@ -74,23 +77,43 @@ impl Drop for Received {
     }
 }
 
-/// A whole body. While it exists, its bytes count as in flight.
+/// A whole body.
 pub struct Whole {
     /// The bytes, which are wiped on drop.
     pub bytes: Zeroizing<Vec<u8>>,
-    _permit: Option<Permit>,
+    /// What the body and what follows from it takes of what may be in flight.
+    pub room: Room,
 }
 
-/// Takes something of a caller's share of what may be in flight.
-///
-/// # Errors
-/// If too much is in flight already.
-pub fn reserve(share: &Share, bytes: usize) -> Result<Option<Permit>, Refusal> {
-    if bytes == 0 {
-        return Ok(None);
+/// A part of what may be in flight, and the turn of a large body, for as long as this exists.
+#[derive(Default)]
+pub struct Room {
+    permit: Option<Permit>,
+    turn: Option<Turn>,
+}
+
+impl Room {
+    /// Takes some more.
+    ///
+    /// # Errors
+    /// If too much is in flight already.
+    pub fn more(&mut self, share: &Share, bytes: usize) -> Result<(), Refusal> {
+        if bytes > 0 {
+            self.add(share.try_take(bytes).ok_or_else(busy)?);
+        }
+        Ok(())
     }
-    let permit = share.try_take(bytes);
-    permit.map(Some).ok_or_else(|| Refusal::new(Kind::Busy, "too many bytes are in flight"))
+
+    fn add(&mut self, more: Permit) {
+        match &mut self.permit {
+            Some(own) => own.merge(more),
+            None => self.permit = Some(more),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.permit.as_ref().map_or(0, Permit::bytes)
+    }
 }
 
 /// Reads a whole body of at most `most` bytes.
@@ -99,38 +122,77 @@ pub fn reserve(share: &Share, bytes: usize) -> Result<Option<Permit>, Refusal> {
 /// If it is longer, the client is too slow or breaks off, or too much is in flight.
 pub async fn whole(server: &Server, share: &Share, mut body: Body, most: usize) -> Result<Whole, Refusal> {
     // What can never be in flight is not a matter of asking again.
-    let most = most.min(share.most());
+    let most = most.min(share.most() / COUNTS);
     let too_long = || Refusal::new(Kind::TooLarge, format!("the body is longer than {most} bytes"));
     let hint = body.size_hint();
     if hint.lower() > most as u64 {
         return Err(too_long());
     }
     let announced = hint.exact().and_then(|len| usize::try_from(len).ok());
+    let mut whole = Whole { bytes: Zeroizing::default(), room: Room::default() };
+    if announced.is_some_and(|len| is_large(len, share)) {
+        whole.room.turn = Some(in_time(server, share.turn()).await?);
+    }
     // What is only announced takes little from others.
     let first = announced.unwrap_or(0).min(FIRST);
-    let mut permit = reserve(share, first)?;
-    let mut bytes = Zeroizing::new(Vec::with_capacity(first));
+    whole.room.more(share, COUNTS * first)?;
+    whole.bytes.reserve(first);
     while let Some(frame) = timeout(server.limits.idle(), body.frame()).await.map_err(|_| slow())? {
         let Ok(data) = frame.map_err(|_| Refusal::invalid("the body breaks off"))?.into_data() else { continue };
-        let len = bytes.len() + data.len();
+        let len = whole.bytes.len() + data.len();
         if len > most {
             return Err(too_long());
         }
-        if len > bytes.capacity() {
-            let longer = (4 * bytes.capacity()).min(announced.unwrap_or(2 * bytes.capacity()));
-            let longer = longer.max(4096).min(most).max(len);
-            match (&mut permit, reserve(share, longer - bytes.capacity())?) {
-                (Some(own), Some(more)) => own.merge(more),
-                (own, more) => *own = more,
-            }
-            // Growing in place would leave a copy that is not wiped.
-            let mut grown = Zeroizing::new(Vec::with_capacity(longer));
-            grown.extend_from_slice(&bytes);
-            bytes = grown;
+        if len > whole.bytes.capacity() {
+            whole.grow(server, share, len, announced.ok_or(most)).await?;
         }
-        bytes.extend_from_slice(&data);
+        whole.bytes.extend_from_slice(&data);
     }
-    Ok(Whole { bytes, _permit: permit })
+    Ok(whole)
+}
+
+/// Whether a body of this length, with what follows from it, takes a large part of a share.
+fn is_large(len: usize, share: &Share) -> bool {
+    COUNTS * len > share.most() / 4
+}
+
+/// Waits for room, as long as for a client.
+async fn in_time<T>(server: &Server, room: impl Future<Output = Option<T>>) -> Result<T, Refusal> {
+    timeout(server.limits.idle(), room).await.ok().flatten().ok_or_else(busy)
+}
+
+impl Whole {
+    /// Makes room for `len` bytes or more, of those that were announced, or else of the most that there may be. A large
+    /// body takes all that it may need at once.
+    async fn grow(
+        &mut self,
+        server: &Server,
+        share: &Share,
+        len: usize,
+        announced: Result<usize, usize>,
+    ) -> Result<(), Refusal> {
+        let (Ok(all) | Err(all)) = announced;
+        // It must not hold much while it waits.
+        if announced.is_err() && self.room.turn.is_none() && is_large(8 * len, share) {
+            self.room.turn = Some(in_time(server, share.turn()).await?);
+        }
+        let longer =
+            if self.room.turn.is_some() { all } else { (4 * self.bytes.capacity()).max(4096).min(all).max(len) };
+        let more = (COUNTS * longer).saturating_sub(self.room.bytes());
+        match self.room.turn {
+            Some(_) => self.room.add(in_time(server, share.take(more)).await?),
+            None => self.room.more(share, more)?,
+        }
+        // Growing in place would leave a copy that is not wiped.
+        let mut grown = Zeroizing::new(Vec::with_capacity(longer));
+        grown.extend_from_slice(&self.bytes);
+        self.bytes = grown;
+        Ok(())
+    }
+}
+
+fn busy() -> Refusal {
+    Refusal::new(Kind::Busy, "too many bytes are in flight")
 }
 
 fn slow() -> Refusal {

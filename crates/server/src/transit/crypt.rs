@@ -7,8 +7,8 @@ use super::request;
 use super::text::{Raw, Text};
 use crate::batch::{Batch, New, not_authentic};
 use crate::http::Call;
-use crate::http::body::{self, Body, Whole};
-use crate::in_flight::{Permit, Share};
+use crate::http::body::{Body, Room, Whole};
+use crate::in_flight::Share;
 use crate::keys::{Key, ciphertext};
 use crate::limits::Limits;
 use crate::refusal::{Kind, Refusal};
@@ -95,7 +95,7 @@ impl Kinds {
 pub async fn answer(call: &mut Call, kind: Kinds, name: &str) -> Result<Response<Body>, Refusal> {
     super::permit_any_user(call, kind.action(), name)?;
     let server = call.server.clone();
-    let body = request::whole(call, server.limits.json_bytes).await?;
+    let mut body = request::whole(call, server.limits.json_bytes).await?;
     let key = match server.find_key(name).await {
         Ok(key) => key,
         Err(refusal) if kind == Encrypt && refusal.kind == Kind::NotFound => {
@@ -103,10 +103,9 @@ pub async fn answer(call: &mut Call, kind: Kinds, name: &str) -> Result<Response
         }
         Err(refusal) => return Err(super::or_no_key(refusal)),
     };
-    // The batch and the answer are about as long as the body.
-    let permit = body::reserve(&call.share, body.bytes.len().saturating_mul(2))?;
+    let room = std::mem::take(&mut body.room);
     let (rights, share) = (call.caller.rights.clone(), call.share.clone());
-    let job = Job { kind, key, rights, server, id: call.id.clone(), share, permit };
+    let job = Job { kind, key, rights, server, id: call.id.clone(), share, room };
     let filled = request::off_thread(body.bytes.len(), move || fill(job, body)).await??;
     call.note.user = filled.user;
     call.note.items = filled.batch.len() as u64;
@@ -152,17 +151,13 @@ struct Job {
     /// What the caller may have in flight.
     share: Share,
     /// What this request has of it.
-    permit: Option<Permit>,
+    room: Room,
 }
 
 impl Job {
     /// Takes a share for more items: many short ones take far more memory than their texts.
     fn reserve_items(&mut self) -> Result<(), Refusal> {
-        match (&mut self.permit, body::reserve(&self.share, TOGETHER * ITEM)?) {
-            (Some(own), Some(more)) => own.merge(more),
-            (own, more) => *own = more,
-        }
-        Ok(())
+        self.room.more(&self.share, TOGETHER * ITEM)
     }
 }
 
@@ -401,7 +396,7 @@ fn write(batch: &Batch, asked: Asked) -> Result<Response<Body>, Refusal> {
         writer.raw("{");
         result(&mut writer, kind, batch, 0);
         writer.raw("}");
-        return Ok(writer.end(200, None, Mount::Transit, job.permit));
+        return Ok(writer.end(200, None, Mount::Transit, job.room));
     };
     let status = status(kind, batch, partial)?;
     let mut writer = Writer::begin(&job.id, room(kind, batch, references), &warnings);
@@ -416,7 +411,7 @@ fn write(batch: &Batch, asked: Asked) -> Result<Response<Body>, Refusal> {
     }
     writer.raw("]}");
     let mount = if status == 200 { Mount::Transit } else { Mount::None };
-    Ok(writer.end(status, None, mount, job.permit))
+    Ok(writer.end(status, None, mount, job.room))
 }
 
 /// The most bytes of the results.

@@ -6,7 +6,7 @@ use super::text::Text;
 use super::{base64, json, request};
 use crate::batch::New;
 use crate::http::Call;
-use crate::http::body::Body;
+use crate::http::body::{Body, Room};
 use crate::refusal::Refusal;
 use crate::rights::Action;
 use hyper::Response;
@@ -68,5 +68,5 @@ pub async fn answer(call: &mut Call, form: &str, name: &str) -> Result<Response<
         writer.raw("\"");
     }
     writer.raw("}");
-    Ok(writer.end(200, None, Mount::Transit, None))
+    Ok(writer.end(200, None, Mount::Transit, Room::default()))
 }

@@ -1,9 +1,8 @@
 //! What answers are wrapped in, as Vault does it. An answer may have texts in it: its buffer is wiped when it is sent.
 
 use super::base64;
-use crate::http::body::Body;
+use crate::http::body::{Body, Room};
 use crate::http::{self, Call};
-use crate::in_flight::Permit;
 use crate::refusal::Refusal;
 use hyper::body::Bytes;
 use hyper::{HeaderMap, Response};
@@ -89,7 +88,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the rest of the envelope, and makes it an answer. It counts as in flight until it is sent.
-    pub fn end(mut self, status: u16, auth: Option<&Auth<'_>>, mount: Mount, permit: Option<Permit>) -> Response<Body> {
+    pub fn end(mut self, status: u16, auth: Option<&Auth<'_>>, mount: Mount, room: Room) -> Response<Body> {
         let warnings = Some(self.warnings).filter(|warnings| !warnings.is_empty());
         self.raw(",\"wrap_info\":null,\"warnings\":");
         self.value(&warnings);
@@ -98,7 +97,7 @@ impl<'a> Writer<'a> {
         self.raw(",\"mount_type\":");
         self.value(mount.name());
         self.raw("}\n");
-        http::response(status, "application/json", Bytes::from_owner(Wiped { out: self.out, _permit: permit }))
+        http::response(status, "application/json", Bytes::from_owner(Wiped { out: self.out, _room: room }))
     }
 }
 
@@ -116,7 +115,7 @@ impl io::Write for &mut Writer<'_> {
 /// The bytes of an answer, which are wiped when it is sent.
 struct Wiped {
     out: Zeroizing<Vec<u8>>,
-    _permit: Option<Permit>,
+    _room: Room,
 }
 
 impl AsRef<[u8]> for Wiped {
@@ -146,14 +145,14 @@ pub struct Auth<'a> {
 pub fn data(call: &Call, data: &impl Serialize, warnings: &[String], mount: Mount) -> Response<Body> {
     let mut writer = Writer::begin(&call.id, 1024, warnings);
     writer.value(data);
-    writer.end(200, None, mount, None)
+    writer.end(200, None, mount, Room::default())
 }
 
 /// An answer with a token.
 pub fn auth(call: &Call, auth: &Auth<'_>, warnings: &[String]) -> Response<Body> {
     let mut writer = Writer::begin(&call.id, 4096, warnings);
     writer.raw("null");
-    writer.end(200, Some(auth), Mount::Token, None)
+    writer.end(200, Some(auth), Mount::Token, Room::default())
 }
 
 /// The answer that has nothing to say.

@@ -3,7 +3,7 @@
 use super::envelope::{Mount, Writer};
 use super::{json, request};
 use crate::http::Call;
-use crate::http::body::Body;
+use crate::http::body::{Body, Room};
 use crate::refusal::Refusal;
 use hyper::Response;
 use zeroize::Zeroizing;
@@ -65,7 +65,7 @@ pub async fn answer(call: &mut Call, path: &[&str], mount: Mount) -> Result<Resp
         writer.base64(&random)
     }
     writer.raw("\"}");
-    Ok(writer.end(200, None, mount, None))
+    Ok(writer.end(200, None, mount, Room::default()))
 }
 
 fn is_source(text: &str) -> bool {

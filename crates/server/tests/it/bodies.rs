@@ -158,13 +158,13 @@ fn nonsense_in_chunks_harms_nobody() {
 fn what_is_only_announced_takes_nothing_from_others() {
     let (server, token) = server(&["--max-in-flight", "32"]);
     let mut waiting = Vec::new();
-    for _ in 0..100 {
+    for _ in 0..60 {
         let mut client = Client::tcp(&server.address());
-        client.raw(&head(JSON, &token, "Content-Length: 12000000")).unwrap();
+        client.raw(&head(JSON, &token, "Content-Length: 1000000")).unwrap();
         client.raw(b"{").unwrap();
         waiting.push(client);
     }
-    until("all are read", || gauge(&server, "phalanx_server_in_flight_bytes ") >= 100 * 60_000);
+    until("all are read", || gauge(&server, "phalanx_server_in_flight_bytes ") >= 60 * 190_000);
     is_served(&server, &token);
     drop(waiting);
     nothing_is_in_flight(&server);
@@ -172,23 +172,36 @@ fn what_is_only_announced_takes_nothing_from_others() {
 
 #[test]
 fn too_much_at_the_same_time_is_refused_for_now() {
-    let (server, token) = server(&["--max-in-flight", "2"]);
+    let (server, token) = server(&["--max-in-flight", "8"]);
     let batch =
         |bytes: usize| json!({ "batch_input": [{ "plaintext": base64(vec![7; bytes]), "context": base64("ada") }] });
     // One connection takes nearly all the room of its caller, two fifths of the whole, and sends no more.
     let mut other = server.client();
-    let head = format!("POST {JSON} HTTP/1.1\r\nHost: a\r\nX-Vault-Token: {token}\r\nContent-Length: 800000\r\n\r\n");
-    other.raw(&[head.into_bytes(), vec![b' '; 700_000]].concat()).unwrap();
-    until("it has its room", || gauge(&server, "phalanx_server_in_flight_bytes ") >= 700_000);
-    let answer = server.post_by(&token, JSON, &batch(300_000));
+    let head = format!("POST {JSON} HTTP/1.1\r\nHost: a\r\nX-Vault-Token: {token}\r\nContent-Length: 1000000\r\n\r\n");
+    other.raw(&[head.into_bytes(), vec![b' '; 100_000]].concat()).unwrap();
+    until("it has its room", || gauge(&server, "phalanx_server_in_flight_bytes ") >= 3_000_000);
+    let answer = server.post_by(&token, JSON, &batch(100_000));
     assert_eq!((answer.status, answer.header("retry-after")), (429, Some("1")), "{}", answer.text());
     drop(other);
-    // What never has room need not ask again.
+    // What never has room need not ask again, and the bound is the one that is published.
+    assert_eq!(server.get("/v2/limits").json()["json_bytes"], (8 << 20) / 5 * 2 / 3);
     let answer = server.post_by(&token, JSON, &batch(3 << 20));
     assert_eq!((answer.status, answer.header("retry-after")), (413, None), "{}", answer.text());
     assert!(server.get("/metrics").text().contains("phalanx_server_rejected_total{status=\"429\"} 1\n"));
     nothing_is_in_flight(&server);
     is_served(&server, &token);
+}
+
+#[test]
+fn large_bodies_of_a_caller_are_taken_one_after_another() {
+    let (server, token) = server(&["--max-in-flight", "8"]);
+    // Each takes nearly all the room of its caller, with its batch and its answer.
+    let body = json!({ "batch_input": [{ "plaintext": base64(vec![7; 740_000]), "context": base64("ada") }] });
+    thread::scope(|scope| {
+        let posted: Vec<_> = (0..4).map(|_| scope.spawn(|| server.post_by(&token, JSON, &body).status)).collect();
+        assert!(posted.into_iter().all(|status| status.join().unwrap() == 200));
+    });
+    nothing_is_in_flight(&server);
 }
 
 #[test]

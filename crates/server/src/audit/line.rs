@@ -1,6 +1,8 @@
 //! A line of the audit log.
 
-use super::Note;
+use super::{Names, Note};
+use crate::keys::check_name;
+use crate::tokens::PREFIX;
 use base64ct::{Base64, Encoding};
 use serde::Serialize;
 use std::sync::OnceLock;
@@ -42,8 +44,16 @@ struct Line<'a> {
     method: &'a str,
     action: &'a str,
     key: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    keys: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    users: Vec<String>,
+    #[serde(skip_serializing_if = "is_zero")]
+    users_left_out: u64,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    path: &'a str,
     items: u64,
     refused: u64,
     bytes: u64,
@@ -57,7 +67,9 @@ impl Entry<'_> {
     /// The line, with its end.
     pub fn line(&self, users: bool) -> Vec<u8> {
         let note = self.note;
-        let named = users && !note.user.is_empty();
+        let no_names = Names::default();
+        let users = if users { &note.users } else { &no_names };
+        let only = users.only();
         to_line(&Line {
             time: now(),
             id: cut(self.id),
@@ -65,8 +77,12 @@ impl Entry<'_> {
             remote: cut(self.remote),
             method: cut(self.method),
             action: cut(note.action),
-            key: cut(&note.key),
-            user: named.then(|| Base64::encode_string(&note.user[..note.user.len().min(LONGEST_USER)])),
+            key: if note.key == "*" { "*" } else { named(&note.key) },
+            keys: note.keys.iter().filter_map(|name| str::from_utf8(name).ok()).map(named).collect(),
+            user: only.map(encoded),
+            users: users.iter().filter(|_| only.is_none()).map(encoded).collect(),
+            users_left_out: users.left_out,
+            path: cut(&note.path),
             items: note.items,
             refused: note.refused,
             bytes: note.bytes,
@@ -86,6 +102,19 @@ pub fn gap(lost: u64) -> Vec<u8> {
         lost: u64,
     }
     to_line(&Gap { time: now(), action: "audit-gap", lost })
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn encoded(user: &[u8]) -> String {
+    Base64::encode_string(&user[..user.len().min(LONGEST_USER)])
+}
+
+/// What can be the name of a key. Anything else may be a text or a token that was sent in the wrong place.
+fn named(key: &str) -> &str {
+    if check_name(key).is_ok() && !key.starts_with(PREFIX) { key } else { "" }
 }
 
 /// As much of a text as a line has room for.
@@ -114,8 +143,17 @@ mod tests {
 
     #[test]
     fn a_line_is_one_line_of_json() {
-        let key = format!("a\n\"{}", "ä".repeat(200));
-        let note = Note { action: "seal", key, user: b"ada".to_vec(), items: 2, refused: 1, bytes: 3 };
+        let path = format!("a\n\"{}", "ä".repeat(200));
+        let note = Note {
+            action: "seal",
+            key: "orders".into(),
+            path,
+            users: Names::one(b"ada"),
+            items: 2,
+            refused: 1,
+            bytes: 3,
+            ..Note::default()
+        };
         let (id, caller, remote, method) = ("1", "uid:0", "127.0.0.1:1", "POST");
         let entry = Entry { id, caller, remote, method, note: &note, status: 200, micros: 9, more: false };
         let line = String::from_utf8(entry.line(false)).unwrap();
@@ -125,14 +163,25 @@ mod tests {
             (&value["items"], &value["status"], &value["user"]),
             (&2.into(), &200.into(), &serde_json::Value::Null)
         );
-        assert!(value["key"].as_str().unwrap().len() <= LONGEST);
+        assert!(value["path"].as_str().unwrap().len() <= LONGEST && value["key"] == "orders");
         let time = value["time"].as_str().unwrap();
         assert!(time.len() == 24 && time.ends_with('Z') && time.as_bytes()[19] == b'.', "{time}");
         let named: serde_json::Value = serde_json::from_slice(&entry.line(true)).unwrap();
-        assert_eq!(named["user"], "YWRh");
+        assert_eq!((&named["user"], &named["users"]), (&"YWRh".into(), &serde_json::Value::Null));
+        let mut two = note.clone();
+        two.users.add(b"bob");
+        let named: serde_json::Value =
+            serde_json::from_slice(&Entry { note: &two, ..entry.clone() }.line(true)).unwrap();
+        assert_eq!((&named["user"], &named["users"]), (&serde_json::Value::Null, &serde_json::json!(["YWRh", "Ym9i"])));
+        for secret in ["a secret text", "phx.abcdef", "", "-"] {
+            let note = Note { key: secret.into(), ..Note::default() };
+            let line: serde_json::Value =
+                serde_json::from_slice(&Entry { note: &note, ..entry.clone() }.line(true)).unwrap();
+            assert_eq!(line["key"], "", "{secret}");
+        }
         let long = "\n".repeat(100_000);
         let (id, caller, remote, method) = (&*long, &*long, &*long, &*long);
-        let note = Note { user: long.clone().into_bytes(), key: long.clone(), ..note };
+        let note = Note { users: Names::one(long.as_bytes()), key: long.clone(), path: long.clone(), ..note.clone() };
         let entry = Entry { id, caller, remote, method, note: &note, ..entry };
         assert!(entry.line(true).len() < 16 << 10);
     }

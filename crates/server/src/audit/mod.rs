@@ -5,9 +5,11 @@
 
 mod file;
 mod line;
+mod names;
 mod thread;
 
 pub use line::Entry;
+pub use names::Names;
 
 use crate::args::AuditMode;
 use crate::refusal::{Kind, Refusal};
@@ -36,8 +38,12 @@ pub struct Note {
     pub action: &'static str,
     /// The name of the key; with several keys, `*`.
     pub key: String,
-    /// Whose records they are, which is written only if the operator wants that; with several users, empty.
-    pub user: Vec<u8>,
+    /// The names of several keys.
+    pub keys: Names,
+    /// Whose records they are, if the operator wants that to be written.
+    pub users: Names,
+    /// The path of a request that is refused before anything is done.
+    pub path: String,
     /// How many items there were.
     pub items: u64,
     /// How many of them were refused.
@@ -100,6 +106,11 @@ impl Audit {
         let health = Arc::new(Health::default());
         thread::start(log, waiting, health.clone())?;
         Ok(Self { open: Some(Open { required, users: settings.users, pieces, health }) })
+    }
+
+    /// Whether the names of users are written.
+    pub fn names_users(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.users)
     }
 
     /// Refuses to serve if the log is required and cannot be written. It is tried again each time.

@@ -35,7 +35,12 @@ impl Client {
                 receive(answer.map(|body| body.map_err(Into::into).boxed_unsync()), socket, sink).await
             }),
             Way::Own { server, .. } => self.runtime.block_on(async {
-                let caller = Caller { name: "command".into(), rights: Arc::new(Rights::all()), token: None };
+                let caller = Caller {
+                    name: "command".into(),
+                    account: "command".into(),
+                    rights: Arc::new(Rights::all()),
+                    token: None,
+                };
                 let path = vec!["manage".to_owned(), "backup".to_owned()];
                 let mut call = Call::own(server.clone(), caller, Method::POST, path, body::empty());
                 let answer = manage::answer(&mut call).await.unwrap_or_else(|refusal| http::refused(&refusal));

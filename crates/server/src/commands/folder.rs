@@ -203,6 +203,7 @@ impl Folder {
             store::Error::Refused(Refusal { text, .. }) => Failure::new(Code::Other, text.into_owned()),
             store::Error::Damaged(text) => at(Code::NotAuthentic, &format!("it is damaged: {text}")),
             store::Error::Failed(text) | store::Error::Unavailable(text) => at(Code::InputOutput, &text),
+            store::Error::Full => at(Code::InputOutput, "the disk is full"),
         }
     }
 }

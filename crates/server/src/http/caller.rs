@@ -20,10 +20,11 @@ pub fn caller(edge: &Edge, peer: &Peer, headers: &HeaderMap) -> Result<Caller, R
             name.push_str(" cert:");
             name.push_str(fingerprint);
         }
-        return Ok(Caller { name, rights: token.rights.clone(), token: Some(token) });
+        let account = edge.server.tokens.account(&token);
+        return Ok(Caller { name, account, rights: token.rights.clone(), token: Some(token) });
     }
     let (name, rights) = edge.peers.find(peer).ok_or_else(Refusal::denied)?;
-    Ok(Caller { name, rights, token: None })
+    Ok(Caller { account: name.clone(), name, rights, token: None })
 }
 
 /// As [`caller`], and also a token that another server has made a moment ago.

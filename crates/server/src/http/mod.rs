@@ -107,6 +107,10 @@ pub fn response(status: u16, kind: &'static str, bytes: impl Into<hyper::body::B
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // What is refused for now may be asked again.
+    if [Kind::Busy, Kind::Unavailable].iter().any(|kind| kind.status() == status) {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
     response
 }
 
@@ -114,14 +118,8 @@ pub fn response(status: u16, kind: &'static str, bytes: impl Into<hyper::body::B
 pub fn refused(refusal: &Refusal) -> Response<Body> {
     let errors: Vec<&str> = [refusal.text.as_ref()].into_iter().filter(|text| !text.is_empty()).collect();
     let mut response = json(refusal.kind.status(), &serde_json::json!({ "errors": errors }));
-    match refusal.kind {
-        Kind::Busy | Kind::Unavailable => {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        Kind::Method => {
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, LIST, POST, PUT, DELETE"));
-        }
-        _ => {}
+    if refusal.kind == Kind::Method {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, LIST, POST, PUT, DELETE"));
     }
     response
 }

@@ -1,6 +1,7 @@
 //! Paths and queries, decoded strictly: what two programs could read differently is refused.
 
 use crate::refusal::Refusal;
+use crate::tokens::PREFIX;
 
 /// A path in its parts, which are decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,12 @@ impl Path {
         let parts = parts.ok_or_else(invalid)?;
         let is_bad = |part: &String| part.is_empty() || part == "." || part == ".." || part.contains(char::is_control);
         if parts.iter().any(is_bad) { Err(invalid()) } else { Ok(Self { parts, is_folder }) }
+    }
+
+    /// The path for the audit log, without tokens that somebody has put there.
+    pub fn shown(&self) -> String {
+        let part = |part: &String| if part.contains(PREFIX) { "-".to_owned() } else { part.clone() };
+        format!("/{}", self.parts.iter().map(part).collect::<Vec<_>>().join("/"))
     }
 }
 
@@ -75,7 +82,8 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn digit(hex: u8) -> Option<u8> {
+/// The value of a hexadecimal digit.
+pub fn digit(hex: u8) -> Option<u8> {
     char::from(hex).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 

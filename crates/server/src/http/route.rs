@@ -59,15 +59,21 @@ async fn answer_to(
     }
     let caller = match caller {
         Ok(caller) => caller,
-        Err(refusal) => return asked.refuse("denied", &refusal).await,
+        Err(refusal) => {
+            if let Peer::Address { certificate: Some(fingerprint), .. } = peer {
+                asked.caller = format!("none cert:{fingerprint}");
+            }
+            let note = Note { action: "denied", path: target.path.shown(), ..Note::default() };
+            return asked.finish(&note, refused(&refusal)).await;
+        }
     };
     asked.caller.clone_from(&caller.name);
-    *share = edge.server.shares.of(&caller.name);
+    *share = edge.server.shares.of(&caller.account);
     // A page of another site can make a browser send its owner's certificate, but no token.
     if caller.token.is_none() && head.headers.contains_key(ORIGIN) {
         return asked.refuse("denied", &Refusal::denied()).await;
     }
-    if let Err(refusal) = edge.server.rates.take(&caller.name, Instant::now()) {
+    if let Err(refusal) = edge.server.rates.take(&caller.account, Instant::now()) {
         return asked.refuse("too many", &refusal).await;
     }
     if let Err(refusal) = edge.server.audit.ready().await {

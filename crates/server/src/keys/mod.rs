@@ -74,7 +74,8 @@ impl Key {
         if version > self.latest() {
             return Err(Refusal::invalid("requested version for encryption is higher than the latest key version"));
         }
-        if version < self.record.min_encryption {
+        // What is sealed must open.
+        if version < self.record.min_encryption.max(self.record.min_decryption) {
             return Err(Refusal::invalid(
                 "requested version for encryption is less than the minimum encryption key version",
             ));

@@ -1,6 +1,7 @@
 //! Users of shreddable keys.
 
 use super::{done, read};
+use crate::audit::Names;
 use crate::http::Call;
 use crate::http::body::Body;
 use crate::refusal::Refusal;
@@ -25,7 +26,7 @@ async fn user(call: &mut Call) -> Result<Vec<u8>, Refusal> {
     if user.is_empty() || user.len() > most {
         return Err(Refusal::invalid(format!("a user's name has 1 to {most} bytes")));
     }
-    call.note.user.clone_from(&user);
+    call.note.users = Names::one(&user);
     call.note.items = 1;
     Ok(user)
 }

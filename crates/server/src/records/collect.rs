@@ -1,7 +1,7 @@
 //! Puts records into batches.
 
 use super::frame::Record;
-use crate::audit::Note;
+use crate::audit::{Names, Note};
 use crate::batch::{Batch, New};
 use crate::caller::Caller;
 use crate::keys::{Key, ciphertext};
@@ -27,8 +27,10 @@ pub struct Collect {
     action: Action,
     batch: Batch,
     known: Option<Known>,
-    /// Whether the records name several keys.
-    is_mixed: bool,
+    /// The names of the keys, if the records name several that exist.
+    keys: Names,
+    /// Whose records they are, if that is to be written.
+    users: Names,
     /// What its records count as.
     cost: usize,
     bytes: u64,
@@ -78,7 +80,7 @@ impl Collect {
     pub fn new(action: Action, expected: usize) -> Self {
         let op = if action == Action::Seal { Op::Seal } else { Op::Open };
         let batch = Batch::new(op, room(expected.min(FULL)));
-        Self { action, batch, known: None, is_mixed: false, cost: 0, bytes: 0 }
+        Self { action, batch, known: None, keys: Names::default(), users: Names::default(), cost: 0, bytes: 0 }
     }
 
     /// Whether there is no record.
@@ -96,8 +98,14 @@ impl Collect {
         self.cost += cost;
         self.bytes += record.text.len() as u64;
         if self.known.as_ref().is_none_or(|known| known.name.as_bytes() != record.key) {
-            self.is_mixed |= self.known.is_some();
-            self.known = Some(Known::find(server, &caller.rights, self.action, record.key));
+            let known = self.known.insert(Known::find(server, &caller.rights, self.action, record.key));
+            // A name that no key has may be a text.
+            if known.key.is_ok() {
+                self.keys.add(record.key);
+            }
+        }
+        if server.audit.names_users() && !record.user.is_empty() {
+            self.users.add(record.user);
         }
         let Some(known) = &self.known else { return };
         match known.for_user(&caller.rights, record.user) {
@@ -109,10 +117,13 @@ impl Collect {
     /// Takes the batch, and begins another one.
     pub fn take(&mut self, expected: usize) -> Full {
         let full = std::mem::replace(self, Self::new(self.action, expected));
-        let key = if full.is_mixed { "*".to_owned() } else { full.known.map(|known| known.name).unwrap_or_default() };
+        let several = full.keys.iter().count() > 1;
+        let key = if several { "*" } else { full.keys.only().and_then(|key| str::from_utf8(key).ok()).unwrap_or("") };
         let note = Note {
             action: self.action.name(),
-            key,
+            key: key.to_owned(),
+            keys: if several { full.keys } else { Names::default() },
+            users: full.users,
             items: full.batch.len() as u64,
             bytes: full.bytes,
             ..Note::default()

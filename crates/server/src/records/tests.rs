@@ -81,9 +81,14 @@ impl Bench {
 
     fn begin(&self, action: &str, token: Option<&str>, body: Body) -> Response<Body> {
         let caller = match token.map(|text| self.server.tokens.find(text)) {
-            None => Caller { name: "own".into(), rights: Arc::new(Rights::all()), token: None },
+            None => Caller { name: "own".into(), account: "own".into(), rights: Arc::new(Rights::all()), token: None },
             Some(None) => return refused(&Refusal::denied()),
-            Some(Some(token)) => Caller { name: "token".into(), rights: token.rights.clone(), token: Some(token) },
+            Some(Some(token)) => Caller {
+                name: "token".into(),
+                account: "token".into(),
+                rights: token.rights.clone(),
+                token: Some(token),
+            },
         };
         let mut call = Call::own(self.server.clone(), caller, Method::POST, vec![action.to_owned()], body);
         self.runtime.block_on(super::answer(&mut call)).unwrap_or_else(|refusal| refused(&refusal))
@@ -370,7 +375,7 @@ fn a_client_may_be_ahead_of_its_answers_so_far() {
 fn others_are_served_while_many_records_are_taken() {
     let bench = Bench::new();
     bench.key("a", Suite::default());
-    let caller = Caller { name: "own".into(), rights: Arc::new(Rights::all()), token: None };
+    let caller = Caller { name: "own".into(), account: "own".into(), rights: Arc::new(Rights::all()), token: None };
     let chunks = Chunks::new(vec![record([b"a", ADA, b"", b""]).repeat(4000)]);
     let mut call =
         Call::own(bench.server.clone(), caller, Method::POST, vec!["seal".to_owned()], chunks.boxed_unsync());

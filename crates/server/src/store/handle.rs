@@ -79,7 +79,7 @@ impl Stored {
         });
         self.pass(Piece::Work(work, done))?;
         let result = answer.await.unwrap_or_else(|_| Err(ended()));
-        if matches!(result, Err(Error::Failed(_) | Error::Unavailable(_))) {
+        if matches!(result, Err(Error::Failed(_) | Error::Full | Error::Unavailable(_))) {
             crate::metrics::STORE_FAILURES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
         result
@@ -221,7 +221,7 @@ mod tests {
     async fn put(stored: Arc<Stored>, bucket: u16) -> bool {
         let work = move |transaction: &mut dyn Transaction| {
             transaction.put_bucket(&[7; 16], bucket, b"sealed")?;
-            assert!(bucket % 3 != 0, "an error in the program");
+            assert!(!bucket.is_multiple_of(3), "an error in the program");
             Ok(())
         };
         stored.run(work).await.is_ok()

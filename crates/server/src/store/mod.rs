@@ -36,6 +36,9 @@ pub enum Error {
     /// The store itself failed.
     #[error("the store failed: {0}")]
     Failed(String),
+    /// There is no room for changes. Nothing is changed.
+    #[error("the store's disk is full")]
+    Full,
     /// The store cannot be reached now. Nothing is changed, unless the text says that this is not known.
     #[error("the store cannot be used now: {0}")]
     #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "SQLite is always there"))]
@@ -49,6 +52,10 @@ impl Error {
             Error::Refused(refusal) => refusal,
             // The store itself says when that begins and when it ends.
             Error::Unavailable(_) => Refusal::new(Kind::Unavailable, "the store cannot be reached"),
+            Error::Full => {
+                phalanx_host::lines::complain(&self);
+                Refusal::new(Kind::Unavailable, "the store's disk is full")
+            }
             error => {
                 phalanx_host::lines::complain(&error);
                 Refusal::failed("the store failed")

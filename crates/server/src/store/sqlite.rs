@@ -53,7 +53,7 @@ impl From<rusqlite::Error> for Error {
                 return Error::Damaged("it is no whole SQLite database".into());
             }
             Some(Code::DatabaseBusy | Code::DatabaseLocked) => "another process uses it".into(),
-            Some(Code::DiskFull) => "the disk is full".into(),
+            Some(Code::DiskFull) => return Error::Full,
             Some(Code::ReadOnly) => "it cannot be written".into(),
             Some(Code::PermissionDenied) => "permission denied".into(),
             _ => error.to_string(),

@@ -23,7 +23,7 @@ pub fn len(text: &str) -> usize {
 pub fn decode(text: &str, place: &mut [u8]) -> Result<usize, Refusal> {
     let padding = most(text) - len(text);
     let chars = text.as_bytes().get(..text.len() - padding);
-    chars.filter(|_| text.len() % 4 == 0).and_then(|chars| lanes::decode(chars, place)).ok_or_else(illegal)
+    chars.filter(|_| text.len().is_multiple_of(4)).and_then(|chars| lanes::decode(chars, place)).ok_or_else(illegal)
 }
 
 /// Decodes at the end of a buffer, which must have the room.

@@ -5,6 +5,7 @@ use super::envelope::{Mount, Writer};
 use super::json::{self, Fields, Item};
 use super::request;
 use super::text::{Raw, Text};
+use crate::audit::Names;
 use crate::batch::{Batch, New, not_authentic};
 use crate::http::Call;
 use crate::http::body::{Body, Room, Whole};
@@ -107,7 +108,7 @@ pub async fn answer(call: &mut Call, kind: Kinds, name: &str) -> Result<Response
     let (rights, share) = (call.caller.rights.clone(), call.share.clone());
     let job = Job { kind, key, rights, server, id: call.id.clone(), share, room };
     let filled = request::off_thread(body.bytes.len(), move || fill(job, body)).await??;
-    call.note.user = filled.user;
+    call.note.users = filled.users;
     call.note.items = filled.batch.len() as u64;
     call.note.bytes = filled.bytes as u64;
     let batch = run(&call.server, kind, filled.batch).await?;
@@ -123,8 +124,8 @@ async fn run(server: &Server, kind: Kinds, batch: Batch) -> Result<Batch, Refusa
 /// A request, when its texts are in the batch.
 struct Filled {
     batch: Batch,
-    /// The only user, for the audit log.
-    user: Vec<u8>,
+    /// Whose texts they are, for the audit log.
+    users: Names,
     /// The bytes of the texts or ciphertexts.
     bytes: usize,
     asked: Asked,
@@ -174,7 +175,7 @@ fn fill(mut job: Job, body: Whole) -> Result<Filled, Refusal> {
         batch: Batch::new(job.kind.op(), body.bytes.len()),
         user: Zeroizing::default(),
         ad: Zeroizing::default(),
-        only_user: None,
+        users: server.audit.names_users().then(Names::default),
         bytes: 0,
     };
     let mut references = Vec::new();
@@ -196,8 +197,8 @@ fn fill(mut job: Job, body: Whole) -> Result<Filled, Refusal> {
             None
         }
     };
-    let (batch, bytes, user) = (filler.batch, filler.bytes, filler.only_user.unwrap_or_default());
-    Ok(Filled { batch, user, bytes, asked: Asked { job, body, references, partial, warnings } })
+    let (batch, bytes, users) = (filler.batch, filler.bytes, filler.users.unwrap_or_default());
+    Ok(Filled { batch, users, bytes, asked: Asked { job, body, references, partial, warnings } })
 }
 
 /// Where an item's reference stands in the body, with its quotes.
@@ -232,8 +233,8 @@ struct Filler<'a> {
     batch: Batch,
     user: Zeroizing<Vec<u8>>,
     ad: Zeroizing<Vec<u8>>,
-    /// The user of all items so far; empty when there are several.
-    only_user: Option<Vec<u8>>,
+    /// The users of all items so far, if they are to be written.
+    users: Option<Names>,
     bytes: usize,
 }
 
@@ -322,10 +323,8 @@ impl Filler<'_> {
             self.limits.record_bytes,
             "associated_data",
         )?;
-        match &mut self.only_user {
-            None => self.only_user = Some(self.user.to_vec()),
-            Some(only) if *only != *self.user => only.clear(),
-            Some(_) => {}
+        if let Some(users) = self.users.as_mut().filter(|_| !self.user.is_empty()) {
+            users.add(&self.user);
         }
         self.rights.permit(self.kind.action(), &self.key.record.name, &self.user)?;
         let version = sealing_version(values.version)?;

@@ -4,6 +4,7 @@ use super::crypt::{seal_one, sealing_version};
 use super::envelope::{Mount, Writer};
 use super::text::Text;
 use super::{base64, json, request};
+use crate::audit::Names;
 use crate::batch::New;
 use crate::http::Call;
 use crate::http::body::{Body, Room};
@@ -42,7 +43,7 @@ pub async fn answer(call: &mut Call, form: &str, name: &str) -> Result<Response<
     if !["plaintext", "wrapped"].contains(&form) {
         return Err(Refusal::invalid("Invalid path, must be 'plaintext' or 'wrapped'"));
     }
-    call.note.user = user.to_vec();
+    call.note.users = Names::one(&user);
     call.caller.rights.permit(Action::Seal, name, &user)?;
     let version = sealing_version(fields.int("key_version")?.unwrap_or(0))?;
     let key = call.server.find_key(name).await.map_err(super::or_no_key)?;

@@ -45,8 +45,17 @@ pub async fn create(call: &mut Call, name: &str) -> Result<Response<Body>, Refus
     let body = request::small(call).await?;
     let fields = json::read(&body.bytes, NEW)?;
     let new = new_key(&fields)?;
-    let (key, _) = call.server.create_key(name, new).await.map_err(of_store)?;
-    Ok(envelope::data(call, &described(&key), &fields.warnings(&["name"]), Mount::Transit))
+    let shreddable = new.shreddable;
+    let (key, is_new) = call.server.create_key(name, new).await.map_err(of_store)?;
+    let mut warnings = fields.warnings(&["name"]);
+    if !is_new {
+        let asks_for_mode = fields.string("mode")?.is_some_and(|mode| !mode.is_empty());
+        if asks_for_mode && shreddable != key.record.shreddable {
+            return Err(Refusal::invalid(format!("key {name} already exists, with another mode")));
+        }
+        warnings.push(format!("key {name} already existed"));
+    }
+    Ok(envelope::data(call, &described(&key), &warnings, Mount::Transit))
 }
 
 fn new_key(fields: &Fields<'_>) -> Result<NewKey, Refusal> {

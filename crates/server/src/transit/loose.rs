@@ -2,6 +2,7 @@
 //! is the text of its JSON as it stands in the body.
 
 use super::text::{Raw, Text};
+use crate::http::path::parse_bool;
 use crate::refusal::Refusal;
 
 type Converted<T> = Result<T, String>;
@@ -44,7 +45,7 @@ pub fn bool(raw: Raw<'_>) -> Converted<bool> {
         Raw::Null => Ok(false),
         Raw::String(_) | Raw::Number(_) => {
             let text = string(raw)?;
-            if text.is_empty() { Ok(false) } else { go_bool(&text).ok_or_else(|| not_bool(&text)) }
+            if text.is_empty() { Ok(false) } else { parse_bool(&text).ok_or_else(|| not_bool(&text)) }
         }
         Raw::Array(_) | Raw::Object(_) => Err(unconvertible("bool", raw)),
     }
@@ -84,15 +85,6 @@ pub fn list(raw: Raw<'_>) -> Converted<Vec<String>> {
 /// The refusal of a field that cannot be converted.
 pub fn refuse(field: &str, why: &str) -> Refusal {
     Refusal::invalid(format!("Field validation failed: error converting input for field \"{field}\": {why}"))
-}
-
-/// Whether Go takes a text for true or false.
-pub fn go_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
-    }
 }
 
 /// A number as Go reads it when its base is open: `255`, `0xff`, `0377`, `0b1`, `1_000`.

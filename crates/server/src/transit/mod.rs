@@ -46,7 +46,6 @@ fn unsupported(what: &str) -> Refusal {
     Refusal::invalid(format!("{what} is not supported"))
 }
 
-/// What the client is told when the store fails, and the log too.
 /// The refusal of a key that was not found, unless the store could not say.
 fn or_no_key(refusal: Refusal) -> Refusal {
     or(refusal, no_key)
@@ -57,6 +56,7 @@ fn or(refusal: Refusal, other: impl FnOnce() -> Refusal) -> Refusal {
     if refusal.kind == crate::refusal::Kind::NotFound { other() } else { refusal }
 }
 
+/// What the client is told when the store fails.
 fn of_store(error: store::Error) -> Refusal {
     match error {
         store::Error::Refused(refusal) if refusal.kind == crate::refusal::Kind::NotFound => no_key(),

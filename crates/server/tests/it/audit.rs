@@ -1,12 +1,13 @@
 //! The audit log: what is in it, and that nothing is answered without it where it is required.
 
-use crate::common::{Client, Folder, Server, skipped, until};
+use crate::common::{Answer, Client, Folder, Server, Small, base64, skipped, until};
+use crate::records::{OCTETS, record};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -170,32 +171,10 @@ fn a_log_that_is_not_required_stops_nobody() {
     assert_eq!(server.get("/healthz").status, 200);
 }
 
-/// A small file system that is gone on drop.
-struct Small(PathBuf);
-
-impl Small {
-    fn new(path: PathBuf) -> Option<Self> {
-        std::fs::create_dir(&path).unwrap();
-        let options = ["-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs"];
-        let mounted = Command::new("mount").args(options).arg(&path).stderr(Stdio::null()).status();
-        if mounted.is_ok_and(|status| status.success()) {
-            return Some(Self(path));
-        }
-        skipped("root");
-        None
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_full_disk_stops_the_server_until_there_is_room() {
     let folder = Folder::new();
-    let Some(small) = Small::new(folder.beside("small")) else { return };
+    let Some(small) = Small::new(folder.beside("small"), "64k") else { return };
     let file = small.0.join("audit.log");
     let server = folder.start(&["--audit", "required", "--audit-file", file.to_str().unwrap()]);
     let mut served = Vec::new();
@@ -254,6 +233,59 @@ fn whatever_was_answered_before_a_kill_has_its_line() {
         assert!(!answered.is_empty());
         assert!(answered.iter().all(|id| text.contains(id.as_str())), "an answered request is not in the log");
     }
+}
+
+/// A batch that seals for these users.
+fn batch(users: &[&str]) -> Value {
+    let item = |user: &&str| serde_json::json!({ "plaintext": "QQ==", "context": base64(user) });
+    serde_json::json!({ "batch_input": users.iter().map(item).collect::<Vec<_>>() })
+}
+
+#[test]
+fn whose_records_they_were_is_written_for_every_way_in() {
+    let server = Server::start(&["--audit-users"]);
+    let log = log(&server.folder);
+    for key in ["a", "b"] {
+        assert!(server.post(&format!("/v2/manage/keys/{key}"), &serde_json::json!({})).status < 300);
+    }
+    let written = |answer: &Answer| {
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let line = line(&log, answer.header("x-request-id").unwrap());
+        [&line["key"], &line["keys"], &line["user"], &line["users"]].map(Clone::clone)
+    };
+    let (null, ada, both) = (Value::Null, Value::from("YWRh"), serde_json::json!(["YWRh", "Ym9i"]));
+    let json = |users: &[&str]| server.post("/v1/transit/encrypt/a", &batch(users));
+    assert_eq!(written(&json(&["ada", "ada"])), ["a".into(), null.clone(), ada.clone(), null.clone()]);
+    assert_eq!(written(&json(&["bob", "ada", "bob"])), ["a".into(), null.clone(), null.clone(), both.clone()]);
+    let stream = |records: &[[&str; 2]]| {
+        let records: Vec<u8> =
+            records.iter().flat_map(|[key, user]| record([key.as_bytes(), user.as_bytes(), b"", b"text"])).collect();
+        server.request("POST", "/v2/seal", &[OCTETS], &records)
+    };
+    assert_eq!(written(&stream(&[["a", "ada"], ["a", "ada"]])), ["a".into(), null.clone(), ada.clone(), null.clone()]);
+    let mixed = stream(&[["a", "bob"], ["b", "ada"], ["a", "bob"]]);
+    assert_eq!(written(&mixed), ["*".into(), serde_json::json!(["a", "b"]), null.clone(), both]);
+    // What stands where a key's name should be may be a text.
+    let misframed = stream(&[["a", "ada"], ["a-secret-text", "ada"]]);
+    assert_eq!(written(&misframed), ["a".into(), null.clone(), ada, null]);
+    assert!(!std::fs::read_to_string(&log).unwrap().contains("a-secret-text"));
+}
+
+#[test]
+fn a_refused_request_says_what_it_asked_for_and_no_token() {
+    let server = Server::start(&["--listen", "127.0.0.1:0"]);
+    let log = log(&server.folder);
+    let denied = |path: &str| {
+        let answer = Client::tcp(&server.address()).request("POST", path, &[("X-Vault-Token", "phx.wrong")], b"{}");
+        assert_eq!(answer.status, 403);
+        line(&log, answer.header("x-request-id").unwrap())["path"].clone()
+    };
+    assert_eq!(denied("/v1/transit/decrypt/orders?x=secret"), "/v1/transit/decrypt/orders");
+    assert_eq!(denied("/v1/auth/token/lookup/phx.abc"), "/v1/auth/token/lookup/-");
+    let token = server.token(&["seal:a"]);
+    let misplaced = server.request("GET", &format!("/v2/manage/keys/{token}"), &[], b"");
+    assert_eq!(line(&log, misplaced.header("x-request-id").unwrap())["key"], "");
+    assert!(!std::fs::read_to_string(&log).unwrap().contains("phx."));
 }
 
 #[test]

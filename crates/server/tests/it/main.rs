@@ -8,6 +8,7 @@ mod commands;
 mod common;
 mod docs;
 mod edge;
+mod full;
 mod hostile;
 mod kill;
 #[cfg(feature = "postgres")]

@@ -90,6 +90,28 @@ fn one_caller_leaves_room_for_the_bodies_of_others() {
 }
 
 #[test]
+fn the_children_of_a_token_count_as_that_one() {
+    let server = server(&["--max-rate", "20"]);
+    // An administrator's tokens are others' tokens.
+    let admin = server.token(&["admin"]);
+    let new = |by: &str| {
+        let answer = server.post_by(by, "/v1/auth/token/create", &json!({ "policies": ["seal:orders"] }));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()["auth"]["client_token"].as_str().unwrap().to_owned()
+    };
+    let (one, other) = (new(&admin), new(&admin));
+    let children = [new(&one), new(&one)];
+    let mut client = Client::tcp(&server.address());
+    let mut status =
+        |token: &str| client.request("GET", "/v1/auth/token/lookup-self", &[("X-Vault-Token", token)], b"").status;
+    let is_refused = (0..1000).any(|_| status(&children[0]) == 429);
+    assert!(is_refused, "1,000 requests take less than 50 seconds");
+    // Another child may have a request again after a twentieth of a second, and the first one too.
+    assert!((0..1000).any(|_| status(&children[1]) == 429 && status(&one) == 429));
+    assert_eq!(status(&other), 200);
+}
+
+#[test]
 fn metrics_are_for_this_machine_and_for_known_callers() {
     let server = server(&[]);
     let token = server.token(&["seal:orders"]);

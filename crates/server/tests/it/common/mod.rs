@@ -7,10 +7,12 @@ pub mod folder;
 pub mod postgres;
 pub mod records;
 pub mod server;
+pub mod small;
 
 pub use client::{Answer, Client};
 pub use folder::Folder;
 pub use server::Server;
+pub use small::Small;
 
 use std::time::{Duration, Instant};
 

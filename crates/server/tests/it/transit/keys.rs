@@ -45,8 +45,11 @@ fn a_key_is_made_read_and_listed() {
         assert_eq!(described(api.get(&format!("transit/keys/{name}"))), key(name, kind));
     }
     // A key that exists stays as it is.
-    let again = api.post("transit/keys/gcm", json!({ "type": "aes128-ctr-sha3", "derived": true }));
+    let again = api.call("POST", "transit/keys/gcm", &json!({ "type": "aes128-ctr-sha3", "derived": true }));
+    let again = enveloped(&again, &json!(["key gcm already existed"]), "transit");
     assert_eq!(described(again), key("gcm", "aes256-gcm96"));
+    let shreddable = json!({ "mode": "shreddable" });
+    api.refuses("POST", "transit/keys/gcm", &shreddable, 400, &["key gcm already exists, with another mode"]);
     let names = json!({ "keys": ["gcm", "k128", "k192", "plain", "turbo"] });
     for (method, path) in [
         ("LIST", "transit/keys"),
@@ -110,6 +113,24 @@ fn what_no_key_can_be_is_refused() {
         let answer = api.call("POST", &format!("transit/keys/{name}"), &json!({}));
         assert!(matches!(answer.status, 400 | 404), "{name}: {} {}", answer.status, answer.text());
     }
+}
+
+#[test]
+fn nothing_is_sealed_that_does_not_open() {
+    let server = Server::start(&[]);
+    let mut api = Api::new(&server);
+    api.post("transit/keys/k", json!({}));
+    for _ in 0..2 {
+        data(&api.call("POST", "transit/keys/k/rotate", &json!({})));
+    }
+    api.post("transit/keys/k/config", json!({ "min_decryption_version": 3 }));
+    let sealed = api.seal("k", "text");
+    let older = "requested version for encryption is less than the minimum encryption key version";
+    let (encrypt, rewrap) =
+        (json!({ "plaintext": "QQ==", "key_version": 2 }), json!({ "ciphertext": sealed, "key_version": 1 }));
+    api.refuses("POST", "transit/encrypt/k", &encrypt, 400, &[older]);
+    api.refuses("POST", "transit/rewrap/k", &rewrap, 400, &[older]);
+    assert_eq!(api.post("transit/decrypt/k", json!({ "ciphertext": sealed }))["plaintext"], "dGV4dA==");
 }
 
 #[test]

@@ -127,7 +127,7 @@ pub fn backup(data: &[u8]) {
     if files.len() == FILES.len() {
         let mut sound = sent(&files);
         assert!(received(&sound, usize::from(*piece) + 1) == Some(files));
-        let at = data.iter().fold(0, |sum: usize, byte| sum * 31 + usize::from(*byte) & 0xffff) % sound.len();
+        let at = data.iter().fold(0, |sum: usize, byte| (sum * 31 + usize::from(*byte)) & 0xffff) % sound.len();
         sound[at] ^= piece | 1;
         assert!(received(&sound, 7).is_none(), "an altered backup is taken");
     }

@@ -156,7 +156,7 @@ fn places_that_are_none_are_usage_errors() {
         ["--socket-mode", "9"],
         ["--audit", "maybe"],
         ["--tls-cert", "only.pem"],
-        ["--max-in-flight", "0"],
+        ["--max-in-flight", "7"],
         ["--max-connections", "0"],
     ] {
         let (code, lines) = failure(&folder.run(["run", options[0], options[1]]));
@@ -280,14 +280,14 @@ fn unusual_methods_are_refused_and_help_is_given() {
 
 #[test]
 fn limits_and_metrics_are_published() {
-    let options = ["--listen", "127.0.0.1:0", "--max-connections", "77", "--max-in-flight", "5", "--head-timeout", "3"];
+    let options = ["--listen", "127.0.0.1:0", "--max-connections", "77", "--max-in-flight", "9", "--head-timeout", "3"];
     let server = Server::start(&options);
     let mut stranger = Client::tcp(&server.address());
     let limits = stranger.request("GET", "/v2/limits", &[], b"").json();
     assert!(stranger.is_closed());
     assert_eq!(
         (&limits["connections"], &limits["in_flight"], &limits["head_seconds"]),
-        (&77.into(), &(5 << 20).into(), &3.into())
+        (&77.into(), &(9 << 20).into(), &3.into())
     );
     Client::tcp(&server.address()).request("GET", "/v1/nothing", &[], b"");
     until("strangers are gone", || server.get("/metrics").text().contains("phalanx_server_connections 1\n"));

@@ -114,7 +114,8 @@ fn clients_need_a_certificate_if_the_server_says_so() {
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let fingerprint = authority.fingerprint("client").replace(':', "").to_lowercase();
     assert_eq!(lines[0]["caller"], format!("cert:{fingerprint}"));
-    assert_eq!(lines[1]["caller"], "none");
+    let stranger = authority.fingerprint("stranger").replace(':', "").to_lowercase();
+    assert_eq!(lines[1]["caller"], format!("none cert:{stranger}"));
 }
 
 #[test]

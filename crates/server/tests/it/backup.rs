@@ -117,6 +117,27 @@ fn a_backup_is_of_the_user_who_makes_it() {
 }
 
 #[test]
+fn paths_may_have_links_in_them() {
+    let folder = Folder::new();
+    std::os::unix::fs::symlink(folder.beside(""), folder.beside("link")).unwrap();
+    let path = |name: &str| folder.beside("link").join(name).to_str().unwrap().to_owned();
+    let (dir, key) = (path("dir"), path("key"));
+    let run = |arguments: &[&str]| {
+        let output = folder.run(arguments.iter().copied());
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(&["backup", "--dir", &dir, "--key-file", &key, &path("alone")]);
+    let server = folder.start(&["--dir", &dir]);
+    run(&["backup", "--dir", &dir, &path("running")]);
+    server.kill();
+    for backup in ["alone", "running"] {
+        run(&["restore", "--replace", "--dir", &dir, &path(backup)]);
+        run(&["restore", "--dir", &path(&format!("{backup}-restored")), &path(backup)]);
+    }
+    run(&["check", "--dir", &path("running-restored")]);
+}
+
+#[test]
 fn a_server_sends_its_backup_and_leaves_nothing() {
     let server = server();
     // What a server that was killed has left.

@@ -178,6 +178,45 @@ fn the_content_of_a_folder_is_replaced() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// The content of a file with the URL of a store that nobody reaches.
+const NOWHERE: &str = "postgresql:///nothing?user=nobody&host=/no/such/folder\n";
+
+/// Writes a file as `init --store` does.
+fn write_url(path: &Path) {
+    fs::write(path, NOWHERE).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+#[test]
+fn a_restored_store_takes_the_place_of_one_of_several_servers() {
+    let server = server();
+    let folder = server.folder.clone();
+    let records = seal(&server, "orders", &users(0..20));
+    let to = backup(&folder, "backup");
+    server.kill();
+    fs::remove_file(folder.dir().join("server.db")).unwrap();
+    write_url(&folder.dir().join("store"));
+    assert!(folder.run(["restore", to.to_str().unwrap(), "--replace"]).status.success());
+    assert!(!folder.dir().join("store").exists());
+    all_open(&folder.start(&[]), &records);
+}
+
+#[test]
+fn a_folder_with_a_store_of_several_servers_is_made_again() {
+    let server = server();
+    let folder = server.folder.clone();
+    let to = backup(&folder, "backup");
+    server.kill();
+    // What an interrupted `init --store` has left.
+    let half = folder.beside("half");
+    fs::create_dir_all(half.join(".init")).unwrap();
+    fs::copy(folder.dir().join("root.phx"), half.join(".init/root.phx")).unwrap();
+    write_url(&half.join("store"));
+    let output = restore(&folder, &to, &half);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(half.join("server.db").exists() && !half.join("store").exists());
+}
+
 #[test]
 fn a_replacement_that_is_interrupted_is_undone() {
     for step in 0..5 {

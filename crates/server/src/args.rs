@@ -47,7 +47,9 @@ pub enum Command {
     Restore(Restore),
     /// Say whether a server runs in the folder, since when, and with how many connections
     Status(Status),
-    /// Open every secret of the store, and count them
+    /// Open every secret of the store or of a backup, and count them
+    ///
+    /// DIR is the folder of a server, or a backup, which needs the root key's options and is not changed.
     Check(Check),
     /// Seal ciphertexts again under the newest version of a key: standard input to standard output, line by line
     ///

@@ -92,6 +92,16 @@ impl Sqlite {
         Ok(store)
     }
 
+    /// Makes a new database in memory.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn in_memory() -> Result<Self> {
+        let database = Connection::open_in_memory()?;
+        database.execute_batch(SCHEMA)?;
+        Ok(Self(database))
+    }
+
     fn connect(path: &Path) -> Result<Self> {
         let database = Connection::open_with_flags(without_links(path)?, FLAGS)?;
         database.busy_timeout(Duration::ZERO)?;

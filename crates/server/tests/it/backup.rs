@@ -310,6 +310,48 @@ fn a_damaged_backup_makes_no_server() {
 }
 
 #[test]
+fn a_backup_is_checked_and_not_changed() {
+    let server = server();
+    let folder = server.folder.clone();
+    seal(&server, "orders", &users(0..20));
+    server.token(&["seal:orders"]);
+    let to = backup(&folder, "backup");
+    let dir = to.to_str().unwrap();
+    let counts = folder.run(["check"]).stdout;
+    assert!(String::from_utf8_lossy(&counts).starts_with("2 keys, 2 versions, "));
+    let content = || {
+        let entries = fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().path());
+        let mut all: Vec<_> = entries.map(|path| (fs::read(&path).unwrap(), path)).collect();
+        all.sort();
+        all
+    };
+    let before = content();
+    let output = folder.run(["check", "--dir", dir]);
+    assert_eq!((output.status.code(), output.stdout), (Some(0), counts), "{}", String::from_utf8_lossy(&output.stderr));
+    let refused =
+        format!("{dir}: it is a backup, and no server's folder\nhint: phalanx-server restore {dir} --dir DIR");
+    for command in [&["run"][..], &["status"], &["key", "list"], &["backup", "b"]] {
+        failed(&folder.run(command.iter().copied().chain(["--dir", dir])), 4, &refused);
+    }
+    failed(&folder.run(["init", "--dir", dir]), 4, "it has a server already");
+    assert_eq!(content(), before);
+    // What restore would refuse.
+    assert!(folder.run(["user", "shred", "orders", "user 3", "--yes"]).status.success());
+    let new = backup(&folder, "new");
+    fs::copy(new.join("buckets.db"), to.join("buckets.db")).unwrap();
+    let output = folder.run(["check", "--dir", dir]);
+    failed(&output, 3, "backup: damaged: 1 user in bucket");
+    failed(&output, 3, "restore --skip-lost-users leaves these users out");
+    fs::write(to.join("rows.db"), "no database, and longer than the head of one".repeat(9)).unwrap();
+    failed(&folder.run(["check", "--dir", dir]), 3, "rows.db: it is damaged");
+    fs::remove_file(to.join("buckets.db")).unwrap();
+    fs::copy(new.join("rows.db"), to.join("rows.db")).unwrap();
+    failed(&folder.run(["check", "--dir", dir]), 4, "buckets.db: ");
+    fs::write(folder.key_file(), [8; 32]).unwrap();
+    failed(&folder.run(["check", "--dir", dir]), 3, &format!("does not open {dir}/root.phx"));
+}
+
+#[test]
 fn a_backup_replaces_nothing() {
     let server = server();
     let folder = server.folder.clone();

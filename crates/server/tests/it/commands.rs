@@ -1,8 +1,9 @@
 //! The commands that manage a server, with and without one that runs.
 
 use crate::common::records::{Record, all_open, seal, users};
-use crate::common::{Folder, Server, base64};
+use crate::common::{Folder, Server, base64, until};
 use crate::store::failed;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::io::Write;
 use std::process::{Output, Stdio};
@@ -250,6 +251,32 @@ fn status_says_whether_a_server_runs() {
     let status = json(folder.run(["status", "--json"])).remove(0);
     assert_eq!((&status["serves"], &status["state"]), (&true.into(), &"serving".into()));
     assert!(server.terminate().success());
+    failed(&folder.run(["status"]), 1, "no server runs here");
+}
+
+#[test]
+fn a_server_that_ends_is_no_secret_and_is_waited_for() {
+    let mut server = Server::start(&["--drain-seconds", "100000", "--head-timeout", "86400"]);
+    let folder = server.folder.clone();
+    let mut running = server.client();
+    running.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\n").unwrap();
+    until("its bytes are read", || server.get("/metrics").text().contains("phalanx_server_connections 2"));
+    server.signal(Signal::TERM);
+    until("nobody can connect any more", || !folder.socket().exists());
+    failed(&folder.run(["status"]), 1, ": a server is ending here");
+    let status = folder.run(["status", "--json"]);
+    assert_eq!(status.status.code(), Some(1));
+    let wanted = serde_json::json!({ "serves": false, "state": "draining" });
+    assert_eq!(serde_json::from_slice::<Value>(&status.stdout).unwrap(), wanted);
+    let next = Server::begin(folder.clone(), folder.command(["run", "--drain-seconds", "100000"]));
+    next.line(": waiting for the server that is ending here");
+    running.raw(b"\r\n").unwrap();
+    assert!(server.wait().success());
+    next.line("listening on unix:");
+    assert!(succeeded(folder.run(["status"])).contains(": serving, version "));
+    next.kill();
+    // What a server has left that was killed while it ended.
+    std::fs::write(folder.dir().join("lock"), "ending\n").unwrap();
     failed(&folder.run(["status"]), 1, "no server runs here");
 }
 

@@ -127,8 +127,9 @@ pub struct Listen {
     pub insecure_plaintext: bool,
     /// Give a user of this machine, or the owner of a certificate, rights without a token (repeatable)
     ///
-    /// WHO is the number of a user, for Unix sockets, or cert: and the SHA-256 fingerprint of a client's certificate. RIGHTS
-    /// are as those of tokens: 1000=seal:orders,open:orders,user=SUB. The server's own user and root have all rights.
+    /// WHO is the number of a user, for Unix sockets, or cert: and the SHA-256 fingerprint of a client's certificate, as
+    /// openssl x509 -fingerprint -sha256 prints it, which needs --client-ca. RIGHTS are as those of tokens:
+    /// 1000=seal:orders,open:orders,user=SUB. The server's own user and root have all rights.
     #[arg(long, value_name = "WHO=RIGHTS", value_parser = crate::http::PeerRights::parse)]
     pub peer: Vec<crate::http::PeerRights>,
     /// Who may connect to the sockets of --listen unix:PATH, as of a file

@@ -4,7 +4,7 @@ use super::folder::{Folder, Why};
 use super::lock::{lock_soon, say_ending};
 use crate::args::{AuditArgs, Bounds, Listen, Run};
 use crate::audit::{Audit, Settings};
-use crate::http::{self, Edge, Ending, Listener, Peers, Tls, TlsFiles, Where};
+use crate::http::{self, Edge, Ending, Listener, PeerRights, Peers, Tls, TlsFiles, Where};
 use crate::limits::Limits;
 use crate::notify;
 use crate::server::Server;
@@ -76,8 +76,12 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
     served
 }
 
-/// Refuses to send tokens and texts over a network in the clear.
+/// Refuses to send tokens and texts over a network in the clear, and rights for certificates that nobody is asked for.
 fn check(listen: &Listen) -> Outcome {
+    if listen.client_ca.is_none() && listen.peer.iter().any(PeerRights::is_of_certificate) {
+        let failure = Failure::usage("--peer cert: needs --client-ca");
+        return Err(failure.hint("without it no client shows a certificate"));
+    }
     let plain = listen.tls_cert.is_none() && !listen.insecure_plaintext;
     match listen.listen.iter().find(|place| plain && place.is_open_to_others()) {
         Some(place) => {

@@ -88,6 +88,13 @@ fn all_commands(folder: &Arc<Folder>) {
     let token = succeeded(run(&["token", "new", "--allow", "seal:orders,open:orders,user=ada", "--ttl", "2h"]));
     assert!(token.starts_with("phx.") && token.ends_with('\n') && token.lines().count() == 1);
     failed(&run(&["token", "new", "--allow", "steal:orders"]), 2, "is not a right");
+    for rights in ["admin,user=ada", "seal:orders,root,user=ada", "user=ada,admin"] {
+        failed(
+            &run(&["token", "new", "--allow", rights]),
+            2,
+            "admin is for all users: leave out admin or user=\nhint: ",
+        );
+    }
     failed(&run(&["token", "new", "--allow", "seal:orders", "--ttl", "2w"]), 2, "a time such as");
     let tokens = json(run(&["token", "list", "--json"]));
     assert_eq!(tokens.len(), 1);

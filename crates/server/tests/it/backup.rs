@@ -352,6 +352,22 @@ fn a_backup_is_checked_and_not_changed() {
 }
 
 #[test]
+fn a_backup_is_not_in_the_servers_own_folder() {
+    let server = server();
+    let folder = &server.folder;
+    fs::create_dir(folder.dir().join("inner")).unwrap();
+    std::os::unix::fs::symlink(folder.dir(), folder.beside("link")).unwrap();
+    for to in ["dir/backup", "dir/inner/backup", "link/backup", "dir/inner"] {
+        let to = folder.beside(to);
+        let line = format!(": {}: it is in the server's own folder\n", to.display());
+        failed(&folder.run(["backup", to.to_str().unwrap()]), 2, &line);
+        assert!(to.ends_with("inner") || !to.exists());
+    }
+    // The name begins alike.
+    backup(folder, "dir-backup");
+}
+
+#[test]
 fn a_backup_replaces_nothing() {
     let server = server();
     let folder = server.folder.clone();

@@ -127,8 +127,8 @@ pub struct Listen {
     pub insecure_plaintext: bool,
     /// Give a user of this machine, or the owner of a certificate, rights without a token (repeatable)
     ///
-    /// WHO is the number of a user, for Unix sockets, or cert: and the SHA-256 fingerprint of a client's certificate, as
-    /// openssl x509 -fingerprint -sha256 prints it, which needs --client-ca. RIGHTS are as those of tokens:
+    /// WHO is the number of a user, for Unix sockets, or cert: and the SHA-256 fingerprint of a client's certificate as
+    /// openssl x509 -fingerprint -sha256 prints it. That needs --client-ca. RIGHTS are as those of tokens:
     /// 1000=seal:orders,open:orders,user=SUB. The server's own user and root have all rights.
     #[arg(long, value_name = "WHO=RIGHTS", value_parser = crate::http::PeerRights::parse)]
     pub peer: Vec<crate::http::PeerRights>,

@@ -54,7 +54,8 @@ impl Fresh {
     /// # Errors
     /// If it is in use, or cannot be written.
     pub fn replacing(folder: &Folder) -> Outcome<Self> {
-        if !folder.path().join("lock").exists() {
+        // Before a lock is made in a folder of somebody else's, or in a backup.
+        if folder.must_be_a_servers().is_err() {
             return Self::begin(folder);
         }
         let lock = lock(folder)?;

@@ -1,9 +1,9 @@
 //! Replacing the content of a folder so that it has the old one or the new one, at any moment.
 //!
-//! The new one is whole in `.init`. The old root key is moved to `.old` first, and the old store after it: the database,
-//! and then the file with the URL of a store of several servers. Then the new store comes to its place, and the new root
-//! key last. Whoever locks the folder next and finds no root key puts the old content back; with one, the new content is
-//! whole, and the old one is deleted.
+//! The new one is whole in `.init`. The old root key is moved to `.old` first, and the old store after it: the
+//! database, and then the file with the URL of a store of several servers. Then the new store comes to its place, and
+//! the new root key last. Whoever locks the folder next and finds no root key puts the old content back; with one, the
+//! new content is whole, and the old one is deleted.
 
 use super::folder::Folder;
 use super::fresh::sync;

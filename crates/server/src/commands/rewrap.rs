@@ -255,9 +255,14 @@ mod tests {
             (r#"{"ciphertext":"old"}"#, &ciphertext, r#"{"ciphertext":"new"}"#),
             (r#"{"ciph\u0065rtext" : "\u006fld" }"#, &ciphertext, r#"{"ciph\u0065rtext" : "new" }"#),
             (
-                r#" {"z":12345678901234567890, "n":1.10e5,"ciphertext": "old" ,"a":"\u00e4\/","a":{"ciphertext":"old"},"context":"YQ=="}"#,
+                r#" {"z":12345678901234567890, "n":1.10e5,"ciphertext": "old" ,"a":"\u00e4\/","a":[],"context":"YQ=="}"#,
                 &both,
-                r#" {"z":12345678901234567890, "n":1.10e5,"ciphertext": "new" ,"a":"\u00e4\/","a":{"ciphertext":"old"},"context":"YQ=="}"#,
+                r#" {"z":12345678901234567890, "n":1.10e5,"ciphertext": "new" ,"a":"\u00e4\/","a":[],"context":"YQ=="}"#,
+            ),
+            (
+                r#"{"a":{"ciphertext":""},"ciphertext":"old"}"#,
+                &ciphertext,
+                r#"{"a":{"ciphertext":""},"ciphertext":"new"}"#,
             ),
             (r#"{"context":null,"ciphertext":"old"}"#, &ciphertext, r#"{"context":null,"ciphertext":"new"}"#),
         ] {

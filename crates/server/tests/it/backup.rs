@@ -195,10 +195,17 @@ fn a_restored_store_takes_the_place_of_one_of_several_servers() {
     let to = backup(&folder, "backup");
     server.kill();
     fs::remove_file(folder.dir().join("server.db")).unwrap();
-    write_url(&folder.dir().join("store"));
-    assert!(folder.run(["restore", to.to_str().unwrap(), "--replace"]).status.success());
-    assert!(!folder.dir().join("store").exists());
-    all_open(&folder.start(&[]), &records);
+    for has_run in [true, false] {
+        if !has_run {
+            // As after root.phx and store were copied to a new folder.
+            fs::remove_file(folder.dir().join("lock")).unwrap();
+        }
+        write_url(&folder.dir().join("store"));
+        let output = folder.run(["restore", to.to_str().unwrap(), "--replace"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(!folder.dir().join("store").exists());
+        all_open(&folder.start(&[]), &records);
+    }
 }
 
 #[test]
@@ -334,6 +341,7 @@ fn a_backup_is_checked_and_not_changed() {
         failed(&folder.run(command.iter().copied().chain(["--dir", dir])), 4, &refused);
     }
     failed(&folder.run(["init", "--dir", dir]), 4, "it has a server already");
+    failed(&folder.run(["restore", dir, "--dir", dir, "--replace"]), 4, "it has a server already");
     assert_eq!(content(), before);
     // What restore would refuse.
     assert!(folder.run(["user", "shred", "orders", "user 3", "--yes"]).status.success());

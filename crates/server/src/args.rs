@@ -47,7 +47,9 @@ pub enum Command {
     Restore(Restore),
     /// Say whether a server runs in the folder, since when, and with how many connections
     Status(Status),
-    /// Open every secret of the store, and count them
+    /// Open every secret of the store or of a backup, and count them
+    ///
+    /// DIR is the folder of a server, or a backup, which needs the root key's options and is not changed.
     Check(Check),
     /// Seal ciphertexts again under the newest version of a key: standard input to standard output, line by line
     ///
@@ -125,8 +127,9 @@ pub struct Listen {
     pub insecure_plaintext: bool,
     /// Give a user of this machine, or the owner of a certificate, rights without a token (repeatable)
     ///
-    /// WHO is the number of a user, for Unix sockets, or cert: and the SHA-256 fingerprint of a client's certificate. RIGHTS
-    /// are as those of tokens: 1000=seal:orders,open:orders,user=SUB. The server's own user and root have all rights.
+    /// WHO is the number of a user, for Unix sockets, or cert: and the SHA-256 fingerprint of a client's certificate as
+    /// openssl x509 -fingerprint -sha256 prints it. That needs --client-ca. RIGHTS are as those of tokens:
+    /// 1000=seal:orders,open:orders,user=SUB. The server's own user and root have all rights.
     #[arg(long, value_name = "WHO=RIGHTS", value_parser = crate::http::PeerRights::parse)]
     pub peer: Vec<crate::http::PeerRights>,
     /// Who may connect to the sockets of --listen unix:PATH, as of a file

@@ -182,9 +182,10 @@ pub enum Token {
 
 #[derive(Args)]
 pub struct TokenNew {
-    /// What it allows: seal:KEY, open:KEY, rewrap:KEY, manage:KEY, admin, and user=USER to bind it to one user
+    /// What it allows: seal:KEY, open:KEY, rewrap:KEY, manage:KEY, admin, and last user=USER to bind it to one user
     ///
-    /// KEY may end with *, for all keys whose names begin so.
+    /// Commas stand between them: seal:KEY,open:KEY,user=USER. KEY may end with *, for all keys whose names begin so.
+    /// admin is for all users, and cannot be bound to one.
     #[arg(long, value_name = "RIGHTS", required = true, value_delimiter = ',')]
     pub allow: Vec<String>,
     /// How long it lives: a number and s, m, h or d

@@ -1,6 +1,7 @@
 //! `phalanx-server backup`: a copy of the store and of the root key.
 
 use super::client;
+use super::folder::Folder;
 use super::fresh::sync;
 use crate::args::Backup;
 use crate::copies::{FILES, Sink};
@@ -26,6 +27,7 @@ pub fn run(backup: &Backup, verbosity: Verbosity) -> Outcome {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&to, error)),
         _ => {}
     }
+    refuse_inside(&Folder::of(&backup.place.dir)?, &to)?;
     let client = client(&backup.place, verbosity)?;
     let mut parts = Parts::new(&to)?;
     client.receive_backup(&mut parts)?;
@@ -34,6 +36,18 @@ pub fn run(backup: &Backup, verbosity: Verbosity) -> Outcome {
         complain(format!("{}: backup written", shown(&to)));
     }
     Ok(())
+}
+
+/// Refuses a backup in the server's own folder: it would be lost with the folder.
+fn refuse_inside(folder: &Folder, to: &Path) -> Outcome {
+    let outer = to.parent().and_then(|parent| parent.canonicalize().ok());
+    // What cannot be found is refused later.
+    match (outer, folder.path().canonicalize()) {
+        (Some(outer), Ok(dir)) if outer.starts_with(&dir) => {
+            Err(Failure::usage(format!("{}: it is in the server's own folder", shown(to))))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The folder in which a backup is written. What is left of it is deleted on drop.

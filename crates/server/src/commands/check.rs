@@ -1,9 +1,11 @@
-//! `phalanx-server check`: opens every secret of the store.
+//! `phalanx-server check`: opens every secret of the store, or of a backup.
 
-use super::folder::Folder;
+use super::folder::{Folder, Why};
+use super::restore;
 use super::say::{say, say_json};
 use crate::args::Check;
 use crate::client::Client;
+use crate::store::Copies;
 use crate::users::Report;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::complain;
@@ -11,13 +13,20 @@ use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::count;
 use serde_json::json;
 
-/// Checks the store of a server.
+/// Checks the store of a server, or a backup.
 ///
 /// # Errors
 /// If something is damaged, or the server cannot be reached or opened.
 pub fn run(check: Check, verbosity: Verbosity) -> Outcome {
     let folder = Folder::of(&check.place.dir)?;
-    let report = report(&Client::to_check(&folder, &check.place.keys, verbosity)?)?;
+    let is_backup = folder.is_backup();
+    let client = if is_backup {
+        let root = folder.open_root(&check.place.keys, verbosity, Why::ToRestore)?;
+        Client::alone(&folder, &root, &Copies::in_folder(folder.path()).rows, verbosity)?
+    } else {
+        Client::to_check(&folder, &check.place.keys, verbosity)?
+    };
+    let report = report(&client)?;
     if check.json {
         say_json(&report)?;
     } else {
@@ -25,7 +34,7 @@ pub fn run(check: Check, verbosity: Verbosity) -> Outcome {
         let counts = [(keys, "key"), (versions, "version"), (buckets, "bucket"), (users, "user"), (tokens, "token")];
         say(counts.map(|(many, what)| count(many, what)).join(", "))?;
     }
-    judge(&report)
+    if is_backup { restore::judge(&report, folder.path()) } else { judge(&report) }
 }
 
 /// Asks for a report.

@@ -3,7 +3,7 @@
 use super::key_options;
 use crate::args::Dir;
 use crate::refusal::{Kind, Refusal};
-use crate::store::{self, Stored};
+use crate::store::{self, BUCKETS, Copies, ROWS, Stored};
 use phalanx_core::{Error as CoreError, ProtectedFile, Roster, SecretKey, Sink, Zeroizing};
 use phalanx_host::args::OpenKeys;
 use phalanx_host::failure::{Code, Failure, Outcome};
@@ -23,7 +23,7 @@ const VARIABLE: &str = "PHALANX_SERVER_DIR";
 pub enum Why {
     /// A server begins.
     ToServe,
-    /// A backup is restored.
+    /// A backup is restored or checked.
     ToRestore,
     /// A command does its work without a server, because none runs.
     NoServerRuns,
@@ -55,11 +55,25 @@ impl Folder {
         &self.0
     }
 
-    /// Refuses a folder without a root key: it is no server's, and nothing may be made in it.
+    /// Whether it is a backup.
+    pub fn is_backup(&self) -> bool {
+        let is_there = |path: &Path| path.symlink_metadata().is_ok();
+        is_there(&Copies::in_folder(&self.0).rows) && !is_there(&self.store()) && !is_there(&self.shared())
+    }
+
+    /// Refuses a backup, and a folder without a root key: they are no server's, and nothing may be made in them.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it is one of them.
     pub fn must_be_a_servers(&self) -> Outcome {
+        if self.is_backup() {
+            let line = format!("{}: it is a backup, and no server's folder", shown(&self.0));
+            let failure = Failure::new(Code::InputOutput, line).on(&self.0);
+            let backup = key_options::word(&self.0);
+            return Err(
+                failure.hint(format!("phalanx-server restore {backup} --dir DIR makes a server's folder of it"))
+            );
+        }
         match self.root().symlink_metadata() {
             // Where a restore was interrupted, whoever locks the folder puts the old root key back.
             Err(e)
@@ -108,18 +122,35 @@ impl Folder {
         self.0.join("store")
     }
 
-    /// Opens the store: the one whose URL is in the folder or, if there is none, the folder's own.
+    /// Opens the store: the one whose URL is in the folder or, if there is none, the folder's own. That of a backup is
+    /// copied to memory, and nothing is written.
     ///
     /// # Errors
     /// If it cannot be opened, or is of another root key.
     pub fn open_store(&self, root: &SecretKey) -> Outcome<Stored> {
         let no_threads = |e| Failure::new(Code::Other, format!("cannot start a thread: {e}"));
+        if self.is_backup() {
+            let mut store = store::Sqlite::in_memory().map_err(|e| self.blame(e))?;
+            Self::fill(&mut store, &Copies::in_folder(&self.0))?;
+            return Stored::new(store).map_err(no_threads);
+        }
         if self.shared().symlink_metadata().is_err() {
             let own = store::Sqlite::open(&self.store()).map_err(|e| Self::blame_at(&self.store(), e))?;
             return Stored::new(own).map_err(no_threads);
         }
         let shared = self.open_shared(root).map_err(|e| Self::blame_at(&self.shared(), e))?;
         Stored::new(shared).map_err(no_threads)
+    }
+
+    /// Fills a new store from a backup.
+    ///
+    /// # Errors
+    /// If the backup is damaged, or something cannot be read or written.
+    pub fn fill(store: &mut store::Sqlite, from: &Copies) -> Outcome {
+        for (path, tables) in [(&from.rows, ROWS), (&from.buckets, BUCKETS)] {
+            store.take_from(path, tables).map_err(|e| Self::blame_at(path, e))?;
+        }
+        Ok(())
     }
 
     #[cfg(feature = "postgres")]

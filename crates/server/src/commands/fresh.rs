@@ -54,7 +54,8 @@ impl Fresh {
     /// # Errors
     /// If it is in use, or cannot be written.
     pub fn replacing(folder: &Folder) -> Outcome<Self> {
-        if !folder.path().join("lock").exists() {
+        // Before a lock is made in a folder of somebody else's, or in a backup.
+        if folder.must_be_a_servers().is_err() {
             return Self::begin(folder);
         }
         let lock = lock(folder)?;
@@ -133,11 +134,12 @@ pub fn refuse_second(folder: &Folder) -> Outcome {
 /// Refuses a folder in which there is more than an interrupted run leaves.
 fn refuse_strangers(folder: &Folder, inner: &Folder) -> Outcome {
     let dir = folder.path();
-    let (store, left) = (folder.store(), inner.root().symlink_metadata().is_ok());
+    let (stores, left) = ([folder.store(), folder.shared()], inner.root().symlink_metadata().is_ok());
     for entry in fs::read_dir(dir).map_err(|e| at(dir, e))? {
         let entry = entry.map_err(|e| at(dir, e))?;
         let name = entry.file_name();
-        let is_ours = name == "lock" || name == "lost+found" || name == ".init" || left && entry.path() == store;
+        let is_store = left && stores.contains(&entry.path());
+        let is_ours = name == "lock" || name == "lost+found" || name == ".init" || is_store;
         if !is_ours {
             let line = format!("{}: it is not empty: it has {} in it", shown(dir), shown(Path::new(&name)));
             return Err(Failure::new(Code::InputOutput, line).on(dir).hint("name a new folder, or an empty one"));

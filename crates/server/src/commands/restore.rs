@@ -5,7 +5,7 @@ use super::folder::{Folder, Why};
 use super::fresh::Fresh;
 use crate::args::Restore;
 use crate::client::Client;
-use crate::store::{BUCKETS, Copies, ROWS, Sqlite};
+use crate::store::{Copies, Sqlite};
 use crate::users::Report;
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome};
@@ -25,8 +25,8 @@ use std::path::Path;
 pub fn run(restore: &Restore, verbosity: Verbosity) -> Outcome {
     let folder = Folder::of(&restore.place.dir)?;
     let backup = Folder::at(restore.from.clone());
-    let Copies { rows, buckets } = Copies::in_folder(backup.path());
-    for path in [&backup.root(), &rows, &buckets] {
+    let copies = Copies::in_folder(backup.path());
+    for path in [&backup.root(), &copies.rows, &copies.buckets] {
         path.metadata().map_err(|e| Failure::at(path, Error::read(e)))?;
     }
     let fresh = if restore.replace { Fresh::replacing(&folder)? } else { Fresh::begin(&folder)? };
@@ -34,11 +34,9 @@ pub fn run(restore: &Restore, verbosity: Verbosity) -> Outcome {
     copy(&backup.root(), &inner.root())?;
     let root = backup.open_root(&restore.place.keys, verbosity, Why::ToRestore)?;
     let mut store = Sqlite::create(&inner.store()).map_err(|e| folder.blame(e))?;
-    for (path, tables) in [(&rows, ROWS), (&buckets, BUCKETS)] {
-        store.take_from(path, tables).map_err(|e| Folder::blame_at(path, e))?;
-    }
+    Folder::fill(&mut store, &copies)?;
     drop(store);
-    let client = Client::alone(inner, &root, &rows, verbosity)?;
+    let client = Client::alone(inner, &root, &copies.rows, verbosity)?;
     let lost = if restore.skip_lost_users { client.drop_lost_users()? } else { 0 };
     let report = report(&client)?;
     judge(&report, backup.path())?;
@@ -64,13 +62,17 @@ fn copy(from: &Path, to: &Path) -> Outcome {
     copied.map(drop).map_err(|e| Failure::at(to, Error::write(e)))
 }
 
-fn judge(report: &Report, backup: &Path) -> Outcome {
+/// Fails if something in a backup is damaged, with a line for each thing.
+///
+/// # Errors
+/// If something is damaged.
+pub fn judge(report: &Report, backup: &Path) -> Outcome {
     let Some((last, others)) = report.damage.split_last() else { return Ok(()) };
     let line = |what: &String| format!("{}: damaged: {what}", shown(backup));
     others.iter().for_each(|what| complain(line(what)));
     let failure = Failure::new(Code::NotAuthentic, line(last));
     Err(if report.lost > 0 {
-        failure.hint("if rows.db and buckets.db are of two backups: --skip-lost-users leaves these users out")
+        failure.hint("if rows.db and buckets.db are of two backups: restore --skip-lost-users leaves these users out")
     } else {
         failure
     })

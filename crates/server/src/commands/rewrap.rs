@@ -11,9 +11,12 @@ use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::complain;
 use phalanx_host::stdio;
 use phalanx_host::verbosity::Verbosity;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::Range;
 
 /// The most lines of a request.
 const LINES: usize = 1000;
@@ -23,11 +26,34 @@ const BYTES: usize = 8 << 20;
 const LONGEST: usize = 16 << 20;
 
 /// A line.
+#[derive(Debug)]
 struct Line {
     number: u64,
+    /// All of it, with the end that it has.
     text: String,
-    /// What it says; `None` if it is a bare ciphertext.
-    json: Option<Map<String, Value>>,
+    what: What,
+}
+
+/// What a line says.
+#[derive(Debug, PartialEq)]
+enum What {
+    /// Nothing.
+    Nothing,
+    /// What is sent, and where its ciphertext stands in the line: in JSON with its quotes.
+    Sealed { item: Value, place: Range<usize>, is_json: bool },
+    /// Nothing that can be sent. This is why.
+    Unfit(String),
+}
+
+/// The members of an object that matter. That one of them is there twice is an error.
+#[derive(Deserialize)]
+struct Members<'a> {
+    #[serde(borrow)]
+    ciphertext: Option<&'a RawValue>,
+    #[serde(borrow)]
+    context: Option<&'a RawValue>,
+    #[serde(borrow)]
+    associated_data: Option<&'a RawValue>,
 }
 
 /// Rewraps the lines of standard input.
@@ -68,32 +94,48 @@ struct Rewrapping {
 
 impl Rewrapping {
     fn all(&mut self, mut input: impl BufRead) -> Outcome {
-        let (mut number, mut lines, mut bytes) = (0, Vec::new(), 0);
-        while let Some(text) = next(&mut input, number + 1)? {
-            number += 1;
-            bytes += text.len();
-            lines.push(Line { number, json: parse(&text), text });
-            if lines.len() == LINES || bytes >= BYTES {
-                self.some(&lines)?;
-                lines.clear();
-                bytes = 0;
+        let mut number = 0;
+        loop {
+            let (mut lines, mut bytes) = (Vec::new(), 0);
+            let ended = loop {
+                if lines.len() == LINES || bytes >= BYTES {
+                    break None;
+                }
+                match next(&mut input, number + 1) {
+                    Ok(Some(text)) => {
+                        number += 1;
+                        bytes += text.len();
+                        lines.push(Line { number, what: read(&text), text });
+                    }
+                    other => break Some(other.map(drop)),
+                }
+            };
+            self.some(&lines)?;
+            if let Some(ended) = ended {
+                return ended;
             }
         }
-        if lines.is_empty() { Ok(()) } else { self.some(&lines) }
     }
 
     fn some(&mut self, lines: &[Line]) -> Outcome {
-        let items: Vec<Value> = lines.iter().map(item).collect();
-        let (status, answer) = self.client.ask(Method::POST, &self.path, Some(&json!({ "batch_input": items })))?;
-        let results = answer["data"]["batch_results"].as_array().filter(|results| results.len() == lines.len());
-        let Some(results) = results else { return Err(failure(status, &answer)) };
+        let items =
+            lines.iter().filter_map(|line| if let What::Sealed { item, .. } = &line.what { Some(item) } else { None });
+        let mut results = self.ask(&items.collect::<Vec<_>>())?.into_iter();
         let mut out = String::new();
         let mut ended = Ok(());
-        for (line, result) in lines.iter().zip(results) {
-            match result["ciphertext"].as_str().filter(|text| !text.is_empty()) {
-                Some(ciphertext) => out.push_str(&again(line, ciphertext)),
-                None => {
-                    let why = format!("line {}: {}", line.number, result["error"].as_str().unwrap_or("no answer"));
+        for line in lines {
+            let again = match &line.what {
+                What::Nothing => Ok(line.text.clone()),
+                What::Unfit(why) => Err(why.clone()),
+                What::Sealed { place, is_json, .. } => results
+                    .next()
+                    .unwrap_or_else(|| Err("no answer".into()))
+                    .map(|new| again(&line.text, place, *is_json, new)),
+            };
+            match again {
+                Ok(text) => out.push_str(&text),
+                Err(why) => {
+                    let why = format!("line {}: {why}", line.number);
                     if !self.keep_going {
                         ended = Err(Failure::new(Code::NotAuthentic, why));
                         break;
@@ -103,10 +145,28 @@ impl Rewrapping {
                     out.push_str(&line.text);
                 }
             }
-            out.push('\n');
+            if !out.ends_with('\n') {
+                out.push('\n');
+            }
         }
         self.output.write_all(out.as_bytes()).map_err(Failure::at_stdout)?;
         ended
+    }
+
+    /// Asks for new ciphertexts. Each is there, or why there is none.
+    fn ask(&self, items: &[&Value]) -> Outcome<Vec<Result<String, String>>> {
+        // A request without items is refused.
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (status, answer) = self.client.ask(Method::POST, &self.path, Some(&json!({ "batch_input": items })))?;
+        let results = answer["data"]["batch_results"].as_array().filter(|results| results.len() == items.len());
+        let Some(results) = results else { return Err(failure(status, &answer)) };
+        let result = |result: &Value| match result["ciphertext"].as_str().filter(|text| !text.is_empty()) {
+            Some(ciphertext) => Ok(ciphertext.to_owned()),
+            None => Err(result["error"].as_str().unwrap_or("no answer").to_owned()),
+        };
+        Ok(results.iter().map(result).collect())
     }
 }
 
@@ -121,33 +181,110 @@ fn next(input: &mut impl BufRead, number: u64) -> Outcome<Option<String>> {
     if bytes.len() > LONGEST {
         return Err(Failure::new(Code::NotAuthentic, format!("line {number}: it is longer than {LONGEST} bytes")));
     }
-    while bytes.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
-        bytes.pop();
-    }
     let no_text = |_| Failure::new(Code::NotAuthentic, format!("line {number}: it is no text"));
     String::from_utf8(bytes).map(Some).map_err(no_text)
 }
 
-/// What a line says in JSON. Any other line is taken as a ciphertext, which the server then judges.
-fn parse(text: &str) -> Option<Map<String, Value>> {
-    text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok())?
+/// Reads what a line says. What is not JSON is taken as a ciphertext, which the server then judges.
+fn read(text: &str) -> What {
+    let bare = text.trim();
+    if bare.is_empty() {
+        return What::Nothing;
+    }
+    if bare.starts_with('{') {
+        return read_json(text).unwrap_or_else(What::Unfit);
+    }
+    What::Sealed { item: json!({ "ciphertext": bare }), place: place(text, bare), is_json: false }
 }
 
-/// What is sent for a line.
-fn item(line: &Line) -> Value {
-    let Some(json) = &line.json else { return json!({ "ciphertext": line.text.trim() }) };
-    let sent = ["ciphertext", "context", "associated_data"];
-    let field = |name: &&str| Some(((*name).to_owned(), json.get(*name).filter(|value| value.is_string())?.clone()));
-    let mut item: Map<String, Value> = sent.iter().filter_map(field).collect();
-    // Without one, all lines of the request would be refused.
-    item.entry("ciphertext").or_insert_with(|| "".into());
-    Value::Object(item)
+/// Reads an object. Its values may be secret, so that errors have nothing of them.
+fn read_json(text: &str) -> Result<What, String> {
+    let members: Members = serde_json::from_str(text).map_err(|error| {
+        let line = error.to_string();
+        let what = line.split(" at line ").next().unwrap_or_default();
+        if error.is_data() {
+            what.to_owned()
+        } else {
+            format!("it is not valid JSON: {what} at column {}", error.column())
+        }
+    })?;
+    let Some(ciphertext) = members.ciphertext else { return Err("it has no `ciphertext`".into()) };
+    let mut item = Map::new();
+    let all =
+        [("ciphertext", Some(ciphertext)), ("context", members.context), ("associated_data", members.associated_data)];
+    for (name, value) in all {
+        if let Some(value) = value {
+            let text: String = serde_json::from_str(value.get()).map_err(|_| format!("`{name}` is no string"))?;
+            item.insert(name.into(), text.into());
+        }
+    }
+    Ok(What::Sealed { item: item.into(), place: place(text, ciphertext.get()), is_json: true })
 }
 
-/// The line with its new ciphertext.
-fn again(line: &Line, ciphertext: &str) -> String {
-    let Some(json) = &line.json else { return ciphertext.to_owned() };
-    let mut json = json.clone();
-    json.insert("ciphertext".into(), ciphertext.into());
-    Value::Object(json).to_string()
+/// Where a part of a text stands in it.
+fn place(text: &str, part: &str) -> Range<usize> {
+    let start = part.as_ptr().addr() - text.as_ptr().addr();
+    start..start + part.len()
+}
+
+/// The line with its new ciphertext. All else in it stays as it is.
+fn again(text: &str, place: &Range<usize>, is_json: bool, ciphertext: String) -> String {
+    let new = if is_json { Value::from(ciphertext).to_string() } else { ciphertext };
+    [&text[..place.start], &new, &text[place.end..]].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The line with the ciphertext `new`, if it is sent.
+    fn rewrapped(text: &str) -> Result<(Value, String), String> {
+        match read(text) {
+            What::Sealed { item, place, is_json } => Ok((item, again(text, &place, is_json, "new".into()))),
+            What::Unfit(why) => Err(why),
+            What::Nothing => Err("nothing".into()),
+        }
+    }
+
+    #[test]
+    fn only_the_ciphertext_of_a_line_changes() {
+        let (ciphertext, both) = (json!({ "ciphertext": "old" }), json!({ "ciphertext": "old", "context": "YQ==" }));
+        for (line, sent, wanted) in [
+            ("old\n", &ciphertext, "new\n"),
+            (" old\t\r\n", &ciphertext, " new\t\r\n"),
+            (r#"{"ciphertext":"old"}"#, &ciphertext, r#"{"ciphertext":"new"}"#),
+            (r#"{"ciph\u0065rtext" : "\u006fld" }"#, &ciphertext, r#"{"ciph\u0065rtext" : "new" }"#),
+            (
+                r#" {"z":12345678901234567890, "n":1.10e5,"ciphertext": "old" ,"a":"\u00e4\/","a":[],"context":"YQ=="}"#,
+                &both,
+                r#" {"z":12345678901234567890, "n":1.10e5,"ciphertext": "new" ,"a":"\u00e4\/","a":[],"context":"YQ=="}"#,
+            ),
+            (
+                r#"{"a":{"ciphertext":""},"ciphertext":"old"}"#,
+                &ciphertext,
+                r#"{"a":{"ciphertext":""},"ciphertext":"new"}"#,
+            ),
+            (r#"{"context":null,"ciphertext":"old"}"#, &ciphertext, r#"{"context":null,"ciphertext":"new"}"#),
+        ] {
+            assert_eq!(rewrapped(line), Ok((sent.clone(), wanted.to_owned())));
+        }
+        assert_eq!(["", "\n", " \r\n"].map(read), [What::Nothing, What::Nothing, What::Nothing]);
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_sent_is_unfit() {
+        for (line, why) in [
+            (r#"{"secret":"#, "it is not valid JSON: EOF while parsing a value at column 10"),
+            (r#"{"ciphertext":"old"} x"#, "it is not valid JSON: trailing characters at column 22"),
+            (r#"{"ciphertext":secret}"#, "it is not valid JSON: expected value at column 15"),
+            (r#"{"ciphertext":"old","ciph\u0065rtext":"old"}"#, "duplicate field `ciphertext`"),
+            (r#"{"context":"YQ==","ciphertext":"old","context":"Yg=="}"#, "duplicate field `context`"),
+            (r#"{"associated_data":"","associated_data":"","ciphertext":"old"}"#, "duplicate field `associated_data`"),
+            (r#"{"context":"YQ=="}"#, "it has no `ciphertext`"),
+            (r#"{"ciphertext":["old"]}"#, "`ciphertext` is no string"),
+            (r#"{"ciphertext":"old","context":5}"#, "`context` is no string"),
+        ] {
+            assert_eq!(rewrapped(line), Err(why.to_owned()), "{line}");
+        }
+    }
 }

@@ -1,10 +1,10 @@
 //! `phalanx-server run`: serves.
 
 use super::folder::{Folder, Why};
-use super::lock::lock_soon;
+use super::lock::{lock_soon, say_ending};
 use crate::args::{AuditArgs, Bounds, Listen, Run};
 use crate::audit::{Audit, Settings};
-use crate::http::{self, Edge, Ending, Listener, Peers, Tls, TlsFiles, Where, body};
+use crate::http::{self, Edge, Ending, Listener, PeerRights, Peers, Tls, TlsFiles, Where, body};
 use crate::in_flight;
 use crate::limits::Limits;
 use crate::notify;
@@ -17,6 +17,7 @@ use phalanx_host::lines::complain;
 use phalanx_host::signals;
 use phalanx_host::verbosity::Verbosity;
 use rustix::fs::Mode;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +41,8 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
     // Everything that the server makes is for its own user.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     folder.must_be_private(false)?;
-    let _lock = lock_soon(&folder)?;
+    let drain = Duration::from_secs(run.listen.drain_seconds);
+    let lock = Arc::new(lock_soon(&folder, drain, verbosity)?);
     // Nothing was put back, where a restore was interrupted.
     folder.must_be_a_servers()?;
     let tls = tls(&run.listen)?;
@@ -62,7 +64,7 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
         }
         let edge = Edge::new(server.clone(), Peers::new(run.listen.peer)).map_err(no_random)?;
         reload_on_hangup(tls, server.clone());
-        let ending = Ending { ends: next_signal(), patience: Duration::from_secs(run.listen.drain_seconds) };
+        let ending = Ending { ends: next_signal(lock.clone()), patience: drain };
         if server.follow.is_shared() {
             drop(tokio::spawn(server.clone().follow()));
         }
@@ -75,8 +77,12 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
     served
 }
 
-/// Refuses to send tokens and texts over a network in the clear.
+/// Refuses to send tokens and texts over a network in the clear, and rights for certificates that nobody is asked for.
 fn check(listen: &Listen) -> Outcome {
+    if listen.client_ca.is_none() && listen.peer.iter().any(PeerRights::is_of_certificate) {
+        let failure = Failure::usage("--peer cert: needs --client-ca");
+        return Err(failure.hint("without it no client shows a certificate"));
+    }
     let plain = listen.tls_cert.is_none() && !listen.insecure_plaintext;
     match listen.listen.iter().find(|place| plain && place.is_open_to_others()) {
         Some(place) => {
@@ -162,9 +168,10 @@ fn announcement(listener: &Listener) -> Option<String> {
 }
 
 /// A receiver that learns of the next signal that would end the process. The one after it does end it.
-fn next_signal() -> oneshot::Receiver<()> {
+fn next_signal(lock: Arc<File>) -> oneshot::Receiver<()> {
     let (end, ends) = oneshot::channel();
     signals::on_next_order(move || {
+        say_ending(&lock);
         notify::stopping();
         let _ = end.send(());
     });

@@ -2,12 +2,14 @@
 
 use super::dates::date;
 use super::folder::Folder;
+use super::lock::is_ending;
 use super::say::{say, say_json};
 use crate::args::Status;
 use crate::client::Client;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::shown;
 use phalanx_host::words::count;
+use serde_json::json;
 
 /// Says whether a server runs and serves.
 ///
@@ -21,7 +23,13 @@ pub fn run(status: &Status) -> Outcome {
         let run = format!("phalanx-server run --dir {} starts one", super::key_options::word(folder.path()));
         Failure::new(Code::Other, format!("{dir}: no server runs here")).hint(run)
     };
-    let answer = Client::running(&folder)?.ok_or_else(none)?.get("/v2/status")?;
+    let answer = match Client::running(&folder)?.map(|client| client.get("/v2/status")) {
+        Some(Ok(answer)) => answer,
+        // It may have closed its socket meanwhile.
+        _ if is_ending(&folder) => return ending(&dir, status.json),
+        Some(Err(failure)) => return Err(failure),
+        None => return Err(none()),
+    };
     let text = |name: &str| answer[name].as_str().unwrap_or_default().to_owned();
     if status.json {
         say_json(&answer)?;
@@ -31,4 +39,14 @@ pub fn run(status: &Status) -> Outcome {
         say(format!("{dir}: {state}, version {version}, since {since}, {connections}"))?;
     }
     if answer["serves"] == true { Ok(()) } else { Err(Failure::written(Code::Other)) }
+}
+
+/// Says that a server is ending, which cannot be asked any more.
+fn ending(dir: &str, in_json: bool) -> Outcome {
+    if in_json {
+        say_json(&json!({ "serves": false, "state": "draining" }))?;
+        return Err(Failure::written(Code::Other));
+    }
+    let line = format!("{dir}: a server is ending here: it finishes its requests, and takes no new ones");
+    Err(Failure::new(Code::Other, line))
 }

@@ -34,12 +34,18 @@ fn make(new: &TokenNew, verbosity: Verbosity) -> Outcome {
             Some(_) if user.is_some() => return Err(Failure::usage("a token is for one user or for all of them")),
             Some("") => return Err(Failure::usage("a user has a name")),
             Some(name) => user = Some(Base64::encode_string(name.as_bytes())),
-            None => rights.push(text.parse::<Right>().map_err(Failure::usage)?.to_string()),
+            None => rights.push(text.parse::<Right>().map_err(Failure::usage)?),
         }
+    }
+    // It would be no right to manage anything.
+    if user.is_some() && rights.contains(&Right::Admin) {
+        let failure = Failure::usage("admin is for all users: leave out admin or user=");
+        return Err(failure.hint("--allow 'seal:*,open:*,user=USER' gives all that a user needs"));
     }
     if rights.is_empty() {
         return Err(Failure::usage("a token needs a right").hint("--allow seal:orders,open:orders gives two"));
     }
+    let rights: Vec<String> = rights.iter().map(Right::to_string).collect();
     let wanted =
         json!({ "rights": rights, "user": user, "ttl": new.ttl, "renewable": new.renewable, "name": new.name });
     let client = client(&new.place, verbosity)?;

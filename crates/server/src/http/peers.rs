@@ -25,12 +25,16 @@ impl PeerRights {
     /// A line that says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wanted = "it is not UID=RIGHTS or cert:FINGERPRINT=RIGHTS, such as 1000=seal:orders,open:orders";
-        let (who, rights) = text.split_once('=').ok_or(wanted)?;
-        let who = match who.strip_prefix("cert:") {
-            Some(fingerprint) => {
-                Who::Certificate(fingerprint_of(fingerprint).ok_or("a fingerprint is 64 hexadecimal digits")?)
+        let (who, rights) = match text.strip_prefix("cert:") {
+            Some(text) => {
+                let (fingerprint, rights) = without_heading(text).split_once('=').ok_or(wanted)?;
+                let unfit = "a fingerprint is 64 hexadecimal digits, as openssl x509 -fingerprint -sha256 prints it";
+                (Who::Certificate(fingerprint_of(fingerprint).ok_or(unfit)?), rights)
             }
-            None => Who::User(who.parse().map_err(|_| wanted)?),
+            None => {
+                let (uid, rights) = text.split_once('=').ok_or(wanted)?;
+                (Who::User(uid.parse().map_err(|_| wanted)?), rights)
+            }
         };
         // The name of a user may have commas in it, so it is the rest of the text.
         let (rights, user) = match rights.split_once("user=") {
@@ -45,6 +49,20 @@ impl PeerRights {
             return Err("it gives no rights".into());
         }
         Ok(Self { who, rights: Rights::parse(texts, user)? })
+    }
+
+    /// Whether it is about a certificate.
+    pub fn is_of_certificate(&self) -> bool {
+        matches!(self.who, Who::Certificate(_))
+    }
+}
+
+/// A text without the words that openssl prints before a fingerprint. Not all of its versions write them alike.
+fn without_heading(text: &str) -> &str {
+    const HEADING: &str = "sha256 Fingerprint=";
+    match text.split_at_checked(HEADING.len()) {
+        Some((heading, rest)) if heading.eq_ignore_ascii_case(HEADING) => rest,
+        _ => text,
     }
 }
 
@@ -96,11 +114,33 @@ mod tests {
         assert_eq!(rule.who, Who::User(1000));
         assert_eq!(rule.rights, Rights::parse(["seal:orders", "open:orders"], Some(b"a,b=c".to_vec())).unwrap());
         let fingerprint = "AB".repeat(32);
-        let rule = PeerRights::parse(&format!("cert:{fingerprint}=admin")).unwrap();
-        assert_eq!(rule.who, Who::Certificate("ab".repeat(32)));
-        for text in
-            ["", "1000", "1000=", "1000=,", "1000=sail:x", "bob=admin", "1000=admin,user=", "cert:ab=admin", "-1=admin"]
-        {
+        let printed = vec!["AB"; 32].join(":");
+        for fingerprint in [
+            fingerprint,
+            printed.clone(),
+            format!("sha256 Fingerprint={printed}"),
+            format!("SHA256 Fingerprint={printed}"),
+        ] {
+            let rule = PeerRights::parse(&format!("cert:{fingerprint}=seal:a,user=b=c")).unwrap();
+            assert_eq!(rule.who, Who::Certificate("ab".repeat(32)));
+            assert_eq!(rule.rights, Rights::parse(["seal:a"], Some(b"b=c".to_vec())).unwrap());
+            assert!(rule.is_of_certificate());
+        }
+        for text in [
+            "",
+            "1000",
+            "1000=",
+            "1000=,",
+            "1000=sail:x",
+            "bob=admin",
+            "1000=admin,user=",
+            "cert:ab=admin",
+            "-1=admin",
+            &format!("cert:sha256 Fingerprint={printed}"),
+            &format!("cert:sha1 Fingerprint={printed}=admin"),
+            &format!("sha256 Fingerprint={printed}=admin"),
+            "cert:sha256 Fingerprint\u{e9}=admin",
+        ] {
             assert!(PeerRights::parse(text).is_err(), "{text}");
         }
     }

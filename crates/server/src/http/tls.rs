@@ -15,7 +15,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::rustls::{Error as TlsError, InconsistentKeys, RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 use zeroize::Zeroizing;
 
@@ -80,7 +80,7 @@ fn read(files: &Files) -> Outcome<Arc<ServerConfig>> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let chain = certificates(&files.certificate)?;
     let pem = file(&files.key)?;
-    let bad_key = |_| Failure::new(Code::Other, format!("{}: it holds no private key", shown(&files.key)));
+    let bad_key = |_| Failure::new(Code::InputOutput, format!("{}: it holds no private key", shown(&files.key)));
     let key = PrivateKeyDer::from_pem_slice(&pem).map_err(bad_key)?;
     let config = ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(&[&TLS13, &TLS12]);
     let config = config.map_err(|e| Failure::new(Code::Other, format!("TLS cannot be set up: {e}")))?;
@@ -88,14 +88,23 @@ fn read(files: &Files) -> Outcome<Arc<ServerConfig>> {
         Some(ca) => config.with_client_cert_verifier(verifier(ca, provider)?),
         None => config.with_no_client_auth(),
     };
-    let unfit = |e| Failure::new(Code::Other, format!("{}: {e}", shown(&files.certificate)));
+    let unfit = |error| {
+        let certificate = shown(&files.certificate);
+        let line = match error {
+            TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                format!("{} is not the key of {certificate}", shown(&files.key))
+            }
+            error => format!("{certificate}: {error}"),
+        };
+        Failure::new(Code::InputOutput, line)
+    };
     let mut config = config.with_single_cert(chain, key).map_err(unfit)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
 
 fn verifier(ca: &Path, provider: Arc<CryptoProvider>) -> Outcome<Arc<dyn ClientCertVerifier>> {
-    let bad = |e: String| Failure::new(Code::Other, format!("{}: {e}", shown(ca)));
+    let bad = |e: String| Failure::new(Code::InputOutput, format!("{}: {e}", shown(ca)));
     let mut roots = RootCertStore::empty();
     for certificate in certificates(ca)? {
         roots.add(certificate).map_err(|e| bad(e.to_string()))?;
@@ -106,7 +115,7 @@ fn verifier(ca: &Path, provider: Arc<CryptoProvider>) -> Outcome<Arc<dyn ClientC
 
 fn certificates(path: &Path) -> Outcome<Vec<CertificateDer<'static>>> {
     let pem = file(path)?;
-    let bad = |e: String| Failure::new(Code::Other, format!("{}: {e}", shown(path)));
+    let bad = |e: String| Failure::new(Code::InputOutput, format!("{}: {e}", shown(path)));
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let chain = chain.map_err(|e| bad(e.to_string()))?;
     if chain.is_empty() { Err(bad("it holds no certificate".into())) } else { Ok(chain) }
@@ -120,7 +129,7 @@ fn file(path: &Path) -> Outcome<Zeroizing<Vec<u8>>> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(16 << 10));
     file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(at)?;
     if bytes.len() as u64 > LONGEST {
-        return Err(Failure::new(Code::Other, format!("{}: it is too long", shown(path))));
+        return Err(Failure::new(Code::InputOutput, format!("{}: it is too long", shown(path))));
     }
     Ok(bytes)
 }

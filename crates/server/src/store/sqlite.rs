@@ -6,7 +6,7 @@ use super::{
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, ToSql, TransactionBehavior, params};
 use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The tables. `user_version` is their version.
@@ -92,10 +92,18 @@ impl Sqlite {
         Ok(store)
     }
 
+    /// Makes a new database in memory.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn in_memory() -> Result<Self> {
+        let database = Connection::open_in_memory()?;
+        database.execute_batch(SCHEMA)?;
+        Ok(Self(database))
+    }
+
     fn connect(path: &Path) -> Result<Self> {
-        // SQLite takes no path with a link in it.
-        let path = path.canonicalize().map_err(|e| Error::Failed(e.to_string()))?;
-        let database = Connection::open_with_flags(&path, FLAGS)?;
+        let database = Connection::open_with_flags(without_links(path)?, FLAGS)?;
         database.busy_timeout(Duration::ZERO)?;
         // No other process, not even one that knows nothing of the folder's lock.
         database.pragma_update(None, "locking_mode", "exclusive")?;
@@ -127,7 +135,7 @@ impl Sqlite {
     /// Writes tables to a new database, which is one file.
     fn give_to(&mut self, path: &Path, tables: &[&str]) -> Result<()> {
         make_private(path)?;
-        let new = Connection::open_with_flags(path, FLAGS)?;
+        let new = Connection::open_with_flags(without_links(path)?, FLAGS)?;
         new.execute_batch(&format!("BEGIN; {SCHEMA} COMMIT;"))?;
         drop(new);
         self.beside(path, |database| move_rows(database, "main", "other", tables))
@@ -135,6 +143,7 @@ impl Sqlite {
 
     /// Works on this database and another one, which is called `other`.
     fn beside(&mut self, path: &Path, work: impl FnOnce(&mut Connection) -> Result<()>) -> Result<()> {
+        let path = without_links(path)?;
         let name = path.to_str().ok_or_else(|| Error::Failed("the path is not UTF-8".into()))?;
         self.0.execute("ATTACH ? AS other", [name])?;
         let result = work(&mut self.0);
@@ -166,6 +175,11 @@ fn move_rows(database: &mut Connection, from: &str, to: &str, tables: &[&str]) -
         transaction.execute(&format!("INSERT INTO {to}.{table} SELECT * FROM {from}.{table}"), [])?;
     }
     Ok(transaction.commit()?)
+}
+
+/// The path of a file without symbolic links: SQLite takes no other.
+fn without_links(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().map_err(|e| Error::Failed(e.to_string()))
 }
 
 /// Makes an empty file, which only its owner can read.

@@ -117,6 +117,27 @@ fn a_backup_is_of_the_user_who_makes_it() {
 }
 
 #[test]
+fn paths_may_have_links_in_them() {
+    let folder = Folder::new();
+    std::os::unix::fs::symlink(folder.beside(""), folder.beside("link")).unwrap();
+    let path = |name: &str| folder.beside("link").join(name).to_str().unwrap().to_owned();
+    let (dir, key) = (path("dir"), path("key"));
+    let run = |arguments: &[&str]| {
+        let output = folder.run(arguments.iter().copied());
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(&["backup", "--dir", &dir, "--key-file", &key, &path("alone")]);
+    let server = folder.start(&["--dir", &dir]);
+    run(&["backup", "--dir", &dir, &path("running")]);
+    server.kill();
+    for backup in ["alone", "running"] {
+        run(&["restore", "--replace", "--dir", &dir, &path(backup)]);
+        run(&["restore", "--dir", &path(&format!("{backup}-restored")), &path(backup)]);
+    }
+    run(&["check", "--dir", &path("running-restored")]);
+}
+
+#[test]
 fn a_server_sends_its_backup_and_leaves_nothing() {
     let server = server();
     // What a server that was killed has left.
@@ -155,6 +176,52 @@ fn the_content_of_a_folder_is_replaced() {
     let fresh = folder.beside("fresh");
     let output = folder.run(["restore", to.to_str().unwrap(), "--replace", "--dir", fresh.to_str().unwrap()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The content of a file with the URL of a store that nobody reaches.
+const NOWHERE: &str = "postgresql:///nothing?user=nobody&host=/no/such/folder\n";
+
+/// Writes a file as `init --store` does.
+fn write_url(path: &Path) {
+    fs::write(path, NOWHERE).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+#[test]
+fn a_restored_store_takes_the_place_of_one_of_several_servers() {
+    let server = server();
+    let folder = server.folder.clone();
+    let records = seal(&server, "orders", &users(0..20));
+    let to = backup(&folder, "backup");
+    server.kill();
+    fs::remove_file(folder.dir().join("server.db")).unwrap();
+    for has_run in [true, false] {
+        if !has_run {
+            // As after root.phx and store were copied to a new folder.
+            fs::remove_file(folder.dir().join("lock")).unwrap();
+        }
+        write_url(&folder.dir().join("store"));
+        let output = folder.run(["restore", to.to_str().unwrap(), "--replace"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(!folder.dir().join("store").exists());
+        all_open(&folder.start(&[]), &records);
+    }
+}
+
+#[test]
+fn a_folder_with_a_store_of_several_servers_is_made_again() {
+    let server = server();
+    let folder = server.folder.clone();
+    let to = backup(&folder, "backup");
+    server.kill();
+    // What an interrupted `init --store` has left.
+    let half = folder.beside("half");
+    fs::create_dir_all(half.join(".init")).unwrap();
+    fs::copy(folder.dir().join("root.phx"), half.join(".init/root.phx")).unwrap();
+    write_url(&half.join("store"));
+    let output = restore(&folder, &to, &half);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(half.join("server.db").exists() && !half.join("store").exists());
 }
 
 #[test]
@@ -247,6 +314,65 @@ fn a_damaged_backup_makes_no_server() {
     }
     assert!(restore(&folder, &to, &restored).status.success());
     assert!(!restore(&folder, &to, &restored).status.success(), "it has a server in it now");
+}
+
+#[test]
+fn a_backup_is_checked_and_not_changed() {
+    let server = server();
+    let folder = server.folder.clone();
+    seal(&server, "orders", &users(0..20));
+    server.token(&["seal:orders"]);
+    let to = backup(&folder, "backup");
+    let dir = to.to_str().unwrap();
+    let counts = folder.run(["check"]).stdout;
+    assert!(String::from_utf8_lossy(&counts).starts_with("2 keys, 2 versions, "));
+    let content = || {
+        let entries = fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().path());
+        let mut all: Vec<_> = entries.map(|path| (fs::read(&path).unwrap(), path)).collect();
+        all.sort();
+        all
+    };
+    let before = content();
+    let output = folder.run(["check", "--dir", dir]);
+    assert_eq!((output.status.code(), output.stdout), (Some(0), counts), "{}", String::from_utf8_lossy(&output.stderr));
+    let refused =
+        format!("{dir}: it is a backup, and no server's folder\nhint: phalanx-server restore {dir} --dir DIR");
+    for command in [&["run"][..], &["status"], &["key", "list"], &["backup", "b"]] {
+        failed(&folder.run(command.iter().copied().chain(["--dir", dir])), 4, &refused);
+    }
+    failed(&folder.run(["init", "--dir", dir]), 4, "it has a server already");
+    failed(&folder.run(["restore", dir, "--dir", dir, "--replace"]), 4, "it has a server already");
+    assert_eq!(content(), before);
+    // What restore would refuse.
+    assert!(folder.run(["user", "shred", "orders", "user 3", "--yes"]).status.success());
+    let new = backup(&folder, "new");
+    fs::copy(new.join("buckets.db"), to.join("buckets.db")).unwrap();
+    let output = folder.run(["check", "--dir", dir]);
+    failed(&output, 3, "backup: damaged: 1 user in bucket");
+    failed(&output, 3, "restore --skip-lost-users leaves these users out");
+    fs::write(to.join("rows.db"), "no database, and longer than the head of one".repeat(9)).unwrap();
+    failed(&folder.run(["check", "--dir", dir]), 3, "rows.db: it is damaged");
+    fs::remove_file(to.join("buckets.db")).unwrap();
+    fs::copy(new.join("rows.db"), to.join("rows.db")).unwrap();
+    failed(&folder.run(["check", "--dir", dir]), 4, "buckets.db: ");
+    fs::write(folder.key_file(), [8; 32]).unwrap();
+    failed(&folder.run(["check", "--dir", dir]), 3, &format!("does not open {dir}/root.phx"));
+}
+
+#[test]
+fn a_backup_is_not_in_the_servers_own_folder() {
+    let server = server();
+    let folder = &server.folder;
+    fs::create_dir(folder.dir().join("inner")).unwrap();
+    std::os::unix::fs::symlink(folder.dir(), folder.beside("link")).unwrap();
+    for to in ["dir/backup", "dir/inner/backup", "link/backup", "dir/inner"] {
+        let to = folder.beside(to);
+        let line = format!(": {}: it is in the server's own folder\n", to.display());
+        failed(&folder.run(["backup", to.to_str().unwrap()]), 2, &line);
+        assert!(to.ends_with("inner") || !to.exists());
+    }
+    // The name begins alike.
+    backup(folder, "dir-backup");
 }
 
 #[test]

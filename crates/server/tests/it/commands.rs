@@ -1,8 +1,9 @@
 //! The commands that manage a server, with and without one that runs.
 
 use crate::common::records::{Record, all_open, seal, users};
-use crate::common::{Folder, Server, base64};
+use crate::common::{Folder, Server, base64, until};
 use crate::store::failed;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::io::Write;
 use std::process::{Output, Stdio};
@@ -87,6 +88,13 @@ fn all_commands(folder: &Arc<Folder>) {
     let token = succeeded(run(&["token", "new", "--allow", "seal:orders,open:orders,user=ada", "--ttl", "2h"]));
     assert!(token.starts_with("phx.") && token.ends_with('\n') && token.lines().count() == 1);
     failed(&run(&["token", "new", "--allow", "steal:orders"]), 2, "is not a right");
+    for rights in ["admin,user=ada", "seal:orders,root,user=ada", "user=ada,admin"] {
+        failed(
+            &run(&["token", "new", "--allow", rights]),
+            2,
+            "admin is for all users: leave out admin or user=\nhint: ",
+        );
+    }
     failed(&run(&["token", "new", "--allow", "seal:orders", "--ttl", "2w"]), 2, "a time such as");
     let tokens = json(run(&["token", "list", "--json"]));
     assert_eq!(tokens.len(), 1);
@@ -254,6 +262,32 @@ fn status_says_whether_a_server_runs() {
 }
 
 #[test]
+fn a_server_that_ends_is_no_secret_and_is_waited_for() {
+    let mut server = Server::start(&["--drain-seconds", "100000", "--head-timeout", "86400"]);
+    let folder = server.folder.clone();
+    let mut running = server.client();
+    running.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\n").unwrap();
+    until("its bytes are read", || server.get("/metrics").text().contains("phalanx_server_connections 2"));
+    server.signal(Signal::TERM);
+    until("nobody can connect any more", || !folder.socket().exists());
+    failed(&folder.run(["status"]), 1, ": a server is ending here");
+    let status = folder.run(["status", "--json"]);
+    assert_eq!(status.status.code(), Some(1));
+    let wanted = serde_json::json!({ "serves": false, "state": "draining" });
+    assert_eq!(serde_json::from_slice::<Value>(&status.stdout).unwrap(), wanted);
+    let next = Server::begin(folder.clone(), folder.command(["run", "--drain-seconds", "100000"]));
+    next.line(": waiting for the server that is ending here");
+    running.raw(b"\r\n").unwrap();
+    assert!(server.wait().success());
+    next.line("listening on unix:");
+    assert!(succeeded(folder.run(["status"])).contains(": serving, version "));
+    next.kill();
+    // What a server has left that was killed while it ended.
+    std::fs::write(folder.dir().join("lock"), "ending\n").unwrap();
+    failed(&folder.run(["status"]), 1, "no server runs here");
+}
+
+#[test]
 fn the_hint_of_init_can_be_run() {
     let folder = Folder::new();
     let (dir, key) = (folder.beside("a server"), folder.beside("a key"));
@@ -282,13 +316,13 @@ fn messages_of_the_command_line_are_sentences() {
     failed(&run(&folder, &["rewrap", "orders"]), 1, "no key orders");
 }
 
-fn rewrap(folder: &Arc<Folder>, options: &[&str], input: &str) -> Output {
+fn rewrap(folder: &Arc<Folder>, options: &[&str], input: impl AsRef<[u8]>) -> Output {
     let mut command = folder.command(["rewrap", "--key", "orders"].into_iter().chain(options.iter().copied()));
     command.arg("--key-file").arg(folder.key_file());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    let input = input.to_owned();
-    let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+    let input = input.as_ref().to_owned();
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
     output
@@ -306,7 +340,7 @@ fn rewrapping_keeps_the_order_and_names_what_fails() {
             .to_string()
     };
     let input: Vec<String> = records.iter().map(line).collect();
-    let output = json(rewrap(&folder, &[], &(input.join("\n") + "\n")));
+    let output = json(rewrap(&folder, &[], input.join("\n") + "\n"));
     assert_eq!(output.len(), records.len());
     let again: Vec<Record> = records
         .iter()
@@ -320,16 +354,83 @@ fn rewrapping_keeps_the_order_and_names_what_fails() {
     all_open(&server, &again);
     let mut broken = input.clone();
     broken[1200] = "{\"ciphertext\":\"vault:v1:AAAA\",\"context\":\"YQ==\"}".into();
-    let output = rewrap(&folder, &[], &broken.join("\n"));
+    let output = rewrap(&folder, &[], broken.join("\n"));
     failed(&output, 3, "line 1201: ");
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1200);
     // Without a server too.
     assert!(server.terminate().success());
-    let output = rewrap(&folder, &["--keep-going"], &broken.join("\n"));
+    let output = rewrap(&folder, &["--keep-going"], broken.join("\n"));
     failed(&output, 3, "line 1201: ");
     let lines = String::from_utf8(output.stdout).unwrap();
     assert_eq!(lines.lines().count(), 2500);
     assert_eq!(lines.lines().nth(1200), Some(broken[1200].as_str()));
+}
+
+#[test]
+fn rewrapping_changes_nothing_but_the_ciphertext() {
+    let server = Server::start(&[]);
+    let folder = &server.folder;
+    succeeded(folder.run(["key", "new", "orders"]));
+    let old = seal(&server, "orders", &[("ada".into(), "text".into())]).remove(0);
+    succeeded(folder.run(["key", "rotate", "orders"]));
+    let line = |ciphertext: &str| {
+        let around =
+            (r#"{"z": 12345678901234567890, "n":1.10, "ciphertext" : ""#, r#"", "a":"\/","a":1,"context":"YWRh"}"#);
+        format!("{}{ciphertext}{}", around.0, around.1)
+    };
+    let input = format!("\n{}\r\n  \n{}", line(&old.ciphertext), line(&old.ciphertext));
+    let output = succeeded(rewrap(folder, &[], input));
+    let lines: Vec<&str> = output.split('\n').collect();
+    let new: Vec<Record> = [lines[1].trim_end_matches('\r'), lines[3]]
+        .into_iter()
+        .map(|text| {
+            let fields: Value = serde_json::from_str(text).unwrap();
+            let ciphertext = fields["ciphertext"].as_str().unwrap().to_owned();
+            assert_eq!(text, line(&ciphertext));
+            Record { ciphertext, ..old.clone() }
+        })
+        .collect();
+    assert!(new.iter().all(|record| record.ciphertext.starts_with("vault:v2:")));
+    all_open(&server, &new);
+    assert_eq!((lines[0], lines[2], lines[4], lines.len()), ("", "  ", "", 5));
+    assert!(lines[1].ends_with('\r'));
+    // Nothing is sent when there is nothing to send.
+    assert_eq!(succeeded(rewrap(folder, &[], "\n\n")), "\n\n");
+    assert_eq!(succeeded(rewrap(folder, &[], "")), "");
+}
+
+#[test]
+fn a_line_that_is_no_json_is_called_so() {
+    let server = Server::start(&[]);
+    let folder = &server.folder;
+    succeeded(folder.run(["key", "new", "orders"]));
+    let old = seal(&server, "orders", &[("ada".into(), "text".into())]).remove(0);
+    let good = format!("{{\"ciphertext\":\"{}\",\"context\":\"YWRh\"}}", old.ciphertext);
+    let twice = good.replace('}', ",\"context\":\"YWRh\"}");
+    let broken = "{\"secret\": secret}";
+    let output = rewrap(folder, &[], [broken, &good].join("\n"));
+    failed(&output, 3, "line 1: it is not valid JSON: expected value at column 12\n");
+    assert!(output.stdout.is_empty());
+    let output = rewrap(folder, &["--keep-going"], [&good, broken, &twice, &good].join("\n"));
+    failed(&output, 3, "line 2: it is not valid JSON: ");
+    failed(&output, 3, "line 3: duplicate field `context`\n");
+    failed(&output, 3, "2 lines were copied unchanged");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("secret"));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(lines.lines().skip(1).take(2).collect::<Vec<_>>(), [broken, &twice]);
+    assert_eq!(lines.lines().count(), 4);
+}
+
+#[test]
+fn lines_before_one_that_is_no_text_come_out() {
+    let server = Server::start(&[]);
+    let folder = &server.folder;
+    succeeded(folder.run(["key", "new", "orders"]));
+    let old = seal(&server, "orders", &[("ada".into(), "text".into())]).remove(0);
+    let good = format!("{{\"ciphertext\":\"{}\",\"context\":\"YWRh\"}}\n", old.ciphertext);
+    let output = rewrap(folder, &[], [good.as_bytes(), b"\xff\n"].concat());
+    failed(&output, 3, "line 2: it is no text");
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1);
 }
 
 #[test]

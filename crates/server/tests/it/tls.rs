@@ -1,6 +1,7 @@
 //! TLS: versions, certificates of clients, and certificates that are replaced while the server runs.
 
 use crate::common::{Folder, Server, program, until};
+use crate::store::failed;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
@@ -49,13 +50,18 @@ impl<'a> Authority<'a> {
         self.file(name).to_str().unwrap().to_owned()
     }
 
-    /// The fingerprint of `NAME.pem`, as openssl prints it.
-    fn fingerprint(&self, name: &str) -> String {
+    /// What openssl prints as the fingerprint of `NAME.pem`.
+    fn printed_fingerprint(&self, name: &str) -> String {
         let pem = format!("{name}.pem");
         let arguments = ["x509", "-in", &pem, "-noout", "-fingerprint", "-sha256"];
         let output = Command::new(&self.openssl).args(arguments).current_dir(self.folder.beside("")).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        text.trim().split_once('=').unwrap().1.to_owned()
+        text.trim().to_owned()
+    }
+
+    /// The fingerprint of `NAME.pem`.
+    fn fingerprint(&self, name: &str) -> String {
+        self.printed_fingerprint(name).split_once('=').unwrap().1.to_owned()
     }
 }
 
@@ -96,7 +102,8 @@ fn clients_need_a_certificate_if_the_server_says_so() {
     let Some(authority) = Authority::new(&folder) else { return };
     ["server", "client", "stranger"].iter().for_each(|name| authority.issue(name));
     let [ca, cert, key] = ["ca.pem", "server.pem", "server.key"].map(|name| authority.text(name));
-    let rule = format!("cert:{}=admin", authority.fingerprint("client"));
+    // As it is printed, with its heading.
+    let rule = format!("cert:{}=admin", authority.printed_fingerprint("client"));
     let tls = ["--listen", "127.0.0.1:0", "--tls-cert", &cert, "--tls-key", &key, "--client-ca", &ca];
     let server = folder.start(&[&tls[..], &["--peer", &rule, "--audit", "required"]].concat());
     let url = format!("https://{}/v1/nothing/a", server.address());
@@ -158,13 +165,22 @@ fn files_that_are_no_certificates_are_refused() {
         let [cert, key, ca] = [cert, key, ca].map(|name| authority.text(name));
         let output = folder.run(["run", "--tls-cert", &cert, "--tls-key", &key, "--client-ca", &ca]);
         let line = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && line.contains(why) && line.lines().count() == 1, "{line}");
+        assert_eq!(output.status.code(), Some(4), "{line}");
+        assert!(line.contains(why) && line.lines().count() == 1, "{line}");
     };
     refuses("empty", "server.key", "ca.pem", "it holds no certificate");
     refuses("server.pem", "empty", "ca.pem", "it holds no private key");
     refuses("server.pem", "server.key", "empty", "it holds no certificate");
-    refuses("server.pem", "other.key", "ca.pem", "server.pem: ");
+    let unfit = format!(": {} is not the key of {}\n", authority.text("other.key"), authority.text("server.pem"));
+    refuses("server.pem", "other.key", "ca.pem", &unfit);
     refuses("absent.pem", "server.key", "ca.pem", "absent.pem: ");
+}
+
+#[test]
+fn rights_for_a_certificate_need_that_clients_have_one() {
+    let folder = Folder::new();
+    let rule = format!("cert:{}=admin", "ab".repeat(32));
+    failed(&folder.run(["run", "--peer", &rule]), 2, "--peer cert: needs --client-ca\nhint: ");
 }
 
 #[test]

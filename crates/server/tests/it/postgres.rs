@@ -2,7 +2,7 @@
 
 use crate::common::postgres::Database;
 use crate::common::records::{Random, Record, all_open, none_opens, open, rounds, seal, try_seal, users};
-use crate::common::{Client, Folder, Server, base64, until};
+use crate::common::{Answer, Client, Folder, Server, base64, until};
 use crate::records;
 use crate::store::failed;
 use crate::tls::Authority;
@@ -398,4 +398,61 @@ fn a_server_without_its_store_ends_to_serve_soon() {
     database.signal_all(Signal::CONT);
     until("it serves", || encrypt(&server, "orders", "ada").0 == 200);
     all_open(&server, &derived);
+}
+
+/// Locks the store, and does something as soon as a server waits for it.
+fn when_awaited(database: &Database, what: &str) {
+    let sql = format!(
+        "DO $$ DECLARE waiter integer; since timestamptz; BEGIN
+           PERFORM 1 FROM phalanx_state FOR UPDATE;
+           LOOP
+             PERFORM pg_stat_clear_snapshot();
+             SELECT pid, query_start INTO waiter, since FROM pg_stat_activity
+               WHERE wait_event_type = 'Lock' AND application_name = 'phalanx-server';
+             EXIT WHEN FOUND;
+             PERFORM pg_sleep(0.01);
+           END LOOP;
+           {what}
+         END $$"
+    );
+    database.ask(&sql).expect("the statement fails");
+}
+
+/// Seals for users in one request, and does something when the request has read the users and waits for a lock.
+fn seal_while(database: &Database, server: &Server, users: &[(String, String)], what: &str) -> Answer {
+    let inputs: Vec<Value> =
+        users.iter().map(|(user, text)| json!({ "context": base64(user), "plaintext": base64(text) })).collect();
+    thread::scope(|scope| {
+        let done = scope.spawn(|| when_awaited(database, what));
+        let locks =
+            "SELECT count(*) FROM pg_locks WHERE relation = 'phalanx_state'::regclass AND mode = 'RowShareLock'";
+        until("the store is locked", || database.ask(locks).is_some_and(|count| count != "0"));
+        let answer = server.post("/v1/transit/encrypt/orders", &json!({ "batch_input": inputs }));
+        done.join().unwrap();
+        answer
+    })
+}
+
+#[test]
+fn a_statement_that_takes_too_long_costs_no_connection() {
+    let Some(Pair { servers: [server, _other], database }) = pair() else { return };
+    let connections = || {
+        let all = "SELECT string_agg(pid::text, ',' ORDER BY pid) FROM pg_stat_activity WHERE application_name = 'phalanx-server'";
+        database.ask(all).unwrap()
+    };
+    let before = connections();
+    // As PostgreSQL itself does when its time is over.
+    let cancel = "PERFORM pg_cancel_backend(waiter);
+        LOOP
+          PERFORM pg_stat_clear_snapshot();
+          EXIT WHEN NOT EXISTS (
+            SELECT FROM pg_stat_activity WHERE pid = waiter AND query_start = since AND wait_event_type = 'Lock'
+          );
+          PERFORM pg_sleep(0.01);
+        END LOOP;";
+    let answer = seal_while(&database, &server, &users(0..2), cancel);
+    // If it has shared its transaction with other work, it was tried again.
+    assert!([200, 500].contains(&answer.status), "{}: {}", answer.status, answer.text());
+    all_open(&server, &seal(&server, "orders", &users(0..2)));
+    assert_eq!(connections(), before);
 }

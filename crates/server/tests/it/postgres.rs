@@ -434,6 +434,21 @@ fn seal_while(database: &Database, server: &Server, users: &[(String, String)], 
 }
 
 #[test]
+fn users_who_are_deleted_while_others_are_made_are_made_again() {
+    let Some(Pair { servers: [server, _other], database }) = pair() else { return };
+    let old = seal(&server, "orders", &users(0..10));
+    let answer = seal_while(&database, &server, &users(0..11), "DELETE FROM phalanx_users;");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let results = answer.json();
+    let record = |(i, (user, text)): (usize, (String, String))| {
+        let ciphertext = results["data"]["batch_results"][i]["ciphertext"].as_str().unwrap().to_owned();
+        Record { key: "orders".into(), user, text, ciphertext }
+    };
+    all_open(&server, &users(0..11).into_iter().enumerate().map(record).collect::<Vec<_>>());
+    none_opens(&server, &old);
+}
+
+#[test]
 fn a_statement_that_takes_too_long_costs_no_connection() {
     let Some(Pair { servers: [server, _other], database }) = pair() else { return };
     let connections = || {

@@ -400,6 +400,16 @@ fn a_server_without_its_store_ends_to_serve_soon() {
     all_open(&server, &derived);
 }
 
+#[test]
+fn a_token_is_revoked_where_it_was_not_made() {
+    let Some(Pair { servers: [first, second], database: _database }) = pair() else { return };
+    for _ in 0..3 {
+        let token = run(&first.folder, &["token", "new", "--allow", "seal:notes"]);
+        run(&second.folder, &["token", "revoke", &token]);
+        until("it is revoked", || first.post_by(&token, "/v1/auth/token/lookup-self", &json!({})).status == 403);
+    }
+}
+
 /// Locks the store, and does something as soon as a server waits for it.
 fn when_awaited(database: &Database, what: &str) {
     let sql = format!(

@@ -126,9 +126,12 @@ impl Server {
     pub async fn delete_key(self: &Arc<Self>, name: &str) -> store::Result<()> {
         let (server, name) = (self.clone(), name.to_owned());
         to_the_end(async move {
-            server.keys.delete(&name).await?;
-            server.users.forget_all();
-            Ok(())
+            let deleted = server.keys.delete(&name).await;
+            if !matches!(deleted, Err(store::Error::Refused(_))) {
+                // Also after a failure: the key may be deleted all the same.
+                server.users.forget_all();
+            }
+            deleted
         })
         .await
     }
@@ -237,4 +240,143 @@ pub async fn to_the_end<T: Send + 'static>(
 ) -> store::Result<T> {
     let ended = |_| store::Error::Failed("a task has ended".into());
     tokio::spawn(work).await.map_err(ended)?
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::batch::New;
+    use crate::store::{Copies, Error, Sqlite, Store, Transaction};
+    use phalanx_core::Suite;
+    use phalanx_core::engine::Op;
+    use phalanx_host::args::{EngineArgs, EngineName};
+    use phalanx_host::engines::Engines;
+    use phalanx_host::verbosity::Verbosity;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+    use tempfile::TempDir;
+
+    /// What a store does beside its work.
+    #[derive(Default)]
+    pub struct Switches {
+        pub is_shared: bool,
+        /// Whether it cannot be reached.
+        pub is_away: AtomicBool,
+        /// Whether it cannot be scrubbed.
+        pub is_stained: AtomicBool,
+        /// How many transactions it was asked for.
+        pub transactions: AtomicUsize,
+        pub scrubs: AtomicUsize,
+    }
+
+    struct Odd(Sqlite, Arc<Switches>);
+
+    impl Store for Odd {
+        fn is_shared(&self) -> bool {
+            self.1.is_shared
+        }
+
+        fn transaction(
+            &mut self,
+            work: &mut dyn FnMut(&mut dyn Transaction) -> store::Result<()>,
+        ) -> store::Result<()> {
+            self.1.transactions.fetch_add(1, SeqCst);
+            if self.1.is_away.load(SeqCst) {
+                return Err(Error::Unavailable("it is away".into()));
+            }
+            self.0.transaction(work)
+        }
+
+        fn scrub(&mut self) -> store::Result<()> {
+            self.1.scrubs.fetch_add(1, SeqCst);
+            if self.1.is_stained.load(SeqCst) { Err(Error::Failed("it is stained".into())) } else { self.0.scrub() }
+        }
+
+        fn copy(&mut self, to: &Copies) -> store::Result<()> {
+            self.0.copy(to)
+        }
+
+        fn damage(&mut self) -> store::Result<Vec<String>> {
+            self.0.damage()
+        }
+    }
+
+    /// A server without sockets.
+    pub struct Bench {
+        _folder: TempDir,
+        pub switches: Arc<Switches>,
+        pub store: Arc<Stored>,
+        pub server: Arc<Server>,
+    }
+
+    impl Bench {
+        /// One whose store is for itself, or one whose store other servers could change too.
+        pub async fn new(is_shared: bool) -> Self {
+            let folder = TempDir::new().unwrap();
+            let switches = Arc::new(Switches { is_shared, ..Switches::default() });
+            let store = Odd(Sqlite::create(&folder.path().join("db")).unwrap(), switches.clone());
+            let store = Arc::new(Stored::new(store).unwrap());
+            let args = EngineArgs { engine: EngineName::Cpu, threads: None, paranoid: false };
+            let engines = Engines::new(&args, Verbosity::default()).unwrap_or_else(|_| panic!("no engines"));
+            let (root, work) = (SecretKey::random().unwrap(), Work::new(engines).unwrap());
+            let server = Server::open(&root, store.clone(), work, Audit::default(), Limits::default()).await.unwrap();
+            Self { _folder: folder, switches, store, server: Arc::new(server) }
+        }
+
+        async fn key(&self, shreddable: bool) -> Arc<Key> {
+            let new = NewKey { suite: Suite::default(), shreddable, needs_user: shreddable };
+            self.server.create_key("orders", new).await.unwrap().0
+        }
+    }
+
+    fn text(key: &Arc<Key>) -> Batch {
+        let mut batch = Batch::new(Op::Seal, 256);
+        batch.to_seal(New { key, user: b"ada", ad: b"", most: 1 }, None, |place| {
+            place[0] = b'a';
+            Ok(1)
+        });
+        batch
+    }
+
+    #[tokio::test]
+    async fn a_key_is_deleted_for_good_by_a_second_try() {
+        let bench = Bench::new(false).await;
+        let (server, switches) = (&bench.server, &bench.switches);
+        let key = bench.key(true).await;
+        let allowed = Config { min_decryption: None, min_encryption: None, deletion_allowed: Some(true) };
+        server.configure_key("orders", allowed).await.unwrap();
+        assert!(server.run(text(&key)).await.is_ok_and(|batch| batch.refused() == 0));
+        assert!(server.users.remembers_somebody());
+        switches.is_stained.store(true, SeqCst);
+        assert!(matches!(server.delete_key("orders").await, Err(Error::Failed(_))));
+        assert!(!server.users.remembers_somebody());
+        switches.is_stained.store(false, SeqCst);
+        let before = switches.scrubs.load(SeqCst);
+        assert!(matches!(server.delete_key("orders").await, Err(Error::Refused(_))));
+        assert_eq!(switches.scrubs.load(SeqCst), before + 1);
+    }
+
+    #[tokio::test]
+    async fn trimming_waits_for_those_who_use_the_versions() {
+        let bench = Bench::new(false).await;
+        let server = bench.server.clone();
+        let key = bench.key(false).await;
+        let batch = text(&key);
+        drop(key);
+        server.rotate_key("orders").await.unwrap();
+        let config = Config { min_decryption: Some(2), min_encryption: Some(2), deletion_allowed: None };
+        server.configure_key("orders", config).await.unwrap();
+        let trimming = server.clone();
+        let trimmed = tokio::spawn(async move { trimming.trim_key("orders", 2).await.map(drop) });
+        while server.keys.get("orders").unwrap().record.min_available < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // If it does not wait, it is over long before that.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let is_over = trimmed.is_finished();
+        let sealed = server.run(batch).await.unwrap();
+        assert_eq!(sealed.sealed(0).unwrap().version, 1);
+        assert!(!is_over);
+        drop(sealed);
+        trimmed.await.unwrap().unwrap();
+    }
 }

@@ -410,6 +410,27 @@ fn a_token_is_revoked_where_it_was_not_made() {
     }
 }
 
+#[test]
+fn changes_are_seen_in_a_database_that_was_put_back() {
+    let Some(Pair { servers: [first, second], database }) = pair() else { return };
+    let token = run(&first.folder, &["token", "new", "--allow", "seal:notes"]);
+    let body = json!({ "context": base64("ada"), "plaintext": base64("text") });
+    let seal = || second.post_by(&token, "/v1/transit/encrypt/notes", &body).status;
+    assert_eq!(seal(), 200);
+    let before = database.ask("SELECT generation FROM phalanx_state").unwrap();
+    run(&first.folder, &["key", "new", "extra"]);
+    let knows_extra = || second.get("/v2/manage/keys").text().contains("extra");
+    until("the new key is known", knows_extra);
+    let put_back = format!(
+        "DELETE FROM phalanx_versions WHERE key = (SELECT id FROM phalanx_keys WHERE name = 'extra');
+         DELETE FROM phalanx_keys WHERE name = 'extra'; UPDATE phalanx_state SET generation = {before}"
+    );
+    database.ask(&put_back).unwrap();
+    until("the key is gone", || !knows_extra());
+    run(&first.folder, &["token", "revoke", &token]);
+    until("the token is revoked", || seal() == 403);
+}
+
 /// Locks the store, and does something as soon as a server waits for it.
 fn when_awaited(database: &Database, what: &str) {
     let sql = format!(

@@ -2,7 +2,7 @@
 //!
 //! The store is asked every second whether keys or tokens have changed, and also before a key, a version or a token is
 //! refused because nobody knows it. A server that does not reach the store for a while serves no more: a token may have
-//! been revoked meanwhile, or a version destroyed.
+//! been revoked meanwhile, or a version destroyed. It serves again when it has read what has changed.
 
 use crate::refusal::{Kind, Refusal};
 use crate::server::Server;
@@ -19,6 +19,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const LEAST: Duration = Duration::from_millis(250);
 /// A server that has not heard of the store for longer serves no more.
 pub const LEASE: Duration = Duration::from_secs(10);
+/// So long after that it does not serve yet although it has heard of it again.
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// What is known of the store's changes.
 pub struct Follow {
@@ -49,6 +51,13 @@ impl Follow {
     pub fn is_shared(&self) -> bool {
         self.store.is_shared()
     }
+
+    /// As if the store had not been heard of for too long.
+    #[cfg(test)]
+    pub fn end_lease(&self) {
+        let long_ago = Instant::now().checked_sub(2 * LEASE).expect("the machine has just been started");
+        *lock(&self.heard) = long_ago;
+    }
 }
 
 impl Server {
@@ -59,6 +68,10 @@ impl Server {
     pub async fn refresh(&self) -> store::Result<()> {
         let began = Instant::now();
         self.read_news().await?;
+        if self.is_current().is_err() {
+            // What was decided by old memory a moment ago is still refused meanwhile.
+            sleep(SETTLING).await;
+        }
         let mut heard = lock(&self.follow.heard);
         *heard = began.max(*heard);
         Ok(())

@@ -52,6 +52,8 @@ fn trouble(edge: &Edge) -> Option<&'static str> {
         Some("draining")
     } else if edge.server.audit.is_broken() {
         Some("the audit log cannot be written")
+    } else if edge.server.is_current().is_err() {
+        Some("the store cannot be reached")
     } else {
         None
     }
@@ -72,7 +74,8 @@ fn told(
     if is_local || caller.is_some_and(|caller| !caller.rights.list.is_empty()) {
         return tell(edge);
     }
-    refused(&Refusal::denied())
+    // Without the store nobody is known.
+    refused(&edge.server.is_current().err().unwrap_or_else(Refusal::denied))
 }
 
 fn metrics(edge: &Edge) -> Response<Body> {

@@ -9,6 +9,8 @@ use crate::tls::Authority;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -395,9 +397,62 @@ fn a_server_without_its_store_ends_to_serve_soon() {
     let (status, _) = encrypt(&server, "orders", "ada");
     assert_eq!(status, 503);
     println!("refused after {after:?}, a new user after {:?}", began.elapsed() - after);
+    // Management and reading are refused too, and so is whoever is not known: nobody can say.
+    let status = |path| server.get(path).status;
+    assert_eq!([status("/v2/manage/tokens"), status("/v1/transit/keys/notes"), status("/v1/nothing")], [503; 3]);
+    assert_eq!(server.post("/v2/manage/keys/other", &json!({})).status, 503);
+    assert_eq!(server.post_by("phx.nobody", "/v1/transit/encrypt/notes", &json!({})).status, 503);
+    let health = server.get("/healthz");
+    assert_eq!((health.status, health.text().as_str()), (503, "the store cannot be reached\n"));
+    assert_eq!(status("/v1/sys/health"), 503);
+    assert_eq!(server.get("/v2/status").json()["state"], "the store cannot be reached");
+    assert_eq!([status("/metrics"), status("/v2/limits"), status("/v1/sys/seal-status")], [200; 3]);
     database.signal_all(Signal::CONT);
     until("it serves", || encrypt(&server, "orders", "ada").0 == 200);
+    assert_eq!([status("/healthz"), status("/v1/sys/health")], [200; 2]);
     all_open(&server, &derived);
+}
+
+#[test]
+fn who_has_heard_nothing_for_long_asks_the_store_first() {
+    let Some(Pair { servers: [first, second], database: _database }) = pair() else { return };
+    let sealed = seal(&first, "notes", &users(0..1)).remove(0);
+    let admin = run(&first.folder, &["token", "new", "--allow", "admin"]);
+    let opener = run(&first.folder, &["token", "new", "--allow", "open:notes"]);
+    let open = json!({ "context": base64(&sealed.user), "ciphertext": sealed.ciphertext }).to_string();
+    let key = |name: &str| format!("/v2/manage/keys/{name}");
+    let ask = |client: &mut Client, token: &str, path: &str, body: &str| {
+        client.send("POST", path, &[("X-Vault-Token", token)], body.as_bytes()).unwrap();
+    };
+    let mut clients = [second.client(), second.client()];
+    ask(&mut clients[0], &admin, &key("before"), "{}");
+    ask(&mut clients[1], &opener, "/v1/transit/decrypt/notes", &open);
+    clients.iter_mut().for_each(|client| assert_eq!(client.answer().unwrap().status, 200));
+    // A command that opens its folder itself, and waits for its input.
+    let third = first.folder.another();
+    let key_file = third.key_file();
+    let mut rewrap = third.command(["rewrap", "notes", "--key-file", key_file.to_str().unwrap()]);
+    let mut rewrap = rewrap.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // One server stands still for longer than it may serve without the store.
+    second.signal(Signal::STOP);
+    run(&first.folder, &["token", "revoke", &admin]);
+    run(&first.folder, &["token", "revoke", &opener]);
+    run(&first.folder, &["key", "rotate", "notes"]);
+    sleep(Duration::from_secs(11));
+    ask(&mut clients[0], &admin, &key("after"), "{}");
+    ask(&mut clients[1], &opener, "/v1/transit/decrypt/notes", &open);
+    second.signal(Signal::CONT);
+    for client in &mut clients {
+        let answer = client.answer().unwrap();
+        assert!([403, 503].contains(&answer.status), "{}: {}", answer.status, answer.text());
+    }
+    until("it serves", || encrypt(&second, "notes", "ada").0 == 200);
+    assert_eq!(second.get(&key("after")).status, 404);
+    let line = json!({ "context": base64(&sealed.user), "ciphertext": sealed.ciphertext });
+    writeln!(rewrap.stdin.take().unwrap(), "{line}").unwrap();
+    let output = rewrap.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("vault:v2:"), "{output:?}");
 }
 
 #[test]

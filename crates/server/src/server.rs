@@ -364,7 +364,7 @@ pub(crate) mod tests {
     }
 
     fn admin() -> NewToken {
-        let rights = Rights::parse(["admin"].into_iter(), None).unwrap();
+        let rights = Rights::parse(["admin"], None).unwrap();
         NewToken { rights, ttl: 0, renewable: false, parent: None, name: None }
     }
 

@@ -268,3 +268,29 @@ pub fn failure(status: u16, body: &Value) -> Failure {
 fn no_threads(error: io::Error) -> Failure {
     Failure::new(Code::Other, format!("cannot start a thread: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::NewKey;
+    use crate::server::tests::Bench;
+    use phalanx_core::Suite;
+    use std::sync::atomic::Ordering;
+
+    #[tokio::test]
+    async fn a_command_that_has_waited_asks_the_store_first() {
+        let bench = Bench::new(true).await;
+        let new = NewKey { suite: Suite::default(), shreddable: false, needs_user: false };
+        bench.server.create_key("orders", new).await.unwrap();
+        let encrypt = async || {
+            let body = r#"{"plaintext": "YQ=="}"#.to_owned();
+            let answer = within(&bench.server, Method::POST, "/v1/transit/encrypt/orders", body).await;
+            answer.unwrap_or_else(|_| panic!("no answer")).0
+        };
+        bench.server.follow.end_lease();
+        bench.switches.is_away.store(true, Ordering::SeqCst);
+        assert_eq!(encrypt().await, 503);
+        bench.switches.is_away.store(false, Ordering::SeqCst);
+        assert_eq!(encrypt().await, 200);
+    }
+}

@@ -9,6 +9,7 @@ use crate::commands::lock::lock;
 use crate::http::Call;
 use crate::http::body::{self, Body};
 use crate::limits::Limits;
+use crate::refusal::Refusal;
 use crate::rights::Rights;
 use crate::server::Server;
 use crate::work::Work;
@@ -234,15 +235,22 @@ async fn within(server: &Arc<Server>, method: Method, path: &str, body: String) 
     let caller =
         Caller { name: "command".into(), account: "command".into(), rights: Arc::new(Rights::all()), token: None };
     let mut call = Call::own(server.clone(), caller, method, parts.collect(), body::full(body));
-    let answer = match version.as_deref() {
-        Some("v1") => transit::answer(&mut call).await,
-        _ => manage::answer(&mut call).await,
+    let answer = match (be_current(server).await, version.as_deref()) {
+        (Err(refusal), _) => Err(refusal),
+        (Ok(()), Some("v1")) => transit::answer(&mut call).await,
+        (Ok(()), _) => manage::answer(&mut call).await,
     };
     let answer: Response<Body> = answer.unwrap_or_else(|refusal| http::refused(&refusal));
     let status = answer.status().as_u16();
     let broken = |_| Failure::new(Code::Other, "an answer breaks off");
     let body = answer.into_body().collect().await.map_err(broken)?;
     Ok((status, body.to_bytes()))
+}
+
+/// Learns what other servers have changed, if that is long ago: a command may have waited for its input, and nothing else
+/// asks the store in this process.
+async fn be_current(server: &Server) -> Result<(), Refusal> {
+    if server.is_current().is_err() { server.catch_up().await } else { Ok(()) }
 }
 
 /// The body of an answer, or the failure that it says.
@@ -260,4 +268,30 @@ pub fn failure(status: u16, body: &Value) -> Failure {
 
 fn no_threads(error: io::Error) -> Failure {
     Failure::new(Code::Other, format!("cannot start a thread: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::NewKey;
+    use crate::server::tests::Bench;
+    use phalanx_core::Suite;
+    use std::sync::atomic::Ordering;
+
+    #[tokio::test]
+    async fn a_command_that_has_waited_asks_the_store_first() {
+        let bench = Bench::new(true).await;
+        let new = NewKey { suite: Suite::default(), shreddable: false, needs_user: false };
+        bench.server.create_key("orders", new).await.unwrap();
+        let encrypt = async || {
+            let body = r#"{"plaintext": "YQ=="}"#.to_owned();
+            let answer = within(&bench.server, Method::POST, "/v1/transit/encrypt/orders", body).await;
+            answer.unwrap_or_else(|_| panic!("no answer")).0
+        };
+        bench.server.follow.end_lease();
+        bench.switches.is_away.store(true, Ordering::SeqCst);
+        assert_eq!(encrypt().await, 503);
+        bench.switches.is_away.store(false, Ordering::SeqCst);
+        assert_eq!(encrypt().await, 200);
+    }
 }

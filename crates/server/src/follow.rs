@@ -2,14 +2,13 @@
 //!
 //! The store is asked every second whether keys or tokens have changed, and also before a key, a version or a token is
 //! refused because nobody knows it. A server that does not reach the store for a while serves no more: a token may have
-//! been revoked meanwhile, or a version destroyed.
+//! been revoked meanwhile, or a version destroyed. It serves again when it has read what has changed.
 
 use crate::refusal::{Kind, Refusal};
 use crate::server::Server;
 use crate::store::{self, Stored};
 use phalanx_host::lines::complain;
 use phalanx_host::lock::lock;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -20,28 +19,44 @@ const EVERY: Duration = Duration::from_secs(1);
 const LEAST: Duration = Duration::from_millis(250);
 /// A server that has not heard of the store for longer serves no more.
 pub const LEASE: Duration = Duration::from_secs(10);
+/// So long after that it does not serve yet although it has heard of it again.
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// What is known of the store's changes.
 pub struct Follow {
     store: Arc<Stored>,
-    /// The generation that memory has.
-    seen: AtomicU64,
+    /// The generation that memory has, if it has one.
+    seen: Mutex<Option<u64>>,
     /// When the store was asked for the last time that it answered.
     heard: Mutex<Instant>,
-    /// When it was asked last because of something that is not known.
-    asked: tokio::sync::Mutex<Option<Instant>>,
+    /// When it was asked last because of something that is not known, and what came of it.
+    asked: tokio::sync::Mutex<Option<Asked>>,
+}
+
+/// A look at the store.
+struct Asked {
+    began: Instant,
+    /// `None` if it was given up before its end.
+    outcome: Option<Result<(), Refusal>>,
 }
 
 impl Follow {
     /// Nothing is known yet.
     pub fn new(store: Arc<Stored>) -> Self {
         let (heard, asked) = (Mutex::new(Instant::now()), tokio::sync::Mutex::default());
-        Self { store, seen: AtomicU64::new(0), heard, asked }
+        Self { store, seen: Mutex::default(), heard, asked }
     }
 
     /// Whether other servers change the store too.
     pub fn is_shared(&self) -> bool {
         self.store.is_shared()
+    }
+
+    /// As if the store had not been heard of for too long.
+    #[cfg(test)]
+    pub fn end_lease(&self) {
+        let long_ago = Instant::now().checked_sub(2 * LEASE).expect("the machine has just been started");
+        *lock(&self.heard) = long_ago;
     }
 }
 
@@ -51,28 +66,38 @@ impl Server {
     /// # Errors
     /// If the store fails, or a secret in it is damaged or of another root key. Memory then stays as it was.
     pub async fn refresh(&self) -> store::Result<()> {
-        let (follow, began) = (&self.follow, Instant::now());
-        // What is read here is not older than what this server has changed itself.
-        let _keys = self.keys.changing().await;
-        let _tokens = self.tokens.changing().await;
-        let seen = follow.seen.load(Ordering::SeqCst);
-        let news = follow.store.run(move |store| {
-            // It is read first: what is read after it is not older.
-            let generation = store.generation()?;
-            if generation == seen { Ok(None) } else { Ok(Some((generation, store.keys()?, store.tokens()?))) }
-        });
-        if let Some((generation, keys, tokens)) = news.await? {
-            self.keys.replace(keys)?;
-            self.tokens.replace(tokens)?;
-            follow.seen.fetch_max(generation, Ordering::SeqCst);
+        let began = Instant::now();
+        self.read_news().await?;
+        if self.is_current().is_err() {
+            // What was decided by old memory a moment ago is still refused meanwhile.
+            sleep(SETTLING).await;
         }
-        let mut heard = lock(&follow.heard);
+        let mut heard = lock(&self.follow.heard);
         *heard = began.max(*heard);
         Ok(())
     }
 
+    async fn read_news(&self) -> store::Result<()> {
+        let follow = &self.follow;
+        // What is read here is not older than what this server has changed itself.
+        let _keys = self.keys.changing().await;
+        let _tokens = self.tokens.changing().await;
+        let seen = *lock(&follow.seen);
+        let news = follow.store.run(move |store| {
+            // It is read first: what is read after it is not older.
+            let generation = store.generation()?;
+            if Some(generation) == seen { Ok(None) } else { Ok(Some((generation, store.keys()?, store.tokens()?))) }
+        });
+        if let Some((generation, keys, tokens)) = news.await? {
+            self.keys.replace(keys)?;
+            self.tokens.replace(tokens)?;
+            *lock(&follow.seen) = Some(generation);
+        }
+        Ok(())
+    }
+
     /// Asks the store before something is refused because nobody knows it. Many who ask at the same time are answered by
-    /// one look at the store.
+    /// one look at the store, if it began after they asked.
     ///
     /// # Errors
     /// If the store cannot say.
@@ -82,14 +107,18 @@ impl Server {
         }
         let wanted = Instant::now();
         let mut asked = self.follow.asked.lock().await;
-        if asked.is_some_and(|last| last > wanted) {
-            return self.is_current();
+        if let Some(last) = &*asked {
+            match &last.outcome {
+                Some(outcome) if last.began >= wanted => return outcome.clone(),
+                _ => sleep_until(last.began + LEAST).await,
+            }
         }
-        if let Some(last) = *asked {
-            sleep_until(last + LEAST).await;
-        }
-        *asked = Some(Instant::now());
-        self.refresh().await.map_err(store::Error::told)
+        let began = Instant::now();
+        // Whoever asks may go away before there is an answer.
+        *asked = Some(Asked { began, outcome: None });
+        let outcome = self.refresh().await.map_err(store::Error::told);
+        *asked = Some(Asked { began, outcome: Some(outcome.clone()) });
+        outcome
     }
 
     /// Knows what other servers have changed so far: before a decision that rests on it.
@@ -130,5 +159,41 @@ impl Server {
             }
             last = why;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::tests::Bench;
+
+    /// Asks twice, before the first of both looks at the store.
+    async fn asked_twice(server: &Server) -> [Result<(), Refusal>; 2] {
+        let held = server.follow.asked.lock().await;
+        let release = async { drop(held) };
+        let (first, second, ()) = tokio::join!(biased; server.catch_up(), server.catch_up(), release);
+        [first, second]
+    }
+
+    #[tokio::test]
+    async fn one_look_answers_those_who_asked_before_it() {
+        let bench = Bench::new(true).await;
+        let transactions = || bench.switches.transactions.load(std::sync::atomic::Ordering::SeqCst);
+        let before = transactions();
+        assert_eq!(asked_twice(&bench.server).await, [Ok(()), Ok(())]);
+        assert_eq!(transactions(), before + 1);
+        assert_eq!(bench.server.catch_up().await, Ok(()));
+        assert_eq!(transactions(), before + 2, "it may have changed since then");
+    }
+
+    #[tokio::test]
+    async fn a_look_that_fails_answers_nobody_that_all_is_known() {
+        let bench = Bench::new(true).await;
+        bench.switches.is_away.store(true, std::sync::atomic::Ordering::SeqCst);
+        for outcome in asked_twice(&bench.server).await {
+            assert_eq!(outcome.map_err(|refusal| refusal.kind), Err(Kind::Unavailable));
+        }
+        bench.switches.is_away.store(false, std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(asked_twice(&bench.server).await, [Ok(()), Ok(())]);
     }
 }

@@ -9,7 +9,7 @@ use crate::keys::{Config, Key, Keys, NewKey, now};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::rates::Rates;
-use crate::refusal::Refusal;
+use crate::refusal::{Kind, Refusal};
 use crate::store::{self, Stored};
 use crate::tokens::{NewToken, Token, Tokens};
 use crate::users::Users;
@@ -17,11 +17,13 @@ use crate::work::Work;
 use phalanx_core::{SecretKey, Zeroizing};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// A batch that began in time is sealed within this, for all that matters.
-const SEALING: Duration = Duration::from_secs(5);
+/// The longest that a batch may take on a shared store. What took longer is not given out.
+const WORKING: Duration = LEASE;
+/// So long after its key was taken the work on a batch begins, for all that matters.
+const PARSING: Duration = Duration::from_secs(5);
 
 /// What all requests share.
 pub struct Server {
@@ -98,7 +100,7 @@ impl Server {
     /// Those of [`Keys::create`].
     pub async fn create_key(self: &Arc<Self>, name: &str, new: NewKey) -> store::Result<(Arc<Key>, bool)> {
         let (server, name) = (self.clone(), name.to_owned());
-        to_the_end(async move { server.keys.create(&name, new).await }).await
+        to_the_end(self.is_current(), async move { server.keys.create(&name, new).await }).await
     }
 
     /// Adds a version to a key.
@@ -107,7 +109,7 @@ impl Server {
     /// Those of [`Keys::rotate`].
     pub async fn rotate_key(self: &Arc<Self>, name: &str) -> store::Result<Arc<Key>> {
         let (server, name) = (self.clone(), name.to_owned());
-        to_the_end(async move { server.keys.rotate(&name).await }).await
+        to_the_end(self.is_current(), async move { server.keys.rotate(&name).await }).await
     }
 
     /// Changes what a key allows.
@@ -116,7 +118,7 @@ impl Server {
     /// Those of [`Keys::configure`].
     pub async fn configure_key(self: &Arc<Self>, name: &str, config: Config) -> store::Result<Arc<Key>> {
         let (server, name) = (self.clone(), name.to_owned());
-        to_the_end(async move { server.keys.configure(&name, config).await }).await
+        to_the_end(self.is_current(), async move { server.keys.configure(&name, config).await }).await
     }
 
     /// Destroys a key, with its users.
@@ -125,27 +127,31 @@ impl Server {
     /// Those of [`Keys::delete`].
     pub async fn delete_key(self: &Arc<Self>, name: &str) -> store::Result<()> {
         let (server, name) = (self.clone(), name.to_owned());
-        to_the_end(async move {
-            server.keys.delete(&name).await?;
-            server.users.forget_all();
-            Ok(())
+        to_the_end(self.is_current(), async move {
+            let deleted = server.keys.delete(&name).await;
+            if !matches!(deleted, Err(store::Error::Refused(_))) {
+                // Also after a failure: the key may be deleted all the same.
+                server.users.forget_all();
+            }
+            deleted
         })
         .await
     }
 
     /// Destroys old versions of a key.
     ///
-    /// Where there are other servers, it waits until none of them can still seal under these versions.
+    /// Where there are other servers, it waits until none of them can still seal under these versions: memory that is as old
+    /// as it may be was read before they were disallowed, and a batch may have taken its key from it at the last moment.
     ///
     /// # Errors
     /// Those of [`Keys::trim`].
     pub async fn trim_key(self: &Arc<Self>, name: &str, min_available: u32) -> store::Result<Arc<Key>> {
         let (server, name) = (self.clone(), name.to_owned());
-        to_the_end(async move {
+        to_the_end(self.is_current(), async move {
             if server.follow.is_shared() {
                 server.refresh().await?;
                 server.keys.may_trim(&name, min_available)?;
-                tokio::time::sleep(LEASE + SEALING).await;
+                tokio::time::sleep(LEASE + PARSING + WORKING).await;
             }
             server.keys.trim(&name, min_available).await
         })
@@ -157,6 +163,8 @@ impl Server {
     /// # Errors
     /// If there is none, or the store cannot say.
     pub async fn find_key(&self, name: &str) -> Result<Arc<Key>, Refusal> {
+        // It is asked first: what is found then is not too old.
+        self.is_current()?;
         if let Ok(key) = self.keys.get(name) {
             return Ok(key);
         }
@@ -169,6 +177,7 @@ impl Server {
     /// # Errors
     /// If the store cannot say.
     pub async fn find_token(&self, text: &str) -> Result<Option<Arc<Token>>, Refusal> {
+        self.is_current()?;
         if let Some(token) = self.tokens.find(text) {
             return Ok(Some(token));
         }
@@ -182,7 +191,7 @@ impl Server {
     /// Those of [`Tokens::create`].
     pub async fn create_token(self: &Arc<Self>, new: NewToken) -> store::Result<(Zeroizing<String>, Arc<Token>)> {
         let server = self.clone();
-        to_the_end(async move { server.tokens.create(new).await }).await
+        to_the_end(self.is_current(), async move { server.tokens.create(new).await }).await
     }
 
     /// Lets a token live on, and says for how long.
@@ -191,7 +200,7 @@ impl Server {
     /// Those of [`Tokens::renew`].
     pub async fn renew_token(self: &Arc<Self>, token: &Arc<Token>, ttl: u64) -> store::Result<(Arc<Token>, u64)> {
         let (server, token) = (self.clone(), token.clone());
-        to_the_end(async move { server.tokens.renew(&token, Some(ttl)).await }).await
+        to_the_end(self.is_current(), async move { server.tokens.renew(&token, Some(ttl)).await }).await
     }
 
     /// Ends a token, and those that were made by it. Returns whether there was one.
@@ -200,18 +209,44 @@ impl Server {
     /// Those of [`Tokens::revoke`].
     pub async fn revoke(self: &Arc<Self>, accessor: &str) -> store::Result<bool> {
         let (server, accessor) = (self.clone(), accessor.to_owned());
-        to_the_end(async move { server.tokens.revoke(&accessor).await }).await
+        to_the_end(self.is_current(), async move { server.tokens.revoke(&accessor).await }).await
     }
 
     /// Seals or opens a batch. What fails becomes the refusal of its items.
     ///
     /// # Errors
-    /// If there is too much to do already.
-    pub async fn run(&self, mut batch: Batch) -> Result<Batch, Refusal> {
-        if self.is_current().is_err() {
-            // The store may answer again, or a command without a server has waited for its input.
-            self.catch_up().await?;
+    /// If there is too much to do already, or the store cannot be reached.
+    pub async fn run(&self, batch: Batch) -> Result<Batch, Refusal> {
+        self.in_time(self.work_on(batch)).await
+    }
+
+    /// Opens a batch and seals it again under the newest versions.
+    ///
+    /// # Errors
+    /// Those of [`Server::run`].
+    pub async fn rewrap(&self, batch: Batch) -> Result<Batch, Refusal> {
+        let rewrap = async {
+            let opened = self.work_on(batch).await?;
+            // It has its salts already.
+            self.work.run(opened.into_sealing()).await
+        };
+        self.in_time(rewrap).await
+    }
+
+    /// Refuses work with keys that may be too old, also if they were not when it began. The batch has its keys already, so
+    /// that it does not help to ask the store again.
+    async fn in_time(&self, work: impl Future<Output = Result<Batch, Refusal>>) -> Result<Batch, Refusal> {
+        self.is_current()?;
+        let began = Instant::now();
+        let done = work.await?;
+        // The store may have let the batch wait for the salts of its users.
+        if self.follow.is_shared() && began.elapsed() > WORKING {
+            return Err(Refusal::new(Kind::Unavailable, "the store is too slow"));
         }
+        Ok(done)
+    }
+
+    async fn work_on(&self, mut batch: Batch) -> Result<Batch, Refusal> {
         if batch.has_newer() {
             let known = self.catch_up().await;
             batch.resolve_newer(|name| known.clone().and_then(|()| self.keys.get(name)));
@@ -219,22 +254,188 @@ impl Server {
         self.users.fill_salts(&mut batch).await;
         self.work.run(batch).await
     }
-
-    /// Opens a batch and seals it again under the newest versions.
-    ///
-    /// # Errors
-    /// If there is too much to do already.
-    pub async fn rewrap(&self, batch: Batch) -> Result<Batch, Refusal> {
-        let opened = self.run(batch).await?;
-        // It has its salts already.
-        self.work.run(opened.into_sealing()).await
-    }
 }
 
-/// Does something also if the client goes away meanwhile. Otherwise the store would know of a change, and memory not.
-pub async fn to_the_end<T: Send + 'static>(
+/// Does something if the server may serve now, also if the client goes away meanwhile. Otherwise the store would know of a
+/// change, and memory not.
+async fn to_the_end<T: Send + 'static>(
+    may: Result<(), Refusal>,
     work: impl Future<Output = store::Result<T>> + Send + 'static,
 ) -> store::Result<T> {
+    may?;
     let ended = |_| store::Error::Failed("a task has ended".into());
     tokio::spawn(work).await.map_err(ended)?
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::batch::New;
+    use crate::rights::Rights;
+    use crate::store::{Copies, Error, Sqlite, Store, Transaction};
+    use phalanx_core::Suite;
+    use phalanx_core::engine::Op;
+    use phalanx_host::args::{EngineArgs, EngineName};
+    use phalanx_host::engines::Engines;
+    use phalanx_host::verbosity::Verbosity;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+    use tempfile::TempDir;
+
+    /// What a store does beside its work.
+    #[derive(Default)]
+    pub struct Switches {
+        pub is_shared: bool,
+        /// Whether it cannot be reached.
+        pub is_away: AtomicBool,
+        /// Whether it cannot be scrubbed.
+        pub is_stained: AtomicBool,
+        /// How many transactions it was asked for.
+        pub transactions: AtomicUsize,
+        pub scrubs: AtomicUsize,
+    }
+
+    struct Odd(Sqlite, Arc<Switches>);
+
+    impl Store for Odd {
+        fn is_shared(&self) -> bool {
+            self.1.is_shared
+        }
+
+        fn transaction(
+            &mut self,
+            work: &mut dyn FnMut(&mut dyn Transaction) -> store::Result<()>,
+        ) -> store::Result<()> {
+            self.1.transactions.fetch_add(1, SeqCst);
+            if self.1.is_away.load(SeqCst) {
+                return Err(Error::Unavailable("it is away".into()));
+            }
+            self.0.transaction(work)
+        }
+
+        fn scrub(&mut self) -> store::Result<()> {
+            self.1.scrubs.fetch_add(1, SeqCst);
+            if self.1.is_stained.load(SeqCst) { Err(Error::Failed("it is stained".into())) } else { self.0.scrub() }
+        }
+
+        fn copy(&mut self, to: &Copies) -> store::Result<()> {
+            self.0.copy(to)
+        }
+
+        fn damage(&mut self) -> store::Result<Vec<String>> {
+            self.0.damage()
+        }
+    }
+
+    /// A server without sockets.
+    pub struct Bench {
+        _folder: TempDir,
+        pub switches: Arc<Switches>,
+        pub store: Arc<Stored>,
+        pub server: Arc<Server>,
+    }
+
+    impl Bench {
+        /// One whose store is for itself, or one whose store other servers could change too.
+        pub async fn new(is_shared: bool) -> Self {
+            let folder = TempDir::new().unwrap();
+            let switches = Arc::new(Switches { is_shared, ..Switches::default() });
+            let store = Odd(Sqlite::create(&folder.path().join("db")).unwrap(), switches.clone());
+            let store = Arc::new(Stored::new(store).unwrap());
+            let args = EngineArgs { engine: EngineName::Cpu, threads: None, paranoid: false };
+            let engines = Engines::new(&args, Verbosity::default()).unwrap_or_else(|_| panic!("no engines"));
+            let (root, work) = (SecretKey::random().unwrap(), Work::new(engines).unwrap());
+            let server = Server::open(&root, store.clone(), work, Audit::default(), Limits::default()).await.unwrap();
+            Self { _folder: folder, switches, store, server: Arc::new(server) }
+        }
+
+        async fn key(&self, shreddable: bool) -> Arc<Key> {
+            let new = NewKey { suite: Suite::default(), shreddable, needs_user: shreddable };
+            self.server.create_key("orders", new).await.unwrap().0
+        }
+    }
+
+    fn text(key: &Arc<Key>) -> Batch {
+        let mut batch = Batch::new(Op::Seal, 256);
+        batch.to_seal(New { key, user: b"ada", ad: b"", most: 1 }, None, |place| {
+            place[0] = b'a';
+            Ok(1)
+        });
+        batch
+    }
+
+    fn admin() -> NewToken {
+        let rights = Rights::parse(["admin"], None).unwrap();
+        NewToken { rights, ttl: 0, renewable: false, parent: None, name: None }
+    }
+
+    #[tokio::test]
+    async fn what_began_with_old_memory_does_not_go_on_when_the_store_is_back() {
+        let bench = Bench::new(true).await;
+        let server = &bench.server;
+        let key = bench.key(false).await;
+        let (token, known) = server.create_token(admin()).await.unwrap();
+        assert!(server.run(text(&key)).await.is_ok_and(|batch| batch.refused() == 0));
+        server.follow.end_lease();
+        // The store answers, but keys and rights were taken from memory before.
+        let is_away = |refusal: Refusal| assert_eq!(refusal.kind, Kind::Unavailable);
+        is_away(server.run(text(&key)).await.map(drop).unwrap_err());
+        is_away(server.rewrap(text(&key)).await.map(drop).unwrap_err());
+        is_away(server.find_key("orders").await.map(drop).unwrap_err());
+        is_away(server.find_token(&token).await.map(drop).unwrap_err());
+        is_away(server.create_token(admin()).await.map(drop).unwrap_err().told());
+        is_away(server.renew_token(&known, 1).await.map(drop).unwrap_err().told());
+        is_away(server.revoke(&known.record.accessor).await.map(drop).unwrap_err().told());
+        is_away(server.rotate_key("orders").await.map(drop).unwrap_err().told());
+        is_away(server.delete_key("orders").await.unwrap_err().told());
+        // Another server changes something meanwhile, which is known before anything else is served.
+        let accessor = known.record.accessor.clone();
+        bench.store.run(move |store| store.delete_token(&accessor)).await.unwrap();
+        assert!(server.tokens.find(&token).is_some());
+        server.refresh().await.unwrap();
+        assert!(server.find_token(&token).await.unwrap().is_none());
+        assert!(server.run(text(&key)).await.is_ok_and(|batch| batch.refused() == 0));
+    }
+
+    #[tokio::test]
+    async fn a_key_is_deleted_for_good_by_a_second_try() {
+        let bench = Bench::new(false).await;
+        let (server, switches) = (&bench.server, &bench.switches);
+        let key = bench.key(true).await;
+        let allowed = Config { min_decryption: None, min_encryption: None, deletion_allowed: Some(true) };
+        server.configure_key("orders", allowed).await.unwrap();
+        assert!(server.run(text(&key)).await.is_ok_and(|batch| batch.refused() == 0));
+        assert!(server.users.remembers_somebody());
+        switches.is_stained.store(true, SeqCst);
+        assert!(matches!(server.delete_key("orders").await, Err(Error::Failed(_))));
+        assert!(!server.users.remembers_somebody());
+        switches.is_stained.store(false, SeqCst);
+        let before = switches.scrubs.load(SeqCst);
+        assert!(matches!(server.delete_key("orders").await, Err(Error::Refused(_))));
+        assert_eq!(switches.scrubs.load(SeqCst), before + 1);
+    }
+
+    #[tokio::test]
+    async fn trimming_waits_for_those_who_use_the_versions() {
+        let bench = Bench::new(false).await;
+        let server = bench.server.clone();
+        let key = bench.key(false).await;
+        let batch = text(&key);
+        drop(key);
+        server.rotate_key("orders").await.unwrap();
+        let config = Config { min_decryption: Some(2), min_encryption: Some(2), deletion_allowed: None };
+        server.configure_key("orders", config).await.unwrap();
+        let trimming = server.clone();
+        let trimmed = tokio::spawn(async move { trimming.trim_key("orders", 2).await.map(drop) });
+        while server.keys.get("orders").unwrap().record.min_available < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // If it does not wait, it is over long before that.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let is_over = trimmed.is_finished();
+        let sealed = server.run(batch).await.unwrap();
+        assert_eq!(sealed.sealed(0).unwrap().version, 1);
+        assert!(!is_over);
+        drop(sealed);
+        trimmed.await.unwrap().unwrap();
+    }
 }

@@ -29,9 +29,13 @@ pub fn caller(edge: &Edge, peer: &Peer, headers: &HeaderMap) -> Result<Caller, R
 
 /// As [`caller`], and also a token that another server has made a moment ago.
 ///
+/// When memory may be too old, nobody is known, and this does not wait for the store: paths that are for everybody are
+/// answered all the same. [`Server::follow`](crate::server::Server::follow) asks the store until it answers.
+///
 /// # Errors
 /// If nobody is known, or the store cannot say.
 pub async fn find_caller(edge: &Edge, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
+    edge.server.is_current()?;
     let found = caller(edge, peer, headers);
     if found.is_err() && matches!(token(headers), Ok(Some(_))) {
         edge.server.catch_up().await?;

@@ -29,9 +29,14 @@ pub fn answer(
         ["v2", "limits"] => Some(json(200, &edge.server.limits)),
         ["metrics"] => Some(told(edge, peer, headers, caller, metrics)),
         ["v2", "status"] => Some(told(edge, peer, headers, caller, status)),
+        ["v1", "sys", "health"] if let Some(trouble) = trouble(edge) => Some(refused(&unavailable(trouble))),
         ["v1", "sys", rest @ ..] => transit::sys(&edge.server, rest, &target.query),
         _ => None,
     }
+}
+
+fn unavailable(trouble: &'static str) -> Refusal {
+    Refusal::new(Kind::Unavailable, trouble)
 }
 
 fn health(edge: &Edge) -> Response<Body> {
@@ -47,6 +52,8 @@ fn trouble(edge: &Edge) -> Option<&'static str> {
         Some("draining")
     } else if edge.server.audit.is_broken() {
         Some("the audit log cannot be written")
+    } else if edge.server.is_current().is_err() {
+        Some("the store cannot be reached")
     } else {
         None
     }
@@ -64,10 +71,11 @@ fn told(
         Peer::User(_) => true,
         Peer::Address { address, .. } => address.ip().is_loopback() && names_this_machine(headers),
     };
-    if !is_local && caller.is_none_or(|caller| caller.rights.list.is_empty()) {
-        return refused(&Refusal::denied());
+    if is_local || caller.is_some_and(|caller| !caller.rights.list.is_empty()) {
+        return tell(edge);
     }
-    tell(edge)
+    // Without the store nobody is known.
+    refused(&edge.server.is_current().err().unwrap_or_else(Refusal::denied))
 }
 
 fn metrics(edge: &Edge) -> Response<Body> {

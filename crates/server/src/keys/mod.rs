@@ -14,14 +14,18 @@ use phalanx_core::UserKeys;
 use phalanx_core::{SecretKey, Suite};
 use root::Root;
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::{Instant, sleep};
 
 /// The label of the keys of users.
 const USER_KEY: &[u8] = b"phalanx server v1 user key";
 
 /// The length of a salt in bytes.
 pub const SALT: usize = 32;
+
+/// So long requests under way may go on with versions that are being destroyed.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// The longest name of a key in bytes.
 pub const LONGEST_NAME: usize = 128;
@@ -44,10 +48,17 @@ pub struct Version {
 }
 
 impl Key {
-    fn open(record: KeyRecord, root: &Root) -> Result<Self, Refusal> {
+    /// Opens the secrets of a key. A version that an older state of the key has too stays the same one, so that it is known
+    /// whether somebody uses it.
+    fn open(record: KeyRecord, root: &Root, old: Option<&Self>) -> Result<Self, Refusal> {
+        let old = old.filter(|old| old.record.id == record.id);
         let unknown = || Refusal::failed(format!("the key {} has an unknown type", record.name));
         let suite = Suite::from_id(record.suite).ok_or_else(unknown)?;
         let version = |kept: &VersionRecord| {
+            let known = old.filter(|old| old.record.versions.contains(kept));
+            if let Some(known) = known.and_then(|old| old.versions.get(&kept.number)) {
+                return Ok((kept.number, known.clone()));
+            }
             let secret = root.open(&place(&record.id, kept.number), &kept.sealed).map_err(|_| {
                 let (number, name) = (kept.number, &record.name);
                 Refusal::failed(format!("version {number} of the key {name} is damaged, or of another root key"))
@@ -162,10 +173,9 @@ impl Keys {
     /// # Errors
     /// If a secret is damaged or of another root key.
     pub fn replace(&self, records: Vec<KeyRecord>) -> store::Result<()> {
-        let known = |record: &KeyRecord| self.get(&record.name).ok().filter(|key| key.record == *record);
-        let open = |record: KeyRecord| match known(&record) {
-            Some(key) => Ok((key.record.name.clone(), key)),
-            None => Ok((record.name.clone(), Arc::new(Key::open(record, &self.root)?))),
+        let open = |record: KeyRecord| match self.get(&record.name).ok() {
+            Some(key) if key.record == record => Ok((record.name, key)),
+            old => Ok((record.name.clone(), Arc::new(Key::open(record, &self.root, old.as_deref())?))),
         };
         let map = records.into_iter().map(open).collect::<Result<_, Refusal>>()?;
         *self.map.write().unwrap_or_else(PoisonError::into_inner) = map;
@@ -232,12 +242,16 @@ impl Keys {
         self.change(name, move |record| config.apply(record)).await
     }
 
-    /// Destroys the versions before this one.
+    /// Destroys the versions before this one. Requests that use them already are waited for.
     ///
     /// # Errors
     /// In the words of Vault if that is not allowed; if there is no such key; if the store fails.
     pub async fn trim(&self, name: &str, min_available: u32) -> store::Result<Arc<Key>> {
+        let old = self.get(name)?;
+        let gone: Vec<_> = old.versions.range(..min_available).map(|(_, version)| Arc::downgrade(version)).collect();
+        drop(old);
         let key = self.change(name, move |record| settings::trim(record, min_available)).await?;
+        unused(&gone).await;
         self.store.scrub().await?;
         Ok(key)
     }
@@ -257,20 +271,23 @@ impl Keys {
     pub async fn delete(&self, name: &str) -> store::Result<()> {
         let (root, wanted) = (self.root.clone(), name.to_owned());
         let change = move |store: &mut dyn Transaction| {
-            let record = store.key(&wanted)?.ok_or_else(|| Refusal::invalid("could not delete key; not found"))?;
+            let Some(record) = store.key(&wanted)? else { return Ok(None) };
             check_authentic(&record, &root)?;
             if !record.deletion_allowed {
                 return Err(Refusal::invalid("deletion is not allowed for this key").into());
             }
             store.delete_key(&record.id)?;
-            Ok(record.id)
+            Ok(Some(record.id))
         };
-        {
+        let deleted = {
             let _change = self.changes.lock().await;
-            let id = self.store.run(change).await?;
-            self.forget(name, &id);
-        }
-        self.store.scrub().await
+            let deleted = self.store.run(change).await?;
+            deleted.inspect(|id| self.forget(name, id))
+        };
+        // Also if there is no such key: an earlier call may have failed here.
+        self.store.scrub().await?;
+        let not_found = || Refusal::invalid("could not delete key; not found").into();
+        deleted.map(drop).ok_or_else(not_found)
     }
 
     async fn change(
@@ -294,7 +311,8 @@ impl Keys {
 
     /// Replaces the key in memory by what is in the store now.
     fn renew(&self, record: KeyRecord) -> Result<Arc<Key>, Refusal> {
-        let key = Arc::new(Key::open(record, &self.root)?);
+        let old = self.get(&record.name).ok();
+        let key = Arc::new(Key::open(record, &self.root, old.as_deref())?);
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         map.insert(key.record.name.clone(), key.clone());
         Ok(key)
@@ -310,6 +328,14 @@ impl Keys {
 
     fn new_version(&self, id: &KeyId, number: u32) -> Result<VersionRecord, Refusal> {
         new_version(&self.root, id, number)
+    }
+}
+
+/// Waits until no request uses versions that no key has any more, but not for ever.
+async fn unused(versions: &[Weak<Version>]) {
+    let end = Instant::now() + GRACE;
+    while versions.iter().any(|version| version.strong_count() > 0) && Instant::now() < end {
+        sleep(Duration::from_millis(2)).await;
     }
 }
 

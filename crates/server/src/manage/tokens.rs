@@ -102,7 +102,12 @@ pub(super) async fn revoke(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let accessor = match read(call).await? {
         Named { accessor: Some(accessor), token: None } => Some(accessor),
         Named { accessor: None, token: Some(text) } => {
-            tokens.known(&Zeroizing::new(text)).map(|token| token.record.accessor.clone())
+            let text = Zeroizing::new(text);
+            if tokens.known(&text).is_none() {
+                // Another server may have made it a moment ago.
+                call.server.catch_up().await?;
+            }
+            tokens.known(&text).map(|token| token.record.accessor.clone())
         }
         _ => return Err(Refusal::invalid("a token is named by its accessor or by its text")),
     };

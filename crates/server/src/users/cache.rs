@@ -76,6 +76,12 @@ impl Cache {
         }
     }
 
+    /// Whether there is no salt.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.new.is_empty() && self.old.is_empty()
+    }
+
     /// Wipes all salts.
     pub fn clear(&mut self) {
         self.epoch += 1;

@@ -194,6 +194,12 @@ impl Users {
         self.store.copy(to).await
     }
 
+    /// Whether the salt of any user is in memory.
+    #[cfg(test)]
+    pub fn remembers_somebody(&self) -> bool {
+        self.cache.as_ref().is_some_and(|cache| !lock(cache).is_empty())
+    }
+
     /// Forgets all salts, such as those of a key that is deleted.
     pub fn forget_all(&self) {
         if let Some(cache) = &self.cache {

@@ -68,7 +68,11 @@ pub fn find(
         if store.key(&group.name)?.is_none_or(|key| key.id != group.key) {
             return Err(Refusal::not_found("encryption key not found").into());
         }
-        return make_missing(store, root, roster, group, &mut found);
+        if store.is_shared() {
+            // Another server may have made or deleted some of them. From now on it cannot: the key was the first lock.
+            found = store.users(&group.key, &group.users)?;
+        }
+        return make_missing(store, root, roster, group, found);
     }
     Ok(found.into_iter().map(|row| row.map_or_else(|| Row::Refused(unknown()), Row::Sealed)).collect())
 }
@@ -78,14 +82,10 @@ fn make_missing(
     root: &Root,
     roster: &Roster,
     group: &Group,
-    found: &mut Vec<Option<UserRecord>>,
+    found: Vec<Option<UserRecord>>,
 ) -> store::Result<Vec<Row>> {
-    let missing = group.users.iter().zip(&*found).filter(|(_, row)| row.is_none());
+    let missing = group.users.iter().zip(&found).filter(|(_, row)| row.is_none());
     let buckets = bucket_keys(store, root, roster, &group.key, missing.map(|((bucket, _), _)| *bucket))?;
-    if store.is_shared() {
-        // Another server may have made some before the buckets were locked.
-        *found = store.users(&group.key, &group.users)?;
-    }
     let mut random = Zeroizing::new(vec![0; group.users.len() * SALT]);
     getrandom::fill(&mut random).map_err(|e| Refusal::failed(e.to_string()))?;
     let places: Vec<_> = group.users.iter().map(|(_, user)| user_place(&group.key, user)).collect();
@@ -99,7 +99,7 @@ fn make_missing(
     let (numbers, new): (Vec<usize>, Vec<Under>) = new.into_iter().unzip();
     let sealed = root::seal_each(roster, &new)?;
     let mut rows: Vec<Row> =
-        std::mem::take(found).into_iter().map(|row| row.map_or_else(|| Row::Refused(damaged()), Row::Sealed)).collect();
+        found.into_iter().map(|row| row.map_or_else(|| Row::Refused(damaged()), Row::Sealed)).collect();
     for (i, sealed) in numbers.into_iter().zip(&sealed) {
         let (bucket, user) = &group.users[i];
         store.put_user(&group.key, *bucket, user, sealed)?;

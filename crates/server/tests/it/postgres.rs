@@ -2,7 +2,7 @@
 
 use crate::common::postgres::Database;
 use crate::common::records::{Random, Record, all_open, none_opens, open, rounds, seal, try_seal, users};
-use crate::common::{Client, Folder, Server, base64, until};
+use crate::common::{Answer, Client, Folder, Server, base64, until};
 use crate::records;
 use crate::store::failed;
 use crate::tls::Authority;
@@ -395,7 +395,152 @@ fn a_server_without_its_store_ends_to_serve_soon() {
     let (status, _) = encrypt(&server, "orders", "ada");
     assert_eq!(status, 503);
     println!("refused after {after:?}, a new user after {:?}", began.elapsed() - after);
+    // Management and reading are refused too, and so is whoever is not known: nobody can say.
+    let status = |path| server.get(path).status;
+    assert_eq!([status("/v2/manage/tokens"), status("/v1/transit/keys/notes"), status("/v1/nothing")], [503; 3]);
+    assert_eq!(server.post("/v2/manage/keys/other", &json!({})).status, 503);
+    assert_eq!(server.post_by("phx.nobody", "/v1/transit/encrypt/notes", &json!({})).status, 503);
+    let health = server.get("/healthz");
+    assert_eq!((health.status, health.text().as_str()), (503, "the store cannot be reached\n"));
+    assert_eq!(status("/v1/sys/health"), 503);
+    assert_eq!(server.get("/v2/status").json()["state"], "the store cannot be reached");
+    assert_eq!([status("/metrics"), status("/v2/limits"), status("/v1/sys/seal-status")], [200; 3]);
     database.signal_all(Signal::CONT);
     until("it serves", || encrypt(&server, "orders", "ada").0 == 200);
+    assert_eq!([status("/healthz"), status("/v1/sys/health")], [200; 2]);
     all_open(&server, &derived);
+}
+
+#[test]
+fn who_has_heard_nothing_for_long_asks_the_store_first() {
+    let Some(Pair { servers: [first, second], database: _database }) = pair() else { return };
+    let sealed = seal(&first, "notes", &users(0..1)).remove(0);
+    let admin = run(&first.folder, &["token", "new", "--allow", "admin"]);
+    let opener = run(&first.folder, &["token", "new", "--allow", "open:notes"]);
+    let open = json!({ "context": base64(&sealed.user), "ciphertext": sealed.ciphertext }).to_string();
+    let key = |name: &str| format!("/v2/manage/keys/{name}");
+    let ask = |client: &mut Client, token: &str, path: &str, body: &str| {
+        client.send("POST", path, &[("X-Vault-Token", token)], body.as_bytes()).unwrap();
+    };
+    let mut clients = [second.client(), second.client()];
+    ask(&mut clients[0], &admin, &key("before"), "{}");
+    ask(&mut clients[1], &opener, "/v1/transit/decrypt/notes", &open);
+    clients.iter_mut().for_each(|client| assert_eq!(client.answer().unwrap().status, 200));
+    // One server stands still for longer than it may serve without the store.
+    second.signal(Signal::STOP);
+    run(&first.folder, &["token", "revoke", &admin]);
+    run(&first.folder, &["token", "revoke", &opener]);
+    sleep(Duration::from_secs(11));
+    ask(&mut clients[0], &admin, &key("after"), "{}");
+    ask(&mut clients[1], &opener, "/v1/transit/decrypt/notes", &open);
+    second.signal(Signal::CONT);
+    for client in &mut clients {
+        let answer = client.answer().unwrap();
+        assert!([403, 503].contains(&answer.status), "{}: {}", answer.status, answer.text());
+    }
+    until("it serves", || encrypt(&second, "notes", "ada").0 == 200);
+    assert_eq!(second.get(&key("after")).status, 404);
+}
+
+#[test]
+fn a_token_is_revoked_where_it_was_not_made() {
+    let Some(Pair { servers: [first, second], database: _database }) = pair() else { return };
+    for _ in 0..3 {
+        let token = run(&first.folder, &["token", "new", "--allow", "seal:notes"]);
+        run(&second.folder, &["token", "revoke", &token]);
+        until("it is revoked", || first.post_by(&token, "/v1/auth/token/lookup-self", &json!({})).status == 403);
+    }
+}
+
+#[test]
+fn changes_are_seen_in_a_database_that_was_put_back() {
+    let Some(Pair { servers: [first, second], database }) = pair() else { return };
+    let token = run(&first.folder, &["token", "new", "--allow", "seal:notes"]);
+    let body = json!({ "context": base64("ada"), "plaintext": base64("text") });
+    let seal = || second.post_by(&token, "/v1/transit/encrypt/notes", &body).status;
+    assert_eq!(seal(), 200);
+    let before = database.ask("SELECT generation FROM phalanx_state").unwrap();
+    run(&first.folder, &["key", "new", "extra"]);
+    let knows_extra = || second.get("/v2/manage/keys").text().contains("extra");
+    until("the new key is known", knows_extra);
+    let put_back = format!(
+        "DELETE FROM phalanx_versions WHERE key = (SELECT id FROM phalanx_keys WHERE name = 'extra');
+         DELETE FROM phalanx_keys WHERE name = 'extra'; UPDATE phalanx_state SET generation = {before}"
+    );
+    database.ask(&put_back).unwrap();
+    until("the key is gone", || !knows_extra());
+    run(&first.folder, &["token", "revoke", &token]);
+    until("the token is revoked", || seal() == 403);
+}
+
+/// Locks the store, and does something as soon as a server waits for it.
+fn when_awaited(database: &Database, what: &str) {
+    let sql = format!(
+        "DO $$ DECLARE waiter integer; since timestamptz; BEGIN
+           PERFORM 1 FROM phalanx_state FOR UPDATE;
+           LOOP
+             PERFORM pg_stat_clear_snapshot();
+             SELECT pid, query_start INTO waiter, since FROM pg_stat_activity
+               WHERE wait_event_type = 'Lock' AND application_name = 'phalanx-server';
+             EXIT WHEN FOUND;
+             PERFORM pg_sleep(0.01);
+           END LOOP;
+           {what}
+         END $$"
+    );
+    database.ask(&sql).expect("the statement fails");
+}
+
+/// Seals for users in one request, and does something when the request has read the users and waits for a lock.
+fn seal_while(database: &Database, server: &Server, users: &[(String, String)], what: &str) -> Answer {
+    let inputs: Vec<Value> =
+        users.iter().map(|(user, text)| json!({ "context": base64(user), "plaintext": base64(text) })).collect();
+    thread::scope(|scope| {
+        let done = scope.spawn(|| when_awaited(database, what));
+        let locks =
+            "SELECT count(*) FROM pg_locks WHERE relation = 'phalanx_state'::regclass AND mode = 'RowShareLock'";
+        until("the store is locked", || database.ask(locks).is_some_and(|count| count != "0"));
+        let answer = server.post("/v1/transit/encrypt/orders", &json!({ "batch_input": inputs }));
+        done.join().unwrap();
+        answer
+    })
+}
+
+#[test]
+fn users_who_are_deleted_while_others_are_made_are_made_again() {
+    let Some(Pair { servers: [server, _other], database }) = pair() else { return };
+    let old = seal(&server, "orders", &users(0..10));
+    let answer = seal_while(&database, &server, &users(0..11), "DELETE FROM phalanx_users;");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let results = answer.json();
+    let record = |(i, (user, text)): (usize, (String, String))| {
+        let ciphertext = results["data"]["batch_results"][i]["ciphertext"].as_str().unwrap().to_owned();
+        Record { key: "orders".into(), user, text, ciphertext }
+    };
+    all_open(&server, &users(0..11).into_iter().enumerate().map(record).collect::<Vec<_>>());
+    none_opens(&server, &old);
+}
+
+#[test]
+fn a_statement_that_takes_too_long_costs_no_connection() {
+    let Some(Pair { servers: [server, _other], database }) = pair() else { return };
+    let connections = || {
+        let all = "SELECT string_agg(pid::text, ',' ORDER BY pid) FROM pg_stat_activity WHERE application_name = 'phalanx-server'";
+        database.ask(all).unwrap()
+    };
+    let before = connections();
+    // As PostgreSQL itself does when its time is over.
+    let cancel = "PERFORM pg_cancel_backend(waiter);
+        LOOP
+          PERFORM pg_stat_clear_snapshot();
+          EXIT WHEN NOT EXISTS (
+            SELECT FROM pg_stat_activity WHERE pid = waiter AND query_start = since AND wait_event_type = 'Lock'
+          );
+          PERFORM pg_sleep(0.01);
+        END LOOP;";
+    let answer = seal_while(&database, &server, &users(0..2), cancel);
+    // If it has shared its transaction with other work, it was tried again.
+    assert!([200, 500].contains(&answer.status), "{}: {}", answer.status, answer.text());
+    all_open(&server, &seal(&server, "orders", &users(0..2)));
+    assert_eq!(connections(), before);
 }

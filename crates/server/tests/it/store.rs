@@ -21,6 +21,18 @@ pub fn failed(output: &Output, code: i32, text: &str) {
     assert!(line.contains(text), "{text:?} is not in {line:?}");
 }
 
+#[test]
+fn who_asks_as_clients_of_vault_do_learns_that_nothing_is_served() {
+    let server = Server::start(&["--audit", "required", "--audit-file", "/dev/full"]);
+    assert_eq!(server.get("/v1/sys/health").status, 200, "nobody has found out yet");
+    assert_eq!(server.get("/v1/nothing").status, 503);
+    for path in ["/v1/sys/health", "/v1/sys/health?activecode=200", "/healthz"] {
+        assert_eq!(server.get(path).status, 503, "{path}");
+    }
+    assert_eq!(server.request("HEAD", "/v1/sys/health", &[], b"").status, 503);
+    assert_eq!(server.get("/v1/sys/seal-status").status, 200);
+}
+
 /// Moves what is in the write-ahead log of a server that has ended to its database.
 pub fn settle(folder: &Folder) {
     let database = Connection::open(folder.dir().join("server.db")).unwrap();

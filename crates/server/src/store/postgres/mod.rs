@@ -21,7 +21,8 @@ use session::Session;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
-/// The tables. `phalanx_state` has one row: the version of the tables, and of which root key the secrets are.
+/// The tables. `phalanx_state` has one row: the version of the tables, of which root key the secrets are, and a random number
+/// that is another one after each change of keys or tokens.
 const SCHEMA: &str = "
 CREATE TABLE phalanx_state (
     one BOOLEAN PRIMARY KEY CHECK (one), version INTEGER NOT NULL, mark BYTEA NOT NULL, generation BIGINT NOT NULL

@@ -148,8 +148,14 @@ impl<'a> Open<'a> {
         Ok(())
     }
 
+    /// Says to other servers that keys or tokens have changed, by a random number. If the database is put back to an earlier
+    /// state, a number that counts would soon be one that they have seen with other keys and tokens.
     fn changed(&mut self) -> Result<()> {
-        self.execute("UPDATE phalanx_state SET generation = generation + 1", &[])
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|e| Error::Failed(e.to_string()))?;
+        // PostgreSQL keeps it with a sign.
+        let generation = i64::from_le_bytes(random) & i64::MAX;
+        self.execute("UPDATE phalanx_state SET generation = $1", &[&generation])
     }
 
     fn write_waiting(&mut self) -> Result<()> {

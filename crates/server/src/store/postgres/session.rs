@@ -130,7 +130,6 @@ pub fn meaning(error: &Error) -> Meaning {
         &SqlState::READ_ONLY_SQL_TRANSACTION,
         &SqlState::TOO_MANY_CONNECTIONS,
         &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-        &SqlState::QUERY_CANCELED,
     ];
     match error.code() {
         // An error of the connection, and not of PostgreSQL.

@@ -209,6 +209,11 @@ impl Batch {
         }
     }
 
+    /// The keys and versions of the items that are not refused, by the number of the item.
+    pub fn versions(&self) -> impl Iterator<Item = (usize, &Arc<Key>, u32)> {
+        self.placed().map(|(i, placed)| (i, &placed.key, placed.version.number))
+    }
+
     /// The keys and users that have salts, by the number of the item.
     pub fn salted(&self) -> impl Iterator<Item = (usize, &Arc<Key>, &[u8])> {
         self.placed()

@@ -23,8 +23,9 @@ impl Caller {
     /// Refuses a caller whose token has ended since the request began: a body may come long after its head.
     ///
     /// # Errors
-    /// If it has.
+    /// If it has, or the store cannot say.
     pub fn check(&self, server: &Server) -> Result<(), Refusal> {
+        server.is_current()?;
         let has_ended = self.token.as_ref().is_some_and(|token| !server.tokens.has(token));
         if has_ended { Err(Refusal::denied()) } else { Ok(()) }
     }

@@ -14,16 +14,15 @@ use crate::store::{self, Stored};
 use crate::tokens::{NewToken, Token, Tokens};
 use crate::users::Users;
 use crate::work::Work;
+use phalanx_core::engine::Op;
 use phalanx_core::{SecretKey, Zeroizing};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// The longest that a batch may take on a shared store. What took longer is not given out.
-const WORKING: Duration = LEASE;
-/// So long after its key was taken the work on a batch begins, for all that matters.
-const PARSING: Duration = Duration::from_secs(5);
+/// So long after it was sealed a batch is answered, for all that matters.
+const ANSWERING: Duration = Duration::from_secs(5);
 
 /// What all requests share.
 pub struct Server {
@@ -140,8 +139,8 @@ impl Server {
 
     /// Destroys old versions of a key.
     ///
-    /// Where there are other servers, it waits until none of them can still seal under these versions: memory that is as old
-    /// as it may be was read before they were disallowed, and a batch may have taken its key from it at the last moment.
+    /// Where there are other servers, it waits until none of them can still seal under these versions: the memory of some
+    /// may be as old as it may be.
     ///
     /// # Errors
     /// Those of [`Keys::trim`].
@@ -151,7 +150,7 @@ impl Server {
             if server.follow.is_shared() {
                 server.refresh().await?;
                 server.keys.may_trim(&name, min_available)?;
-                tokio::time::sleep(LEASE + PARSING + WORKING).await;
+                tokio::time::sleep(LEASE + ANSWERING).await;
             }
             server.keys.trim(&name, min_available).await
         })
@@ -233,15 +232,31 @@ impl Server {
         self.in_time(rewrap).await
     }
 
-    /// Refuses work with keys that may be too old, also if they were not when it began. The batch has its keys already, so
-    /// that it does not help to ask the store again.
+    /// Does work on a batch, and refuses what was sealed under versions that may seal no longer: the batch has taken its
+    /// keys some time ago.
     async fn in_time(&self, work: impl Future<Output = Result<Batch, Refusal>>) -> Result<Batch, Refusal> {
         self.is_current()?;
-        let began = Instant::now();
-        let done = work.await?;
-        // The store may have let the batch wait for the salts of its users.
-        if self.follow.is_shared() && began.elapsed() > WORKING {
-            return Err(Refusal::new(Kind::Unavailable, "the store is too slow"));
+        let mut done = work.await?;
+        // Before the look at the keys, so that what is found then is not too old.
+        self.is_current()?;
+        if done.op() == Op::Seal {
+            let may_seal = |key: &Key, version| {
+                let now = self.keys.get(&key.record.name).ok().filter(|now| now.record.id == key.record.id);
+                now.is_some_and(|now| now.to_seal(Some(version)).is_ok())
+            };
+            // Most items have the key and version of the one before.
+            let (mut last, mut is_outdated) = (None, false);
+            let mut outdated = Vec::new();
+            for (item, key, version) in done.versions() {
+                if last.replace((Arc::as_ptr(key), version)) != Some((Arc::as_ptr(key), version)) {
+                    is_outdated = !may_seal(key, version);
+                }
+                if is_outdated {
+                    outdated.push(item);
+                }
+            }
+            let changed = || Refusal::new(Kind::Unavailable, "the key was changed meanwhile");
+            outdated.into_iter().for_each(|item| done.fail(item, changed()));
         }
         Ok(done)
     }
@@ -432,10 +447,24 @@ pub(crate) mod tests {
         // If it does not wait, it is over long before that.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let is_over = trimmed.is_finished();
-        let sealed = server.run(batch).await.unwrap();
-        assert_eq!(sealed.sealed(0).unwrap().version, 1);
+        drop(batch);
         assert!(!is_over);
-        drop(sealed);
         trimmed.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_sealed_under_a_version_that_may_not_seal_is_not_given_out() {
+        for is_shared in [false, true] {
+            let bench = Bench::new(is_shared).await;
+            let server = &bench.server;
+            let key = bench.key(false).await;
+            let [kept, batch] = [text(&key), text(&key)];
+            server.rotate_key("orders").await.unwrap();
+            assert!(server.run(kept).await.is_ok_and(|batch| batch.refused() == 0), "the old version may seal");
+            let config = Config { min_decryption: Some(2), min_encryption: Some(2), deletion_allowed: None };
+            server.configure_key("orders", config).await.unwrap();
+            let done = server.run(batch).await.unwrap();
+            assert_eq!(done.refusal(0).map(|refusal| refusal.kind), Some(Kind::Unavailable));
+        }
     }
 }

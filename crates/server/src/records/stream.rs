@@ -245,8 +245,8 @@ impl Stream {
         }
         let mut full = self.collect.take(expected(&self.body));
         // A long stream may outlive its token.
-        if self.caller.token.as_ref().is_some_and(|token| !self.server.tokens.has(token)) {
-            full.batch.fail_all(&Refusal::denied());
+        if let Err(refusal) = self.caller.check(&self.server) {
+            full.batch.fail_all(&refusal);
         }
         self.running.add(&self.server, self.action, full);
     }

@@ -3,6 +3,8 @@
 //! They do no I/O, start no threads and allocate nothing. Each kernel exists in several *levels*, one for each
 //! instruction set that it is written for. All levels give the same bytes. [`aes::Level`] and [`keccak::Level`] are
 //! chosen independently. In no level does a table index or a branch depend on a secret.
+//!
+//! [`base64`] is here because it must be as fast, and as silent about secrets.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::must_use_candidate)]
@@ -15,6 +17,7 @@ macro_rules! has {
 
 pub mod aes;
 mod answers;
+pub mod base64;
 pub mod keccak;
 
 use core::fmt;

@@ -1,4 +1,4 @@
-//! The texts of one request, with what each is bound to, in one buffer that is wiped on drop.
+//! The texts of one request, with what each is bound to, in one buffer.
 //!
 //! An item lies in the buffer as
 //!
@@ -16,12 +16,12 @@ use phalanx_core::engine::Op;
 use phalanx_core::{Suite, UserKeys};
 use std::ops::Range;
 use std::sync::Arc;
-use zeroize::Zeroize;
 
 /// Items that are all sealed or all opened, in one call.
 pub struct Batch {
     op: Op,
-    bytes: Wiped,
+    /// What is freed is wiped: see `main.rs`.
+    bytes: Vec<u8>,
     items: Vec<Item>,
 }
 
@@ -78,7 +78,7 @@ pub struct Sealed<'a> {
 impl Batch {
     /// An empty batch with room for this many bytes.
     pub fn new(op: Op, capacity: usize) -> Self {
-        Self { op, bytes: Wiped::with_capacity(capacity), items: Vec::new() }
+        Self { op, bytes: Vec::with_capacity(capacity), items: Vec::new() }
     }
 
     /// Whether it is to be sealed or opened.
@@ -98,7 +98,7 @@ impl Batch {
 
     /// The bytes of the buffer.
     pub fn bytes(&self) -> usize {
-        self.bytes.0.len()
+        self.bytes.len()
     }
 
     /// Adds an item that is refused already: it has a place in the answer.
@@ -158,11 +158,11 @@ impl Batch {
                  per-request information must be included in order to perform operations with the key",
             ));
         }
-        let start = self.bytes.0.len();
+        let start = self.bytes.len();
         let salt = start..start + if new.key.record.shreddable { SALT } else { 0 };
         let context = new.key.context_len(new.user);
         self.bytes.reserve(salt.len() + context + new.ad.len() + head + new.most);
-        let bytes = &mut self.bytes.0;
+        let bytes = &mut self.bytes;
         bytes.resize(salt.end, 0);
         new.key.context(newer.unwrap_or(version.number), new.user, bytes);
         let user = bytes.len() - new.user.len()..bytes.len();
@@ -171,12 +171,12 @@ impl Batch {
         bytes.resize(ciphertext + head + new.most, 0);
         match write(&mut bytes[ciphertext..]) {
             Ok(len) => {
-                self.bytes.shorten(ciphertext + len);
+                self.bytes.truncate(ciphertext + len);
                 let end = ciphertext + len;
                 Ok(Placed { key: new.key.clone(), version, newer, salt, user, ciphertext, end })
             }
             Err(refusal) => {
-                self.bytes.shorten(start);
+                self.bytes.truncate(start);
                 Err(refusal)
             }
         }
@@ -218,13 +218,13 @@ impl Batch {
     pub fn salted(&self) -> impl Iterator<Item = (usize, &Arc<Key>, &[u8])> {
         self.placed()
             .filter(|(_, placed)| !placed.salt.is_empty())
-            .map(|(i, placed)| (i, &placed.key, &self.bytes.0[placed.user.clone()]))
+            .map(|(i, placed)| (i, &placed.key, &self.bytes[placed.user.clone()]))
     }
 
     /// Sets the salt of an item, or refuses it.
     pub fn set_salt(&mut self, item: usize, salt: Result<&[u8; SALT], Refusal>) {
         match (&self.items[item].state, salt) {
-            (Ok(placed), Ok(salt)) => self.bytes.0[placed.salt.clone()].copy_from_slice(salt),
+            (Ok(placed), Ok(salt)) => self.bytes[placed.salt.clone()].copy_from_slice(salt),
             (Ok(_), Err(refusal)) => self.items[item].state = Err(refusal),
             (Err(_), _) => {}
         }
@@ -245,7 +245,7 @@ impl Batch {
     /// The messages of a suite, in place, and the numbers of their items.
     pub fn messages(&mut self, suite: Suite) -> (Vec<usize>, Vec<Message<'_>>) {
         let (mut numbers, mut messages) = (Vec::new(), Vec::new());
-        let (mut at, mut rest) = (0, self.bytes.0.as_mut_slice());
+        let (mut at, mut rest) = (0, self.bytes.as_mut_slice());
         for (i, item) in self.items.iter().enumerate() {
             let Ok(placed) = &item.state else { continue };
             if placed.suite() != suite {
@@ -275,7 +275,7 @@ impl Batch {
     /// associated data, and the bytes of the text or of the message.
     pub fn single(&self) -> Option<Single<'_>> {
         let [Item { state: Ok(placed), .. }] = self.items.as_slice() else { return None };
-        let bytes = &self.bytes.0;
+        let bytes = &self.bytes;
         let context = placed.user.end;
         let head = if self.op == Op::Seal { 1 + placed.suite().overhead() } else { 1 };
         Some(Single {
@@ -294,7 +294,7 @@ impl Batch {
             (Ok(placed), Ok(result)) => {
                 // A message and an opened text both end where the item ends.
                 let start = placed.end - result.len();
-                self.bytes.0[start..placed.end].copy_from_slice(result);
+                self.bytes[start..placed.end].copy_from_slice(result);
             }
             (Ok(_), Err(refusal)) => item.state = Err(refusal),
             (Err(_), _) => {}
@@ -317,7 +317,7 @@ impl Batch {
     /// Why the item was refused.
     pub fn sealed(&self, item: usize) -> Result<Sealed<'_>, &Refusal> {
         let placed = self.items[item].state.as_ref()?;
-        Ok(Sealed { version: placed.version.number, ciphertext: &self.bytes.0[placed.ciphertext..placed.end] })
+        Ok(Sealed { version: placed.version.number, ciphertext: &self.bytes[placed.ciphertext..placed.end] })
     }
 
     /// What was opened.
@@ -326,7 +326,7 @@ impl Batch {
     /// Why the item was refused.
     pub fn opened(&self, item: usize) -> Result<&[u8], &Refusal> {
         let placed = self.items[item].state.as_ref()?;
-        Ok(&self.bytes.0[placed.ciphertext + 1 + placed.suite().overhead()..placed.end])
+        Ok(&self.bytes[placed.ciphertext + 1 + placed.suite().overhead()..placed.end])
     }
 
     /// Why an item was refused.
@@ -348,7 +348,7 @@ impl Batch {
             match item.state {
                 Err(refusal) => sealing.refuse(refusal),
                 Ok(placed) => {
-                    let bytes = &self.bytes.0;
+                    let bytes = &self.bytes;
                     let text = &bytes[placed.ciphertext + 1 + placed.suite().overhead()..placed.end];
                     let (user, ad) = (&bytes[placed.user.clone()], &bytes[placed.user.end..placed.ciphertext]);
                     let new = New { key: &placed.key, user, ad, most: text.len() };
@@ -383,36 +383,4 @@ pub struct Single<'a> {
 /// The refusal of a ciphertext that is not authentic, in the words of Vault.
 pub fn not_authentic() -> Refusal {
     Refusal::invalid("cipher: message authentication failed")
-}
-
-/// Bytes of which no copy stays, neither when they grow nor when they are dropped.
-struct Wiped(Vec<u8>);
-
-impl Wiped {
-    fn with_capacity(capacity: usize) -> Self {
-        Self(Vec::with_capacity(capacity))
-    }
-
-    /// Makes room for more bytes.
-    fn reserve(&mut self, more: usize) {
-        let len = self.0.len() + more;
-        if len > self.0.capacity() {
-            let mut longer = Vec::with_capacity(len.max(2 * self.0.capacity()));
-            longer.extend_from_slice(&self.0);
-            self.0.zeroize();
-            self.0 = longer;
-        }
-    }
-
-    /// Wipes and drops the end.
-    fn shorten(&mut self, len: usize) {
-        self.0[len..].zeroize();
-        self.0.truncate(len);
-    }
-}
-
-impl Drop for Wiped {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
 }

@@ -7,7 +7,6 @@ use crate::server::Server;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
-use phalanx_core::Zeroizing;
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -79,8 +78,8 @@ impl Drop for Received {
 
 /// A whole body.
 pub struct Whole {
-    /// The bytes, which are wiped on drop.
-    pub bytes: Zeroizing<Vec<u8>>,
+    /// The bytes. What is freed is wiped: see `main.rs`.
+    pub bytes: Vec<u8>,
     /// What the body and what follows from it takes of what may be in flight.
     pub room: Room,
 }
@@ -129,7 +128,7 @@ pub async fn whole(server: &Server, share: &Share, mut body: Body, most: usize) 
         return Err(too_long());
     }
     let announced = hint.exact().and_then(|len| usize::try_from(len).ok());
-    let mut whole = Whole { bytes: Zeroizing::default(), room: Room::default() };
+    let mut whole = Whole { bytes: Vec::new(), room: Room::default() };
     if announced.is_some_and(|len| is_large(len, share)) {
         whole.room.turn = Some(in_time(server, share.turn()).await?);
     }
@@ -183,10 +182,7 @@ impl Whole {
             Some(_) => self.room.add(in_time(server, share.take(more)).await?),
             None => self.room.more(share, more)?,
         }
-        // Growing in place would leave a copy that is not wiped.
-        let mut grown = Zeroizing::new(Vec::with_capacity(longer));
-        grown.extend_from_slice(&self.bytes);
-        self.bytes = grown;
+        self.bytes.reserve_exact(longer - self.bytes.len());
         Ok(())
     }
 }

@@ -7,15 +7,14 @@
 use crate::batch::Batch;
 use crate::keys::ciphertext;
 use crate::refusal::Refusal;
-use phalanx_core::Zeroizing;
 use phalanx_core::engine::Op;
 
 /// The bytes of an answer before its ciphertext, text or reason.
 const HEAD: usize = 8;
 
-/// Answers, one after another. They are wiped on drop, because they may be texts.
+/// Answers, one after another. They may be texts: what is freed is wiped (see `main.rs`).
 #[derive(Default)]
-pub struct Answers(Zeroizing<Vec<u8>>);
+pub struct Answers(Vec<u8>);
 
 impl Answers {
     /// The answers for all records of a batch.
@@ -44,20 +43,18 @@ impl Answers {
     }
 
     /// Adds the answer that ends a stream.
-    pub fn and_last(self, refusal: &Refusal) -> Self {
-        let mut answers = Self::with_room(self.0.len() + HEAD + refusal.text.len());
-        answers.0.extend_from_slice(&self.0);
-        answers.refused(refusal);
-        answers
+    pub fn and_last(mut self, refusal: &Refusal) -> Self {
+        self.refused(refusal);
+        self
     }
 
     /// The bytes.
-    pub fn into_bytes(self) -> Zeroizing<Vec<u8>> {
+    pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 
     fn with_room(len: usize) -> Self {
-        Self(Zeroizing::new(Vec::with_capacity(len)))
+        Self(Vec::with_capacity(len))
     }
 
     fn done(&mut self, parts: &[&[u8]]) {

@@ -8,7 +8,7 @@ use crate::keys::{LONGEST_NAME, ciphertext};
 use crate::limits::Limits;
 use crate::refusal::{Kind, Refusal};
 use crate::rights::Action;
-use phalanx_core::{Suite, Zeroizing};
+use phalanx_core::Suite;
 
 /// The bytes of a record's lengths.
 pub const HEAD: usize = 12;
@@ -104,8 +104,8 @@ pub struct Frames {
     /// The first bytes of the lengths, while not all are there.
     lengths: Vec<u8>,
     head: Option<Head>,
-    /// A record that began in another chunk. Its room is made once, so that no copy stays.
-    partial: Option<Zeroizing<Vec<u8>>>,
+    /// A record that began in another chunk.
+    partial: Option<Vec<u8>>,
     is_taken: bool,
 }
 
@@ -144,7 +144,7 @@ impl Frames {
             self.head = None;
             return Some(head.split(body));
         }
-        let partial = self.partial.get_or_insert_with(|| Zeroizing::new(Vec::with_capacity(head.body())));
+        let partial = self.partial.get_or_insert_with(|| Vec::with_capacity(head.body()));
         let (more, rest) = chunk.split_at(chunk.len().min(head.body() - partial.len()));
         *chunk = rest;
         partial.extend_from_slice(more);

@@ -10,7 +10,6 @@ use crate::server::Server;
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Frame};
 use hyper::{HeaderMap, Response, header};
-use phalanx_core::Zeroizing;
 use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -33,7 +32,7 @@ pub fn begin(call: &mut Call, mut stream: Stream) -> Response<Body> {
     let Some(Piece { answers, note, .. }) = first else { return response(200, OCTETS, Bytes::new()) };
     call.note = note;
     if is_all {
-        return response(200, OCTETS, bytes(answers));
+        return response(200, OCTETS, answers.into_bytes());
     }
     let (sender, receiver) = channel(1);
     // There is room for one.
@@ -83,11 +82,6 @@ async fn send_rest(server: &Server, asked: &Asked, mut stream: Stream, sender: &
     let _ = sender.send(Part::End).await;
 }
 
-fn bytes(answers: Answers) -> Bytes {
-    let bytes: Zeroizing<Vec<u8>> = answers.into_bytes();
-    Bytes::from_owner(bytes)
-}
-
 /// The body of an answer. If its parts end without [`Part::End`], it fails, and the client sees that it is not whole.
 struct Parts(Receiver<Part>);
 
@@ -100,7 +94,7 @@ impl hyper::body::Body for Parts {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         Poll::Ready(match ready!(self.0.poll_recv(context)) {
-            Some(Part::Answers(answers)) => Some(Ok(Frame::data(bytes(answers)))),
+            Some(Part::Answers(answers)) => Some(Ok(Frame::data(answers.into_bytes().into()))),
             Some(Part::End) => None,
             None => Some(Err(Refusal::failed("the answer breaks off").into())),
         })

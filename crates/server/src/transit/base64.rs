@@ -1,9 +1,8 @@
 //! Base64 of texts, in constant time: the standard alphabet with padding.
 
-mod lanes;
-
 use super::text::Text;
 use crate::refusal::Refusal;
+use phalanx_kernels::base64 as lanes;
 use zeroize::Zeroizing;
 
 /// The most bytes that this base64 stands for.

@@ -1,4 +1,4 @@
-//! What answers are wrapped in, as Vault does it. An answer may have texts in it: its buffer is wiped when it is sent.
+//! What answers are wrapped in, as Vault does it. An answer may have texts in it: what is freed is wiped (see `main.rs`).
 
 use super::base64;
 use crate::http::body::{Body, Room};
@@ -8,7 +8,6 @@ use hyper::body::Bytes;
 use hyper::{HeaderMap, Response};
 use serde::Serialize;
 use std::io;
-use zeroize::Zeroizing;
 
 /// The part of the server that answers, as `mount_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +30,9 @@ impl Mount {
     }
 }
 
-/// An answer that is being written. When its buffer must grow, the old one is wiped.
+/// An answer that is being written.
 pub struct Writer<'a> {
-    out: Zeroizing<Vec<u8>>,
+    out: Vec<u8>,
     warnings: &'a [String],
 }
 
@@ -43,7 +42,7 @@ const ENVELOPE: usize = 256;
 impl<'a> Writer<'a> {
     /// Begins an answer whose data have about so many bytes, and writes the envelope up to the data.
     pub fn begin(id: &str, bytes: usize, warnings: &'a [String]) -> Self {
-        let mut writer = Self { out: Zeroizing::new(Vec::with_capacity(ENVELOPE + bytes)), warnings };
+        let mut writer = Self { out: Vec::with_capacity(ENVELOPE + bytes), warnings };
         writer.raw("{\"request_id\":\"");
         writer.raw(id);
         writer.raw("\",\"lease_id\":\"\",\"renewable\":false,\"lease_duration\":0,\"data\":");
@@ -51,17 +50,7 @@ impl<'a> Writer<'a> {
     }
 
     fn put(&mut self, bytes: &[u8]) {
-        self.reserve(bytes.len());
         self.out.extend_from_slice(bytes);
-    }
-
-    fn reserve(&mut self, more: usize) {
-        let len = self.out.len() + more;
-        if len > self.out.capacity() {
-            let mut longer = Zeroizing::new(Vec::with_capacity(len.max(2 * self.out.capacity())));
-            longer.extend_from_slice(&self.out);
-            self.out = longer;
-        }
     }
 
     /// Appends text as it is.
@@ -77,7 +66,6 @@ impl<'a> Writer<'a> {
 
     /// Appends the base64 of bytes.
     pub fn base64(&mut self, bytes: &[u8]) {
-        self.reserve(base64::encoded(bytes.len()));
         base64::append(bytes, &mut self.out);
     }
 
@@ -97,7 +85,7 @@ impl<'a> Writer<'a> {
         self.raw(",\"mount_type\":");
         self.value(mount.name());
         self.raw("}\n");
-        http::response(status, "application/json", Bytes::from_owner(Wiped { out: self.out, _room: room }))
+        http::response(status, "application/json", Bytes::from_owner(Held { out: self.out, _room: room }))
     }
 }
 
@@ -112,13 +100,13 @@ impl io::Write for &mut Writer<'_> {
     }
 }
 
-/// The bytes of an answer, which are wiped when it is sent.
-struct Wiped {
-    out: Zeroizing<Vec<u8>>,
+/// The bytes of an answer, which are in flight until it is sent.
+struct Held {
+    out: Vec<u8>,
     _room: Room,
 }
 
-impl AsRef<[u8]> for Wiped {
+impl AsRef<[u8]> for Held {
     fn as_ref(&self) -> &[u8] {
         &self.out
     }

@@ -47,7 +47,7 @@ pub async fn whole(call: &mut Call, most: usize) -> Result<Whole, Refusal> {
 }
 
 /// A form as JSON. A name that comes again adds to its value after a comma.
-fn json_of_form(form: &[u8]) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+fn json_of_form(form: &[u8]) -> Result<Vec<u8>, Refusal> {
     let invalid = || Refusal::invalid("error parsing form data");
     let pairs = || form.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
     if pairs().nth(PAIRS).is_some() {
@@ -71,15 +71,15 @@ fn json_of_form(form: &[u8]) -> Result<Zeroizing<Vec<u8>>, Refusal> {
     let fields: Vec<_> = fields.into_iter().map(|(name, values)| (name, join(&values))).collect();
     // An escape is at most six bytes.
     let longest = fields.iter().map(|(name, value)| 6 * (name.len() + value.len()) + 6).sum::<usize>() + 2;
-    let mut json = Zeroizing::new(Vec::with_capacity(longest));
+    let mut json = Vec::with_capacity(longest);
     json.push(b'{');
     for (i, (name, value)) in fields.iter().enumerate() {
         if i > 0 {
             json.push(b',');
         }
-        let _ = serde_json::to_writer(&mut *json, name.as_str());
+        let _ = serde_json::to_writer(&mut json, name.as_str());
         json.push(b':');
-        let _ = serde_json::to_writer(&mut *json, value.as_str());
+        let _ = serde_json::to_writer(&mut json, value.as_str());
     }
     json.push(b'}');
     Ok(json)

@@ -23,6 +23,7 @@ import javax.net.ssl.SSLContext;
  * docs/server-format.md. One value may be used from many threads.
  *
  * <pre>{@code
+ * byte[] user = "ada".getBytes("UTF-8"), text = "two books".getBytes("UTF-8"), associatedData = {};
  * try (Server server = Server.at("unix:/run/phalanx/server.sock")) {
  *     byte[] sealed = server.seal("orders", user, text, associatedData);
  *     byte[] opened = server.open("orders", user, sealed, associatedData);

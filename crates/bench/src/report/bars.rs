@@ -7,6 +7,9 @@ use std::fmt::Write;
 /// The height of a bar with its gap.
 const STEP: f64 = 20.0;
 
+/// The width of a bold character.
+const BOLD: f64 = 7.2;
+
 /// A bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
@@ -50,7 +53,8 @@ impl Bars {
         let mut svg = opened(id, [WIDTH, height], &self.title, &format!("{}. {}.", self.unit, each.join("; ")));
         let longest = self.bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
         let left = (longest as f64 * CHARACTER + 14.0).min(WIDTH * 0.55);
-        let room = WIDTH - left - 44.0;
+        let digit_count = self.bars.iter().map(|bar| digits(bar.value).chars().count()).max().unwrap_or(0);
+        let room = WIDTH - left - (digit_count as f64 * BOLD + 8.0).max(44.0);
         let _ = write!(svg, r#"<text class="unit" x="{left:.0}" y="11">{}</text>"#, escaped(&self.unit));
         for (i, bar) in self.bars.iter().enumerate() {
             let (y, width) = (18.0 + STEP * i as f64, (room * bar.value / largest).max(1.0));

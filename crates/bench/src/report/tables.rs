@@ -240,7 +240,7 @@ mod tests {
         let results = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
         let runs = crate::report::runs(&results).unwrap();
         let rows: Vec<&Row> = runs.iter().flat_map(|(_, rows)| rows).collect();
-        for (name, records) in RECORDS.iter().filter(|(name, _)| name != "gpu") {
+        for (name, records) in RECORDS.iter().filter(|(name, _)| *name != "gpu") {
             for record in records {
                 let section = record.section(&rows);
                 assert!(section.is_some_and(|section| !section.table.rows.is_empty()), "{name}: {}", record.title);

@@ -61,16 +61,20 @@ fn sockets_that_systemd_passes_on_are_served() {
     let Some(activate) = program("systemd-socket-activate") else { return };
     let folder = Folder::new();
     let unix = folder.beside("passed.sock");
-    // A free port, which is taken again at once.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // A free port, which is taken again at once. No other test has this address.
+    let port = std::net::TcpListener::bind("127.83.12.5:0").unwrap().local_addr().unwrap();
     let mut command = Command::new(activate);
     command.arg("-l").arg(&unix).arg("-l").arg(port.to_string());
     command.args(["-E", &format!("PHALANX_SERVER_DIR={}", folder.dir().display()), PROGRAM, "run", "--key-file"]);
     command.arg(folder.key_file()).env("SYSTEMD_LOG_LEVEL", "notice");
     let server = Server::begin(folder.clone(), command);
-    until("the sockets", || unix.exists());
     // The first connection starts the server, and waits for it.
-    let mut client = Client::unix(&unix);
+    let mut client = None;
+    until("somebody listens", || {
+        client = Client::try_unix(&unix).ok();
+        client.is_some()
+    });
+    let mut client = client.unwrap();
     assert_eq!(client.request("GET", "/healthz", &[], b"").text(), "ok\n");
     assert_eq!(Client::tcp(&port.to_string()).request("GET", "/healthz", &[], b"").status, 200);
     assert_eq!(server.get("/healthz").status, 200, "its own socket");

@@ -16,7 +16,7 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ("PGPASSWORD, PGPASSFILE", "The password of PostgreSQL, or the file that has it, if the store is there."),
     (
         "LISTEN_FDS, NOTIFY_SOCKET",
-        "Set by systemd: the sockets that it passes on, and where it is told that the server is ready.",
+        "Set by systemd: the sockets that it passes on, and where the server says that it is ready.",
     ),
 ];
 

@@ -208,14 +208,15 @@ impl Reader {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Backups in memory, for tests.
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod memory {
+    use super::{FILES, Reader, Sink, Writer};
 
     #[derive(Default)]
-    struct Memory(Vec<Vec<u8>>);
+    struct Files(Vec<Vec<u8>>);
 
-    impl Sink for Memory {
+    impl Sink for Files {
         type Error = ();
         fn begin(&mut self, number: usize) -> Result<(), ()> {
             assert_eq!(number, self.0.len());
@@ -228,49 +229,57 @@ mod tests {
         }
     }
 
-    fn stream(files: &[Vec<u8>]) -> Vec<u8> {
+    /// The stream of these files.
+    #[must_use]
+    pub fn sent(files: &[Vec<u8>]) -> Vec<u8> {
         let mut all = Vec::new();
-        let mut writer = Writer::new(|piece: Vec<u8>| {
+        let take = |piece: Vec<u8>| {
             all.extend_from_slice(&piece);
             Ok(())
-        })
-        .unwrap();
+        };
+        let mut writer = Writer::new(take).expect("memory");
         for (name, bytes) in FILES.iter().zip(files) {
-            writer.file(name, bytes.len() as u64, &mut bytes.as_slice()).unwrap();
+            writer.file(name, bytes.len() as u64, &mut bytes.as_slice()).expect("memory");
         }
-        writer.finish().unwrap();
+        writer.finish().expect("memory");
         all
     }
 
-    fn read(stream: &[u8], piece: usize) -> Option<Vec<Vec<u8>>> {
-        let (mut reader, mut memory) = (Reader::default(), Memory::default());
-        for piece in stream.chunks(piece) {
-            reader.take(piece, &mut memory).ok()?;
-        }
-        reader.is_whole().then_some(memory.0)
+    /// The files of a stream that comes in pieces of this length, if it is whole.
+    #[must_use]
+    pub fn received(stream: &[u8], piece: usize) -> Option<Vec<Vec<u8>>> {
+        let (mut reader, mut files) = (Reader::default(), Files::default());
+        stream.chunks(piece).try_for_each(|piece| reader.take(piece, &mut files).ok())?;
+        reader.is_whole().then_some(files.0)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PIECE;
+    use super::memory::{received, sent};
 
     #[test]
     fn streams_are_read_in_any_pieces() {
         let files = vec![vec![7; 3 * PIECE + 5], Vec::new(), b"root".to_vec()];
-        let stream = stream(&files);
+        let stream = sent(&files);
         for piece in [1, 7, 1000, PIECE, stream.len()] {
-            assert_eq!(read(&stream, piece).as_ref(), Some(&files));
+            assert_eq!(received(&stream, piece).as_ref(), Some(&files));
         }
     }
 
     #[test]
     fn what_is_cut_off_or_altered_is_noticed() {
         let files = vec![b"rows".to_vec(), b"buckets".to_vec(), Vec::new()];
-        let whole = stream(&files);
+        let whole = sent(&files);
         for len in 0..whole.len() {
-            assert_eq!(read(&whole[..len], 9), None, "{len}");
+            assert_eq!(received(&whole[..len], 9), None, "{len}");
         }
         for at in 0..whole.len() {
             let mut altered = whole.clone();
             altered[at] ^= 1;
-            assert_eq!(read(&altered, 9), None, "{at}");
+            assert_eq!(received(&altered, 9), None, "{at}");
         }
-        assert_eq!(read(&[whole.as_slice(), b"x"].concat(), 9), None);
+        assert_eq!(received(&[whole.as_slice(), b"x"].concat(), 9), None);
     }
 }

@@ -1,6 +1,7 @@
 //! What the fuzz targets in `fuzz` do with the parsers of what clients and servers send. A wrong result panics.
 
-use crate::copies::{FILES, Reader, Sink, Writer};
+use crate::copies::FILES;
+use crate::copies::memory::{received, sent};
 use crate::http::path::{Path, parse_query};
 use crate::keys::ciphertext;
 use crate::limits::Limits;
@@ -9,7 +10,6 @@ use crate::rights::{Action, Rights};
 use crate::transit::{base64, json, text::Raw};
 use base64ct::{Base64, Encoding};
 use serde_json::Value;
-use std::io;
 
 /// The most items of a batch.
 const ITEMS: usize = 20;
@@ -131,40 +131,4 @@ pub fn backup(data: &[u8]) {
         sound[at] ^= piece | 1;
         assert!(received(&sound, 7).is_none(), "an altered backup is taken");
     }
-}
-
-#[derive(Default)]
-struct Files(Vec<Vec<u8>>);
-
-impl Sink for Files {
-    type Error = ();
-    fn begin(&mut self, number: usize) -> Result<(), ()> {
-        assert_eq!(number, self.0.len());
-        self.0.push(Vec::new());
-        Ok(())
-    }
-    fn bytes(&mut self, number: usize, bytes: &[u8]) -> Result<(), ()> {
-        self.0[number].extend_from_slice(bytes);
-        Ok(())
-    }
-}
-
-fn received(data: &[u8], piece: usize) -> Option<Vec<Vec<u8>>> {
-    let (mut reader, mut files) = (Reader::default(), Files::default());
-    data.chunks(piece).try_for_each(|piece| reader.take(piece, &mut files).ok())?;
-    reader.is_whole().then_some(files.0)
-}
-
-fn sent(files: &[Vec<u8>]) -> Vec<u8> {
-    let mut all = Vec::new();
-    let take = |piece: Vec<u8>| -> io::Result<()> {
-        all.extend_from_slice(&piece);
-        Ok(())
-    };
-    let mut writer = Writer::new(take).expect("memory");
-    for (name, bytes) in FILES.iter().zip(files) {
-        writer.file(name, bytes.len() as u64, &mut bytes.as_slice()).expect("memory");
-    }
-    writer.finish().expect("memory");
-    all
 }

@@ -1,5 +1,6 @@
 //! What may be in flight at the same time: of all callers together, and of one of them.
 
+use crate::refusal::{Kind, Refusal};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -45,6 +46,11 @@ impl Shares {
 /// and the answer.
 pub fn share(bytes: usize) -> usize {
     (bytes / 5).saturating_mul(2).max(1)
+}
+
+/// The refusal if others leave no room.
+pub fn busy() -> Refusal {
+    Refusal::new(Kind::Busy, "too many bytes are in flight")
 }
 
 /// What one caller may have in flight.

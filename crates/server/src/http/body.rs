@@ -1,7 +1,7 @@
 //! Bodies, and reading them within bounds.
 
 use super::watch::Watch;
-use crate::in_flight::{Permit, Share, Turn};
+use crate::in_flight::{Permit, Share, Turn, busy};
 use crate::refusal::{Kind, Refusal};
 use crate::server::Server;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -185,10 +185,6 @@ impl Whole {
         self.bytes.reserve_exact(longer - self.bytes.len());
         Ok(())
     }
-}
-
-fn busy() -> Refusal {
-    Refusal::new(Kind::Busy, "too many bytes are in flight")
 }
 
 fn slow() -> Refusal {

@@ -1,7 +1,6 @@
 //! What one request may have in memory, as a share of what all requests may have.
 
 use crate::in_flight::{Permit, Share};
-use crate::refusal::{Kind, Refusal};
 
 /// The most that a request may have in memory. A client may send so much before it reads any answer.
 pub const WINDOW: usize = 8 << 20;
@@ -79,11 +78,6 @@ impl Budget {
             None => self.permit = Some(permit),
         }
     }
-}
-
-/// The refusal if others leave no room.
-pub fn busy() -> Refusal {
-    Refusal::new(Kind::Busy, "too many bytes are in flight")
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@
 //! reads by that much, and not by more.
 
 use super::answers::Answers;
-use super::budget::{Budget, busy};
+use super::budget::Budget;
 use super::collect::Collect;
 use super::frame::{Bounds, Frames};
 use super::running::{Done, Running};
 use crate::audit::Note;
 use crate::caller::Caller;
 use crate::http::body::Body;
-use crate::in_flight::Share;
+use crate::in_flight::{Share, busy};
 use crate::refusal::{Kind, Refusal};
 use crate::rights::Action;
 use crate::server::Server;

@@ -2,7 +2,7 @@
 
 use super::text::Text;
 use crate::refusal::Refusal;
-use phalanx_kernels::base64 as lanes;
+use phalanx_kernels::base64 as kernel;
 use zeroize::Zeroizing;
 
 /// The most bytes that this base64 stands for.
@@ -22,7 +22,7 @@ pub fn len(text: &str) -> usize {
 pub fn decode(text: &str, place: &mut [u8]) -> Result<usize, Refusal> {
     let padding = most(text) - len(text);
     let chars = text.as_bytes().get(..text.len() - padding);
-    chars.filter(|_| text.len().is_multiple_of(4)).and_then(|chars| lanes::decode(chars, place)).ok_or_else(illegal)
+    chars.filter(|_| text.len().is_multiple_of(4)).and_then(|chars| kernel::decode(chars, place)).ok_or_else(illegal)
 }
 
 /// Decodes at the end of a buffer, which must have the room.
@@ -57,7 +57,7 @@ pub fn encoded(bytes: usize) -> usize {
 pub fn append(bytes: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + encoded(bytes.len()), 0);
-    lanes::encode(bytes, &mut out[start..]);
+    kernel::encode(bytes, &mut out[start..]);
 }
 
 /// The refusal of what is no base64.

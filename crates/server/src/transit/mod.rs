@@ -56,7 +56,7 @@ fn or(refusal: Refusal, other: impl FnOnce() -> Refusal) -> Refusal {
     if refusal.kind == crate::refusal::Kind::NotFound { other() } else { refusal }
 }
 
-/// What the client is told when the store fails.
+/// The answer to the client when the store fails.
 fn of_store(error: store::Error) -> Refusal {
     match error {
         store::Error::Refused(refusal) if refusal.kind == crate::refusal::Kind::NotFound => no_key(),

@@ -10,6 +10,7 @@ mod mirror;
 mod mount;
 mod range;
 mod rekey;
+mod stores;
 mod volume;
 
 pub use changes::Changes;
@@ -18,6 +19,7 @@ pub use mirror::{Mirror, Mirrored};
 pub use mount::{Background, Mount, MountPlan};
 pub use range::ByteRange;
 pub use rekey::{Rekey, RekeyPlan};
+pub use stores::StoreArgs;
 pub use volume::{Init, InitPlan};
 
 use clap::{Args, Parser, Subcommand, ValueHint};
@@ -132,6 +134,20 @@ pub enum Command {
     Version,
 }
 
+impl Command {
+    /// What is said about object stores.
+    pub fn take_stores(&mut self) -> Option<StoreArgs> {
+        let stores = match self {
+            Command::Protect(protect) => &mut protect.stores,
+            Command::Unprotect(unprotect) => &mut unprotect.stores,
+            Command::Verify(verify) => &mut verify.stores,
+            Command::Inspect(inspect) => &mut inspect.stores,
+            _ => return None,
+        };
+        Some(std::mem::take(stores))
+    }
+}
+
 #[derive(Args)]
 pub struct Protect {
     /// Files to protect; - is standard input
@@ -152,12 +168,18 @@ pub struct Protect {
     /// whole files are then protected and unprotected more slowly.
     #[arg(long, value_name = "SIZE", value_parser = chunk_size)]
     chunk_size: Option<ChunkSize>,
+    /// Delete what interrupted runs have sent to the store; protect nothing
+    #[cfg(feature = "stores")]
+    #[arg(long, requires = "output", conflicts_with_all = ["resume", "remove", "recursive"], help_heading = "Object stores")]
+    abort: bool,
     #[command(flatten)]
     destination: DestinationArgs,
     #[command(flatten)]
     json: JsonArgs,
     #[command(flatten)]
     engine: EngineArgs,
+    #[command(flatten)]
+    stores: StoreArgs,
 }
 
 #[derive(Args)]
@@ -206,6 +228,8 @@ pub struct Unprotect {
     json: JsonArgs,
     #[command(flatten)]
     engine: EngineArgs,
+    #[command(flatten)]
+    stores: StoreArgs,
 }
 
 #[derive(Args)]
@@ -227,6 +251,8 @@ pub struct Verify {
     pub keys: OpenKeys,
     #[command(flatten)]
     pub engine: EngineArgs,
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }
 
 #[derive(Args)]
@@ -369,6 +395,8 @@ pub struct ProtectPlan {
     pub chunk_size: ChunkSize,
     pub engine: EngineArgs,
     pub json: bool,
+    /// Whether to delete what interrupted runs have sent to the store, and to protect nothing.
+    pub abort: bool,
 }
 
 impl Protect {
@@ -383,9 +411,13 @@ impl Protect {
             return Err(Failure::usage("--resume does not work with aes-256-gcm, whose chunks are written once"));
         }
         paths::one_stdin(self.paths.iter().chain(self.keys.keys.files()).chain(&self.keys.recipients_files))?;
+        #[cfg(feature = "stores")]
+        let abort = self.abort;
+        #[cfg(not(feature = "stores"))]
+        let abort = false;
         let (keys, suite, engine) = (self.keys, self.cipher.unwrap_or(Cipher::Aes256).into(), self.engine);
         let chunk_size = self.chunk_size.unwrap_or_default();
-        Ok(ProtectPlan { paths: self.paths, destination, keys, suite, chunk_size, engine, json: self.json.json })
+        Ok(ProtectPlan { paths: self.paths, destination, keys, suite, chunk_size, engine, json: self.json.json, abort })
     }
 }
 
@@ -411,6 +443,18 @@ impl Unprotect {
         self.keys.validate(&self.paths)?;
         if self.range.is_some() {
             check_range(&self.paths, &destination, &self.engine)?;
+        }
+        if self.salvage || self.volume.is_some() {
+            let output = match &destination.outputs {
+                Outputs::At(End::Object(url)) => Some(url.path().to_owned()),
+                Outputs::In(folder) => Some(folder.clone()),
+                _ => None,
+            };
+            let what = if self.salvage { "--salvage" } else { "--volume" };
+            paths::no_urls(what, self.paths.iter().chain(&output))?;
+        }
+        if destination.resume && matches!(destination.outputs, Outputs::At(End::Object(_))) {
+            return Err(Failure::usage("--resume goes on with uploads of protect only"));
         }
         if self.volume.is_some() && matches!(destination.outputs, Outputs::Beside) {
             return Err(Failure::usage("--volume needs --output or --output-dir").hint(TO_STDOUT));

@@ -32,10 +32,13 @@ pub fn main() -> ExitCode {
 
 fn run() -> Outcome {
     start::begin()?;
-    let args = usage::parse()?;
+    let mut args = usage::parse()?;
     // The version, help and completions come at once: only the other commands need this.
     if !matches!(args.command, Command::Completions { .. } | Command::Help { .. } | Command::Version) {
         start::begin_work()?;
+    }
+    if let Some(stores) = args.command.take_stores() {
+        stores.install();
     }
     match args.command {
         Command::Mirror(mirror) => mirror::run(mirror.validate()?, args.verbosity),

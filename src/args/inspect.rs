@@ -1,5 +1,6 @@
 //! The options of `inspect`.
 
+use super::StoreArgs;
 use clap::Args;
 use phalanx_host::args::OpenKeys;
 use phalanx_host::failure::{Failure, Outcome};
@@ -28,6 +29,8 @@ pub struct Inspect {
     /// Print one line of JSON for each file
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }
 
 impl Inspect {

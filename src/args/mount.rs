@@ -85,6 +85,7 @@ impl Mount {
         if paths::is_dash(&tree) {
             return Err(Failure::usage("mount needs a file or folder, not - (which is read in order)"));
         }
+        paths::no_urls("mount", [&tree])?;
         keys.validate(&[])?;
         if matches!(engine.engine, EngineName::Gpu | EngineName::Hybrid) && !phalanx_volume::is_volume(&tree) {
             return Err(Failure::usage("a mount of what protect made runs on the CPU").hint(CPU_ENGINES));

@@ -55,6 +55,7 @@ impl Rekey {
         if paths.iter().any(|path| paths::is_dash(path)) {
             return Err(Failure::usage("rekey changes files in place, so it cannot take - (standard input)"));
         }
+        paths::no_urls("rekey", &paths)?;
         if paths.len() > 1 && !changes.remove_slots.is_empty() {
             return Err(Failure::usage("--remove-slot takes one file: slot numbers differ from file to file"));
         }

@@ -56,6 +56,7 @@ impl Init {
         if paths::is_dash(&dir) {
             return Err(Failure::usage("init makes a folder, so it cannot take -"));
         }
+        paths::no_urls("init", [&dir])?;
         paths::one_stdin(keys.files())?;
         let chunk_size = chunk_size.or(ChunkSize::new(4096)).expect("one of the format's sizes");
         Ok(InitPlan { dir, keys, password, recovery_key, suite: cipher.unwrap_or(Cipher::Aes256).into(), chunk_size })

@@ -11,7 +11,7 @@ use phalanx_core::volume::CONFIG;
 use phalanx_core::{Opener, Ways};
 use phalanx_host::Keyring;
 use phalanx_host::failure::{self, Failure, Outcome};
-use phalanx_host::file::{Input, unprotected_name};
+use phalanx_host::file::{Input, is_url, unprotected_name};
 use phalanx_host::lines::{path_hex, shown};
 use phalanx_host::paths::End;
 use phalanx_host::say::{say, say_json};
@@ -35,6 +35,9 @@ pub fn run(args: Inspect, verbosity: Verbosity) -> Outcome {
         json: args.json,
     };
     failure::each(&args.paths, |path: &PathBuf| {
+        if is_url(path) {
+            return inspection.one(path, false);
+        }
         if is_volume(path) {
             return inspection.one(&path.join(CONFIG), false);
         }

@@ -2,17 +2,20 @@
 
 use crate::args::ProtectPlan;
 use crate::transfer;
+use phalanx_host::Error;
 use phalanx_host::age;
-use phalanx_host::failure::Outcome;
+use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::file::stores;
 use phalanx_host::key_files::KeyFiles;
-use phalanx_host::lines::{complain_with, shown};
+use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::mirror::whole::Protecting;
-use phalanx_host::paths;
+use phalanx_host::paths::{self, End, Outputs};
 use phalanx_host::report::{self, Status};
 use phalanx_host::secrets::Recipients;
 use phalanx_host::transfer::action::Transfer;
 use phalanx_host::transfer::protect::Protect;
 use phalanx_host::verbosity::Verbosity;
+use phalanx_host::words::count;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,10 +28,26 @@ pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
             complain_with(format!("{path} holds public keys"), Some(&hint));
         }
     }
+    if plan.abort {
+        return abort(&plan, verbosity);
+    }
     if plan.json {
         report::begin(Status::Protected);
     }
     report::end(protect(plan, verbosity))
+}
+
+/// Deletes what interrupted runs have sent for an object that has not appeared.
+fn abort(plan: &ProtectPlan, verbosity: Verbosity) -> Outcome {
+    let Outputs::At(End::Object(url)) = &plan.destination.outputs else {
+        return Err(Failure::usage("--abort needs the URL of an object as --output"));
+    };
+    let aborted = stores().and_then(|stores| stores.abort(url).map_err(Error::write));
+    let aborted = aborted.map_err(|e| Failure::at(url.path(), e))?;
+    if !verbosity.quiet {
+        complain(format!("{}: {} deleted", shown(url.path()), count(aborted, "unfinished upload")));
+    }
+    Ok(())
 }
 
 fn protect(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {

@@ -2,7 +2,7 @@
 
 use crate::args::{ByteRange, UnprotectPlan};
 use crate::progress::Bar;
-use phalanx_core::{Error as CoreError, Opener, Progress, Reader, ReaderOptions, Roster};
+use phalanx_core::{Error as CoreError, Opener, Progress, ReadAt, Reader, ReaderOptions, Roster};
 use phalanx_host::engines;
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::{Ends, unprotected_name};
@@ -14,7 +14,6 @@ use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::words::{arrow, count};
 use phalanx_host::{Error, Result};
-use std::fs::File;
 use std::io::{BufRead, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,8 +57,7 @@ fn one(
         // The thread that reads does the work.
         options = options.read_ahead(0);
     }
-    let source = ends.input.file().try_clone().map_err(Error::read);
-    let reader = source.and_then(|source| Ok(Reader::open_with(source, opener, &options)?));
+    let reader = ends.input.read_at().and_then(|source| Ok(Reader::open_with(source, opener, &options)?));
     let reader = reader.map_err(|e| at(ends.input.interrupted(e)))?;
     let at_hand = opener.source();
     let opened = at_hand.describe(reader.opened_slot(), reader.opened_by());
@@ -87,8 +85,13 @@ fn one(
 }
 
 /// Writes the range in order. Each piece is authentic before it is written.
-fn write(mut reader: Reader<File>, range: Range<u64>, ends: &Ends, meter: &dyn Progress) -> Result<()> {
-    let mut output = ends.target.file().expect("a range has an output");
+fn write(
+    mut reader: Reader<Box<dyn ReadAt + Send + Sync>>,
+    range: Range<u64>,
+    ends: &Ends,
+    meter: &dyn Progress,
+) -> Result<()> {
+    let mut output = ends.target.writer();
     // Small chunks are put together, so that few calls write them. Large ones are written without another copy.
     let is_small = reader.chunk_size().bytes() < SMALL;
     let mut buf = Zeroizing::new(vec![0; if is_small { PIECE } else { 0 }]);

@@ -9,7 +9,7 @@ use phalanx_host::Result;
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::Carry;
-use phalanx_host::file::{Ends, unprotected_name};
+use phalanx_host::file::{Ends, is_url, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
@@ -54,6 +54,12 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
     transfer.engines.expect(args.paths.iter().filter_map(|path| file_len(path)).sum());
     let mut totals = Totals::default();
     let done = failure::each(&args.paths, |path| {
+        if is_url(path) {
+            if args.recursive || args.manifest.quick || args.pins().names_one() {
+                return Err(Failure::usage(format!("{}: only single objects are checked", shown(path))));
+            }
+            return totals.count(one(&transfer, path));
+        }
         let is_mirror = args.recursive && has_manifest(path);
         let is_within = || args.recursive && path.is_dir() && is_in_mirror(path);
         let demands_manifest = args.manifest.quick || args.pins().names_one();
@@ -98,15 +104,7 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
             });
             return failure::worse(found.outcome(), of_volumes);
         }
-        let checked = one(&transfer, path);
-        match checked {
-            Ok(len) => {
-                totals.files += 1;
-                totals.bytes += len;
-            }
-            Err(_) => totals.failed += 1,
-        }
-        checked.map(drop)
+        totals.count(one(&transfer, path))
     });
     let Totals { files, bytes, left_out, failed, .. } = totals;
     if verbosity.quiet
@@ -136,6 +134,18 @@ struct Totals {
 }
 
 impl Totals {
+    /// Counts a file, and how many bytes of plaintext it has.
+    fn count(&mut self, checked: Outcome<u64>) -> Outcome {
+        match checked {
+            Ok(len) => {
+                self.files += 1;
+                self.bytes += len;
+            }
+            Err(_) => self.failed += 1,
+        }
+        checked.map(drop)
+    }
+
     fn add(&mut self, found: &Tally) {
         self.files += found.files();
         self.bytes += found.bytes();

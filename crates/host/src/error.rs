@@ -38,6 +38,9 @@ pub enum Error {
     /// The file system has no locks, so that two changes of a header in place at once could destroy it.
     #[error("its file system has no locks, which a change in place needs")]
     NoLocks,
+    /// It is the URL of an object, and this program was built without stores.
+    #[error("this program was built without stores")]
+    NoStores,
     /// A change of the ways in was interrupted, and may be why the file does not open.
     #[error("{0}; a change of its keys was interrupted")]
     Interrupted(Box<Error>),
@@ -83,7 +86,7 @@ impl Error {
             Error::Core(error) => error.class(),
             Error::Interrupted(error) => error.class(),
             Error::Manifest(_) | Error::NotListed(_) => Class::NotAuthentic,
-            Error::SameFile | Error::KeyName(_) => Class::Argument,
+            Error::SameFile | Error::KeyName(_) | Error::NoStores => Class::Argument,
             Error::Protected
             | Error::Unsynced(_)
             | Error::Exists

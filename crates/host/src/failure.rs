@@ -244,6 +244,7 @@ pub fn hint(error: &Error) -> Option<String> {
         Error::Core(error) => return hint_of_core(error),
         Error::Exists => "--force replaces it",
         Error::Protected => "a pipe protects it twice: phalanx protect - <FILE",
+        Error::NoStores => "cargo install --features stores builds one with them; ./ before the name makes it a path",
         Error::NoLocks => "--fresh writes a whole new file",
         Error::Interrupted(_) => "phalanx rekey finishes it, with a key that opens the file",
         Error::NoSuchKey(_) if home::keyring().is_some_and(|dir| !dir.exists()) => {

@@ -2,7 +2,7 @@
 
 use crate::failure::{self, Code, Failure, Outcome};
 use crate::file::Existing;
-use crate::file::{Carry, InputFile, Made, OutputRules};
+use crate::file::{Carry, InputFile, Made, OutputRules, Url, is_url};
 use crate::lines::shown;
 use phalanx_core::Error as CoreError;
 use phalanx_core::format::Header;
@@ -21,11 +21,17 @@ pub enum End {
     Standard,
     /// A file or folder.
     Path(PathBuf),
+    /// An object in a store.
+    Object(Url),
 }
 
 impl From<PathBuf> for End {
     fn from(path: PathBuf) -> Self {
-        if is_dash(&path) { End::Standard } else { End::Path(path) }
+        match Url::of(&path) {
+            _ if is_dash(&path) => End::Standard,
+            Some(url) => End::Object(url),
+            None => End::Path(path),
+        }
     }
 }
 
@@ -35,6 +41,7 @@ impl End {
         match self {
             End::Standard => Path::new("-"),
             End::Path(path) => path,
+            End::Object(url) => url.path(),
         }
     }
 
@@ -102,6 +109,7 @@ impl Destination {
             }
             _ => {}
         }
+        self.check_objects(paths)?;
         let to_stdout = self.writes_stdout(paths);
         if self.resume && (to_stdout || from_stdin) {
             return Err(Failure::usage("--resume does not work with -"));
@@ -113,6 +121,32 @@ impl Destination {
             return Err(Failure::usage(format!("{}: it is a link: --remove would leave its file", shown(link))));
         }
         Ok(())
+    }
+
+    /// Refuses what cannot be done with objects in stores.
+    fn check_objects(&self, paths: &[PathBuf]) -> Outcome {
+        let at = |url: &Path, why: &str| Failure::usage(format!("{}: {why}", shown(url)));
+        let output = match &self.outputs {
+            Outputs::At(End::Object(url)) if url.name().is_none() => {
+                return Err(at(url.path(), "it names no object").hint("--output-dir takes the URL of a folder"));
+            }
+            Outputs::At(end @ End::Object(_)) => Some(end.path()),
+            Outputs::In(folder) => Some(&**folder).filter(|folder| is_url(folder)),
+            Outputs::At(_) | Outputs::Beside => None,
+        };
+        let input = paths.iter().find(|path| is_url(path));
+        let Some(url) = input.map(|path| &**path).or(output) else { return Ok(()) };
+        match () {
+            () if self.recursive => Err(at(url, "--recursive takes folders on disks only")),
+            () if self.remove && input.is_some() => Err(at(url, "--remove deletes files, and this is an object")),
+            () if self.resume && input.is_some() && output.is_none() => {
+                Err(at(url, "--resume goes on with uploads, and not with downloads"))
+            }
+            () if input.is_some() && matches!(self.outputs, Outputs::Beside) => {
+                Err(at(url, "where its output goes must be said").hint("name it with --output or --output-dir"))
+            }
+            () => Ok(()),
+        }
     }
 
     /// Whether an output goes to standard output.
@@ -132,6 +166,7 @@ impl Destination {
         beside: impl Fn(&OsStr) -> Option<OsString>,
     ) -> Outcome<(Vec<Route>, Outcome)> {
         if let Outputs::In(folder) = &self.outputs
+            && !is_url(folder)
             && !folder.is_dir()
         {
             let line = format!("{}: no such folder", shown(folder));
@@ -140,11 +175,19 @@ impl Destination {
         let mut routes = Vec::new();
         let named = failure::each(paths, |path| {
             let input = End::from(path.clone());
-            let name = || path.file_name().filter(|_| !input.is_standard()).and_then(&beside);
+            let own = match &input {
+                End::Standard => None,
+                End::Path(path) => path.file_name(),
+                End::Object(url) => url.name().map(OsStr::new),
+            };
+            let name = || own.and_then(&beside);
             let name = || name().ok_or_else(|| nameless(&input));
             let output = match &self.outputs {
                 Outputs::At(output) => output.clone(),
-                Outputs::In(folder) => End::Path(folder.join(name()?)),
+                Outputs::In(folder) => match Url::of(folder) {
+                    Some(url) => End::Object(url.join(text(&name()?)?)),
+                    None => End::Path(folder.join(name()?)),
+                },
                 Outputs::Beside if input.is_standard() => End::Standard,
                 Outputs::Beside => End::Path(path.with_file_name(name()?)),
             };
@@ -164,6 +207,12 @@ impl Destination {
     pub fn existing<'a>(&self, made: &'a Made) -> Existing<'a> {
         if self.force { Existing::Replace(made) } else { Existing::Keep }
     }
+}
+
+/// A name as the name of an object, which is always text.
+fn text(name: &OsStr) -> Outcome<&str> {
+    let not_text = || Failure::usage(format!("{}: it is not UTF-8, as names of objects are", shown(Path::new(name))));
+    name.to_str().ok_or_else(not_text)
 }
 
 /// Why no output name can be made from an input's name.
@@ -214,6 +263,20 @@ pub fn one_stdin<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Outcome {
         return Err(Failure::usage("- is given more than once"));
     }
     Ok(())
+}
+
+/// Refuses URLs where only paths make sense. `what` is the command or option.
+///
+/// # Errors
+/// If one of them is a URL.
+pub fn no_urls<'a>(what: &str, paths: impl IntoIterator<Item = &'a PathBuf>) -> Outcome {
+    match paths.into_iter().find(|path| is_url(path)) {
+        Some(url) => {
+            let line = format!("{}: {what} does not take URLs of objects", shown(url));
+            Err(Failure::usage(line).hint("./ before the name makes it a path"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Whether an argument stands for standard input or output.

@@ -142,6 +142,7 @@ fn take(signal: i32) {
         return (ending.end)();
     }
     let _none_begins = file::remove_unfinished();
+    file::give_up();
     let _ = low_level::emulate_default_handler(signal);
     // Signals unknown to the library end the process too, with the code that a shell would show.
     low_level::exit(128 + signal);

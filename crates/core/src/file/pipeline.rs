@@ -249,9 +249,13 @@ impl Work for Transfer<'_> {
     }
 
     fn abort(&self) {
-        if let Output::Stream(out, turn) = &self.output {
-            lock(out).aborted = true;
-            turn.notify_all();
+        match &self.output {
+            Output::Stream(out, turn) => {
+                lock(out).aborted = true;
+                turn.notify_all();
+            }
+            Output::Ranged(output) => output.abort(),
+            Output::Nothing => {}
         }
     }
 }

@@ -143,6 +143,18 @@ impl<T: Snapshot + ?Sized> Snapshot for &T {
     }
 }
 
+impl<T: Snapshot + ?Sized> Snapshot for Arc<T> {
+    fn is_unchanged(&self) -> io::Result<bool> {
+        (**self).is_unchanged()
+    }
+}
+
+impl<T: Snapshot + ?Sized> Snapshot for Box<T> {
+    fn is_unchanged(&self) -> io::Result<bool> {
+        (**self).is_unchanged()
+    }
+}
+
 /// Fills `buf` from `offset` on. If the source ends before that, it has changed since its length was read.
 pub(crate) fn read_full_at(source: &(impl ReadAt + ?Sized), buf: &mut [u8], offset: u64) -> Result<()> {
     let mut done = 0;

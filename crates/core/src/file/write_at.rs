@@ -37,6 +37,32 @@ pub trait WriteAt: Send + Sync {
     /// # Errors
     /// Errors of the output.
     fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Ends all waiting calls with an error: the work has failed elsewhere. Called at most once, from any thread. An
+    /// output whose calls wait for each other overrides it.
+    fn abort(&self) {}
+}
+
+impl<T: WriteAt + ?Sized> WriteAt for &T {
+    fn expect(&self, len: Option<u64>, filling: Filling) -> io::Result<()> {
+        (**self).expect(len, filling)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        (**self).write_all_at(bytes, offset)
+    }
+
+    fn write_sparse_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        (**self).write_sparse_at(bytes, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        (**self).set_len(len)
+    }
+
+    fn abort(&self) {
+        (**self).abort();
+    }
 }
 
 /// How an output is filled.

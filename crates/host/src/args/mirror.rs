@@ -99,6 +99,7 @@ impl MirrorArgs {
                 return Err(Failure::usage("mirror takes two folders, not -"));
             }
         }
+        paths::no_urls("mirror", [&self.source, &self.mirror])?;
         if self.checksum && self.keys.only_recipients() {
             return Err(Failure::usage("--checksum needs a key or a password: public keys cannot open the mirror"));
         }

@@ -2,7 +2,7 @@
 
 use crate::file::regular::source;
 use crate::{Error, Result};
-use phalanx_core::Error as CoreError;
+use phalanx_core::{Error as CoreError, Source};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::Path;
@@ -28,8 +28,16 @@ pub fn unprotected_name(name: &OsStr) -> Option<OsString> {
 /// # Errors
 /// [`Error::Protected`] if the name is that of a protected file, and the content is one or cannot be read.
 pub fn refuse_protected(file: &File, path: &Path) -> Result<()> {
+    refuse_protected_source(|| source(file), path)
+}
+
+/// Refuses to protect what is protected already: [`refuse_protected`].
+///
+/// # Errors
+/// [`Error::Protected`], as above.
+pub fn refuse_protected_source<'a>(source: impl FnOnce() -> Result<Source<'a>>, path: &Path) -> Result<()> {
     let has_the_name = path.file_name().is_some_and(|name| unprotected_name(name).is_some());
-    let header = || source(file).and_then(|mut source| Ok(source.header()?));
+    let header = || source().and_then(|mut source| Ok(source.header()?));
     if has_the_name && !matches!(header(), Err(Error::Core(CoreError::NotPhalanx))) {
         Err(Error::Protected)
     } else {

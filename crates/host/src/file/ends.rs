@@ -3,14 +3,16 @@
 use crate::file::disk::sink;
 use crate::file::input::{InputFile, Removal, Stamp};
 use crate::file::metadata::{Carry, umask};
+use crate::file::objects::{InputObject, NewObject, OutputObject, Url, stores, write_error};
 use crate::file::output::{Committed, Existing, Found, Output, check_close, folder_and_name};
 use crate::file::regular::source;
 use crate::file::rekey::is_unfinished;
 use crate::{Error, Result};
-use phalanx_core::{Error as CoreError, Sink, Source};
+use phalanx_core::{Error as CoreError, ReadAt, Sink, Source};
 use rustix::fs::{self, FileType, Stat};
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ pub enum Input {
     Stream(File),
     /// A regular file.
     File(InputFile),
+    /// An object in a store.
+    Object(Arc<dyn InputObject>),
 }
 
 impl From<InputFile> for Input {
@@ -47,12 +51,43 @@ impl Input {
         InputFile::open_in(folder, name).map(Input::File)
     }
 
+    /// Opens an object.
+    ///
+    /// # Errors
+    /// [`Error::Read`](phalanx_core::Error::Read) if it cannot be opened, [`Error::NoStores`] if this program was built
+    /// without stores.
+    pub fn open_object(url: &Url) -> Result<Self> {
+        stores()?.open(url).map(Input::Object).map_err(Error::read)
+    }
+
     /// The opened file.
+    ///
+    /// # Panics
+    /// If it is an object. Only what a command line names can be one.
     #[must_use]
     pub fn file(&self) -> &File {
         match self {
             Input::Stream(file) => file,
             Input::File(input) => input.file(),
+            Input::Object(_) => panic!("an object is not a file"),
+        }
+    }
+
+    /// The object, if it is one.
+    #[must_use]
+    pub fn object(&self) -> Option<&dyn InputObject> {
+        if let Input::Object(object) = self { Some(&**object) } else { None }
+    }
+
+    /// The input as a source that is read here and there.
+    ///
+    /// # Errors
+    /// [`Error::Read`](phalanx_core::Error::Read) if the file cannot be opened a second time.
+    pub fn read_at(&self) -> Result<Box<dyn ReadAt + Send + Sync>> {
+        match self {
+            Input::Stream(file) => Ok(Box::new(file.try_clone().map_err(Error::read)?)),
+            Input::File(input) => Ok(Box::new(input.file().try_clone().map_err(Error::read)?)),
+            Input::Object(object) => Ok(Box::new(object.clone())),
         }
     }
 
@@ -65,6 +100,7 @@ impl Input {
             // The stream may have been read in part. Reading continues from there.
             Input::Stream(file) => Ok(Source::stream(file)),
             Input::File(input) => source(input.file()),
+            Input::Object(object) => Ok(Source::ranged(object.ahead())),
         }
     }
 
@@ -109,7 +145,11 @@ impl Input {
     /// The input's length in bytes, if it is known.
     #[must_use]
     pub fn len(&self) -> Option<u64> {
-        self.stamp().map(|stamp| stamp.len())
+        match self {
+            Input::Stream(_) => None,
+            Input::File(input) => Some(input.stamp().len()),
+            Input::Object(object) => object.size().ok(),
+        }
     }
 
     /// The length for choosing an engine. Files that report a length of 0, as under /proc, have none.
@@ -126,6 +166,8 @@ pub enum OutputPlace<'a> {
     Path(&'a Path),
     /// To a name in an opened folder.
     Entry(Arc<File>, &'a OsStr),
+    /// To an object in a store.
+    Object(&'a Url),
     /// To something that is written in order, such as standard output.
     Stream(File),
     /// Nowhere: the bytes are only checked.
@@ -160,6 +202,8 @@ pub enum Target {
     File(Output, bool),
     /// Something that is written in order, such as standard output.
     Stream(File),
+    /// A new object in a store, and whether it stays if the run is interrupted.
+    Object(Box<dyn OutputObject>, bool),
     /// The bytes are only checked.
     Nothing,
 }
@@ -175,6 +219,11 @@ impl Target {
                 let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
                 let is_same = fs::fstat(&file).is_ok_and(|stat| is_file(&stat) && is_there(stat));
                 return if is_same { Err(Error::SameFile) } else { Ok(Target::Stream(file)) };
+            }
+            OutputPlace::Object(url) => {
+                let replaces = matches!(rules.existing, Existing::Replace(_));
+                let new = NewObject { replaces, len: input.known_len(), resume: rules.resume };
+                return Ok(Target::Object(stores()?.create(url, new).map_err(write_error)?, rules.resume));
             }
             OutputPlace::Path(path) => folder_and_name(path)?,
             OutputPlace::Entry(dir, name) => (dir, name),
@@ -207,6 +256,7 @@ impl Target {
         match self {
             Target::File(output, sync) => sink(output.file(), *sync),
             Target::Stream(file) => Sink::Stream(Box::new(file)),
+            Target::Object(object, _) => Sink::ranged(&**object),
             Target::Nothing => Sink::Nothing,
         }
     }
@@ -217,8 +267,37 @@ impl Target {
         match self {
             Target::File(output, _) => Some(output.file()),
             Target::Stream(file) => Some(file),
-            Target::Nothing => None,
+            Target::Object(..) | Target::Nothing => None,
         }
+    }
+
+    /// The output, to write to it in order.
+    #[must_use]
+    pub fn writer(&self) -> Box<dyn Write + '_> {
+        match self {
+            Target::File(output, _) => Box::new(output.file()),
+            Target::Stream(file) => Box::new(file),
+            Target::Object(object, _) => Box::new(InOrder { output: &**object, at: 0 }),
+            Target::Nothing => Box::new(io::sink()),
+        }
+    }
+}
+
+/// Writes an output that is written at offsets in order.
+struct InOrder<'a> {
+    output: &'a dyn OutputObject,
+    at: u64,
+}
+
+impl Write for InOrder<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.output.write_all_at(bytes, self.at)?;
+        self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -281,6 +360,7 @@ impl Ends {
                 output.commit(rules.existing, sync).map(Some).map_err(of_output)
             }
             Target::Stream(file) => check_close(&file).map(|()| None),
+            Target::Object(object, _) => object.commit().map(|()| None).map_err(write_error),
             Target::Nothing => Ok(None),
         }
     }
@@ -297,7 +377,7 @@ pub fn carry(input: &Input, output: &Output, rules: &OutputRules<'_>) -> Result<
     }
     match input {
         Input::File(input) => output.carry(input.file(), rules.carry),
-        Input::Stream(_) => output.set_mode(0o666 & !umask()),
+        Input::Stream(_) | Input::Object(_) => output.set_mode(0o666 & !umask()),
     }
     .map_err(of_output)
 }

@@ -11,23 +11,28 @@ mod made;
 mod marks;
 mod metadata;
 mod names;
+mod objects;
 mod obstacle;
 mod output;
 mod private;
 mod regular;
 mod rekey;
 mod resume;
+mod resume_upload;
 mod temporary;
 
 pub use acl::is_for_user_alone;
 pub use disk::{Disk, sink};
-pub use ending::{protected_name, refuse_protected, unprotected_name};
+pub use ending::{protected_name, refuse_protected, refuse_protected_source, unprotected_name};
 pub use ends::{Ends, Input, OutputPlace, OutputRules, Target, carry};
 pub use input::{InputFile, Removal, Stamp};
 pub use keyring::Keyring;
 pub use made::{Made, Spared};
 pub use metadata::{Attributes, Carry, umask};
 pub(crate) use metadata::{set_mode, tolerate};
+pub use objects::{
+    InputObject, Left, NewObject, OutputObject, Plan, Stores, Url, give_up, install as install_stores, is_url, stores,
+};
 pub use obstacle::Obstacle;
 pub use output::{Committed, Existing, Output, Sync, check_close, sync_folder};
 pub use private::check_file as check_private;
@@ -36,4 +41,5 @@ pub use rekey::{InPlace, Unfinished, is_unfinished};
 pub use resume::{
     Begun, Past, Resumable, begin_plaintext, begin_protected, begins_with, not_opened, not_sealed, note_synced,
 };
+pub use resume_upload::ResumableUpload;
 pub use temporary::{is_temporary, remove_unfinished, remove_unfinished_at_once, unused_name};

@@ -243,6 +243,13 @@ fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Option<T> {
     serde_json::from_str(&text).ok()
 }
 
+/// Reads hexadecimal digits, however many there are.
+#[must_use]
+pub fn unhex_bytes(text: &str) -> Option<Vec<u8>> {
+    let bytes = text.as_bytes().chunks(2).map(|digits| str::from_utf8(digits).ok().and_then(unhex::<1>));
+    bytes.map(|byte| byte.map(|[byte]| byte)).collect()
+}
+
 /// Reads hexadecimal digits.
 #[must_use]
 pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {

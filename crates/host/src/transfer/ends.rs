@@ -19,6 +19,7 @@ impl End {
         let opened = match self {
             End::Standard => stdio::input().map(Input::Stream).map_err(Error::read),
             End::Path(path) => Input::open(path),
+            End::Object(url) => Input::open_object(url),
         };
         opened.map_err(|e| Failure::at(self.path(), e))
     }
@@ -35,6 +36,7 @@ impl Route {
                 OutputPlace::Stream(stdout)
             }
             End::Path(path) => OutputPlace::Path(path),
+            End::Object(url) => OutputPlace::Object(url),
         };
         let resume = rules.resume && input.len().is_some_and(|len| len >= RESUMABLE);
         Ends::begin(input, place, &OutputRules { resume, ..*rules }).map_err(|e| match e {

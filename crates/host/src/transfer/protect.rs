@@ -5,7 +5,7 @@ use super::meter::Meter;
 use crate::Result;
 use crate::engines::Engines;
 use crate::failure::Outcome;
-use crate::file::{Ends, Input, Resumable, protected_name, refuse_protected};
+use crate::file::{Ends, Input, Resumable, ResumableUpload, Target, protected_name, refuse_protected_source};
 use crate::mirror::manifests::Sealing;
 use crate::mirror::state::Trees;
 use crate::secrets::Recipients;
@@ -35,7 +35,7 @@ impl Action for Protect {
     }
 
     fn accept(&self, path: &Path, input: &Input) -> Result<()> {
-        refuse_protected(input.file(), path)
+        refuse_protected_source(|| input.source(), path)
     }
 
     fn transfer<'l>(
@@ -49,11 +49,17 @@ impl Action for Protect {
         let crew = engines.crew(Op::Seal, self.suite, input.known_len());
         meter.begin();
         let source = input.source()?;
+        let (recipients, opener) = (self.recipients.found(), || self.recipients.opener());
+        let tell = |past| meter.past(past);
+        if let Target::Object(object, true) = target {
+            let resumable = ResumableUpload { roster: &crew.roster, object: &**object, progress: meter };
+            let bytes = resumable.protect(new, input, recipients, opener(), tell)?;
+            return Ok(Moved { bytes, crew, opened: None, by: None });
+        }
         let bytes = match target.resumable() {
             Some((output, sync)) => {
-                let (recipients, opener) = (self.recipients.found(), self.recipients.opener());
                 let resumable = Resumable { roster: &crew.roster, output, sync, progress: meter };
-                resumable.protect(new, input.file(), recipients, opener, |past| meter.past(past))?
+                resumable.protect(new, input.file(), recipients, opener(), tell)?
             }
             None => new.protect(&crew.roster, source, target.sink(), progress)?,
         };

@@ -1,0 +1,248 @@
+//! Objects in stores such as S3. This crate only knows what a program does with them: programs that are built with stores
+//! [`install`] the crate that reaches them.
+
+use crate::{Error, Result};
+use phalanx_core::{Error as CoreError, Snapshot, WriteAt};
+use std::fmt::Debug;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// The schemes of the URLs that a path may be.
+const SCHEMES: [&str; 5] = ["s3", "gs", "az", "https", "http"];
+
+/// Whether an argument is a URL of an object, and not a path. A file whose path looks like one is named `./s3:/…`.
+#[must_use]
+pub fn is_url(path: &Path) -> bool {
+    path.to_str().and_then(|text| text.split_once("://")).is_some_and(|(scheme, _)| SCHEMES.contains(&scheme))
+}
+
+/// The URL of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// It is kept as a path, as which the command line names it.
+    path: PathBuf,
+}
+
+impl Url {
+    /// The URL, if the path is one.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        is_url(path).then(|| Self { path: path.to_owned() })
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.path.to_str().unwrap_or_default()
+    }
+
+    /// It as a path, for messages. It is never opened as one.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The last part of the object's name. `None` if it ends in a slash, or names only a bucket.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        let (_, rest) = self.text().split_once("://")?;
+        let (_, key) = rest.split(['?', '#']).next()?.split_once('/')?;
+        key.rsplit('/').next().filter(|name| !name.is_empty())
+    }
+
+    /// The URL of a name in the folder that this URL names.
+    #[must_use]
+    pub fn join(&self, name: &str) -> Self {
+        Self { path: PathBuf::from(format!("{}/{name}", self.text().trim_end_matches('/'))) }
+    }
+}
+
+/// An object that is read. Each [`ReadAt::read_at`](phalanx_core::ReadAt::read_at) asks the store for no more than the
+/// bytes that are wanted. All reads see the same version of it.
+pub trait InputObject: Snapshot + Debug {
+    /// The object as a source that is read from its beginning to its end. What comes next is fetched early.
+    fn ahead(&self) -> Box<dyn Snapshot + '_>;
+
+    /// What identifies its content, as far as the store says it.
+    fn version(&self) -> String;
+}
+
+/// An object that is written. It appears when it is committed, and not before. If it is dropped before that, what was
+/// sent is deleted, unless it was begun with [`NewObject::resume`] and [`OutputObject::begin`].
+pub trait OutputObject: WriteAt + Debug {
+    /// What an interrupted run with [`NewObject::resume`] has left.
+    fn left(&self) -> Option<Left>;
+
+    /// Goes on with what was left.
+    ///
+    /// # Errors
+    /// Errors of the record.
+    fn go_on(&self) -> io::Result<()>;
+
+    /// Begins from the beginning, and keeps a record so that a later run can go on. What was left is deleted.
+    ///
+    /// # Errors
+    /// Errors of the store or of the record.
+    fn begin(&self, plan: Plan) -> io::Result<()>;
+
+    /// Gives the object its name.
+    ///
+    /// # Errors
+    /// Errors of the store. [`io::ErrorKind::AlreadyExists`] if the name is in use and may not be replaced.
+    fn commit(self: Box<Self>) -> io::Result<()>;
+}
+
+/// How a protected file is cut into the parts of an upload, and what a later run must know to go on with it.
+///
+/// Each part has whole chunks, so that no chunk lies in a part that was sent and in one that was not: a chunk that is
+/// sealed again gets another nonce.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What identifies the input.
+    pub input: String,
+    /// The header.
+    pub header: Vec<u8>,
+    /// How many chunks a part has. The first part also has the header.
+    pub chunks: u64,
+    /// The bytes of a chunk in the file.
+    pub record: u64,
+    /// The length of the protected file in bytes.
+    pub len: u64,
+}
+
+impl Plan {
+    /// Where a part lies in the protected file.
+    #[must_use]
+    pub fn part(&self, index: u64) -> Range<u64> {
+        let at = |part: u64| match part {
+            0 => 0,
+            part => (self.header.len() as u64).saturating_add(part.saturating_mul(self.chunks * self.record)),
+        };
+        at(index).min(self.len)..at(index + 1).min(self.len)
+    }
+
+    /// How many parts there are.
+    #[must_use]
+    pub fn parts(&self) -> u64 {
+        (self.len.saturating_sub(self.header.len() as u64)).div_ceil(self.chunks * self.record).max(1)
+    }
+}
+
+/// What an interrupted run has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// How it was cut.
+    pub plan: Plan,
+    /// The parts that the store has, in ascending order.
+    pub done: Vec<u64>,
+}
+
+/// What is known of an object that is about to be written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NewObject {
+    /// Whether an existing object is replaced.
+    pub replaces: bool,
+    /// Its length, or a bound of it, if that is known.
+    pub len: Option<u64>,
+    /// Whether what an interrupted run has left is looked for.
+    pub resume: bool,
+}
+
+/// The stores that a program can reach.
+pub trait Stores: Send + Sync {
+    /// Opens an object for reading.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    fn open(&self, url: &Url) -> io::Result<Arc<dyn InputObject>>;
+
+    /// Begins an object.
+    ///
+    /// # Errors
+    /// Errors of the store. [`io::ErrorKind::AlreadyExists`] if the name is in use and may not be replaced.
+    fn create(&self, url: &Url, new: NewObject) -> io::Result<Box<dyn OutputObject>>;
+
+    /// Deletes what interrupted runs have sent for an object that has not appeared. Returns how many uploads these were.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    fn abort(&self, url: &Url) -> io::Result<u64>;
+
+    /// Deletes what this process has sent for objects that have not appeared, unless a later run may go on with it. The
+    /// process is about to end: this takes a few seconds at most.
+    fn give_up(&self);
+}
+
+/// Gives up all objects that this process has begun: [`Stores::give_up`].
+pub fn give_up() {
+    if let Some(stores) = STORES.get() {
+        stores.give_up();
+    }
+}
+
+static STORES: OnceLock<Box<dyn Stores>> = OnceLock::new();
+
+/// Sets the stores that this program can reach. Only the first call counts.
+pub fn install(stores: impl Stores + 'static) {
+    let _ = STORES.set(Box::new(stores));
+}
+
+/// The stores that this program can reach.
+///
+/// # Errors
+/// [`Error::NoStores`] if it was built without stores.
+pub fn stores() -> Result<&'static dyn Stores> {
+    STORES.get().map(|stores| &**stores).ok_or(Error::NoStores)
+}
+
+/// An error of writing an object.
+pub(crate) fn write_error(error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => Error::Exists,
+        _ => CoreError::Write(error).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_told_from_paths() {
+        for url in ["s3://b/k", "gs://b/k", "az://c/b", "https://h/p", "http://h/p"] {
+            assert!(is_url(Path::new(url)), "{url}");
+        }
+        for path in ["s3:/b/k", "./s3://b/k", "file://x", "a/s3://b", "S3://b", "-", ""] {
+            assert!(!is_url(Path::new(path)), "{path}");
+        }
+    }
+
+    #[test]
+    fn names_are_the_last_part() {
+        let name = |text: &str| Url::of(Path::new(text)).unwrap().name().map(str::to_owned);
+        assert_eq!(name("s3://b/dir/run.h5.phx").as_deref(), Some("run.h5.phx"));
+        assert_eq!(name("https://h/x.phx?token=a/b#c").as_deref(), Some("x.phx"));
+        for nameless in ["s3://b", "s3://b/", "s3://b/dir/"] {
+            assert_eq!(name(nameless), None, "{nameless}");
+        }
+        let joined = Url::of(Path::new("s3://b/dir/")).unwrap().join("x.phx");
+        assert_eq!(joined.text(), "s3://b/dir/x.phx");
+    }
+
+    #[test]
+    fn parts_have_whole_chunks_and_cover_the_file() {
+        for len in [100, 101, 100 + 7 * 48, 100 + 8 * 48, 100 + 8 * 48 + 1, 100 + 80 * 48 - 1] {
+            let plan = Plan { input: String::new(), header: vec![0; 100], chunks: 4, record: 48, len };
+            let mut end = 0;
+            for index in 0..plan.parts() {
+                let part = plan.part(index);
+                assert_eq!(part.start, end);
+                assert!(part.end == len || (part.end - 100) % 48 == 0);
+                end = part.end;
+            }
+            assert_eq!(end, len);
+        }
+    }
+}

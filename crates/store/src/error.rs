@@ -1,0 +1,95 @@
+//! What stores answer, as one line without secrets.
+
+use object_store::Error;
+use std::error::Error as _;
+use std::io;
+
+/// Longer answers of stores are cut.
+const LONGEST: usize = 200;
+
+/// What is asked for cannot be done.
+pub fn refusal(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why.into())
+}
+
+/// What a store did cannot be right.
+pub fn wrong(what: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.into())
+}
+
+/// An object was changed while it was read.
+pub fn changed() -> io::Error {
+    wrong("the object has changed meanwhile")
+}
+
+/// An object exists already.
+pub fn exists() -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, "exists already")
+}
+
+/// An error of a store.
+pub fn of(error: Error) -> io::Error {
+    match &error {
+        Error::NotFound { .. } => io::Error::new(io::ErrorKind::NotFound, "no such object or bucket"),
+        Error::AlreadyExists { .. } => exists(),
+        Error::Precondition { .. } => changed(),
+        Error::PermissionDenied { .. } => {
+            io::Error::new(io::ErrorKind::PermissionDenied, "the store denies access to it with these credentials")
+        }
+        Error::Unauthenticated { .. } => {
+            io::Error::new(io::ErrorKind::PermissionDenied, "the store does not accept the credentials")
+        }
+        Error::NotSupported { .. } | Error::NotImplemented { .. } => {
+            io::Error::new(io::ErrorKind::Unsupported, "the store cannot do that")
+        }
+        _ if is_without_credentials(&error) => {
+            io::Error::new(io::ErrorKind::PermissionDenied, "no credentials were found for the store")
+        }
+        _ => io::Error::other(line(&error)),
+    }
+}
+
+/// Whether no credentials were found. The last place to look for them is a server that only machines in a cloud reach.
+fn is_without_credentials(error: &Error) -> bool {
+    let text = error.to_string();
+    ["169.254.169.254", "metadata.google.internal", "instance metadata", "token request"]
+        .iter()
+        .any(|sign| text.contains(sign) || chain(error).any(|cause| cause.contains(sign)))
+}
+
+fn chain(error: &Error) -> impl Iterator<Item = String> {
+    let mut next = error.source();
+    std::iter::from_fn(move || {
+        let cause = next?;
+        next = cause.source();
+        Some(cause.to_string())
+    })
+}
+
+/// The innermost cause in one line. Queries of URLs are left out: they may hold signatures.
+fn line(error: &Error) -> String {
+    let innermost = chain(error).last().unwrap_or_else(|| error.to_string());
+    let outer = chain(error).next().unwrap_or_default();
+    let text = if innermost.len() < 12 { outer } else { innermost };
+    let words = text.split_whitespace().map(|word| match word.split_once('?') {
+        Some((before, _)) if before.contains("://") => before,
+        _ => word,
+    });
+    let line = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    let line: String = line.chars().filter(|c| !c.is_control()).take(LONGEST).collect();
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_short_and_have_no_queries() {
+        let source = format!("failed at https://h/x?X-Amz-Signature=abc\n  <Error>{}</Error>", "y".repeat(1000));
+        let error = of(Error::Generic { store: "S3", source: source.into() });
+        let line = error.to_string();
+        assert!(line.len() <= LONGEST && !line.contains('\n') && !line.contains("abc"), "{line}");
+        assert!(line.contains("https://h/x"), "{line}");
+    }
+}

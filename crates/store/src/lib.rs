@@ -1,0 +1,61 @@
+//! Protected files in object stores: S3 and what speaks like it, Google Cloud Storage, Azure, and HTTP servers that give
+//! ranges.
+//!
+//! [`open`] opens a protected object as a [`Reader`]: a read fetches and decrypts the chunks that it needs, and no more.
+//! [`Stores`] is what programs [`install`](phalanx_host::file::install_stores), so that a URL may stand where a path may.
+//!
+//! Calls block. The asynchronous runtime that the clients need stays inside this crate.
+//!
+//! Credentials and regions come from where the tools of each provider take them: `docs/stores.md`.
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod ahead;
+mod client;
+mod error;
+mod location;
+mod object;
+mod options;
+mod profile;
+mod record;
+mod runtime;
+mod stores;
+mod upload;
+
+pub use object::Object;
+pub use options::Options;
+pub use stores::Stores;
+pub use upload::Upload;
+
+use phalanx_core::{Error, KeySource, Opener, Reader};
+use phalanx_host::file::Url;
+use std::path::Path;
+
+/// Opens a protected object for reading at offsets.
+///
+/// # Errors
+/// [`Error::Read`] if the URL is none of an object, or the store fails; and those of [`Reader::open`].
+///
+/// ```no_run
+/// use phalanx_core::{Opener, SecretKey};
+/// use std::io::{Read, Seek, SeekFrom};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let key = SecretKey::read(&mut std::fs::File::open("work.key")?)?.ok_or("not a key")?;
+/// let opener = Opener::new(vec![key.into()]);
+/// let mut reader = phalanx_store::open("s3://bucket/run42.h5.phx", &opener)?;
+/// reader.seek(SeekFrom::Start(1 << 30))?;
+/// let mut bytes = [0; 4096];
+/// reader.read_exact(&mut bytes)?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn open(url: &str, opener: &Opener<impl KeySource>) -> phalanx_core::Result<Reader<Object>> {
+    let object = Object::open(url, &Options::default()).map_err(Error::Read)?;
+    Reader::open(object, opener)
+}
+
+/// The URL in a text.
+fn url(text: &str) -> std::io::Result<Url> {
+    Url::of(Path::new(text)).ok_or_else(|| error::refusal("not the URL of an object"))
+}

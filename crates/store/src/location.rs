@@ -1,0 +1,134 @@
+//! Where an object is: the store and the object's name in it.
+
+use crate::error::refusal;
+use object_store::path::Path;
+use phalanx_host::file::Url;
+use std::io;
+use std::net::IpAddr;
+
+/// Where an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// In a bucket of S3 or of a store that speaks like it.
+    S3 {
+        /// The bucket.
+        bucket: String,
+        /// The name.
+        key: Path,
+    },
+    /// In a bucket of Google Cloud Storage.
+    Google {
+        /// The bucket.
+        bucket: String,
+        /// The name.
+        key: Path,
+    },
+    /// In a container of Azure Blob Storage.
+    Azure {
+        /// The container.
+        container: String,
+        /// The name.
+        blob: Path,
+    },
+    /// At a server that gives ranges.
+    Http(String),
+}
+
+impl Location {
+    /// Reads a URL. Names are taken as they stand there, as the tools of the providers take them: `%20` is no space.
+    ///
+    /// # Errors
+    /// If there is no bucket or no name, or if the name cannot be that of an object.
+    pub fn of(url: &Url) -> io::Result<Self> {
+        let text = url.text();
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| refusal("not the URL of an object"))?;
+        if matches!(scheme, "http" | "https") {
+            let parsed = url::Url::parse(text).map_err(|e| refusal(format!("not a URL: {e}")))?;
+            if !parsed.username().is_empty() || parsed.password().is_some() {
+                return Err(refusal("credentials do not belong in a URL"));
+            }
+            return Ok(Location::Http(text.to_owned()));
+        }
+        let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+        if bucket.is_empty() || key.is_empty() || key.ends_with('/') {
+            return Err(refusal("it names no object: BUCKET/NAME is needed"));
+        }
+        let bad = |_| refusal("its name has empty parts, . or .., or characters that names of objects must not have");
+        let key = Path::parse(key).map_err(bad)?;
+        let bucket = bucket.to_owned();
+        match scheme {
+            "s3" => Ok(Location::S3 { bucket, key }),
+            "gs" => Ok(Location::Google { bucket, key }),
+            _ => Ok(Location::Azure { container: bucket, blob: key }),
+        }
+    }
+}
+
+/// Refuses an address without TLS, unless it is on this machine.
+///
+/// # Errors
+/// If it is not a URL, or TLS is missing.
+pub fn check_tls(address: &str, allow_http: bool) -> io::Result<()> {
+    let url = url::Url::parse(address).map_err(|e| refusal(format!("the address of the store is not a URL: {e}")))?;
+    let is_local = match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(ip)) => IpAddr::V4(ip).is_loopback(),
+        Some(url::Host::Ipv6(ip)) => IpAddr::V6(ip).is_loopback(),
+        None => false,
+    };
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" if is_local || allow_http => Ok(()),
+        "http" => Err(refusal("it is reached without TLS: --allow-http insists on it")),
+        other => Err(refusal(format!("the address of the store begins with {other}, not with https"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(location: Location) -> String {
+        match location {
+            Location::S3 { key, .. } | Location::Google { key, .. } | Location::Azure { blob: key, .. } => {
+                key.to_string()
+            }
+            Location::Http(address) => address,
+        }
+    }
+
+    fn of(text: &str) -> Result<Location, String> {
+        let url = crate::url(text).map_err(|e| e.to_string())?;
+        Location::of(&url).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn names_are_taken_as_they_stand() {
+        for name in ["run42.h5.phx", "a b/c%20d.phx", "ü/#1?.phx"] {
+            let found = of(&format!("s3://bucket/{name}")).unwrap();
+            assert_eq!(key(found), name);
+            assert_eq!(key(of(&format!("az://bucket/{name}")).unwrap()), name);
+        }
+    }
+
+    #[test]
+    fn what_names_no_object_is_refused() {
+        for text in
+            ["s3://", "s3://bucket", "s3://bucket/", "gs://bucket/dir/", "s3:///key", "az://c//b", "s3://b/../k"]
+        {
+            assert!(of(text).is_err(), "{text}");
+        }
+        assert!(of("https://user:secret@host/x").unwrap_err().contains("credentials"));
+    }
+
+    #[test]
+    fn only_this_machine_is_reached_without_tls() {
+        for address in ["https://s3.example", "http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1"] {
+            assert!(check_tls(address, false).is_ok(), "{address}");
+        }
+        for address in ["http://s3.example", "http://127.0.0.1.example", "ftp://127.0.0.1", "nonsense"] {
+            assert!(check_tls(address, false).is_err(), "{address}");
+        }
+        assert!(check_tls("http://s3.example", true).is_ok());
+    }
+}

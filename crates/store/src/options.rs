@@ -1,0 +1,24 @@
+//! What a caller can say about stores.
+
+use std::num::NonZeroUsize;
+
+/// What a caller can say about stores. What it does not say comes from the environment.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// The address of the server, instead of that of the provider.
+    pub endpoint_url: Option<String>,
+    /// The region of an S3 bucket.
+    pub region: Option<String>,
+    /// How many requests for data may be under way at the same time, for each object.
+    pub requests: NonZeroUsize,
+    /// Whether data may go without TLS to another machine.
+    pub allow_http: bool,
+}
+
+impl Default for Options {
+    /// Six requests, and only TLS.
+    fn default() -> Self {
+        Self { endpoint_url: None, region: None, requests: const { NonZeroUsize::new(6).unwrap() }, allow_http: false }
+    }
+}

@@ -1,0 +1,187 @@
+//! Records of uploads that have begun, so that a later run can go on with them or delete them.
+//!
+//! A record is a file in the user's state folder. Its first line says what is uploaded; each further line is a part that
+//! the store has. Only the user can read it, and a run that uses it holds a lock on it.
+
+use phalanx_core::tree::Digest;
+use phalanx_host::file::Plan;
+use phalanx_host::home;
+use phalanx_host::mirror::state::unhex_bytes;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A longer record is not ours.
+const LONGEST: u64 = 16 << 20;
+
+/// What a record says first.
+#[derive(Debug, Serialize, Deserialize)]
+struct First {
+    url: String,
+    /// The store's name of the upload.
+    upload: String,
+    /// How the file is cut, if a later run may go on with it.
+    plan: Option<Cut>,
+}
+
+/// A [`Plan`].
+#[derive(Debug, Serialize, Deserialize)]
+struct Cut {
+    input: String,
+    header: String,
+    chunks: u64,
+    record: u64,
+    len: u64,
+}
+
+/// A part that the store has.
+#[derive(Debug, Serialize, Deserialize)]
+struct Part {
+    part: u64,
+    id: String,
+}
+
+/// What a record says.
+#[derive(Debug)]
+pub struct Found {
+    /// The store's name of the upload.
+    pub upload: String,
+    /// How the file is cut, if a later run may go on with it.
+    pub plan: Option<Plan>,
+    /// The parts that the store has: their numbers and the store's names of them.
+    pub parts: Vec<(u64, String)>,
+}
+
+/// The record of an object's upload, which nobody else uses meanwhile.
+#[derive(Debug)]
+pub struct Record {
+    path: PathBuf,
+    file: File,
+    url: String,
+}
+
+impl Record {
+    /// The record of an object. It may be empty.
+    ///
+    /// # Errors
+    /// If there is no home, if it cannot be opened, or if another run uses it.
+    pub fn open(url: &str) -> io::Result<Self> {
+        let folder = home::state().ok_or_else(|| io::Error::other("there is no home folder for the record"))?;
+        let folder = folder.join("uploads");
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let path = folder.join(name(url));
+        let file = open(&path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another run is uploading it"));
+            }
+            Err(e) => return Err(e.into()),
+        }
+        // Whoever held the lock may have deleted it meanwhile.
+        let is_named =
+            fs::symlink_metadata(&path).is_ok_and(|meta| file.metadata().is_ok_and(|own| own.ino() == meta.ino()));
+        if is_named { Ok(Self { path, file, url: url.to_owned() }) } else { Self::open(url) }
+    }
+
+    /// What it says, if it was begun for this object. A last line that is not whole is left out.
+    pub fn read(&self) -> Option<Found> {
+        let mut text = String::new();
+        let mut file = &self.file;
+        file.rewind().ok()?;
+        file.take(LONGEST).read_to_string(&mut text).ok()?;
+        let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        let first: First = serde_json::from_str(lines.next()?).ok()?;
+        let plan = first.plan.and_then(Cut::plan);
+        let parts = lines.map_while(|line| serde_json::from_str::<Part>(line).ok()).map(|part| (part.part, part.id));
+        (first.url == self.url).then(|| Found { upload: first.upload, plan, parts: parts.collect() })
+    }
+
+    /// Begins it: it is on the disk before the first part is sent.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn begin(&self, upload: &str, plan: Option<&Plan>) -> io::Result<()> {
+        self.file.set_len(0)?;
+        let first = First { url: self.url.clone(), upload: upload.to_owned(), plan: plan.map(Cut::of) };
+        self.add(&first)?;
+        self.file.sync_all()?;
+        self.path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    }
+
+    /// Adds a part that the store has.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn note(&self, part: u64, id: &str) -> io::Result<()> {
+        self.add(&Part { part, id: id.to_owned() })
+    }
+
+    fn add(&self, line: &impl Serialize) -> io::Result<()> {
+        let text = serde_json::to_string(line)? + "\n";
+        (&self.file).write_all(text.as_bytes())
+    }
+
+    /// Deletes it.
+    pub fn end(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Cut {
+    fn of(plan: &Plan) -> Self {
+        let Plan { input, header, chunks, record, len } = plan.clone();
+        let header = header.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { input, header, chunks, record, len }
+    }
+
+    fn plan(self) -> Option<Plan> {
+        let Self { input, header, chunks, record, len } = self;
+        let header = unhex_bytes(&header)?;
+        (chunks > 0 && record > 0).then_some(Plan { input, header, chunks, record, len })
+    }
+}
+
+/// The name of an object's record.
+fn name(url: &str) -> String {
+    Digest(phalanx_kernels::keccak::sha3_256(url.as_bytes())).to_string()[..32].to_owned()
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let mut options = OpenOptions::new();
+    let file = options.read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    let meta = file.metadata()?;
+    let is_private = meta.is_file() && meta.mode() & 0o077 == 0 && meta.uid() == rustix::process::geteuid().as_raw();
+    if is_private { Ok(file) } else { Err(io::Error::other("the record of its upload is not the user's alone")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_found_again_without_its_torn_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r");
+        let record = Record { file: open(&path).unwrap(), path, url: "s3://b/k".into() };
+        assert!(record.read().is_none());
+        let plan = Plan { input: "1 2".into(), header: vec![0, 255, 7], chunks: 8, record: 4144, len: 1 << 40 };
+        record.begin("upload", Some(&plan)).unwrap();
+        record.note(1, "\"b\"").unwrap();
+        record.note(0, "a").unwrap();
+        (&record.file).write_all(b"{\"part\":2,\"id\"").unwrap();
+        let found = record.read().unwrap();
+        assert_eq!((found.upload.as_str(), found.plan), ("upload", Some(plan)));
+        assert_eq!(found.parts, [(1, "\"b\"".to_owned()), (0, "a".to_owned())]);
+        record.begin("other", None).unwrap();
+        let found = record.read().unwrap();
+        assert!(found.plan.is_none() && found.parts.is_empty());
+        let other =
+            Record { url: "s3://b/other".into(), path: record.path.clone(), file: record.file.try_clone().unwrap() };
+        assert!(other.read().is_none());
+    }
+}

@@ -1,0 +1,39 @@
+//! The stores, as programs of Phalanx use them.
+
+use crate::object::Object;
+use crate::options::Options;
+use crate::upload::{self, Upload};
+use phalanx_host::file::{InputObject, NewObject, OutputObject, Url};
+use std::io;
+use std::sync::Arc;
+
+/// All stores that this crate can reach: a program gives them to
+/// [`install_stores`](phalanx_host::file::install_stores).
+#[derive(Debug, Default)]
+pub struct Stores(Options);
+
+impl Stores {
+    /// The stores, with what a caller says about them.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self(options)
+    }
+}
+
+impl phalanx_host::file::Stores for Stores {
+    fn open(&self, url: &Url) -> io::Result<Arc<dyn InputObject>> {
+        Ok(Arc::new(Object::at(url, &self.0)?))
+    }
+
+    fn create(&self, url: &Url, new: NewObject) -> io::Result<Box<dyn OutputObject>> {
+        Ok(Box::new(Upload::at(url, new, &self.0)?))
+    }
+
+    fn abort(&self, url: &Url) -> io::Result<u64> {
+        upload::abort(url, &self.0)
+    }
+
+    fn give_up(&self) {
+        upload::give_up_all();
+    }
+}

@@ -1,0 +1,550 @@
+//! An object that is written: in parts, several at a time, in whatever order they come.
+//!
+//! The object is cut into parts. Those of a window may be filled or under way; the window moves on when its first part is
+//! with the store, so memory is bounded, and the writer of the first part never waits for others. An object of one part
+//! is one request. The object appears when the upload is completed, and not before.
+
+use crate::client::{Client, Parts};
+use crate::error::{self, changed, exists, wrong};
+use crate::location::Location;
+use crate::options::Options;
+use crate::record::{Found, Record};
+use crate::runtime::{runtime, wait};
+use bytes::Bytes;
+use object_store::multipart::PartId;
+use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use phalanx_core::WriteAt;
+use phalanx_core::file::Filling;
+use phalanx_host::file::{Left, NewObject, OutputObject, Plan, Url};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+/// The bytes of a part, or more if there would be too many parts.
+const PART: u64 = 8 << 20;
+
+/// The most parts that stores take.
+const PARTS: u64 = 10_000;
+
+/// An object that is written.
+#[derive(Debug)]
+pub struct Upload {
+    shared: Arc<Shared>,
+    requests: u64,
+    replaces: bool,
+}
+
+/// What those who write and those who send have in common.
+#[derive(Debug)]
+struct Shared {
+    client: Client,
+    parts: Parts,
+    url: String,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    cut: Cut,
+    /// The parts that are being filled.
+    filling: BTreeMap<u64, Filled>,
+    /// The parts that the store has, and its names of them.
+    done: BTreeMap<u64, String>,
+    /// The first part that the store does not have.
+    first: u64,
+    /// The requests that send parts.
+    under_way: BTreeMap<u64, AbortHandle>,
+    /// The end of what was written.
+    end: u64,
+    /// The first bytes, by which the object is known again.
+    head: Vec<u8>,
+    upload: Option<String>,
+    record: Option<Record>,
+    /// Whether what was sent stays if the run ends here.
+    stays: bool,
+    is_over: bool,
+    /// Whether the process is about to end. Whoever writes then waits for that.
+    ends: bool,
+    failure: Option<(io::ErrorKind, String)>,
+}
+
+/// How the object is cut.
+#[derive(Clone, Debug)]
+enum Cut {
+    /// Into equal parts.
+    Even(u64),
+    /// Into whole chunks.
+    Chunks(Plan),
+}
+
+impl Default for Cut {
+    fn default() -> Self {
+        Cut::Even(PART)
+    }
+}
+
+impl Cut {
+    fn part(&self, index: u64) -> Range<u64> {
+        match self {
+            Cut::Even(len) => index * len..(index + 1) * len,
+            Cut::Chunks(plan) => plan.part(index),
+        }
+    }
+
+    fn index(&self, offset: u64) -> u64 {
+        match self {
+            Cut::Even(len) => offset / len,
+            Cut::Chunks(plan) => offset.saturating_sub(plan.header.len() as u64) / (plan.chunks * plan.record),
+        }
+    }
+}
+
+/// A part that is being filled.
+#[derive(Debug)]
+struct Filled {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    len: u64,
+}
+
+impl Upload {
+    /// Begins an object.
+    ///
+    /// # Errors
+    /// If the URL is none of an object, the store fails or is only read, or the object exists and may not be replaced.
+    pub fn create(url: &str, new: NewObject, options: &Options) -> io::Result<Self> {
+        Self::at(&crate::url(url)?, new, options)
+    }
+
+    pub(crate) fn at(url: &Url, new: NewObject, options: &Options) -> io::Result<Self> {
+        let client = Client::new(&Location::of(url)?, options)?;
+        let parts = client.parts.clone().ok_or_else(|| error::refusal("objects at https:// can only be read"))?;
+        if !new.replaces && is_there(&client)? {
+            return Err(exists());
+        }
+        let record = if new.resume { Some(Record::open(url.text())?) } else { None };
+        // Chunks and header make a protected file a little longer.
+        let len = new.len.unwrap_or(0);
+        let cut = Cut::Even(PART.max((len + len / 64).div_ceil(PARTS)));
+        let state = Mutex::new(State { cut, record, ..State::default() });
+        let shared = Arc::new(Shared { client, parts, url: url.text().to_owned(), state, changed: Condvar::new() });
+        let mut begun = lock(&BEGUN);
+        begun.retain(|upload| upload.strong_count() > 0);
+        begun.push(Arc::downgrade(&shared));
+        Ok(Self { shared, requests: options.requests.get() as u64, replaces: new.replaces })
+    }
+
+    fn found(&self) -> Option<Found> {
+        self.shared.lock().record.as_ref()?.read()
+    }
+
+    /// Writes a piece of a part. Waits until the part is in the window.
+    fn write_piece(&self, index: u64, bytes: &[u8], within: u64) -> io::Result<()> {
+        let shared = &self.shared;
+        let mut state = shared.lock();
+        while index >= state.first + self.requests && state.can_go_on()? {
+            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.can_go_on()?;
+        let len = {
+            let range = state.cut.part(index);
+            range.end - range.start
+        };
+        let make = || Filled { bytes: Arc::new(Mutex::new(vec![0; len as usize])), len: 0 };
+        let buffer = state.filling.entry(index).or_insert_with(make).bytes.clone();
+        drop(state);
+        lock(&buffer)[within as usize..][..bytes.len()].copy_from_slice(bytes);
+        drop(buffer);
+        let mut state = shared.lock();
+        let Some(filled) = state.filling.get_mut(&index) else { return Err(wrong("a part was written twice")) };
+        filled.len += bytes.len() as u64;
+        if filled.len == len {
+            self.send(&mut state, index, len)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a part that is filled.
+    fn send(&self, state: &mut State, index: u64, len: u64) -> io::Result<()> {
+        let Some(filled) = state.filling.remove(&index) else { return Ok(()) };
+        let mut bytes = std::mem::take(&mut *lock(&filled.bytes));
+        bytes.truncate(len as usize);
+        if index == 0 {
+            state.head = bytes[..bytes.len().min(4096)].to_vec();
+        }
+        let promise = Promise(self.shared.clone(), index);
+        let task = runtime()?.spawn(async move {
+            let sent = promise.0.put_part(index, bytes.into()).await;
+            promise.0.sent(index, sent);
+        });
+        state.under_way.insert(index, task.abort_handle());
+        Ok(())
+    }
+
+    /// Nothing is said of an upload that a signal ends: the process is about to end too, and this thread waits for that.
+    fn unless_it_ends<T>(&self, done: io::Result<T>) -> io::Result<T> {
+        while done.is_err() && self.shared.lock().ends {
+            std::thread::park();
+        }
+        done
+    }
+
+    /// Makes the object of what was written.
+    fn complete(&self) -> io::Result<()> {
+        let shared = &self.shared;
+        let mut state = shared.lock();
+        state.can_go_on()?;
+        let is_single =
+            state.upload.is_none() && state.under_way.is_empty() && state.filling.len() <= 1 && state.first == 0;
+        if is_single {
+            let filled = state.filling.pop_first().map(|(_, filled)| std::mem::take(&mut *lock(&filled.bytes)));
+            let mut bytes = filled.unwrap_or_default();
+            bytes.truncate(state.end as usize);
+            drop(state);
+            return wait(shared.put(bytes.into(), self.replaces));
+        }
+        let last: Vec<u64> = state.filling.keys().copied().collect();
+        for index in last {
+            let range = state.cut.part(index);
+            let (len, wanted) = (state.filling[&index].len, range.end.min(state.end) - range.start);
+            if len != wanted {
+                return Err(wrong("a part of the object was not written"));
+            }
+            self.send(&mut state, index, len)?;
+        }
+        while !state.under_way.is_empty() && state.can_go_on()? {
+            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.can_go_on()?;
+        let all = state.cut.index(state.end.max(1) - 1) + 1;
+        if state.first != all || state.done.len() as u64 != all {
+            return Err(wrong("a part of the object was not written"));
+        }
+        let parts = state.done.values().map(|id| PartId { content_id: id.clone() }).collect();
+        let (upload, len, head) = (state.upload.clone().unwrap_or_default(), state.end, state.head.clone());
+        drop(state);
+        wait(shared.complete(&upload, parts, self.replaces, len, &head))
+    }
+}
+
+impl State {
+    /// Whether the upload goes on.
+    fn can_go_on(&self) -> io::Result<bool> {
+        match &self.failure {
+            Some((kind, why)) => Err(io::Error::new(*kind, why.clone())),
+            None if self.is_over || self.ends => Err(io::Error::other("the upload was given up")),
+            None => Ok(true),
+        }
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        self.failure.get_or_insert((error.kind(), error.to_string()));
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// The store's name of the upload, which begins with the first part.
+    async fn upload(&self) -> io::Result<String> {
+        static BEGINNING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+        let _one = BEGINNING.lock().await;
+        {
+            let state = self.lock();
+            state.can_go_on()?;
+            if let Some(upload) = state.upload.clone() {
+                return Ok(upload);
+            }
+        }
+        let upload = self.parts.store.create_multipart(&self.client.key).await.map_err(error::of)?;
+        let mut state = self.lock();
+        state.upload = Some(upload.clone());
+        if state.record.is_none() {
+            // Nobody needs it but --abort, so an upload does not fail for want of it.
+            state.record = Record::open(&self.url).ok().filter(|record| record.read().is_none());
+            if let Some(record) = &state.record {
+                let _ = record.begin(&upload, None);
+            }
+        }
+        Ok(upload)
+    }
+
+    async fn put_part(&self, index: u64, bytes: Bytes) -> io::Result<String> {
+        let upload = self.upload().await?;
+        let payload = PutPayload::from_bytes(bytes);
+        let sent = self.parts.store.put_part(&self.client.key, &upload, index as usize, payload).await;
+        Ok(sent.map_err(error::of)?.content_id)
+    }
+
+    /// A part was sent, or not.
+    fn sent(&self, index: u64, sent: io::Result<String>) {
+        let mut state = self.lock();
+        match sent {
+            Ok(id) => {
+                let noted =
+                    state.record.as_ref().filter(|_| state.stays).map_or(Ok(()), |record| record.note(index, &id));
+                if let Err(e) = noted {
+                    state.fail(&e);
+                }
+                state.done.insert(index, id);
+                while state.done.contains_key(&state.first) {
+                    state.first += 1;
+                }
+            }
+            Err(error) => state.fail(&error),
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Writes an object of one part.
+    async fn put(&self, bytes: Bytes, replaces: bool) -> io::Result<()> {
+        let mode = if replaces { PutMode::Overwrite } else { PutMode::Create };
+        let payload = PutPayload::from_bytes(bytes.clone());
+        let options = PutOptions { mode, ..PutOptions::default() };
+        match self.client.store.put_opts(&self.client.key, payload, options).await.map_err(error::of) {
+            // If the answer to the first try was lost, the second one finds the object.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                if self.is(bytes.len() as u64, &bytes).await {
+                    Ok(())
+                } else {
+                    Err(e)
+                }
+            }
+            done => done.map(drop),
+        }
+    }
+
+    /// Makes an object of the parts.
+    async fn complete(
+        &self,
+        upload: &str,
+        parts: Vec<PartId>,
+        replaces: bool,
+        len: u64,
+        head: &[u8],
+    ) -> io::Result<()> {
+        let upload = upload.to_owned();
+        let store = match (&self.parts.creating, replaces) {
+            (_, true) => &self.parts.store,
+            (Some(creating), false) => creating,
+            // The store cannot promise it, so it is looked at once more.
+            (None, false) if is_there_now(&self.client).await? => return Err(exists()),
+            (None, false) => &self.parts.store,
+        };
+        match store.complete_multipart(&self.client.key, &upload, parts).await.map_err(error::of) {
+            Ok(_) => Ok(()),
+            // If the answer to the first try was lost, the second one finds no upload, or the object.
+            Err(_) if self.is(len, head).await => Ok(()),
+            Err(e) if !replaces && e.to_string() == changed().to_string() => Err(exists()),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Whether the object is the one that was written: it has this length and begins so. Each protected file has a header
+    /// of its own.
+    async fn is(&self, len: u64, head: &[u8]) -> bool {
+        let (store, key) = (&self.client.store, &self.client.key);
+        if head.is_empty() || !store.head(key).await.is_ok_and(|meta| meta.size == len) {
+            return false;
+        }
+        store.get_range(key, 0..head.len() as u64).await.is_ok_and(|bytes| bytes == head)
+    }
+
+    /// Deletes what was sent, unless it stays. Nobody writes any more.
+    async fn give_up(&self) {
+        let (upload, record, tasks) = {
+            let mut state = self.lock();
+            if state.stays {
+                return;
+            }
+            let tasks = std::mem::take(&mut state.under_way);
+            (state.upload.take(), state.record.take(), tasks)
+        };
+        tasks.values().for_each(AbortHandle::abort);
+        let Some(upload) = upload else { return };
+        let mut aborted = self.parts.store.abort_multipart(&self.client.key, &upload).await;
+        if !tasks.is_empty() && aborted.is_ok() {
+            // A part that the store was still receiving may have come after it.
+            sleep(SETTLES).await;
+            aborted = self.parts.store.abort_multipart(&self.client.key, &upload).await;
+        }
+        if let (Ok(()) | Err(object_store::Error::NotFound { .. }), Some(record)) = (aborted, record) {
+            record.end();
+        }
+    }
+}
+
+/// Whoever waits learns of it when a request ends, even in a panic.
+struct Promise(Arc<Shared>, u64);
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.under_way.remove(&self.1);
+        if std::thread::panicking() {
+            state.fail(&io::ErrorKind::BrokenPipe.into());
+        }
+        drop(state);
+        self.0.changed.notify_all();
+    }
+}
+
+impl WriteAt for Upload {
+    fn expect(&self, _: Option<u64>, _: Filling) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write_all_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+        let cut = {
+            let mut state = self.shared.lock();
+            state.end = state.end.max(offset + bytes.len() as u64);
+            state.cut.clone()
+        };
+        while !bytes.is_empty() {
+            let index = cut.index(offset);
+            let part = cut.part(index);
+            let len = bytes.len().min(usize::try_from(part.end - offset).unwrap_or(usize::MAX));
+            if len == 0 {
+                return Err(wrong("there are more bytes than the object was to have"));
+            }
+            let written = self.write_piece(index, &bytes[..len], offset - part.start);
+            self.unless_it_ends(written)?;
+            bytes = &bytes[len..];
+            offset += len as u64;
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        if self.shared.lock().end == len { Ok(()) } else { Err(wrong("the object is not written as a whole")) }
+    }
+
+    fn abort(&self) {
+        self.shared.lock().is_over = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl OutputObject for Upload {
+    fn left(&self) -> Option<Left> {
+        let Found { plan, parts, .. } = self.found()?;
+        let done: BTreeSet<u64> = parts.into_iter().map(|(part, _)| part).collect();
+        Some(Left { plan: plan?, done: done.into_iter().collect() })
+    }
+
+    fn go_on(&self) -> io::Result<()> {
+        let Some(Found { upload, plan: Some(plan), parts }) = self.found() else {
+            return Err(wrong("the record of the upload has changed"));
+        };
+        let mut state = self.shared.lock();
+        (state.head, state.end) = (plan.header.clone(), plan.len);
+        state.done = parts.into_iter().filter(|(part, _)| *part < plan.parts()).collect();
+        while state.done.contains_key(&state.first) {
+            state.first += 1;
+        }
+        (state.cut, state.upload, state.stays) = (Cut::Chunks(plan), Some(upload), true);
+        Ok(())
+    }
+
+    fn begin(&self, plan: Plan) -> io::Result<()> {
+        let shared = &self.shared;
+        if let Some(found) = self.found() {
+            // What cannot be deleted is left to the store.
+            let _ = wait(async {
+                shared.parts.store.abort_multipart(&shared.client.key, &found.upload).await.map_err(error::of)
+            });
+        }
+        let upload = wait(async { shared.parts.store.create_multipart(&shared.client.key).await.map_err(error::of) })?;
+        let mut state = shared.lock();
+        state.upload = Some(upload.clone());
+        if let Some(record) = &state.record {
+            record.begin(&upload, Some(&plan))?;
+            state.stays = true;
+        }
+        state.cut = Cut::Chunks(plan);
+        Ok(())
+    }
+
+    fn commit(self: Box<Self>) -> io::Result<()> {
+        let completed = self.complete();
+        self.unless_it_ends(completed)?;
+        let mut state = self.shared.lock();
+        (state.upload, state.stays) = (None, false);
+        if let Some(record) = state.record.take() {
+            record.end();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        let _ = wait(async {
+            self.shared.give_up().await;
+            Ok(())
+        });
+    }
+}
+
+/// The uploads of this process.
+static BEGUN: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+
+/// A store has received or dropped what it was receiving after this time.
+const SETTLES: Duration = Duration::from_millis(300);
+
+/// A process that ends waits so long for stores.
+const LAST: Duration = Duration::from_secs(5);
+
+/// Gives up all uploads of this process. A part that is under way then may stay with the store: `--abort` deletes it.
+pub fn give_up_all() {
+    let begun: Vec<_> = lock(&BEGUN).iter().filter_map(Weak::upgrade).collect();
+    for shared in begun {
+        shared.lock().ends = true;
+        let _ = wait(async { timeout(LAST, shared.give_up()).await.map_err(io::Error::other) });
+    }
+}
+
+/// Deletes what interrupted runs have sent for an object. Returns how many uploads these were.
+///
+/// # Errors
+/// If the store fails, or another run is uploading the object.
+pub fn abort(url: &Url, options: &Options) -> io::Result<u64> {
+    let client = Client::new(&Location::of(url)?, options)?;
+    let record = Record::open(url.text())?;
+    let Some(found) = record.read() else {
+        record.end();
+        return Ok(0);
+    };
+    if let Some(parts) = &client.parts {
+        let aborted = wait(async { parts.store.abort_multipart(&client.key, &found.upload).await.map_err(error::of) });
+        match aborted {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+    }
+    record.end();
+    Ok(1)
+}
+
+fn is_there(client: &Client) -> io::Result<bool> {
+    wait(is_there_now(client))
+}
+
+async fn is_there_now(client: &Client) -> io::Result<bool> {
+    match client.store.head(&client.key).await {
+        Ok(_) => Ok(true),
+        Err(object_store::Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error::of(error)),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -40,6 +40,8 @@ mod rekey_reports;
 mod removal;
 mod resume;
 mod starting;
+#[cfg(feature = "stores")]
+mod stores;
 mod trees;
 mod unmount;
 mod volume;

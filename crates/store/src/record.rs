@@ -64,16 +64,44 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record of an object. It may be empty.
+    /// The record with which a later run goes on. It may be empty.
     ///
     /// # Errors
     /// If there is no home, if it cannot be opened, or if another run uses it.
     pub fn open(url: &str) -> io::Result<Self> {
-        let folder = home::state().ok_or_else(|| io::Error::other("there is no home folder for the record"))?;
-        let folder = folder.join("uploads");
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        let path = folder.join(name(url));
-        let file = open(&path)?;
+        let path = folder()?.join(name(url));
+        loop {
+            if let Some(record) = Self::lock(&path, url)? {
+                return Ok(record);
+            }
+        }
+    }
+
+    /// A record of a run with which no later run goes on: it is only for [`Record::all`].
+    ///
+    /// # Errors
+    /// If there is no home, or if it cannot be made.
+    pub fn new(url: &str) -> io::Result<Self> {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(io::Error::other)?;
+        let path = folder()?.join(format!("{}-{:016x}", name(url), u64::from_ne_bytes(random)));
+        Self::lock(&path, url)?.ok_or_else(|| io::ErrorKind::ResourceBusy.into())
+    }
+
+    /// The records of an object that no run uses.
+    ///
+    /// # Errors
+    /// If there is no home.
+    pub fn all(url: &str) -> io::Result<Vec<Self>> {
+        let (folder, name) = (folder()?, name(url));
+        let paths = fs::read_dir(&folder)?.flatten().map(|entry| entry.path());
+        let own = paths.filter(|path| path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&name)));
+        Ok(own.filter_map(|path| Self::lock(&path, url).ok().flatten()).collect())
+    }
+
+    /// Opens and locks a record. `None` if it has just been deleted.
+    fn lock(path: &Path, url: &str) -> io::Result<Option<Self>> {
+        let file = open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -82,9 +110,9 @@ impl Record {
             Err(e) => return Err(e.into()),
         }
         // Whoever held the lock may have deleted it meanwhile.
-        let is_named =
-            fs::symlink_metadata(&path).is_ok_and(|meta| file.metadata().is_ok_and(|own| own.ino() == meta.ino()));
-        if is_named { Ok(Self { path, file, url: url.to_owned() }) } else { Self::open(url) }
+        let own = file.metadata()?.ino();
+        let is_named = fs::symlink_metadata(path).is_ok_and(|meta| meta.ino() == own);
+        Ok(is_named.then(|| Self { path: path.to_owned(), file, url: url.to_owned() }))
     }
 
     /// What it says, if it was begun for this object. A last line that is not whole is left out.
@@ -143,6 +171,14 @@ impl Cut {
         let header = unhex_bytes(&header)?;
         (chunks > 0 && record > 0).then_some(Plan { input, header, chunks, record, len })
     }
+}
+
+/// The folder of the records, which only the user can look into.
+fn folder() -> io::Result<PathBuf> {
+    let state = home::state().ok_or_else(|| io::Error::other("there is no home folder for the record"))?;
+    let folder = state.join("uploads");
+    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    Ok(folder)
 }
 
 /// The name of an object's record.

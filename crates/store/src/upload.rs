@@ -267,7 +267,7 @@ impl Shared {
         state.upload = Some(upload.clone());
         if state.record.is_none() {
             // Nobody needs it but --abort, so an upload does not fail for want of it.
-            state.record = Record::open(&self.url).ok().filter(|record| record.read().is_none());
+            state.record = Record::new(&self.url).ok();
             if let Some(record) = &state.record {
                 let _ = record.begin(&upload, None);
             }
@@ -514,23 +514,21 @@ pub fn give_up_all() {
 /// Deletes what interrupted runs have sent for an object. Returns how many uploads these were.
 ///
 /// # Errors
-/// If the store fails, or another run is uploading the object.
+/// If the store fails.
 pub fn abort(url: &Url, options: &Options) -> io::Result<u64> {
     let client = Client::new(&Location::of(url)?, options)?;
-    let record = Record::open(url.text())?;
-    let Some(found) = record.read() else {
-        record.end();
-        return Ok(0);
-    };
-    if let Some(parts) = &client.parts {
-        let aborted = wait(async { parts.store.abort_multipart(&client.key, &found.upload).await.map_err(error::of) });
-        match aborted {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => {}
+    let mut aborted = 0;
+    for record in Record::all(url.text())? {
+        if let (Some(found), Some(parts)) = (record.read(), &client.parts) {
+            let done = wait(async { parts.store.abort_multipart(&client.key, &found.upload).await.map_err(error::of) });
+            match done {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => aborted += 1,
+            }
         }
+        record.end();
     }
-    record.end();
-    Ok(1)
+    Ok(aborted)
 }
 
 fn is_there(client: &Client) -> io::Result<bool> {

@@ -1,0 +1,460 @@
+//! Objects in stores where a path may stand, against real servers on loopback.
+
+mod proxy;
+mod servers;
+
+use crate::common::{Ended, Sandbox, has, is_exhaustive, painted, wait_for};
+use proxy::{Does, Request};
+use rustix::process::{Pid, Signal, kill_process};
+use servers::{KEY, Kind, Server};
+use std::fs;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// The length in bytes of an input that takes several parts.
+const LEN: usize = (37 << 20) + 123;
+/// With chunks of 1 MiB each part has 8 of them.
+const PARTS: usize = 5;
+const URL: &str = "s3://bucket/dir/f.phx";
+
+/// A server, and what a test does with it.
+struct Store {
+    s: Sandbox,
+    server: Server,
+    /// Where the program reaches it.
+    at: SocketAddr,
+}
+
+impl Store {
+    /// A server, if it is installed, and a plaintext `f` of several parts.
+    fn start(kind: Kind) -> Option<Self> {
+        let s = Sandbox::with_key();
+        let server = Server::start(&s, kind)?;
+        s.write("f", painted(LEN));
+        let at = server.address;
+        Some(Self { s, server, at })
+    }
+
+    /// versitygw behind a proxy.
+    fn behind(decide: impl Fn(&Request) -> Does + Send + Sync + 'static) -> Option<Self> {
+        let mut store = Self::start(Kind::Versity)?;
+        store.at = proxy::start(store.server.address, decide);
+        Some(store)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        self.server.command(&self.s, self.at, args)
+    }
+
+    fn run(&self, args: &[&str]) -> Ended {
+        Ended(self.command(args).output().unwrap())
+    }
+
+    /// Asserts that the object is whole, and that its plaintext is that of `f`, past any proxy.
+    #[track_caller]
+    fn has(&self, url: &str) {
+        let mut command = self.server.command(&self.s, self.server.address, &["unprotect", url, "-o", "back", "-f"]);
+        Ended(command.output().unwrap()).ok();
+        assert!(self.s.read("back") == self.s.read("f"));
+    }
+
+    /// Whether the object exists, as versitygw keeps it.
+    fn exists(&self) -> bool {
+        self.s.exists("store/bucket/dir/f.phx")
+    }
+}
+
+#[test]
+fn each_store_keeps_files() {
+    for kind in [Kind::Versity, Kind::Moto, Kind::Azurite] {
+        let Some(store) = Store::start(kind) else { continue };
+        let base = match kind {
+            Kind::Azurite => {
+                if !make_container(&store) {
+                    continue;
+                }
+                "az://bucket"
+            }
+            _ => "s3://bucket",
+        };
+        for (name, len) in [("f", LEN), ("small", 1000), ("empty", 0)] {
+            store.s.write(name, painted(len));
+            let url = format!("{base}/some dir/{name}.phx");
+            let protect = ["protect", name, "-k", "k", "-o", &url];
+            store.run(&protect).ok();
+            assert!(store.run(&protect).fails(4).contains("exists already"), "{kind:?}");
+            store.run(&["protect", name, "-k", "k", "-f", "-o", &url]).ok();
+            let said = String::from_utf8(store.run(&["verify", &url]).ok()).unwrap();
+            assert!(said.contains("whole and authentic"), "{kind:?} {said}");
+            store.run(&["unprotect", &url, "-o", "back", "-f"]).ok();
+            assert!(store.s.read("back") == painted(len), "{kind:?} {name}");
+        }
+        let url = format!("{base}/some dir/f.phx");
+        let json = String::from_utf8(store.run(&["inspect", "--json", &url]).ok()).unwrap();
+        assert!(json.contains(&format!("\"plaintext_bytes\":{LEN}")), "{json}");
+        let range = store.run(&["unprotect", &url, "-o", "-", "--range", "20M-20M+7"]);
+        assert_eq!(range.0.stdout, &painted(LEN)[20 << 20..][..7], "{kind:?}");
+        store.run(&["unprotect", &url, "-k", "k", "-o", &format!("{base}/plain")]).ok();
+        assert!(store.run(&["verify", &format!("{base}/none")]).fails(4).contains("no such object"), "{kind:?}");
+        store.run(&["protect", &url, "-k", "k", "-o", "x"]).fails(4);
+    }
+}
+
+/// Makes Azurite's container, by the key that it publishes.
+fn make_container(store: &Store) -> bool {
+    // The program has no such command, and the request is signed: the Python package does it.
+    let script = "import os; from azure.storage.blob import BlobServiceClient as B; \
+                  B.from_connection_string(os.environ['AZURE_STORAGE_CONNECTION_STRING']).create_container('bucket')";
+    let connection = store
+        .command(&[])
+        .get_envs()
+        .find_map(|(name, value)| (name == "AZURE_STORAGE_CONNECTION_STRING").then(|| value.unwrap().to_owned()));
+    let mut python = Command::new("python3");
+    python.args(["-c", script]).env("AZURE_STORAGE_CONNECTION_STRING", connection.unwrap()).stderr(Stdio::null());
+    let is_made = python.status().is_ok_and(|status| status.success());
+    if !is_made {
+        crate::common::skip("azure.storage.blob");
+    }
+    is_made
+}
+
+#[test]
+fn google_and_plain_servers_are_read() {
+    let Some(store) = Store::start(Kind::FakeGcs) else { return };
+    store.s.run(&["protect", "f", "-k", "k"]).ok();
+    store.server.ask("POST", "/upload/storage/v1/b/bucket/o?uploadType=media&name=f.phx", &store.s.read("f.phx"));
+    let http = format!("http://{}/bucket/f.phx", store.at);
+    for url in ["gs://bucket/f.phx", &http] {
+        store.run(&["unprotect", url, "-o", "back", "-f"]).ok();
+        assert!(store.s.read("back") == painted(LEN), "{url}");
+        let range = store.run(&["unprotect", url, "-o", "-", "--range", "-5"]);
+        assert_eq!(range.0.stdout, &painted(LEN)[LEN - 5..], "{url}");
+    }
+    assert!(store.run(&["protect", "f", "-k", "k", "-o", &http]).fails(4).contains("can only be read"));
+}
+
+#[test]
+fn of_two_new_objects_of_one_name_one_wins() {
+    for len in [1000, LEN] {
+        let Some(store) = Store::start(Kind::Versity) else { return };
+        store.s.write("f", painted(len));
+        let start = || {
+            let mut command = store.command(&["protect", "f", "-k", "k", "-o", URL]);
+            command.stderr(Stdio::null()).spawn().unwrap()
+        };
+        let codes = [start(), start()].map(|mut run| run.wait().unwrap().code());
+        assert!(codes == [Some(0), Some(4)] || codes == [Some(4), Some(0)], "{codes:?}");
+        store.has(URL);
+        assert_eq!(Server::unfinished_parts(&store.s), 0);
+    }
+}
+
+/// A run that is killed while the store has these parts. `None` if there is no server.
+fn killed(args: &[&str], parts: usize, signal: Signal) -> Option<Store> {
+    let (seen, go_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, waits) = (seen.clone(), go_on.clone());
+    let store = Store::behind(move |request| {
+        if request.is_part() && counted.fetch_add(1, Ordering::SeqCst) >= parts {
+            wait_for(|| waits.load(Ordering::SeqCst) > 0);
+            return Does::Answer(503);
+        }
+        Does::Pass
+    })?;
+    let mut run = store.command(args).stderr(Stdio::null()).spawn().unwrap();
+    wait_for(|| seen.load(Ordering::SeqCst) > parts && Server::unfinished_parts(&store.s) >= parts);
+    if args.contains(&"--resume") {
+        // The program has noted all that the store has.
+        let lines = || records(&store.s).iter().map(|record| record.lines().count()).sum::<usize>();
+        wait_for(|| lines() > parts);
+    }
+    kill_process(Pid::from_child(&run), signal).unwrap();
+    run.wait().unwrap();
+    go_on.store(1, Ordering::SeqCst);
+    assert!(!store.exists());
+    Some(store)
+}
+
+fn records(s: &Sandbox) -> Vec<String> {
+    let entries = fs::read_dir(s.path("state/uploads")).into_iter().flatten().flatten();
+    entries.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect()
+}
+
+const RESUME: [&str; 7] = ["protect", "f", "-k", "k", "--resume", "-o", URL];
+
+#[test]
+fn a_killed_upload_goes_on() {
+    for parts in 0..PARTS {
+        let Some(mut store) = killed(&RESUME, parts, Signal::KILL) else { return };
+        let sent = Arc::new(AtomicUsize::new(0));
+        let counted = sent.clone();
+        store.at = proxy::start(store.server.address, move |request| {
+            counted.fetch_add(usize::from(request.is_part()), Ordering::SeqCst);
+            Does::Pass
+        });
+        let said = Ended(store.command(&RESUME).output().unwrap());
+        assert_eq!(said.0.status.code(), Some(0), "{}", String::from_utf8_lossy(&said.0.stderr));
+        assert!(parts == 0 || String::from_utf8_lossy(&said.0.stderr).contains("going on"));
+        assert_eq!(sent.load(Ordering::SeqCst), PARTS - parts);
+        store.has(URL);
+        assert!(records(&store.s).is_empty() && Server::unfinished_parts(&store.s) == 0);
+    }
+}
+
+#[test]
+fn an_upload_of_something_else_begins_again() {
+    for change in ["input", "key", "chunks"] {
+        let Some(mut store) = killed(&RESUME, 2, Signal::KILL) else { return };
+        store.at = store.server.address;
+        let mut args = RESUME.to_vec();
+        match change {
+            "input" => drop(store.s.write("f", vec![7; LEN])),
+            "key" => {
+                store.s.run(&["key", "new", "other"]).ok();
+                args[3] = "other";
+            }
+            _ => args.extend(["--chunk-size", "64K"]),
+        }
+        let ended = store.run(&args);
+        assert_eq!(ended.0.status.code(), Some(0), "{change}");
+        store.has(URL);
+        assert!(records(&store.s).is_empty() && Server::unfinished_parts(&store.s) == 0, "{change}");
+    }
+}
+
+#[test]
+fn what_a_killed_run_has_sent_can_be_deleted() {
+    for resume in [true, false] {
+        let without: Vec<&str> = RESUME.into_iter().filter(|arg| resume || *arg != "--resume").collect();
+        let Some(mut store) = killed(&without, 2, Signal::KILL) else { return };
+        store.at = store.server.address;
+        assert!(Server::unfinished_parts(&store.s) >= 2);
+        let said = store.run(&["protect", "f", "-o", URL, "--abort"]);
+        assert!(String::from_utf8_lossy(&said.0.stderr).contains("1 unfinished upload deleted"));
+        assert!(records(&store.s).is_empty() && Server::unfinished_parts(&store.s) == 0);
+        let said = store.run(&["protect", "f", "-o", URL, "--abort"]);
+        assert!(String::from_utf8_lossy(&said.0.stderr).contains("0 unfinished uploads deleted"));
+    }
+}
+
+#[test]
+fn an_interrupted_run_leaves_nothing() {
+    let args = ["protect", "f", "-k", "k", "-o", URL];
+    for signal in [Signal::INT, Signal::TERM] {
+        let Some(store) = killed(&args, 2, signal) else { return };
+        assert!(records(&store.s).is_empty() && Server::unfinished_parts(&store.s) == 0);
+    }
+}
+
+#[test]
+fn a_store_that_fails_for_a_while_is_asked_again() {
+    let count = AtomicUsize::new(0);
+    let store = Store::behind(move |request| {
+        let number = count.fetch_add(1, Ordering::SeqCst);
+        match number % 4 {
+            1 => Does::Answer(503),
+            2 if request.reads() => Does::Cut(1000),
+            // What a completion did is found out, and not done twice.
+            2 | 3 if request.is_completion() || request.is_part() => Does::Swallow,
+            _ => Does::Pass,
+        }
+    });
+    let Some(store) = store else { return };
+    store.run(&["protect", "f", "-k", "k", "-o", URL]).ok();
+    store.has(URL);
+    store.run(&["unprotect", URL, "-o", "again"]).ok();
+    assert!(store.s.read("again") == painted(LEN));
+    store.run(&["verify", URL]).ok();
+}
+
+#[test]
+fn a_lost_answer_does_not_hide_that_an_object_was_made() {
+    for len in [1000, LEN] {
+        let lost = AtomicUsize::new(0);
+        let store = Store::behind(move |request| {
+            let makes = request.is_completion() || request.method == "PUT" && !request.is_part();
+            if makes && lost.fetch_add(1, Ordering::SeqCst) == 0 { Does::Swallow } else { Does::Pass }
+        });
+        let Some(store) = store else { return };
+        store.s.write("f", painted(len));
+        store.run(&["protect", "f", "-k", "k", "-o", URL]).ok();
+        store.has(URL);
+    }
+}
+
+/// Runs `unprotect` of a whole object against a store that lies about ranges, except about the first one.
+fn lied_to(lie: fn(&mut Vec<u8>)) -> Option<(Store, Ended)> {
+    let count = AtomicUsize::new(0);
+    let lies = move |request: &Request| match request.reads() && count.fetch_add(1, Ordering::SeqCst) > 0 {
+        true => Does::Change(lie),
+        false => Does::Pass,
+    };
+    let mut store = Store::start(Kind::Versity)?;
+    store.run(&["protect", "f", "-k", "k", "-o", URL]).ok();
+    store.at = proxy::start(store.server.address, lies);
+    let ended = store.run(&["unprotect", URL, "-o", "out"]);
+    assert!(!store.s.exists("out") && store.s.leftovers().is_empty());
+    Some((store, ended))
+}
+
+/// Replaces a text in the head of an answer.
+fn replace(answer: &mut Vec<u8>, from: &str, to: &str) {
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+    let position = head.to_lowercase().find(from).unwrap_or_else(|| panic!("{from}: {head}"));
+    let head = format!("{}{to}{}", &head[..position], &head[position + from.len()..]);
+    answer.splice(..end, head.into_bytes());
+}
+
+#[test]
+fn a_store_that_lies_is_found_out() {
+    type Lie = fn(&mut Vec<u8>);
+    let lies: [(Lie, i32, &str); 5] = [
+        // Bytes that are not those of the object.
+        (|answer| *answer.last_mut().unwrap() ^= 1, 3, "not authentic"),
+        // The whole object instead of a range.
+        (|answer| replace(answer, "http/1.1 206", "HTTP/1.1 200"), 4, "cannot read"),
+        // Another range.
+        (|answer| replace(answer, "bytes ", "bytes 1"), 4, "cannot read"),
+        // Another version.
+        (|answer| replace(answer, "etag: \"", "ETag: \"00"), 4, "changed"),
+        // Another length.
+        (|answer| replace(answer, &format!("/{}", file_len()), "/99999999"), 4, "cannot read"),
+    ];
+    for (lie, code, words) in lies {
+        let Some((_, ended)) = lied_to(lie) else { return };
+        let said = ended.fails(code);
+        assert!(said.contains(words) || code == 3, "{said}");
+    }
+}
+
+/// The length of the protected file, whose header has one key.
+fn file_len() -> u64 {
+    let s = Sandbox::with_key();
+    s.write("f", painted(LEN));
+    s.run(&["protect", "f", "-k", "k"]).ok();
+    s.path("f.phx").metadata().unwrap().len()
+}
+
+#[test]
+fn an_object_that_changes_while_it_is_read_is_an_error() {
+    let Some(mut store) = Store::start(Kind::Versity) else { return };
+    store.run(&["protect", "f", "-k", "k", "-o", URL]).ok();
+    store.run(&["protect", "f", "-k", "k", "-o", "s3://bucket/other.phx"]).ok();
+    let (object, other) = (store.s.path("store/bucket/dir/f.phx"), store.s.path("store/bucket/other.phx"));
+    let count = AtomicUsize::new(0);
+    store.at = proxy::start(store.server.address, move |request| {
+        if request.reads() && count.fetch_add(1, Ordering::SeqCst) == 1 {
+            fs::rename(&other, &object).unwrap();
+        }
+        Does::Pass
+    });
+    let said = store.run(&["unprotect", URL, "-o", "out"]).fails(4);
+    assert!(said.contains("changed") && !store.s.exists("out"), "{said}");
+}
+
+#[test]
+fn a_range_takes_three_requests() {
+    let (requests, bytes) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
+    let (counted, added) = (requests.clone(), bytes.clone());
+    let Some(mut store) = Store::start(Kind::Versity) else { return };
+    store.run(&["protect", "f", "-k", "k", "--chunk-size", "64K", "-o", URL]).ok();
+    store.at = proxy::start(store.server.address, move |request| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let range = request.header("range").and_then(|range| range.strip_prefix("bytes=")).unwrap_or("0-0");
+        let (from, to) = range.split_once('-').unwrap();
+        added.fetch_add(to.parse::<u64>().unwrap() + 1 - from.parse::<u64>().unwrap(), Ordering::SeqCst);
+        Does::Pass
+    });
+    let range = store.run(&["unprotect", URL, "-o", "-", "--range", "20M-20M+64K"]);
+    assert_eq!(range.0.stdout, &painted(LEN)[20 << 20..][..64 << 10]);
+    assert_eq!(requests.load(Ordering::SeqCst), 3);
+    // The first bytes, the chunk, and the last chunk.
+    assert!(bytes.load(Ordering::SeqCst) <= (16 << 10) + 2 * (64 << 10) + 96);
+}
+
+#[test]
+fn credentials_come_from_a_profile_and_are_never_shown() {
+    let Some(store) = Store::start(Kind::Versity) else { return };
+    fs::create_dir(store.s.path(".aws")).unwrap();
+    store.s.write(".aws/config", format!("[profile work]\nregion=us-east-1\nendpoint_url=http://{}\n", store.at));
+    store
+        .s
+        .write(".aws/credentials", format!("[work]\naws_access_key_id={}\naws_secret_access_key={}\n", KEY.0, KEY.1));
+    store.s.write("f", painted(1000));
+    let run = |profile: &str, args: &[&str]| {
+        let mut command = store.command(args);
+        for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_ENDPOINT_URL"] {
+            command.env_remove(name);
+        }
+        Ended(command.env("AWS_PROFILE", profile).output().unwrap())
+    };
+    run("work", &["protect", "f", "-k", "k", "-o", URL]).ok();
+    store.has(URL);
+    let said = run("none", &["verify", URL]).fails(4);
+    assert!(said.contains("no AWS profile none"), "{said}");
+    let wrong = "not-the-secret-of-this-key";
+    store.s.write(".aws/credentials", format!("[work]\naws_access_key_id={}\naws_secret_access_key={wrong}\n", KEY.0));
+    let said = run("work", &["-v", "verify", URL]).fails(4);
+    assert!(!said.contains(wrong) && said.contains("credentials"), "{said}");
+}
+
+#[test]
+fn what_makes_no_sense_with_objects_is_refused() {
+    let s = Sandbox::with_key();
+    s.write("f", b"x");
+    for (args, words) in [
+        (&["unprotect", URL][..], "where its output goes must be said"),
+        (&["protect", URL, "-k", "k"], "where its output goes must be said"),
+        (&["protect", "-R", "-k", "k", "f", "-o", URL], "--recursive"),
+        (&["unprotect", URL, "-o", "x", "--remove"], "--remove"),
+        (&["unprotect", URL, "-o", "x", "--resume"], "--resume"),
+        (&["protect", "f", "-k", "k", "-o", "s3://bucket/"], "names no object"),
+        (&["unprotect", "f.phx", "-o", URL, "--salvage"], "--salvage"),
+        (&["mirror", "f", "s3://bucket/m", "-k", "k"], "mirror does not take URLs"),
+        (&["rekey", URL], "rekey does not take URLs"),
+        (&["mount", URL, "m"], "mount does not take URLs"),
+        (&["protect", "f", "--abort", "-o", "x"], "--abort needs the URL"),
+    ] {
+        let said = s.run(args).fails(2);
+        assert!(said.contains(words), "{args:?}: {said}");
+    }
+    // Another machine is not reached without TLS.
+    let mut command = s.command(&["protect", "f", "-k", "k", "-o", URL, "--endpoint-url", "http://store.example"]);
+    command.env("AWS_ACCESS_KEY_ID", "x").env("AWS_SECRET_ACCESS_KEY", "y").env("HOME", s.path(""));
+    let said = Ended(command.output().unwrap()).fails(4);
+    assert!(said.contains("--allow-http"), "{said}");
+}
+
+/// Kills at moments that chance chooses. PHALANX_KILLS names how many.
+#[test]
+fn kills_leave_a_whole_object_or_none() {
+    if !has("versitygw") {
+        return;
+    }
+    let named = std::env::var("PHALANX_KILLS").ok().and_then(|kills| kills.parse().ok());
+    let kills: u64 = named.unwrap_or_else(|| if is_exhaustive() { 500 } else { 6 });
+    let Some(store) = Store::start(Kind::Versity) else { return };
+    let without: Vec<&str> = RESUME.into_iter().filter(|arg| *arg != "--resume").collect();
+    for kill in 0..kills {
+        let args = if kill % 2 == 0 { &RESUME[..] } else { &without };
+        let mut run = store.command(args).stderr(Stdio::null()).spawn().unwrap();
+        // A whole run takes a few hundred milliseconds.
+        std::thread::sleep(std::time::Duration::from_micros(kill * 7919 % 400_000));
+        let _ = kill_process(Pid::from_child(&run), Signal::KILL);
+        let ended = run.wait().unwrap();
+        assert!(ended.success() || ended.code().is_none());
+        if store.exists() {
+            store.has(URL);
+            fs::remove_file(store.s.path("store/bucket/dir/f.phx")).unwrap();
+        } else if kill % 4 == 2 {
+            store.run(&RESUME).ok();
+            store.has(URL);
+            fs::remove_file(store.s.path("store/bucket/dir/f.phx")).unwrap();
+        }
+        // What a run has left is found by the next one of either kind, and by --abort.
+        store.run(&["-q", "protect", "f", "-o", URL, "--abort"]).ok();
+        assert!(records(&store.s).is_empty());
+    }
+}

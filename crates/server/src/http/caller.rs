@@ -14,17 +14,16 @@ use hyper::header::AUTHORIZATION;
 /// If nobody is known.
 pub fn caller(edge: &Edge, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
     if let Some(text) = token(headers)? {
-        let token = edge.server.tokens.find(text).ok_or_else(Refusal::denied)?;
+        let (token, account) = edge.server.tokens.find_caller(text).ok_or_else(Refusal::denied)?;
         let mut name = format!("token:{}", token.record.accessor);
         if let Peer::Address { certificate: Some(fingerprint), .. } = peer {
             name.push_str(" cert:");
             name.push_str(fingerprint);
         }
-        let account = edge.server.tokens.account(&token);
         return Ok(Caller { name, account, rights: token.rights.clone(), token: Some(token) });
     }
     let (name, rights) = edge.peers.find(peer).ok_or_else(Refusal::denied)?;
-    Ok(Caller { account: name.clone(), name, rights, token: None })
+    Ok(Caller { account: name.as_str().into(), name, rights, token: None })
 }
 
 /// As [`caller`], and also a token that another server has made a moment ago.

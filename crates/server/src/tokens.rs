@@ -45,9 +45,10 @@ pub struct Token {
 impl Token {
     fn new(record: TokenRecord) -> Result<Self, Refusal> {
         let texts = record.rights.split(',').filter(|text| !text.is_empty());
-        let rights = Rights::parse(texts, record.user.clone());
         let unknown = |_| Refusal::failed(format!("the token {} has an unknown right", record.accessor));
-        let rights = rights.map_err(unknown)?;
+        // What was given before is not judged again.
+        let list = texts.map(str::parse).collect::<Result<_, String>>().map_err(unknown)?;
+        let rights = Rights { list, user: record.user.clone() };
         Ok(Self { record, rights: Arc::new(rights) })
     }
 
@@ -336,6 +337,7 @@ fn first_end(store: &mut dyn Transaction, root: &Root, accessor: &str) -> store:
 mod tests {
     use super::*;
     use crate::refusal::Kind;
+    use crate::rights::Right;
     use crate::store::Sqlite;
     use phalanx_core::SecretKey;
     use tempfile::TempDir;
@@ -445,6 +447,17 @@ mod tests {
         assert!(bench.tokens.known(&text).is_some() && bench.tokens.by_accessor(&parent.record.accessor).is_some());
         assert!(bench.revoke(&parent));
         assert!(bench.tokens.known(&grandchild_text).is_none());
+    }
+
+    #[test]
+    fn what_was_given_before_is_not_judged_again() {
+        let bench = Bench::new();
+        // Today nobody gets such a token.
+        let rights = Rights { list: vec![Right::Admin], user: Some(b"ada".to_vec()) };
+        let (text, _) = bench.create(NewToken { rights: rights.clone(), ..new("seal:a", 0) }).unwrap();
+        *bench.tokens.map.write().unwrap() = Map::default();
+        bench.load();
+        assert_eq!(*bench.tokens.find(&text).unwrap().rights, rights);
     }
 
     #[test]

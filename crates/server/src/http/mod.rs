@@ -13,6 +13,7 @@ mod route;
 mod sent;
 mod serve;
 mod stream;
+mod target;
 mod tls;
 mod unasked;
 mod watch;

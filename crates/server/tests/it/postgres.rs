@@ -385,8 +385,14 @@ fn postgresql_is_restarted_under_load() {
 fn a_server_without_its_store_ends_to_serve_soon() {
     let Some(Pair { servers: [server, _other], database }) = pair() else { return };
     let derived = seal(&server, "notes", &users(0..1));
+    let token = server.token(&["seal:notes"]);
+    let closes = |token: &str, path: &str| {
+        let answer = server.request("GET", path, &[("X-Vault-Token", token)], b"");
+        (answer.status, answer.header("connection") == Some("close"))
+    };
     // PostgreSQL hangs, which nobody is told.
     database.signal_all(Signal::STOP);
+    assert_eq!(closes("phx.nobody", "/healthz"), (200, true), "it does not ask the store");
     // Keys that need no store still work for a while.
     all_open(&server, &derived);
     let began = Instant::now();
@@ -400,6 +406,8 @@ fn a_server_without_its_store_ends_to_serve_soon() {
     assert_eq!([status("/v2/manage/tokens"), status("/v1/transit/keys/notes"), status("/v1/nothing")], [503; 3]);
     assert_eq!(server.post("/v2/manage/keys/other", &json!({})).status, 503);
     assert_eq!(server.post_by("phx.nobody", "/v1/transit/encrypt/notes", &json!({})).status, 503);
+    assert_eq!(closes(&token, "/v1/auth/token/lookup-self"), (503, false));
+    assert_eq!(closes("phx.nobody", "/v1/auth/token/lookup-self"), (503, true));
     let health = server.get("/healthz");
     assert_eq!((health.status, health.text().as_str()), (503, "the store cannot be reached\n"));
     assert_eq!(status("/v1/sys/health"), 503);

@@ -9,6 +9,7 @@ mod listen;
 pub mod path;
 mod peers;
 mod place;
+mod room;
 mod route;
 mod sent;
 mod serve;

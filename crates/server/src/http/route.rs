@@ -17,6 +17,7 @@ use hyper::header::{HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 /// An answer, with its share of what may be in flight.
@@ -54,11 +55,12 @@ async fn answer_to(
     let is_in_memory = known.is_ok();
     let unasked = unasked::answer(edge, peer, &target, &head.headers);
     let caller = if unasked.is_some() { known } else { latest(edge, peer, &head.headers, known).await };
-    if is_in_memory || caller.is_ok() {
-        edge.connections.meet(&edge.server.limits, watch);
+    let met = if is_in_memory || caller.is_ok() {
+        edge.connections.meet(&edge.server.limits, watch, peer.holder())
     } else {
         watch.is_strange();
-    }
+        Ok(())
+    };
     if let Some(answer) = unasked.or_else(|| unasked::answer_to(edge, &target, caller.as_ref())) {
         return answer;
     }
@@ -74,6 +76,10 @@ async fn answer_to(
     };
     asked.caller.clone_from(&caller.name);
     *share = edge.server.shares.of(&caller.account);
+    if let Err(refusal) = met {
+        edge.server.metrics.connections_refused.fetch_add(1, Relaxed);
+        return asked.refuse("too many", &refusal).await;
+    }
     // A page of another site can make a browser send its owner's certificate, but no token.
     if caller.token.is_none() && head.headers.contains_key(ORIGIN) {
         return asked.refuse("denied", &Refusal::denied()).await;
@@ -138,6 +144,7 @@ pub fn no_path() -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::room::Who;
     use crate::http::{Peers, body};
     use crate::server::tests::{Bench, admin};
     use std::sync::atomic::Ordering::SeqCst;
@@ -164,6 +171,27 @@ mod tests {
         }
         bench.switches.hangs.store(false, SeqCst);
         assert_eq!(asked(&edge, "/metrics", "phx.nobody").await, (403, false));
+    }
+
+    #[tokio::test]
+    async fn the_owner_of_a_certificate_is_one_caller() {
+        let mut bench = Bench::new(false).await;
+        Arc::get_mut(&mut bench.server).unwrap().limits.connections_of_one = 1;
+        let edge = Arc::new(Edge::new(bench.server.clone(), Peers::default()).unwrap());
+        let (token, _) = bench.server.create_token(admin()).await.unwrap();
+        let mut kept = Vec::new();
+        for (last, status) in [(1, 200), (2, 429)] {
+            let address = std::net::SocketAddr::from(([192, 0, 2, last], 1));
+            let accepted = Peer::Address { address, certificate: None };
+            let watch = edge.connections.add(&edge.server.limits, Who::Stranger, accepted.holder()).unwrap();
+            let peer = Peer::Address { address, certificate: Some("ab".repeat(32)) };
+            let request = Request::get("/v1/auth/token/lookup-self").header("host", "localhost");
+            let request = request.header("x-vault-token", token.as_str()).body(body::empty()).unwrap();
+            let (answer, _) = answer(&edge, &peer, &watch, request).await;
+            assert_eq!((answer.status().as_u16(), watch.is_known()), (status, status == 200));
+            assert_eq!(answer.headers().contains_key("retry-after"), status == 429);
+            kept.push(watch);
+        }
     }
 
     #[tokio::test]

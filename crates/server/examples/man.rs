@@ -35,6 +35,7 @@ const EXIT_STATUS: [(&str, &str); 5] = [
 
 fn main() -> io::Result<()> {
     let folder = env::args_os().nth(1).ok_or_else(|| io::Error::other("usage: man FOLDER"))?;
+    std::fs::create_dir_all(&folder)?;
     write(Path::new(&folder))
 }
 

@@ -119,6 +119,11 @@ fn tls_is_spoken_with_who_has_the_right_certificate() {
     let folder = Folder::bare();
     let Some(authority) = Authority::new(&folder) else { return };
     authority.issue("db");
+    // A certificate that signs itself is often one of an authority.
+    let port = database.speak_tls(&authority.file("ca.pem"), &authority.file("ca.key"));
+    let url = format!("postgresql://phalanx@localhost:{port}/postgres?sslrootcert={}", authority.text("ca.pem"));
+    let own = "PostgreSQL cannot be reached: its certificate is an authority's own";
+    failed(&folder.run(["init", "--store", &url]), 4, own);
     let port = database.speak_tls(&authority.file("db.pem"), &authority.file("db.key"));
     let url = |host: &str, ca: &str| {
         format!("postgresql://phalanx@{host}:{port}/postgres?sslrootcert={}", authority.text(ca))

@@ -45,7 +45,7 @@ pub enum Command {
     Backup(Backup),
     /// Make the folder of a server from a backup, when all in it opens
     Restore(Restore),
-    /// Say whether a server runs in the folder, since when, and with how many connections
+    /// Say whether a server runs in the folder, since when, and with how many connections beside this one
     Status(Status),
     /// Open every secret of the store or of a backup, and count them
     ///

@@ -76,13 +76,13 @@ impl Client {
         Self::connect(folder, keys, verbosity, Reads::Everything)
     }
 
-    /// Connects to the server of a folder, if one runs.
+    /// Asks the server of a folder, whether one runs or not.
     ///
     /// # Errors
-    /// If its socket is not usable.
-    pub fn running(folder: &Folder) -> Outcome<Option<Self>> {
+    /// If no thread can be started.
+    pub fn running(folder: &Folder) -> Outcome<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
-        Ok(listens(folder)?.then(|| Self { way: Way::Running(folder.socket()), runtime }))
+        Ok(Self { way: Way::Running(folder.socket()), runtime })
     }
 
     /// Connects to the server of a folder, or opens a folder whose store may be damaged, to check it.
@@ -195,7 +195,10 @@ fn waits_for(folder: &Folder, waited: Duration) -> Option<String> {
 }
 
 /// Whether a server listens.
-fn listens(folder: &Folder) -> Outcome<bool> {
+///
+/// # Errors
+/// If the socket is not usable.
+pub fn listens(folder: &Folder) -> Outcome<bool> {
     let socket = folder.socket();
     match std::os::unix::net::UnixStream::connect(&socket) {
         Ok(_) => Ok(true),

@@ -256,6 +256,9 @@ fn status_says_whether_a_server_runs() {
     let folder = server.folder.clone();
     let line = succeeded(folder.run(["status"]));
     assert!(line.contains(": serving, version ") && line.contains(", since 20"), "{line}");
+    let mut other = server.client();
+    assert_eq!(other.request("GET", "/healthz", &[], b"").status, 200);
+    until("one is counted", || succeeded(folder.run(["status"])).ends_with(" UTC, 1 other connection\n"));
     let status = json(folder.run(["status", "--json"])).remove(0);
     assert_eq!((&status["serves"], &status["state"]), (&true.into(), &"serving".into()));
     assert!(server.terminate().success());

@@ -1,7 +1,7 @@
 //! The commands that manage a server, with and without one that runs.
 
 use crate::common::records::{Record, all_open, seal, users};
-use crate::common::{Folder, Server, base64, until};
+use crate::common::{Client, Folder, Server, base64, until};
 use crate::store::failed;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
@@ -265,15 +265,21 @@ fn status_says_whether_a_server_runs() {
     failed(&folder.run(["status"]), 1, "no server runs here");
 }
 
-#[test]
-fn a_server_that_ends_is_no_secret_and_is_waited_for() {
-    let mut server = Server::start(&["--drain-seconds", "100000", "--head-timeout", "86400"]);
-    let folder = server.folder.clone();
+/// A server that ends as soon as a client sends the rest of its request, an empty line.
+fn ending() -> (Server, Client) {
+    let server = Server::start(&["--drain-seconds", "100000", "--head-timeout", "86400"]);
     let mut running = server.client();
     running.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\n").unwrap();
     until("its bytes are read", || server.get("/metrics").text().contains("phalanx_server_connections 2"));
     server.signal(Signal::TERM);
-    until("nobody can connect any more", || !folder.socket().exists());
+    until("nobody can connect any more", || !server.folder.socket().exists());
+    (server, running)
+}
+
+#[test]
+fn a_server_that_ends_is_no_secret_and_is_waited_for() {
+    let (mut server, mut running) = ending();
+    let folder = server.folder.clone();
     failed(&folder.run(["status"]), 1, ": a server is ending here");
     let status = folder.run(["status", "--json"]);
     assert_eq!(status.status.code(), Some(1));
@@ -293,13 +299,8 @@ fn a_server_that_ends_is_no_secret_and_is_waited_for() {
 
 #[test]
 fn commands_wait_for_a_server_that_ends_and_say_so() {
-    let mut server = Server::start(&["--drain-seconds", "100000", "--head-timeout", "86400"]);
+    let (mut server, mut running) = ending();
     let folder = server.folder.clone();
-    let mut running = server.client();
-    running.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\n").unwrap();
-    until("its bytes are read", || server.get("/metrics").text().contains("phalanx_server_connections 2"));
-    server.signal(Signal::TERM);
-    until("nobody can connect any more", || !folder.socket().exists());
     let key = folder.key_file();
     let begin = |options: &[&str]| {
         let waiting = Server::begin(folder.clone(), folder.command([&["key", "list"], options].concat()));

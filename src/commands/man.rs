@@ -1,14 +1,11 @@
 //! `phalanx man`: the reference, made from the definition of the command line and from the texts here.
 
-use crate::args::examples::{self, Example};
+use crate::args::examples;
 use crate::usage;
 use clap::Command;
-use clap_mangen::Man;
-use clap_mangen::roff::{Roff, bold, roman};
 use phalanx_host::Error;
 use phalanx_host::failure::{Failure, Outcome};
-use std::fs;
-use std::io;
+use phalanx_host::man::{self, Roff, bold, paragraph, roman, section};
 use std::path::Path;
 
 /// Each variable that the program reads.
@@ -88,7 +85,8 @@ const EXIT_STATUS: [(&str, &str); 5] = [
 pub fn write(folder: &Path) -> Outcome {
     let mut root = with_all_values(usage::command());
     root.build();
-    pages(&root, "", folder).map_err(|e| Failure::at(folder, Error::write(e)))
+    let source = concat!("phalanx ", env!("CARGO_PKG_VERSION"));
+    man::write(&root, source, folder, &end).map_err(|e| Failure::at(folder, Error::write(e)))
 }
 
 /// Sections that help has no room for.
@@ -97,51 +95,19 @@ fn with_all_values(command: Command) -> Command {
     command.mut_args(arg).mut_subcommands(with_all_values)
 }
 
-fn pages(command: &Command, path: &str, folder: &Path) -> io::Result<()> {
-    for sub in command.get_subcommands() {
-        pages(sub, format!("{path} {}", sub.get_name()).trim_start(), folder)?;
-    }
-    let man = Man::new(command.clone()).source(concat!("phalanx ", env!("CARGO_PKG_VERSION")));
-    fs::write(folder.join(man.get_filename()), page(command, &man, path)?)
-}
-
-fn page(command: &Command, man: &Man, path: &str) -> io::Result<Vec<u8>> {
-    let mut page = Vec::new();
-    man.render_title(&mut page)?;
-    man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
-    man.render_description_section(&mut page)?;
-    man.render_options_section(&mut page)?;
-    if command.has_subcommands() {
-        man.render_subcommands_section(&mut page)?;
-    }
-    let mut roff = Roff::new();
-    section(&mut roff, "ENVIRONMENT", &ENVIRONMENT);
-    section(&mut roff, "FILES", &FILES);
-    section(&mut roff, "EXIT STATUS", &EXIT_STATUS);
+/// The last sections of a page.
+fn end(path: &str, roff: &mut Roff) {
+    section(roff, "ENVIRONMENT", &ENVIRONMENT);
+    section(roff, "FILES", &FILES);
+    section(roff, "EXIT STATUS", &EXIT_STATUS);
     roff.control("PP", []);
     let several = "With several paths, a failure does not stop the others. If several kinds of failure occur, the \
                    status is the first of 3, 4, 2, 1.";
     roff.text([roman(several)]);
     roff.control("SH", ["EXAMPLES"]);
-    for (line, meaning) in examples::of(path) {
-        paragraph(&mut roff, line, meaning);
-    }
+    examples::of(path).iter().for_each(|example| paragraph(roff, *example));
     if !path.is_empty() {
         roff.control("SH", ["SEE ALSO"]);
         roff.text([bold("phalanx"), roman("(1)")]);
     }
-    roff.to_writer(&mut page)?;
-    Ok(page)
-}
-
-fn section(roff: &mut Roff, title: &str, of: &[Example]) {
-    roff.control("SH", [title]);
-    of.iter().for_each(|(what, meaning)| paragraph(roff, what, meaning));
-}
-
-fn paragraph(roff: &mut Roff, what: &str, meaning: &str) {
-    roff.control("TP", []);
-    roff.text([bold(what)]);
-    roff.text([roman(meaning)]);
 }

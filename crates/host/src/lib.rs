@@ -24,6 +24,8 @@ pub mod key_files;
 pub mod last_resort;
 pub mod lines;
 pub mod lock;
+#[cfg(feature = "man")]
+pub mod man;
 pub mod mirror;
 pub mod paths;
 pub mod report;

@@ -1,11 +1,8 @@
 //! Writes the man pages of `phalanx-server` into a folder, a page for each command:
 //! `cargo run -p phalanx-server --example man -- FOLDER`.
 
-use clap::Command;
-use clap_mangen::Man;
-use clap_mangen::roff::{Roff, bold, roman};
+use phalanx_host::man::{self, Roff, bold, roman, section};
 use std::env;
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -38,33 +35,21 @@ const EXIT_STATUS: [(&str, &str); 5] = [
 
 fn main() -> io::Result<()> {
     let folder = env::args_os().nth(1).ok_or_else(|| io::Error::other("usage: man FOLDER"))?;
+    std::fs::create_dir_all(&folder)?;
+    write(Path::new(&folder))
+}
+
+fn write(folder: &Path) -> io::Result<()> {
     let mut command = phalanx_server::command();
     command.build();
-    write(&command, Path::new(&folder))
+    man::write(&command, concat!("phalanx ", env!("CARGO_PKG_VERSION")), folder, &end)
 }
 
-fn write(command: &Command, folder: &Path) -> io::Result<()> {
-    for sub in command.get_subcommands() {
-        write(sub, folder)?;
-    }
-    let man = Man::new(command.clone()).source(concat!("phalanx ", env!("CARGO_PKG_VERSION")));
-    fs::write(folder.join(man.get_filename()), page(command, &man)?)
-}
-
-fn page(command: &Command, man: &Man) -> io::Result<Vec<u8>> {
-    let mut page = Vec::new();
-    man.render_title(&mut page)?;
-    man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
-    man.render_description_section(&mut page)?;
-    man.render_options_section(&mut page)?;
-    if command.has_subcommands() {
-        man.render_subcommands_section(&mut page)?;
-    }
-    let mut roff = Roff::new();
-    section(&mut roff, "ENVIRONMENT", &ENVIRONMENT);
-    section(&mut roff, "FILES", &FILES);
-    section(&mut roff, "EXIT STATUS", &EXIT_STATUS);
+/// The last sections of a page.
+fn end(_: &str, roff: &mut Roff) {
+    section(roff, "ENVIRONMENT", &ENVIRONMENT);
+    section(roff, "FILES", &FILES);
+    section(roff, "EXIT STATUS", &EXIT_STATUS);
     roff.control("SH", ["SEE ALSO"]);
     roff.text([
         bold("phalanx-server"),
@@ -72,17 +57,6 @@ fn page(command: &Command, man: &Man) -> io::Result<Vec<u8>> {
         bold("phalanx"),
         roman("(1), and docs/server.md of the project."),
     ]);
-    roff.to_writer(&mut page)?;
-    Ok(page)
-}
-
-fn section(roff: &mut Roff, title: &str, of: &[(&str, &str)]) {
-    roff.control("SH", [title]);
-    for (what, meaning) in of {
-        roff.control("TP", []);
-        roff.text([bold(*what)]);
-        roff.text([roman(*meaning)]);
-    }
 }
 
 #[cfg(test)]
@@ -92,10 +66,8 @@ mod tests {
     #[test]
     fn every_command_has_a_page() {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = phalanx_server::command();
-        command.build();
-        write(&command, folder.path()).unwrap();
-        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        write(folder.path()).unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         for (name, option) in [
             ("phalanx-server.1", "rewrap"),
             ("phalanx-server-run.1", "max\\-rate"),

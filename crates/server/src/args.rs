@@ -45,7 +45,7 @@ pub enum Command {
     Backup(Backup),
     /// Make the folder of a server from a backup, when all in it opens
     Restore(Restore),
-    /// Say whether a server runs in the folder, since when, and with how many connections
+    /// Say whether a server runs in the folder, since when, and with how many connections beside this one
     Status(Status),
     /// Open every secret of the store or of a backup, and count them
     ///
@@ -174,7 +174,9 @@ pub struct AuditArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Bounds")]
 pub struct Bounds {
-    /// The most connections at the same time
+    /// The most connections at the same time, half of them for one caller
+    ///
+    /// A caller is a user of this machine, the owner of a client's certificate, or an address.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_connections: u32,
     /// The most MiB of all requests at the same time

@@ -12,7 +12,7 @@ pub struct Caller {
     /// The name in the audit log: `token:…`, with the accessor, or `uid:…`.
     pub name: String,
     /// Whose requests count together: the topmost token from which this one was made, but for those of administrators.
-    pub account: String,
+    pub account: Arc<str>,
     /// What the caller may do.
     pub rights: Arc<Rights>,
     /// The token, if the caller has one.

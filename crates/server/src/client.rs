@@ -5,7 +5,7 @@ mod backup;
 use crate::audit::Audit;
 use crate::caller::Caller;
 use crate::commands::folder::{Folder, Why};
-use crate::commands::lock::lock;
+use crate::commands::lock::{is_ending, lock, waits_for_ending};
 use crate::http::Call;
 use crate::http::body::{self, Body};
 use crate::limits::Limits;
@@ -23,7 +23,7 @@ use phalanx_core::SecretKey;
 use phalanx_host::args::{EngineArgs, EngineName, OpenKeys};
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{Code, Failure, Outcome};
-use phalanx_host::lines::shown;
+use phalanx_host::lines::{complain, shown};
 use phalanx_host::verbosity::Verbosity;
 use serde_json::Value;
 use std::fs::File;
@@ -39,8 +39,10 @@ use tokio::runtime::{Builder, Runtime};
 /// The most bytes of an answer.
 const LONGEST: usize = 256 << 20;
 
-/// So long a server that begins or ends is waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// So long a server that begins or ends is waited for: for a little longer than a server takes to end, unless it is told to.
+const PATIENCE: Duration = Duration::from_secs(12);
+/// After this the user is told what is waited for, if it is not a server that ends, of which the user is told at once.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// The way in which requests are answered.
 enum Way {
@@ -74,13 +76,13 @@ impl Client {
         Self::connect(folder, keys, verbosity, Reads::Everything)
     }
 
-    /// Connects to the server of a folder, if one runs.
+    /// Asks the server of a folder, whether one runs or not.
     ///
     /// # Errors
-    /// If its socket is not usable.
-    pub fn running(folder: &Folder) -> Outcome<Option<Self>> {
+    /// If no thread can be started.
+    pub fn running(folder: &Folder) -> Outcome<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
-        Ok(listens(folder)?.then(|| Self { way: Way::Running(folder.socket()), runtime }))
+        Ok(Self { way: Way::Running(folder.socket()), runtime })
     }
 
     /// Connects to the server of a folder, or opens a folder whose store may be damaged, to check it.
@@ -93,7 +95,8 @@ impl Client {
 
     fn connect(folder: &Folder, keys: &OpenKeys, verbosity: Verbosity, reads: Reads) -> Outcome<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
-        let end = Instant::now() + PATIENCE;
+        let start = Instant::now();
+        let mut is_told = verbosity.quiet;
         folder.must_be_a_servers()?;
         folder.must_be_private(true)?;
         loop {
@@ -104,10 +107,15 @@ impl Client {
                 Ok(lock) => {
                     return Self::within(runtime, folder, keys, verbosity, reads, Some(lock));
                 }
-                Err(failure) if Instant::now() > end || !folder.root().exists() => return Err(failure),
+                Err(failure) if start.elapsed() > PATIENCE || !folder.root().exists() => return Err(failure),
                 // A server that has the folder may be about to listen, or to end.
-                Err(_) => sleep(Duration::from_millis(50)),
+                Err(_) => {}
             }
+            if !is_told && let Some(line) = waits_for(folder, start.elapsed()) {
+                complain(line);
+                is_told = true;
+            }
+            sleep(Duration::from_millis(50));
         }
     }
 
@@ -177,8 +185,20 @@ impl Client {
     }
 }
 
+/// What the user is told who has waited for so long for whoever has a folder.
+fn waits_for(folder: &Folder, waited: Duration) -> Option<String> {
+    if is_ending(folder) {
+        return Some(waits_for_ending(folder));
+    }
+    let dir = shown(folder.path());
+    (waited > SILENCE).then(|| format!("{dir}: waiting for the server or command that has this folder"))
+}
+
 /// Whether a server listens.
-fn listens(folder: &Folder) -> Outcome<bool> {
+///
+/// # Errors
+/// If the socket is not usable.
+pub fn listens(folder: &Folder) -> Outcome<bool> {
     let socket = folder.socket();
     match std::os::unix::net::UnixStream::connect(&socket) {
         Ok(_) => Ok(true),

@@ -23,6 +23,8 @@ pub struct Limits {
     pub requests_a_second: Option<NonZeroU32>,
     /// The most connections.
     pub connections: usize,
+    /// The most connections of one caller: a user of this machine, the owner of a certificate, or an address.
+    pub connections_of_one: usize,
     /// The most bytes of the head of a request.
     pub head_bytes: usize,
     /// The most headers of a request.
@@ -48,6 +50,7 @@ impl Default for Limits {
             in_flight: 256 << 20,
             requests_a_second: None,
             connections: 1024,
+            connections_of_one: of_one(1024),
             head_bytes: 64 << 10,
             headers: 100,
             head_seconds: 10,
@@ -56,6 +59,11 @@ impl Default for Limits {
             keep_alive_seconds: 300,
         }
     }
+}
+
+/// Of so many connections, how many one caller may have: half of them, so that others can always come.
+pub fn of_one(connections: usize) -> usize {
+    connections.div_ceil(2)
 }
 
 impl Limits {

@@ -107,18 +107,32 @@ pub struct Rights {
     pub user: Option<Vec<u8>>,
 }
 
+/// Why the right to everything is not given for one user: it would be no right to manage anything.
+pub const ALL_FOR_ONE: &str = "admin is for all users: leave out admin or user=";
+
 impl Rights {
     /// The right to everything.
     pub fn all() -> Self {
         Self { list: vec![Right::Admin], user: None }
     }
 
-    /// Rights from the texts of [`Right`].
+    /// Rights that are given to somebody, from the texts of [`Right`].
     ///
     /// # Errors
-    /// A line that names the text that is no right.
+    /// A line that names the text that is no right, or that of [`Rights::given`].
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>, user: Option<Vec<u8>>) -> Result<Self, String> {
-        Ok(Self { list: texts.into_iter().map(str::parse).collect::<Result<_, _>>()?, user })
+        Self::given(texts.into_iter().map(str::parse).collect::<Result<_, _>>()?, user)
+    }
+
+    /// Rights that are given to somebody.
+    ///
+    /// # Errors
+    /// [`ALL_FOR_ONE`].
+    pub fn given(list: Vec<Right>, user: Option<Vec<u8>>) -> Result<Self, String> {
+        if user.is_some() && list.contains(&Right::Admin) {
+            return Err(ALL_FOR_ONE.into());
+        }
+        Ok(Self { list, user })
     }
 
     /// Whether the caller may do everything.
@@ -176,16 +190,14 @@ mod tests {
         assert!(own.permit(Action::Rewrap, "orders", b"").is_err());
         assert!(rights(&["seal:a", "open:*"], None).permit(Action::Rewrap, "a", b"").is_ok());
         assert!(rights(&["rewrap:a"], None).permit(Action::Open, "a", b"").is_err());
-        let bound = rights(&["admin"], Some("ada"));
+        let bound = Rights { list: vec![Right::Admin], user: Some(b"ada".to_vec()) };
         assert!(bound.permit(Action::Open, "a", b"ada").is_ok());
         assert!(bound.permit(Action::Open, "a", b"bob").is_err());
-        assert!(!bound.is_admin() && rights(&["root"], None).is_admin());
+        assert!(!bound.is_admin() && bound.permit_managing("a").is_err() && rights(&["root"], None).is_admin());
         for user in ["ada", ""] {
             let bound = rights(&["manage:a"], Some(user));
             assert!(bound.permit(Action::Manage, "a", user.as_bytes()).is_ok(), "such as to shred oneself");
-            assert!(
-                bound.permit_managing("a").is_err() && rights(&["admin"], Some(user)).permit_managing("a").is_err()
-            );
+            assert!(bound.permit_managing("a").is_err());
         }
         assert!(rights(&["manage:a"], None).permit_managing("a").is_ok());
     }
@@ -200,6 +212,17 @@ mod tests {
         let bound = rights(&["seal:*"], Some("ada"));
         assert!(!rights(&["seal:a"], None).are_within(&bound) && !rights(&["seal:a"], Some("bob")).are_within(&bound));
         assert!(rights(&["seal:a"], Some("ada")).are_within(&bound));
+    }
+
+    #[test]
+    fn nobody_may_do_everything_for_one_user() {
+        for texts in [&["admin"][..], &["seal:a", "root"]] {
+            for user in ["ada", ""] {
+                let parsed = Rights::parse(texts.iter().copied(), Some(user.as_bytes().to_vec()));
+                assert_eq!(parsed, Err(ALL_FOR_ONE.to_owned()));
+            }
+            assert!(rights(texts, None).is_admin());
+        }
     }
 
     #[test]

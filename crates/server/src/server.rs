@@ -302,6 +302,8 @@ pub(crate) mod tests {
         pub is_shared: bool,
         /// Whether it cannot be reached.
         pub is_away: AtomicBool,
+        /// Whether it answers nothing for a while.
+        pub hangs: AtomicBool,
         /// Whether it cannot be scrubbed.
         pub is_stained: AtomicBool,
         /// How many transactions it was asked for.
@@ -321,6 +323,9 @@ pub(crate) mod tests {
             work: &mut dyn FnMut(&mut dyn Transaction) -> store::Result<()>,
         ) -> store::Result<()> {
             self.1.transactions.fetch_add(1, SeqCst);
+            while self.1.hangs.load(SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             if self.1.is_away.load(SeqCst) {
                 return Err(Error::Unavailable("it is away".into()));
             }
@@ -378,7 +383,7 @@ pub(crate) mod tests {
         batch
     }
 
-    fn admin() -> NewToken {
+    pub fn admin() -> NewToken {
         let rights = Rights::parse(["admin"], None).unwrap();
         NewToken { rights, ttl: 0, renewable: false, parent: None, name: None }
     }

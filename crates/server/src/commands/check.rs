@@ -1,17 +1,15 @@
 //! `phalanx-server check`: opens every secret of the store, or of a backup.
 
 use super::folder::{Folder, Why};
-use super::restore;
+use super::report::{judge, judge_backup, report};
 use super::say::{say, say_json};
 use crate::args::Check;
 use crate::client::Client;
 use crate::store::Copies;
 use crate::users::Report;
-use phalanx_host::failure::{Code, Failure, Outcome};
-use phalanx_host::lines::complain;
+use phalanx_host::failure::Outcome;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::count;
-use serde_json::json;
 
 /// Checks the store of a server, or a backup.
 ///
@@ -34,25 +32,5 @@ pub fn run(check: Check, verbosity: Verbosity) -> Outcome {
         let counts = [(keys, "key"), (versions, "version"), (buckets, "bucket"), (users, "user"), (tokens, "token")];
         say(counts.map(|(many, what)| count(many, what)).join(", "))?;
     }
-    if is_backup { restore::judge(&report, folder.path()) } else { judge(&report) }
-}
-
-/// Asks for a report.
-///
-/// # Errors
-/// If there is none.
-pub fn report(client: &Client) -> Outcome<Report> {
-    let answer = client.post("/v2/manage/check", &json!({}))?;
-    serde_json::from_value(answer).map_err(|_| Failure::new(Code::Other, "the server answers no report"))
-}
-
-/// Fails if something is damaged, with a line for each thing.
-///
-/// # Errors
-/// If something is damaged.
-pub fn judge(report: &Report) -> Outcome {
-    let Some((last, others)) = report.damage.split_last() else { return Ok(()) };
-    let line = |what: &String| format!("damaged: {what}");
-    others.iter().for_each(|what| complain(line(what)));
-    Err(Failure::new(Code::NotAuthentic, line(last)).hint("restore it from a backup"))
+    if is_backup { judge_backup(&report, folder.path()) } else { judge(&report) }
 }

@@ -7,8 +7,9 @@ use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::verbosity::Verbosity;
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FlockOperation, OFlags, fcntl_lock, flock};
 use rustix::io::Errno;
+use rustix::process::{Flock, FlockType, fcntl_getlk};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -45,7 +46,7 @@ pub fn lock_soon(folder: &Folder, drain: Duration, verbosity: Verbosity) -> Outc
     while !is_locked(folder, &file)? {
         let is_ending = says_ending(&file);
         if is_ending && !is_told {
-            complain(format!("{}: waiting for the server that is ending here", shown(folder.path())));
+            complain(waits_for_ending(folder));
             is_told = true;
         }
         let serves = !is_ending && UnixStream::connect(folder.socket()).is_ok();
@@ -62,16 +63,22 @@ fn patience(is_ending: bool, drain: Duration) -> Duration {
     if is_ending { PATIENCE.saturating_add(drain) } else { PATIENCE }
 }
 
+/// What whoever waits for a server that ends says of it.
+pub fn waits_for_ending(folder: &Folder) -> String {
+    format!("{}: waiting for the server that is ending here", shown(folder.path()))
+}
+
 /// Says in a lock that its server ends.
 pub fn say_ending(lock: &File) {
-    // Without it, others know less of this server.
+    // Without it, others know less of this server. The second lock is of the kind that others can ask about.
+    let _ = fcntl_lock(lock, FlockOperation::NonBlockingLockExclusive);
     let _ = lock.write_all_at(ENDING, 0);
 }
 
-/// Whether a server ends in a folder. Nothing is written.
+/// Whether a server ends in a folder. Nothing is written or locked, so that a server can start at the same moment.
 pub fn is_ending(folder: &Folder) -> bool {
     let Ok(file) = File::open(path(folder)) else { return false };
-    says_ending(&file) && flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+    says_ending(&file) && matches!(fcntl_getlk(&file, &Flock::from(FlockType::WriteLock)), Ok(Some(_)))
 }
 
 /// Whether a server has said in a lock that it ends.
@@ -121,6 +128,7 @@ fn taken(folder: &Folder, lock: &File) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     #[test]
     fn a_server_that_ends_is_waited_for_as_long_as_its_requests_may_take() {
@@ -135,14 +143,35 @@ mod tests {
         let folder = Folder::at(temp.path().to_owned());
         assert!(!is_ending(&folder) && !path(&folder).exists());
         let first = lock(&folder).unwrap();
-        assert!(!is_ending(&folder));
+        assert!(!says_ending(&first));
         assert!(lock(&folder).unwrap_err().line().unwrap().ends_with(": another server runs in this folder"));
         say_ending(&first);
-        assert!(is_ending(&folder));
+        assert!(says_ending(&first));
         assert!(lock(&folder).unwrap_err().line().unwrap().ends_with(": a server is ending here"));
         drop(first);
         assert!(!is_ending(&folder));
         let second = lock(&folder).unwrap();
         assert!(!is_ending(&folder) && !says_ending(&second));
+    }
+
+    #[test]
+    fn asking_disturbs_nobody_who_locks() {
+        let temp = tempfile::TempDir::new().unwrap();
+        let folder = Folder::at(temp.path().to_owned());
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Relaxed) {
+                    assert!(!is_ending(&folder));
+                }
+            });
+            let locked = (0..2000).all(|_| {
+                // What a server has left that was killed while it ended.
+                std::fs::write(path(&folder), ENDING).unwrap();
+                lock(&folder).is_ok()
+            });
+            is_done.store(true, Relaxed);
+            assert!(locked);
+        });
     }
 }

@@ -10,6 +10,7 @@ pub mod key;
 pub mod key_options;
 pub mod lock;
 pub mod replaced;
+mod report;
 pub mod restore;
 pub mod rewrap;
 pub mod run;

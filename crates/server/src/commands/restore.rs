@@ -1,14 +1,14 @@
 //! `phalanx-server restore`: makes the folder of a server from a backup.
 
-use super::check::report;
 use super::folder::{Folder, Why};
 use super::fresh::Fresh;
+use super::report::{judge_backup, report};
 use crate::args::Restore;
 use crate::client::Client;
 use crate::store::{Copies, Sqlite};
 use crate::users::Report;
 use phalanx_host::Error;
-use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::count;
@@ -39,7 +39,7 @@ pub fn run(restore: &Restore, verbosity: Verbosity) -> Outcome {
     let client = Client::alone(inner, &root, &copies.rows, verbosity)?;
     let lost = if restore.skip_lost_users { client.drop_lost_users()? } else { 0 };
     let report = report(&client)?;
-    judge(&report, backup.path())?;
+    judge_backup(&report, backup.path())?;
     // It closes the store.
     drop(client);
     fresh.finish()?;
@@ -60,20 +60,4 @@ fn copy(from: &Path, to: &Path) -> Outcome {
     let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
     let copied = new.and_then(|mut new| io::copy(&mut source, &mut new));
     copied.map(drop).map_err(|e| Failure::at(to, Error::write(e)))
-}
-
-/// Fails if something in a backup is damaged, with a line for each thing.
-///
-/// # Errors
-/// If something is damaged.
-pub fn judge(report: &Report, backup: &Path) -> Outcome {
-    let Some((last, others)) = report.damage.split_last() else { return Ok(()) };
-    let line = |what: &String| format!("{}: damaged: {what}", shown(backup));
-    others.iter().for_each(|what| complain(line(what)));
-    let failure = Failure::new(Code::NotAuthentic, line(last));
-    Err(if report.lost > 0 {
-        failure.hint("if rows.db and buckets.db are of two backups: restore --skip-lost-users leaves these users out")
-    } else {
-        failure
-    })
 }

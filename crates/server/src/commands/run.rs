@@ -6,7 +6,7 @@ use crate::args::{AuditArgs, Bounds, Listen, Run};
 use crate::audit::{Audit, Settings};
 use crate::http::{self, Edge, Ending, Listener, PeerRights, Peers, Tls, TlsFiles, Where, body};
 use crate::in_flight;
-use crate::limits::Limits;
+use crate::limits::{self, Limits};
 use crate::notify;
 use crate::server::Server;
 use crate::work::Work;
@@ -52,7 +52,7 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
     let audit = Audit::start(settings(&run.audit, &folder))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
     let served = runtime.block_on(async {
-        let server = Server::open(&root, store.clone(), work, audit, limits(&run.bounds)).await;
+        let server = Server::open(&root, store.clone(), work, audit, limits_of(&run.bounds)).await;
         let mut server = server.map_err(|e| folder.blame(e))?;
         server.creates_keys = run.create_keys;
         server.folder = folder.path().to_owned();
@@ -108,14 +108,16 @@ fn settings(audit: &AuditArgs, folder: &Folder) -> Settings {
     Settings { mode: audit.audit, file, users: audit.audit_users }
 }
 
-fn limits(bounds: &Bounds) -> Limits {
+fn limits_of(bounds: &Bounds) -> Limits {
     let in_flight = (bounds.max_in_flight as usize) << 20;
+    let connections = bounds.max_connections as usize;
     let known = Limits::default();
     Limits {
         in_flight,
         json_bytes: known.json_bytes.min(in_flight::share(in_flight) / body::COUNTS),
         requests_a_second: bounds.max_rate,
-        connections: bounds.max_connections as usize,
+        connections,
+        connections_of_one: limits::of_one(connections),
         head_seconds: bounds.head_timeout,
         idle_seconds: bounds.idle_timeout,
         keep_alive_seconds: bounds.keep_alive,

@@ -5,7 +5,7 @@ use super::folder::Folder;
 use super::lock::is_ending;
 use super::say::{say, say_json};
 use crate::args::Status;
-use crate::client::Client;
+use crate::client::{Client, listens};
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::shown;
 use phalanx_host::words::count;
@@ -23,18 +23,19 @@ pub fn run(status: &Status) -> Outcome {
         let run = format!("phalanx-server run --dir {} starts one", super::key_options::word(folder.path()));
         Failure::new(Code::Other, format!("{dir}: no server runs here")).hint(run)
     };
-    let answer = match Client::running(&folder)?.map(|client| client.get("/v2/status")) {
-        Some(Ok(answer)) => answer,
+    let answer = match Client::running(&folder)?.get("/v2/status") {
+        Ok(answer) => answer,
         // It may have closed its socket meanwhile.
-        _ if is_ending(&folder) => return ending(&dir, status.json),
-        Some(Err(failure)) => return Err(failure),
-        None => return Err(none()),
+        Err(_) if is_ending(&folder) => return ending(&dir, status.json),
+        Err(failure) => return Err(if listens(&folder)? { failure } else { none() }),
     };
     let text = |name: &str| answer[name].as_str().unwrap_or_default().to_owned();
     if status.json {
         say_json(&answer)?;
     } else {
-        let connections = count(answer["connections"].as_u64().unwrap_or_default(), "connection");
+        // One of them has asked this.
+        let others = answer["connections"].as_u64().unwrap_or_default().saturating_sub(1);
+        let connections = count(others, "other connection");
         let (state, version, since) = (text("state"), text("version"), date(&answer["started"]));
         say(format!("{dir}: {state}, version {version}, since {since}, {connections}"))?;
     }

@@ -4,7 +4,7 @@ use super::client;
 use super::dates::date;
 use super::say::{json, say, say_json};
 use crate::args::{Token, TokenList, TokenNew, TokenRevoke};
-use crate::rights::Right;
+use crate::rights::{ALL_FOR_ONE, Right, Rights};
 use crate::tokens::PREFIX;
 use base64ct::{Base64, Encoding};
 use phalanx_core::Zeroizing;
@@ -27,25 +27,21 @@ pub fn run(token: Token, verbosity: Verbosity) -> Outcome {
 }
 
 fn make(new: &TokenNew, verbosity: Verbosity) -> Outcome {
-    let mut rights = Vec::new();
-    let mut user = None;
+    let (mut texts, mut user) = (Vec::new(), None);
     for text in &new.allow {
         match text.strip_prefix("user=") {
             Some(_) if user.is_some() => return Err(Failure::usage("a token is for one user or for all of them")),
             Some("") => return Err(Failure::usage("a user has a name")),
-            Some(name) => user = Some(Base64::encode_string(name.as_bytes())),
-            None => rights.push(text.parse::<Right>().map_err(Failure::usage)?),
+            Some(name) => user = Some(name.as_bytes().to_vec()),
+            None => texts.push(text.as_str()),
         }
     }
-    // It would be no right to manage anything.
-    if user.is_some() && rights.contains(&Right::Admin) {
-        let failure = Failure::usage("admin is for all users: leave out admin or user=");
-        return Err(failure.hint("--allow 'seal:*,open:*,user=USER' gives all that a user needs"));
-    }
-    if rights.is_empty() {
+    let Rights { list, user } = Rights::parse(texts, user).map_err(no_rights)?;
+    if list.is_empty() {
         return Err(Failure::usage("a token needs a right").hint("--allow seal:orders,open:orders gives two"));
     }
-    let rights: Vec<String> = rights.iter().map(Right::to_string).collect();
+    let rights: Vec<String> = list.iter().map(Right::to_string).collect();
+    let user = user.as_deref().map(Base64::encode_string);
     let wanted =
         json!({ "rights": rights, "user": user, "ttl": new.ttl, "renewable": new.renewable, "name": new.name });
     let client = client(&new.place, verbosity)?;
@@ -65,6 +61,12 @@ fn make(new: &TokenNew, verbosity: Verbosity) -> Outcome {
         complain(format!("accessor {accessor}, which token revoke takes"));
     }
     Ok(())
+}
+
+fn no_rights(why: String) -> Failure {
+    let is_for_all = why == ALL_FOR_ONE;
+    let failure = Failure::usage(why);
+    if is_for_all { failure.hint("--allow 'seal:*,open:*,user=USER' gives all that a user needs") } else { failure }
 }
 
 fn text(token: &Value) -> &str {

@@ -7,36 +7,39 @@ use crate::refusal::Refusal;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 
-/// Who asks: the owner of the token or, without one, a user of this machine or the owner of a certificate. A token that is
+/// Who asks, as memory knows: the owner of the token or, without one, a user of this machine or the owner of a certificate. A token that is
 /// not valid is refused whoever sends it.
 ///
 /// # Errors
 /// If nobody is known.
 pub fn caller(edge: &Edge, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
     if let Some(text) = token(headers)? {
-        let token = edge.server.tokens.find(text).ok_or_else(Refusal::denied)?;
+        let (token, account) = edge.server.tokens.find_caller(text).ok_or_else(Refusal::denied)?;
         let mut name = format!("token:{}", token.record.accessor);
         if let Peer::Address { certificate: Some(fingerprint), .. } = peer {
             name.push_str(" cert:");
             name.push_str(fingerprint);
         }
-        let account = edge.server.tokens.account(&token);
         return Ok(Caller { name, account, rights: token.rights.clone(), token: Some(token) });
     }
     let (name, rights) = edge.peers.find(peer).ok_or_else(Refusal::denied)?;
-    Ok(Caller { account: name.clone(), name, rights, token: None })
+    Ok(Caller { account: name.as_str().into(), name, rights, token: None })
 }
 
-/// As [`caller`], and also a token that another server has made a moment ago.
+/// Who asks, who was found in memory or not: also the owner of a token that another server has made a moment ago.
 ///
-/// When memory may be too old, nobody is known, and this does not wait for the store: paths that are for everybody are
-/// answered all the same. [`Server::follow`](crate::server::Server::follow) asks the store until it answers.
+/// When memory may be too old, nobody is known, and this does not wait for the store.
+/// [`Server::follow`](crate::server::Server::follow) asks the store until it answers.
 ///
 /// # Errors
 /// If nobody is known, or the store cannot say.
-pub async fn find_caller(edge: &Edge, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
+pub async fn latest(
+    edge: &Edge,
+    peer: &Peer,
+    headers: &HeaderMap,
+    found: Result<Caller, Refusal>,
+) -> Result<Caller, Refusal> {
     edge.server.is_current()?;
-    let found = caller(edge, peer, headers);
     if found.is_err() && matches!(token(headers), Ok(Some(_))) {
         edge.server.catch_up().await?;
         return caller(edge, peer, headers);

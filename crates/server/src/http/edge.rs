@@ -1,7 +1,7 @@
 //! What all connections share, beside the server itself.
 
 use super::peers::Peers;
-use super::watch::Connections;
+use super::room::Connections;
 use crate::metrics::Gauges;
 use crate::server::Server;
 use std::sync::Arc;

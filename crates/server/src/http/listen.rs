@@ -1,6 +1,7 @@
 //! Where the server listens, and who is at the other end.
 
 use super::place::Where;
+use super::room::Holder;
 use super::stream::Stream;
 use super::tls::Tls;
 use phalanx_host::Error;
@@ -26,6 +27,17 @@ pub enum Peer {
         /// The SHA-256 fingerprint of the certificate, if there is one.
         certificate: Option<String>,
     },
+}
+
+impl Peer {
+    /// With whom its connection is counted.
+    pub fn holder(&self) -> Holder {
+        match self {
+            Peer::User(uid) => Holder::User(*uid),
+            Peer::Address { certificate: Some(fingerprint), .. } => Holder::Certificate(fingerprint.clone()),
+            Peer::Address { address, certificate: None } => Holder::Address(address.ip()),
+        }
+    }
 }
 
 /// A socket on which the server listens.

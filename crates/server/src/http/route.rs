@@ -2,10 +2,10 @@
 
 use super::asked::Asked;
 use super::body::Body;
-use super::caller::{find_caller, remote};
+use super::caller::{caller, latest, remote};
 use super::edge::Edge;
 use super::listen::Peer;
-use super::path::{Path, parse_bool, parse_query};
+use super::target::{name_of, read_target};
 use super::watch::Watch;
 use super::{Call, refused, unasked};
 use crate::audit::Note;
@@ -13,10 +13,11 @@ use crate::in_flight::{Permit, Share};
 use crate::refusal::{Kind, Refusal};
 use crate::{manage, records, transit};
 use hyper::body::Body as _;
-use hyper::header::{HOST, HeaderValue, ORIGIN};
+use hyper::header::{HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response, Version};
+use hyper::{Method, Request, Response};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 /// An answer, with its share of what may be in flight.
@@ -49,12 +50,18 @@ async fn answer_to(
         Ok(target) => target,
         Err(refusal) => return asked.refuse("malformed", &refusal).await,
     };
-    let caller = find_caller(edge, peer, &head.headers).await;
-    match &caller {
-        Ok(_) => edge.connections.meet(&edge.server.limits, watch),
-        Err(_) => watch.is_strange(),
-    }
-    if let Some(answer) = unasked::answer(edge, peer, &target, &head.headers, caller.as_ref().ok()) {
+    // Who memory says it is. What needs no caller does not wait for the store.
+    let known = caller(edge, peer, &head.headers);
+    let is_in_memory = known.is_ok();
+    let unasked = unasked::answer(edge, peer, &target, &head.headers);
+    let caller = if unasked.is_some() { known } else { latest(edge, peer, &head.headers, known).await };
+    let met = if is_in_memory || caller.is_ok() {
+        edge.connections.meet(&edge.server.limits, watch, peer.holder())
+    } else {
+        watch.is_strange();
+        Ok(())
+    };
+    if let Some(answer) = unasked.or_else(|| unasked::answer_to(edge, &target, caller.as_ref())) {
         return answer;
     }
     let caller = match caller {
@@ -69,6 +76,10 @@ async fn answer_to(
     };
     asked.caller.clone_from(&caller.name);
     *share = edge.server.shares.of(&caller.account);
+    if let Err(refusal) = met {
+        edge.server.metrics.connections_refused.fetch_add(1, Relaxed);
+        return asked.refuse("too many", &refusal).await;
+    }
     // A page of another site can make a browser send its owner's certificate, but no token.
     if caller.token.is_none() && head.headers.contains_key(ORIGIN) {
         return asked.refuse("denied", &Refusal::denied()).await;
@@ -97,53 +108,6 @@ async fn answer_to(
     };
     let answered = dispatch(&mut call, is_folder).await;
     asked.finish(&call.note, answered.unwrap_or_else(|refusal| refused(&refusal))).await
-}
-
-/// What a request asks for.
-pub struct Target {
-    /// The method, as [`Call::method`].
-    pub method: Method,
-    /// The path, with its version.
-    pub path: Path,
-    /// The query, decoded.
-    pub query: Vec<(String, String)>,
-}
-
-fn read_target(head: &Parts) -> Result<Target, Refusal> {
-    // Who reads another host than the one before read another request.
-    let hosts = head.headers.get_all(HOST).iter().count();
-    if hosts > 1 || hosts == 0 && head.version == Version::HTTP_11 {
-        return Err(Refusal::invalid("a request has one Host header"));
-    }
-    if name_of(&head.method) == OTHER {
-        return Err(unasked::no_method());
-    }
-    let path = Path::parse(head.uri.path())?;
-    let query = parse_query(head.uri.query().unwrap_or(""))?;
-    let value = |name: &str| query.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
-    let is_set = |name: &str| match value(name) {
-        Some(text) => parse_bool(text).ok_or_else(|| Refusal::invalid("")),
-        None => Ok(false),
-    };
-    let method = match head.method {
-        Method::GET if value("help").is_some_and(|help| parse_bool(help) == Some(true)) => named("HELP"),
-        Method::GET if is_set("list")? => named("LIST"),
-        ref other => other.clone(),
-    };
-    Ok(Target { method, path, query })
-}
-
-/// What the audit log calls a method that the server does not know: its name may be as long as a head.
-const OTHER: &str = "OTHER";
-
-/// The name of a method that the server knows.
-fn name_of(method: &Method) -> &'static str {
-    const KNOWN: [&str; 8] = ["GET", "HEAD", "LIST", "HELP", "POST", "PUT", "PATCH", "DELETE"];
-    KNOWN.into_iter().find(|name| *name == method.as_str()).unwrap_or(OTHER)
-}
-
-fn named(method: &str) -> Method {
-    Method::from_bytes(method.as_bytes()).unwrap_or(Method::GET)
 }
 
 async fn dispatch(call: &mut Call, is_folder: bool) -> Result<Response<Body>, Refusal> {
@@ -175,4 +139,71 @@ async fn dispatch(call: &mut Call, is_folder: bool) -> Result<Response<Body>, Re
 /// The refusal of a path that leads nowhere.
 pub fn no_path() -> Refusal {
     Refusal::new(Kind::NotFound, "unsupported path")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::room::Who;
+    use crate::http::{Peers, body};
+    use crate::server::tests::{Bench, admin};
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::time::Duration;
+    use tokio::time::timeout;
+
+    /// The status of an answer to a client with a token, and whether the connection stays.
+    async fn asked(edge: &Arc<Edge>, path: &str, token: &str) -> (u16, bool) {
+        let peer = Peer::Address { address: "192.0.2.1:1".parse().unwrap(), certificate: None };
+        let request = Request::get(path).header("host", "localhost").header("x-vault-token", token);
+        let watch = Watch::new();
+        let answered = answer(edge, &peer, &watch, request.body(body::empty()).unwrap());
+        let (answer, _) = timeout(Duration::from_secs(5), answered).await.expect("it waits");
+        (answer.status().as_u16(), watch.is_known())
+    }
+
+    #[tokio::test]
+    async fn what_needs_no_caller_does_not_wait_for_the_store() {
+        let bench = Bench::new(true).await;
+        let edge = Arc::new(Edge::new(bench.server.clone(), Peers::default()).unwrap());
+        bench.switches.hangs.store(true, SeqCst);
+        for path in ["/healthz", "/v2/limits", "/v1/sys/health", "/v1/sys/seal-status"] {
+            assert_eq!(asked(&edge, path, "phx.nobody").await, (200, false), "{path}");
+        }
+        bench.switches.hangs.store(false, SeqCst);
+        assert_eq!(asked(&edge, "/metrics", "phx.nobody").await, (403, false));
+    }
+
+    #[tokio::test]
+    async fn the_owner_of_a_certificate_is_one_caller() {
+        let mut bench = Bench::new(false).await;
+        Arc::get_mut(&mut bench.server).unwrap().limits.connections_of_one = 1;
+        let edge = Arc::new(Edge::new(bench.server.clone(), Peers::default()).unwrap());
+        let (token, _) = bench.server.create_token(admin()).await.unwrap();
+        let mut kept = Vec::new();
+        for (last, status) in [(1, 200), (2, 429)] {
+            let address = std::net::SocketAddr::from(([192, 0, 2, last], 1));
+            let accepted = Peer::Address { address, certificate: None };
+            let watch = edge.connections.add(&edge.server.limits, Who::Stranger, accepted.holder()).unwrap();
+            let peer = Peer::Address { address, certificate: Some("ab".repeat(32)) };
+            let request = Request::get("/v1/auth/token/lookup-self").header("host", "localhost");
+            let request = request.header("x-vault-token", token.as_str()).body(body::empty()).unwrap();
+            let (answer, _) = answer(&edge, &peer, &watch, request).await;
+            assert_eq!((answer.status().as_u16(), watch.is_known()), (status, status == 200));
+            assert_eq!(answer.headers().contains_key("retry-after"), status == 429);
+            kept.push(watch);
+        }
+    }
+
+    #[tokio::test]
+    async fn known_clients_keep_their_connections_while_the_store_is_away() {
+        let bench = Bench::new(true).await;
+        let edge = Arc::new(Edge::new(bench.server.clone(), Peers::default()).unwrap());
+        let (token, _) = bench.server.create_token(admin()).await.unwrap();
+        assert_eq!(asked(&edge, "/v2/manage/tokens", &token).await, (200, true));
+        bench.server.follow.end_lease();
+        for path in ["/v2/manage/tokens", "/metrics", "/healthz"] {
+            assert_eq!(asked(&edge, path, &token).await, (503, true), "{path}");
+            assert_eq!(asked(&edge, path, "phx.nobody").await, (503, false), "{path}");
+        }
+    }
 }

@@ -4,8 +4,11 @@ use super::connection;
 use super::edge::Edge;
 use super::listen::{Incoming, Listener, Peer};
 use super::peers::is_own;
+use super::room::Who;
 use super::stream::{Stream, Watched};
-use super::watch::{Watch, Who};
+use super::watch::Watch;
+use crate::refusal::Refusal;
+use hyper::StatusCode;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -78,9 +81,12 @@ impl Connecting {
             peer if edge.peers.find(peer).is_some() => Who::Known,
             _ => Who::Stranger,
         };
-        let Some(watch) = edge.connections.add(&edge.server.limits, who) else {
-            edge.server.metrics.connections_refused.fetch_add(1, Relaxed);
-            return self.refuse(incoming);
+        let watch = match edge.connections.add(&edge.server.limits, who, peer.holder()) {
+            Ok(watch) => watch,
+            Err(refusal) => {
+                edge.server.metrics.connections_refused.fetch_add(1, Relaxed);
+                return self.refuse(incoming, refusal);
+            }
         };
         let serving = connection::serve(edge.clone(), incoming, peer, watch, self.drains.clone());
         let gone = self.gone.subscribe();
@@ -91,11 +97,11 @@ impl Connecting {
     }
 
     /// Tells a client that there are too many, if that can be done without much effort.
-    fn refuse(&self, incoming: Incoming) {
+    fn refuse(&self, incoming: Incoming, refusal: Refusal) {
         let Incoming::Ready(stream) = incoming else { return };
         let Ok(permit) = self.told.clone().try_acquire_owned() else { return };
         drop(spawn(async move {
-            let _ = timeout(TELLING, tell(stream)).await;
+            let _ = timeout(TELLING, tell(stream, &refusal)).await;
             drop(permit);
         }));
     }
@@ -107,14 +113,15 @@ fn is_of_client(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | NotConnected)
 }
 
-/// Answers whatever a client asks, and waits until it has taken the answer.
-async fn tell(stream: Stream) -> io::Result<()> {
-    const BODY: &str = "{\"errors\":[\"there are too many connections\"]}";
+/// Refuses whatever a client asks, and waits until it has taken the answer.
+async fn tell(stream: Stream, refusal: &Refusal) -> io::Result<()> {
     let mut stream = Watched::new(stream, Arc::new(Watch::new()));
+    let status = StatusCode::from_u16(refusal.kind.status()).map_err(io::Error::other)?;
+    let body = serde_json::json!({ "errors": [refusal.text] }).to_string();
     let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {}\r\nRetry-After: 1\r\n\
-         Connection: close\r\n\r\n{BODY}",
-        BODY.len()
+        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nRetry-After: 1\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
     );
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await?;

@@ -3,7 +3,7 @@
 use super::body::Body;
 use super::edge::Edge;
 use super::listen::Peer;
-use super::route::Target;
+use super::target::Target;
 use super::{json, refused, response};
 use crate::caller::Caller;
 use crate::refusal::{Kind, Refusal};
@@ -12,26 +12,48 @@ use hyper::header::HOST;
 use hyper::{HeaderMap, Method, Response};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The answer to a path that anybody may read, or nothing if it is not one.
-pub fn answer(
-    edge: &Edge,
-    peer: &Peer,
-    target: &Target,
-    headers: &HeaderMap,
-    caller: Option<&Caller>,
-) -> Option<Response<Body>> {
-    if target.method != Method::GET && target.method != Method::HEAD {
-        return None;
-    }
-    let path: Vec<&str> = target.path.parts.iter().map(String::as_str).collect();
-    match path.as_slice() {
+/// The answer to a path that anybody may read, or any process of this machine. Nothing if it is not one.
+pub fn answer(edge: &Edge, peer: &Peer, target: &Target, headers: &HeaderMap) -> Option<Response<Body>> {
+    match path(target)?.as_slice() {
         ["healthz"] => Some(health(edge)),
         ["v2", "limits"] => Some(json(200, &edge.server.limits)),
-        ["metrics"] => Some(told(edge, peer, headers, caller, metrics)),
-        ["v2", "status"] => Some(told(edge, peer, headers, caller, status)),
         ["v1", "sys", "health"] if let Some(trouble) = trouble(edge) => Some(refused(&unavailable(trouble))),
         ["v1", "sys", rest @ ..] => transit::sys(&edge.server, rest, &target.query),
+        path if is_local(peer, headers) => told(path).map(|tell| tell(edge)),
         _ => None,
+    }
+}
+
+/// The answer to a path that callers with any right may read too, or nothing if it is not one.
+pub fn answer_to(edge: &Edge, target: &Target, caller: Result<&Caller, &Refusal>) -> Option<Response<Body>> {
+    let tell = told(&path(target)?)?;
+    Some(match caller {
+        Ok(caller) if !caller.rights.list.is_empty() => tell(edge),
+        Ok(_) => refused(&Refusal::denied()),
+        Err(refusal) => refused(refusal),
+    })
+}
+
+/// The path of a request that reads something.
+fn path(target: &Target) -> Option<Vec<&str>> {
+    let reads = target.method == Method::GET || target.method == Method::HEAD;
+    reads.then(|| target.path.parts.iter().map(String::as_str).collect())
+}
+
+/// What processes of this machine, and callers who have any right, are told.
+fn told(path: &[&str]) -> Option<fn(&Edge) -> Response<Body>> {
+    match path {
+        ["metrics"] => Some(metrics),
+        ["v2", "status"] => Some(status),
+        _ => None,
+    }
+}
+
+/// Whether a process of this machine asks.
+fn is_local(peer: &Peer, headers: &HeaderMap) -> bool {
+    match peer {
+        Peer::User(_) => true,
+        Peer::Address { address, .. } => address.ip().is_loopback() && names_this_machine(headers),
     }
 }
 
@@ -57,25 +79,6 @@ fn trouble(edge: &Edge) -> Option<&'static str> {
     } else {
         None
     }
-}
-
-/// What processes of this machine, and callers who have any right, are told.
-fn told(
-    edge: &Edge,
-    peer: &Peer,
-    headers: &HeaderMap,
-    caller: Option<&Caller>,
-    tell: fn(&Edge) -> Response<Body>,
-) -> Response<Body> {
-    let is_local = match peer {
-        Peer::User(_) => true,
-        Peer::Address { address, .. } => address.ip().is_loopback() && names_this_machine(headers),
-    };
-    if is_local || caller.is_some_and(|caller| !caller.rights.list.is_empty()) {
-        return tell(edge);
-    }
-    // Without the store nobody is known.
-    refused(&edge.server.is_current().err().unwrap_or_else(Refusal::denied))
 }
 
 fn metrics(edge: &Edge) -> Response<Body> {
@@ -112,11 +115,6 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
 pub fn help() -> Response<Body> {
     let help = "This server speaks HTTP as Vault's Transit does. docs/server.md describes its paths.";
     json(200, &serde_json::json!({ "help": help, "see_also": [] }))
-}
-
-/// The refusal of a method.
-pub fn no_method() -> Refusal {
-    Refusal::new(Kind::Method, "")
 }
 
 #[cfg(test)]

@@ -1,25 +1,21 @@
-//! Watching over connections: how many there are, and what each client lets the server wait for.
+//! Watching over a connection: what its client lets the server wait for.
 //!
 //! A connection notes what happens to it in a few numbers, and one task looks at all of them twice a second. So a slow
-//! client costs no timer of its own, and when there are too many connections, those that wait for nothing make room.
+//! client costs no timer of its own.
 
 use crate::limits::Limits;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::Notify;
 
-/// How often all connections are looked at.
-const EVERY: Duration = Duration::from_millis(500);
 /// A connection that waits for less than this, or a stranger who came later, does not make room for another one.
-const SETTLED: u64 = 1000;
+pub const SETTLED: u64 = 1000;
 /// How much longer than its handler the watch waits for a body, so that the client is told why.
 const GRACE: u64 = 2000;
-/// Connections of the server's own user beyond the limit, so that it can be managed whatever others do.
-const OWN: usize = 64;
 
 /// Milliseconds since the first call; never 0.
-fn now() -> u64 {
+pub fn now() -> u64 {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     let since = FIRST.get_or_init(Instant::now).elapsed();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
@@ -94,7 +90,7 @@ fn signed(millis: u64) -> i64 {
 #[derive(Debug)]
 pub struct Watch {
     /// Since when nothing of a next request has come, or 0.
-    quiet: AtomicU64,
+    pub(super) quiet: AtomicU64,
     /// Since when the head of a request comes, or 0.
     head: AtomicU64,
     /// Whether a request is being answered.
@@ -102,7 +98,7 @@ pub struct Watch {
     /// Whether it had a request before.
     served: AtomicBool,
     /// Since when nobody knows who is at the other end, or 0.
-    strange: AtomicU64,
+    pub(super) strange: AtomicU64,
     body: Pace,
     answer: Pace,
     dropped: AtomicBool,
@@ -146,6 +142,11 @@ impl Watch {
         let _ = self.strange.compare_exchange(0, now(), Relaxed, Relaxed);
     }
 
+    /// It is known who asks.
+    pub fn is_met(&self) {
+        self.strange.store(0, Relaxed);
+    }
+
     /// Whether it is known who asks.
     pub fn is_known(&self) -> bool {
         self.strange.load(Relaxed) == 0
@@ -184,8 +185,13 @@ impl Watch {
         self.answer.stops();
     }
 
+    /// Whether the connection must end.
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.load(Relaxed)
+    }
+
     /// Ends the connection.
-    fn end(&self) {
+    pub fn end(&self) {
         if !self.dropped.swap(true, Relaxed) {
             self.drop.notify_one();
         }
@@ -196,7 +202,8 @@ impl Watch {
         self.drop.notified().await;
     }
 
-    fn is_over(&self, now: u64, limits: &Limits) -> bool {
+    /// Whether the client has let the server wait for too long.
+    pub fn is_over(&self, now: u64, limits: &Limits) -> bool {
         let over = |since: &AtomicU64, seconds: u64| {
             let since = since.load(Relaxed);
             since > 0 && now.saturating_sub(since) > seconds.saturating_mul(1000)
@@ -211,106 +218,14 @@ impl Watch {
 
     /// How long it could have made room for another connection, if it can. A stranger has one request, which may be cut
     /// off. A known caller's request may not.
-    fn readiness(&self, now: u64) -> Option<u64> {
+    pub fn readiness(&self, now: u64) -> Option<u64> {
         let since = match self.strange.load(Relaxed) {
             0 if self.busy.load(Relaxed) || self.answer.since.load(Relaxed) > 0 => 0,
             0 => self.quiet.load(Relaxed),
             strange => strange,
         };
         let waited = now.saturating_sub(since);
-        (since > 0 && waited >= SETTLED && !self.dropped.load(Relaxed)).then_some(waited)
-    }
-}
-
-/// All connections.
-#[derive(Debug, Default)]
-pub struct Connections {
-    all: Mutex<Vec<Weak<Watch>>>,
-}
-
-/// Who has just connected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
-    /// The server's own user, or root, on this machine.
-    Own,
-    /// Somebody else who has rights.
-    Known,
-    /// Somebody who has not said yet who it is.
-    Stranger,
-}
-
-/// So many connections of one kind, strangers or others, leave some for the other kind.
-fn share(limits: &Limits) -> usize {
-    limits.connections.saturating_sub(limits.connections.div_ceil(4)).max(1)
-}
-
-/// Of the connections that are known, or of the others, those that still exist.
-fn those(all: &[Weak<Watch>], known: bool) -> impl Iterator<Item = Arc<Watch>> {
-    all.iter().filter_map(Weak::upgrade).filter(move |watch| watch.is_known() == known && !watch.dropped.load(Relaxed))
-}
-
-/// Ends the connection that has been ready for longest. Returns whether there was one.
-fn end_one(all: &[Weak<Watch>], known: bool) -> bool {
-    let now = now();
-    let ready = those(all, known).filter_map(|watch| Some((watch.readiness(now)?, watch)));
-    let readiest = ready.max_by_key(|(readiness, _)| *readiness);
-    readiest.inspect(|(_, watch)| watch.end()).is_some()
-}
-
-impl Connections {
-    /// Adds a connection, if there may be another one. A stranger makes no known caller go.
-    pub fn add(&self, limits: &Limits, who: Who) -> Option<Arc<Watch>> {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let most = limits.connections + if who == Who::Own { OWN } else { 0 };
-        if all.len() >= most {
-            all.retain(|watch| watch.upgrade().is_some_and(|watch| !watch.dropped.load(Relaxed)));
-        }
-        let is_stranger = who == Who::Stranger;
-        let is_full = all.len() >= most || is_stranger && those(&all, false).count() >= share(limits);
-        if is_full && !end_one(&all, false) && (is_stranger || !end_one(&all, true)) {
-            return None;
-        }
-        let watch = Arc::new(Watch::new());
-        if !is_stranger {
-            watch.strange.store(0, Relaxed);
-        }
-        all.push(Arc::downgrade(&watch));
-        Some(watch)
-    }
-
-    /// It is known who is at the other end of a connection. If there are many such connections, one of them that waits for
-    /// nothing makes room, so that others can still come and say who they are.
-    pub fn meet(&self, limits: &Limits, watch: &Watch) {
-        if watch.is_known() {
-            return;
-        }
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        if those(&all, true).count() >= share(limits) {
-            end_one(&all, true);
-        }
-        watch.strange.store(0, Relaxed);
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter(|watch| watch.strong_count() > 0).count()
-    }
-
-    /// Ends connections whose clients are too slow, for ever.
-    pub async fn watch(&self, limits: &Limits) {
-        loop {
-            tokio::time::sleep(EVERY).await;
-            let now = now();
-            let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-            all.retain(|watch| {
-                let Some(watch) = watch.upgrade() else { return false };
-                if watch.is_over(now, limits) {
-                    watch.end();
-                }
-                true
-            });
-        }
+        (since > 0 && waited >= SETTLED && !self.is_dropped()).then_some(waited)
     }
 }
 
@@ -319,7 +234,14 @@ mod tests {
     use super::*;
 
     fn limits() -> Limits {
-        Limits { connections: 2, head_seconds: 10, idle_seconds: 30, keep_alive_seconds: 300, ..Limits::default() }
+        Limits {
+            connections: 2,
+            connections_of_one: 2,
+            head_seconds: 10,
+            idle_seconds: 30,
+            keep_alive_seconds: 300,
+            ..Limits::default()
+        }
     }
 
     fn later(seconds: u64) -> u64 {
@@ -368,52 +290,5 @@ mod tests {
         pace.waited.store(40_000, Relaxed);
         pace.waits();
         assert!(pace.is_over(later(0), &limits()), "which is not paid for by the old one");
-    }
-
-    #[test]
-    fn strangers_make_room_and_make_nobody_go() {
-        let limits = Limits { connections: 4, ..limits() };
-        let connections = Connections::default();
-        let known = connections.add(&limits, Who::Known).unwrap();
-        let strangers: Vec<_> = (0..3).map(|_| connections.add(&limits, Who::Stranger).unwrap()).collect();
-        assert!(connections.add(&limits, Who::Stranger).is_none(), "all are new");
-        assert!(connections.add(&limits, Who::Own).is_some(), "the server's own user");
-        assert!(strangers[0].readiness(later(2)).is_some());
-        strangers[0].begins();
-        strangers[0].answer_waits();
-        assert!(strangers[0].readiness(later(2)).is_some(), "an answer that a stranger does not read");
-        known.begins();
-        assert_eq!(known.readiness(later(200)), None, "a running request of a known caller is never cut off");
-        known.ends();
-        assert!(known.readiness(later(2)).is_some());
-        for watch in [&known, &strangers[0], &strangers[1]] {
-            watch.quiet.store(1, Relaxed);
-            if !watch.is_known() {
-                watch.strange.store(1, Relaxed);
-            }
-        }
-        std::thread::sleep(Duration::from_millis(SETTLED + 2));
-        assert!(connections.add(&limits, Who::Stranger).is_some());
-        assert!(!known.dropped.load(Relaxed) && strangers.iter().any(|watch| watch.dropped.load(Relaxed)));
-    }
-
-    #[test]
-    fn known_callers_leave_room_for_those_who_come() {
-        let limits = Limits { connections: 4, ..limits() };
-        let connections = Connections::default();
-        let mut all = Vec::new();
-        for _ in 0..4 {
-            let watch = connections.add(&limits, Who::Stranger).unwrap();
-            connections.meet(&limits, &watch);
-            assert!(watch.is_known());
-            watch.is_strange();
-            assert!(!watch.is_known());
-            watch.strange.store(0, Relaxed);
-            all.push(watch);
-        }
-        std::thread::sleep(Duration::from_millis(SETTLED + 2));
-        assert!(connections.add(&limits, Who::Stranger).is_none(), "a stranger makes no known caller go");
-        assert!(connections.add(&limits, Who::Known).is_some(), "a known caller does");
-        assert_eq!(all.iter().filter(|watch| watch.dropped.load(Relaxed)).count(), 1);
     }
 }

@@ -210,7 +210,7 @@ fn rights(call: &Call, fields: &Fields<'_>, warnings: &mut Vec<String>) -> Resul
         // Only "default" is no right at all, as in Vault.
         list = if texts.iter().any(|text| text == "default") { Vec::new() } else { own.list.clone() };
     }
-    let rights = Rights { list, user: user.or_else(|| own.user.clone()) };
+    let rights = Rights::given(list, user.or_else(|| own.user.clone())).map_err(Refusal::invalid)?;
     if rights.are_within(own) { Ok(rights) } else { Err(Refusal::invalid("child policies must be subset of parent")) }
 }
 

@@ -1,8 +1,9 @@
 //! The commands that manage a server, with and without one that runs.
 
 use crate::common::records::{Record, all_open, seal, users};
-use crate::common::{Folder, Server, base64, until};
+use crate::common::{Client, Folder, Server, base64, until};
 use crate::store::failed;
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::Write;
@@ -255,21 +256,30 @@ fn status_says_whether_a_server_runs() {
     let folder = server.folder.clone();
     let line = succeeded(folder.run(["status"]));
     assert!(line.contains(": serving, version ") && line.contains(", since 20"), "{line}");
+    let mut other = server.client();
+    assert_eq!(other.request("GET", "/healthz", &[], b"").status, 200);
+    until("one is counted", || succeeded(folder.run(["status"])).ends_with(" UTC, 1 other connection\n"));
     let status = json(folder.run(["status", "--json"])).remove(0);
     assert_eq!((&status["serves"], &status["state"]), (&true.into(), &"serving".into()));
     assert!(server.terminate().success());
     failed(&folder.run(["status"]), 1, "no server runs here");
 }
 
-#[test]
-fn a_server_that_ends_is_no_secret_and_is_waited_for() {
-    let mut server = Server::start(&["--drain-seconds", "100000", "--head-timeout", "86400"]);
-    let folder = server.folder.clone();
+/// A server that ends as soon as a client sends the rest of its request, an empty line.
+fn ending() -> (Server, Client) {
+    let server = Server::start(&["--drain-seconds", "100000", "--head-timeout", "86400"]);
     let mut running = server.client();
     running.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\n").unwrap();
     until("its bytes are read", || server.get("/metrics").text().contains("phalanx_server_connections 2"));
     server.signal(Signal::TERM);
-    until("nobody can connect any more", || !folder.socket().exists());
+    until("nobody can connect any more", || !server.folder.socket().exists());
+    (server, running)
+}
+
+#[test]
+fn a_server_that_ends_is_no_secret_and_is_waited_for() {
+    let (mut server, mut running) = ending();
+    let folder = server.folder.clone();
     failed(&folder.run(["status"]), 1, ": a server is ending here");
     let status = folder.run(["status", "--json"]);
     assert_eq!(status.status.code(), Some(1));
@@ -285,6 +295,42 @@ fn a_server_that_ends_is_no_secret_and_is_waited_for() {
     // What a server has left that was killed while it ended.
     std::fs::write(folder.dir().join("lock"), "ending\n").unwrap();
     failed(&folder.run(["status"]), 1, "no server runs here");
+}
+
+#[test]
+fn commands_wait_for_a_server_that_ends_and_say_so() {
+    let (mut server, mut running) = ending();
+    let folder = server.folder.clone();
+    let key = folder.key_file();
+    let begin = |options: &[&str]| {
+        let waiting = Server::begin(folder.clone(), folder.command([&["key", "list"], options].concat()));
+        waiting.line(": waiting for the server that is ending here");
+        waiting
+    };
+    // It gives up in the end, and says what it has waited for once only.
+    let mut patient = begin(&[]);
+    assert_eq!(patient.wait().code(), Some(4));
+    assert!(patient.stderr().ends_with(": a server is ending here"), "{}", patient.stderr());
+    assert_eq!(patient.stderr().lines().count(), 2, "{}", patient.stderr());
+    // When the server has ended, commands open the folder themselves.
+    let (mut with_key, mut without) = (begin(&["--key-file", key.to_str().unwrap()]), begin(&[]));
+    running.raw(b"\r\n").unwrap();
+    assert!(server.wait().success());
+    assert_eq!(with_key.wait().code(), Some(0), "{}", with_key.stderr());
+    assert_eq!(without.wait().code(), Some(3), "{}", without.stderr());
+    assert!(without.stderr().contains(": no server runs here, and its root key is needed"), "{}", without.stderr());
+}
+
+#[test]
+fn commands_wait_for_a_command_that_has_the_folder_and_say_so() {
+    let folder = Folder::new();
+    let lock = std::fs::File::create(folder.dir().join("lock")).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    let command = folder.command(["key", "list", "--key-file", folder.key_file().to_str().unwrap()]);
+    let mut waiting = Server::begin(folder.clone(), command);
+    waiting.line(": waiting for the server or command that has this folder");
+    drop(lock);
+    assert!(waiting.wait().success());
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn users_of_this_machine_have_the_rights_that_they_are_given() {
     let open = tempfile::Builder::new().permissions(Permissions::from_mode(0o711)).tempdir().unwrap();
     let socket = open.path().join("server.sock");
     let place = format!("unix:{}", socket.display());
-    let peers = ["--peer", "12345=seal:orders", "--peer", "12346=admin,user=ada"];
+    let peers = ["--peer", "12345=seal:orders", "--peer", "12346=seal:*,user=ada"];
     let server = Server::start(&[&["--listen", &place, "--socket-mode", "666"], &peers[..]].concat());
     let status = |uid: u32, path: &str| {
         let mut command = Command::new(&curl);

@@ -202,7 +202,7 @@ fn idle_strangers_make_room_and_memory_stays_bounded() {
     until("others are served", || {
         let mut client = Client::tcp(&address);
         let status = client.try_request("GET", "/healthz", &[], b"").map(|answer| answer.status);
-        refused += u32::from(matches!(status, Ok(503)));
+        refused += u32::from(matches!(status, Ok(429 | 503)));
         matches!(status, Ok(200))
     });
     let metrics = server.get("/metrics").text();
@@ -213,25 +213,51 @@ fn idle_strangers_make_room_and_memory_stays_bounded() {
     until("all are gone", || server.get("/metrics").text().contains("phalanx_server_connections 1\n"));
 }
 
+/// The answers to clients who connect at the same time.
+fn answers_to(clients: &mut [Client]) -> Vec<u16> {
+    let mut statuses = Vec::new();
+    for client in clients {
+        let Ok(answer) = client.try_request("GET", "/healthz", &[], b"") else { continue };
+        if answer.status != 200 {
+            assert_eq!(answer.header("retry-after"), Some("1"));
+            let which = if answer.status == 429 { " of one caller" } else { "" };
+            assert_eq!(answer.json()["errors"][0], format!("there are too many connections{which}"));
+            assert!(client.is_closed());
+        }
+        statuses.push(answer.status);
+    }
+    statuses
+}
+
 #[test]
 fn too_many_connections_are_refused_politely() {
-    let server = Server::start(&["--listen", "127.0.0.1:0", "--max-connections", "3"]);
+    let server = Server::start(&["--listen", "127.0.0.1:0", "--max-connections", "4"]);
     let address = server.address();
     // Those who have just come do not have to go, so that of many who come at the same time some are refused.
     until("some are refused", || {
-        let mut together: Vec<Client> = (0..20).map(|_| Client::tcp(&address)).collect();
-        let mut statuses = Vec::new();
-        for client in &mut together {
-            let Ok(answer) = client.try_request("GET", "/healthz", &[], b"") else { continue };
-            if answer.status == 503 {
-                assert_eq!(answer.header("retry-after"), Some("1"));
-                assert!(client.is_closed());
-            }
-            statuses.push(answer.status);
-        }
-        assert!(statuses.iter().all(|status| [200, 503].contains(status)), "{statuses:?}");
+        let from = |i: usize| Client::tcp_from(if i.is_multiple_of(2) { "127.0.0.1" } else { "127.0.0.2" }, &address);
+        let statuses = answers_to(&mut (0..20).map(from).collect::<Vec<_>>());
+        assert!(statuses.iter().all(|status| [200, 429, 503].contains(status)), "{statuses:?}");
         statuses.contains(&503)
     });
     assert_eq!(server.get("/healthz").status, 200, "the server's own user");
     assert!(!server.get("/metrics").text().contains("connections_refused_total 0\n"));
+}
+
+#[test]
+fn one_caller_does_not_have_all_connections() {
+    let server = Server::start(&["--listen", "127.0.0.1:0", "--max-connections", "8"]);
+    assert_eq!(server.get("/v2/limits").json()["connections_of_one"], 4);
+    let (address, token) = (server.address(), server.token(&["seal:orders"]));
+    let is_served = |client: &mut Client| {
+        let answer = client.request("GET", "/v1/auth/token/lookup-self", &[("X-Vault-Token", &token)], b"");
+        answer.status == 200
+    };
+    let mut held: Vec<Client> = (0..4).map(|_| Client::tcp(&address)).collect();
+    assert!(held.iter_mut().all(is_served));
+    assert_eq!(answers_to(&mut [Client::tcp(&address), Client::tcp(&address)]), [429, 429]);
+    let mut others: Vec<Client> = (0..2).map(|_| Client::tcp_from("127.0.0.2", &address)).collect();
+    assert!(others.iter_mut().chain(&mut held).all(is_served));
+    drop(held.pop());
+    until("there is room again", || answers_to(&mut [Client::tcp(&address)]) == [200]);
 }

@@ -44,7 +44,7 @@ fn a_stranger_has_one_request_a_connection() {
 
 #[test]
 fn strangers_make_no_known_caller_go_and_leave_room() {
-    let server = server(&["--max-connections", "20"]);
+    let server = server(&["--max-connections", "40"]);
     let token = server.token(&["seal:orders"]);
     let address = server.address();
     let mut known: Vec<Client> = (0..10).map(|_| Client::tcp(&address)).collect();

@@ -87,7 +87,7 @@ impl Postgres {
     pub fn create(place: &Place, mark: Mark) -> Result<()> {
         apart(|| {
             let mut store = Self::new(place.clone(), mark)?;
-            let session = Session::connect(&store.runtime, &store.place).map_err(Error::Failed)?;
+            let session = store.speak().map_err(failed)?;
             make_tables(&mut store, &session)
         })
     }
@@ -109,9 +109,13 @@ impl Postgres {
         Ok(Self { session: None, runtime, place, mark, not_before: None, pause: PAUSE.0 })
     }
 
-    fn connect(&self) -> Result<Session> {
+    fn speak(&self) -> Result<Session> {
         let unreachable = |text| Error::Unavailable(format!("PostgreSQL cannot be reached: {text}"));
-        let session = Session::connect(&self.runtime, &self.place).map_err(unreachable)?;
+        Session::connect(&self.runtime, &self.place).map_err(unreachable)
+    }
+
+    fn connect(&self) -> Result<Session> {
+        let session = self.speak()?;
         check(&self.runtime, &session, &self.mark)?;
         Ok(session)
     }

@@ -106,10 +106,12 @@ pub fn text(error: &Error) -> String {
     if let Some(error) = error.as_db_error() {
         return error.message().to_owned();
     }
-    match error.source() {
-        Some(source) => source.to_string(),
-        None => error.to_string(),
+    let text = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    // That is the name of a type in rustls.
+    if text.contains("CaUsedAsEndEntity") {
+        return "its certificate is an authority's own, and must be one that an authority has issued".into();
     }
+    text
 }
 
 /// What an error says about what to do next.

@@ -1,9 +1,10 @@
 //! A small client of HTTP/1.1 which sends exactly what a test says.
 
 use super::PATIENCE;
+use rustix::net::{AddressFamily, SocketType};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -81,7 +82,20 @@ impl Client {
 
     /// Connects to an address such as `127.0.0.1:41234`.
     pub fn tcp(address: &str) -> Self {
-        let stream = TcpStream::connect(address).unwrap_or_else(|e| panic!("{address}: {e}"));
+        Self::by_tcp(TcpStream::connect(address).unwrap_or_else(|e| panic!("{address}: {e}")))
+    }
+
+    /// Connects as another machine would, from another address of this one, such as `127.0.0.2`.
+    pub fn tcp_from(from: &str, address: &str) -> Self {
+        let [from, address] =
+            [format!("{from}:0"), address.to_owned()].map(|text| text.parse::<SocketAddr>().expect("an address"));
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("no socket");
+        rustix::net::bind(&socket, &from).expect("no such address");
+        rustix::net::connect(&socket, &address).unwrap_or_else(|e| panic!("{address}: {e}"));
+        Self::by_tcp(socket.into())
+    }
+
+    fn by_tcp(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_nodelay(true).expect("no delay");

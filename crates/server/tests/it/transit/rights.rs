@@ -2,6 +2,7 @@
 
 use super::{Api, data};
 use crate::common::Server;
+use crate::store::failed;
 use serde_json::{Value, json};
 
 const DENIED: &str = "permission denied";
@@ -74,26 +75,24 @@ fn a_token_of_one_user_is_for_that_user_only() {
     for (method, path) in [("POST", "keys/users/rotate"), ("POST", "keys/users/config"), ("DELETE", "keys/users")] {
         ada.refuses(method, &format!("transit/{path}"), &Value::Null, 403, &[DENIED]);
     }
-    // Whoever may manage it for one user may do nothing to the key, not even as an administrator of that user.
-    for rights in [&["manage:users", "user=ada"], &["admin", "user=ada"]] {
-        let token = server.token(rights);
-        let mut bound = Api::by(&server, &token);
-        for (method, path) in [
-            ("POST", "transit/keys/users/rotate"),
-            ("POST", "transit/keys/users/config"),
-            ("POST", "transit/keys/users/trim"),
-            ("DELETE", "transit/keys/users"),
-            ("POST", "transit/keys/new"),
-        ] {
-            bound.refuses(method, path, &Value::Null, 403, &[DENIED]);
-        }
-        assert_eq!(server.post_by(&token, "/v2/manage/keys/new", &json!({})).status, 403);
-        let answer = bound.call("POST", "sys/capabilities-self", &json!({ "paths": ["transit/keys/users/rotate"] }));
-        assert_eq!(answer.json()["data"]["capabilities"], json!(["deny"]));
-        // Showing oneself stays.
-        let shown = server.post_by(&token, "/v2/manage/users/users", &json!({ "user": "YWRh" }));
-        assert_eq!(shown.status, 400, "the key is not shreddable: {}", shown.text());
+    // Whoever may manage it for one user may do nothing to the key.
+    let token = server.token(&["manage:users", "user=ada"]);
+    let mut bound = Api::by(&server, &token);
+    for (method, path) in [
+        ("POST", "transit/keys/users/rotate"),
+        ("POST", "transit/keys/users/config"),
+        ("POST", "transit/keys/users/trim"),
+        ("DELETE", "transit/keys/users"),
+        ("POST", "transit/keys/new"),
+    ] {
+        bound.refuses(method, path, &Value::Null, 403, &[DENIED]);
     }
+    assert_eq!(server.post_by(&token, "/v2/manage/keys/new", &json!({})).status, 403);
+    let answer = bound.call("POST", "sys/capabilities-self", &json!({ "paths": ["transit/keys/users/rotate"] }));
+    assert_eq!(answer.json()["data"]["capabilities"], json!(["deny"]));
+    // Showing oneself stays.
+    let shown = server.post_by(&token, "/v2/manage/users/users", &json!({ "user": "YWRh" }));
+    assert_eq!(shown.status, 400, "the key is not shreddable: {}", shown.text());
     let nobody = json!({ "rights": ["manage:users"], "user": "", "ttl": 60 });
     let nobody = server.post("/v2/manage/tokens", &nobody).json()["token"].as_str().expect("a token").to_owned();
     Api::by(&server, &nobody).refuses("POST", "transit/keys/users/rotate", &Value::Null, 403, &[DENIED]);
@@ -104,6 +103,28 @@ fn a_token_of_one_user_is_for_that_user_only() {
     let wanted =
         json!([{ "plaintext": "YQ==", "reference": "" }, { "plaintext": "", "error": DENIED, "reference": "" }]);
     assert_eq!((answer.status, results), (400, wanted));
+}
+
+#[test]
+fn an_administrator_is_not_for_one_user() {
+    let server = Server::start(&[]);
+    let mut admin = Api::new(&server);
+    let why = "admin is for all users: leave out admin or user=";
+    for body in [
+        json!({ "policies": ["admin", "user=ada"] }),
+        json!({ "policies": ["root"], "user": "ada" }),
+        json!({ "policies": ["seal:orders", "root"], "meta": { "user": "ada" } }),
+        // Without policies it would have the rights of its maker.
+        json!({ "meta": { "user": "ada" } }),
+    ] {
+        admin.refuses("POST", "auth/token/create", &body, 400, &[why]);
+        admin.refuses("POST", "auth/token/create-orphan", &body, 400, &[why]);
+    }
+    let managed = server.post("/v2/manage/tokens", &json!({ "rights": ["admin"], "user": "YWRh", "ttl": 60 }));
+    assert_eq!((managed.status, managed.json()["errors"][0].as_str()), (400, Some(why)));
+    failed(&server.folder.run(["token", "new", "--allow", "admin,user=ada"]), 2, why);
+    failed(&server.folder.run(["run", "--peer", "1000=admin,user=ada"]), 2, why);
+    assert_eq!(server.get("/v2/manage/tokens").json()["tokens"], json!([]));
 }
 
 #[test]

@@ -308,3 +308,18 @@ fn a_summary_line_appears_only_on_a_terminal() {
         assert_eq!(shown.matches("f -> f.phx: 2.0 kB in ").count(), lines, "{shown:?}");
     }
 }
+
+#[cfg(not(feature = "stores"))]
+#[test]
+fn a_program_without_stores_says_so() {
+    let s = Sandbox::with_key();
+    s.write("f", b"x");
+    for args in [&["protect", "f", "-k", "k", "-o", "s3://bucket/f"][..], &["verify", "gs://bucket/f"]] {
+        let said = s.run(args).fails(2);
+        assert!(said.contains("built without stores") && said.contains("--features stores"), "{said}");
+    }
+    // A file of such a name is a path.
+    std::fs::create_dir(s.path("s3:")).unwrap();
+    s.run(&["protect", "f", "-k", "k", "-o", "./s3://f"]).ok();
+    assert!(s.exists("s3:/f"));
+}

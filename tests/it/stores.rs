@@ -4,6 +4,7 @@ mod proxy;
 mod servers;
 
 use crate::common::{Ended, Sandbox, has, is_exhaustive, painted, wait_for};
+use crate::readme::shell;
 use proxy::{Does, Request};
 use rustix::process::{Pid, Signal, kill_process};
 use servers::{KEY, Kind, Server};
@@ -398,6 +399,27 @@ fn credentials_come_from_a_profile_and_are_never_shown() {
     store.s.write(".aws/credentials", format!("[work]\naws_access_key_id={}\naws_secret_access_key={wrong}\n", KEY.0));
     let said = run("work", &["-v", "verify", URL]).fails(4);
     assert!(!said.contains(wrong) && said.contains("credentials"), "{said}");
+}
+
+/// The lines of docs/stores.md run as printed, one after another.
+#[test]
+fn the_lines_of_the_page_run() {
+    const PAGE: &str = include_str!("../../docs/stores.md");
+    if !has("bash") {
+        return;
+    }
+    let Some(store) = Store::start(Kind::Versity) else { return };
+    let blocks = PAGE.split("\n```sh\n").skip(1).map(|rest| rest.split("\n```").next().unwrap());
+    let lines: Vec<&str> = blocks.filter(|block| !block.starts_with("cargo install")).collect();
+    assert_eq!(lines.len(), 4);
+    let mut command = shell(&store.s, &lines.join("\n"));
+    let envs = store.command(&[]);
+    for (name, value) in envs.get_envs().filter(|(name, _)| name.to_string_lossy().starts_with("AWS_")) {
+        command.env(name, value.unwrap());
+    }
+    let ended = Ended(command.output().unwrap());
+    let said = String::from_utf8_lossy(&ended.0.stderr).into_owned();
+    assert_eq!(ended.0.status.code(), Some(0), "{said}");
 }
 
 #[test]

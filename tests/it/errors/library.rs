@@ -184,6 +184,7 @@ fn core() -> Vec<Message> {
             "somebody who has a key of the file has changed it",
             "restore it from another copy",
         ),
+        at(HostError::NoStores, "the URL of an object, and a program without object stores", ""),
         at(HostError::NoLocks, "`rekey` on some network file systems", ""),
         alone(
             HostError::KeyDamaged("work".into()),

@@ -240,6 +240,19 @@ fn what_a_killed_run_has_sent_can_be_deleted() {
 }
 
 #[test]
+fn an_upload_that_only_the_store_knows_can_be_deleted() {
+    let Some(mut store) = killed(&RESUME, 2, Signal::KILL) else { return };
+    store.at = store.server.address;
+    fs::remove_dir_all(store.s.path("state")).unwrap();
+    // It is an upload of another object whose name begins with this one.
+    let said = store.run(&["protect", "f", "-o", "s3://bucket/dir/f", "--abort"]);
+    assert!(String::from_utf8_lossy(&said.0.stderr).contains("0 unfinished uploads deleted"));
+    let said = store.run(&["protect", "f", "-o", URL, "--abort"]);
+    assert!(String::from_utf8_lossy(&said.0.stderr).contains("1 unfinished upload deleted"));
+    assert_eq!(Server::unfinished_parts(&store.s), 0);
+}
+
+#[test]
 fn an_interrupted_run_leaves_nothing() {
     let args = ["protect", "f", "-k", "k", "-o", URL];
     for signal in [Signal::INT, Signal::TERM] {

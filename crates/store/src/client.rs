@@ -1,6 +1,7 @@
 //! The client of a store: its address, its credentials, and how long it waits.
 
 use crate::error::{self, refusal};
+use crate::forgotten::Lister;
 use crate::location::{Location, check_tls};
 use crate::options::Options;
 use crate::profile::Profile;
@@ -44,6 +45,8 @@ pub struct Parts {
     pub store: Arc<dyn MultipartStore>,
     /// Makes an object of the parts only if none has the name; `None` if the store cannot promise it.
     pub creating: Option<Arc<dyn MultipartStore>>,
+    /// Lists the uploads of a bucket that are not completed, if the store can.
+    pub lister: Option<Lister>,
 }
 
 impl std::fmt::Debug for Parts {
@@ -79,7 +82,9 @@ fn s3(bucket: &str, key: &Path, options: &Options) -> io::Result<Client> {
     let address = builder.get_config_value(&AmazonS3ConfigKey::Endpoint).unwrap_or_default();
     let store = Arc::new(with(client_options(&address))?);
     let creating = Arc::new(with(only_if_new(client_options(&address), "if-none-match", "*"))?);
-    Ok(Client { store: store.clone(), parts: Some(Parts { store, creating: Some(creating) }), key: key.clone() })
+    let lister = Some(Lister { signer: store.clone(), connection: client_options(&address) });
+    let parts = Parts { store: store.clone(), creating: Some(creating), lister };
+    Ok(Client { store, parts: Some(parts), key: key.clone() })
 }
 
 fn s3_builder(bucket: &str, options: &Options) -> io::Result<AmazonS3Builder> {
@@ -140,7 +145,8 @@ fn google(bucket: &str, key: &Path, options: &Options) -> io::Result<Client> {
     let with = |client: ClientOptions| builder.clone().with_client_options(client).build().map_err(error::of);
     let store = Arc::new(with(client_options(&address))?);
     let creating = Arc::new(with(only_if_new(client_options(&address), "x-goog-if-generation-match", "0"))?);
-    Ok(Client { store: store.clone(), parts: Some(Parts { store, creating: Some(creating) }), key: key.clone() })
+    let parts = Parts { store: store.clone(), creating: Some(creating), lister: None };
+    Ok(Client { store, parts: Some(parts), key: key.clone() })
 }
 
 fn azure(container: &str, blob: &Path, options: &Options) -> io::Result<Client> {
@@ -163,7 +169,8 @@ fn azure(container: &str, blob: &Path, options: &Options) -> io::Result<Client> 
     }
     let store = Arc::new(builder.with_client_options(client_options(&address)).build().map_err(error::of)?);
     // Azure signs the condition, and the client does not let us add one.
-    Ok(Client { store: store.clone(), parts: Some(Parts { store, creating: None }), key: blob.clone() })
+    let parts = Parts { store: store.clone(), creating: None, lister: None };
+    Ok(Client { store, parts: Some(parts), key: blob.clone() })
 }
 
 /// The settings in the variables of Azure's own tools.

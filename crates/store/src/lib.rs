@@ -13,6 +13,7 @@
 mod ahead;
 mod client;
 mod error;
+mod forgotten;
 mod location;
 mod object;
 mod options;

@@ -9,6 +9,7 @@ use phalanx_host::home;
 use phalanx_host::mirror::state::unhex_bytes;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -88,15 +89,26 @@ impl Record {
         Self::lock(&path, url)?.ok_or_else(|| io::ErrorKind::ResourceBusy.into())
     }
 
-    /// The records of an object that no run uses.
+    /// The records of an object that no run uses, and the store's names of the uploads that runs are sending.
     ///
     /// # Errors
     /// If there is no home.
-    pub fn all(url: &str) -> io::Result<Vec<Self>> {
+    pub fn all(url: &str) -> io::Result<(Vec<Self>, BTreeSet<String>)> {
         let (folder, name) = (folder()?, name(url));
         let paths = fs::read_dir(&folder)?.flatten().map(|entry| entry.path());
         let own = paths.filter(|path| path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&name)));
-        Ok(own.filter_map(|path| Self::lock(&path, url).ok().flatten()).collect())
+        let (mut free, mut used) = (Vec::new(), BTreeSet::new());
+        for path in own {
+            match Self::lock(&path, url) {
+                Ok(record) => free.extend(record),
+                Err(_) => {
+                    let Ok(file) = open(&path) else { continue };
+                    let record = Self { path, file, url: url.to_owned() };
+                    used.extend(record.read().map(|found| found.upload));
+                }
+            }
+        }
+        Ok((free, used))
     }
 
     /// Opens and locks a record. `None` if it has just been deleted.

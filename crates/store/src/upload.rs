@@ -511,23 +511,27 @@ pub fn give_up_all() {
     }
 }
 
-/// Deletes what interrupted runs have sent for an object. Returns how many uploads these were.
+/// Deletes what interrupted runs have sent for an object, except for what runs of this machine are sending. Returns how
+/// many uploads these were.
 ///
 /// # Errors
 /// If the store fails.
 pub fn abort(url: &Url, options: &Options) -> io::Result<u64> {
     let client = Client::new(&Location::of(url)?, options)?;
+    let Some(parts) = &client.parts else { return Ok(0) };
+    let (own, used) = Record::all(url.text())?;
+    let listed = wait(client.unfinished())?;
+    let recorded = own.iter().filter_map(Record::read).map(|found| found.upload);
+    let uploads: BTreeSet<String> = recorded.chain(listed).filter(|upload| !used.contains(upload)).collect();
     let mut aborted = 0;
-    for record in Record::all(url.text())? {
-        if let (Some(found), Some(parts)) = (record.read(), &client.parts) {
-            let done = wait(async { parts.store.abort_multipart(&client.key, &found.upload).await.map_err(error::of) });
-            match done {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => aborted += 1,
-            }
+    for upload in uploads {
+        let done = wait(async { parts.store.abort_multipart(&client.key, &upload).await.map_err(error::of) });
+        match done {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => aborted += 1,
         }
-        record.end();
     }
+    own.iter().for_each(Record::end);
     Ok(aborted)
 }
 

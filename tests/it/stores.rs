@@ -8,11 +8,12 @@ use crate::readme::shell;
 use proxy::{Does, Request};
 use rustix::process::{Pid, Signal, kill_process};
 use servers::{KEY, Kind, Server};
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// The length in bytes of an input that takes several parts.
 const LEN: usize = (37 << 20) + 123;
@@ -152,19 +153,20 @@ fn of_two_new_objects_of_one_name_one_wins() {
     }
 }
 
-/// A run that is killed while the store has these parts. `None` if there is no server.
+/// A run that is killed while the store has the first parts, and others are under way. `None` if there is no server.
 fn killed(args: &[&str], parts: usize, signal: Signal) -> Option<Store> {
-    let (seen, go_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (counted, waits) = (seen.clone(), go_on.clone());
+    let (held, go_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (holds, waits) = (held.clone(), go_on.clone());
     let store = Store::behind(move |request| {
-        if request.is_part() && counted.fetch_add(1, Ordering::SeqCst) >= parts {
+        if request.part().is_some_and(|part| part > parts) {
+            holds.fetch_add(1, Ordering::SeqCst);
             wait_for(|| waits.load(Ordering::SeqCst) > 0);
             return Does::Answer(503);
         }
         Does::Pass
     })?;
     let mut run = store.command(args).stderr(Stdio::null()).spawn().unwrap();
-    wait_for(|| seen.load(Ordering::SeqCst) > parts && Server::unfinished_parts(&store.s) >= parts);
+    wait_for(|| held.load(Ordering::SeqCst) > 0 && Server::unfinished_parts(&store.s) >= parts);
     if args.contains(&"--resume") {
         // The program has noted all that the store has.
         let lines = || records(&store.s).iter().map(|record| record.lines().count()).sum::<usize>();
@@ -188,16 +190,16 @@ const RESUME: [&str; 7] = ["protect", "f", "-k", "k", "--resume", "-o", URL];
 fn a_killed_upload_goes_on() {
     for parts in 0..PARTS {
         let Some(mut store) = killed(&RESUME, parts, Signal::KILL) else { return };
-        let sent = Arc::new(AtomicUsize::new(0));
-        let counted = sent.clone();
+        let sent = Arc::new(Mutex::new(BTreeSet::new()));
+        let notes = sent.clone();
         store.at = proxy::start(store.server.address, move |request| {
-            counted.fetch_add(usize::from(request.is_part()), Ordering::SeqCst);
+            notes.lock().unwrap().extend(request.part());
             Does::Pass
         });
         let said = Ended(store.command(&RESUME).output().unwrap());
         assert_eq!(said.0.status.code(), Some(0), "{}", String::from_utf8_lossy(&said.0.stderr));
         assert!(parts == 0 || String::from_utf8_lossy(&said.0.stderr).contains("going on"));
-        assert_eq!(sent.load(Ordering::SeqCst), PARTS - parts);
+        assert!(sent.lock().unwrap().iter().copied().eq(parts + 1..=PARTS), "{parts}");
         store.has(URL);
         assert!(records(&store.s).is_empty() && Server::unfinished_parts(&store.s) == 0);
     }
@@ -270,7 +272,7 @@ fn a_store_that_fails_for_a_while_is_asked_again() {
             1 => Does::Answer(503),
             2 if request.reads() => Does::Cut(1000),
             // What a completion did is found out, and not done twice.
-            2 | 3 if request.is_completion() || request.is_part() => Does::Swallow,
+            2 | 3 if request.is_completion() || request.part().is_some() => Does::Swallow,
             _ => Does::Pass,
         }
     });
@@ -287,7 +289,7 @@ fn a_lost_answer_does_not_hide_that_an_object_was_made() {
     for len in [1000, LEN] {
         let lost = AtomicUsize::new(0);
         let store = Store::behind(move |request| {
-            let makes = request.is_completion() || request.method == "PUT" && !request.is_part();
+            let makes = request.is_completion() || request.method == "PUT" && !request.part().is_some();
             if makes && lost.fetch_add(1, Ordering::SeqCst) == 0 { Does::Swallow } else { Does::Pass }
         });
         let Some(store) = store else { return };

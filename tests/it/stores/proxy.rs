@@ -32,8 +32,10 @@ impl Request {
         self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
-    pub fn is_part(&self) -> bool {
-        self.method == "PUT" && self.target.contains("partNumber=")
+    /// The number of the part that it sends, from 1.
+    pub fn part(&self) -> Option<usize> {
+        let (_, number) = self.target.split_once("partNumber=").filter(|_| self.method == "PUT")?;
+        number.split('&').next()?.parse().ok()
     }
 
     pub fn is_completion(&self) -> bool {

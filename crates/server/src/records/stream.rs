@@ -286,7 +286,10 @@ impl Stream {
     fn finish(&mut self, done: Done) {
         let Done { outcome, count, cost, mut note } = done;
         let (answers, refused) = match outcome {
-            Ok(batch) => (Answers::to_batch(&batch), batch.refused()),
+            Ok(batch) => {
+                let refused = batch.refused();
+                (Answers::to_batch(batch), refused)
+            }
             Err(refusal) => (Answers::all_refused(count, &refusal), count),
         };
         note.refused = refused as u64;

@@ -6,7 +6,7 @@
 use super::answers::Answers;
 use super::budget::Budget;
 use super::collect::Collect;
-use super::frame::{Bounds, Frames};
+use super::frame::{Bounds, Came, Frames};
 use super::running::{Done, Running};
 use crate::audit::Note;
 use crate::caller::Caller;
@@ -25,6 +25,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Records do not wait longer for others that come.
 const LINGER: Duration = Duration::from_millis(5);
+
+/// What is known of its key when a record begins is used for so long. If it takes longer to come, its key is looked for
+/// again when it is whole.
+const HELD: Duration = Duration::from_secs(1);
 
 /// So long, and so many bytes, the rest of a body is thrown away after the last answer, so that a client which still
 /// sends gets to read it.
@@ -156,7 +160,8 @@ impl Stream {
         let wants_body = !self.is_over && self.lacking.is_none() && !asks;
         let waits_for_others = self.lacking.is_some_and(|cost| self.budget.is_within(cost));
         let (lingers, is_idle) = (wants_body && !self.collect.is_empty(), self.is_idle());
-        let soon = if lingers { Instant::now() + LINGER } else { self.late };
+        let begun = self.collect.begun().filter(|_| wants_body);
+        let soon = if lingers { Instant::now() + LINGER } else { begun.map_or(self.late, |since| since + HELD) };
         let cost = self.lacking.unwrap_or_default();
         let server = self.server.clone();
         let Self { running, body, budget, .. } = self;
@@ -165,7 +170,7 @@ impl Stream {
             frame = body.frame(), if wants_body => self.receive(frame),
             () = budget.more(cost), if waits_for_others => {}
             known = server.catch_up(), if asks => self.asked(known),
-            () = sleep_until(soon), if lingers || is_idle => self.waited(),
+            () = sleep_until(soon.min(self.late)), if lingers || begun.is_some() || is_idle => self.waited(),
             else => {}
         }
     }
@@ -205,9 +210,26 @@ impl Stream {
                 self.cut();
                 break;
             }
-            let Some(record) = self.frames.record(chunk) else { break };
+            let Some(came) = self.frames.next(chunk) else { break };
+            let is_whole = match came {
+                Came::Record(record) => {
+                    self.collect.add(&self.server, &self.caller, record, head.cost());
+                    record.is_whole()
+                }
+                Came::More(text) => {
+                    self.collect.more(text);
+                    false
+                }
+                Came::Last(record, text) => {
+                    self.collect.more(text);
+                    self.collect.end(&self.server, record, head.cost());
+                    true
+                }
+            };
+            if !is_whole {
+                continue;
+            }
             self.has_room = false;
-            self.collect.add(&self.server, &self.caller, record, head.cost());
             if self.collect.is_full() {
                 self.cut();
             }
@@ -238,8 +260,12 @@ impl Stream {
         }
     }
 
-    /// Gives the collected records to the workers.
+    /// Gives the collected records to the workers. One that is not whole goes back: it neither holds up the others, nor
+    /// keeps what is known of its key.
     fn cut(&mut self) {
+        if let Some(text) = self.collect.take_back() {
+            self.frames.put_back(&text);
+        }
         if self.collect.is_empty() {
             return;
         }

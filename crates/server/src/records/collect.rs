@@ -136,7 +136,10 @@ impl Collect {
 
     /// Takes out the record that has begun, and returns what came of its text after its beginning.
     pub fn take_back(&mut self) -> Option<Vec<u8>> {
-        self.begun.take().map(|begun| self.batch.take_back(begun.bytes))
+        let begun = self.begun.take()?;
+        // Its key will be looked for again.
+        self.known = None;
+        Some(self.batch.take_back(begun.bytes))
     }
 
     /// Since when it holds a record that is not whole.

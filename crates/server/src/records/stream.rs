@@ -160,8 +160,9 @@ impl Stream {
         let wants_body = !self.is_over && self.lacking.is_none() && !asks;
         let waits_for_others = self.lacking.is_some_and(|cost| self.budget.is_within(cost));
         let (lingers, is_idle) = (wants_body && !self.collect.is_empty(), self.is_idle());
-        let begun = self.collect.begun().filter(|_| wants_body);
-        let soon = if lingers { Instant::now() + LINGER } else { begun.map_or(self.late, |since| since + HELD) };
+        let held = self.collect.begun().filter(|_| wants_body).map(|since| since + HELD);
+        let until = lingers.then(|| Instant::now() + LINGER).into_iter().chain(held).min();
+        let soon = until.unwrap_or(self.late);
         let cost = self.lacking.unwrap_or_default();
         let server = self.server.clone();
         let Self { running, body, budget, .. } = self;
@@ -170,7 +171,7 @@ impl Stream {
             frame = body.frame(), if wants_body => self.receive(frame),
             () = budget.more(cost), if waits_for_others => {}
             known = server.catch_up(), if asks => self.asked(known),
-            () = sleep_until(soon.min(self.late)), if lingers || begun.is_some() || is_idle => self.waited(),
+            () = sleep_until(soon), if until.is_some() || is_idle => self.waited(),
             else => {}
         }
     }

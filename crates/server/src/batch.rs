@@ -91,11 +91,6 @@ impl Batch {
         self.items.len()
     }
 
-    /// Whether there is no item.
-    pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
     /// The bytes of the buffer.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
@@ -114,43 +109,87 @@ impl Batch {
         version: Option<u32>,
         write: impl FnOnce(&mut [u8]) -> Result<usize, Refusal>,
     ) {
-        let state = new.key.to_seal(version).cloned().and_then(|version| {
-            let head = 1 + new.key.suite.overhead();
-            self.place(&new, (version, None), head, |place| {
-                place[0] = new.key.record.suite;
-                Ok(head + write(&mut place[head..])?)
-            })
-        });
-        self.items.push(Item { state, again: None });
+        let most = new.most;
+        self.seal_text(&new, version, |bytes| written(bytes, most, write).map(drop));
     }
 
     /// Adds a ciphertext to open. `write` writes the suite's number and the message to the front of the given place, and
     /// returns their length.
     pub fn to_open(&mut self, new: New<'_>, version: u32, write: impl FnOnce(&mut [u8]) -> Result<usize, Refusal>) {
+        let most = new.most;
+        self.open_message(&new, version, |bytes| {
+            let message = written(bytes, most, write)?;
+            may_be_of(new.key.suite, bytes[message.clone()].first(), message.len())
+        });
+    }
+
+    /// Adds the beginning of a text to seal, which has `most` bytes. [`Batch::append`] adds the rest.
+    pub fn begin_to_seal(&mut self, new: &New<'_>, text: &[u8]) {
+        self.seal_text(new, None, |bytes| {
+            bytes.extend_from_slice(text);
+            Ok(())
+        });
+    }
+
+    /// Adds the beginning of a ciphertext to open, of which the suite's number and the message have `most` bytes. The
+    /// suite's number is there already. [`Batch::append`] adds the rest.
+    pub fn begin_to_open(&mut self, new: &New<'_>, version: u32, message: &[u8]) {
+        self.open_message(new, version, |bytes| {
+            bytes.extend_from_slice(message);
+            may_be_of(new.key.suite, message.first(), new.most)
+        });
+    }
+
+    /// Adds more bytes to the last item. Those of one that is refused are kept for [`Batch::take_back`] only.
+    pub fn append(&mut self, more: &[u8]) {
+        self.bytes.extend_from_slice(more);
+        if let Some(Item { state: Ok(placed), .. }) = self.items.last_mut() {
+            placed.end = self.bytes.len();
+        }
+    }
+
+    /// Removes the last item, and returns what was appended since the buffer had this many bytes.
+    pub fn take_back(&mut self, bytes: usize) -> Vec<u8> {
+        let appended = self.bytes.split_off(bytes);
+        if let Some(Item { state: Ok(placed), .. }) = self.items.pop() {
+            self.bytes.truncate(placed.salt.start);
+        }
+        appended
+    }
+
+    fn seal_text(
+        &mut self,
+        new: &New<'_>,
+        version: Option<u32>,
+        text: impl FnOnce(&mut Vec<u8>) -> Result<(), Refusal>,
+    ) {
+        let state = new.key.to_seal(version).cloned().and_then(|version| {
+            let room = new.key.suite.overhead();
+            self.place(new, (version, None), 1 + room, |bytes| {
+                bytes.push(new.key.record.suite);
+                bytes.resize(bytes.len() + room, 0);
+                text(bytes)
+            })
+        });
+        self.items.push(Item { state, again: None });
+    }
+
+    fn open_message(&mut self, new: &New<'_>, version: u32, message: impl FnOnce(&mut Vec<u8>) -> Result<(), Refusal>) {
         let newer = (version > new.key.latest()).then_some(version);
         let known = newer.and_then(|_| new.key.newest()).map_or_else(|| new.key.to_open(version), Ok);
         // That no such version is known is said before all else.
         let said = |refusal| newer.and_then(|newer| new.key.to_open(newer).err()).unwrap_or(refusal);
-        let state = known.cloned().and_then(|known| {
-            let suite = new.key.suite;
-            self.place(&new, (known, newer), 0, |place| {
-                let len = write(place)?;
-                match place[..len].split_first() {
-                    Some((number, message)) if *number == suite.id() && message.len() >= suite.overhead() => Ok(len),
-                    _ => Err(not_authentic()),
-                }
-            })
-        });
-        let state = state.map_err(said);
-        self.items.push(Item { state, again: None });
+        let state = known.cloned().and_then(|known| self.place(new, (known, newer), 0, message));
+        self.items.push(Item { state: state.map_err(said), again: None });
     }
 
+    /// Writes what the item is bound to. `write` appends the rest, of which `head` and `most` bytes are expected.
     fn place(
         &mut self,
         new: &New<'_>,
         (version, newer): (Arc<Version>, Option<u32>),
         head: usize,
-        write: impl FnOnce(&mut [u8]) -> Result<usize, Refusal>,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), Refusal>,
     ) -> Result<Placed, Refusal> {
         if new.key.record.needs_user && new.user.is_empty() {
             return Err(Refusal::invalid(
@@ -158,25 +197,23 @@ impl Batch {
                  per-request information must be included in order to perform operations with the key",
             ));
         }
-        let start = self.bytes.len();
+        let bytes = &mut self.bytes;
+        let start = bytes.len();
         let salt = start..start + if new.key.record.shreddable { SALT } else { 0 };
         let context = new.key.context_len(new.user);
-        self.bytes.reserve(salt.len() + context + new.ad.len() + head + new.most);
-        let bytes = &mut self.bytes;
+        bytes.reserve(salt.len() + context + new.ad.len() + head + new.most);
         bytes.resize(salt.end, 0);
         new.key.context(newer.unwrap_or(version.number), new.user, bytes);
         let user = bytes.len() - new.user.len()..bytes.len();
         bytes.extend_from_slice(new.ad);
         let ciphertext = bytes.len();
-        bytes.resize(ciphertext + head + new.most, 0);
-        match write(&mut bytes[ciphertext..]) {
-            Ok(len) => {
-                self.bytes.truncate(ciphertext + len);
-                let end = ciphertext + len;
+        match write(bytes) {
+            Ok(()) => {
+                let end = bytes.len();
                 Ok(Placed { key: new.key.clone(), version, newer, salt, user, ciphertext, end })
             }
             Err(refusal) => {
-                self.bytes.truncate(start);
+                bytes.truncate(start);
                 Err(refusal)
             }
         }
@@ -342,28 +379,66 @@ impl Batch {
     /// Turns an opened batch into one to seal, with the same keys, users, salts and associated data, under the newest
     /// versions or those that [`Batch::seal_under`] has named. With other salts, what was sealed for a user who has just
     /// been deleted would open again.
-    pub fn into_sealing(self) -> Self {
-        let mut sealing = Self::new(Op::Seal, self.bytes() + 64 * self.len());
-        for item in self.items {
-            match item.state {
-                Err(refusal) => sealing.refuse(refusal),
-                Ok(placed) => {
-                    let bytes = &self.bytes;
-                    let text = &bytes[placed.ciphertext + 1 + placed.suite().overhead()..placed.end];
-                    let (user, ad) = (&bytes[placed.user.clone()], &bytes[placed.user.end..placed.ciphertext]);
-                    let new = New { key: &placed.key, user, ad, most: text.len() };
-                    sealing.to_seal(new, item.again, |place| {
-                        place[..text.len()].copy_from_slice(text);
-                        Ok(text.len())
-                    });
-                    if let Some(salt) = bytes[placed.salt.clone()].first_chunk() {
-                        sealing.set_salt(sealing.len() - 1, Ok(salt));
-                    }
+    ///
+    /// A text stays where it is: nonce and tag were before it, and will be. Only the version in its context changes.
+    pub fn into_sealing(mut self) -> Self {
+        self.op = Op::Seal;
+        for item in &mut self.items {
+            let Ok(placed) = &mut item.state else { continue };
+            match placed.key.to_seal(item.again.take()).cloned() {
+                Ok(version) => {
+                    let context = &mut self.bytes[placed.salt.end..placed.user.end];
+                    placed.key.set_version(version.number, context);
+                    placed.version = version;
                 }
+                Err(refusal) => item.state = Err(refusal),
             }
         }
-        sealing
+        self
     }
+
+    /// The buffer, and for each item where its result lies in it.
+    pub fn into_done(self) -> (Vec<u8>, Vec<Result<Done, Refusal>>) {
+        let head = |placed: &Placed| if self.op == Op::Seal { 0 } else { 1 + placed.suite().overhead() };
+        let done = |placed: Placed| Done {
+            version: (self.op == Op::Seal).then_some(placed.version.number),
+            free: placed.salt.start,
+            start: placed.ciphertext + head(&placed),
+            end: placed.end,
+        };
+        (self.bytes, self.items.into_iter().map(|item| item.state.map(done)).collect())
+    }
+}
+
+/// Where the result of an item lies: what was sealed, or what was opened.
+pub struct Done {
+    /// The version, if it was sealed.
+    pub version: Option<u32>,
+    /// From here to the result, nobody needs the bytes any more.
+    pub free: usize,
+    /// Where it begins.
+    pub start: usize,
+    /// Where it ends.
+    pub end: usize,
+}
+
+/// Has up to `most` bytes written to the end of the buffer, and says where they lie.
+fn written(
+    bytes: &mut Vec<u8>,
+    most: usize,
+    write: impl FnOnce(&mut [u8]) -> Result<usize, Refusal>,
+) -> Result<Range<usize>, Refusal> {
+    let start = bytes.len();
+    bytes.resize(start + most, 0);
+    let len = write(&mut bytes[start..])?;
+    bytes.truncate(start + len);
+    Ok(start..bytes.len())
+}
+
+/// Refuses what cannot be a ciphertext of this suite: one with another number, or one that is too short.
+fn may_be_of(suite: Suite, number: Option<&u8>, len: usize) -> Result<(), Refusal> {
+    let may_be = number == Some(&suite.id()) && len > suite.overhead();
+    if may_be { Ok(()) } else { Err(not_authentic()) }
 }
 
 /// The only item of a batch.

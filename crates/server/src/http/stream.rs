@@ -5,9 +5,11 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::server::TlsStream;
+
+/// A stream of TLS, which reads much at once.
+pub type TlsStream = tokio_rustls::server::TlsStream<BufReader<TcpStream>>;
 
 /// A stream.
 pub enum Stream {
@@ -16,7 +18,7 @@ pub enum Stream {
     /// Of a network, in the clear.
     Tcp(TcpStream),
     /// Of a network, by TLS.
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream>),
 }
 
 /// Passes a call on to the stream that it is.

@@ -1,5 +1,6 @@
 //! TLS: the certificate, which can be replaced while the server runs, and the certificates of clients.
 
+use super::stream::TlsStream;
 use ::aws_lc_rs::digest::{SHA256, digest};
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome};
@@ -7,6 +8,7 @@ use phalanx_host::lines::shown;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -16,11 +18,13 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{Error as TlsError, InconsistentKeys, RootCertStore, ServerConfig};
-use tokio_rustls::server::TlsStream;
 use zeroize::Zeroizing;
 
 /// The longest file of certificates or keys.
 const LONGEST: u64 = 1 << 20;
+
+/// So much is read of a connection at once. TLS itself would ask the system for 4 KiB at a time.
+const AT_ONCE: usize = 32 << 10;
 
 /// The files that the command line names.
 #[derive(Clone, Debug)]
@@ -63,14 +67,14 @@ impl Tls {
     ///
     /// # Errors
     /// If the client does not speak TLS, or has no certificate that is accepted.
-    pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream> {
         let now = self.now.read().unwrap_or_else(PoisonError::into_inner).clone();
-        TlsAcceptor::from(now).accept(stream).await
+        TlsAcceptor::from(now).accept(BufReader::with_capacity(AT_ONCE, stream)).await
     }
 }
 
 /// The SHA-256 fingerprint of the client's certificate, in hexadecimal.
-pub fn fingerprint(stream: &TlsStream<TcpStream>) -> Option<String> {
+pub fn fingerprint(stream: &TlsStream) -> Option<String> {
     let certificate = stream.get_ref().1.peer_certificates()?.first()?;
     let hash = digest(&SHA256, certificate);
     Some(hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())

@@ -131,6 +131,12 @@ impl Key {
         out.extend_from_slice(&(user.len() as u32).to_le_bytes());
         out.extend_from_slice(user);
     }
+
+    /// Changes the version in a context of this key.
+    pub fn set_version(&self, version: u32, context: &mut [u8]) {
+        let start = 2 + self.record.name.len();
+        context[start..start + 4].copy_from_slice(&version.to_le_bytes());
+    }
 }
 
 fn too_old() -> Refusal {

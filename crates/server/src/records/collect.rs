@@ -1,4 +1,4 @@
-//! Puts records into batches.
+//! Puts records into batches, also one whose text is still coming: what there is of it lies in its place already.
 
 use super::frame::Record;
 use crate::audit::{Names, Note};
@@ -10,6 +10,7 @@ use crate::rights::{Action, Rights};
 use crate::server::Server;
 use phalanx_core::engine::Op;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// A batch is full at this cost.
 const FULL: usize = 1 << 20;
@@ -26,6 +27,8 @@ const fn room(cost: usize) -> usize {
 pub struct Collect {
     action: Action,
     batch: Batch,
+    /// The record that has begun and is not whole: the last item.
+    begun: Option<Begun>,
     known: Option<Known>,
     /// The names of the keys, if the records name several that exist.
     keys: Names,
@@ -34,6 +37,13 @@ pub struct Collect {
     /// What its records count as.
     cost: usize,
     bytes: u64,
+}
+
+/// A record that is not whole.
+struct Begun {
+    since: Instant,
+    /// The bytes of the batch at that time.
+    bytes: usize,
 }
 
 /// A batch that is full, or the last one.
@@ -52,6 +62,8 @@ struct Known {
     key: Result<Arc<Key>, Refusal>,
     /// Whether the caller may do it with this key, for a user that the caller is allowed.
     permitted: Result<(), Refusal>,
+    /// Whether it is among the names of the batch.
+    is_counted: bool,
 }
 
 impl Known {
@@ -62,7 +74,7 @@ impl Known {
         };
         let name = String::from_utf8_lossy(name).into_owned();
         let permitted = rights.permit(action, &name, rights.user.as_deref().unwrap_or(b""));
-        Self { name, key, permitted }
+        Self { name, key, permitted, is_counted: false }
     }
 
     /// The key, if the caller may do it for this user. A caller without the right learns nothing of the key.
@@ -80,12 +92,13 @@ impl Collect {
     pub fn new(action: Action, expected: usize) -> Self {
         let op = if action == Action::Seal { Op::Seal } else { Op::Open };
         let batch = Batch::new(op, room(expected.min(FULL)));
-        Self { action, batch, known: None, keys: Names::default(), users: Names::default(), cost: 0, bytes: 0 }
+        let (keys, users) = (Names::default(), Names::default());
+        Self { action, batch, begun: None, known: None, keys, users, cost: 0, bytes: 0 }
     }
 
-    /// Whether there is no record.
+    /// Whether there is no record, or only a part of one.
     pub fn is_empty(&self) -> bool {
-        self.batch.is_empty()
+        self.batch.len() == usize::from(self.begun.is_some())
     }
 
     /// Whether no more should be added.
@@ -93,24 +106,57 @@ impl Collect {
         self.cost >= FULL || self.batch.len() >= MOST
     }
 
-    /// Adds a record. What is wrong with it becomes its refusal.
+    /// Adds a record, or the beginning of one. What is wrong with it becomes its refusal.
     pub fn add(&mut self, server: &Server, caller: &Caller, record: Record<'_>, cost: usize) {
-        self.cost += cost;
-        self.bytes += record.text.len() as u64;
         if self.known.as_ref().is_none_or(|known| known.name.as_bytes() != record.key) {
-            let known = self.known.insert(Known::find(server, &caller.rights, self.action, record.key));
-            // A name that no key has may be a text.
-            if known.key.is_ok() {
-                self.keys.add(record.key);
-            }
-        }
-        if server.audit.names_users() && !record.user.is_empty() {
-            self.users.add(record.user);
+            self.known = Some(Known::find(server, &caller.rights, self.action, record.key));
         }
         let Some(known) = &self.known else { return };
         match known.for_user(&caller.rights, record.user) {
             Ok(key) => place(&mut self.batch, self.action, key, record),
             Err(refusal) => self.batch.refuse(refusal),
+        }
+        if record.is_whole() {
+            self.count(server, record, cost);
+        } else {
+            self.begun = Some(Begun { since: Instant::now(), bytes: self.batch.bytes() });
+        }
+    }
+
+    /// Adds more of the text of the record that has begun.
+    pub fn more(&mut self, text: &[u8]) {
+        self.batch.append(text);
+    }
+
+    /// The record that has begun is whole.
+    pub fn end(&mut self, server: &Server, record: Record<'_>, cost: usize) {
+        self.begun = None;
+        self.count(server, record, cost);
+    }
+
+    /// Takes out the record that has begun, and returns what came of its text after its beginning.
+    pub fn take_back(&mut self) -> Option<Vec<u8>> {
+        let begun = self.begun.take()?;
+        // Its key will be looked for again.
+        self.known = None;
+        Some(self.batch.take_back(begun.bytes))
+    }
+
+    /// Since when it holds a record that is not whole.
+    pub fn begun(&self) -> Option<Instant> {
+        self.begun.as_ref().map(|begun| begun.since)
+    }
+
+    fn count(&mut self, server: &Server, record: Record<'_>, cost: usize) {
+        self.cost += cost;
+        self.bytes += record.len as u64;
+        // A name that no key has may be a text.
+        if let Some(known) = self.known.as_mut().filter(|known| known.key.is_ok() && !known.is_counted) {
+            known.is_counted = true;
+            self.keys.add(record.key);
+        }
+        if server.audit.names_users() && !record.user.is_empty() {
+            self.users.add(record.user);
         }
     }
 
@@ -133,19 +179,15 @@ impl Collect {
 }
 
 fn place(batch: &mut Batch, action: Action, key: &Arc<Key>, record: Record<'_>) {
-    let new = New { key, user: record.user, ad: record.ad, most: record.text.len() };
+    let new = New { key, user: record.user, ad: record.ad, most: record.len };
     if action == Action::Seal {
-        return batch.to_seal(new, None, |place| Ok(copy(record.text, place)));
+        return batch.begin_to_seal(&new, record.text);
     }
     match ciphertext::split(record.text) {
         Ok((version, message)) => {
-            batch.to_open(New { most: message.len(), ..new }, version, |place| Ok(copy(message, place)))
+            let version_len = record.text.len() - message.len();
+            batch.begin_to_open(&New { most: record.len - version_len, ..new }, version, message);
         }
         Err(refusal) => batch.refuse(refusal),
     }
-}
-
-fn copy(bytes: &[u8], place: &mut [u8]) -> usize {
-    place[..bytes.len()].copy_from_slice(bytes);
-    bytes.len()
 }

@@ -72,11 +72,18 @@ impl Head {
         HEAD + self.body() + OVERHEAD
     }
 
+    /// The bytes that say what becomes of the record: all before the text, and as much of that as a ciphertext has
+    /// before its message.
+    fn start(&self) -> usize {
+        self.key + self.user + self.ad + self.text.min(ciphertext::HEAD)
+    }
+
+    /// The record of which these bytes are there.
     fn split<'a>(&self, body: &'a [u8]) -> Record<'a> {
         let (key, rest) = body.split_at(self.key);
         let (user, rest) = rest.split_at(self.user);
         let (ad, text) = rest.split_at(self.ad);
-        Record { key, user, ad, text }
+        Record { key, user, ad, text, len: self.text }
     }
 }
 
@@ -94,37 +101,60 @@ pub struct Record<'a> {
     pub user: &'a [u8],
     /// The associated data.
     pub ad: &'a [u8],
-    /// The text, or the ciphertext.
+    /// The text, or the ciphertext, or the beginning of it.
     pub text: &'a [u8],
+    /// The length of the whole text.
+    pub len: usize,
 }
 
-/// Takes records out of the chunks of a body. A record that lies in one chunk is not copied.
+impl Record<'_> {
+    /// Whether the whole text is there.
+    pub fn is_whole(&self) -> bool {
+        self.text.len() == self.len
+    }
+}
+
+/// What came of a record.
+pub enum Came<'a> {
+    /// The record, or its beginning.
+    Record(Record<'a>),
+    /// More of its text.
+    More(&'a [u8]),
+    /// The last of its text, of this record without it.
+    Last(Record<'a>, &'a [u8]),
+}
+
+/// Takes records out of the chunks of a body. No text is copied: of a record that lies in several chunks, each part of its
+/// text comes as soon as it is there.
 #[derive(Default)]
 pub struct Frames {
     /// The first bytes of the lengths, while not all are there.
     lengths: Vec<u8>,
     head: Option<Head>,
-    /// A record that began in another chunk.
-    partial: Option<Vec<u8>>,
-    is_taken: bool,
+    /// The beginning of a record that lies in several chunks.
+    start: Vec<u8>,
+    /// How many bytes of its text have not come, once it has begun.
+    left: usize,
+    /// Whether the record is to come as a whole.
+    is_put_back: bool,
 }
 
 impl Frames {
-    /// The lengths of the next record, once they are there.
+    /// The lengths of the next record, once they are there, or of one that has begun.
     ///
     /// # Errors
     /// If one is above its limit.
     pub fn head(&mut self, chunk: &mut &[u8], bounds: &Bounds) -> Result<Option<Head>, Refusal> {
-        self.forget_taken();
         if self.head.is_none() {
+            // Of the record before.
+            self.start = Vec::new();
             if self.lengths.is_empty()
                 && let Some((lengths, rest)) = chunk.split_first_chunk::<HEAD>()
             {
                 *chunk = rest;
                 self.head = Some(Head::read(lengths, bounds)?);
             } else {
-                let (more, rest) = chunk.split_at(chunk.len().min(HEAD - self.lengths.len()));
-                *chunk = rest;
+                let more = front(chunk, HEAD - self.lengths.len());
                 self.lengths.extend_from_slice(more);
                 if let Some(lengths) = self.lengths.first_chunk::<HEAD>() {
                     self.head = Some(Head::read(lengths, bounds)?);
@@ -135,32 +165,54 @@ impl Frames {
         Ok(self.head)
     }
 
-    /// The record whose lengths `head` returned last, once it is there.
-    pub fn record<'a, 'c: 'a>(&'a mut self, chunk: &mut &'c [u8]) -> Option<Record<'a>> {
+    /// What came of the record whose lengths `head` returned last, if it is enough to go on with.
+    pub fn next<'a, 'c: 'a>(&'a mut self, chunk: &mut &'c [u8]) -> Option<Came<'a>> {
         let head = self.head?;
-        if self.partial.is_none() && chunk.len() >= head.body() {
-            let (body, rest) = chunk.split_at(head.body());
-            *chunk = rest;
-            self.head = None;
-            return Some(head.split(body));
+        if self.left > 0 {
+            return self.more(head, chunk);
         }
-        let partial = self.partial.get_or_insert_with(|| Vec::with_capacity(head.body()));
-        let (more, rest) = chunk.split_at(chunk.len().min(head.body() - partial.len()));
-        *chunk = rest;
-        partial.extend_from_slice(more);
-        if partial.len() < head.body() {
+        if self.start.is_empty() && chunk.len() >= head.body() {
+            self.head = None;
+            return Some(Came::Record(head.split(front(chunk, head.body()))));
+        }
+        let needed = self.needed(head);
+        self.start.reserve_exact(needed - self.start.len());
+        self.start.extend_from_slice(front(chunk, needed - self.start.len()));
+        if self.start.len() < needed {
             return None;
         }
-        (self.head, self.is_taken) = (None, true);
-        Some(head.split(partial))
+        self.left = head.body() - needed;
+        if self.left == 0 {
+            (self.head, self.is_put_back) = (None, false);
+        }
+        Some(Came::Record(head.split(&self.start)))
     }
 
-    /// The key of the record that [`Frames::record`] would return next, once that is there.
+    fn more<'a, 'c: 'a>(&'a mut self, head: Head, chunk: &mut &'c [u8]) -> Option<Came<'a>> {
+        let more = front(chunk, self.left);
+        self.left -= more.len();
+        if self.left > 0 {
+            return (!more.is_empty()).then_some(Came::More(more));
+        }
+        self.head = None;
+        Some(Came::Last(head.split(&self.start), more))
+    }
+
+    /// Takes back the text of a record that has begun: all that came of it after its beginning. It will come again as a
+    /// whole.
+    pub fn put_back(&mut self, text: &[u8]) {
+        if let Some(head) = self.head {
+            self.start.reserve_exact(head.body() - self.start.len());
+            self.start.extend_from_slice(text);
+            (self.left, self.is_put_back) = (0, true);
+        }
+    }
+
+    /// The key of the record that [`Frames::next`] would begin next.
     pub fn key(&self, chunk: &[u8]) -> Option<Vec<u8>> {
-        let head = self.head?;
-        let begun = self.partial.as_ref().map_or(&[][..], |partial| &partial[..]);
-        let is_there = begun.len() + chunk.len() >= head.body();
-        is_there.then(|| begun.iter().chain(chunk).take(head.key).copied().collect())
+        let head = self.head.filter(|_| self.left == 0)?;
+        let begins = self.start.len() + chunk.len() >= self.needed(head);
+        begins.then(|| self.start.iter().chain(chunk).take(head.key).copied().collect())
     }
 
     /// Whether a record has begun that is not there as a whole.
@@ -168,11 +220,61 @@ impl Frames {
         !self.lengths.is_empty() || self.head.is_some()
     }
 
-    fn forget_taken(&mut self) {
-        if std::mem::take(&mut self.is_taken) {
-            self.partial = None;
+    /// How many bytes of the record must be there before it begins.
+    fn needed(&self, head: Head) -> usize {
+        if self.is_put_back { head.body() } else { head.start() }
+    }
+}
+
+/// Takes so many bytes from the front, or all that there are.
+fn front<'c>(chunk: &mut &'c [u8], most: usize) -> &'c [u8] {
+    let (front, rest) = chunk.split_at(chunk.len().min(most));
+    *chunk = rest;
+    front
+}
+
+/// All records of a body in these chunks, put together again, and whether the end is between two of them. `puts_back` says
+/// after which chunks the text of a record that has begun is taken back.
+///
+/// # Errors
+/// If a length is above its limit: that, beside the records before it.
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn read(
+    chunks: &[&[u8]],
+    bounds: &Bounds,
+    puts_back: impl Fn(usize) -> bool,
+) -> (Vec<[Vec<u8>; 4]>, Result<bool, Refusal>) {
+    let (mut frames, mut found) = (Frames::default(), Vec::new());
+    let mut text: Option<Vec<u8>> = None;
+    for (i, chunk) in chunks.iter().enumerate() {
+        let mut chunk = *chunk;
+        loop {
+            match frames.head(&mut chunk, bounds) {
+                Err(refusal) => return (found, Err(refusal)),
+                Ok(None) => break,
+                Ok(Some(_)) => {}
+            }
+            let parts =
+                |record: Record<'_>, text: &[u8]| [record.key, record.user, record.ad, text].map(<[u8]>::to_vec);
+            match frames.next(&mut chunk) {
+                None => break,
+                Some(Came::Record(record)) if record.is_whole() => found.push(parts(record, record.text)),
+                Some(Came::Record(_)) => text = Some(Vec::new()),
+                Some(Came::More(more)) => text.as_mut().expect("it has begun").extend(more),
+                Some(Came::Last(record, last)) => {
+                    let text = [record.text, &text.take().expect("it has begun"), last].concat();
+                    found.push(parts(record, &text));
+                }
+            }
+        }
+        assert!(chunk.is_empty());
+        if puts_back(i)
+            && let Some(text) = text.take()
+        {
+            frames.put_back(&text);
         }
     }
+    (found, Ok(!frames.is_inside()))
 }
 
 #[cfg(test)]
@@ -192,16 +294,12 @@ mod tests {
 
     /// The records in chunks, and whether the end is between two of them.
     fn read(chunks: &[&[u8]]) -> (Vec<[Vec<u8>; 4]>, bool) {
-        let (mut frames, mut found) = (Frames::default(), Vec::new());
-        for chunk in chunks {
-            let mut chunk = *chunk;
-            while frames.head(&mut chunk, &Bounds::new(Action::Seal, &Limits::default())).unwrap().is_some() {
-                let Some(record) = frames.record(&mut chunk) else { break };
-                found.push([record.key, record.user, record.ad, record.text].map(<[u8]>::to_vec));
-            }
-            assert!(chunk.is_empty());
-        }
-        (found, !frames.is_inside())
+        read_with(chunks, |_| false)
+    }
+
+    fn read_with(chunks: &[&[u8]], puts_back: impl Fn(usize) -> bool) -> (Vec<[Vec<u8>; 4]>, bool) {
+        let (found, end) = super::read(chunks, &Bounds::new(Action::Seal, &Limits::default()), puts_back);
+        (found, end.unwrap())
     }
 
     #[test]
@@ -213,10 +311,32 @@ mod tests {
             for second in first..=bytes.len() {
                 let chunks = [&bytes[..first], &bytes[first..second], &bytes[second..]];
                 assert_eq!(read(&chunks), whole, "{first} {second}");
+                assert_eq!(read_with(&chunks, |_| true), whole, "{first} {second}, put back");
             }
         }
         let each: Vec<&[u8]> = bytes.chunks(1).collect();
         assert_eq!(read(&each), whole);
+        for which in 0..each.len() {
+            assert_eq!(read_with(&each, |i| i == which), whole, "put back after {which}");
+        }
+    }
+
+    #[test]
+    fn a_text_comes_before_it_is_whole() {
+        let bytes = record([b"orders", b"ada", b"v1", b"a longer text"]);
+        let (mut frames, bounds) = (Frames::default(), Bounds::new(Action::Seal, &Limits::default()));
+        let mut chunk = &bytes[..bytes.len() - 1];
+        assert!(frames.head(&mut chunk, &bounds).unwrap().is_some());
+        assert_eq!(frames.key(chunk).unwrap(), b"orders");
+        let Some(Came::Record(begun)) = frames.next(&mut chunk) else { panic!("it does not begin") };
+        assert_eq!((begun.user, begun.ad, begun.text, begun.len), (&b"ada"[..], &b"v1"[..], &b"a lon"[..], 13));
+        assert!(matches!(frames.next(&mut chunk), Some(Came::More(b"ger tex"))));
+        assert!(frames.next(&mut chunk).is_none() && frames.key(chunk).is_none() && frames.is_inside());
+        frames.put_back(b"ger tex");
+        assert!(frames.next(&mut chunk).is_none() && frames.is_inside());
+        let Some(Came::Record(whole)) = frames.next(&mut &bytes[bytes.len() - 1..]) else { panic!("it does not come") };
+        assert!(whole.is_whole() && whole.text == b"a longer text");
+        assert!(!frames.is_inside());
     }
 
     #[test]

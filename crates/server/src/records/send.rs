@@ -8,8 +8,9 @@ use crate::http::{Asked, Call, response};
 use crate::refusal::Refusal;
 use crate::server::Server;
 use http_body_util::BodyExt;
-use hyper::body::{Bytes, Frame};
-use hyper::{HeaderMap, Response, header};
+use hyper::body::{Bytes, Frame, SizeHint};
+use hyper::{Response, header};
+use std::collections::VecDeque;
 use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -32,21 +33,22 @@ pub fn begin(call: &mut Call, mut stream: Stream) -> Response<Body> {
     let Some(Piece { answers, note, .. }) = first else { return response(200, OCTETS, Bytes::new()) };
     call.note = note;
     if is_all {
-        return response(200, OCTETS, answers.into_bytes());
+        return with_headers(Whole(answers.into_parts()).boxed_unsync());
     }
     let (sender, receiver) = channel(1);
     // There is room for one.
     let _ = sender.try_send(Part::Answers(answers));
     let (server, asked) = (call.server.clone(), call.asked.clone());
     tokio::spawn(async move { send_rest(&server, &asked, stream, &sender).await });
-    let mut response = Response::new(Parts(receiver).boxed_unsync());
-    set_headers(response.headers_mut());
-    response
+    with_headers(Parts { now: VecDeque::new(), next: receiver }.boxed_unsync())
 }
 
-fn set_headers(headers: &mut HeaderMap) {
+fn with_headers(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(OCTETS));
     headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
+    response
 }
 
 /// Goes on with the stream and sends what is ready, until the end, or until the client is gone or does not read.
@@ -82,8 +84,33 @@ async fn send_rest(server: &Server, asked: &Asked, mut stream: Stream, sender: &
     let _ = sender.send(Part::End).await;
 }
 
-/// The body of an answer. If its parts end without [`Part::End`], it fails, and the client sees that it is not whole.
-struct Parts(Receiver<Part>);
+/// The body of an answer that is there as a whole.
+struct Whole(VecDeque<Bytes>);
+
+impl hyper::body::Body for Whole {
+    type Data = Bytes;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Poll::Ready(self.0.pop_front().map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.iter().map(|bytes| bytes.len() as u64).sum())
+    }
+}
+
+/// The body of an answer that comes in parts. If they end without [`Part::End`], it fails, and the client sees that it is
+/// not whole.
+struct Parts {
+    /// What has come and is not sent yet.
+    now: VecDeque<Bytes>,
+    next: Receiver<Part>,
+}
 
 impl hyper::body::Body for Parts {
     type Data = Bytes;
@@ -93,10 +120,15 @@ impl hyper::body::Body for Parts {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        Poll::Ready(match ready!(self.0.poll_recv(context)) {
-            Some(Part::Answers(answers)) => Some(Ok(Frame::data(answers.into_bytes().into()))),
-            Some(Part::End) => None,
-            None => Some(Err(Refusal::failed("the answer breaks off").into())),
-        })
+        loop {
+            if let Some(bytes) = self.now.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            match ready!(self.next.poll_recv(context)) {
+                Some(Part::Answers(answers)) => self.now = answers.into_parts(),
+                Some(Part::End) => return Poll::Ready(None),
+                None => return Poll::Ready(Some(Err(Refusal::failed("the answer breaks off").into()))),
+            }
+        }
     }
 }

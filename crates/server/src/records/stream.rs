@@ -6,7 +6,7 @@
 use super::answers::Answers;
 use super::budget::Budget;
 use super::collect::Collect;
-use super::frame::{Bounds, Frames};
+use super::frame::{Bounds, Came, Frames};
 use super::running::{Done, Running};
 use crate::audit::Note;
 use crate::caller::Caller;
@@ -25,6 +25,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Records do not wait longer for others that come.
 const LINGER: Duration = Duration::from_millis(5);
+
+/// What is known of its key when a record begins is used for so long. If it takes longer to come, its key is looked for
+/// again when it is whole.
+const HELD: Duration = Duration::from_secs(1);
 
 /// So long, and so many bytes, the rest of a body is thrown away after the last answer, so that a client which still
 /// sends gets to read it.
@@ -156,7 +160,9 @@ impl Stream {
         let wants_body = !self.is_over && self.lacking.is_none() && !asks;
         let waits_for_others = self.lacking.is_some_and(|cost| self.budget.is_within(cost));
         let (lingers, is_idle) = (wants_body && !self.collect.is_empty(), self.is_idle());
-        let soon = if lingers { Instant::now() + LINGER } else { self.late };
+        let held = self.collect.begun().filter(|_| wants_body).map(|since| since + HELD);
+        let until = lingers.then(|| Instant::now() + LINGER).into_iter().chain(held).min();
+        let soon = until.unwrap_or(self.late);
         let cost = self.lacking.unwrap_or_default();
         let server = self.server.clone();
         let Self { running, body, budget, .. } = self;
@@ -165,7 +171,7 @@ impl Stream {
             frame = body.frame(), if wants_body => self.receive(frame),
             () = budget.more(cost), if waits_for_others => {}
             known = server.catch_up(), if asks => self.asked(known),
-            () = sleep_until(soon), if lingers || is_idle => self.waited(),
+            () = sleep_until(soon), if until.is_some() || is_idle => self.waited(),
             else => {}
         }
     }
@@ -205,9 +211,26 @@ impl Stream {
                 self.cut();
                 break;
             }
-            let Some(record) = self.frames.record(chunk) else { break };
+            let Some(came) = self.frames.next(chunk) else { break };
+            let is_whole = match came {
+                Came::Record(record) => {
+                    self.collect.add(&self.server, &self.caller, record, head.cost());
+                    record.is_whole()
+                }
+                Came::More(text) => {
+                    self.collect.more(text);
+                    false
+                }
+                Came::Last(record, text) => {
+                    self.collect.more(text);
+                    self.collect.end(&self.server, record, head.cost());
+                    true
+                }
+            };
+            if !is_whole {
+                continue;
+            }
             self.has_room = false;
-            self.collect.add(&self.server, &self.caller, record, head.cost());
             if self.collect.is_full() {
                 self.cut();
             }
@@ -238,8 +261,12 @@ impl Stream {
         }
     }
 
-    /// Gives the collected records to the workers.
+    /// Gives the collected records to the workers. One that is not whole goes back: it neither holds up the others, nor
+    /// keeps what is known of its key.
     fn cut(&mut self) {
+        if let Some(text) = self.collect.take_back() {
+            self.frames.put_back(&text);
+        }
         if self.collect.is_empty() {
             return;
         }
@@ -286,7 +313,10 @@ impl Stream {
     fn finish(&mut self, done: Done) {
         let Done { outcome, count, cost, mut note } = done;
         let (answers, refused) = match outcome {
-            Ok(batch) => (Answers::to_batch(&batch), batch.refused()),
+            Ok(batch) => {
+                let refused = batch.refused();
+                (Answers::to_batch(batch), refused)
+            }
             Err(refusal) => (Answers::all_refused(count, &refusal), count),
         };
         note.refused = refused as u64;

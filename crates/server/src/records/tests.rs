@@ -241,6 +241,93 @@ fn answers_are_the_same_however_the_body_is_cut() {
     assert_eq!(bench.chunks("open", None, body.chunks(1).map(<[u8]>::to_vec).collect()), whole);
 }
 
+/// Texts of lengths around those from which answers are sent without being copied, among refusals, under keys of short and
+/// long names.
+#[test]
+fn large_and_small_answers_follow_one_another() {
+    let bench = Bench::new();
+    bench.key("k", Suite::ALL[0]);
+    bench.key("orders", Suite::ALL[3]);
+    let lengths = [40_000, 0, 16_383, 16_384, 16_385, 7, 100_000, 100_000, 16_384 - 49, 16_384 - 28, 1 << 20, 3];
+    let texts: Vec<Vec<u8>> = lengths.iter().map(|len| (0..*len).map(|i: u32| (i * 7 % 251) as u8).collect()).collect();
+    let names: [(&[u8], &[u8]); 4] = [(b"k", b""), (b"orders", ADA), (b"none", ADA), (b"k", b"bob")];
+    let name = |i: usize| names[i % names.len()];
+    let record = |i: usize, text: &[u8]| record([name(i).0, name(i).1, if i % 3 == 1 { b"ad" } else { b"" }, text]);
+    let body = |texts: &[Vec<u8>]| texts.iter().enumerate().flat_map(|(i, text)| record(i, text)).collect::<Vec<u8>>();
+    for cut in [usize::MAX, 65_536, 70_001, 1000] {
+        let chunks = |body: Vec<u8>| body.chunks(cut).map(<[u8]>::to_vec).collect();
+        let (_, sealed) = bench.chunks("seal", None, chunks(body(&texts)));
+        let good = |i: usize| name(i).0 != b"none";
+        let expected: Vec<u16> = (0..texts.len()).map(|i| if good(i) { 0 } else { 404 }).collect();
+        assert_eq!(statuses(&sealed), expected, "{cut}");
+        let sealed: Vec<_> = sealed.into_iter().map(|answer| answer.1).collect();
+        bench.runtime.block_on(bench.server.keys.rotate("k")).unwrap();
+        let (_, again) = bench.chunks("rewrap", None, chunks(body(&sealed)));
+        assert_eq!(statuses(&again), expected, "{cut}");
+        let versions: Vec<&[u8]> = (0..again.len()).filter(|i| i % 4 == 0).map(|i| &again[i].1[..4]).collect();
+        let latest = bench.server.keys.get("k").unwrap().latest().to_le_bytes();
+        assert!(versions.iter().all(|version| **version == latest), "{cut}");
+        let mut again: Vec<_> = again.into_iter().map(|answer| answer.1).collect();
+        *again[6 + 1].last_mut().unwrap() ^= 1;
+        for sealed in [again, sealed] {
+            let (_, opened) = bench.chunks("open", None, chunks(body(&sealed)));
+            for (i, (status, bytes)) in opened.iter().enumerate() {
+                assert!(*status == 0 && *bytes == texts[i] || !good(i) || i == 7 && *status == 400, "{cut} {i}");
+            }
+        }
+    }
+    assert_eq!(bench.server.in_flight.available_permits(), bench.server.limits.in_flight);
+}
+
+/// At every border: the records that are whole are answered although the rest of the next one does not come, and that one is
+/// answered when it has come.
+#[test]
+fn a_record_that_is_not_whole_holds_up_nobody() {
+    let bench = Bench::new();
+    bench.key("a", Suite::default());
+    let second = record([b"a", b"bob", b"ad", b"a text that comes later"]);
+    for at in 0..=second.len() {
+        let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+        sender.send([&record([b"a", ADA, b"", b"one"]), &second[..at]].concat()).unwrap();
+        let mut body = bench.begin("seal", None, Late(receiver).boxed_unsync()).into_body();
+        let first = bench.runtime.block_on(body.frame()).unwrap().unwrap().into_data().unwrap();
+        assert_eq!(statuses(&split(&first)), if at == second.len() { vec![0, 0] } else { vec![0] }, "{at}");
+        second[at..].chunks(9).for_each(|rest| sender.send(rest.to_vec()).unwrap());
+        drop(sender);
+        let rest = split(&bench.runtime.block_on(body.collect()).unwrap().to_bytes());
+        if at < second.len() {
+            assert_eq!(statuses(&rest), [0], "{at}");
+            assert_eq!(bench.one("open", [b"a", b"bob", b"ad", &rest[0].1]), b"a text that comes later");
+        }
+    }
+    assert_eq!(bench.server.in_flight.available_permits(), bench.server.limits.in_flight);
+}
+
+/// What is known of its key when it begins is not used for long.
+#[test]
+fn a_record_that_comes_slowly_is_sealed_under_the_newest_version() {
+    let bench = Bench::new();
+    bench.key("a", Suite::default());
+    let record = record([b"a", ADA, b"", b"a text that comes slowly"]);
+    let (begun, rest) = record.split_at(record.len() - 4);
+    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+    sender.send(begun.to_vec()).unwrap();
+    let slow = bench.runtime.spawn({
+        let server = bench.server.clone();
+        let rest = rest.to_vec();
+        async move {
+            tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+            server.keys.rotate("a").await.unwrap();
+            sender.send(rest).unwrap();
+        }
+    });
+    let body = bench.begin("seal", None, Late(receiver).boxed_unsync()).into_body();
+    let answers = split(&bench.runtime.block_on(body.collect()).unwrap().to_bytes());
+    bench.runtime.block_on(slow).unwrap();
+    assert_eq!((statuses(&answers), &answers[0].1[..4]), (vec![0], &[2, 0, 0, 0][..]));
+    assert_eq!(bench.one("open", [b"a", ADA, b"", &answers[0].1]), b"a text that comes slowly");
+}
+
 #[test]
 fn a_stream_that_breaks_off_is_answered_up_to_there() {
     let bench = Bench::new();

@@ -26,8 +26,8 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use phalanx_core::{ChunkSize, Suite};
 use phalanx_host::args::{Cipher, EngineArgs, EngineName, OpenKeys, PinArgs, ProtectKeys, chunk_size};
 use phalanx_host::failure::{Failure, Outcome};
-use phalanx_host::file::Carry;
 use phalanx_host::file::umask;
+use phalanx_host::file::{Carry, is_url};
 use phalanx_host::mirror::manifest::Pins;
 use phalanx_host::paths::{self, Destination, End, Outputs};
 use phalanx_host::verbosity::Verbosity;
@@ -453,7 +453,12 @@ impl Unprotect {
             let what = if self.salvage { "--salvage" } else { "--volume" };
             paths::no_urls(what, self.paths.iter().chain(&output))?;
         }
-        if destination.resume && matches!(destination.outputs, Outputs::At(End::Object(_))) {
+        let to_store = match &destination.outputs {
+            Outputs::At(end) => matches!(end, End::Object(_)),
+            Outputs::In(folder) => is_url(folder),
+            Outputs::Beside => false,
+        };
+        if destination.resume && to_store {
             return Err(Failure::usage("--resume goes on with uploads of protect only"));
         }
         if self.volume.is_some() && matches!(destination.outputs, Outputs::Beside) {

@@ -110,7 +110,8 @@ struct Inspection {
 
 impl Inspection {
     fn one(&self, path: &Path, on_one_line: bool) -> Outcome {
-        let input = End::from(path.to_owned()).open()?;
+        let end = End::from(path.to_owned());
+        let (input, path) = (end.open()?, end.path());
         let at_path = |e| Failure::at(path, e);
         let header = read(&input).map_err(|e| at_path(input.interrupted(e)))?;
         let layout = input

@@ -56,7 +56,8 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
     let done = failure::each(&args.paths, |path| {
         if is_url(path) {
             if args.recursive || args.manifest.quick || args.pins().names_one() {
-                return Err(Failure::usage(format!("{}: only single objects are checked", shown(path))));
+                let url = End::from(path.to_owned());
+                return Err(Failure::usage(format!("{}: only single objects are checked", shown(url.path()))));
             }
             return totals.count(one(&transfer, path));
         }
@@ -177,7 +178,8 @@ fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {
     if path.is_dir() {
         return Err(Failure::folder(path));
     }
-    let mut ends = Ends::only(End::from(path.to_owned()).open()?);
+    let end = End::from(path.to_owned());
+    let (mut ends, path) = (Ends::only(end.open()?), end.path());
     let meter = Bar::file(shown(path), ends.input.len(), transfer.verbosity);
     let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter, &meter);
     meter.finish();

@@ -154,14 +154,19 @@ fn of_two_new_objects_of_one_name_one_wins() {
 }
 
 /// A run that is killed while the store has the first parts, and others are under way. `None` if there is no server.
-fn killed(args: &[&str], parts: usize, signal: Signal) -> Option<Store> {
+fn killed(args: &[&str], parts: usize, signal: Signal) -> Option<(Store, Sent)> {
     let (held, go_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (holds, waits) = (held.clone(), go_on.clone());
+    let (holds, waits, sent) = (held.clone(), go_on.clone(), Sent::default());
+    let notes = sent.clone();
     let store = Store::behind(move |request| {
-        if request.part().is_some_and(|part| part > parts) {
+        let is_first_run = waits.load(Ordering::SeqCst) == 0;
+        if is_first_run && request.part().is_some_and(|part| part > parts) {
             holds.fetch_add(1, Ordering::SeqCst);
             wait_for(|| waits.load(Ordering::SeqCst) > 0);
             return Does::Answer(503);
+        }
+        if !is_first_run {
+            notes.lock().unwrap().extend(request.part());
         }
         Does::Pass
     })?;
@@ -176,8 +181,11 @@ fn killed(args: &[&str], parts: usize, signal: Signal) -> Option<Store> {
     run.wait().unwrap();
     go_on.store(1, Ordering::SeqCst);
     assert!(!store.exists());
-    Some(store)
+    Some((store, sent))
 }
+
+/// The parts that were sent after the kill.
+type Sent = Arc<Mutex<BTreeSet<usize>>>;
 
 fn records(s: &Sandbox) -> Vec<String> {
     let entries = fs::read_dir(s.path("state/uploads")).into_iter().flatten().flatten();
@@ -189,13 +197,7 @@ const RESUME: [&str; 7] = ["protect", "f", "-k", "k", "--resume", "-o", URL];
 #[test]
 fn a_killed_upload_goes_on() {
     for parts in 0..PARTS {
-        let Some(mut store) = killed(&RESUME, parts, Signal::KILL) else { return };
-        let sent = Arc::new(Mutex::new(BTreeSet::new()));
-        let notes = sent.clone();
-        store.at = proxy::start(store.server.address, move |request| {
-            notes.lock().unwrap().extend(request.part());
-            Does::Pass
-        });
+        let Some((store, sent)) = killed(&RESUME, parts, Signal::KILL) else { return };
         let said = Ended(store.command(&RESUME).output().unwrap());
         assert_eq!(said.0.status.code(), Some(0), "{}", String::from_utf8_lossy(&said.0.stderr));
         assert!(parts == 0 || String::from_utf8_lossy(&said.0.stderr).contains("going on"));
@@ -208,8 +210,7 @@ fn a_killed_upload_goes_on() {
 #[test]
 fn an_upload_of_something_else_begins_again() {
     for change in ["input", "key", "chunks"] {
-        let Some(mut store) = killed(&RESUME, 2, Signal::KILL) else { return };
-        store.at = store.server.address;
+        let Some((store, _)) = killed(&RESUME, 2, Signal::KILL) else { return };
         let mut args = RESUME.to_vec();
         match change {
             "input" => drop(store.s.write("f", vec![7; LEN])),
@@ -227,11 +228,34 @@ fn an_upload_of_something_else_begins_again() {
 }
 
 #[test]
+fn an_upload_that_the_store_has_dropped_begins_again() {
+    let Some((store, _)) = killed(&RESUME, 2, Signal::KILL) else { return };
+    fs::remove_dir_all(store.s.path("store/bucket/.sgwtmp/multipart")).unwrap();
+    let said = store.run(&RESUME);
+    assert_eq!(said.0.status.code(), Some(4));
+    let said = String::from_utf8_lossy(&said.0.stderr).into_owned();
+    assert!(said.contains("the next run begins again"), "{said}");
+    store.run(&RESUME).ok();
+    store.has(URL);
+}
+
+#[test]
+fn a_record_belongs_to_one_store() {
+    let Some((store, _)) = killed(&RESUME, 2, Signal::KILL) else { return };
+    // The same server at another address.
+    let other = format!("http://{}", store.server.address);
+    let mut args = RESUME.to_vec();
+    args.extend(["--endpoint-url", &other]);
+    let said = store.run(&args);
+    assert!(!String::from_utf8_lossy(&said.0.stderr).contains("going on"));
+    assert_eq!((said.0.status.code(), records(&store.s).len()), (Some(0), 1));
+}
+
+#[test]
 fn what_a_killed_run_has_sent_can_be_deleted() {
     for resume in [true, false] {
         let without: Vec<&str> = RESUME.into_iter().filter(|arg| resume || *arg != "--resume").collect();
-        let Some(mut store) = killed(&without, 2, Signal::KILL) else { return };
-        store.at = store.server.address;
+        let Some((store, _)) = killed(&without, 2, Signal::KILL) else { return };
         assert!(Server::unfinished_parts(&store.s) >= 2);
         let said = store.run(&["protect", "f", "-o", URL, "--abort"]);
         assert!(String::from_utf8_lossy(&said.0.stderr).contains("1 unfinished upload deleted"));
@@ -243,8 +267,7 @@ fn what_a_killed_run_has_sent_can_be_deleted() {
 
 #[test]
 fn an_upload_that_only_the_store_knows_can_be_deleted() {
-    let Some(mut store) = killed(&RESUME, 2, Signal::KILL) else { return };
-    store.at = store.server.address;
+    let Some((store, _)) = killed(&RESUME, 2, Signal::KILL) else { return };
     fs::remove_dir_all(store.s.path("state")).unwrap();
     // It is an upload of another object whose name begins with this one.
     let said = store.run(&["protect", "f", "-o", "s3://bucket/dir/f", "--abort"]);
@@ -258,7 +281,7 @@ fn an_upload_that_only_the_store_knows_can_be_deleted() {
 fn an_interrupted_run_leaves_nothing() {
     let args = ["protect", "f", "-k", "k", "-o", URL];
     for signal in [Signal::INT, Signal::TERM] {
-        let Some(store) = killed(&args, 2, signal) else { return };
+        let Some((store, _)) = killed(&args, 2, signal) else { return };
         assert!(records(&store.s).is_empty() && Server::unfinished_parts(&store.s) == 0);
     }
 }
@@ -289,13 +312,72 @@ fn a_lost_answer_does_not_hide_that_an_object_was_made() {
     for len in [1000, LEN] {
         let lost = AtomicUsize::new(0);
         let store = Store::behind(move |request| {
-            let makes = request.is_completion() || request.method == "PUT" && !request.part().is_some();
+            let makes = request.is_completion() || request.method == "PUT" && request.part().is_none();
             if makes && lost.fetch_add(1, Ordering::SeqCst) == 0 { Does::Swallow } else { Does::Pass }
         });
         let Some(store) = store else { return };
         store.s.write("f", painted(len));
         store.run(&["protect", "f", "-k", "k", "-o", URL]).ok();
         store.has(URL);
+    }
+}
+
+#[test]
+fn a_refused_completion_is_no_success() {
+    let refuses = |request: &Request| if request.is_completion() { Does::Answer(403) } else { Does::Pass };
+    let Some(store) = Store::behind(refuses) else { return };
+    // Two plaintexts that begin alike.
+    let mut other = painted(LEN);
+    other[LEN / 2] ^= 1;
+    store.s.write("other", &other);
+    store.s.run(&["protect", "f", "-k", "k"]).ok();
+    fs::create_dir_all(store.s.path("store/bucket")).unwrap();
+    let at = store.server.address;
+    let put = |args: &[&str]| Ended(store.server.command(&store.s, at, args).output().unwrap());
+    store.s.run(&["protect", "other", "-k", "k"]).ok();
+    put(&["unprotect", "other.phx", "-o", "s3://bucket/plain"]).ok();
+    let said = store.run(&["unprotect", "f.phx", "-f", "-o", "s3://bucket/plain"]).fails(4);
+    assert!(said.contains("denies access"), "{said}");
+    assert!(store.s.read("store/bucket/plain") == other);
+    assert_eq!(Server::unfinished_parts(&store.s), 0);
+}
+
+#[test]
+fn credentials_go_nowhere_else() {
+    let Some(mut store) = Store::start(Kind::Versity) else { return };
+    store.run(&["protect", "f", "-k", "k", "-o", URL]).ok();
+    let elsewhere = Arc::new(AtomicUsize::new(0));
+    let counted = elsewhere.clone();
+    let other = proxy::start(store.server.address, move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Does::Pass
+    });
+    store.at =
+        proxy::start(store.server.address, move |request| Does::Send(format!("http://{other}{}", request.target)));
+    store.run(&["verify", URL]).fails(4);
+    // A proxy that the environment names is not asked for what is on this machine.
+    let mut command = store.server.command(&store.s, store.server.address, &["verify", URL]);
+    command.env("http_proxy", format!("http://{other}")).env("HTTP_PROXY", format!("http://{other}"));
+    Ended(command.output().unwrap()).ok();
+    assert_eq!(elsewhere.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn many_workers_do_not_ask_for_more() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let Some(mut store) = Store::start(Kind::Versity) else { return };
+    store.run(&["protect", "f", "-k", "k", "-o", URL]).ok();
+    store.at = proxy::start(store.server.address, move |request| {
+        counted.fetch_add(usize::from(request.reads()), Ordering::SeqCst);
+        Does::Pass
+    });
+    for requests in ["1", "2", "6"] {
+        asked.store(0, Ordering::SeqCst);
+        store.run(&["verify", URL, "-t", "16", "--requests", requests]).ok();
+        // The first bytes, five blocks, and what workers asked for that were ahead of the window.
+        let asked = asked.load(Ordering::SeqCst);
+        assert!(asked <= 1 + 5 + 2 * 37, "{requests}: {asked}");
     }
 }
 
@@ -441,11 +523,19 @@ fn the_lines_of_the_page_run() {
 fn what_makes_no_sense_with_objects_is_refused() {
     let s = Sandbox::with_key();
     s.write("f", b"x");
+    for folder in ["a", "b"] {
+        fs::create_dir(s.path(folder)).unwrap();
+        s.write(&format!("{folder}/f"), b"x");
+    }
     for (args, words) in [
         (&["unprotect", URL][..], "where its output goes must be said"),
         (&["protect", URL, "-k", "k"], "where its output goes must be said"),
         (&["protect", "-R", "-k", "k", "f", "-o", URL], "--recursive"),
         (&["unprotect", URL, "-o", "x", "--remove"], "--remove"),
+        (&["protect", "f", "-k", "k", "-o", URL, "--remove"], "--remove"),
+        (&["protect", "a/f", "b/f", "-k", "k", "-f", "--output-dir", "s3://bucket/x"], "output of both"),
+        (&["unprotect", URL, "-o", URL, "-f"], "same file"),
+        (&["unprotect", "f.phx", "--resume", "--output-dir", "s3://bucket/x"], "uploads of protect only"),
         (&["unprotect", URL, "-o", "x", "--resume"], "--resume"),
         (&["protect", "f", "-k", "k", "-o", "s3://bucket/"], "names no object"),
         (&["unprotect", "f.phx", "-o", URL, "--salvage"], "--salvage"),
@@ -456,6 +546,15 @@ fn what_makes_no_sense_with_objects_is_refused() {
     ] {
         let said = s.run(args).fails(2);
         assert!(said.contains(words), "{args:?}: {said}");
+    }
+    for name in ["s3://buck et/k", "s3://b?x/k", "s3://../k", "s3://b//k"] {
+        s.run(&["protect", "f", "-k", "k", "-o", name]).fails(4);
+    }
+    // A signature is a secret.
+    for args in [&["verify", "http://127.0.0.1:1/x.phx?Signature=abc"][..], &["unprotect", "https://h/x?Signature=abc"]]
+    {
+        let ended = s.run(args);
+        assert!(!String::from_utf8_lossy(&ended.0.stderr).contains("abc"));
     }
     // Another machine is not reached without TLS.
     let mut command = s.command(&["protect", "f", "-k", "k", "-o", URL, "--endpoint-url", "http://store.example"]);

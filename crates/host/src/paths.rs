@@ -1,5 +1,6 @@
 //! Which file goes where. Only the command line decides this, never the files that happen to exist.
 
+use crate::Error;
 use crate::failure::{self, Code, Failure, Outcome};
 use crate::file::Existing;
 use crate::file::{Carry, InputFile, Made, OutputRules, Url, is_url};
@@ -125,7 +126,7 @@ impl Destination {
 
     /// Refuses what cannot be done with objects in stores.
     fn check_objects(&self, paths: &[PathBuf]) -> Outcome {
-        let at = |url: &Path, why: &str| Failure::usage(format!("{}: {why}", shown(url)));
+        let at = |url: &Path, why: &str| Failure::usage(format!("{}: {why}", shown(End::from(url.to_owned()).path())));
         let output = match &self.outputs {
             Outputs::At(End::Object(url)) if url.name().is_none() => {
                 return Err(at(url.path(), "it names no object").hint("--output-dir takes the URL of a folder"));
@@ -138,7 +139,7 @@ impl Destination {
         let Some(url) = input.map(|path| &**path).or(output) else { return Ok(()) };
         match () {
             () if self.recursive => Err(at(url, "--recursive takes folders on disks only")),
-            () if self.remove && input.is_some() => Err(at(url, "--remove deletes files, and this is an object")),
+            () if self.remove => Err(at(url, "--remove works with files only, and this is an object")),
             () if self.resume && input.is_some() && output.is_none() => {
                 Err(at(url, "--resume goes on with uploads, and not with downloads"))
             }
@@ -191,6 +192,9 @@ impl Destination {
                 Outputs::Beside if input.is_standard() => End::Standard,
                 Outputs::Beside => End::Path(path.with_file_name(name()?)),
             };
+            if matches!(&output, End::Object(_)) && output == input {
+                return Err(Failure::at_output(output.path(), Error::SameFile));
+            }
             routes.push(Route { input, output });
             Ok(())
         });
@@ -249,9 +253,13 @@ fn refuse_collisions(routes: &[Route]) -> Outcome {
     Ok(())
 }
 
-/// Identifies the file that a path names: the folder that contains it, and its name there.
+/// Identifies the file that a path names: the folder that contains it, and its name there. An object is its URL.
 fn identity(end: &End) -> Option<(u64, u64, OsString)> {
-    let End::Path(path) = end else { return None };
+    let path = match end {
+        End::Standard => return None,
+        End::Object(url) => return Some((0, 0, OsString::from(url.text()))),
+        End::Path(path) => path,
+    };
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = fs::metadata(parent).ok()?;
     Some((folder.dev(), folder.ino(), path.file_name()?.to_owned()))
@@ -272,7 +280,7 @@ pub fn one_stdin<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Outcome {
 pub fn no_urls<'a>(what: &str, paths: impl IntoIterator<Item = &'a PathBuf>) -> Outcome {
     match paths.into_iter().find(|path| is_url(path)) {
         Some(url) => {
-            let line = format!("{}: {what} does not take URLs of objects", shown(url));
+            let line = format!("{}: {what} does not take URLs of objects", shown(End::from(url.clone()).path()));
             Err(Failure::usage(line).hint("./ before the name makes it a path"))
         }
         None => Ok(()),

@@ -4,10 +4,10 @@
 //! whole. Reads elsewhere are requests of their own.
 
 use crate::object::{Object, Pinned};
-use crate::runtime::runtime;
+use crate::runtime::{runtime, wait};
 use bytes::Bytes;
 use phalanx_core::{ReadAt, Snapshot};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSliceMut};
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -24,18 +24,21 @@ pub struct Ahead<'a> {
     object: &'a Object,
     pinned: Arc<Pinned>,
     requests: usize,
+    from: u64,
     window: Mutex<Window>,
 }
 
-#[derive(Default)]
 struct Window {
     /// The number of the first block.
     first: u64,
     blocks: VecDeque<Block>,
+    /// How many bytes of blocks behind the window have been read already, by workers that are ahead of it.
+    read: BTreeMap<u64, u64>,
 }
 
 struct Block {
-    answer: Arc<Answer>,
+    /// `None` if all of it has been read already.
+    answer: Option<Arc<Answer>>,
     /// How many of its bytes nobody has read.
     left: u64,
 }
@@ -45,9 +48,10 @@ struct Block {
 struct Answer(Mutex<Option<Result<Bytes, (io::ErrorKind, String)>>>, Condvar);
 
 impl<'a> Ahead<'a> {
-    /// Begins at the first read.
-    pub fn new(object: &'a Object, pinned: Arc<Pinned>, requests: NonZeroUsize) -> Self {
-        Self { object, pinned, requests: requests.get(), window: Mutex::default() }
+    /// A source that is read from an offset on. It begins at the first read.
+    pub fn new(object: &'a Object, pinned: Arc<Pinned>, requests: NonZeroUsize, from: u64) -> Self {
+        let window = Window { first: from / BLOCK, blocks: VecDeque::new(), read: BTreeMap::new() };
+        Self { object, pinned, requests: requests.get(), from, window: Mutex::new(window) }
     }
 
     /// Where a block lies.
@@ -58,14 +62,20 @@ impl<'a> Ahead<'a> {
     /// Fetches blocks until the window is full.
     fn fill(&self, window: &mut Window) -> io::Result<()> {
         while window.blocks.len() < self.requests {
-            let range = self.range(window.first + window.blocks.len() as u64);
+            let number = window.first + window.blocks.len() as u64;
+            let range = self.range(number);
             if range.start >= range.end {
                 break;
             }
-            let slack = if range.start == 0 { HEADER } else { 0 };
-            let left = (range.end - range.start).saturating_sub(slack).max(1);
+            let slack = if range.start <= self.from { self.from - range.start + HEADER } else { 0 };
+            let wanted = (range.end - range.start).saturating_sub(slack).max(1);
+            let left = wanted.saturating_sub(window.read.remove(&number).unwrap_or(0));
+            if left == 0 {
+                window.blocks.push_back(Block { answer: None, left });
+                continue;
+            }
             let (answer, pinned) = (Arc::new(Answer::default()), self.pinned.clone());
-            window.blocks.push_back(Block { answer: answer.clone(), left });
+            window.blocks.push_back(Block { answer: Some(answer.clone()), left });
             let promise = Promise(answer);
             runtime()?.spawn(async move { promise.0.set(pinned.fetch(range).await) });
         }
@@ -77,7 +87,7 @@ impl<'a> Ahead<'a> {
         let mut window = lock(&self.window);
         self.fill(&mut window)?;
         let place = block.checked_sub(window.first).and_then(|place| usize::try_from(place).ok());
-        Ok(place.and_then(|place| window.blocks.get(place)).map(|block| block.answer.clone()))
+        Ok(place.and_then(|place| window.blocks.get(place)).and_then(|block| block.answer.clone()))
     }
 
     /// Notes that some of a block has been read.
@@ -85,8 +95,10 @@ impl<'a> Ahead<'a> {
         let mut window = lock(&self.window);
         let first = window.first;
         let place = block.checked_sub(first).and_then(|place| usize::try_from(place).ok());
-        if let Some(block) = place.and_then(|place| window.blocks.get_mut(place)) {
-            block.left = block.left.saturating_sub(len);
+        match place.map(|place| window.blocks.get_mut(place)) {
+            Some(Some(block)) => block.left = block.left.saturating_sub(len),
+            Some(None) => *window.read.entry(block).or_default() += len,
+            None => {}
         }
         while window.blocks.front().is_some_and(|block| block.left == 0) {
             window.blocks.pop_front();
@@ -126,23 +138,23 @@ impl Answer {
     }
 }
 
+impl Ahead<'_> {
+    /// Bytes from an offset on, `most` at most: from the window, or else by a request of their own.
+    fn bytes(&self, most: usize, offset: u64) -> io::Result<Bytes> {
+        let number = offset / BLOCK;
+        let (start, end) = (number * BLOCK, self.range(number).end.min(offset.saturating_add(most as u64)));
+        let bytes = match self.block(number)? {
+            Some(answer) => answer.wait()?.slice((offset - start) as usize..(end - start) as usize),
+            None => wait(self.pinned.fetch(offset..end))?,
+        };
+        self.has_read(number, bytes.len() as u64)?;
+        Ok(bytes)
+    }
+}
+
 impl ReadAt for Ahead<'_> {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        if buf.is_empty() || offset >= self.pinned.len() {
-            return Ok(0);
-        }
-        // The header is read before anybody knows whether the rest will be.
-        if !self.pinned.head(offset).is_empty() {
-            return self.object.read_at(buf, offset);
-        }
-        let number = offset / BLOCK;
-        let Some(answer) = self.block(number)? else { return self.object.read_at(buf, offset) };
-        let bytes = answer.wait()?;
-        let within = &bytes[(offset - number * BLOCK) as usize..];
-        let len = within.len().min(buf.len());
-        buf[..len].copy_from_slice(&within[..len]);
-        self.has_read(number, len as u64)?;
-        Ok(len)
+        self.read_vectored_at(&mut [IoSliceMut::new(buf)], offset)
     }
 
     fn size(&self) -> io::Result<u64> {
@@ -151,15 +163,20 @@ impl ReadAt for Ahead<'_> {
 
     /// Fills as many parts as one block has bytes for.
     fn read_vectored_at(&self, parts: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
-        let mut done = 0;
-        for part in parts.iter_mut() {
-            let len = self.read_at(part, offset + done as u64)?;
-            done += len;
-            if len < part.len() {
-                break;
-            }
+        let most: usize = parts.iter().map(|part| part.len()).sum();
+        if most == 0 || offset >= self.pinned.len() {
+            return Ok(0);
         }
-        Ok(done)
+        // The header is read before anybody knows whether the rest will be.
+        let head = self.pinned.head(offset);
+        let found = if head.is_empty() { self.bytes(most, offset)? } else { Bytes::copy_from_slice(head) };
+        let mut left = &found[..];
+        for part in parts {
+            let (now, later) = left.split_at(left.len().min(part.len()));
+            part[..now.len()].copy_from_slice(now);
+            left = later;
+        }
+        Ok(found.len() - left.len())
     }
 }
 

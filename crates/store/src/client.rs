@@ -1,31 +1,22 @@
-//! The client of a store: its address, its credentials, and how long it waits.
+//! The client of a store: its address and its credentials.
 
+use crate::connection::{self, Connector, retry};
 use crate::error::{self, refusal};
 use crate::forgotten::Lister;
-use crate::location::{Location, check_tls};
+use crate::location::{Location, checked_address};
 use crate::options::Options;
 use crate::profile::Profile;
 use crate::runtime::wait;
-use http::{HeaderMap, HeaderName, HeaderValue};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum, resolve_bucket_region};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
-use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder};
+use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
-use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig, StaticCredentialProvider};
+use object_store::{ObjectStore, StaticCredentialProvider};
+use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 use std::{env, io};
-
-/// A store that does not answer is given up after this time.
-const CONNECT: Duration = Duration::from_secs(10);
-const SILENT: Duration = Duration::from_secs(60);
-/// A request may take so long as a whole: a part on a slow line.
-const REQUEST: Duration = Duration::from_secs(600);
-/// A request that fails is repeated so often, in this time.
-const RETRIES: usize = 8;
-const RETRYING: Duration = Duration::from_secs(90);
 
 /// The client of a store, and the name of an object in it.
 #[derive(Clone, Debug)]
@@ -36,6 +27,8 @@ pub struct Client {
     pub parts: Option<Parts>,
     /// The object's name.
     pub key: Path,
+    /// The store, as records name it: its address and whose it is.
+    pub place: String,
 }
 
 /// How large objects are written.
@@ -71,36 +64,47 @@ impl Client {
 }
 
 fn http(address: &str, options: &Options) -> io::Result<Client> {
-    check_tls(address, options.allow_http)?;
-    let builder = HttpBuilder::new().with_url(address).with_client_options(client_options(address)).with_retry(retry());
-    Ok(Client { store: Arc::new(builder.build().map_err(error::of)?), parts: None, key: Path::default() })
+    let address = checked_address(address, options.allow_http)?;
+    let builder = HttpBuilder::new()
+        .with_url(&address)
+        .with_client_options(connection::options(&address))
+        .with_http_connector(Connector::to(&address).following())
+        .with_retry(retry());
+    let store = Arc::new(builder.build().map_err(error::of)?);
+    Ok(Client { store, parts: None, key: Path::default(), place: address })
 }
 
 fn s3(bucket: &str, key: &Path, options: &Options) -> io::Result<Client> {
-    let builder = s3_builder(bucket, options)?;
-    let with = |client: ClientOptions| builder.clone().with_client_options(client).build().map_err(error::of);
-    let address = builder.get_config_value(&AmazonS3ConfigKey::Endpoint).unwrap_or_default();
-    let store = Arc::new(with(client_options(&address))?);
-    let creating = Arc::new(with(only_if_new(client_options(&address), "if-none-match", "*"))?);
-    let lister = Some(Lister { signer: store.clone(), connection: client_options(&address) });
+    let (builder, address) = s3_builder(bucket, options)?;
+    let builder = builder.with_client_options(connection::options(&address)).with_retry(retry());
+    let connector = Connector::to(&address);
+    let store = Arc::new(builder.clone().with_http_connector(connector.clone()).build().map_err(error::of)?);
+    let creating = builder
+        .with_credentials(store.credentials().clone())
+        .with_http_connector(connector.clone().with_header("if-none-match", "*"));
+    let creating = Arc::new(creating.build().map_err(error::of)?);
+    let allow_http = address.starts_with("http://");
+    let lister = Some(Lister { signer: store.clone(), connector, allow_http });
     let parts = Parts { store: store.clone(), creating: Some(creating), lister };
-    Ok(Client { store, parts: Some(parts), key: key.clone() })
+    Ok(Client { store, parts: Some(parts), key: key.clone(), place: address })
 }
 
-fn s3_builder(bucket: &str, options: &Options) -> io::Result<AmazonS3Builder> {
-    let builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry());
-    let mut builder = builder.with_checksum_algorithm(Checksum::SHA256);
-    let has = |key: AmazonS3ConfigKey| builder.get_config_value(&key).is_some();
-    let has_credentials = has(AmazonS3ConfigKey::AccessKeyId)
-        || has(AmazonS3ConfigKey::WebIdentityTokenFile)
-        || has(AmazonS3ConfigKey::ContainerCredentialsRelativeUri)
-        || has(AmazonS3ConfigKey::ContainerCredentialsFullUri)
-        || builder.get_config_value(&AmazonS3ConfigKey::SkipSignature).is_some_and(|value| value == "true");
-    let profile = Profile::read(!has_credentials)?;
-    let address = options.endpoint_url.clone().or_else(|| text("AWS_ENDPOINT_URL_S3"));
-    let address = address.or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint)).or(profile.endpoint_url);
-    let region = options.region.clone().or_else(|| text("AWS_REGION")).or_else(|| text("AWS_DEFAULT_REGION"));
-    let region = region.or(profile.region);
+/// What is known of a bucket, and the address, which is empty if it is Amazon's own.
+fn s3_builder(bucket: &str, options: &Options) -> io::Result<(AmazonS3Builder, String)> {
+    use AmazonS3ConfigKey as Key;
+    let mut builder = AmazonS3Builder::new().with_bucket_name(bucket).with_checksum_algorithm(Checksum::SHA256);
+    for (key, value) in settings::<Key>("AWS_") {
+        builder = builder.with_config(key, value);
+    }
+    let has = |key| builder.get_config_value(&key).is_some();
+    let has_credentials = [
+        Key::AccessKeyId,
+        Key::WebIdentityTokenFile,
+        Key::ContainerCredentialsRelativeUri,
+        Key::ContainerCredentialsFullUri,
+    ];
+    let is_public = builder.get_config_value(&Key::SkipSignature).is_some_and(|value| value == "true");
+    let profile = Profile::read(!has_credentials.into_iter().any(has) && !is_public)?;
     if let Some(credentials) = profile.credentials {
         builder =
             builder.with_access_key_id(credentials.access_key_id).with_secret_access_key(credentials.secret_access_key);
@@ -108,69 +112,87 @@ fn s3_builder(bucket: &str, options: &Options) -> io::Result<AmazonS3Builder> {
             builder = builder.with_token(token);
         }
     }
-    let region = match (region, &address) {
+    for key in [Key::AccessKeyId, Key::SecretAccessKey, Key::Token] {
+        if builder.get_config_value(&key).is_some_and(|value| !value.bytes().all(|byte| byte.is_ascii_graphic())) {
+            return Err(refusal("the credentials have characters that none have"));
+        }
+    }
+    let address = options.endpoint_url.clone().or_else(|| text("AWS_ENDPOINT_URL_S3"));
+    let address =
+        address.or_else(|| text("AWS_ENDPOINT_URL")).or_else(|| text("AWS_ENDPOINT")).or(profile.endpoint_url);
+    let address = address.map(|address| checked_address(&address, options.allow_http)).transpose()?;
+    let region = options.region.clone().or_else(|| text("AWS_REGION")).or_else(|| text("AWS_DEFAULT_REGION"));
+    let region = match (region.or(profile.region), &address) {
         (Some(region), _) => region,
         // Servers that are not Amazon's take any.
         (None, Some(_)) => "us-east-1".to_owned(),
         (None, None) => region_of(bucket)?,
     };
-    builder = builder.with_region(region);
-    if let Some(address) = address {
-        check_tls(&address, options.allow_http)?;
-        builder = builder.with_endpoint(address);
+    if region.is_empty() || !region.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
+        return Err(refusal("the region has characters that none has"));
     }
-    Ok(builder)
+    builder = builder.with_region(region);
+    let Some(address) = address else { return Ok((builder, String::new())) };
+    // The client knows two settings for it, and only one of them was checked.
+    Ok((builder.with_endpoint(&address).with_config(Key::S3Endpoint, &address), address))
 }
 
 fn region_of(bucket: &str) -> io::Result<String> {
-    wait(async { resolve_bucket_region(bucket, &client_options("")).await.map_err(error::of) })
+    wait(async { resolve_bucket_region(bucket, &connection::options("")).await.map_err(error::of) })
 }
 
 fn google(bucket: &str, key: &Path, options: &Options) -> io::Result<Client> {
-    let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(retry());
+    let mut builder = GoogleCloudStorageBuilder::new().with_bucket_name(bucket).with_retry(retry());
+    for (key, value) in settings::<GoogleConfigKey>("GOOGLE_") {
+        builder = builder.with_config(key, value);
+    }
     let emulator = text("STORAGE_EMULATOR_HOST").map(|host| match host.contains("://") {
         true => host,
         false => format!("http://{host}"),
     });
     if emulator.is_some() {
         // Google's own clients send nothing secret there either.
-        builder = builder
-            .with_credentials(Arc::new(StaticCredentialProvider::new(GcpCredential { bearer: "emulator".to_owned() })));
+        let none = GcpCredential { bearer: "emulator".to_owned() };
+        builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(none)));
     }
-    let address = options.endpoint_url.clone().or(emulator).unwrap_or_default();
+    let address = options.endpoint_url.clone().or(emulator).or_else(|| text("GOOGLE_BASE_URL"));
+    let address = address.map(|address| checked_address(&address, options.allow_http)).transpose()?.unwrap_or_default();
     if !address.is_empty() {
-        check_tls(&address, options.allow_http)?;
-        builder = builder.with_base_url(&address);
+        builder = builder.with_base_url(address.trim_end_matches('/'));
     }
-    let with = |client: ClientOptions| builder.clone().with_client_options(client).build().map_err(error::of);
-    let store = Arc::new(with(client_options(&address))?);
-    let creating = Arc::new(with(only_if_new(client_options(&address), "x-goog-if-generation-match", "0"))?);
-    let parts = Parts { store: store.clone(), creating: Some(creating), lister: None };
-    Ok(Client { store, parts: Some(parts), key: key.clone() })
+    let builder = builder.with_client_options(connection::options(&address));
+    let store = Arc::new(builder.with_http_connector(Connector::to(&address)).build().map_err(error::of)?);
+    // Google takes no condition for an object of several parts: <https://cloud.google.com/storage/docs/request-preconditions>.
+    let parts = Parts { store: store.clone(), creating: None, lister: None };
+    Ok(Client { store, parts: Some(parts), key: key.clone(), place: address })
 }
 
 fn azure(container: &str, blob: &Path, options: &Options) -> io::Result<Client> {
-    let mut builder = MicrosoftAzureBuilder::from_env().with_container_name(container).with_retry(retry());
-    // The names that Azure's own tools have, besides those that the client knows.
+    use AzureConfigKey as Key;
+    let mut builder = MicrosoftAzureBuilder::new().with_container_name(container).with_retry(retry());
     let mut address = options.endpoint_url.clone();
-    for (key, value) in azure_settings() {
+    // The names that Azure's own tools have, besides those that the client knows.
+    for (key, value) in azure_settings().into_iter().chain(settings("AZURE_")) {
         match key {
-            AzureConfigKey::Endpoint => address = address.or(Some(value)),
+            Key::Endpoint => address = address.or(Some(value)),
+            // It would bring an address of its own.
+            Key::UseEmulator => {}
+            key if builder.get_config_value(&key).is_some_and(|known| known != "false") => {}
             key => builder = builder.with_config(key, value),
         }
     }
-    if builder.get_config_value(&AzureConfigKey::AccountName).is_none() {
+    let Some(account) = builder.get_config_value(&Key::AccountName) else {
         return Err(refusal("AZURE_STORAGE_ACCOUNT or AZURE_STORAGE_CONNECTION_STRING must name the account"));
-    }
-    let address = address.or_else(|| builder.get_config_value(&AzureConfigKey::Endpoint)).unwrap_or_default();
+    };
+    let address = address.map(|address| checked_address(&address, options.allow_http)).transpose()?.unwrap_or_default();
     if !address.is_empty() {
-        check_tls(&address, options.allow_http)?;
-        builder = builder.with_endpoint(address.clone());
+        builder = builder.with_endpoint(address.trim_end_matches('/').to_owned());
     }
-    let store = Arc::new(builder.with_client_options(client_options(&address)).build().map_err(error::of)?);
+    let builder = builder.with_client_options(connection::options(&address));
+    let store = Arc::new(builder.with_http_connector(Connector::to(&address)).build().map_err(error::of)?);
     // Azure signs the condition, and the client does not let us add one.
     let parts = Parts { store: store.clone(), creating: None, lister: None };
-    Ok(Client { store, parts: Some(parts), key: blob.clone() })
+    Ok(Client { store, parts: Some(parts), key: blob.clone(), place: format!("{account} {address}") })
 }
 
 /// The settings in the variables of Azure's own tools.
@@ -200,24 +222,12 @@ fn connection_settings(connection: &str) -> Vec<(AzureConfigKey, String)> {
     parts.filter_map(|(name, value)| Some((key(name)?, value.to_owned()))).collect()
 }
 
-/// How the client connects. An address without TLS has been checked before.
-fn client_options(address: &str) -> ClientOptions {
-    ClientOptions::new()
-        .with_allow_http(address.starts_with("http://"))
-        .with_user_agent(HeaderValue::from_static(concat!("phalanx/", env!("CARGO_PKG_VERSION"))))
-        .with_connect_timeout(CONNECT)
-        .with_read_timeout(SILENT)
-        .with_timeout(REQUEST)
-}
-
-/// A client whose requests are fulfilled only if no object has the name.
-fn only_if_new(client: ClientOptions, header: &'static str, value: &'static str) -> ClientOptions {
-    let (name, value) = (HeaderName::from_static(header), HeaderValue::from_static(value));
-    client.with_default_headers(HeaderMap::from_iter([(name, value)]))
-}
-
-fn retry() -> RetryConfig {
-    RetryConfig { backoff: BackoffConfig::default(), max_retries: RETRIES, retry_timeout: RETRYING }
+/// The settings that the client knows, in variables with this prefix. An empty one is none.
+fn settings<K: FromStr>(prefix: &str) -> Vec<(K, String)> {
+    let variables =
+        env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let own = variables.filter(|(name, value)| name.starts_with(prefix) && !value.is_empty());
+    own.filter_map(|(name, value)| Some((name.to_ascii_lowercase().parse().ok()?, value))).collect()
 }
 
 fn text(variable: &str) -> Option<String> {

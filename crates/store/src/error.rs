@@ -22,6 +22,11 @@ pub fn changed() -> io::Error {
     wrong("the object has changed meanwhile")
 }
 
+/// Whether an error says that an object was changed.
+pub fn is_changed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidData && error.to_string() == changed().to_string()
+}
+
 /// An object exists already.
 pub fn exists() -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, "exists already")

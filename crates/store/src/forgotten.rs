@@ -1,11 +1,11 @@
 //! Uploads that only the store knows: an S3 store lists those that are not completed.
 
 use crate::client::Client;
+use crate::connection::Connector;
 use crate::error::{self, wrong};
 use http::{Method, Request};
 use http_body_util::BodyExt;
-use object_store::ClientOptions;
-use object_store::client::{HttpConnector, HttpRequestBody, ReqwestConnector};
+use object_store::client::{HttpClient, HttpRequestBody};
 use object_store::path::Path;
 use object_store::signer::{SignedUrlOptions, Signer};
 use serde::Deserialize;
@@ -41,7 +41,9 @@ pub struct Lister {
     /// Signs the request.
     pub signer: Arc<dyn Signer>,
     /// How the client connects.
-    pub connection: ClientOptions,
+    pub connector: Connector,
+    /// Whether the store is reached without TLS.
+    pub allow_http: bool,
 }
 
 impl Client {
@@ -52,7 +54,7 @@ impl Client {
     /// If the store fails.
     pub async fn unfinished(&self) -> io::Result<Vec<String>> {
         let Some(lister) = self.parts.as_ref().and_then(|parts| parts.lister.as_ref()) else { return Ok(Vec::new()) };
-        let http = ReqwestConnector::default().connect(&lister.connection).map_err(error::of)?;
+        let http = HttpClient::new(lister.connector.client(lister.allow_http).map_err(refused)?);
         let mut found = Vec::new();
         let mut after = Vec::new();
         loop {

@@ -12,6 +12,7 @@
 
 mod ahead;
 mod client;
+mod connection;
 mod error;
 mod forgotten;
 mod location;
@@ -43,7 +44,7 @@ use std::path::Path;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let key = SecretKey::read(&mut std::fs::File::open("work.key")?)?.ok_or("not a key")?;
-/// let opener = Opener::new(vec![key.into()]);
+/// let opener = Opener::new(vec![key]);
 /// let mut reader = phalanx_store::open("s3://bucket/run42.h5.phx", &opener)?;
 /// reader.seek(SeekFrom::Start(1 << 30))?;
 /// let mut bytes = [0; 4096];

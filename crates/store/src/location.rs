@@ -4,7 +4,8 @@ use crate::error::refusal;
 use object_store::path::Path;
 use phalanx_host::file::Url;
 use std::io;
-use std::net::IpAddr;
+
+const BAD_NAME: &str = "its name has empty parts, . or .., or characters that names of objects must not have";
 
 /// Where an object is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,17 +44,20 @@ impl Location {
         let text = url.text();
         let (scheme, rest) = text.split_once("://").ok_or_else(|| refusal("not the URL of an object"))?;
         if matches!(scheme, "http" | "https") {
-            let parsed = url::Url::parse(text).map_err(|e| refusal(format!("not a URL: {e}")))?;
-            if !parsed.username().is_empty() || parsed.password().is_some() {
-                return Err(refusal("credentials do not belong in a URL"));
-            }
             return Ok(Location::Http(text.to_owned()));
         }
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         if bucket.is_empty() || key.is_empty() || key.ends_with('/') {
             return Err(refusal("it names no object: BUCKET/NAME is needed"));
         }
-        let bad = |_| refusal("its name has empty parts, . or .., or characters that names of objects must not have");
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if !bucket.bytes().all(is_plain) || [".", ".."].contains(&bucket) {
+            return Err(refusal("no bucket can have this name"));
+        }
+        if key.starts_with('/') {
+            return Err(refusal(BAD_NAME));
+        }
+        let bad = |_| refusal(BAD_NAME);
         let key = Path::parse(key).map_err(bad)?;
         let bucket = bucket.to_owned();
         match scheme {
@@ -64,24 +68,37 @@ impl Location {
     }
 }
 
-/// Refuses an address without TLS, unless it is on this machine.
+/// An address as clients take it. Without TLS it must be that of this machine.
 ///
 /// # Errors
-/// If it is not a URL, or TLS is missing.
-pub fn check_tls(address: &str, allow_http: bool) -> io::Result<()> {
+/// If it is not a URL, has credentials, or TLS is missing.
+pub fn checked_address(address: &str, allow_http: bool) -> io::Result<String> {
     let url = url::Url::parse(address).map_err(|e| refusal(format!("the address of the store is not a URL: {e}")))?;
-    let is_local = match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(ip)) => IpAddr::V4(ip).is_loopback(),
-        Some(url::Host::Ipv6(ip)) => IpAddr::V6(ip).is_loopback(),
-        None => false,
-    };
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(refusal("credentials do not belong in a URL"));
+    }
+    let text = url.to_string();
     match url.scheme() {
-        "https" => Ok(()),
-        "http" if is_local || allow_http => Ok(()),
+        "https" => Ok(text),
+        "http" if is_local(&text) || allow_http => Ok(text),
         "http" => Err(refusal("it is reached without TLS: --allow-http insists on it")),
         other => Err(refusal(format!("the address of the store begins with {other}, not with https"))),
     }
+}
+
+/// Whether an address is that of this machine.
+pub fn is_local(address: &str) -> bool {
+    match url::Url::parse(address).ok().as_ref().and_then(url::Url::host) {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    }
+}
+
+/// Whether an address is reached by TLS.
+pub fn is_tls(address: &str) -> bool {
+    address.starts_with("https://")
 }
 
 #[cfg(test)]
@@ -118,17 +135,19 @@ mod tests {
         {
             assert!(of(text).is_err(), "{text}");
         }
-        assert!(of("https://user:secret@host/x").unwrap_err().contains("credentials"));
+        let with_secret = checked_address("https://user:secret@host/x", false);
+        assert!(with_secret.unwrap_err().to_string().contains("credentials"));
     }
 
     #[test]
     fn only_this_machine_is_reached_without_tls() {
         for address in ["https://s3.example", "http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1"] {
-            assert!(check_tls(address, false).is_ok(), "{address}");
+            assert!(checked_address(address, false).is_ok(), "{address}");
         }
+        assert_eq!(checked_address(" HTTP:127.0.0.1:1", false).unwrap(), "http://127.0.0.1:1/");
         for address in ["http://s3.example", "http://127.0.0.1.example", "ftp://127.0.0.1", "nonsense"] {
-            assert!(check_tls(address, false).is_err(), "{address}");
+            assert!(checked_address(address, false).is_err(), "{address}");
         }
-        assert!(check_tls("http://s3.example", true).is_ok());
+        assert!(checked_address("http://s3.example", true).is_ok());
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::ahead::Ahead;
 use crate::client::Client;
-use crate::error::{self, changed, wrong};
+use crate::error::{self, changed, is_changed, wrong};
 use crate::location::Location;
 use crate::options::Options;
 use crate::runtime::wait;
 use bytes::Bytes;
-use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStoreExt};
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStoreExt};
 use phalanx_core::{ReadAt, Snapshot};
 use phalanx_host::file::{InputObject, Url};
 use std::future::poll_fn;
@@ -63,11 +63,10 @@ async fn begin(client: &Client) -> io::Result<(ObjectMeta, Bytes)> {
     let error = match client.store.get_opts(&client.key, options).await {
         Ok(answer) => {
             let (meta, range) = (answer.meta.clone(), answer.range.clone());
-            let head = answer.bytes().await.map_err(error::of)?;
-            return match range.start == 0 && head.len() as u64 == meta.size.min(HEAD) {
-                true => Ok((meta, head)),
-                false => Err(wrong("the store gave another range than was asked for")),
-            };
+            if range != (0..meta.size.min(HEAD)) {
+                return Err(wrong(OTHER_RANGE));
+            }
+            return Ok((meta, collect(answer, range.end).await?));
         }
         Err(error) => error,
     };
@@ -108,31 +107,19 @@ impl Pinned {
         let wanted = range.end - range.start;
         let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), ..self.condition() };
         let answer = self.client.store.get_opts(&self.client.key, options).await.map_err(error::of)?;
-        if answer.meta.size != self.meta.size || answer.meta.e_tag != self.meta.e_tag {
+        if !self.is_same(&answer.meta) {
             return Err(changed());
         }
         if answer.range != range {
-            return Err(wrong("the store gave another range than was asked for"));
+            return Err(wrong(OTHER_RANGE));
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(wanted).map_err(io::Error::other)?);
-        let mut frames = answer.into_stream();
-        while let Some(frame) = poll_fn(|context| frames.as_mut().poll_next(context)).await {
-            let frame = frame.map_err(error::of)?;
-            if frame.len() > bytes.capacity() - bytes.len() {
-                return Err(wrong("the store gave more than was asked for"));
-            }
-            bytes.extend_from_slice(&frame);
-        }
-        match bytes.len() as u64 == wanted {
-            true => Ok(bytes.into()),
-            false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the store's answers break off")),
-        }
+        collect(answer, wanted).await
     }
 
     /// That the object is still what it was. A weak etag is no condition for ranges: then its time is.
     fn condition(&self) -> GetOptions {
         let strong = self.meta.e_tag.clone().filter(|tag| !tag.starts_with("W/"));
-        let time = Some(self.meta.last_modified).filter(|_| strong.is_none());
+        let time = Some(self.meta.last_modified).filter(|time| strong.is_none() && time.timestamp() > 0);
         GetOptions { if_match: strong, if_unmodified_since: time, ..GetOptions::default() }
     }
 
@@ -140,9 +127,30 @@ impl Pinned {
         self.meta.e_tag.is_some() || self.meta.last_modified.timestamp() > 0
     }
 
+    /// Whether an answer is of the same version. A store need not say the time in the same way each time.
     fn is_same(&self, now: &ObjectMeta) -> bool {
         let then = &self.meta;
-        (now.size, &now.e_tag, now.last_modified) == (then.size, &then.e_tag, then.last_modified)
+        let is_same_time = then.e_tag.is_some() || now.last_modified == then.last_modified;
+        (now.size, &now.e_tag) == (then.size, &then.e_tag) && is_same_time
+    }
+}
+
+const OTHER_RANGE: &str = "the store gave another range than was asked for";
+
+/// The body of an answer, which must have this length.
+async fn collect(answer: GetResult, wanted: u64) -> io::Result<Bytes> {
+    let mut bytes = Vec::with_capacity(usize::try_from(wanted).map_err(io::Error::other)?);
+    let mut frames = answer.into_stream();
+    while let Some(frame) = poll_fn(|context| frames.as_mut().poll_next(context)).await {
+        let frame = frame.map_err(error::of)?;
+        if frame.len() > bytes.capacity() - bytes.len() {
+            return Err(wrong("the store gave more than was asked for"));
+        }
+        bytes.extend_from_slice(&frame);
+    }
+    match bytes.len() as u64 == wanted {
+        true => Ok(bytes.into()),
+        false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the store's answers break off")),
     }
 }
 
@@ -171,15 +179,19 @@ impl ReadAt for Object {
 
 impl Snapshot for Object {
     fn is_unchanged(&self) -> io::Result<bool> {
-        let client = &self.pinned.client;
-        let now = wait(async { client.store.head(&client.key).await.map_err(error::of) })?;
-        Ok(self.pinned.is_same(&now))
+        let pinned = &self.pinned;
+        // A signed address is valid for GET only, and an empty object has no range.
+        match pinned.len() {
+            0 => wait(async { pinned.client.store.head(&pinned.client.key).await.map_err(error::of) })
+                .map(|now| pinned.is_same(&now)),
+            _ => wait(pinned.fetch(0..1)).map(|_| true).or_else(|e| if is_changed(&e) { Ok(false) } else { Err(e) }),
+        }
     }
 }
 
 impl InputObject for Object {
-    fn ahead(&self) -> Box<dyn Snapshot + '_> {
-        Box::new(Ahead::new(self, self.pinned.clone(), self.requests))
+    fn ahead(&self, from: u64) -> Box<dyn Snapshot + '_> {
+        Box::new(Ahead::new(self, self.pinned.clone(), self.requests, from))
     }
 
     fn version(&self) -> String {

@@ -89,19 +89,17 @@ fn sections(text: &str, prefix: &str) -> HashMap<String, Section> {
 
 /// The credentials of a profile: those that stand there, or those that its program prints.
 fn credentials(section: &Section, name: &str) -> io::Result<Option<Credentials>> {
+    const OF_TOOLS: [&str; 5] = ["role_arn", "sso_session", "sso_start_url", "credential_source", "login_session"];
+    if OF_TOOLS.iter().any(|key| section.contains_key(*key)) {
+        let ask = format!("eval \"$(aws configure export-credentials --profile {name} --format env)\"");
+        return Err(refusal(format!("the AWS profile {name} needs the AWS tools; first run: {ask}")));
+    }
     if let (Some(id), Some(key)) = (section.get("aws_access_key_id"), section.get("aws_secret_access_key")) {
         let session_token = section.get("aws_session_token").cloned();
         return Ok(Some(Credentials { access_key_id: id.clone(), secret_access_key: key.clone(), session_token }));
     }
     if let Some(command) = section.get("credential_process") {
         return printed_by(command).map(Some);
-    }
-    if ["role_arn", "sso_session", "sso_start_url", "credential_source", "login_session"]
-        .iter()
-        .any(|key| section.contains_key(*key))
-    {
-        let ask = format!("eval \"$(aws configure export-credentials --profile {name} --format env)\"");
-        return Err(refusal(format!("the AWS profile {name} needs the AWS tools; first run: {ask}")));
     }
     Ok(None)
 }

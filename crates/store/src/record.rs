@@ -22,6 +22,8 @@ const LONGEST: u64 = 16 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 struct First {
     url: String,
+    /// The store: its address and whose it is.
+    place: String,
     /// The store's name of the upload.
     upload: String,
     /// How the file is cut, if a later run may go on with it.
@@ -61,7 +63,24 @@ pub struct Found {
 pub struct Record {
     path: PathBuf,
     file: File,
-    url: String,
+    object: Named,
+}
+
+/// An object, as records name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its URL.
+    pub url: String,
+    /// The store: its address and whose it is.
+    pub place: String,
+}
+
+impl Named {
+    /// The name of its record.
+    fn name(&self) -> String {
+        let text = format!("{}\n{}", self.place, self.url);
+        Digest(phalanx_kernels::keccak::sha3_256(text.as_bytes())).to_string()[..32].to_owned()
+    }
 }
 
 impl Record {
@@ -69,10 +88,10 @@ impl Record {
     ///
     /// # Errors
     /// If there is no home, if it cannot be opened, or if another run uses it.
-    pub fn open(url: &str) -> io::Result<Self> {
-        let path = folder()?.join(name(url));
+    pub fn open(object: &Named) -> io::Result<Self> {
+        let path = folder()?.join(object.name());
         loop {
-            if let Some(record) = Self::lock(&path, url)? {
+            if let Some(record) = Self::lock(&path, object)? {
                 return Ok(record);
             }
         }
@@ -82,28 +101,28 @@ impl Record {
     ///
     /// # Errors
     /// If there is no home, or if it cannot be made.
-    pub fn new(url: &str) -> io::Result<Self> {
+    pub fn new(object: &Named) -> io::Result<Self> {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let path = folder()?.join(format!("{}-{:016x}", name(url), u64::from_ne_bytes(random)));
-        Self::lock(&path, url)?.ok_or_else(|| io::ErrorKind::ResourceBusy.into())
+        let path = folder()?.join(format!("{}-{:016x}", object.name(), u64::from_ne_bytes(random)));
+        Self::lock(&path, object)?.ok_or_else(|| io::ErrorKind::ResourceBusy.into())
     }
 
     /// The records of an object that no run uses, and the store's names of the uploads that runs are sending.
     ///
     /// # Errors
     /// If there is no home.
-    pub fn all(url: &str) -> io::Result<(Vec<Self>, BTreeSet<String>)> {
-        let (folder, name) = (folder()?, name(url));
+    pub fn all(object: &Named) -> io::Result<(Vec<Self>, BTreeSet<String>)> {
+        let (folder, name) = (folder()?, object.name());
         let paths = fs::read_dir(&folder)?.flatten().map(|entry| entry.path());
         let own = paths.filter(|path| path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&name)));
         let (mut free, mut used) = (Vec::new(), BTreeSet::new());
         for path in own {
-            match Self::lock(&path, url) {
+            match Self::lock(&path, object) {
                 Ok(record) => free.extend(record),
                 Err(_) => {
                     let Ok(file) = open(&path) else { continue };
-                    let record = Self { path, file, url: url.to_owned() };
+                    let record = Self { path, file, object: object.clone() };
                     used.extend(record.read().map(|found| found.upload));
                 }
             }
@@ -112,7 +131,7 @@ impl Record {
     }
 
     /// Opens and locks a record. `None` if it has just been deleted.
-    fn lock(path: &Path, url: &str) -> io::Result<Option<Self>> {
+    fn lock(path: &Path, object: &Named) -> io::Result<Option<Self>> {
         let file = open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -124,7 +143,7 @@ impl Record {
         // Whoever held the lock may have deleted it meanwhile.
         let own = file.metadata()?.ino();
         let is_named = fs::symlink_metadata(path).is_ok_and(|meta| meta.ino() == own);
-        Ok(is_named.then(|| Self { path: path.to_owned(), file, url: url.to_owned() }))
+        Ok(is_named.then(|| Self { path: path.to_owned(), file, object: object.clone() }))
     }
 
     /// What it says, if it was begun for this object. A last line that is not whole is left out.
@@ -137,7 +156,11 @@ impl Record {
         let first: First = serde_json::from_str(lines.next()?).ok()?;
         let plan = first.plan.and_then(Cut::plan);
         let parts = lines.map_while(|line| serde_json::from_str::<Part>(line).ok()).map(|part| (part.part, part.id));
-        (first.url == self.url).then(|| Found { upload: first.upload, plan, parts: parts.collect() })
+        (first.url == self.object.url && first.place == self.object.place).then(|| Found {
+            upload: first.upload,
+            plan,
+            parts: parts.collect(),
+        })
     }
 
     /// Begins it: it is on the disk before the first part is sent.
@@ -146,10 +169,29 @@ impl Record {
     /// If it cannot be written.
     pub fn begin(&self, upload: &str, plan: Option<&Plan>) -> io::Result<()> {
         self.file.set_len(0)?;
-        let first = First { url: self.url.clone(), upload: upload.to_owned(), plan: plan.map(Cut::of) };
+        let Named { url, place } = self.object.clone();
+        let first = First { url, place, upload: upload.to_owned(), plan: plan.map(Cut::of) };
         self.add(&first)?;
         self.file.sync_all()?;
         self.path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    }
+
+    /// Removes a last line that is not whole, before others follow it.
+    ///
+    /// # Errors
+    /// If it cannot be changed.
+    pub fn mend(&self) -> io::Result<()> {
+        let mut text = Vec::new();
+        let mut file = &self.file;
+        file.rewind()?;
+        file.take(LONGEST).read_to_end(&mut text)?;
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        if whole < text.len() { self.file.set_len(whole as u64) } else { Ok(()) }
+    }
+
+    /// Empties it: the store does not have what it says.
+    pub fn forget(&self) {
+        let _ = self.file.set_len(0);
     }
 
     /// Adds a part that the store has.
@@ -193,11 +235,6 @@ fn folder() -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// The name of an object's record.
-fn name(url: &str) -> String {
-    Digest(phalanx_kernels::keccak::sha3_256(url.as_bytes())).to_string()[..32].to_owned()
-}
-
 fn open(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let mut options = OpenOptions::new();
@@ -215,11 +252,14 @@ mod tests {
     fn a_record_is_found_again_without_its_torn_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r");
-        let record = Record { file: open(&path).unwrap(), path, url: "s3://b/k".into() };
+        let object = Named { url: "s3://b/k".into(), place: "https://h".into() };
+        let record = Record { file: open(&path).unwrap(), path, object: object.clone() };
         assert!(record.read().is_none());
         let plan = Plan { input: "1 2".into(), header: vec![0, 255, 7], chunks: 8, record: 4144, len: 1 << 40 };
         record.begin("upload", Some(&plan)).unwrap();
         record.note(1, "\"b\"").unwrap();
+        (&record.file).write_all(b"{\"part\":2,\"id\"").unwrap();
+        record.mend().unwrap();
         record.note(0, "a").unwrap();
         (&record.file).write_all(b"{\"part\":2,\"id\"").unwrap();
         let found = record.read().unwrap();
@@ -228,8 +268,13 @@ mod tests {
         record.begin("other", None).unwrap();
         let found = record.read().unwrap();
         assert!(found.plan.is_none() && found.parts.is_empty());
-        let other =
-            Record { url: "s3://b/other".into(), path: record.path.clone(), file: record.file.try_clone().unwrap() };
-        assert!(other.read().is_none());
+        for other in [Named { url: "s3://b/other".into(), ..object.clone() }, Named { place: String::new(), ..object }]
+        {
+            let (path, file) = (record.path.clone(), record.file.try_clone().unwrap());
+            assert_ne!(other.name(), record.object.name());
+            assert!(Record { path, file, object: other }.read().is_none());
+        }
+        record.forget();
+        assert!(record.read().is_none());
     }
 }

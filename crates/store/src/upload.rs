@@ -8,13 +8,14 @@ use crate::client::{Client, Parts};
 use crate::error::{self, changed, exists, wrong};
 use crate::location::Location;
 use crate::options::Options;
-use crate::record::{Found, Record};
+use crate::record::{Found, Named, Record};
 use crate::runtime::{runtime, wait};
 use bytes::Bytes;
 use object_store::multipart::PartId;
 use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use phalanx_core::WriteAt;
 use phalanx_core::file::Filling;
+use phalanx_core::format::Header;
 use phalanx_host::file::{Left, NewObject, OutputObject, Plan, Url};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -30,6 +31,9 @@ const PART: u64 = 8 << 20;
 /// The most parts that stores take.
 const PARTS: u64 = 10_000;
 
+/// The longest object, in bytes: 5 TiB.
+const LONGEST: u64 = 5 << 40;
+
 /// An object that is written.
 #[derive(Debug)]
 pub struct Upload {
@@ -43,7 +47,7 @@ pub struct Upload {
 struct Shared {
     client: Client,
     parts: Parts,
-    url: String,
+    name: Named,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -67,6 +71,8 @@ struct State {
     record: Option<Record>,
     /// Whether what was sent stays if the run ends here.
     stays: bool,
+    /// Whether it goes on with what an interrupted run has sent.
+    went_on: bool,
     is_over: bool,
     /// Whether the process is about to end. Whoever writes then waits for that.
     ends: bool,
@@ -78,6 +84,8 @@ struct State {
 enum Cut {
     /// Into equal parts.
     Even(u64),
+    /// Into parts that become longer, because nobody knows how many there will be.
+    Growing,
     /// Into whole chunks.
     Chunks(Plan),
 }
@@ -88,10 +96,24 @@ impl Default for Cut {
     }
 }
 
+/// So many parts have the same length before those that are twice as long.
+const STEP: u64 = 1000;
+
 impl Cut {
+    /// How an object is cut whose plaintext has this length.
+    fn of(len: Option<u64>) -> io::Result<Self> {
+        let Some(len) = len else { return Ok(Cut::Growing) };
+        if len > LONGEST {
+            return Err(error::refusal("it is too long for an object"));
+        }
+        // Chunks and header make a protected file a little longer.
+        Ok(Cut::Even(PART.max((len + len / 64).div_ceil(PARTS))))
+    }
+
     fn part(&self, index: u64) -> Range<u64> {
         match self {
             Cut::Even(len) => index * len..(index + 1) * len,
+            Cut::Growing => grown(index)..grown(index + 1),
             Cut::Chunks(plan) => plan.part(index),
         }
     }
@@ -99,9 +121,19 @@ impl Cut {
     fn index(&self, offset: u64) -> u64 {
         match self {
             Cut::Even(len) => offset / len,
+            Cut::Growing => {
+                let step = (0..PARTS / STEP).rev().find(|step| grown(step * STEP) <= offset).unwrap_or(0);
+                step * STEP + (offset - grown(step * STEP)) / (PART << step)
+            }
             Cut::Chunks(plan) => offset.saturating_sub(plan.header.len() as u64) / (plan.chunks * plan.record),
         }
     }
+}
+
+/// Where a part begins, if parts grow.
+fn grown(index: u64) -> u64 {
+    let step = (index / STEP).min(PARTS / STEP);
+    PART * (STEP * ((1 << step) - 1) + ((index - step * STEP) << step))
 }
 
 /// A part that is being filled.
@@ -123,19 +155,31 @@ impl Upload {
     pub(crate) fn at(url: &Url, new: NewObject, options: &Options) -> io::Result<Self> {
         let client = Client::new(&Location::of(url)?, options)?;
         let parts = client.parts.clone().ok_or_else(|| error::refusal("objects at https:// can only be read"))?;
+        let name = named(url, &client);
+        let record = if new.resume { Some(Record::open(&name)?) } else { None };
         if !new.replaces && is_there(&client)? {
+            if let Some(record) = &record {
+                end_if_done(&client, record);
+            }
             return Err(exists());
         }
-        let record = if new.resume { Some(Record::open(url.text())?) } else { None };
-        // Chunks and header make a protected file a little longer.
-        let len = new.len.unwrap_or(0);
-        let cut = Cut::Even(PART.max((len + len / 64).div_ceil(PARTS)));
+        let cut = Cut::of(new.len)?;
         let state = Mutex::new(State { cut, record, ..State::default() });
-        let shared = Arc::new(Shared { client, parts, url: url.text().to_owned(), state, changed: Condvar::new() });
+        let shared = Arc::new(Shared { client, parts, name, state, changed: Condvar::new() });
         let mut begun = lock(&BEGUN);
         begun.retain(|upload| upload.strong_count() > 0);
         begun.push(Arc::downgrade(&shared));
         Ok(Self { shared, requests: options.requests.get() as u64, replaces: new.replaces })
+    }
+
+    /// How many parts may be in memory: fewer, if they are long.
+    fn window(&self, cut: &Cut) -> u64 {
+        let len = match cut {
+            Cut::Even(len) => *len,
+            Cut::Growing => PART,
+            Cut::Chunks(plan) => plan.chunks * plan.record,
+        };
+        (self.requests * PART / len.max(1)).clamp(2, self.requests.max(2)).min(self.requests)
     }
 
     fn found(&self) -> Option<Found> {
@@ -146,7 +190,10 @@ impl Upload {
     fn write_piece(&self, index: u64, bytes: &[u8], within: u64) -> io::Result<()> {
         let shared = &self.shared;
         let mut state = shared.lock();
-        while index >= state.first + self.requests && state.can_go_on()? {
+        if index >= PARTS {
+            return Err(error::refusal("it is too long for an object"));
+        }
+        while index >= state.first + self.window(&state.cut) && state.can_go_on()? {
             state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.can_go_on()?;
@@ -227,7 +274,8 @@ impl Upload {
         let parts = state.done.values().map(|id| PartId { content_id: id.clone() }).collect();
         let (upload, len, head) = (state.upload.clone().unwrap_or_default(), state.end, state.head.clone());
         drop(state);
-        wait(shared.complete(&upload, parts, self.replaces, len, &head))
+        let completed = wait(shared.complete(&upload, parts, self.replaces, len, &head));
+        completed.map_err(|e| shared.lock().lost(e))
     }
 }
 
@@ -239,6 +287,14 @@ impl State {
             None if self.is_over || self.ends => Err(io::Error::other("the upload was given up")),
             None => Ok(true),
         }
+    }
+
+    /// An error of an upload that went on. If the store does not have what the record says, a later run begins again.
+    fn lost(&self, error: io::Error) -> io::Error {
+        let Some(record) = self.record.as_ref().filter(|_| self.went_on && is_refusal(&error)) else { return error };
+        record.forget();
+        let what = "the store no longer has what an interrupted run had sent, and the next run begins again";
+        io::Error::new(error.kind(), format!("{what}: {error}"))
     }
 
     fn fail(&mut self, error: &io::Error) {
@@ -265,12 +321,10 @@ impl Shared {
         let upload = self.parts.store.create_multipart(&self.client.key).await.map_err(error::of)?;
         let mut state = self.lock();
         state.upload = Some(upload.clone());
-        if state.record.is_none() {
-            // Nobody needs it but --abort, so an upload does not fail for want of it.
-            state.record = Record::new(&self.url).ok();
-            if let Some(record) = &state.record {
-                let _ = record.begin(&upload, None);
-            }
+        // Nobody needs it but --abort, so an upload does not fail for want of it.
+        state.record = Record::new(&self.name).ok();
+        if let Some(record) = &state.record {
+            let _ = record.begin(&upload, None);
         }
         Ok(upload)
     }
@@ -297,7 +351,10 @@ impl Shared {
                     state.first += 1;
                 }
             }
-            Err(error) => state.fail(&error),
+            Err(error) => {
+                let error = state.lost(error);
+                state.fail(&error);
+            }
         }
         drop(state);
         self.changed.notify_all();
@@ -311,11 +368,7 @@ impl Shared {
         match self.client.store.put_opts(&self.client.key, payload, options).await.map_err(error::of) {
             // If the answer to the first try was lost, the second one finds the object.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                if self.is(bytes.len() as u64, &bytes).await {
-                    Ok(())
-                } else {
-                    Err(e)
-                }
+                if is_object(&self.client, bytes.len() as u64, &bytes).await { Ok(()) } else { Err(e) }
             }
             done => done.map(drop),
         }
@@ -341,20 +394,16 @@ impl Shared {
         match store.complete_multipart(&self.client.key, &upload, parts).await.map_err(error::of) {
             Ok(_) => Ok(()),
             // If the answer to the first try was lost, the second one finds no upload, or the object.
-            Err(_) if self.is(len, head).await => Ok(()),
+            Err(e) if may_be_done(&e) && self.is(len, head).await => Ok(()),
             Err(e) if !replaces && e.to_string() == changed().to_string() => Err(exists()),
             Err(e) => Err(e),
         }
     }
 
-    /// Whether the object is the one that was written: it has this length and begins so. Each protected file has a header
-    /// of its own.
+    /// Whether the object is the protected file that was written: it has this length, and its header, which no other file
+    /// has. Of anything else nobody can tell without reading all of it.
     async fn is(&self, len: u64, head: &[u8]) -> bool {
-        let (store, key) = (&self.client.store, &self.client.key);
-        if head.is_empty() || !store.head(key).await.is_ok_and(|meta| meta.size == len) {
-            return false;
-        }
-        store.get_range(key, 0..head.len() as u64).await.is_ok_and(|bytes| bytes == head)
+        Header::read(&mut &*head).is_ok() && is_object(&self.client, len, head).await
     }
 
     /// Deletes what was sent, unless it stays. Nobody writes any more.
@@ -363,6 +412,9 @@ impl Shared {
             let mut state = self.lock();
             if state.stays {
                 return;
+            }
+            if let Some(record) = state.record.as_ref().filter(|record| record.read().is_none()) {
+                record.end();
             }
             let tasks = std::mem::take(&mut state.under_way);
             (state.upload.take(), state.record.take(), tasks)
@@ -444,12 +496,13 @@ impl OutputObject for Upload {
             return Err(wrong("the record of the upload has changed"));
         };
         let mut state = self.shared.lock();
+        state.record.as_ref().map_or(Ok(()), Record::mend)?;
         (state.head, state.end) = (plan.header.clone(), plan.len);
         state.done = parts.into_iter().filter(|(part, _)| *part < plan.parts()).collect();
         while state.done.contains_key(&state.first) {
             state.first += 1;
         }
-        (state.cut, state.upload, state.stays) = (Cut::Chunks(plan), Some(upload), true);
+        (state.cut, state.upload, state.stays, state.went_on) = (Cut::Chunks(plan), Some(upload), true, true);
         Ok(())
     }
 
@@ -486,10 +539,7 @@ impl OutputObject for Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        let _ = wait(async {
-            self.shared.give_up().await;
-            Ok(())
-        });
+        let _ = wait(async { timeout(LAST, self.shared.give_up()).await.map_err(io::Error::other) });
     }
 }
 
@@ -519,7 +569,7 @@ pub fn give_up_all() {
 pub fn abort(url: &Url, options: &Options) -> io::Result<u64> {
     let client = Client::new(&Location::of(url)?, options)?;
     let Some(parts) = &client.parts else { return Ok(0) };
-    let (own, used) = Record::all(url.text())?;
+    let (own, used) = Record::all(&named(url, &client))?;
     let listed = wait(client.unfinished())?;
     let recorded = own.iter().filter_map(Record::read).map(|found| found.upload);
     let uploads: BTreeSet<String> = recorded.chain(listed).filter(|upload| !used.contains(upload)).collect();
@@ -535,8 +585,19 @@ pub fn abort(url: &Url, options: &Options) -> io::Result<u64> {
     Ok(aborted)
 }
 
+/// The object of a record.
+fn named(url: &Url, client: &Client) -> Named {
+    Named { url: url.text().to_owned(), place: client.place.clone() }
+}
+
+/// Whether the object exists.
 fn is_there(client: &Client) -> io::Result<bool> {
-    wait(is_there_now(client))
+    let promises = client.parts.as_ref().is_some_and(|parts| parts.creating.is_some());
+    match wait(is_there_now(client)) {
+        // Whoever may only write may not look. If there is an object, the store refuses the new one.
+        Err(e) if promises && e.kind() == io::ErrorKind::PermissionDenied => Ok(false),
+        found => found,
+    }
 }
 
 async fn is_there_now(client: &Client) -> io::Result<bool> {
@@ -547,6 +608,62 @@ async fn is_there_now(client: &Client) -> io::Result<bool> {
     }
 }
 
+/// Whether the object has this length, and begins so.
+async fn is_object(client: &Client, len: u64, head: &[u8]) -> bool {
+    let (store, key) = (&client.store, &client.key);
+    if !store.head(key).await.is_ok_and(|meta| meta.size == len) {
+        return false;
+    }
+    head.is_empty() || store.get_range(key, 0..head.len() as u64).await.is_ok_and(|bytes| bytes == head)
+}
+
+/// Deletes the record of an upload that was completed by a run that could not delete it.
+fn end_if_done(client: &Client, record: &Record) {
+    let Some(plan) = record.read().and_then(|found| found.plan) else { return record.end() };
+    let is_done = wait(async { Ok(is_object(client, plan.len, &plan.header).await) });
+    if is_done.unwrap_or(false) {
+        record.end();
+    }
+}
+
+/// Whether the store has understood and refused it, so that asking again changes nothing.
+fn is_refusal(error: &io::Error) -> bool {
+    let text = error.to_string();
+    let signs = ["400", "NoSuchUpload", "InvalidPart", "InvalidBlock"];
+    error.kind() == io::ErrorKind::NotFound || signs.iter().any(|sign| text.contains(sign))
+}
+
+/// Whether it may have been done although it failed. A store that denies access has done nothing.
+fn may_be_done(error: &io::Error) -> bool {
+    error.kind() != io::ErrorKind::PermissionDenied
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_grow_lie_side_by_side() {
+        let cut = Cut::of(None).unwrap();
+        for index in [0, 1, 999, 1000, 1001, 1999, 2000, 5500, 9999] {
+            let part = cut.part(index);
+            assert_eq!(part.end, cut.part(index + 1).start);
+            assert_eq!(part.end - part.start, PART << (index / STEP));
+            assert_eq!((cut.index(part.start), cut.index(part.end - 1)), (index, index));
+        }
+        assert!(cut.part(PARTS - 1).end > LONGEST);
+    }
+
+    #[test]
+    fn no_object_has_too_many_parts() {
+        for len in [0, 1, PART * PARTS, LONGEST] {
+            let Cut::Even(part) = Cut::of(Some(len)).unwrap() else { panic!() };
+            assert!((len + len / 64) / part < PARTS + 1);
+        }
+        assert!(Cut::of(Some(u64::MAX)).is_err());
+    }
 }

@@ -11,6 +11,8 @@ pub enum Does {
     Pass,
     /// It answers with this status itself.
     Answer(u16),
+    /// It sends the client to another address.
+    Send(String),
     /// It passes on the request, and ends the connection without an answer.
     Swallow,
     /// It passes on so many bytes of the answer's body, and ends the connection.
@@ -79,6 +81,10 @@ fn one(client: &TcpStream, server: SocketAddr, decide: &dyn Fn(&Request) -> Does
         let text = format!("HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n");
         return client.write_all(text.as_bytes()).is_ok().then_some(true);
     }
+    if let Does::Send(to) = does {
+        let text = format!("HTTP/1.1 307 Elsewhere\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
+        return client.write_all(text.as_bytes()).is_ok().then_some(true);
+    }
     let mut answer = ask(server, &head, &body, request.method == "HEAD")?;
     match does {
         Does::Swallow => return Some(false),
@@ -88,7 +94,7 @@ fn one(client: &TcpStream, server: SocketAddr, decide: &dyn Fn(&Request) -> Does
             return Some(false);
         }
         Does::Change(change) => change(&mut answer),
-        Does::Pass | Does::Answer(_) => {}
+        Does::Pass | Does::Answer(_) | Does::Send(_) => {}
     }
     client.write_all(&answer).is_ok().then_some(true)
 }
@@ -96,7 +102,8 @@ fn one(client: &TcpStream, server: SocketAddr, decide: &dyn Fn(&Request) -> Does
 /// The server's answer as a whole.
 fn ask(server: SocketAddr, head: &str, body: &[u8], is_head: bool) -> Option<Vec<u8>> {
     let mut stream = TcpStream::connect(server).ok()?;
-    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body)).ok()?;
+    // A server that refuses it may answer before it has read all.
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
     let mut reader = BufReader::new(stream);
     let mut answer;
     loop {

@@ -100,7 +100,7 @@ impl Input {
             // The stream may have been read in part. Reading continues from there.
             Input::Stream(file) => Ok(Source::stream(file)),
             Input::File(input) => source(input.file()),
-            Input::Object(object) => Ok(Source::ranged(object.ahead())),
+            Input::Object(object) => Ok(Source::ranged(object.ahead(0))),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::{Error, Result};
 use phalanx_core::{Error as CoreError, Snapshot, WriteAt};
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -19,51 +19,63 @@ pub fn is_url(path: &Path) -> bool {
 }
 
 /// The URL of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Url {
-    /// It is kept as a path, as which the command line names it.
-    path: PathBuf,
+    text: String,
+    /// As messages show it.
+    shown: PathBuf,
+}
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Url({})", self.shown.display())
+    }
 }
 
 impl Url {
     /// The URL, if the path is one.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
-        is_url(path).then(|| Self { path: path.to_owned() })
+        path.to_str().filter(|_| is_url(path)).map(Self::new)
     }
 
-    /// Its text.
+    fn new(text: &str) -> Self {
+        let shown = if text.starts_with("http") { text.split(['?', '#']).next().unwrap_or(text) } else { text };
+        Self { text: text.to_owned(), shown: PathBuf::from(shown) }
+    }
+
+    /// Its text. That of a web address may have a signature, which is a secret.
     #[must_use]
     pub fn text(&self) -> &str {
-        self.path.to_str().unwrap_or_default()
+        &self.text
     }
 
-    /// It as a path, for messages. It is never opened as one.
+    /// It as a path, for messages, without a signature. It is never opened as one.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.shown
     }
 
     /// The last part of the object's name. `None` if it ends in a slash, or names only a bucket.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        let (_, rest) = self.text().split_once("://")?;
-        let (_, key) = rest.split(['?', '#']).next()?.split_once('/')?;
+        let (_, rest) = self.shown.to_str()?.split_once("://")?;
+        let (_, key) = rest.split_once('/')?;
         key.rsplit('/').next().filter(|name| !name.is_empty())
     }
 
     /// The URL of a name in the folder that this URL names.
     #[must_use]
     pub fn join(&self, name: &str) -> Self {
-        Self { path: PathBuf::from(format!("{}/{name}", self.text().trim_end_matches('/'))) }
+        Self::new(&format!("{}/{name}", self.text.trim_end_matches('/')))
     }
 }
 
 /// An object that is read. Each [`ReadAt::read_at`](phalanx_core::ReadAt::read_at) asks the store for no more than the
 /// bytes that are wanted. All reads see the same version of it.
 pub trait InputObject: Snapshot + Debug {
-    /// The object as a source that is read from its beginning to its end. What comes next is fetched early.
-    fn ahead(&self) -> Box<dyn Snapshot + '_>;
+    /// The object as a source that is read from an offset to its end. What comes next is fetched early.
+    fn ahead(&self, from: u64) -> Box<dyn Snapshot + '_>;
 
     /// What identifies its content, as far as the store says it.
     fn version(&self) -> String;
@@ -224,6 +236,9 @@ mod tests {
         let name = |text: &str| Url::of(Path::new(text)).unwrap().name().map(str::to_owned);
         assert_eq!(name("s3://b/dir/run.h5.phx").as_deref(), Some("run.h5.phx"));
         assert_eq!(name("https://h/x.phx?token=a/b#c").as_deref(), Some("x.phx"));
+        assert_eq!(name("s3://b/run#1?.phx").as_deref(), Some("run#1?.phx"));
+        let signed = Url::of(Path::new("https://h/x.phx?X-Amz-Signature=abc")).unwrap();
+        assert!(!format!("{signed:?}{}", signed.path().display()).contains("abc") && signed.text().contains("abc"));
         for nameless in ["s3://b", "s3://b/", "s3://b/dir/"] {
             assert_eq!(name(nameless), None, "{nameless}");
         }

@@ -62,7 +62,12 @@ impl ResumableUpload<'_> {
                 (shared, None)
             }
         };
-        shared.seal(self.roster, input.source()?, Sink::ranged(self.object), missing, self.progress)?;
+        let from = missing.as_ref().and_then(|missing| missing.first()).map_or(0, |run| run.start);
+        let source = match input.object() {
+            Some(object) => Source::ranged(object.ahead(from * shared.chunk_size().bytes() as u64)),
+            None => input.source()?,
+        };
+        shared.seal(self.roster, source, Sink::ranged(self.object), missing, self.progress)?;
         Ok(len)
     }
 

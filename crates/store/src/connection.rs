@@ -1,0 +1,96 @@
+//! How clients connect, and where they go: by TLS, except to this machine, and nowhere that a store sends them.
+
+use crate::location::{is_local, is_tls};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use object_store::client::{HttpClient, HttpConnector};
+use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, RetryConfig};
+use reqwest::redirect::Policy;
+use std::time::Duration;
+
+/// A store that does not answer is given up after this time.
+const CONNECT: Duration = Duration::from_secs(10);
+const SILENT: Duration = Duration::from_secs(60);
+/// A request may take so long as a whole: a part on a slow line.
+const REQUEST: Duration = Duration::from_secs(600);
+/// A request that fails is repeated so often, in this time.
+const RETRIES: usize = 8;
+const RETRYING: Duration = Duration::from_secs(90);
+/// The most redirections that are followed.
+const REDIRECTIONS: usize = 5;
+
+/// How a client connects to an address.
+#[derive(Clone, Debug)]
+pub struct Connector {
+    /// Whether the server may send it elsewhere. Requests with credentials go nowhere else.
+    follows: bool,
+    /// Whether the server is on this machine, so that no proxy is in between.
+    is_local: bool,
+    /// Headers of each request.
+    headers: HeaderMap,
+}
+
+impl Connector {
+    /// For an address of a store; empty is that of the provider.
+    pub fn to(address: &str) -> Self {
+        Self { follows: false, is_local: is_local(address), headers: HeaderMap::new() }
+    }
+
+    /// One that goes where the server sends it.
+    pub fn following(self) -> Self {
+        Self { follows: true, ..self }
+    }
+
+    /// One whose requests have a header more.
+    pub fn with_header(mut self, name: &'static str, value: &'static str) -> Self {
+        self.headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        self
+    }
+
+    /// Connects without the options of a store.
+    ///
+    /// # Errors
+    /// If there are no certificates.
+    pub fn client(&self, allow_http: bool) -> reqwest::Result<reqwest::Client> {
+        let redirections = if self.follows { Policy::custom(follow) } else { Policy::none() };
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("phalanx/", env!("CARGO_PKG_VERSION")))
+            .default_headers(self.headers.clone())
+            .connect_timeout(CONNECT)
+            .read_timeout(SILENT)
+            .timeout(REQUEST)
+            .http1_only()
+            .https_only(!allow_http)
+            .redirect(redirections);
+        if self.is_local {
+            builder = builder.no_proxy();
+        }
+        builder.build()
+    }
+}
+
+fn follow(attempt: reqwest::redirect::Attempt<'_>) -> reqwest::redirect::Action {
+    match attempt.url().as_str() {
+        _ if attempt.previous().len() > REDIRECTIONS => attempt.error("it is sent on and on"),
+        url if is_tls(url) || is_local(url) => attempt.follow(),
+        _ => attempt.error("it is sent to an address without TLS"),
+    }
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        // Only the services that give credentials to machines in a cloud, and what was checked before, are without TLS.
+        let allow_http = options.get_config_value(&ClientConfigKey::AllowHttp).is_some_and(|value| value == "true");
+        let client = self.client(allow_http);
+        client.map(HttpClient::new).map_err(|e| object_store::Error::Generic { store: "HTTP", source: Box::new(e) })
+    }
+}
+
+/// What a store is told of how to connect: the rest is in [`Connector`]. An address without TLS has been checked before.
+pub fn options(address: &str) -> ClientOptions {
+    ClientOptions::new().with_allow_http(address.starts_with("http://"))
+}
+
+/// How often a request is repeated.
+pub fn retry() -> RetryConfig {
+    RetryConfig { backoff: BackoffConfig::default(), max_retries: RETRIES, retry_timeout: RETRYING }
+}

@@ -3,7 +3,7 @@
 //! The object is cut into blocks. A window of blocks is under way; it moves on when its first block has been read as a
 //! whole. Reads elsewhere are requests of their own.
 
-use crate::object::{Object, Pinned};
+use crate::pinned::Pinned;
 use crate::runtime::{runtime, wait};
 use bytes::Bytes;
 use phalanx_core::{ReadAt, Snapshot};
@@ -20,8 +20,7 @@ const BLOCK: u64 = 8 << 20;
 const HEADER: u64 = 64 << 10;
 
 /// An object that is read from its beginning to its end.
-pub struct Ahead<'a> {
-    object: &'a Object,
+pub struct Ahead {
     pinned: Arc<Pinned>,
     requests: usize,
     from: u64,
@@ -47,11 +46,11 @@ struct Block {
 #[derive(Default)]
 struct Answer(Mutex<Option<Result<Bytes, (io::ErrorKind, String)>>>, Condvar);
 
-impl<'a> Ahead<'a> {
+impl Ahead {
     /// A source that is read from an offset on. It begins at the first read.
-    pub fn new(object: &'a Object, pinned: Arc<Pinned>, requests: NonZeroUsize, from: u64) -> Self {
+    pub fn new(pinned: Arc<Pinned>, requests: NonZeroUsize, from: u64) -> Self {
         let window = Window { first: from / BLOCK, blocks: VecDeque::new(), read: BTreeMap::new() };
-        Self { object, pinned, requests: requests.get(), from, window: Mutex::new(window) }
+        Self { pinned, requests: requests.get(), from, window: Mutex::new(window) }
     }
 
     /// Where a block lies.
@@ -138,7 +137,7 @@ impl Answer {
     }
 }
 
-impl Ahead<'_> {
+impl Ahead {
     /// Bytes from an offset on, `most` at most: from the window, or else by a request of their own.
     fn bytes(&self, most: usize, offset: u64) -> io::Result<Bytes> {
         let number = offset / BLOCK;
@@ -152,13 +151,13 @@ impl Ahead<'_> {
     }
 }
 
-impl ReadAt for Ahead<'_> {
+impl ReadAt for Ahead {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.read_vectored_at(&mut [IoSliceMut::new(buf)], offset)
     }
 
     fn size(&self) -> io::Result<u64> {
-        self.object.size()
+        Ok(self.pinned.len())
     }
 
     /// Fills as many parts as one block has bytes for.
@@ -180,9 +179,9 @@ impl ReadAt for Ahead<'_> {
     }
 }
 
-impl Snapshot for Ahead<'_> {
+impl Snapshot for Ahead {
     fn is_unchanged(&self) -> io::Result<bool> {
-        self.object.is_unchanged()
+        self.pinned.is_unchanged()
     }
 }
 

@@ -1,6 +1,5 @@
 //! Uploads that only the store knows: an S3 store lists those that are not completed.
 
-use crate::client::Client;
 use crate::connection::Connector;
 use crate::error::{self, wrong};
 use http::{Method, Request};
@@ -46,21 +45,19 @@ pub struct Lister {
     pub allow_http: bool,
 }
 
-impl Client {
-    /// The uploads of this object that are not completed, whichever machine began them. Without a list of the store there
-    /// are none.
+impl Lister {
+    /// The uploads of an object that are not completed, whichever machine began them.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn unfinished(&self) -> io::Result<Vec<String>> {
-        let Some(lister) = self.parts.as_ref().and_then(|parts| parts.lister.as_ref()) else { return Ok(Vec::new()) };
-        let http = HttpClient::new(lister.connector.client(lister.allow_http).map_err(refused)?);
+    pub async fn unfinished(&self, object: &Path) -> io::Result<Vec<String>> {
+        let http = HttpClient::new(self.connector.client(self.allow_http).map_err(refused)?);
         let mut found = Vec::new();
         let mut after = Vec::new();
         loop {
-            let query = [("uploads", ""), ("prefix", self.key.as_ref())].map(|(name, value)| (name, value.to_owned()));
+            let query = [("uploads", ""), ("prefix", object.as_ref())].map(|(name, value)| (name, value.to_owned()));
             let options = SignedUrlOptions::new().with_query(query.into_iter().chain(after));
-            let url = lister.signer.signed_url_opts(Method::GET, &Path::default(), VALID, &options).await;
+            let url = self.signer.signed_url_opts(Method::GET, &Path::default(), VALID, &options).await;
             let request = Request::get(url.map_err(error::of)?.as_str()).body(HttpRequestBody::empty());
             let answer = http.execute(request.map_err(io::Error::other)?).await.map_err(refused)?;
             if !answer.status().is_success() {
@@ -69,7 +66,7 @@ impl Client {
             let body = answer.into_body().collect().await.map_err(refused)?.to_bytes();
             let list: List = quick_xml::de::from_reader(&body[..]).map_err(refused)?;
             // Other objects may begin with the same name.
-            found.extend(list.uploads.into_iter().filter(|one| one.key == self.key.as_ref()).map(|one| one.upload_id));
+            found.extend(list.uploads.into_iter().filter(|one| one.key == object.as_ref()).map(|one| one.upload_id));
             let (Some(key), true) = (list.next_key_marker, list.is_truncated) else { return Ok(found) };
             after = vec![("key-marker", key)];
             after.extend(list.next_upload_id_marker.map(|id| ("upload-id-marker", id)));

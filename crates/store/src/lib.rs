@@ -18,6 +18,7 @@ mod forgotten;
 mod location;
 mod object;
 mod options;
+mod pinned;
 mod profile;
 mod record;
 mod runtime;
@@ -30,8 +31,6 @@ pub use stores::Stores;
 pub use upload::Upload;
 
 use phalanx_core::{Error, KeySource, Opener, Reader};
-use phalanx_host::file::Url;
-use std::path::Path;
 
 /// Opens a protected object for reading at offsets.
 ///
@@ -55,9 +54,4 @@ use std::path::Path;
 pub fn open(url: &str, opener: &Opener<impl KeySource>) -> phalanx_core::Result<Reader<Object>> {
     let object = Object::open(url, &Options::default()).map_err(Error::Read)?;
     Reader::open(object, opener)
-}
-
-/// The URL in a text.
-fn url(text: &str) -> std::io::Result<Url> {
-    Url::of(Path::new(text)).ok_or_else(|| error::refusal("not the URL of an object"))
 }

@@ -5,6 +5,14 @@ use object_store::path::Path;
 use phalanx_host::file::Url;
 use std::io;
 
+/// The URL in a text.
+///
+/// # Errors
+/// If there is none.
+pub fn url(text: &str) -> io::Result<Url> {
+    Url::of(std::path::Path::new(text)).ok_or_else(|| refusal("not the URL of an object"))
+}
+
 const BAD_NAME: &str = "its name has empty parts, . or .., or characters that names of objects must not have";
 
 /// Where an object is.
@@ -115,7 +123,7 @@ mod tests {
     }
 
     fn of(text: &str) -> Result<Location, String> {
-        let url = crate::url(text).map_err(|e| e.to_string())?;
+        let url = super::url(text).map_err(|e| e.to_string())?;
         Location::of(&url).map_err(|e| e.to_string())
     }
 

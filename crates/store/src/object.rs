@@ -1,26 +1,15 @@
 //! An object that is read. All reads see the same version of it.
 
 use crate::ahead::Ahead;
-use crate::client::Client;
-use crate::error::{self, changed, is_changed, wrong};
-use crate::location::Location;
+use crate::location::url;
 use crate::options::Options;
+use crate::pinned::Pinned;
 use crate::runtime::wait;
-use bytes::Bytes;
-use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStoreExt};
 use phalanx_core::{ReadAt, Snapshot};
 use phalanx_host::file::{InputObject, Url};
-use std::future::poll_fn;
 use std::io;
 use std::num::NonZeroUsize;
-use std::ops::Range;
 use std::sync::Arc;
-
-/// So many bytes from the beginning come with the first request: the header of a protected file, mostly.
-const HEAD: u64 = 16 << 10;
-
-/// An answer that breaks off is asked for again so often.
-const AGAIN: usize = 4;
 
 /// An object that is read. Each read asks for the bytes that it wants. If the object changes meanwhile, reads fail.
 #[derive(Debug)]
@@ -29,128 +18,17 @@ pub struct Object {
     requests: NonZeroUsize,
 }
 
-/// The version of an object that is read.
-#[derive(Debug)]
-pub struct Pinned {
-    client: Client,
-    meta: ObjectMeta,
-    head: Bytes,
-}
-
 impl Object {
     /// Finds an object. This is one request, which also brings the first bytes.
     ///
     /// # Errors
     /// If the URL is none of an object, or the store fails, has no such object or gives no ranges.
-    pub fn open(url: &str, options: &Options) -> io::Result<Self> {
-        Self::at(&crate::url(url)?, options)
+    pub fn open(text: &str, options: &Options) -> io::Result<Self> {
+        Self::at(&url(text)?, options)
     }
 
     pub(crate) fn at(url: &Url, options: &Options) -> io::Result<Self> {
-        let client = Client::new(&Location::of(url)?, options)?;
-        let (meta, head) = wait(begin(&client))?;
-        let pinned = Pinned { client, meta, head };
-        if !pinned.has_version() {
-            return Err(wrong("the store gives the object neither an etag nor a time, so a change would go unseen"));
-        }
-        Ok(Self { pinned: Arc::new(pinned), requests: options.requests })
-    }
-}
-
-/// The description of an object and its first bytes.
-async fn begin(client: &Client) -> io::Result<(ObjectMeta, Bytes)> {
-    let options = GetOptions { range: Some(GetRange::Bounded(0..HEAD)), ..GetOptions::default() };
-    let error = match client.store.get_opts(&client.key, options).await {
-        Ok(answer) => {
-            let (meta, range) = (answer.meta.clone(), answer.range.clone());
-            if range != (0..meta.size.min(HEAD)) {
-                return Err(wrong(OTHER_RANGE));
-            }
-            return Ok((meta, collect(answer, range.end).await?));
-        }
-        Err(error) => error,
-    };
-    // An empty object has no range.
-    match client.store.head(&client.key).await {
-        Ok(meta) if meta.size == 0 => Ok((meta, Bytes::new())),
-        _ => Err(error::of(error)),
-    }
-}
-
-impl Pinned {
-    /// The length of the object in bytes.
-    pub fn len(&self) -> u64 {
-        self.meta.size
-    }
-
-    /// The first bytes, if the offset is among them.
-    pub fn head(&self, offset: u64) -> &[u8] {
-        usize::try_from(offset).ok().and_then(|offset| self.head.get(offset..)).unwrap_or_default()
-    }
-
-    /// Fetches a range that is not empty and within the object.
-    ///
-    /// # Errors
-    /// If the store fails, gives something else, or the object has changed.
-    pub async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes> {
-        let mut last = None;
-        for _ in 0..AGAIN {
-            match self.fetch_once(range.clone()).await {
-                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => last = Some(e),
-                done => return done,
-            }
-        }
-        Err(last.unwrap_or_else(changed))
-    }
-
-    async fn fetch_once(&self, range: Range<u64>) -> io::Result<Bytes> {
-        let wanted = range.end - range.start;
-        let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), ..self.condition() };
-        let answer = self.client.store.get_opts(&self.client.key, options).await.map_err(error::of)?;
-        if !self.is_same(&answer.meta) {
-            return Err(changed());
-        }
-        if answer.range != range {
-            return Err(wrong(OTHER_RANGE));
-        }
-        collect(answer, wanted).await
-    }
-
-    /// That the object is still what it was. A weak etag is no condition for ranges: then its time is.
-    fn condition(&self) -> GetOptions {
-        let strong = self.meta.e_tag.clone().filter(|tag| !tag.starts_with("W/"));
-        let time = Some(self.meta.last_modified).filter(|time| strong.is_none() && time.timestamp() > 0);
-        GetOptions { if_match: strong, if_unmodified_since: time, ..GetOptions::default() }
-    }
-
-    fn has_version(&self) -> bool {
-        self.meta.e_tag.is_some() || self.meta.last_modified.timestamp() > 0
-    }
-
-    /// Whether an answer is of the same version. A store need not say the time in the same way each time.
-    fn is_same(&self, now: &ObjectMeta) -> bool {
-        let then = &self.meta;
-        let is_same_time = then.e_tag.is_some() || now.last_modified == then.last_modified;
-        (now.size, &now.e_tag) == (then.size, &then.e_tag) && is_same_time
-    }
-}
-
-const OTHER_RANGE: &str = "the store gave another range than was asked for";
-
-/// The body of an answer, which must have this length.
-async fn collect(answer: GetResult, wanted: u64) -> io::Result<Bytes> {
-    let mut bytes = Vec::with_capacity(usize::try_from(wanted).map_err(io::Error::other)?);
-    let mut frames = answer.into_stream();
-    while let Some(frame) = poll_fn(|context| frames.as_mut().poll_next(context)).await {
-        let frame = frame.map_err(error::of)?;
-        if frame.len() > bytes.capacity() - bytes.len() {
-            return Err(wrong("the store gave more than was asked for"));
-        }
-        bytes.extend_from_slice(&frame);
-    }
-    match bytes.len() as u64 == wanted {
-        true => Ok(bytes.into()),
-        false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the store's answers break off")),
+        Ok(Self { pinned: Arc::new(Pinned::find(url, options)?), requests: options.requests })
     }
 }
 
@@ -179,23 +57,16 @@ impl ReadAt for Object {
 
 impl Snapshot for Object {
     fn is_unchanged(&self) -> io::Result<bool> {
-        let pinned = &self.pinned;
-        // A signed address is valid for GET only, and an empty object has no range.
-        match pinned.len() {
-            0 => wait(async { pinned.client.store.head(&pinned.client.key).await.map_err(error::of) })
-                .map(|now| pinned.is_same(&now)),
-            _ => wait(pinned.fetch(0..1)).map(|_| true).or_else(|e| if is_changed(&e) { Ok(false) } else { Err(e) }),
-        }
+        self.pinned.is_unchanged()
     }
 }
 
 impl InputObject for Object {
     fn ahead(&self, from: u64) -> Box<dyn Snapshot + '_> {
-        Box::new(Ahead::new(self, self.pinned.clone(), self.requests, from))
+        Box::new(Ahead::new(self.pinned.clone(), self.requests, from))
     }
 
     fn version(&self) -> String {
-        let meta = &self.pinned.meta;
-        format!("{} {} {}", meta.size, meta.last_modified.to_rfc3339(), meta.e_tag.as_deref().unwrap_or_default())
+        self.pinned.version()
     }
 }

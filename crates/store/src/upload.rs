@@ -6,7 +6,7 @@
 
 use crate::client::{Client, Parts};
 use crate::error::{self, changed, exists, wrong};
-use crate::location::Location;
+use crate::location::{self, Location};
 use crate::options::Options;
 use crate::record::{Found, Named, Record};
 use crate::runtime::{runtime, wait};
@@ -149,7 +149,7 @@ impl Upload {
     /// # Errors
     /// If the URL is none of an object, the store fails or is only read, or the object exists and may not be replaced.
     pub fn create(url: &str, new: NewObject, options: &Options) -> io::Result<Self> {
-        Self::at(&crate::url(url)?, new, options)
+        Self::at(&location::url(url)?, new, options)
     }
 
     pub(crate) fn at(url: &Url, new: NewObject, options: &Options) -> io::Result<Self> {
@@ -570,7 +570,10 @@ pub fn abort(url: &Url, options: &Options) -> io::Result<u64> {
     let client = Client::new(&Location::of(url)?, options)?;
     let Some(parts) = &client.parts else { return Ok(0) };
     let (own, used) = Record::all(&named(url, &client))?;
-    let listed = wait(client.unfinished())?;
+    let listed = match &parts.lister {
+        Some(lister) => wait(lister.unfinished(&client.key))?,
+        None => Vec::new(),
+    };
     let recorded = own.iter().filter_map(Record::read).map(|found| found.upload);
     let uploads: BTreeSet<String> = recorded.chain(listed).filter(|upload| !used.contains(upload)).collect();
     let mut aborted = 0;

@@ -254,7 +254,7 @@ mod tests {
             for index in 0..plan.parts() {
                 let part = plan.part(index);
                 assert_eq!(part.start, end);
-                assert!(part.end == len || (part.end - 100) % 48 == 0);
+                assert!(part.end == len || (part.end - 100).is_multiple_of(48));
                 end = part.end;
             }
             assert_eq!(end, len);

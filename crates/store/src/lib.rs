@@ -13,6 +13,7 @@
 mod ahead;
 mod client;
 mod connection;
+mod cut;
 mod error;
 mod forgotten;
 mod location;
@@ -23,6 +24,7 @@ mod profile;
 mod record;
 mod runtime;
 mod stores;
+mod there;
 mod upload;
 
 pub use object::Object;
@@ -38,12 +40,12 @@ use phalanx_core::{Error, KeySource, Opener, Reader};
 /// [`Error::Read`] if the URL is none of an object, or the store fails; and those of [`Reader::open`].
 ///
 /// ```no_run
-/// use phalanx_core::{Opener, SecretKey};
+/// use phalanx_core::{KdfLimit, Opener, SecretKey};
 /// use std::io::{Read, Seek, SeekFrom};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let key = SecretKey::read(&mut std::fs::File::open("work.key")?)?.ok_or("not a key")?;
-/// let opener = Opener::new(vec![key]);
+/// let opener = Opener::new(key, KdfLimit::default());
 /// let mut reader = phalanx_store::open("s3://bucket/run42.h5.phx", &opener)?;
 /// reader.seek(SeekFrom::Start(1 << 30))?;
 /// let mut bytes = [0; 4096];

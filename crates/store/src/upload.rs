@@ -5,34 +5,26 @@
 //! is one request. The object appears when the upload is completed, and not before.
 
 use crate::client::{Client, Parts};
+use crate::cut::{Cut, PART, PARTS};
 use crate::error::{self, changed, exists, wrong};
 use crate::location::{self, Location};
 use crate::options::Options;
 use crate::record::{Found, Named, Record};
 use crate::runtime::{runtime, wait};
+use crate::there::{is_object, is_there, is_there_now};
 use bytes::Bytes;
 use object_store::multipart::PartId;
-use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use object_store::{PutMode, PutOptions, PutPayload};
 use phalanx_core::WriteAt;
 use phalanx_core::file::Filling;
 use phalanx_core::format::Header;
 use phalanx_host::file::{Left, NewObject, OutputObject, Plan, Url};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
-
-/// The bytes of a part, or more if there would be too many parts.
-const PART: u64 = 8 << 20;
-
-/// The most parts that stores take.
-const PARTS: u64 = 10_000;
-
-/// The longest object, in bytes: 5 TiB.
-const LONGEST: u64 = 5 << 40;
 
 /// An object that is written.
 #[derive(Debug)]
@@ -77,63 +69,6 @@ struct State {
     /// Whether the process is about to end. Whoever writes then waits for that.
     ends: bool,
     failure: Option<(io::ErrorKind, String)>,
-}
-
-/// How the object is cut.
-#[derive(Clone, Debug)]
-enum Cut {
-    /// Into equal parts.
-    Even(u64),
-    /// Into parts that become longer, because nobody knows how many there will be.
-    Growing,
-    /// Into whole chunks.
-    Chunks(Plan),
-}
-
-impl Default for Cut {
-    fn default() -> Self {
-        Cut::Even(PART)
-    }
-}
-
-/// So many parts have the same length before those that are twice as long.
-const STEP: u64 = 1000;
-
-impl Cut {
-    /// How an object is cut whose plaintext has this length.
-    fn of(len: Option<u64>) -> io::Result<Self> {
-        let Some(len) = len else { return Ok(Cut::Growing) };
-        if len > LONGEST {
-            return Err(error::refusal("it is too long for an object"));
-        }
-        // Chunks and header make a protected file a little longer.
-        Ok(Cut::Even(PART.max((len + len / 64).div_ceil(PARTS))))
-    }
-
-    fn part(&self, index: u64) -> Range<u64> {
-        match self {
-            Cut::Even(len) => index * len..(index + 1) * len,
-            Cut::Growing => grown(index)..grown(index + 1),
-            Cut::Chunks(plan) => plan.part(index),
-        }
-    }
-
-    fn index(&self, offset: u64) -> u64 {
-        match self {
-            Cut::Even(len) => offset / len,
-            Cut::Growing => {
-                let step = (0..PARTS / STEP).rev().find(|step| grown(step * STEP) <= offset).unwrap_or(0);
-                step * STEP + (offset - grown(step * STEP)) / (PART << step)
-            }
-            Cut::Chunks(plan) => offset.saturating_sub(plan.header.len() as u64) / (plan.chunks * plan.record),
-        }
-    }
-}
-
-/// Where a part begins, if parts grow.
-fn grown(index: u64) -> u64 {
-    let step = (index / STEP).min(PARTS / STEP);
-    PART * (STEP * ((1 << step) - 1) + ((index - step * STEP) << step))
 }
 
 /// A part that is being filled.
@@ -593,33 +528,6 @@ fn named(url: &Url, client: &Client) -> Named {
     Named { url: url.text().to_owned(), place: client.place.clone() }
 }
 
-/// Whether the object exists.
-fn is_there(client: &Client) -> io::Result<bool> {
-    let promises = client.parts.as_ref().is_some_and(|parts| parts.creating.is_some());
-    match wait(is_there_now(client)) {
-        // Whoever may only write may not look. If there is an object, the store refuses the new one.
-        Err(e) if promises && e.kind() == io::ErrorKind::PermissionDenied => Ok(false),
-        found => found,
-    }
-}
-
-async fn is_there_now(client: &Client) -> io::Result<bool> {
-    match client.store.head(&client.key).await {
-        Ok(_) => Ok(true),
-        Err(object_store::Error::NotFound { .. }) => Ok(false),
-        Err(error) => Err(error::of(error)),
-    }
-}
-
-/// Whether the object has this length, and begins so.
-async fn is_object(client: &Client, len: u64, head: &[u8]) -> bool {
-    let (store, key) = (&client.store, &client.key);
-    if !store.head(key).await.is_ok_and(|meta| meta.size == len) {
-        return false;
-    }
-    head.is_empty() || store.get_range(key, 0..head.len() as u64).await.is_ok_and(|bytes| bytes == head)
-}
-
 /// Deletes the record of an upload that was completed by a run that could not delete it.
 fn end_if_done(client: &Client, record: &Record) {
     let Some(plan) = record.read().and_then(|found| found.plan) else { return record.end() };
@@ -643,30 +551,4 @@ fn may_be_done(error: &io::Error) -> bool {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_that_grow_lie_side_by_side() {
-        let cut = Cut::of(None).unwrap();
-        for index in [0, 1, 999, 1000, 1001, 1999, 2000, 5500, 9999] {
-            let part = cut.part(index);
-            assert_eq!(part.end, cut.part(index + 1).start);
-            assert_eq!(part.end - part.start, PART << (index / STEP));
-            assert_eq!((cut.index(part.start), cut.index(part.end - 1)), (index, index));
-        }
-        assert!(cut.part(PARTS - 1).end > LONGEST);
-    }
-
-    #[test]
-    fn no_object_has_too_many_parts() {
-        for len in [0, 1, PART * PARTS, LONGEST] {
-            let Cut::Even(part) = Cut::of(Some(len)).unwrap() else { panic!() };
-            assert!((len + len / 64) / part < PARTS + 1);
-        }
-        assert!(Cut::of(Some(u64::MAX)).is_err());
-    }
 }

@@ -56,14 +56,14 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "",
     ),
     (
-        "../crates/store/src/object.rs",
+        "../crates/store/src/pinned.rs",
         4,
         "the store gave another range than was asked for",
         "a server that does not give ranges, or lies",
         "use another server, or copy the object",
     ),
     (
-        "../crates/store/src/object.rs",
+        "../crates/store/src/pinned.rs",
         4,
         "the store's answers break off",
         "the connection was lost again and again",

@@ -3,6 +3,7 @@
 pub mod copy;
 mod mirror;
 pub(crate) mod programs;
+mod stores;
 
 use crate::measure::programs::{command, find, finish};
 use crate::measure::scratch;
@@ -71,6 +72,9 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
     if setup.peers.has(PeersPart::MirrorMemory) {
         steps.push(mirror::memory_step(setup, scratch)?);
     }
+    if setup.peers.has(PeersPart::Stores) {
+        steps.push(stores::step(setup, scratch)?);
+    }
     Ok(steps)
 }
 
@@ -125,6 +129,7 @@ pub fn missing(setup: &Setup) -> Vec<String> {
     let mut missing = Vec::new();
     missing.extend(of_commands.filter(|_| setup.peers.has(PeersPart::Commands)));
     missing.extend(of_mirror.into_iter().filter(|_| setup.peers.has(PeersPart::Mirror)));
+    missing.extend(stores::missing().into_iter().filter(|_| setup.peers.has(PeersPart::Stores)));
     missing
 }
 

@@ -93,6 +93,8 @@ pub enum PeersPart {
     Mirror,
     /// The memory of a mirror of many entries.
     MirrorMemory,
+    /// Objects in a store on this machine.
+    Stores,
 }
 
 /// What is run, and where.

@@ -132,11 +132,12 @@ pub struct PeersRun {
 pub struct PeersPartsRun {
     #[command(flatten)]
     run: PeersRun,
-    /// Run only this part (may be repeated): commands, mirror or mirror-memory (default: commands)
+    /// Run only this part (may be repeated): commands, mirror, mirror-memory, stores (default: commands)
     ///
     /// commands: files that are protected and got back. mirror: a folder of 100,000 files and one of 4 GiB that is mirrored
     /// again and again, beside rsync, rclone and restic; it takes a quarter of an hour or more, and 45 GB of disk.
-    /// mirror-memory: the memory of a mirror of 1,000,000 entries.
+    /// mirror-memory: the memory of a mirror of 1,000,000 entries. stores: objects of 4 and 10 GiB in a store on this machine, beside
+    /// aws and rclone; it needs versitygw, and a phalanx that was built with stores.
     #[arg(long = "part", value_enum, value_name = "PART", hide_possible_values = true)]
     parts: Vec<PeersPart>,
     /// A folder for the trees that are mirrored (default: the run's folder)

@@ -26,6 +26,9 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
+/// So many bytes are kept, by which an object is known again. No header is longer: `docs/format.md`, section 2.1.
+const HEAD: usize = 64 << 10;
+
 /// An object that is written.
 #[derive(Debug)]
 pub struct Upload {
@@ -156,7 +159,7 @@ impl Upload {
         let mut bytes = std::mem::take(&mut *lock(&filled.bytes));
         bytes.truncate(len as usize);
         if index == 0 {
-            state.head = bytes[..bytes.len().min(4096)].to_vec();
+            state.head = bytes[..bytes.len().min(HEAD)].to_vec();
         }
         let promise = Promise(self.shared.clone(), index);
         let task = runtime()?.spawn(async move {
@@ -540,7 +543,7 @@ fn end_if_done(client: &Client, record: &Record) {
 /// Whether the store has understood and refused it, so that asking again changes nothing.
 fn is_refusal(error: &io::Error) -> bool {
     let text = error.to_string();
-    let signs = ["400", "NoSuchUpload", "InvalidPart", "InvalidBlock"];
+    let signs = ["code: 400", "NoSuchUpload", "InvalidPart", "InvalidBlock"];
     error.kind() == io::ErrorKind::NotFound || signs.iter().any(|sign| text.contains(sign))
 }
 

@@ -45,7 +45,7 @@ fn abort(plan: &ProtectPlan, verbosity: Verbosity) -> Outcome {
     let aborted = stores().and_then(|stores| stores.abort(url).map_err(Error::write));
     let aborted = aborted.map_err(|e| Failure::at(url.path(), e))?;
     if !verbosity.quiet {
-        complain(format!("{}: {} deleted", shown(url.path()), count(aborted, "unfinished upload")));
+        complain(format!("{}: {} aborted", shown(url.path()), count(aborted, "unfinished upload")));
     }
     Ok(())
 }

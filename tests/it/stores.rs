@@ -258,10 +258,10 @@ fn what_a_killed_run_has_sent_can_be_deleted() {
         let Some((store, _)) = killed(&without, 2, Signal::KILL) else { return };
         assert!(Server::unfinished_parts(&store.s) >= 2);
         let said = store.run(&["protect", "f", "-o", URL, "--abort"]);
-        assert!(String::from_utf8_lossy(&said.0.stderr).contains("1 unfinished upload deleted"));
+        assert!(String::from_utf8_lossy(&said.0.stderr).contains("1 unfinished upload aborted"));
         assert!(records(&store.s).is_empty() && Server::unfinished_parts(&store.s) == 0);
         let said = store.run(&["protect", "f", "-o", URL, "--abort"]);
-        assert!(String::from_utf8_lossy(&said.0.stderr).contains("0 unfinished uploads deleted"));
+        assert!(String::from_utf8_lossy(&said.0.stderr).contains("0 unfinished uploads aborted"));
     }
 }
 
@@ -271,9 +271,9 @@ fn an_upload_that_only_the_store_knows_can_be_deleted() {
     fs::remove_dir_all(store.s.path("state")).unwrap();
     // It is an upload of another object whose name begins with this one.
     let said = store.run(&["protect", "f", "-o", "s3://bucket/dir/f", "--abort"]);
-    assert!(String::from_utf8_lossy(&said.0.stderr).contains("0 unfinished uploads deleted"));
+    assert!(String::from_utf8_lossy(&said.0.stderr).contains("0 unfinished uploads aborted"));
     let said = store.run(&["protect", "f", "-o", URL, "--abort"]);
-    assert!(String::from_utf8_lossy(&said.0.stderr).contains("1 unfinished upload deleted"));
+    assert!(String::from_utf8_lossy(&said.0.stderr).contains("1 unfinished upload aborted"));
     assert_eq!(Server::unfinished_parts(&store.s), 0);
 }
 

@@ -76,13 +76,21 @@ fn line(error: &Error) -> String {
     let innermost = chain(error).last().unwrap_or_else(|| error.to_string());
     let outer = chain(error).next().unwrap_or_default();
     let text = if innermost.len() < 12 { outer } else { innermost };
+    let text = said(&text).unwrap_or(text);
     let words = text.split_whitespace().map(|word| match word.split_once('?') {
         Some((before, _)) if before.contains("://") => before,
         _ => word,
     });
     let line = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-    let line: String = line.chars().filter(|c| !c.is_control()).take(LONGEST).collect();
+    let line: String = line.trim_end_matches(':').chars().filter(|c| !c.is_control()).take(LONGEST).collect();
     line
+}
+
+/// What a store says in an answer in XML: its code and its message.
+fn said(text: &str) -> Option<String> {
+    let within = |name: &str| Some(text.split_once(&format!("<{name}>"))?.1.split_once(&format!("</{name}>"))?.0);
+    let (code, message) = (within("Code")?, within("Message").unwrap_or_default());
+    Some(format!("the store says: {code}: {message}"))
 }
 
 #[cfg(test)]
@@ -96,5 +104,16 @@ mod tests {
         let line = error.to_string();
         assert!(line.len() <= LONGEST && !line.contains('\n') && !line.contains("abc"), "{line}");
         assert!(line.contains("https://h/x"), "{line}");
+    }
+
+    #[test]
+    fn what_a_store_says_is_shown_without_its_markup() {
+        let source = "400 Bad Request: <?xml version=\"1.0\"?> <Error><Code>AuthorizationHeaderMalformed</Code>\
+                      <Message>the region 'x' is wrong; expecting 'us-east-1'</Message></Error>";
+        let line = of(Error::Generic { store: "S3", source: source.into() }).to_string();
+        let expected = "the store says: AuthorizationHeaderMalformed: the region 'x' is wrong; expecting 'us-east-1'";
+        assert_eq!(line, expected);
+        let line = of(Error::Generic { store: "S3", source: "301 Moved Permanently: ".into() }).to_string();
+        assert_eq!(line, "301 Moved Permanently");
     }
 }

@@ -39,6 +39,9 @@ async fn begin(client: &Client) -> io::Result<(ObjectMeta, Bytes)> {
         }
         Err(error) => error,
     };
+    if matches!(error, object_store::Error::NotSupported { .. }) {
+        return Err(wrong("the server gives no ranges: fetch it, and take it from a pipe"));
+    }
     // An empty object has no range.
     match client.store.head(&client.key).await {
         Ok(meta) if meta.size == 0 => Ok((meta, Bytes::new())),

@@ -543,7 +543,7 @@ fn end_if_done(client: &Client, record: &Record) {
 /// Whether the store has understood and refused it, so that asking again changes nothing.
 fn is_refusal(error: &io::Error) -> bool {
     let text = error.to_string();
-    let signs = ["code: 400", "NoSuchUpload", "InvalidPart", "InvalidBlock"];
+    let signs = ["code: 400", "NoSuchUpload", "InvalidPart", "InvalidBlock", "InvalidRequest"];
     error.kind() == io::ErrorKind::NotFound || signs.iter().any(|sign| text.contains(sign))
 }
 

@@ -18,9 +18,10 @@ pub struct StoreArgs {
     /// Without it, it is that of AWS_REGION or of the profile of the AWS tools, or the store is asked.
     #[arg(long, value_name = "REGION", help_heading = "Object stores")]
     region: Option<String>,
-    /// Requests at the same time, 1 to 64 (default: 6)
+    /// Requests at the same time, 1 to 64 (default: 4)
     ///
-    /// For each object. Each takes 8 MiB of memory, and more for objects of more than 78 GiB.
+    /// For each object. Each takes 8 MiB of memory where an object is written, and 4 MiB where it is read; more for objects of more than
+    /// 78 GiB.
     #[arg(long, value_name = "N", help_heading = "Object stores", value_parser = clap::value_parser!(u16).range(1..=64))]
     requests: Option<u16>,
     /// Reach other machines without TLS

@@ -17,8 +17,8 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Six requests, and only TLS.
+    /// Four requests, which keep a program below 96 MiB, and only TLS.
     fn default() -> Self {
-        Self { endpoint_url: None, region: None, requests: const { NonZeroUsize::new(6).unwrap() }, allow_http: false }
+        Self { endpoint_url: None, region: None, requests: const { NonZeroUsize::new(4).unwrap() }, allow_http: false }
     }
 }

@@ -39,9 +39,9 @@ use tokio::runtime::{Builder, Runtime};
 /// The most bytes of an answer.
 const LONGEST: usize = 256 << 20;
 
-/// So long a server that begins or ends is waited for: for a little longer than a server takes to end, unless it is told to.
+/// How long a command waits for a server that begins or ends. By default a server takes a little less to end.
 const PATIENCE: Duration = Duration::from_secs(12);
-/// After this the user is told what is waited for, if it is not a server that ends, of which the user is told at once.
+/// After this a command says what it waits for. If that is a server that ends, it says so at once.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// The way in which requests are answered.
@@ -185,7 +185,7 @@ impl Client {
     }
 }
 
-/// What the user is told who has waited for so long for whoever has a folder.
+/// What a command says that has waited so long for whoever has the folder.
 fn waits_for(folder: &Folder, waited: Duration) -> Option<String> {
     if is_ending(folder) {
         return Some(waits_for_ending(folder));

@@ -7,11 +7,12 @@ use crate::pinned::Pinned;
 use crate::runtime::{runtime, wait};
 use bytes::Bytes;
 use phalanx_core::{ReadAt, Snapshot};
+use phalanx_host::lock::lock;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSliceMut};
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// The bytes of a block.
 const BLOCK: u64 = 4 << 20;
@@ -31,7 +32,7 @@ struct Window {
     /// The number of the first block.
     first: u64,
     blocks: VecDeque<Block>,
-    /// How many bytes of blocks behind the window have been read already, by workers that are ahead of it.
+    /// How many bytes of blocks beyond the window have been read already, by workers that are ahead of it.
     read: BTreeMap<u64, u64>,
 }
 
@@ -55,7 +56,7 @@ impl Ahead {
 
     /// Where a block lies.
     fn range(&self, block: u64) -> Range<u64> {
-        block * BLOCK..((block + 1) * BLOCK).min(self.pinned.len())
+        block * BLOCK..(block * BLOCK).saturating_add(BLOCK).min(self.pinned.len())
     }
 
     /// Fetches blocks until the window is full.
@@ -183,8 +184,4 @@ impl Snapshot for Ahead {
     fn is_unchanged(&self) -> io::Result<bool> {
         self.pinned.is_unchanged()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

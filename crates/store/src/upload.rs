@@ -19,6 +19,7 @@ use phalanx_core::WriteAt;
 use phalanx_core::file::Filling;
 use phalanx_core::format::Header;
 use phalanx_host::file::{Left, NewObject, OutputObject, Plan, Url};
+use phalanx_host::lock::lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -111,13 +112,10 @@ impl Upload {
     }
 
     /// How many parts may be in memory: fewer, if they are long.
-    fn window(&self, cut: &Cut) -> u64 {
-        let len = match cut {
-            Cut::Even(len) => *len,
-            Cut::Growing => PART,
-            Cut::Chunks(plan) => plan.chunks * plan.record,
-        };
-        (self.requests * PART / len.max(1)).clamp(2, self.requests.max(2)).min(self.requests)
+    fn window(&self, state: &State) -> u64 {
+        let part = state.cut.part(state.first);
+        let most = (self.requests * PART).div_ceil((part.end - part.start).max(1));
+        most.max(2).min(self.requests)
     }
 
     fn found(&self) -> Option<Found> {
@@ -131,7 +129,7 @@ impl Upload {
         if index >= PARTS {
             return Err(error::refusal("it is too long for an object"));
         }
-        while index >= state.first + self.window(&state.cut) && state.can_go_on()? {
+        while index >= state.first + self.window(&state) && state.can_go_on()? {
             state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.can_go_on()?;
@@ -550,8 +548,4 @@ fn is_refusal(error: &io::Error) -> bool {
 /// Whether it may have been done although it failed. A store that denies access has done nothing.
 fn may_be_done(error: &io::Error) -> bool {
     error.kind() != io::ErrorKind::PermissionDenied
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

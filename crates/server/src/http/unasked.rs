@@ -40,7 +40,7 @@ fn path(target: &Target) -> Option<Vec<&str>> {
     reads.then(|| target.path.parts.iter().map(String::as_str).collect())
 }
 
-/// What processes of this machine, and callers who have any right, are told.
+/// The pages for processes of this machine, and for callers with any right.
 fn told(path: &[&str]) -> Option<fn(&Edge) -> Response<Body>> {
     match path {
         ["metrics"] => Some(metrics),

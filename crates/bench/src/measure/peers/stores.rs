@@ -56,18 +56,20 @@ pub fn missing() -> Vec<String> {
 }
 
 fn measure(setup: &Setup, own: &Scratch, sizes: Sizes, rows: &mut Rows<'_>) -> Result<()> {
-    let case = format!("{} MiB, a store on this machine", sizes.file >> 20);
-    let row = |operation: &str, scheme: &str| {
-        row_of(EXPERIMENT, &case, [operation, WHOLE, scheme, "command"], [sizes.file, 1], 0)
-    };
     let store = match Store::start(setup, own) {
         Ok(store) => store,
-        Err(Error::NotRun(why)) => return rows.write(row("upload", OURS).not_run(&why)),
+        Err(Error::NotRun(why)) => return rows.write(row(sizes, "upload", OURS).not_run(&why)),
         Err(error) => return Err(error),
     };
-    whole(setup, &store, sizes, &row, rows)?;
-    resumed(setup, &store, sizes, &row, rows)?;
+    whole(setup, &store, sizes, rows)?;
+    resumed(setup, &store, sizes, rows)?;
     part(setup, &store, sizes, rows)
+}
+
+/// A row of whole files.
+fn row(sizes: Sizes, operation: &str, scheme: &str) -> Row {
+    let case = format!("{} MiB, a store on this machine", sizes.file >> 20);
+    row_of(EXPERIMENT, case, [operation, WHOLE, scheme, "command"], [sizes.file, 1], 0)
 }
 
 /// A server, the programs that use it, and files.
@@ -181,7 +183,7 @@ fn aws<'a>(store: &'a Store<'_>) -> Result<Peer<'a>> {
     })
 }
 
-/// rclone, in the clear or with its `crypt` remote. It is told of the server by variables.
+/// rclone, in the clear or with its `crypt` remote. Variables name the server.
 fn rclone<'a>(store: &'a Store<'_>, name: &'static str) -> Result<Peer<'a>> {
     let rclone = require("rclone")?;
     let (remote, object) = if name == CRYPT { ("secret:file", "crypt/file.bin") } else { ("store:rclone", "rclone") };
@@ -220,13 +222,8 @@ fn rclone<'a>(store: &'a Store<'_>, name: &'static str) -> Result<Peer<'a>> {
 }
 
 /// Whole files, up and down.
-fn whole(
-    setup: &Setup,
-    store: &Store<'_>,
-    sizes: Sizes,
-    row: &dyn Fn(&str, &str) -> Row,
-    rows: &mut Rows<'_>,
-) -> Result<()> {
+fn whole(setup: &Setup, store: &Store<'_>, sizes: Sizes, rows: &mut Rows<'_>) -> Result<()> {
+    let row = |operation: &str, scheme: &str| row(sizes, operation, scheme);
     let plain = store.own.file("plain", sizes.file, 1)?;
     let back = store.own.path("back");
     let mut peers = vec![ours(store)];
@@ -273,24 +270,18 @@ fn whole(
             rows.write(Row { measure, speedup: ratio, over: Some(peer.scheme.clone()), bar, ..row })?;
         }
     }
-    memory(setup, store, &plain, row, rows)
+    memory(setup, store, &plain, sizes, rows)
 }
 
 /// The memory of both directions.
-fn memory(
-    setup: &Setup,
-    store: &Store<'_>,
-    plain: &Path,
-    row: &dyn Fn(&str, &str) -> Row,
-    rows: &mut Rows<'_>,
-) -> Result<()> {
+fn memory(setup: &Setup, store: &Store<'_>, plain: &Path, sizes: Sizes, rows: &mut Rows<'_>) -> Result<()> {
     let (ours, back) = (ours(store), store.own.path("back"));
     for (operation, command) in [("upload", (ours.upload)(plain)), ("download", (ours.download)(&back))] {
         let failed = failure(&command);
         let (seconds, peak_kib) = time(|| programs::peak_memory(command));
         let peak_kib = peak_kib?.ok_or_else(|| failed("its memory is not known"))?;
         let bar = setup.bar(format!("at most {} MiB, 4 GiB", MEMORY >> 10), peak_kib <= MEMORY);
-        let row = Row { measure: "peak memory".into(), peak_kib: Some(peak_kib), bar, ..row(operation, OURS) };
+        let row = Row { measure: "peak memory".into(), peak_kib: Some(peak_kib), bar, ..row(sizes, operation, OURS) };
         rows.write(row.timed(vec![seconds]))?;
     }
     scratch::remove(&back)?;
@@ -298,13 +289,7 @@ fn memory(
 }
 
 /// An upload that is killed at 90 %, and goes on.
-fn resumed(
-    setup: &Setup,
-    store: &Store<'_>,
-    sizes: Sizes,
-    row: &dyn Fn(&str, &str) -> Row,
-    rows: &mut Rows<'_>,
-) -> Result<()> {
+fn resumed(setup: &Setup, store: &Store<'_>, sizes: Sizes, rows: &mut Rows<'_>) -> Result<()> {
     let plain = store.own.path("plain");
     let upload = || store.phalanx("protect -qk bench --resume -o s3://bucket/resumed.phx", &plain);
     let (mut whole, mut rest) = (Vec::new(), Vec::new());
@@ -330,7 +315,8 @@ fn resumed(
         rest.push(seconds);
         store.remove("resumed.phx")?;
     }
-    let (whole, rest) = (row("upload, --resume", OURS).timed(whole), row("upload, killed at 90 %", OURS).timed(rest));
+    let (whole, rest) =
+        (row(sizes, "upload, --resume", OURS).timed(whole), row(sizes, "upload, killed at 90 %", OURS).timed(rest));
     let part = rest.median_s.zip(whole.median_s).map(|(rest, whole)| rest / whole);
     rows.write(whole.clone())?;
     rows.write(rest.clone())?;

@@ -212,7 +212,8 @@ fn rclone<'a>(store: &'a Store<'_>, name: &'static str) -> Result<Peer<'a>> {
     };
     let remote = PathBuf::from(remote.replace("store:", "store:bucket/"));
     let (there, down) = (remote.clone(), call.clone());
-    let words = "--config /dev/null --quiet copyto";
+    // By default it waits a second before each part for a word that this server does not say.
+    let words = "--config /dev/null --quiet --expect-continue-timeout 0 copyto";
     Ok(Peer {
         name,
         upload: Box::new(move |file| call(words, &[file, &there])),

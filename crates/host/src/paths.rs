@@ -128,7 +128,7 @@ impl Destination {
     fn check_objects(&self, paths: &[PathBuf]) -> Outcome {
         let at = |url: &Path, why: &str| Failure::usage(format!("{}: {why}", shown(End::from(url.to_owned()).path())));
         let output = match &self.outputs {
-            Outputs::At(End::Object(url)) if url.name().is_none() => {
+            Outputs::At(End::Object(url)) if url.name().is_none() && !self.recursive => {
                 return Err(at(url.path(), "it names no object").hint("--output-dir takes the URL of a folder"));
             }
             Outputs::At(end @ End::Object(_)) => Some(end.path()),
@@ -138,7 +138,7 @@ impl Destination {
         let input = paths.iter().find(|path| is_url(path));
         let Some(url) = input.map(|path| &**path).or(output) else { return Ok(()) };
         match () {
-            () if self.recursive => Err(at(url, "--recursive takes folders on disks only")),
+            () if self.recursive && input.is_some() => Err(at(url, "--recursive takes folders on disks only")),
             () if self.remove => Err(at(url, "--remove works with files only, and this is an object")),
             () if self.resume && input.is_some() && output.is_none() => {
                 Err(at(url, "--resume goes on with uploads, and not with downloads"))

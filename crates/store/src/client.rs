@@ -49,6 +49,11 @@ impl std::fmt::Debug for Parts {
 }
 
 impl Client {
+    /// The client of another object in the same store.
+    pub fn of(&self, key: Path) -> Self {
+        Self { key, ..self.clone() }
+    }
+
     /// A client for a location.
     ///
     /// # Errors

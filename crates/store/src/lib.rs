@@ -15,6 +15,7 @@ mod client;
 mod connection;
 mod cut;
 mod error;
+mod folder;
 mod forgotten;
 mod location;
 mod object;

@@ -13,7 +13,8 @@ pub fn url(text: &str) -> io::Result<Url> {
     Url::of(std::path::Path::new(text)).ok_or_else(|| refusal("not the URL of an object"))
 }
 
-const BAD_NAME: &str = "its name has empty parts, . or .., or characters that names of objects must not have";
+/// Why a name is refused.
+pub const BAD_NAME: &str = "its name has empty parts, . or .., or characters that names of objects must not have";
 
 /// Where an object is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,8 +59,26 @@ impl Location {
         if bucket.is_empty() || key.is_empty() || key.ends_with('/') {
             return Err(refusal("it names no object: BUCKET/NAME is needed"));
         }
+        Self::within(scheme, bucket, key)
+    }
+
+    /// Reads the URL of a folder: a bucket, or the beginning of names in it, which a slash follows.
+    ///
+    /// # Errors
+    /// If there is no bucket, or if names cannot begin so.
+    pub fn of_folder(url: &Url) -> io::Result<Self> {
+        let (scheme, rest) = url.text().split_once("://").ok_or_else(|| refusal("not the URL of a folder"))?;
+        if matches!(scheme, "http" | "https") {
+            return Err(refusal("servers at https:// list no folders"));
+        }
+        let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+        Self::within(scheme, bucket, key.strip_suffix('/').unwrap_or(key))
+    }
+
+    /// A name in a bucket.
+    fn within(scheme: &str, bucket: &str, key: &str) -> io::Result<Self> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if !bucket.bytes().all(is_plain) || [".", ".."].contains(&bucket) {
+        if bucket.is_empty() || !bucket.bytes().all(is_plain) || [".", ".."].contains(&bucket) {
             return Err(refusal("no bucket can have this name"));
         }
         if key.starts_with('/') {
@@ -145,6 +164,20 @@ mod tests {
         }
         let with_secret = checked_address("https://user:secret@host/x", false);
         assert!(with_secret.unwrap_err().to_string().contains("credentials"));
+    }
+
+    #[test]
+    fn folders_are_buckets_or_names() {
+        let folder = |text: &str| {
+            let url = super::url(text).map_err(|e| e.to_string())?;
+            Location::of_folder(&url).map(key).map_err(|e| e.to_string())
+        };
+        for (text, name) in [("s3://b", ""), ("s3://b/", ""), ("gs://b/dir/", "dir"), ("az://c/a/b c", "a/b c")] {
+            assert_eq!(folder(text).as_deref(), Ok(name), "{text}");
+        }
+        for text in ["s3://", "s3:///dir", "s3://b//", "s3://b/a//", "s3://b/../a", "https://h/dir"] {
+            assert!(folder(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! An object that is read. All reads see the same version of it.
 
 use crate::ahead::Ahead;
-use crate::location::url;
+use crate::client::Client;
+use crate::location::{Location, url};
 use crate::options::Options;
 use crate::pinned::Pinned;
 use crate::runtime::wait;
@@ -28,7 +29,11 @@ impl Object {
     }
 
     pub(crate) fn at(url: &Url, options: &Options) -> io::Result<Self> {
-        Ok(Self { pinned: Arc::new(Pinned::find(url, options)?), requests: options.requests })
+        Self::of(Client::new(&Location::of(url)?, options)?, options)
+    }
+
+    pub(crate) fn of(client: Client, options: &Options) -> io::Result<Self> {
+        Ok(Self { pinned: Arc::new(Pinned::find(client)?), requests: options.requests })
     }
 }
 

@@ -2,12 +2,10 @@
 
 use crate::client::Client;
 use crate::error::{self, changed, is_changed, wrong};
-use crate::location::Location;
-use crate::options::Options;
 use crate::runtime::wait;
+use crate::there::version_of;
 use bytes::Bytes;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStoreExt};
-use phalanx_host::file::Url;
 use std::future::poll_fn;
 use std::io;
 use std::ops::Range;
@@ -54,8 +52,7 @@ impl Pinned {
     ///
     /// # Errors
     /// If the store fails, has no such object or gives no ranges.
-    pub fn find(url: &Url, options: &Options) -> io::Result<Self> {
-        let client = Client::new(&Location::of(url)?, options)?;
+    pub fn find(client: Client) -> io::Result<Self> {
         let (meta, head) = wait(begin(&client))?;
         let pinned = Self { client, meta, head };
         if !pinned.has_version() {
@@ -84,8 +81,7 @@ impl Pinned {
 
     /// What identifies the version.
     pub fn version(&self) -> String {
-        let meta = &self.meta;
-        format!("{} {} {}", meta.size, meta.last_modified.to_rfc3339(), meta.e_tag.as_deref().unwrap_or_default())
+        version_of(&self.meta)
     }
 
     /// The first bytes, if the offset is among them.

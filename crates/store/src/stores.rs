@@ -1,9 +1,10 @@
 //! The stores, as programs of Phalanx use them.
 
+use crate::folder::Folder;
 use crate::object::Object;
 use crate::options::Options;
 use crate::upload::{self, Upload};
-use phalanx_host::file::{InputObject, NewObject, OutputObject, Url};
+use phalanx_host::file::{InputObject, NewObject, ObjectFolder, OutputObject, Url};
 use std::io;
 use std::sync::Arc;
 
@@ -27,6 +28,10 @@ impl phalanx_host::file::Stores for Stores {
 
     fn create(&self, url: &Url, new: NewObject) -> io::Result<Box<dyn OutputObject>> {
         Ok(Box::new(Upload::at(url, new, &self.0)?))
+    }
+
+    fn folder(&self, url: &Url) -> io::Result<Arc<dyn ObjectFolder>> {
+        Ok(Arc::new(Folder::at(url, &self.0)?))
     }
 
     fn abort(&self, url: &Url) -> io::Result<u64> {

@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::error;
 use crate::runtime::wait;
-use object_store::ObjectStoreExt;
+use object_store::{ObjectMeta, ObjectStoreExt, UpdateVersion};
 use std::io;
 
 /// Whether the object exists, as far as the credentials let us know.
@@ -27,6 +27,23 @@ pub async fn is_there_now(client: &Client) -> io::Result<bool> {
     match client.store.head(&client.key).await {
         Ok(_) => Ok(true),
         Err(object_store::Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error::of(error)),
+    }
+}
+
+/// What identifies the version of an object.
+pub fn version_of(meta: &ObjectMeta) -> String {
+    format!("{} {} {}", meta.size, meta.last_modified.to_rfc3339(), meta.e_tag.as_deref().unwrap_or_default())
+}
+
+/// How to replace this version of an object and no other.
+///
+/// # Errors
+/// If the store fails, or has another version.
+pub async fn condition_of(client: &Client, version: &str) -> io::Result<UpdateVersion> {
+    match client.store.head(&client.key).await {
+        Ok(meta) if version_of(&meta) == version => Ok(UpdateVersion { e_tag: meta.e_tag, version: meta.version }),
+        Ok(_) | Err(object_store::Error::NotFound { .. }) => Err(error::changed()),
         Err(error) => Err(error::of(error)),
     }
 }

@@ -6,12 +6,12 @@
 
 use crate::client::{Client, Parts};
 use crate::cut::{Cut, PART, PARTS};
-use crate::error::{self, changed, exists, wrong};
+use crate::error::{self, exists, is_changed, wrong};
 use crate::location::{self, Location};
 use crate::options::Options;
 use crate::record::{Found, Named, Record};
 use crate::runtime::{runtime, wait};
-use crate::there::{is_object, is_there, is_there_now};
+use crate::there::{condition_of, is_object, is_there, is_there_now};
 use bytes::Bytes;
 use object_store::multipart::PartId;
 use object_store::{PutMode, PutOptions, PutPayload};
@@ -36,6 +36,17 @@ pub struct Upload {
     shared: Arc<Shared>,
     requests: u64,
     replaces: bool,
+}
+
+/// What an object must find in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Condition {
+    /// Whatever is there is replaced.
+    Any,
+    /// Nothing.
+    New,
+    /// This version.
+    Over(String),
 }
 
 /// What those who write and those who send have in common.
@@ -92,7 +103,10 @@ impl Upload {
     }
 
     pub(crate) fn at(url: &Url, new: NewObject, options: &Options) -> io::Result<Self> {
-        let client = Client::new(&Location::of(url)?, options)?;
+        Self::of(Client::new(&Location::of(url)?, options)?, url, new, options)
+    }
+
+    pub(crate) fn of(client: Client, url: &Url, new: NewObject, options: &Options) -> io::Result<Self> {
         let parts = client.parts.clone().ok_or_else(|| error::refusal("objects at https:// can only be read"))?;
         let name = named(url, &client);
         let record = if new.resume { Some(Record::open(&name)?) } else { None };
@@ -177,7 +191,7 @@ impl Upload {
     }
 
     /// Makes the object of what was written.
-    fn complete(&self) -> io::Result<()> {
+    fn complete(&self, condition: &Condition) -> io::Result<()> {
         let shared = &self.shared;
         let mut state = shared.lock();
         state.can_go_on()?;
@@ -188,7 +202,7 @@ impl Upload {
             let mut bytes = filled.unwrap_or_default();
             bytes.truncate(state.end as usize);
             drop(state);
-            return wait(shared.put(bytes.into(), self.replaces));
+            return wait(shared.put(bytes.into(), condition));
         }
         let last: Vec<u64> = state.filling.keys().copied().collect();
         for index in last {
@@ -210,7 +224,7 @@ impl Upload {
         let parts = state.done.values().map(|id| PartId { content_id: id.clone() }).collect();
         let (upload, len, head) = (state.upload.clone().unwrap_or_default(), state.end, state.head.clone());
         drop(state);
-        let completed = wait(shared.complete(&upload, parts, self.replaces, len, &head));
+        let completed = wait(shared.complete(&upload, parts, condition, len, &head));
         completed.map_err(|e| shared.lock().lost(e))
     }
 }
@@ -297,13 +311,17 @@ impl Shared {
     }
 
     /// Writes an object of one part.
-    async fn put(&self, bytes: Bytes, replaces: bool) -> io::Result<()> {
-        let mode = if replaces { PutMode::Overwrite } else { PutMode::Create };
+    async fn put(&self, bytes: Bytes, condition: &Condition) -> io::Result<()> {
+        let mode = match condition {
+            Condition::Any => PutMode::Overwrite,
+            Condition::New => PutMode::Create,
+            Condition::Over(version) => PutMode::Update(condition_of(&self.client, version).await?),
+        };
         let payload = PutPayload::from_bytes(bytes.clone());
         let options = PutOptions { mode, ..PutOptions::default() };
         match self.client.store.put_opts(&self.client.key, payload, options).await.map_err(error::of) {
             // If the answer to the first try was lost, the second one finds the object.
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists || is_changed(&e) => {
                 if is_object(&self.client, bytes.len() as u64, &bytes).await { Ok(()) } else { Err(e) }
             }
             done => done.map(drop),
@@ -315,23 +333,27 @@ impl Shared {
         &self,
         upload: &str,
         parts: Vec<PartId>,
-        replaces: bool,
+        condition: &Condition,
         len: u64,
         head: &[u8],
     ) -> io::Result<()> {
         let upload = upload.to_owned();
-        let store = match (&self.parts.creating, replaces) {
-            (_, true) => &self.parts.store,
-            (Some(creating), false) => creating,
+        let store = match (&self.parts.creating, condition) {
+            (_, Condition::Any) => &self.parts.store,
+            (_, Condition::Over(version)) => {
+                condition_of(&self.client, version).await?;
+                &self.parts.store
+            }
+            (Some(creating), Condition::New) => creating,
             // The store cannot promise it, so it is looked at once more.
-            (None, false) if is_there_now(&self.client).await? => return Err(exists()),
-            (None, false) => &self.parts.store,
+            (None, Condition::New) if is_there_now(&self.client).await? => return Err(exists()),
+            (None, Condition::New) => &self.parts.store,
         };
         match store.complete_multipart(&self.client.key, &upload, parts).await.map_err(error::of) {
             Ok(_) => Ok(()),
             // If the answer to the first try was lost, the second one finds no upload, or the object.
             Err(e) if may_be_done(&e) && self.is(len, head).await => Ok(()),
-            Err(e) if !replaces && e.to_string() == changed().to_string() => Err(exists()),
+            Err(e) if *condition == Condition::New && is_changed(&e) => Err(exists()),
             Err(e) => Err(e),
         }
     }
@@ -461,8 +483,22 @@ impl OutputObject for Upload {
         Ok(())
     }
 
+    fn written(&self) -> u64 {
+        self.shared.lock().end
+    }
+
     fn commit(self: Box<Self>) -> io::Result<()> {
-        let completed = self.complete();
+        self.finish(&if self.replaces { Condition::Any } else { Condition::New })
+    }
+
+    fn commit_over(self: Box<Self>, version: &str) -> io::Result<()> {
+        self.finish(&Condition::Over(version.to_owned()))
+    }
+}
+
+impl Upload {
+    fn finish(&self, condition: &Condition) -> io::Result<()> {
+        let completed = self.complete(condition);
         self.unless_it_ends(completed)?;
         let mut state = self.shared.lock();
         (state.upload, state.stays) = (None, false);

@@ -2,7 +2,7 @@
 
 use super::{Cipher, ExcludeArgs, ProtectKeys, chunk_size};
 use crate::failure::{Failure, Outcome};
-use crate::file::Carry;
+use crate::file::{Carry, is_url};
 use crate::mirror::run::Options;
 use crate::paths::{self, Destination, End, Outputs};
 use clap::{Args, ValueHint};
@@ -16,7 +16,7 @@ pub struct MirrorArgs {
     /// The folder to mirror
     #[arg(value_name = "SOURCE", value_hint = ValueHint::DirPath)]
     source: PathBuf,
-    /// The folder that becomes the mirror, or is one
+    /// The folder that becomes the mirror, or is one; or its URL in an object store
     #[arg(value_name = "MIRROR", value_hint = ValueHint::DirPath)]
     mirror: PathBuf,
     #[command(flatten)]
@@ -99,7 +99,11 @@ impl MirrorArgs {
                 return Err(Failure::usage("mirror takes two folders, not -"));
             }
         }
-        paths::no_urls("mirror", [&self.source, &self.mirror])?;
+        paths::no_urls("the source of mirror", [&self.source])?;
+        if let (Some(_), true) = (&self.backup_dir, is_url(&self.mirror)) {
+            let line = "--backup-dir needs a mirror on a disk";
+            return Err(Failure::usage(line).hint("many stores keep old versions themselves"));
+        }
         if self.checksum && self.keys.only_recipients() {
             return Err(Failure::usage("--checksum needs a key or a password: public keys cannot open the mirror"));
         }
@@ -108,7 +112,7 @@ impl MirrorArgs {
         let mirror = mirror.unwrap_or(self.mirror);
         paths::one_stdin(self.keys.keys.files().chain(&self.keys.recipients_files).chain(self.excludes.files()))?;
         let destination = Destination {
-            outputs: Outputs::At(End::Path(mirror.clone())),
+            outputs: Outputs::At(End::from(mirror.clone())),
             force: true,
             remove: false,
             sync: !self.no_sync,

@@ -3,7 +3,7 @@
 use crate::file::disk::sink;
 use crate::file::input::{InputFile, Removal, Stamp};
 use crate::file::metadata::{Carry, umask};
-use crate::file::objects::{InputObject, NewObject, OutputObject, Url, stores, write_error};
+use crate::file::objects::{InputObject, NewObject, ObjectFolder, OutputObject, Url, stores, write_error};
 use crate::file::output::{Committed, Existing, Found, Output, check_close, folder_and_name};
 use crate::file::regular::source;
 use crate::file::rekey::is_unfinished;
@@ -168,6 +168,8 @@ pub enum OutputPlace<'a> {
     Entry(Arc<File>, &'a OsStr),
     /// To an object in a store.
     Object(&'a Url),
+    /// To an object of a folder in a store.
+    ObjectIn(&'a dyn ObjectFolder, &'a str),
     /// To something that is written in order, such as standard output.
     Stream(File),
     /// Nowhere: the bytes are only checked.
@@ -224,6 +226,11 @@ impl Target {
                 let replaces = matches!(rules.existing, Existing::Replace(_));
                 let new = NewObject { replaces, len: input.known_len(), resume: rules.resume };
                 return Ok(Target::Object(stores()?.create(url, new).map_err(write_error)?, rules.resume));
+            }
+            OutputPlace::ObjectIn(folder, name) => {
+                let replaces = matches!(rules.existing, Existing::Replace(_));
+                let new = NewObject { replaces, len: input.known_len(), resume: false };
+                return Ok(Target::Object(folder.create(name, new).map_err(write_error)?, false));
             }
             OutputPlace::Path(path) => folder_and_name(path)?,
             OutputPlace::Entry(dir, name) => (dir, name),

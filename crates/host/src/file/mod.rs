@@ -30,8 +30,10 @@ pub use keyring::Keyring;
 pub use made::{Made, Spared};
 pub use metadata::{Attributes, Carry, umask};
 pub(crate) use metadata::{set_mode, tolerate};
+pub(crate) use objects::write_error;
 pub use objects::{
-    InputObject, Left, NewObject, OutputObject, Plan, Stores, Url, give_up, install as install_stores, is_url, stores,
+    InputObject, Left, ListedObject, NewObject, ObjectFolder, OutputObject, Plan, Stores, Url, give_up,
+    install as install_stores, is_url, stores,
 };
 pub use obstacle::Obstacle;
 pub use output::{Committed, Existing, Output, Sync, check_close, sync_folder};

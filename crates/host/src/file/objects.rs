@@ -99,11 +99,59 @@ pub trait OutputObject: WriteAt + Debug {
     /// Errors of the store or of the record.
     fn begin(&self, plan: Plan) -> io::Result<()>;
 
+    /// How many bytes have been written.
+    fn written(&self) -> u64;
+
     /// Gives the object its name.
     ///
     /// # Errors
     /// Errors of the store. [`io::ErrorKind::AlreadyExists`] if the name is in use and may not be replaced.
     fn commit(self: Box<Self>) -> io::Result<()>;
+
+    /// Gives the object its name, if what has it now is this version: [`InputObject::version`].
+    ///
+    /// # Errors
+    /// Errors of the store, and if it is another version.
+    fn commit_over(self: Box<Self>, version: &str) -> io::Result<()>;
+}
+
+/// The objects whose names begin with that of a folder and a slash. Their names are given from there on.
+pub trait ObjectFolder: Send + Sync + Debug {
+    /// All of its objects, in the order of their names as bytes.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    fn list(&self) -> io::Result<Vec<ListedObject>>;
+
+    /// Opens an object for reading.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn InputObject>>;
+
+    /// Begins an object: [`Stores::create`].
+    ///
+    /// # Errors
+    /// As there.
+    fn create(&self, name: &str, new: NewObject) -> io::Result<Box<dyn OutputObject>>;
+
+    /// Copies an object within the store. What has the new name is replaced.
+    ///
+    /// # Errors
+    /// Errors of the store, which may refuse long objects.
+    fn copy(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Deletes objects, and returns those that could not be deleted. One that is not there counts as deleted.
+    fn delete(&self, names: &[String]) -> Vec<(String, io::Error)>;
+}
+
+/// An object of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedObject {
+    /// Its name, from the folder on.
+    pub name: String,
+    /// Its length in bytes.
+    pub len: u64,
 }
 
 /// How a protected file is cut into the parts of an upload, and what a later run must know to go on with it.
@@ -175,6 +223,12 @@ pub trait Stores: Send + Sync {
     /// # Errors
     /// Errors of the store. [`io::ErrorKind::AlreadyExists`] if the name is in use and may not be replaced.
     fn create(&self, url: &Url, new: NewObject) -> io::Result<Box<dyn OutputObject>>;
+
+    /// The objects in a folder. Nothing is asked of the store yet.
+    ///
+    /// # Errors
+    /// If the URL is none of a folder, or the client cannot be made.
+    fn folder(&self, url: &Url) -> io::Result<Arc<dyn ObjectFolder>>;
 
     /// Deletes what interrupted runs have sent for an object that has not appeared. Returns how many uploads these were.
     ///

@@ -3,10 +3,12 @@
 use super::check::{Check, Finding};
 use super::listing::Listing;
 use super::rewritten::Rewritten;
+use super::root::Root;
 use super::state::{Seen, Trees};
 use super::store::{Stored, invalid};
 use super::{MANIFEST, has_manifest};
 use crate::failure::{Code, Failure, Outcome};
+use crate::file::{Url, stores};
 use crate::folders::FOLDER;
 use crate::lines::{complain, complain_with, shown};
 use crate::{Error, Result};
@@ -60,7 +62,7 @@ impl Listed {
     /// Reads the manifest of a mirror. `None` if there is none.
     pub fn read(mirror: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Self>> {
         let without = "move it away to go on without it: then nothing is known of what is missing or older";
-        Self::find(open(mirror)?, opener, roster).map_err(|e| match &e {
+        Self::find(&root(mirror)?, opener, roster).map_err(|e| match &e {
             // Its own hint says which key is missing.
             Error::Core(CoreError::NoKey { .. } | CoreError::KeysRefused { .. } | CoreError::WrongKey) => {
                 Failure::at(&mirror.join(MANIFEST), e)
@@ -76,7 +78,7 @@ impl Listed {
         roster: Arc<Roster>,
     ) -> Outcome<Option<Self>> {
         let path = mirror.join(MANIFEST);
-        match Self::find(open(mirror)?, opener, roster) {
+        match Self::find(&root(mirror)?, opener, roster) {
             Err(Error::Core(CoreError::NoKey { .. } | CoreError::WrongKey)) => {
                 let line = "no key at hand opens it, so nothing is known of what is missing or older";
                 complain(format!("warning: {}: {line}", shown(&path)));
@@ -110,8 +112,8 @@ impl Listed {
         Ok(is_listed.then(|| Above { listed, root: named.unwrap_or(root).to_owned(), within }))
     }
 
-    fn find(mirror: File, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Result<Option<Self>> {
-        let Some(stored) = Stored::find(Arc::new(mirror))? else { return Ok(None) };
+    fn find(mirror: &Root, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Result<Option<Self>> {
+        let Some(stored) = Stored::find(mirror)? else { return Ok(None) };
         let (head, manifest) = stored.open(opener, roster)?;
         let listing = Listing::read(manifest).map_err(invalid)?;
         Ok(Some(Self { head, digest: stored.digest()?, listing }))
@@ -235,6 +237,17 @@ pub fn locked(root: File, mirror: &Path) -> Outcome<File> {
         }
         // Some file systems have no locks.
         _ => Ok(root),
+    }
+}
+
+/// Opens a mirror's root, or the folder of objects that a URL names.
+pub fn root(mirror: &Path) -> Outcome<Root> {
+    match Url::of(mirror) {
+        Some(url) => {
+            let folder = stores().and_then(|stores| stores.folder(&url).map_err(Error::read));
+            folder.map(Root::Objects).map_err(|e| Failure::at(mirror, e))
+        }
+        None => open(mirror).map(|folder| Root::Folder(Arc::new(folder))),
     }
 }
 

@@ -5,6 +5,7 @@ use super::deletion::restore_times;
 use super::listing::Listing;
 use super::manifest::{warn_of_age, warn_of_other};
 use super::rewritten::Rewritten;
+use super::root::Root;
 use super::scan::{Ended, OldManifest};
 use super::state::{Seen, Trees};
 use super::store::{self, Stored, invalid};
@@ -60,6 +61,8 @@ pub struct Before {
     pub rewritten: Option<Rewritten>,
     /// Whether a later manifest was seen on this machine.
     is_set_back: bool,
+    /// The version of the manifest, if it is an object.
+    version: Option<String>,
 }
 
 impl Before {
@@ -77,7 +80,7 @@ impl<'a> Manifests<'a> {
     }
 
     /// Finds the manifest of the last run in a mirror.
-    pub fn before(&self, mirror: Option<Arc<File>>) -> Outcome<(Before, Option<OldManifest<'static>>)> {
+    pub fn before(&self, mirror: Option<&Root>) -> Outcome<(Before, Option<OldManifest<'static>>)> {
         let at = |e| Failure::at(&self.path(), e).hint(AGAIN);
         let Some(mirror) = mirror else { return Ok((Before::default(), None)) };
         let Some(stored) = Stored::find(mirror).map_err(at)? else {
@@ -104,7 +107,9 @@ impl<'a> Manifests<'a> {
             warn_of_age(self.mirror, head.generation, seen.generation);
         }
         let rewritten = Rewritten::find(&self.trees, head.tree);
-        Ok((Before { head: Some(head), digest: Some(digest), rewritten, is_set_back: later.is_some() }, Some(manifest)))
+        let is_set_back = later.is_some();
+        let (head, digest, version) = (Some(head), Some(digest), stored.version);
+        Ok((Before { head, digest, rewritten, is_set_back, version }, Some(manifest)))
     }
 
     /// Refuses a run that lacks a recipient of the last one. Nobody could open all files of such a mirror.
@@ -122,6 +127,7 @@ impl<'a> Manifests<'a> {
     pub fn failure(&self, source: &Path, ended: Ended) -> Failure {
         match ended {
             Ended::Source(e) => Failure::at(source, e),
+            Ended::Mirror(e) => Failure::at(self.mirror, e),
             Ended::Manifest(e) => Failure::at(&self.path(), invalid(e)),
         }
     }
@@ -130,7 +136,7 @@ impl<'a> Manifests<'a> {
     /// generation after all that were seen.
     pub fn write(
         &self,
-        mirror: &Arc<File>,
+        mirror: &Root,
         source: &File,
         listing: &Listing,
         before: &Before,
@@ -151,12 +157,19 @@ impl<'a> Manifests<'a> {
         let suite = Some(self.sealing.suite).filter(|suite| *suite != Suite::Aes256Gcm).unwrap_or_default();
         let recipients = self.sealing.recipients;
         let new = NewFile::new(suite, recipients.found()).map_err(|e| at(e.into()))?;
-        let mode = fs::fstat(source).map_or(0o600, |stat| stat.st_mode & 0o644);
-        let permissions = (mode, self.sealing.sync);
-        let written = store::write(mirror.clone(), listing, &head, new, &self.sealing.roster, permissions);
+        let (roster, version) = (&self.sealing.roster, before.version.as_deref());
+        let written = match mirror {
+            Root::Folder(folder) => {
+                let mode = fs::fstat(source).map_or(0o600, |stat| stat.st_mode & 0o644);
+                store::write(folder.clone(), listing, &head, new, roster, (mode, self.sealing.sync))
+            }
+            Root::Objects(objects) => store::write_object(&**objects, listing, &head, new, roster, version),
+        };
         let digest = written.map_err(at)?;
         before.rewritten.iter().for_each(Rewritten::end);
-        restore_times(mirror, source, &BTreeSet::from([PathBuf::new()]), self.sealing.carry);
+        if let Root::Folder(folder) = mirror {
+            restore_times(folder, source, &BTreeSet::from([PathBuf::new()]), self.sealing.carry);
+        }
         if recipients.opens_nothing() {
             // No key at hand opens it in the next run.
             let kept = listing.manifest(&head).map_err(Error::write);

@@ -4,11 +4,13 @@ use super::backup::Backup;
 use super::entry::{entry, modified, number_of_open};
 use super::journal::Journal;
 use super::listing::{Listing, NodeId, State};
-use super::selection::{Place, Selection};
-use crate::file::{Carry, InputFile};
+use super::root::Root;
+use super::selection::{Place, Selection, Target};
+use crate::file::{Carry, InputFile, ObjectFolder, source};
 use crate::folders::{open_within, write_error};
 use crate::lock::lock;
 use crate::{Error, Result};
+use phalanx_core::Source;
 use phalanx_core::tree::{Contents, Entry, Kind, LastChunk};
 use rustix::fs::{self, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
@@ -21,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Compares a file with the stored file that should hold its content.
-pub type Compare<'a> = dyn Fn(&File, &File, &Contents) -> Result<bool> + Send + Sync + 'a;
+pub type Compare<'a> = dyn Fn(&File, Source<'_>, &Contents) -> Result<bool> + Send + Sync + 'a;
 
 /// Called with each entry that is done, and how.
 pub type Witness<'a> = dyn Fn(&Listing, NodeId, State) + Send + Sync + 'a;
@@ -48,7 +50,7 @@ pub struct Renewal<'a> {
     /// The folders in which something is to be done.
     busy: HashSet<NodeId>,
     /// The mirror's root, once it is open.
-    mirror: OnceLock<Arc<File>>,
+    mirror: OnceLock<Root>,
     /// Where replaced entries go.
     pub backup: Option<Backup>,
     /// Which metadata stored files take over.
@@ -89,8 +91,13 @@ impl<'a> Renewal<'a> {
     }
 
     /// The mirror's root; `None` before it was made.
-    pub fn mirror(&self) -> Option<&Arc<File>> {
+    pub fn mirror(&self) -> Option<&Root> {
         self.mirror.get()
+    }
+
+    /// Sets the mirror's root.
+    pub fn begin_at(&self, mirror: &Root) {
+        let _ = self.mirror.set(mirror.clone());
     }
 
     /// Whether there is nothing to write.
@@ -130,19 +137,24 @@ impl<'a> Renewal<'a> {
     fn refresh(&self, id: NodeId, input: &InputFile, stored: &File, state: State) -> Result<bool> {
         let stat = fs::fstat(input.file()).map_err(|e| Error::read(e.into()))?;
         self.carry.file(input.file(), stored)?;
+        self.list_again(id, input, &stat, state)
+    }
+
+    /// Lists a stored file as its source is now.
+    fn list_again(&self, id: NodeId, input: &InputFile, stat: &Stat, state: State) -> Result<bool> {
         let mut listing = lock(&self.listing);
         let source = match state {
             State::Moved => self.moved_from.get(&id).copied().unwrap_or(id),
             _ => id,
         };
         let Some(mut file) = listing.file(source).copied() else { return Ok(false) };
-        if file.len != stat.st_size as u64 || state != State::Compared && listing.modified(id) != modified(&stat) {
+        if file.len != stat.st_size as u64 || state != State::Compared && listing.modified(id) != modified(stat) {
             // It has changed since it was looked at.
             return Ok(false);
         }
         (file.device, file.inode) = (stat.st_dev, number_of_open(input.file()));
         let name = listing.name(id).to_owned();
-        let is_same = self.list(&mut listing, id, &entry(&name, &stat, Kind::File(file)));
+        let is_same = self.list(&mut listing, id, &entry(&name, stat, Kind::File(file)));
         if source != id {
             listing.set_state(source, State::Dropped);
         }
@@ -157,31 +169,79 @@ impl<'a> Renewal<'a> {
     }
 
     /// Renames a stored file to its new place. Returns false if it is not where it was, or something else is in its place.
-    fn rename(&self, id: NodeId, place: &Place<'_>) -> Result<bool> {
-        let (from, last) = {
-            let listing = lock(&self.listing);
-            let Some(from) = self.moved_from.get(&id).copied() else { return Ok(false) };
-            let Some(file) = listing.file(from) else { return Ok(false) };
-            (listing.stored_path(from), file.contents.last)
-        };
+    fn rename(&self, id: NodeId, output: &File, output_name: &OsStr) -> Result<bool> {
+        let Some((from, last)) = self.moved(id) else { return Ok(false) };
         let (Some(parent), Some(name)) = (from.parent(), from.file_name()) else { return Ok(false) };
-        let Some(dir) = self.mirror().and_then(|mirror| open_within(mirror, parent).ok()) else { return Ok(false) };
+        let mirror = self.mirror().and_then(Root::folder);
+        let Some(dir) = mirror.and_then(|mirror| open_within(mirror, parent).ok()) else { return Ok(false) };
         let Ok(stored) = open_stored(&dir, name) else { return Ok(false) };
         // A file that somebody else put there is not renamed: the right content is written instead.
         if !LastChunk::read(&stored).is_ok_and(|(found, ..)| found == last) {
             return Ok(false);
         }
-        match fs::renameat_with(&dir, name, place.output, place.output_name, RenameFlags::NOREPLACE) {
+        match fs::renameat_with(&dir, name, output, output_name, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST | Errno::NOENT | Errno::XDEV | Errno::INVAL) => Ok(false),
             Err(e) => Err(write_error(e)),
         }
     }
+
+    /// Where the stored file of an entry that is moved lies, and its last chunk.
+    fn moved(&self, id: NodeId) -> Option<(PathBuf, LastChunk)> {
+        let listing = lock(&self.listing);
+        let from = self.moved_from.get(&id).copied()?;
+        Some((listing.stored_path(from), listing.file(from)?.contents.last))
+    }
+
+    /// Moves a stored file in a store, which copies it. Returns false if it is not where it was, or the store does not copy it.
+    fn move_object(&self, id: NodeId, folder: &dyn ObjectFolder, name: &str) -> Result<bool> {
+        let Some((from, last)) = self.moved(id) else { return Ok(false) };
+        let Some(from) = from.to_str() else { return Ok(false) };
+        let is_it =
+            folder.open(from).is_ok_and(|stored| LastChunk::read(&stored).is_ok_and(|(found, ..)| found == last));
+        if !is_it || folder.copy(from, name).is_err() {
+            return Ok(false);
+        }
+        match folder.delete(&[from.to_owned()]).into_iter().next() {
+            Some((_, error)) => Err(Error::write(error)),
+            None => Ok(true),
+        }
+    }
+
+    /// Does what is to be done with an object whose content need not be sent. It has neither permissions nor times, so these are
+    /// only listed.
+    fn settle_object(
+        &self,
+        id: NodeId,
+        state: State,
+        place: &Place<'_>,
+        to: (&dyn ObjectFolder, &str),
+    ) -> Result<bool> {
+        let (folder, name) = to;
+        let input = InputFile::open_in(Arc::new(place.input.try_clone().map_err(Error::read)?), place.name)?;
+        let is_settled = match state {
+            State::Metadata => true,
+            State::Moved => self.move_object(id, folder, name)?,
+            State::Compared => match (&self.compare, folder.open(name), self.contents_of(id)) {
+                (Some(compare), Ok(stored), Some(contents)) => {
+                    compare(input.file(), Source::ranged(stored.ahead(0)), &contents)?
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        let stat = fs::fstat(input.file()).map_err(|e| Error::read(e.into()))?;
+        Ok(is_settled && self.list_again(id, &input, &stat, state)?)
+    }
+
+    fn contents_of(&self, id: NodeId) -> Option<Contents> {
+        lock(&self.listing).file(id).map(|file| file.contents)
+    }
 }
 
 impl Selection for Renewal<'_> {
     fn begin(&self, mirror: &Arc<File>) {
-        let _ = self.mirror.set(mirror.clone());
+        self.begin_at(&Root::Folder(mirror.clone()));
     }
 
     fn children(&self, folder: NodeId) -> HashMap<OsString, NodeId> {
@@ -208,27 +268,35 @@ impl Selection for Renewal<'_> {
 
     fn settle(&self, id: NodeId, place: &Place<'_>) -> Result<bool> {
         let state = lock(&self.listing).state(id);
+        let (output, output_name) = match place.output {
+            Target::Entry(output, output_name) => (output, output_name),
+            Target::Object(folder, name) => {
+                let is_settled = matches!(state, State::Metadata | State::Moved | State::Compared);
+                return Ok(is_settled && self.settle_object(id, state, place, (folder, name))?);
+            }
+        };
         let open = || InputFile::open_in(Arc::new(place.input.try_clone().map_err(Error::read)?), place.name);
         match state {
             State::Metadata => {
-                let Ok(stored) = open_stored(place.output, place.output_name) else { return Ok(false) };
-                let last = lock(&self.listing).file(id).map(|file| file.contents.last);
+                let Ok(stored) = open_stored(output, output_name) else { return Ok(false) };
+                let last = self.contents_of(id).map(|contents| contents.last);
                 // A file that somebody else put there gets neither an owner nor permissions.
                 if LastChunk::read(&stored).ok().map(|(found, ..)| found) != last {
                     return Ok(false);
                 }
                 self.refresh(id, &open()?, &stored, state)
             }
-            State::Moved if self.rename(id, place)? => {
-                let stored = open_stored(place.output, place.output_name).map_err(write_error)?;
+            State::Moved if self.rename(id, output, output_name)? => {
+                let stored = open_stored(output, output_name).map_err(write_error)?;
                 self.refresh(id, &open()?, &stored, state)
             }
             State::Compared => {
                 let Some(compare) = &self.compare else { return Ok(false) };
-                let Ok(stored) = open_stored(place.output, place.output_name) else { return Ok(false) };
-                let Some(contents) = lock(&self.listing).file(id).map(|file| file.contents) else { return Ok(false) };
+                let Ok(stored) = open_stored(output, output_name) else { return Ok(false) };
+                let Some(contents) = self.contents_of(id) else { return Ok(false) };
                 let input = open()?;
-                Ok(compare(input.file(), &stored, &contents)? && self.refresh(id, &input, &stored, state)?)
+                let is_same = compare(input.file(), source(&stored)?, &contents)?;
+                Ok(is_same && self.refresh(id, &input, &stored, state)?)
             }
             _ => Ok(false),
         }

@@ -1,10 +1,12 @@
 //! The roots of a source and its mirror.
 
 use super::MANIFEST;
-use super::manifest::locked;
+use super::manifest::{locked, root};
+use super::root::Root;
 use super::state::Trees;
 use crate::Error;
 use crate::failure::{Code, Failure, Outcome};
+use crate::file::is_url;
 use crate::folders::{FOLDER, id, is_within, open_parent};
 use crate::lines::shown;
 use rustix::fs::{self, Mode, OFlags};
@@ -43,7 +45,12 @@ pub(super) fn refuse_within(source: &File, source_path: &Path, path: &Path, what
 
 /// Refuses the path of a mirror that had a manifest when this machine saw it last, and has none now.
 pub(super) fn refuse_lost(mirror: &Path, trees: &Trees) -> Outcome {
-    if mirror.join(MANIFEST).symlink_metadata().is_ok() || trees.at(mirror).is_empty() {
+    if mirror.join(MANIFEST).symlink_metadata().is_ok() { Ok(()) } else { refuse_missing(mirror, trees) }
+}
+
+/// Refuses the path of a mirror without a manifest, if it had one when this machine saw it last.
+pub(super) fn refuse_missing(mirror: &Path, trees: &Trees) -> Outcome {
+    if trees.at(mirror).is_empty() {
         return Ok(());
     }
     let line = "the mirror that was there is gone, or its manifest is";
@@ -53,7 +60,10 @@ pub(super) fn refuse_lost(mirror: &Path, trees: &Trees) -> Outcome {
 }
 
 /// Opens the mirror, and makes it if it is not there. Nobody else writes to it meanwhile.
-pub(super) fn open_mirror(path: &Path, dry_run: bool) -> Outcome<Option<Arc<File>>> {
+pub(super) fn open_mirror(path: &Path, dry_run: bool) -> Outcome<Option<Root>> {
+    if is_url(path) {
+        return root(path).map(Some);
+    }
     let at = |e: std::io::Error| Failure::at_output(path, Error::write(e));
     let open = || fs::open(path, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map(File::from);
     let mirror = match open() {
@@ -67,5 +77,5 @@ pub(super) fn open_mirror(path: &Path, dry_run: bool) -> Outcome<Option<Arc<File
     };
     // A dry run reads only.
     let mirror = if dry_run { mirror } else { locked(mirror, path)? };
-    Ok(Some(Arc::new(mirror)))
+    Ok(Some(Root::Folder(Arc::new(mirror))))
 }

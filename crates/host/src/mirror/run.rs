@@ -4,24 +4,26 @@
 use super::backup::Backup;
 use super::deletion::{Deletion, restore_times};
 use super::excludes::Excludes;
+use super::gone::Remover;
 use super::journal::Journal;
 use super::listing::{Listing, NodeId, State};
 use super::manifests::{Before, Manifests, Sealing};
 use super::renewal::{Compare, Comparison, Renewal};
 use super::rewritten::Rewritten;
-use super::roots::{open_mirror, open_source, refuse_lost, refuse_within};
+use super::root::Root;
+use super::roots::{open_mirror, open_source, refuse_lost, refuse_missing, refuse_within};
 use super::scan::{Ended, OldManifest, Plan, Scan};
-use super::selection::Selection;
 use super::state::Seen;
+use super::there::There;
 use crate::failure::{Code, Failure, Outcome, worse};
-use crate::file::{Carry, regular, unprotected_name};
+use crate::file::{Carry, is_url, unprotected_name};
 use crate::lines::{complain, shown};
 use crate::strays::Strays;
 use crate::transfer::tally::Tally;
 use crate::words::{arrow, count, others, summary_of};
 use crate::{Error, Result};
 use phalanx_core::tree::{Contents, Recorder};
-use phalanx_core::{Class, Error as CoreError, Progress, ProtectedFile, Sink};
+use phalanx_core::{Class, Error as CoreError, Progress, ProtectedFile, Sink, Source};
 use rustix::fs;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
@@ -168,11 +170,14 @@ impl Mirroring<'_> {
     pub fn run(&self) -> Outcome<Option<Summary>> {
         let options = self.options;
         let source = open_source(&options.source)?;
-        refuse_within(&source, &options.source, &options.mirror, "the mirror")?;
+        let is_stored_remotely = is_url(&options.mirror);
+        if !is_stored_remotely {
+            refuse_within(&source, &options.source, &options.mirror, "the mirror")?;
+        }
         if let Some(backup) = &options.backup_dir {
             refuse_within(&source, &options.source, backup, "the folder for backups")?;
         }
-        if !options.new {
+        if !options.new && !is_stored_remotely {
             refuse_lost(&options.mirror, &self.sealing.trees)?;
         }
         self.sealing.recipients.find()?;
@@ -189,7 +194,7 @@ struct Run<'a> {
     manifests: Manifests<'a>,
     source: File,
     /// `None` for a dry run without a mirror.
-    mirror: Option<Arc<File>>,
+    mirror: Option<Root>,
 }
 
 /// What is counted beside the files that are written.
@@ -204,40 +209,43 @@ struct Done {
 impl Run<'_> {
     fn go(self) -> Outcome<Option<Summary>> {
         let manifests = &self.manifests;
-        let (before, old) = manifests.before(self.mirror.clone())?;
+        let (before, old) = manifests.before(self.mirror.as_ref())?;
+        if is_url(&self.options.mirror) && !self.options.new && !before.is_there() {
+            refuse_missing(&self.options.mirror, &manifests.trees)?;
+        }
         let journal = match self.options.dry_run {
             true => None,
             false => Journal::open(&manifests.trees, &self.options.mirror).unwrap_or_default(),
         };
         let scanned = self.scan(old, journal.as_ref(), before.rewritten.as_ref());
-        let plan = scanned.map_err(|ended| manifests.failure(&self.options.source, ended))?;
+        let (plan, there) = scanned.map_err(|ended| manifests.failure(&self.options.source, ended))?;
         if self.options.dry_run {
             return worse(self.print(&plan, &before), self.refuse_deletions(&plan, &before)).map(|()| None);
         }
         self.refuse_deletions(&plan, &before)?;
         let mut renewal = Renewal::new(plan.listing, plan.moved_from, self.options.carry);
-        renewal.begin(self.mirror());
+        renewal.begin_at(self.mirror());
         renewal.journal = journal;
         self.prepare(&mut renewal)?;
         let mut done = Done::default();
-        self.make_way(&renewal, &plan.conflicts, &mut done);
+        self.make_way(&renewal, &there, &plan.conflicts, &mut done);
         let renewal = self.walk(renewal, &mut done)?;
         if self.mirroring.progress.is_cancelled() {
             return Err(Failure::at(&self.options.mirror, CoreError::Cancelled));
         }
-        self.finish(renewal, &plan.strays, &before, done).map(Some)
+        self.finish(renewal, &there, &plan.strays, &before, done).map(Some)
     }
 
     /// Adds what the options ask for.
     fn prepare(&self, renewal: &mut Renewal<'static>) -> Outcome {
-        if let Some(path) = &self.options.backup_dir {
+        if let (Some(path), Root::Folder(mirror)) = (&self.options.backup_dir, self.mirror()) {
             let at = |e: Error| match &e {
                 Error::Core(CoreError::Write(why)) if why.kind() == io::ErrorKind::NotFound => {
                     Failure::at_output(path, e).hint("the folder above it must exist")
                 }
                 _ => Failure::at_output(path, e),
             };
-            renewal.backup = Some(Backup::new(path, self.mirror()).map_err(at)?);
+            renewal.backup = Some(Backup::new(path, mirror).map_err(at)?);
         }
         renewal.compare = self.options.checksum.then(|| self.comparing());
         if let Some(on_change) = self.mirroring.on_change.clone() {
@@ -263,15 +271,22 @@ impl Run<'_> {
             (self.mirroring.walk)(renewal.clone())?;
         }
         let renewal = Arc::into_inner(renewal).expect("the walk is over");
-        restore_times(self.mirror(), &self.source, &renewal.left(), renewal.carry);
+        self.restore_times(&renewal.left(), &renewal);
         Ok(renewal)
     }
 
     /// Deletes what is gone, and writes the manifest.
-    fn finish(&self, renewal: Renewal<'_>, strays: &[PathBuf], before: &Before, mut done: Done) -> Outcome<Summary> {
+    fn finish(
+        &self,
+        renewal: Renewal<'_>,
+        there: &There,
+        strays: &[PathBuf],
+        before: &Before,
+        mut done: Done,
+    ) -> Outcome<Summary> {
         let tally = self.mirroring.tally;
         if self.options.delete && tally.failed() == 0 {
-            self.delete(&renewal, if before.is_there() { strays } else { &[] }, &mut done);
+            self.delete(&renewal, there, if before.is_there() { strays } else { &[] }, &mut done);
         } else if self.options.delete {
             complain("warning: something failed, so nothing is deleted in the mirror");
         }
@@ -300,8 +315,23 @@ impl Run<'_> {
     }
 
     /// The mirror's root.
-    fn mirror(&self) -> &Arc<File> {
+    fn mirror(&self) -> &Root {
         self.mirror.as_ref().expect("only a dry run has no mirror")
+    }
+
+    /// Gives folders of the mirror the times of their originals again. In a store they have none.
+    fn restore_times(&self, folders: &BTreeSet<PathBuf>, renewal: &Renewal<'_>) {
+        if let Root::Folder(mirror) = self.mirror() {
+            restore_times(mirror, &self.source, folders, renewal.carry);
+        }
+    }
+
+    fn remover<'r>(&'r self, renewal: &'r Renewal<'_>, there: &'r There) -> Remover<'r> {
+        match (self.mirror(), there) {
+            (Root::Objects(folder), There::Objects(names)) => Remover::Objects { folder: &**folder, names },
+            (Root::Folder(mirror), _) => Remover::Folder(Deletion { mirror, backup: renewal.backup.as_ref() }),
+            (Root::Objects(_), There::Folder(_)) => unreachable!("both are of the same mirror"),
+        }
     }
 
     /// Makes sure that a path leads to something in the source. A scan does not follow links.
@@ -320,7 +350,7 @@ impl Run<'_> {
         old: Option<OldManifest<'_>>,
         journal: Option<&Journal>,
         rewritten: Option<&Rewritten>,
-    ) -> Result<Plan, Ended> {
+    ) -> Result<(Plan, There), Ended> {
         let at_source = |e: std::io::Error| Ended::Source(Error::read(e));
         for path in self.options.excludes.only().into_iter().flatten() {
             if let Err(e) = self.find(path) {
@@ -330,7 +360,7 @@ impl Run<'_> {
         let scan = Scan {
             source: self.source.try_clone().map_err(at_source)?,
             source_path: &self.options.source,
-            mirror: self.mirror.as_ref().map(|mirror| mirror.try_clone()).transpose().map_err(at_source)?,
+            mirror: self.mirror.as_ref().map_or_else(|| There::folder(None), Root::there).map_err(Ended::Mirror)?,
             excludes: &self.options.excludes,
             delete_excluded: self.options.delete_excluded,
             owners: rustix::process::geteuid().is_root(),
@@ -375,8 +405,8 @@ impl Run<'_> {
     }
 
     /// Deletes what has the name of an entry of another kind.
-    fn make_way(&self, renewal: &Renewal<'_>, conflicts: &[(NodeId, NodeId)], done: &mut Done) {
-        let deletion = Deletion { mirror: self.mirror(), backup: renewal.backup.as_ref() };
+    fn make_way(&self, renewal: &Renewal<'_>, there: &There, conflicts: &[(NodeId, NodeId)], done: &mut Done) {
+        let deletion = self.remover(renewal, there);
         renewal.with_listing(|listing| {
             for (gone, next) in conflicts.iter().copied() {
                 let mut is_free = self.options.delete || !listing.is_folder(gone);
@@ -403,8 +433,8 @@ impl Run<'_> {
     }
 
     /// Deletes what is gone at the source.
-    fn delete(&self, renewal: &Renewal<'_>, strays: &[PathBuf], done: &mut Done) {
-        let deletion = Deletion { mirror: self.mirror(), backup: renewal.backup.as_ref() };
+    fn delete(&self, renewal: &Renewal<'_>, there: &There, strays: &[PathBuf], done: &mut Done) {
+        let deletion = self.remover(renewal, there);
         let mut touched = BTreeSet::new();
         let failed =
             |path: &Path, e| self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(path), e));
@@ -424,21 +454,26 @@ impl Run<'_> {
             );
         });
         let is_ours = |name: &OsStr| unprotected_name(name).is_some();
+        let mut left = Vec::new();
         for path in strays {
-            match deletion.stray(path, &is_ours) {
-                Ok(deleted) => {
+            match deletion.stray(&self.options.mirror, path, &is_ours) {
+                Ok((deleted, stays)) => {
+                    left.extend(stays.then_some(path));
                     done.deleted += deleted;
                     if let (Some(on_change), true) = (&self.mirroring.on_change, deleted > 0) {
                         let _ = on_change(Change { path: path.clone(), what: "deleted", from: None });
                     }
                 }
-                Err(e) => failed(path, e),
+                Err(e) => {
+                    left.push(path);
+                    failed(path, e);
+                }
             }
             touched.insert(path.parent().unwrap_or(Path::new("")).to_owned());
         }
         // What is no stored file, link or folder of such stays.
-        self.name_strays(strays.iter().filter(|path| self.options.mirror.join(path).symlink_metadata().is_ok()));
-        restore_times(self.mirror(), &self.source, &touched, renewal.carry);
+        self.name_strays(left);
+        self.restore_times(&touched, renewal);
     }
 
     fn name_strays<'p>(&self, strays: impl IntoIterator<Item = &'p PathBuf>) {
@@ -455,10 +490,10 @@ impl Run<'_> {
         let recipients = self.mirroring.sealing.recipients.clone();
         let roster = self.mirroring.sealing.roster.clone();
         let progress = self.mirroring.progress.clone();
-        Box::new(move |source: &File, stored: &File, expected: &Contents| -> Result<bool> {
+        Box::new(move |source: &File, stored: Source<'_>, expected: &Contents| -> Result<bool> {
             let recorder = Recorder::new(&*progress);
             let differs = AtomicBool::new(false);
-            let opened = ProtectedFile::open(regular(stored)?, recipients.opener()).map_err(Error::from);
+            let opened = ProtectedFile::open(stored, recipients.opener()).map_err(Error::from);
             let compared = opened.and_then(|opened| {
                 let sink = Sink::stream(Comparison::new(source, &differs));
                 Ok(opened.unprotect(&roster, sink, &recorder)?)

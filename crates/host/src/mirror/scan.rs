@@ -4,15 +4,16 @@
 //! memory but what is listed again. Of the mirror's files, only names and lengths are looked at.
 
 use super::MANIFEST;
-use super::chain::{Beside, Chain};
+use super::chain::Chain;
 use super::entry::{entry, mode, modified, number};
 use super::excludes::Excludes;
 use super::listing::{Listing, NodeId, State, UNKNOWN};
 use super::renewal::open_stored;
 use super::rewritten::Rewritten;
+use super::there::{StoredFile, StoredLink, There};
 use crate::failure::Failure;
 use crate::file::{is_temporary, protected_name, unprotected_name};
-use crate::folders::{RESERVED_NAME, entries, kind_name, kind_of, read_error};
+use crate::folders::{RESERVED_NAME, entries, kind_name, read_error};
 use crate::transfer::tally::Tally;
 use crate::{Error, Result};
 use phalanx_core::tree::{Entry, FileEntry, Invalid, Kind, MAX_DEPTH, Manifest};
@@ -39,8 +40,8 @@ pub struct Scan<'a> {
     pub source: File,
     /// Its path, for messages.
     pub source_path: &'a Path,
-    /// The mirror's root, if there is one.
-    pub mirror: Option<File>,
+    /// What lies in the mirror, from its root on.
+    pub mirror: There,
     /// What is left out.
     pub excludes: &'a Excludes,
     /// Whether what is left out is deleted in the mirror.
@@ -80,6 +81,8 @@ pub struct Plan {
 pub enum Ended {
     /// The source cannot be read.
     Source(Error),
+    /// The mirror cannot be read.
+    Mirror(Error),
     /// The old manifest cannot be read.
     Manifest(Invalid),
 }
@@ -126,7 +129,7 @@ struct Level {
 struct Run<'a, 'o> {
     scan: &'a Scan<'a>,
     source: Chain,
-    mirror: Beside,
+    mirror: There,
     old: Old<'o>,
     levels: Vec<Level>,
     /// The path of the current folder, from the root on.
@@ -135,19 +138,19 @@ struct Run<'a, 'o> {
 }
 
 impl Scan<'_> {
-    /// Compares all entries.
+    /// Compares all entries. Returns also the mirror, at its root.
     ///
     /// # Errors
     /// If the source's root or the old manifest cannot be read, or the scan is cancelled. Other failures go to the tally, and what cannot be read stays in
     /// the mirror as it is.
-    pub fn run(self, old: Option<OldManifest<'_>>) -> Result<Plan, Ended> {
+    pub fn run(mut self, old: Option<OldManifest<'_>>) -> Result<(Plan, There), Ended> {
         let source = self.source.try_clone().map_err(|e| Ended::Source(Error::read(e)))?;
-        let mirror = self.mirror.as_ref().map(File::try_clone).transpose();
-        let mirror = mirror.map_err(|e| Ended::Source(Error::read(e)))?;
+        let nothing = There::folder(None).map_err(Ended::Source)?;
+        let mirror = std::mem::replace(&mut self.mirror, nothing);
         let mut run = Run {
             scan: &self,
             source: Chain::new(source).map_err(Ended::Source)?,
-            mirror: Beside::new(mirror).map_err(Ended::Source)?,
+            mirror,
             old: Old { manifest: old, next: None },
             levels: Vec::new(),
             path: PathBuf::new(),
@@ -163,7 +166,7 @@ impl Scan<'_> {
         let old_root = run.old.advance()?;
         let stat = fs::fstat(run.source.current()).map_err(|e| Ended::Source(read_error(e)))?;
         let listed = entries(run.source.current()).map_err(Ended::Source)?;
-        let is_there = run.mirror.current().is_some();
+        let is_there = run.mirror.is_there();
         let mut state = folder_state(old_root.as_ref(), &stat, is_there);
         if state == State::New {
             // A mirror always has its root.
@@ -180,7 +183,7 @@ impl Scan<'_> {
         if !self.checksum {
             run.find_moves();
         }
-        Ok(run.plan)
+        Ok((run.plan, run.mirror))
     }
 }
 
@@ -195,7 +198,7 @@ impl<'a> Run<'a, '_> {
         (is_old, is_lost): (bool, bool),
     ) {
         let node = self.plan.listing.push(&entry(name, stat, Kind::Folder), state);
-        let stored = self.mirror.current().map(|_| HashSet::new());
+        let stored = self.mirror.is_there().then(HashSet::new);
         let path_len = self.path.as_os_str().len();
         let (entries, device) = (listed.into_iter(), stat.st_dev);
         self.levels.push(Level { node, entries, is_old, stored, is_lost, path_len, device });
@@ -290,8 +293,7 @@ impl<'a> Run<'a, '_> {
         }
         let old = self.take_same_kind(matches, |old| matches!(old, Kind::File(_)))?;
         let old = old.map(|old| self.as_rewritten(old, &stored_name));
-        let stored = self.stored(&stored_name);
-        let stored = stored.filter(|stored| FileType::from_raw_mode(stored.st_mode) == FileType::RegularFile);
+        let stored = self.mirror.file(&stored_name);
         let (mut listed, state) = match (old, &stored) {
             (Some(old), Some(stored)) if self.is_unchanged(&old, stat, stored) => {
                 let state = match self.scan.checksum {
@@ -308,7 +310,7 @@ impl<'a> Run<'a, '_> {
                 (old, state)
             }
             (old, _) => match (self.scan.written_before)(&self.path, stat) {
-                Some(written) if stored.is_some_and(|stored| stored.st_size as u64 == written.stored_len) => {
+                Some(written) if stored.is_some_and(|stored| stored.len == written.stored_len) => {
                     (entry(name, stat, Kind::File(written)), State::Metadata)
                 }
                 _ => match old.filter(|_| stored.is_some()) {
@@ -326,7 +328,7 @@ impl<'a> Run<'a, '_> {
 
     /// The entry of a file as an interrupted `rekey --fresh` has left it.
     fn as_rewritten(&self, old: Entry, stored_name: &OsStr) -> Entry {
-        let (Some(rewritten), Some(mirror), Kind::File(file)) = (self.scan.rewritten, self.mirror.current(), &old.kind)
+        let (Some(rewritten), Some(mirror), Kind::File(file)) = (self.scan.rewritten, self.mirror.opened(), &old.kind)
         else {
             return old;
         };
@@ -337,9 +339,9 @@ impl<'a> Run<'a, '_> {
     }
 
     /// Whether a file has the length and the time that are listed, and its stored file is in its place.
-    fn is_unchanged(&self, old: &Entry, stat: &Stat, stored: &Stat) -> bool {
+    fn is_unchanged(&self, old: &Entry, stat: &Stat, stored: &StoredFile) -> bool {
         let Kind::File(file) = &old.kind else { return false };
-        file.len == stat.st_size as u64 && old.modified == modified(stat) && file.stored_len == stored.st_size as u64
+        file.len == stat.st_size as u64 && old.modified == modified(stat) && file.stored_len == stored.len
     }
 
     /// Whether another file has the name by now, as far as its file system tells.
@@ -349,8 +351,8 @@ impl<'a> Run<'a, '_> {
         file.device == stat.st_dev && file.inode != 0 && number != 0 && file.inode != number
     }
 
-    fn has_other_owner(&self, stat: &Stat, stored: &Stat) -> bool {
-        self.scan.owners && (stat.st_uid, stat.st_gid) != (stored.st_uid, stored.st_gid)
+    fn has_other_owner(&self, stat: &Stat, stored: &StoredFile) -> bool {
+        self.scan.owners && stored.owner.is_some_and(|owner| owner != (stat.st_uid, stat.st_gid))
     }
 
     fn link(&mut self, name: &OsStr, stat: &Stat, matches: bool) -> Result<(), Ended> {
@@ -362,12 +364,11 @@ impl<'a> Run<'a, '_> {
             Err(e) => return self.fail(read_error(e), matches).map(drop),
         };
         let old = self.take_same_kind(matches, |old| matches!(old, Kind::Link(_)))?;
-        let stored = self.mirror.current().and_then(|mirror| fs::readlinkat(mirror, name, Vec::new()).ok());
+        let stored = self.mirror.link(name, &target);
         let is_listed = old.as_ref().is_some_and(|old| old.kind == Kind::Link(target.clone()));
-        let is_there = stored.as_ref().is_some_and(|stored| stored.as_bytes() == target);
         let (listed, state) = match old {
-            Some(old) if is_listed && is_there => (old, State::Unchanged),
-            Some(old) if stored.is_some() => (old, State::Changed),
+            Some(old) if is_listed && stored == StoredLink::Same => (old, State::Unchanged),
+            Some(old) if stored != StoredLink::Missing => (old, State::Changed),
             _ => (entry(name, stat, Kind::Link(target)), State::New),
         };
         self.add(&listed, state, name.to_owned());
@@ -393,7 +394,7 @@ impl<'a> Run<'a, '_> {
         };
         let old = self.take_same_kind(matches, |old| matches!(old, Kind::Folder))?;
         let above = self.levels.last().is_some_and(|level| level.is_lost);
-        let is_lost = above || self.is_lost(name);
+        let is_lost = above || self.mirror.lacks(name, false);
         let is_there = self.mirror.enter(name);
         let state = folder_state(old.as_ref(), stat, is_there);
         self.note_stored(name.to_owned());
@@ -495,7 +496,7 @@ impl<'a> Run<'a, '_> {
         self.plan.files_before += u64::from(matches!(entry.kind, Kind::File(_)));
         let id = self.plan.listing.push(entry, state);
         let name = self.plan.listing.stored_name(id);
-        let is_lost = *lost > 0 || self.is_lost(&name);
+        let is_lost = *lost > 0 || self.mirror.lacks(&name, matches!(entry.kind, Kind::File(_)));
         if is_lost {
             self.plan.listing.set_state(id, State::Dropped);
         }
@@ -504,11 +505,6 @@ impl<'a> Run<'a, '_> {
             *lost += usize::from(is_lost);
         }
         id
-    }
-
-    /// Whether the mirror of the current folder has no entry of this name.
-    fn is_lost(&self, name: &OsStr) -> bool {
-        self.mirror.current().is_some_and(|dir| kind_of(dir, name) == Err(Errno::NOENT))
     }
 
     fn path_of(&self, old: &Entry) -> PathBuf {
@@ -527,10 +523,6 @@ impl<'a> Run<'a, '_> {
         if let Some(stored) = &mut self.levels.last_mut().expect("a folder is open").stored {
             stored.insert(name);
         }
-    }
-
-    fn stored(&self, name: &OsStr) -> Option<Stat> {
-        fs::statat(self.mirror.current()?, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
     fn full_path(&self) -> PathBuf {
@@ -561,8 +553,8 @@ impl<'a> Run<'a, '_> {
     /// Notes what lies in the mirror of a folder and belongs to no entry.
     fn find_strays(&mut self, level: &Level) {
         let is_root = self.levels.is_empty();
-        let (Some(mirror), Some(stored)) = (self.mirror.current(), &level.stored) else { return };
-        let Ok(found) = entries(mirror) else { return };
+        let Some(stored) = &level.stored else { return };
+        let Ok(found) = self.mirror.entries() else { return };
         for (name, kind) in found {
             // A link that a killed run left has a name that no other run chooses. Nobody else writes to the mirror now.
             let is_temporary = is_temporary(&name) && kind != FileType::Symlink;

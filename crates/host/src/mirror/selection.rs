@@ -2,6 +2,7 @@
 
 use super::listing::NodeId;
 use crate::Result;
+use crate::file::ObjectFolder;
 use crate::transfer::tally::Tally;
 use phalanx_core::tree::{Contents, Entry, Time};
 use rustix::fs::{FileType, Stat};
@@ -11,16 +12,23 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file of a tree, and where its output goes. Both folders are open.
+/// A file of a tree, and where its output goes.
 pub struct Place<'a> {
-    /// The folder that it is in.
+    /// The open folder that it is in.
     pub input: &'a File,
     /// Its name there.
     pub name: &'a OsStr,
-    /// The folder that its output goes to.
-    pub output: &'a File,
-    /// The output's name there.
-    pub output_name: &'a OsStr,
+    /// Where its output goes.
+    pub output: Target<'a>,
+}
+
+/// Where an output goes.
+#[derive(Clone, Copy)]
+pub enum Target<'a> {
+    /// To a name in an open folder.
+    Entry(&'a File, &'a OsStr),
+    /// To an object of a folder in a store.
+    Object(&'a dyn ObjectFolder, &'a str),
 }
 
 /// The entries of a tree that are worked on. It is called from several threads.

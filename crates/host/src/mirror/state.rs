@@ -2,7 +2,7 @@
 
 use super::MANIFEST;
 use crate::Error;
-use crate::file::{Existing, InputFile, Made, Output};
+use crate::file::{Existing, InputFile, Made, Output, is_url};
 use crate::home;
 use phalanx_core::tree::{Digest, Head, TreeId};
 use rustix::fs::OFlags;
@@ -113,6 +113,9 @@ impl Trees {
     }
 
     fn place(&self, mirror: &Path) -> Option<PathBuf> {
+        if is_url(mirror) {
+            return self.path(&format!("{}.place", hash_of(&without_slash(mirror))));
+        }
         // The mirror itself may be gone.
         let whole = || {
             let parent = mirror.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -160,7 +163,8 @@ impl Trees {
     /// The path of the file that lists what an unfinished run has written to a mirror.
     #[must_use]
     pub fn journal(&self, mirror: &Path) -> Option<PathBuf> {
-        self.path(&format!("{}.journal", hash_of(&std::path::absolute(mirror).ok()?)))
+        let whole = if is_url(mirror) { without_slash(mirror) } else { std::path::absolute(mirror).ok()? };
+        self.path(&format!("{}.journal", hash_of(&whole)))
     }
 
     /// The path of the file that lists what `rekey --fresh` has written to the mirror of a tree, and no manifest lists yet.
@@ -204,6 +208,11 @@ impl Trees {
         output.set_mode(0o600)?;
         output.commit(Existing::Replace(&made), true).map(drop)
     }
+}
+
+/// The URL of a folder without a slash at its end.
+fn without_slash(url: &Path) -> PathBuf {
+    PathBuf::from(url.to_string_lossy().trim_end_matches('/'))
 }
 
 /// A file name for a path.

@@ -2,13 +2,16 @@
 
 use super::MANIFEST;
 use super::listing::Listing;
+use super::root::Root;
 use super::scan::OldManifest;
 use super::state::Trees;
 use super::steady::Steady;
-use crate::file::{Existing, InputFile, Made, Output, sink};
+use crate::file::{Existing, InputFile, Made, NewObject, ObjectFolder, Output, sink};
 use crate::{Error, Result};
 use phalanx_core::tree::{Contents, Digest, Head, Invalid, Manifest, Recorder};
-use phalanx_core::{Error as CoreError, KeySource, NewFile, Opener, ReadAt, Reader, ReaderOptions, Roster, Source};
+use phalanx_core::{
+    Error as CoreError, KeySource, NewFile, Opener, ReadAt, Reader, ReaderOptions, Roster, Sink, Source,
+};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Seek};
@@ -20,6 +23,8 @@ const LONG: u64 = 64 << 20;
 /// The manifest of a mirror as it is stored. Its digest is that of what is opened, also if others write to it meanwhile.
 pub struct Stored {
     bytes: Arc<Steady>,
+    /// The version of the object, if it is one.
+    pub version: Option<String>,
 }
 
 impl Stored {
@@ -27,11 +32,18 @@ impl Stored {
     ///
     /// # Errors
     /// If it cannot be opened. Its content is not looked at.
-    pub fn find(mirror: Arc<File>) -> Result<Option<Self>> {
-        match InputFile::open_in(mirror, OsStr::new(MANIFEST)) {
-            Ok(input) => Self::new(input.file().try_clone().map_err(Error::read)?).map(Some),
+    pub fn find(mirror: &Root) -> Result<Option<Self>> {
+        let found = match mirror {
+            Root::Folder(folder) => InputFile::open_in(folder.clone(), OsStr::new(MANIFEST))
+                .and_then(|input| Self::new(input.file().try_clone().map_err(Error::read)?)),
+            Root::Objects(objects) => objects.open(MANIFEST).map_err(Error::read).and_then(|object| {
+                let version = Some(object.version());
+                Ok(Self { version, ..Self::new(object)? })
+            }),
+        };
+        match found {
             Err(Error::Core(CoreError::Read(e))) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e),
+            found => found.map(Some),
         }
     }
 
@@ -40,7 +52,7 @@ impl Stored {
     /// # Errors
     /// If its length cannot be read.
     pub fn new(stored: impl ReadAt + Send + Sync + 'static) -> Result<Self> {
-        Ok(Self { bytes: Arc::new(Steady::new(stored).map_err(Error::read)?) })
+        Ok(Self { bytes: Arc::new(Steady::new(stored).map_err(Error::read)?), version: None })
     }
 
     /// Opens it, and reads its head.
@@ -109,11 +121,40 @@ pub fn write(
 ) -> Result<Digest> {
     let made = Made::default();
     let output = Output::create_in(mirror, OsStr::new(MANIFEST), Existing::Replace(&made))?;
-    let recorder = Recorder::new(&());
-    let stream = listing.manifest(head).map_err(Error::write)?;
-    new.protect(roster, Source::stream(stream), sink(output.file(), sync), &recorder)?;
+    let digest = seal(listing, head, new, roster, sink(output.file(), sync))?;
     output.set_mode(mode)?;
     output.commit(Existing::Replace(&made), sync)?;
+    Ok(digest)
+}
+
+/// Writes the manifest of a mirror in a store. `before` is the version of the one that it replaces. Returns its digest.
+///
+/// # Errors
+/// If it cannot be written, or another run has written one meanwhile. The old manifest is then in its place.
+pub fn write_object(
+    mirror: &dyn ObjectFolder,
+    listing: &Listing,
+    head: &Head,
+    new: NewFile,
+    roster: &Roster,
+    before: Option<&str>,
+) -> Result<Digest> {
+    let object = NewObject { replaces: before.is_some(), ..NewObject::default() };
+    let object = mirror.create(MANIFEST, object).map_err(Error::write)?;
+    let digest = seal(listing, head, new, roster, Sink::ranged(&*object))?;
+    let written = match before {
+        Some(version) => object.commit_over(version),
+        None => object.commit(),
+    };
+    written.map_err(Error::write)?;
+    Ok(digest)
+}
+
+/// Protects a manifest.
+fn seal(listing: &Listing, head: &Head, new: NewFile, roster: &Roster, sink: Sink<'_>) -> Result<Digest> {
+    let recorder = Recorder::new(&());
+    let stream = listing.manifest(head).map_err(Error::write)?;
+    new.protect(roster, Source::stream(stream), sink, &recorder)?;
     let contents = recorder.contents().expect("all chunks were sealed");
     Ok(Digest(contents.root))
 }

@@ -2,11 +2,15 @@
 
 use super::MANIFEST;
 use super::excludes::Excludes;
+use super::manifest::root;
 use super::manifests::{Manifests, Sealing};
 use super::renewal::Renewal;
+use super::root::Root;
 use super::scan::Scan;
+use super::there::There;
 use crate::Error;
 use crate::failure::{Failure, Outcome, worse};
+use crate::file::{Obstacle, is_url};
 use crate::transfer::tally::Tally;
 use std::collections::HashMap;
 use std::fs::File;
@@ -35,21 +39,22 @@ impl Protecting<'_> {
     /// # Errors
     /// If it could not be begun, a file failed, or the manifest could not be written.
     pub fn run(&self) -> Outcome {
+        let at_output = |e| Failure::at_output(self.output, e);
         let at_input = |e| Failure::at(self.input, Error::read(e));
-        let mirror = if self.replaces { File::open(self.output).ok() } else { None };
-        if mirror.is_some() && self.output.join(MANIFEST).exists() {
+        let is_object = is_url(self.output);
+        let mirror = self.mirror()?;
+        if is_object || mirror.is_some() && self.output.join(MANIFEST).exists() {
             (self.prepare)()?;
         }
         let excludes = Excludes::none();
         let manifests = Manifests::new(&self.sealing, self.output, excludes.text());
         // All files are written again, so a manifest that cannot be used is replaced like them.
-        let there = mirror.as_ref().and_then(|mirror| mirror.try_clone().ok()).map(Arc::new);
-        let (before, old) = manifests.before(there).unwrap_or_default();
+        let (before, old) = manifests.before(mirror.as_ref()).unwrap_or_default();
         let source = File::open(self.input).map_err(at_input)?;
         let scan = Scan {
             source: source.try_clone().map_err(at_input)?,
             source_path: self.input,
-            mirror,
+            mirror: mirror.as_ref().map_or_else(|| There::folder(None), Root::there).map_err(at_output)?,
             excludes: &excludes,
             delete_excluded: false,
             owners: false,
@@ -61,13 +66,28 @@ impl Protecting<'_> {
             rewritten: before.rewritten.as_ref(),
             progress: &(),
         };
-        let plan = scan.run(old).map_err(|ended| manifests.failure(self.input, ended))?;
+        let (plan, there) = scan.run(old).map_err(|ended| manifests.failure(self.input, ended))?;
         let mut renewal = Renewal::new(plan.listing, HashMap::new(), self.sealing.carry);
         renewal.takes_others = true;
+        if let (Some(root), true) = (&mirror, is_object) {
+            if !self.replaces && !there.entries().map_err(at_output)?.is_empty() {
+                return Err(at_output(Error::write(Obstacle::FolderExists.into())));
+            }
+            renewal.begin_at(root);
+        }
         let renewal = Arc::new(renewal);
         let written = (self.walk)(renewal.clone())?;
         let Some(mirror) = renewal.mirror() else { return written.outcome() };
         let listed = renewal.with_listing(|listing| manifests.write(mirror, &source, listing, &before, false));
         worse(written.outcome(), listed.map(drop))
+    }
+
+    /// What is there already, if it is replaced; in a store, where nothing has to be made, in any case.
+    fn mirror(&self) -> Outcome<Option<Root>> {
+        if is_url(self.output) {
+            return root(self.output).map(Some);
+        }
+        let there = if self.replaces { File::open(self.output).ok() } else { None };
+        Ok(there.map(|folder| Root::Folder(Arc::new(folder))))
     }
 }

@@ -8,7 +8,7 @@ mod finish;
 
 use super::tally::Tally;
 use crate::failure::{Code, Failure, Outcome};
-use crate::file::{Carry, Existing, Input, Made, Removal};
+use crate::file::{Carry, Existing, Input, Made, ObjectFolder, Removal};
 use crate::folders::{
     self, FOLDER, RESERVED_NAME, RIVAL_HINT, SAME_NAME, id, is_within, open_parent, read_error, true_parent,
     write_error,
@@ -40,6 +40,8 @@ pub struct Tree {
     pub input_id: OnceLock<(u64, u64)>,
     /// The mirror's path, for messages; `None` if there is no mirror.
     pub output: Option<PathBuf>,
+    /// The mirror, if it lies in a store. Then no folder has an open mirror.
+    pub objects: Option<Arc<dyn ObjectFolder>>,
     /// Whether existing files are replaced.
     pub force: bool,
     /// Whether the input is deleted.
@@ -170,7 +172,7 @@ impl Folder {
         let input_id = id(&input).map_err(at_input)?;
         tree.input_id.get_or_init(|| input_id);
         let (mut output, mut output_parent, mut output_id, mut is_new) = (None, None, None, false);
-        if let Some(path) = &tree.output {
+        if let (Some(path), None) = (&tree.output, &tree.objects) {
             let at_output = |e: Errno| Failure::at(path, Error::write(e.into()));
             let (parent, name) = open_parent(path).map_err(at_output)?;
             let is_there = |stat: fs::Stat| (stat.st_dev, stat.st_ino) == input_id;
@@ -275,6 +277,13 @@ impl Folder {
     /// The path of something in its mirror, for messages.
     pub fn mirrored(&self, name: &OsStr) -> PathBuf {
         self.join(self.tree.output.as_deref().unwrap_or(&self.tree.input), name)
+    }
+
+    /// The name of the object for an output in its mirror, which lies in a store.
+    pub fn object_name(&self, output_name: &OsStr) -> Result<String> {
+        let path = self.join(Path::new(""), output_name);
+        let not_text = || Error::write(std::io::Error::other("its name is not UTF-8, as names of objects are"));
+        path.into_os_string().into_string().map_err(|_| not_text())
     }
 
     fn join(&self, root: &Path, name: &OsStr) -> PathBuf {
@@ -408,6 +417,11 @@ impl Folder {
         if listed.is_some_and(|listed| listed.as_encoded_bytes() != target.as_bytes()) {
             return Err(Error::NotListed("the link leads elsewhere"));
         }
+        let listed = || entry(name, &stat, Kind::Link(target.as_bytes().to_vec()));
+        if let (Some(_), Some((selection, node))) = (&self.tree.objects, selected) {
+            // A store has no links: the manifest lists it.
+            selection.written(node, &listed());
+        }
         let Some(output) = &handles.output else { return Ok(()) };
         self.check_kind(handles, name, false)?;
         if let Some((selection, node)) = selected {
@@ -415,7 +429,7 @@ impl Folder {
         }
         let made = self.tree.made.symlink(&target, output, name, self.tree.force)?;
         if let Some((selection, node)) = selected {
-            selection.written(node, &entry(name, &stat, Kind::Link(target.as_bytes().to_vec())));
+            selection.written(node, &listed());
         }
         if self.tree.remove && self.tree.keys.leads_to_key((stat.st_dev, stat.st_ino)) {
             self.stays();

@@ -9,12 +9,16 @@ use super::listed;
 use super::meter::Meter;
 use crate::engines::Engines;
 use crate::failure::{Failure, Outcome};
-use crate::file::{Committed, Ends, Input, Output, OutputPlace, OutputRules, Removal, Sync, Target, carry};
+use crate::file::{
+    self, Committed, Ends, Input, ObjectFolder, Output, OutputPlace, OutputRules, Removal, Sync, Target, carry, is_url,
+};
 use crate::lines::{complain, complain_with, shown};
 use crate::lock::lock;
 use crate::mirror::entry::{entry, number_of_open};
 use crate::mirror::listing::NodeId;
-use crate::mirror::selection::{Place, Selection};
+use crate::mirror::manifest::root;
+use crate::mirror::root::Root;
+use crate::mirror::selection::{self, Place, Selection};
 use crate::report;
 use crate::transfer::ends::{blame, delete};
 use crate::transfer::folder::{Folder, Tree};
@@ -27,15 +31,19 @@ use phalanx_core::tree::{Entry, FileEntry, Kind, Recorder};
 use phalanx_core::{Progress, ReadAt};
 use rustix::fs;
 use rustix::process::{self, Resource};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 /// Files of at least this length are worked on by all engines and threads, one file at a time. Smaller files are worked
 /// on by one thread each.
 const LARGE: u64 = 16 << 20;
+/// So many threads send objects to a store.
+const SENDERS: usize = 16;
+/// The most bytes of files that are on their way to a store.
+const MEMORY: u64 = 24 << 20;
 /// How often a file that changes meanwhile is read.
 const TIMES_READ: u32 = 3;
 /// The most files, and the most bytes, that are synced together.
@@ -67,6 +75,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, job: Job<'_>) -> Outcome {
         input: input.to_owned(),
         input_id: OnceLock::new(),
         output: output.map(Path::to_owned),
+        objects: output.map_or(Ok(None), objects_at)?,
         force: destination.force,
         remove: destination.remove,
         opens: transfer.action.opens(),
@@ -96,6 +105,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, job: Job<'_>) -> Outcome {
         walk: Mutex::new(Walk::new(root, quarter, |name| transfer.action.output_name(name))),
         tree,
         large: Mutex::new(()),
+        budget: Budget::new(MEMORY),
         meter,
         working: AtomicUsize::new(0),
         waiting: AtomicUsize::new(0),
@@ -108,7 +118,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, job: Job<'_>) -> Outcome {
         };
         let _uncounted = (transfer.verbosity.shows_progress() && !is_counted)
             .then(|| thread::Builder::new().spawn_scoped(scope, counts));
-        let others: Vec<_> = (1..transfer.engines.threads)
+        let others: Vec<_> = (1..workers.threads())
             // If the system gives no more threads, the existing ones do the work.
             .map_while(|_| thread::Builder::new().spawn_scoped(scope, || workers.work()).ok())
             .collect();
@@ -122,6 +132,14 @@ pub fn run<A: Action>(transfer: &Transfer<A>, job: Job<'_>) -> Outcome {
     }
     workers.report();
     Ok(())
+}
+
+/// The folder of objects that an output is, if it is one.
+fn objects_at(output: &Path) -> Outcome<Option<Arc<dyn ObjectFolder>>> {
+    if !is_url(output) {
+        return Ok(None);
+    }
+    root(output).map(|root| if let Root::Objects(objects) = root { Some(objects) } else { None })
 }
 
 /// A quarter of the files that may be open, not counting those for other purposes. This many outputs may wait to be
@@ -142,6 +160,8 @@ struct Workers<'a, A> {
     tree: Arc<Tree>,
     /// Held while a large file is worked on.
     large: Mutex<()>,
+    /// The bytes of files that are on their way to a store.
+    budget: Budget,
     meter: &'a dyn Meter,
     /// The number of threads that may have files open, and how many of these wait for others to close some.
     working: AtomicUsize,
@@ -149,6 +169,12 @@ struct Workers<'a, A> {
 }
 
 impl<A: Action> Workers<'_, A> {
+    /// How many threads work. Those that send objects wait for the store most of the time.
+    fn threads(&self) -> usize {
+        let threads = self.transfer.engines.threads;
+        if self.tree.objects.is_some() { threads.max(SENDERS) } else { threads }
+    }
+
     /// The work of each thread: one file after another, until none is left.
     fn work(&self) {
         let _working = More::of(&self.working);
@@ -242,15 +268,26 @@ impl<A: Action> Workers<'_, A> {
         let (tree, action, node) = (&self.tree, &self.transfer.action, *node);
         let at = |e| blame(&folder.path(name), &folder.mirrored(output_name), e);
         let rules = OutputRules { resume: false, ..self.transfer.rules() };
+        let object_name = tree.objects.as_ref().map(|_| folder.object_name(output_name)).transpose().map_err(at)?;
+        let object = tree.objects.as_deref().zip(object_name.as_deref());
         let begin = || {
             let input = Input::open_in(handles.input.clone(), name)?;
+            if let Some((objects, name)) = object {
+                return Ends::begin(input, OutputPlace::ObjectIn(objects, name), &rules);
+            }
             let Some(dir) = &handles.output else { return Ok(Ends::only(input)) };
             folder.check_kind(handles, name, true)?;
             Ends::begin(input, OutputPlace::Entry(dir.clone(), output_name), &rules)
         };
         let selected = tree.selection.as_deref().zip(node);
-        if let (Some((selection, node)), Some(output)) = (selected, &handles.output) {
-            let place = Place { input: &handles.input, name, output, output_name };
+        let entry_of = |output| selection::Target::Entry(output, output_name);
+        let output = handles
+            .output
+            .as_deref()
+            .map(entry_of)
+            .or(object.map(|(objects, name)| selection::Target::Object(objects, name)));
+        if let (Some((selection, node)), Some(output)) = (selected, output) {
+            let place = Place { input: &handles.input, name, output };
             if self.patiently(group, || selection.settle(node, &place)).map_err(at)? {
                 self.meter.file_done();
                 return Ok(None);
@@ -262,6 +299,7 @@ impl<A: Action> Workers<'_, A> {
         let stat = stat.map_err(|e| at(Error::read(e.into())))?;
         let recorder = selected.map(|_| Recorder::new(self.meter));
         let progress: &dyn Progress = recorder.as_ref().map_or(self.meter, |recorder| recorder);
+        let _share = object.map(|_| self.budget.take(ends.input.len().unwrap_or(LARGE)));
         let done = if ends.input.len().is_some_and(|len| len >= LARGE) {
             // This takes a while, and no other thread should wait for what this thread holds.
             self.commit(group);
@@ -283,6 +321,18 @@ impl<A: Action> Workers<'_, A> {
             selection.admit(node, contents).map_err(at)?;
         }
         let Ends { input, target } = ends;
+        let listed = |stored_len| {
+            let (node, stat, contents) = (node?, stat?, contents?);
+            let inode = number_of_open(input.file());
+            let file = FileEntry { len: bytes, stored_len, device: stat.st_dev, inode, contents };
+            Some((node, entry(name, &stat, Kind::File(file))))
+        };
+        if let Target::Object(object, _) = target {
+            let stored_len = object.written();
+            object.commit().map_err(|e| at(file::write_error(e)))?;
+            self.count(task, bytes, listed(stored_len));
+            return Ok(None);
+        }
         let Target::File(output, _) = target else {
             tree.tally.succeed(bytes);
             self.meter.file_done();
@@ -297,13 +347,7 @@ impl<A: Action> Workers<'_, A> {
             listed::restore(selection, node, rules.carry, input.file(), output.file()).map_err(at)?;
         }
         let removal = if folder.deletes(&input, name) { input.removal() } else { None };
-        let listed = node.zip(stat).zip(contents).map(|((node, stat), contents)| {
-            let stored_len = output.file().size().map_err(|e| at(Error::write(e)))?;
-            let inode = number_of_open(input.file());
-            let file = FileEntry { len: bytes, stored_len, device: stat.st_dev, inode, contents };
-            Ok::<_, Failure>((node, entry(name, &stat, Kind::File(file))))
-        });
-        let listed = listed.transpose()?;
+        let listed = listed(output.file().size().map_err(|e| at(Error::write(e)))?);
         Ok(Some(Done { output, bytes, removal, listed }))
     }
 
@@ -320,7 +364,7 @@ impl<A: Action> Workers<'_, A> {
                 && let Err(e) = selection.replace(*node, output.folder(), &origin.task.output_name)
             {
                 origin.task.folder.stays();
-                self.tree.tally.fail(&Failure::at(&origin.output(), e));
+                self.tree.tally.fail(&Failure::at(&origin.task.output(), e));
                 return None;
             }
             Some((output, origin))
@@ -328,25 +372,26 @@ impl<A: Action> Workers<'_, A> {
         let (outputs, origins): (Vec<_>, Vec<_>) = ready.unzip();
         let committed = Output::commit_all(outputs, destination.existing(&self.tree.made), sync);
         for (origin, result) in origins.into_iter().zip(committed) {
-            let folder = origin.task.folder.clone();
-            let paths = report::is_on().then(|| (origin.input(), origin.output()));
             let listed = origin.listed.clone();
             match origin.finish(result) {
-                Ok(bytes) => {
-                    if let (Some(selection), Some((node, entry))) = (&self.tree.selection, &listed) {
-                        selection.written(*node, entry);
-                    }
-                    self.tree.tally.succeed(bytes);
-                    self.meter.file_done();
-                    if let Some((input, output)) = &paths {
-                        report::done(input, Some(output), bytes);
-                    }
-                }
-                Err(failure) => {
-                    folder.stays();
+                Ok((task, bytes)) => self.count(&task, bytes, listed),
+                Err((task, failure)) => {
+                    task.folder.stays();
                     self.tree.tally.fail(&failure);
                 }
             }
+        }
+    }
+
+    /// Counts a file whose output has its name.
+    fn count(&self, task: &Task, bytes: u64, listed: Option<(NodeId, Entry)>) {
+        if let (Some(selection), Some((node, entry))) = (&self.tree.selection, &listed) {
+            selection.written(*node, entry);
+        }
+        self.tree.tally.succeed(bytes);
+        self.meter.file_done();
+        if report::is_on() {
+            report::done(&task.input(), Some(&task.output()), bytes);
         }
     }
 
@@ -369,6 +414,43 @@ impl<A: Action> Workers<'_, A> {
         if let (Some(key), true) = (tree.key_inside.get(), self.transfer.action.warns_of_keys()) {
             complain_with(warnings::key_inside(&tree.input, key), Some(KEEP_COPY));
         }
+    }
+}
+
+/// Bytes that may be in memory.
+struct Budget {
+    most: u64,
+    free: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Budget {
+    fn new(most: u64) -> Self {
+        Self { most, free: Mutex::new(most), changed: Condvar::new() }
+    }
+
+    /// Waits until so many bytes are free, or all, and takes them.
+    fn take(&self, bytes: u64) -> Share<'_> {
+        let bytes = bytes.min(self.most);
+        let mut free = lock(&self.free);
+        while *free < bytes {
+            free = self.changed.wait(free).unwrap_or_else(PoisonError::into_inner);
+        }
+        *free -= bytes;
+        Share { budget: self, bytes }
+    }
+}
+
+/// A part of a [`Budget`], until it is dropped.
+struct Share<'a> {
+    budget: &'a Budget,
+    bytes: u64,
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        *lock(&self.budget.free) += self.bytes;
+        self.budget.changed.notify_all();
     }
 }
 
@@ -413,20 +495,18 @@ struct Origin {
 }
 
 impl Origin {
-    fn input(&self) -> PathBuf {
-        self.task.folder.path(&self.task.name)
-    }
-
-    fn output(&self) -> PathBuf {
-        self.task.folder.mirrored(&self.task.output_name)
-    }
-
     /// Deletes the input if that was requested and its output is proven to be on the disk.
-    fn finish(mut self, committed: Result<Committed>) -> Outcome<u64> {
-        let committed = committed.map_err(|e| Failure::at(&self.output(), e))?;
-        let Some(removal) = self.removal.take() else { return Ok(self.bytes) };
-        self.task.folder.make_durable(&self.task.handles).map_err(|e| Failure::at(&self.output(), e))?;
-        delete(removal, &self.input(), &committed, &self.output())?;
-        Ok(self.bytes)
+    fn finish(self, committed: Result<Committed>) -> Result<(Task, u64), (Task, Failure)> {
+        let Self { task, bytes, removal, .. } = self;
+        let done = || -> Outcome {
+            let committed = committed.map_err(|e| Failure::at(&task.output(), e))?;
+            let Some(removal) = removal else { return Ok(()) };
+            task.folder.make_durable(&task.handles).map_err(|e| Failure::at(&task.output(), e))?;
+            delete(removal, &task.input(), &committed, &task.output())
+        };
+        match done() {
+            Ok(()) => Ok((task, bytes)),
+            Err(failure) => Err((task, failure)),
+        }
     }
 }

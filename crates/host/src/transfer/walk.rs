@@ -13,7 +13,7 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::vec;
@@ -38,6 +38,18 @@ pub struct Task {
     pub node: Option<NodeId>,
     /// Keeps its folders open.
     pub held: Held,
+}
+
+impl Task {
+    /// The path of the file, for messages.
+    pub fn input(&self) -> PathBuf {
+        self.folder.path(&self.name)
+    }
+
+    /// The path of its output.
+    pub fn output(&self) -> PathBuf {
+        self.folder.mirrored(&self.output_name)
+    }
 }
 
 /// A file that is worked on, or waits to be synced. Its folders stay open.

@@ -8,11 +8,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Receiver;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// The most bytes that are written in one go.
 const TOGETHER: usize = 1 << 20;
+/// Lines that nobody waits for gather so long, so that the thread is not woken for each of them.
+const GATHERING: Duration = Duration::from_millis(2);
 /// How often it is said that lines cannot be written.
 const OFTEN: Duration = Duration::from_secs(60);
 
@@ -51,6 +54,9 @@ struct Writer {
 impl Writer {
     fn serve(mut self, waiting: &Receiver<Piece>) {
         while let Ok(first) = waiting.recv() {
+            if let Piece::Line { done: None, .. } = first {
+                sleep(GATHERING);
+            }
             let mut next = Some(first);
             let mut lines = Vec::new();
             let (mut many, mut waiters, mut reopens) = (0, Vec::new(), false);

@@ -42,8 +42,13 @@ impl Folder {
     /// Sets permissions and times of the mirror, which nothing writes to any more. Then deletes the links and, if it is
     /// empty, the folder.
     fn finish(&mut self, handles: &Arc<Handles>) {
-        let Some(output) = &handles.output else { return };
         let tree = self.tree.clone();
+        let Some(output) = &handles.output else {
+            if tree.objects.is_some() {
+                self.note(handles);
+            }
+            return;
+        };
         let nameless = OsStr::new("");
         warn_of_special_bits(&self.path(nameless), &handles.input, tree.carry);
         let done = tree.carry.folder(&handles.input, output).and_then(|()| match (&tree.selection, &self.selected) {
@@ -57,10 +62,8 @@ impl Folder {
             false => Ok(()),
         });
         let done = done.and_then(|()| if tree.remove { self.make_durable(handles) } else { Ok(()) });
-        if let (Ok(()), Some(selection), Some(selected)) = (&done, &tree.selection, &self.selected)
-            && let Ok(stat) = fs::fstat(&handles.input)
-        {
-            selection.folder_done(selected.node, &stat);
+        if done.is_ok() {
+            self.note(handles);
         }
         if let Err(e) = done {
             self.stays();
@@ -88,6 +91,15 @@ impl Folder {
         }
         if let (Parent::Folder(parent), true) = (&self.parent, self.stays.load(Ordering::Relaxed)) {
             parent.stays();
+        }
+    }
+
+    /// Tells the selection that nothing more is written to it.
+    fn note(&self, handles: &Handles) {
+        if let (Some(selection), Some(selected)) = (&self.tree.selection, &self.selected)
+            && let Ok(stat) = fs::fstat(&handles.input)
+        {
+            selection.folder_done(selected.node, &stat);
         }
     }
 

@@ -1,0 +1,87 @@
+//! Deleting in a mirror, wherever it lies, what is gone at the source.
+
+use super::deletion::Deletion;
+use super::listing::{Listing, NodeId, State};
+use super::there::Objects;
+use crate::file::ObjectFolder;
+use crate::{Error, Result};
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// A mirror in which entries are deleted.
+pub enum Remover<'a> {
+    /// It lies on a disk.
+    Folder(Deletion<'a>),
+    /// It lies in a store.
+    Objects {
+        /// Its objects.
+        folder: &'a dyn ObjectFolder,
+        /// The names that they had when the run began.
+        names: &'a Objects,
+    },
+}
+
+impl Remover<'_> {
+    /// Deletes the entries of a listing that are gone, each after all in it. `failed` receives what could not be deleted, and
+    /// `done` the entries that were. These are not listed any more.
+    pub fn gone(
+        &self,
+        listing: &mut Listing,
+        ids: &mut dyn DoubleEndedIterator<Item = NodeId>,
+        mut done: impl FnMut(&Listing, NodeId),
+        mut failed: impl FnMut(&Path, Error),
+    ) {
+        let folder = match self {
+            Remover::Folder(deletion) => return deletion.gone(listing, ids, done, failed),
+            Remover::Objects { folder, .. } => folder,
+        };
+        let ids: Vec<NodeId> =
+            ids.rev().filter(|id| listing.state(*id) == State::Gone && *id != NodeId::ROOT).collect();
+        let names = ids.iter().filter(|id| listing.file(**id).is_some()).map(|id| name_of(&listing.stored_path(*id)));
+        let left = folder.delete(&names.collect::<Vec<_>>());
+        let is_left = |path: &Path| left.iter().any(|(name, _)| *name == name_of(path));
+        for id in ids {
+            let path = listing.stored_path(id);
+            // What is not empty is not gone.
+            let stays = || listing.children(id).any(|child| listing.state(child) == State::Gone);
+            if listing.file(id).is_some() && is_left(&path) || listing.is_folder(id) && stays() {
+                continue;
+            }
+            listing.set_state(id, State::Dropped);
+            done(listing, id);
+        }
+        for (name, error) in left {
+            failed(Path::new(&name), Error::write(error));
+        }
+    }
+
+    /// Deletes what no manifest lists: stored files, links, and folders that then are empty. Returns how many files and links
+    /// were deleted, and whether something stays.
+    ///
+    /// # Errors
+    /// If something cannot be deleted.
+    pub fn stray(&self, root: &Path, path: &Path, is_ours: &dyn Fn(&OsStr) -> bool) -> Result<(u64, bool)> {
+        match self {
+            Remover::Folder(deletion) => {
+                let deleted = deletion.stray(path, is_ours)?;
+                Ok((deleted, root.join(path).symlink_metadata().is_ok()))
+            }
+            Remover::Objects { folder, names } => {
+                let is_stored = |name: &str| Path::new(name).file_name().is_some_and(is_ours);
+                let name = name_of(path);
+                let (ours, others): (Vec<&str>, Vec<&str>) =
+                    names.at_and_below(&name).partition(|name| is_stored(name));
+                let ours: Vec<String> = ours.into_iter().map(str::to_owned).collect();
+                match folder.delete(&ours).into_iter().next() {
+                    Some((_, error)) => Err(Error::write(error)),
+                    None => Ok((ours.len() as u64, !others.is_empty())),
+                }
+            }
+        }
+    }
+}
+
+/// The name of an object that has a path in the mirror. All paths in a store are text.
+fn name_of(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,120 @@
+//! The objects of a folder: all whose names begin with its name and a slash. They share one client.
+
+use crate::client::Client;
+use crate::error::{self, refusal, wrong};
+use crate::location::{BAD_NAME, Location};
+use crate::object::Object;
+use crate::options::Options;
+use crate::runtime::wait;
+use crate::upload::Upload;
+use object_store::ObjectStoreExt;
+use object_store::path::Path;
+use phalanx_host::file::{InputObject, ListedObject, NewObject, ObjectFolder, OutputObject, Url};
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// So many objects are deleted at the same time.
+const DELETED: usize = 16;
+
+/// A folder in a store. Nothing has been asked of the store yet.
+#[derive(Debug)]
+pub struct Folder {
+    /// The client. Its key is the name of the folder, which is empty for a whole bucket.
+    client: Client,
+    url: Url,
+    options: Options,
+}
+
+impl Folder {
+    /// A folder.
+    ///
+    /// # Errors
+    /// If the URL is none of a folder, or the client cannot be made.
+    pub fn at(url: &Url, options: &Options) -> io::Result<Self> {
+        let client = Client::new(&Location::of_folder(url)?, options)?;
+        Ok(Self { client, url: url.clone(), options: options.clone() })
+    }
+
+    fn key(&self, name: &str) -> io::Result<Path> {
+        let bad = |_| refusal(BAD_NAME);
+        match self.client.key.as_ref() {
+            "" => Path::parse(name).map_err(bad),
+            folder => Path::parse(format!("{folder}/{name}")).map_err(bad),
+        }
+    }
+
+    fn client(&self, name: &str) -> io::Result<Client> {
+        Ok(self.client.of(self.key(name)?))
+    }
+
+    async fn listed(&self) -> io::Result<Vec<ListedObject>> {
+        let folder = self.client.key.as_ref();
+        let prefix = (!folder.is_empty()).then_some(&self.client.key);
+        let (mut stream, mut found) = (self.client.store.list(prefix), Vec::new());
+        while let Some(meta) = poll_fn(|context| stream.as_mut().poll_next(context)).await {
+            let meta = meta.map_err(error::of)?;
+            let name = match folder {
+                "" => Some(meta.location.as_ref()),
+                _ => meta.location.as_ref().strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')),
+            };
+            let Some(name) = name.filter(|name| !name.is_empty()) else { continue };
+            found.push(ListedObject { name: name.to_owned(), len: meta.size });
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        if found.windows(2).any(|pair| pair[0].name == pair[1].name) {
+            return Err(wrong("the store lists an object twice"));
+        }
+        Ok(found)
+    }
+
+    async fn deleted(&self, names: &[String]) -> Vec<(String, io::Error)> {
+        let (mut deleting, mut failed, mut names) = (JoinSet::new(), Vec::new(), names.iter());
+        loop {
+            while deleting.len() < DELETED
+                && let Some(name) = names.next()
+            {
+                let (client, name) = (self.client(name), name.clone());
+                deleting.spawn(async move { (delete(client).await, name) });
+            }
+            match deleting.join_next().await {
+                Some(Ok((Err(error), name))) => failed.push((name, error)),
+                Some(_) => {}
+                None => return failed,
+            }
+        }
+    }
+}
+
+async fn delete(client: io::Result<Client>) -> io::Result<()> {
+    let client = client?;
+    match client.store.delete(&client.key).await {
+        Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error::of(error)),
+    }
+}
+
+impl ObjectFolder for Folder {
+    fn list(&self) -> io::Result<Vec<ListedObject>> {
+        wait(self.listed())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn InputObject>> {
+        Ok(Arc::new(Object::of(self.client(name)?, &self.options)?))
+    }
+
+    fn create(&self, name: &str, new: NewObject) -> io::Result<Box<dyn OutputObject>> {
+        Ok(Box::new(Upload::of(self.client(name)?, &self.url.join(name), new, &self.options)?))
+    }
+
+    fn copy(&self, from: &str, to: &str) -> io::Result<()> {
+        let (from, to) = (self.key(from)?, self.key(to)?);
+        wait(async { self.client.store.copy(&from, &to).await.map_err(error::of) })
+    }
+
+    fn delete(&self, names: &[String]) -> Vec<(String, io::Error)> {
+        let done = wait(async { Ok(self.deleted(names).await) });
+        done.unwrap_or_else(|e| names.iter().map(|name| (name.clone(), io::Error::other(e.to_string()))).collect())
+    }
+}

@@ -1,6 +1,8 @@
 //! How clients connect, and where they go: by TLS, except to this machine, and nowhere that a store sends them.
 
 use crate::location::{is_local, is_tls};
+use crate::options::Options;
+use crate::patience::{OnWait, Patient};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use object_store::client::{HttpClient, HttpConnector};
 use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, RetryConfig};
@@ -13,7 +15,7 @@ const SILENT: Duration = Duration::from_secs(60);
 /// A request may take so long as a whole: a part on a slow line.
 const REQUEST: Duration = Duration::from_secs(600);
 /// A request that fails is repeated so often, in this time.
-const RETRIES: usize = 8;
+const RETRIES: usize = 24;
 const RETRYING: Duration = Duration::from_secs(90);
 /// The most redirections that are followed.
 const REDIRECTIONS: usize = 5;
@@ -27,12 +29,14 @@ pub struct Connector {
     is_local: bool,
     /// Headers of each request.
     headers: HeaderMap,
+    on_wait: Option<OnWait>,
 }
 
 impl Connector {
     /// For an address of a store; empty is that of the provider.
-    pub fn to(address: &str) -> Self {
-        Self { follows: false, is_local: is_local(address), headers: HeaderMap::new() }
+    pub fn to(address: &str, options: &Options) -> Self {
+        let on_wait = options.on_wait;
+        Self { follows: false, is_local: is_local(address), headers: HeaderMap::new(), on_wait }
     }
 
     /// One that goes where the server sends it.
@@ -81,7 +85,8 @@ impl HttpConnector for Connector {
         // Only the services that give credentials to machines in a cloud, and what was checked before, are without TLS.
         let allow_http = options.get_config_value(&ClientConfigKey::AllowHttp).is_some_and(|value| value == "true");
         let client = self.client(allow_http);
-        client.map(HttpClient::new).map_err(|e| object_store::Error::Generic { store: "HTTP", source: Box::new(e) })
+        let client = client.map_err(|e| object_store::Error::Generic { store: "HTTP", source: Box::new(e) })?;
+        Ok(HttpClient::new(Patient::new(HttpClient::new(client), self.on_wait)))
     }
 }
 
@@ -92,5 +97,7 @@ pub fn options(address: &str) -> ClientOptions {
 
 /// How often a request is repeated.
 pub fn retry() -> RetryConfig {
-    RetryConfig { backoff: BackoffConfig::default(), max_retries: RETRIES, retry_timeout: RETRYING }
+    // The time between two tries is chosen by chance, and grows by half on average.
+    let backoff = BackoffConfig { base: 3.0, ..BackoffConfig::default() };
+    RetryConfig { backoff, max_retries: RETRIES, retry_timeout: RETRYING }
 }

@@ -20,6 +20,7 @@ mod forgotten;
 mod location;
 mod object;
 mod options;
+mod patience;
 mod pinned;
 mod profile;
 mod record;

@@ -7,6 +7,7 @@ use phalanx_host::args::{Cipher, EngineArgs, EngineName};
 use phalanx_host::engines::{Crew, Engines, levels};
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
+use phalanx_store::Cancellation;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::collections::HashMap;
@@ -175,7 +176,9 @@ pub fn interruptible_apart<T: Send>(py: Python<'_>, work: impl FnOnce(&Arc<Stop>
             while over.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
                 if raised.is_ok() {
                     raised = Python::attach(|py| py.check_signals());
-                    stop.0.store(raised.is_err(), Ordering::Relaxed);
+                    if raised.is_err() {
+                        stop.end();
+                    }
                 }
             }
             let done = thread.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
@@ -186,15 +189,26 @@ pub fn interruptible_apart<T: Send>(py: Python<'_>, work: impl FnOnce(&Arc<Stop>
     raised.map(|()| done)
 }
 
-/// Whether work on a tree is to end.
+/// Whether work is to end.
 #[derive(Default)]
-pub struct Stop(AtomicBool);
+pub struct Stop {
+    is_over: AtomicBool,
+    /// Ends requests to stores.
+    pub requests: Cancellation,
+}
+
+impl Stop {
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.requests.cancel();
+    }
+}
 
 impl Progress for Stop {
     fn advance(&self, _: u64) {}
 
     fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.is_over.load(Ordering::Relaxed)
     }
 }
 

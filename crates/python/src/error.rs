@@ -4,6 +4,7 @@ use phalanx_core::Error as CoreError;
 use phalanx_core::tree::Invalid;
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure};
+use phalanx_host::file::is_url;
 use phalanx_host::lines::shown;
 use pyo3::exceptions::{
     PyFileExistsError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeWarning, PyValueError,
@@ -17,7 +18,10 @@ use std::mem;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// `EEXIST` of every system that Phalanx runs on.
+/// Numbers of errors, as every system has them that Phalanx runs on: `ENOENT`, `EIO`, `EACCES` and `EEXIST`.
+const MISSING: i32 = 2;
+const FAILED: i32 = 5;
+const DENIED: i32 = 13;
 const EXISTS: i32 = 17;
 
 /// An exception of `phalanx/_errors.py`.
@@ -123,9 +127,24 @@ fn input_output(path: Option<&Path>, error: io::Error, text: String) -> PyErr {
         // The I/O error may contain an error of the library.
         Err(error) => match error.downcast::<CoreError>() {
             Ok(error) => Python::attach(|py| at(py, path, error)),
-            Err(_) => PyOSError::new_err(text),
+            Err(error) => match path.filter(|path| is_url(path)) {
+                Some(url) => of_store(url, &error, &text),
+                None => PyOSError::new_err(text),
+            },
         },
     }
+}
+
+/// An error of a store, which has a kind and no number.
+fn of_store(url: &Path, error: &io::Error, text: &str) -> PyErr {
+    let number = match error.kind() {
+        io::ErrorKind::InvalidInput => return PyValueError::new_err(as_arguments(text)),
+        io::ErrorKind::NotFound => MISSING,
+        io::ErrorKind::PermissionDenied => DENIED,
+        io::ErrorKind::AlreadyExists => EXISTS,
+        _ => FAILED,
+    };
+    PyOSError::new_err((number, error.to_string(), name(url)))
 }
 
 /// The exception for an error of Rust's `Write`.
@@ -165,7 +184,8 @@ pub fn of_tree(py: Python<'_>, failure: Failure) -> PyErr {
 
 /// A line with the names of arguments in the places of the options that the command has for them.
 fn as_arguments(line: &str) -> String {
-    const ARGUMENTS: [(&str, &str); 6] = [
+    const ARGUMENTS: [(&str, &str); 7] = [
+        ("--allow-http", "allow_http=True in storage_options"),
         ("--new", "new=True"),
         ("--max-delete allows", "max_delete allows"),
         ("--max-delete ", "max_delete="),

@@ -14,10 +14,12 @@ mod gather;
 mod key;
 mod messages;
 mod mirror;
+mod place;
 mod ranges;
 mod reader;
 mod set;
 mod source;
+mod stores;
 mod tree;
 mod turn;
 mod ways;
@@ -52,5 +54,6 @@ mod _native {
         // A library never writes to the terminal by itself. It also never asks for anything, because nothing is set for
         // that.
         phalanx_host::lines::complain_to(super::error::keep_line);
+        phalanx_host::file::install_stores(super::stores::OfCall);
     }
 }

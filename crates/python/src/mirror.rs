@@ -3,6 +3,8 @@
 use crate::engines::{Stop, chunk_size, engines, interruptible_apart, suite};
 use crate::error;
 use crate::key::{KeyOrName, key_files};
+use crate::place::{Place, no_url};
+use crate::stores::{self, StorageOptions};
 use crate::ways::{self, Keys, Secret};
 use phalanx_host::args::{RuleArg, RuleArgs, rule_of};
 use phalanx_host::failure::Outcome;
@@ -37,12 +39,12 @@ type Done =
 #[pyfunction]
 #[pyo3(signature = (source, mirror, *, key, keys, password, recipients, cipher, chunk_size, delete, max_delete, delete_excluded,
     backup_dir, checksum, new, dry_run, exclude, exclude_from, only, exclude_caches, exclude_if_present, one_file_system, sync, threads,
-    engine))]
+    engine, storage_options))]
 #[expect(clippy::too_many_arguments, reason = "Python has them by name")]
 pub fn mirror(
     py: Python<'_>,
     source: PathBuf,
-    mirror: PathBuf,
+    mirror: Place,
     key: Option<KeyOrName>,
     keys: Vec<KeyOrName>,
     password: Option<Secret>,
@@ -65,7 +67,14 @@ pub fn mirror(
     sync: bool,
     threads: Option<usize>,
     engine: &str,
+    storage_options: Option<StorageOptions>,
 ) -> PyResult<Done> {
+    no_url(Some(&source), "only a folder on a disk can be mirrored")?;
+    let stores = stores::of_call(py, storage_options, mirror.is_url())?;
+    if stores.is_some() && backup_dir.is_some() {
+        return Err(PyValueError::new_err("backup_dir works with mirrors on disks only"));
+    }
+    let mirror = mirror.path().to_owned();
     let (suite, chunk_size) = (suite(cipher)?, self::chunk_size(chunk_size)?);
     let engines = engines(py, engine, threads)?;
     let choice = Choice {
@@ -99,7 +108,9 @@ pub fn mirror(
     let transfer = Transfer::with(Protect { recipients, suite, chunk_size }, destination, key_files, engines, QUIET);
     // The environment is read here, because other threads could change it while this one is detached from the interpreter.
     let sealing = transfer.sealing();
-    let (summary, changes, kept) = interruptible_apart(py, |stop| run(&options, &transfer, sealing, stop))?;
+    let (summary, changes, kept) = interruptible_apart(py, |stop| {
+        stores::during(stores.as_ref(), stop, || run(&options, &transfer, sealing, stop))
+    })?;
     let summary = summary.map_err(|failure| error::of_tree(py, failure))?;
     let changes = changes.into_iter().map(|Change { path, what, from }| (path, what, from)).collect();
     let within = |path: PathBuf| path.strip_prefix(&options.source).map(Path::to_owned).unwrap_or(path);

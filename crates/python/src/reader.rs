@@ -4,6 +4,7 @@ use crate::bytes::{contiguous, memory, new_bytes};
 use crate::engines::{cipher, cpu};
 use crate::error::{self, check_process, closed};
 use crate::key::KeyOrName;
+use crate::place::no_url;
 use crate::source::{Object, Source};
 use crate::turn::Turn;
 use crate::ways::{self, Keys, Secret};
@@ -57,6 +58,7 @@ impl Reader {
         read_ahead: Option<usize>,
         threads: Option<usize>,
     ) -> PyResult<Self> {
+        no_url(path.as_deref(), "phalanx.open takes no URLs: phalanx.fsspec opens objects")?;
         let opener = ways::opener(py, Keys { key, keys, password }, &identities)?;
         let mut options = ReaderOptions::new().roster(Arc::new(cpu(py, threads)?));
         options = cache.into_iter().fold(options, ReaderOptions::cache);

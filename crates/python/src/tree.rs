@@ -4,6 +4,7 @@ use crate::engines::{Stop, engines, interruptible_apart};
 use crate::error;
 use crate::key::{KeyOrName, key_files};
 use crate::mirror::QUIET;
+use crate::place::no_url;
 use crate::ways::{self, AtHand, Keys, Secret};
 use phalanx_core::tree::{Digest, TreeId};
 use phalanx_core::{Opener, Progress};
@@ -49,6 +50,7 @@ pub fn verify_tree(
     threads: Option<usize>,
     engine: &str,
 ) -> PyResult<Found> {
+    no_url(Some(&path), "verify_tree takes folders on disks only")?;
     let wrong = || PyValueError::new_err("expect is the digest of a manifest: 64 hexadecimal digits");
     let digest = expect.map(|digits| unhex(digits).map(Digest).ok_or_else(wrong)).transpose()?;
     let pins = Pins { digest, generation: at_least, accept };

@@ -4,6 +4,7 @@ use crate::bytes::Bytes;
 use crate::engines::{chunk_size, cpu, suite};
 use crate::error::{self, check_process, closed};
 use crate::key::{KeyOrName, key_files};
+use crate::place::no_url;
 use crate::source::Destination;
 use crate::turn::Turn;
 use crate::ways::{self, Keys, Secret};
@@ -55,6 +56,7 @@ impl Writer {
         sync: bool,
         threads: Option<usize>,
     ) -> PyResult<Self> {
+        no_url(path.as_deref(), "phalanx.open takes no URLs: phalanx.fsspec opens objects")?;
         let (suite, chunk_size) = (suite(cipher)?, self::chunk_size(chunk_size)?);
         let recipients = ways::recipients(py, Keys { key, keys, password }, &recipients)?;
         let roster = Arc::new(cpu(py, threads)?);

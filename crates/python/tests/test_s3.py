@@ -2,7 +2,6 @@
 
 import io
 import pickle
-import threading
 
 import pytest
 from conftest import needs, painted
@@ -11,51 +10,9 @@ import phalanx
 
 fsspec, _, _, numpy = needs("fsspec", "s3fs", "moto", "numpy")
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app  # noqa: E402
-from werkzeug.serving import WSGIRequestHandler, make_server  # noqa: E402
+from servers import Server  # noqa: E402
 
 CHUNK = 64 << 10
-
-
-class Quiet(WSGIRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log(self, *_):
-        pass
-
-
-class Server:
-    """moto's server, with a count of its requests and of the bytes that they return."""
-
-    def __init__(self):
-        self.requests = []
-        server = make_server(
-            "127.0.0.1", 0, self._counted(DomainDispatcherApplication(create_backend_app)), True, 1, Quiet
-        )
-        self.url = f"http://127.0.0.1:{server.port}"
-        self.stop = server.shutdown
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-
-    def _counted(self, app):
-        def counted(environ, start):
-            method = environ["REQUEST_METHOD"]
-
-            def started(status, headers, *rest):
-                # The server sends its own, and strict clients refuse two.
-                return start(status, [(name, value) for name, value in headers if name.lower() != "server"], *rest)
-
-            returned = [part for part in app(environ, started)]
-            sent = 0 if method == "HEAD" else sum(map(len, returned))
-            self.requests.append((method, environ["PATH_INFO"], environ.get("HTTP_RANGE"), sent))
-            return returned
-
-        return counted
-
-    def cost(self, work):
-        """What the work returns, and the requests and bytes of objects that it cost."""
-        self.requests.clear()
-        result = work()
-        return result, [request[0] for request in self.requests], sum(request[3] for request in self.requests)
 
 
 @pytest.fixture(scope="module")

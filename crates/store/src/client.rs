@@ -1,6 +1,8 @@
 //! The client of a store: its address and its credentials.
 
+use crate::cancellation::Cancellation;
 use crate::connection::{self, Connector, retry};
+use crate::environment::Environment;
 use crate::error::{self, refusal};
 use crate::forgotten::Lister;
 use crate::location::{Location, checked_address};
@@ -14,9 +16,11 @@ use object_store::http::HttpBuilder;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{ObjectStore, StaticCredentialProvider};
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::{env, io};
 
 /// The client of a store, and the name of an object in it.
 #[derive(Clone, Debug)]
@@ -29,6 +33,10 @@ pub struct Client {
     pub key: Path,
     /// The store, as records name it: its address and whose it is.
     pub place: String,
+    /// The folder of what is remembered between runs.
+    pub state: Option<PathBuf>,
+    /// Ends its requests.
+    pub cancellation: Cancellation,
 }
 
 /// How large objects are written.
@@ -59,16 +67,34 @@ impl Client {
     /// # Errors
     /// If the address, the credentials or the region cannot be used.
     pub fn new(location: &Location, options: &Options) -> io::Result<Self> {
-        match location {
-            Location::S3 { bucket, key } => s3(bucket, key, options),
-            Location::Google { bucket, key } => google(bucket, key, options),
-            Location::Azure { container, blob } => azure(container, blob, options),
-            Location::Http(address) => http(address, options),
-        }
+        let environment = options.environment.clone().unwrap_or_else(Environment::now);
+        let Reached { store, parts, place } = match location {
+            Location::S3 { bucket, .. } => s3(bucket, options, &environment)?,
+            Location::Google { bucket, .. } => google(bucket, options, &environment)?,
+            Location::Azure { container, .. } => azure(container, options, &environment)?,
+            Location::Http(address) => http(address, options)?,
+        };
+        let (key, state) = (location.key(), environment.state().map(Into::into));
+        Ok(Self { store, parts, key, place, state, cancellation: options.cancellation.clone() })
+    }
+
+    /// Waits for what comes of some requests, unless they are ended.
+    ///
+    /// # Errors
+    /// Those of the requests, and if they are ended.
+    pub fn wait<T>(&self, requests: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+        wait(self.cancellation.or(requests))
     }
 }
 
-fn http(address: &str, options: &Options) -> io::Result<Client> {
+/// A store that is reached.
+struct Reached {
+    store: Arc<dyn ObjectStore>,
+    parts: Option<Parts>,
+    place: String,
+}
+
+fn http(address: &str, options: &Options) -> io::Result<Reached> {
     let address = checked_address(address, options.allow_http)?;
     let builder = HttpBuilder::new()
         .with_url(&address)
@@ -76,11 +102,11 @@ fn http(address: &str, options: &Options) -> io::Result<Client> {
         .with_http_connector(Connector::to(&address, options).following())
         .with_retry(retry());
     let store = Arc::new(builder.build().map_err(error::of)?);
-    Ok(Client { store, parts: None, key: Path::default(), place: address })
+    Ok(Reached { store, parts: None, place: address })
 }
 
-fn s3(bucket: &str, key: &Path, options: &Options) -> io::Result<Client> {
-    let (builder, address) = s3_builder(bucket, options)?;
+fn s3(bucket: &str, options: &Options, environment: &Environment) -> io::Result<Reached> {
+    let (builder, address) = s3_builder(bucket, options, environment)?;
     let builder = builder.with_client_options(connection::options(&address)).with_retry(retry());
     let connector = Connector::to(&address, options);
     let store = Arc::new(builder.clone().with_http_connector(connector.clone()).build().map_err(error::of)?);
@@ -91,14 +117,14 @@ fn s3(bucket: &str, key: &Path, options: &Options) -> io::Result<Client> {
     let allow_http = address.starts_with("http://");
     let lister = Some(Lister { signer: store.clone(), connector, allow_http });
     let parts = Parts { store: store.clone(), creating: Some(creating), lister };
-    Ok(Client { store, parts: Some(parts), key: key.clone(), place: address })
+    Ok(Reached { store, parts: Some(parts), place: address })
 }
 
 /// What is known of a bucket, and the address, which is empty if it is Amazon's own.
-fn s3_builder(bucket: &str, options: &Options) -> io::Result<(AmazonS3Builder, String)> {
+fn s3_builder(bucket: &str, options: &Options, environment: &Environment) -> io::Result<(AmazonS3Builder, String)> {
     use AmazonS3ConfigKey as Key;
     let mut builder = AmazonS3Builder::new().with_bucket_name(bucket).with_checksum_algorithm(Checksum::SHA256);
-    for (key, value) in settings::<Key>("AWS_") {
+    for (key, value) in settings::<Key>(environment, "AWS_") {
         builder = builder.with_config(key, value);
     }
     let has = |key| builder.get_config_value(&key).is_some();
@@ -109,7 +135,7 @@ fn s3_builder(bucket: &str, options: &Options) -> io::Result<(AmazonS3Builder, S
         Key::ContainerCredentialsFullUri,
     ];
     let is_public = builder.get_config_value(&Key::SkipSignature).is_some_and(|value| value == "true");
-    let profile = Profile::read(!has_credentials.into_iter().any(has) && !is_public)?;
+    let profile = Profile::read(environment, !has_credentials.into_iter().any(has) && !is_public)?;
     if let Some(credentials) = profile.credentials {
         builder =
             builder.with_access_key_id(credentials.access_key_id).with_secret_access_key(credentials.secret_access_key);
@@ -122,16 +148,22 @@ fn s3_builder(bucket: &str, options: &Options) -> io::Result<(AmazonS3Builder, S
             return Err(refusal("the credentials have characters that none have"));
         }
     }
-    let address = options.endpoint_url.clone().or_else(|| text("AWS_ENDPOINT_URL_S3"));
-    let address =
-        address.or_else(|| text("AWS_ENDPOINT_URL")).or_else(|| text("AWS_ENDPOINT")).or(profile.endpoint_url);
+    let address = options.endpoint_url.clone().or_else(|| environment.text("AWS_ENDPOINT_URL_S3"));
+    let address = address
+        .or_else(|| environment.text("AWS_ENDPOINT_URL"))
+        .or_else(|| environment.text("AWS_ENDPOINT"))
+        .or(profile.endpoint_url);
     let address = address.map(|address| checked_address(&address, options.allow_http)).transpose()?;
-    let region = options.region.clone().or_else(|| text("AWS_REGION")).or_else(|| text("AWS_DEFAULT_REGION"));
+    let region = options
+        .region
+        .clone()
+        .or_else(|| environment.text("AWS_REGION"))
+        .or_else(|| environment.text("AWS_DEFAULT_REGION"));
     let region = match (region.or(profile.region), &address) {
         (Some(region), _) => region,
         // Servers that are not Amazon's take any.
         (None, Some(_)) => "us-east-1".to_owned(),
-        (None, None) => region_of(bucket)?,
+        (None, None) => region_of(bucket, &options.cancellation)?,
     };
     if region.is_empty() || !region.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
         return Err(refusal("the region has characters that none has"));
@@ -142,16 +174,17 @@ fn s3_builder(bucket: &str, options: &Options) -> io::Result<(AmazonS3Builder, S
     Ok((builder.with_endpoint(&address).with_config(Key::S3Endpoint, &address), address))
 }
 
-fn region_of(bucket: &str) -> io::Result<String> {
-    wait(async { resolve_bucket_region(bucket, &connection::options("")).await.map_err(error::of) })
+fn region_of(bucket: &str, cancellation: &Cancellation) -> io::Result<String> {
+    let options = connection::options("");
+    wait(cancellation.or(async { resolve_bucket_region(bucket, &options).await.map_err(error::of) }))
 }
 
-fn google(bucket: &str, key: &Path, options: &Options) -> io::Result<Client> {
+fn google(bucket: &str, options: &Options, environment: &Environment) -> io::Result<Reached> {
     let mut builder = GoogleCloudStorageBuilder::new().with_bucket_name(bucket).with_retry(retry());
-    for (key, value) in settings::<GoogleConfigKey>("GOOGLE_") {
+    for (key, value) in settings::<GoogleConfigKey>(environment, "GOOGLE_") {
         builder = builder.with_config(key, value);
     }
-    let emulator = text("STORAGE_EMULATOR_HOST").map(|host| match host.contains("://") {
+    let emulator = environment.text("STORAGE_EMULATOR_HOST").map(|host| match host.contains("://") {
         true => host,
         false => format!("http://{host}"),
     });
@@ -160,7 +193,7 @@ fn google(bucket: &str, key: &Path, options: &Options) -> io::Result<Client> {
         let none = GcpCredential { bearer: "emulator".to_owned() };
         builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(none)));
     }
-    let address = options.endpoint_url.clone().or(emulator).or_else(|| text("GOOGLE_BASE_URL"));
+    let address = options.endpoint_url.clone().or(emulator).or_else(|| environment.text("GOOGLE_BASE_URL"));
     let address = address.map(|address| checked_address(&address, options.allow_http)).transpose()?.unwrap_or_default();
     if !address.is_empty() {
         builder = builder.with_base_url(address.trim_end_matches('/'));
@@ -169,15 +202,15 @@ fn google(bucket: &str, key: &Path, options: &Options) -> io::Result<Client> {
     let store = Arc::new(builder.with_http_connector(Connector::to(&address, options)).build().map_err(error::of)?);
     // Google takes no condition for an object of several parts: <https://cloud.google.com/storage/docs/request-preconditions>.
     let parts = Parts { store: store.clone(), creating: None, lister: None };
-    Ok(Client { store, parts: Some(parts), key: key.clone(), place: address })
+    Ok(Reached { store, parts: Some(parts), place: address })
 }
 
-fn azure(container: &str, blob: &Path, options: &Options) -> io::Result<Client> {
+fn azure(container: &str, options: &Options, environment: &Environment) -> io::Result<Reached> {
     use AzureConfigKey as Key;
     let mut builder = MicrosoftAzureBuilder::new().with_container_name(container).with_retry(retry());
     let mut address = options.endpoint_url.clone();
     // The names that Azure's own tools have, besides those that the client knows.
-    for (key, value) in azure_settings().into_iter().chain(settings("AZURE_")) {
+    for (key, value) in azure_settings(environment).into_iter().chain(settings(environment, "AZURE_")) {
         match key {
             Key::Endpoint => address = address.or(Some(value)),
             // It would bring an address of its own.
@@ -197,13 +230,13 @@ fn azure(container: &str, blob: &Path, options: &Options) -> io::Result<Client> 
     let store = Arc::new(builder.with_http_connector(Connector::to(&address, options)).build().map_err(error::of)?);
     // Azure signs the condition, and the client does not let us add one.
     let parts = Parts { store: store.clone(), creating: None, lister: None };
-    Ok(Client { store, parts: Some(parts), key: blob.clone(), place: format!("{account} {address}") })
+    Ok(Reached { store, parts: Some(parts), place: format!("{account} {address}") })
 }
 
 /// The settings in the variables of Azure's own tools.
-fn azure_settings() -> Vec<(AzureConfigKey, String)> {
+fn azure_settings(environment: &Environment) -> Vec<(AzureConfigKey, String)> {
     let mut settings = Vec::new();
-    if let Some(connection) = text("AZURE_STORAGE_CONNECTION_STRING") {
+    if let Some(connection) = environment.text("AZURE_STORAGE_CONNECTION_STRING") {
         settings.extend(connection_settings(&connection));
     }
     let named = [
@@ -211,7 +244,7 @@ fn azure_settings() -> Vec<(AzureConfigKey, String)> {
         ("AZURE_STORAGE_KEY", AzureConfigKey::AccessKey),
         ("AZURE_STORAGE_SAS_TOKEN", AzureConfigKey::SasKey),
     ];
-    settings.extend(named.into_iter().filter_map(|(variable, key)| Some((key, text(variable)?))));
+    settings.extend(named.into_iter().filter_map(|(variable, key)| Some((key, environment.text(variable)?))));
     settings
 }
 
@@ -228,15 +261,9 @@ fn connection_settings(connection: &str) -> Vec<(AzureConfigKey, String)> {
 }
 
 /// The settings that the client knows, in variables with this prefix. An empty one is none.
-fn settings<K: FromStr>(prefix: &str) -> Vec<(K, String)> {
-    let variables =
-        env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let own = variables.filter(|(name, value)| name.starts_with(prefix) && !value.is_empty());
-    own.filter_map(|(name, value)| Some((name.to_ascii_lowercase().parse().ok()?, value))).collect()
-}
-
-fn text(variable: &str) -> Option<String> {
-    env::var(variable).ok().filter(|value| !value.is_empty())
+fn settings<K: FromStr>(environment: &Environment, prefix: &str) -> Vec<(K, String)> {
+    let own = environment.texts().filter(|(name, _)| name.starts_with(prefix));
+    own.filter_map(|(name, value)| Some((name.to_ascii_lowercase().parse().ok()?, value.to_owned()))).collect()
 }
 
 #[cfg(test)]

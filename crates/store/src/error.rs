@@ -35,7 +35,7 @@ pub fn exists() -> io::Error {
 /// An error of a store.
 pub fn of(error: Error) -> io::Error {
     match &error {
-        Error::NotFound { .. } => io::Error::new(io::ErrorKind::NotFound, "no such object or bucket"),
+        Error::NotFound { .. } => missing(),
         Error::AlreadyExists { .. } => exists(),
         Error::Precondition { .. } => changed(),
         Error::PermissionDenied { .. } => {
@@ -50,8 +50,14 @@ pub fn of(error: Error) -> io::Error {
         _ if is_without_credentials(&error) => {
             io::Error::new(io::ErrorKind::PermissionDenied, "no credentials were found for the store")
         }
+        // It is not found when a folder is listed, too.
+        _ if chain(&error).any(|cause| cause.contains("<Code>NoSuchBucket</Code>")) => missing(),
         _ => io::Error::other(line(&error)),
     }
+}
+
+fn missing() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "no such object or bucket")
 }
 
 /// Whether no credentials were found. The last place to look for them is a server that only machines in a cloud reach.
@@ -113,6 +119,9 @@ mod tests {
         let line = of(Error::Generic { store: "S3", source: source.into() }).to_string();
         let expected = "the store says: AuthorizationHeaderMalformed: the region 'x' is wrong; expecting 'us-east-1'";
         assert_eq!(line, expected);
+        let source =
+            "404 Not Found: <Error><Code>NoSuchBucket</Code><Message>The bucket is not there</Message></Error>";
+        assert_eq!(of(Error::Generic { store: "S3", source: source.into() }).kind(), io::ErrorKind::NotFound);
         let line = of(Error::Generic { store: "S3", source: "301 Moved Permanently: ".into() }).to_string();
         assert_eq!(line, "301 Moved Permanently");
     }

@@ -5,7 +5,6 @@ use crate::error::{self, refusal, wrong};
 use crate::location::{BAD_NAME, Location};
 use crate::object::Object;
 use crate::options::Options;
-use crate::runtime::wait;
 use crate::upload::Upload;
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
@@ -97,7 +96,7 @@ async fn delete(client: io::Result<Client>) -> io::Result<()> {
 
 impl ObjectFolder for Folder {
     fn list(&self) -> io::Result<Vec<ListedObject>> {
-        wait(self.listed())
+        self.client.wait(self.listed())
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn InputObject>> {
@@ -110,11 +109,11 @@ impl ObjectFolder for Folder {
 
     fn copy(&self, from: &str, to: &str) -> io::Result<()> {
         let (from, to) = (self.key(from)?, self.key(to)?);
-        wait(async { self.client.store.copy(&from, &to).await.map_err(error::of) })
+        self.client.wait(async { self.client.store.copy(&from, &to).await.map_err(error::of) })
     }
 
     fn delete(&self, names: &[String]) -> Vec<(String, io::Error)> {
-        let done = wait(async { Ok(self.deleted(names).await) });
+        let done = self.client.wait(async { Ok(self.deleted(names).await) });
         done.unwrap_or_else(|e| names.iter().map(|name| (name.clone(), io::Error::other(e.to_string()))).collect())
     }
 }

@@ -11,9 +11,11 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod cancellation;
 mod client;
 mod connection;
 mod cut;
+mod environment;
 mod error;
 mod folder;
 mod forgotten;
@@ -29,6 +31,8 @@ mod stores;
 mod there;
 mod upload;
 
+pub use cancellation::Cancellation;
+pub use environment::Environment;
 pub use object::Object;
 pub use options::Options;
 pub use stores::Stores;

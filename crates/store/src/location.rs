@@ -75,6 +75,14 @@ impl Location {
         Self::within(scheme, bucket, key.strip_suffix('/').unwrap_or(key))
     }
 
+    /// The name in the bucket. It is empty for an address, which is that of the object itself.
+    pub fn key(&self) -> Path {
+        match self {
+            Location::S3 { key, .. } | Location::Google { key, .. } | Location::Azure { blob: key, .. } => key.clone(),
+            Location::Http(_) => Path::default(),
+        }
+    }
+
     /// A name in a bucket.
     fn within(scheme: &str, bucket: &str, key: &str) -> io::Result<Self> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -134,10 +142,8 @@ mod tests {
 
     fn key(location: Location) -> String {
         match location {
-            Location::S3 { key, .. } | Location::Google { key, .. } | Location::Azure { blob: key, .. } => {
-                key.to_string()
-            }
             Location::Http(address) => address,
+            location => location.key().to_string(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What a caller can say about stores.
 
+use crate::cancellation::Cancellation;
+use crate::environment::Environment;
 use std::num::NonZeroUsize;
 
 /// What a caller can say about stores. What it does not say comes from the environment.
@@ -16,12 +18,24 @@ pub struct Options {
     pub allow_http: bool,
     /// Hears a line when a store has failed for some seconds and is asked again.
     pub on_wait: Option<fn(&str)>,
+    /// Where credentials and all that is not said here come from. Without it, each client reads the environment when it is made.
+    pub environment: Option<Environment>,
+    /// Ends all requests.
+    pub cancellation: Cancellation,
 }
 
 impl Default for Options {
     /// Four requests, which keep a program below 96 MiB, and only TLS.
     fn default() -> Self {
         let requests = const { NonZeroUsize::new(4).unwrap() };
-        Self { endpoint_url: None, region: None, requests, allow_http: false, on_wait: None }
+        Self {
+            endpoint_url: None,
+            region: None,
+            requests,
+            allow_http: false,
+            on_wait: None,
+            environment: None,
+            cancellation: Cancellation::default(),
+        }
     }
 }

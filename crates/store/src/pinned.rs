@@ -53,7 +53,7 @@ impl Pinned {
     /// # Errors
     /// If the store fails, has no such object or gives no ranges.
     pub fn find(client: Client) -> io::Result<Self> {
-        let (meta, head) = wait(begin(&client))?;
+        let (meta, head) = client.wait(begin(&client))?;
         let pinned = Self { client, meta, head };
         if !pinned.has_version() {
             return Err(wrong("the store gives the object neither an etag nor a time, so a change would go unseen"));
@@ -73,8 +73,11 @@ impl Pinned {
     pub fn is_unchanged(&self) -> io::Result<bool> {
         // A signed address is valid for GET only, and an empty object has no range.
         match self.len() {
-            0 => wait(async { self.client.store.head(&self.client.key).await.map_err(error::of) })
-                .map(|now| self.is_same(&now)),
+            0 => {
+                let client = &self.client;
+                let now = client.wait(async { client.store.head(&client.key).await.map_err(error::of) });
+                now.map(|now| self.is_same(&now))
+            }
             _ => wait(self.fetch(0..1)).map(|_| true).or_else(|e| if is_changed(&e) { Ok(false) } else { Err(e) }),
         }
     }
@@ -94,6 +97,10 @@ impl Pinned {
     /// # Errors
     /// If the store fails, gives something else, or the object has changed.
     pub async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes> {
+        self.client.cancellation.or(self.fetch_patiently(range)).await
+    }
+
+    async fn fetch_patiently(&self, range: Range<u64>) -> io::Result<Bytes> {
         let mut last = None;
         for _ in 0..AGAIN {
             match self.fetch_once(range.clone()).await {

@@ -1,11 +1,12 @@
 //! The files in which the AWS tools keep credentials, regions and addresses: `~/.aws/config` and `~/.aws/credentials`.
 
+use crate::environment::Environment;
 use crate::error::refusal;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::{env, fs, io};
+use std::{fs, io};
 
 /// What a profile says.
 #[derive(Default)]
@@ -38,16 +39,16 @@ impl Profile {
     ///
     /// # Errors
     /// If there is no profile of that name, or if its credentials are of a kind that only the AWS tools can get.
-    pub fn read(with_credentials: bool) -> io::Result<Self> {
-        let named = env::var("AWS_PROFILE").or_else(|_| env::var("AWS_DEFAULT_PROFILE")).ok();
-        let named = named.filter(|name| !name.is_empty());
+    pub fn read(environment: &Environment, with_credentials: bool) -> io::Result<Self> {
+        let named = environment.text("AWS_PROFILE").or_else(|| environment.text("AWS_DEFAULT_PROFILE"));
         let name = named.as_deref().unwrap_or("default");
         let mut section = Section::new();
         let mut is_known = named.is_none();
         for (variable, file, prefix) in
             [("AWS_CONFIG_FILE", "config", "profile "), ("AWS_SHARED_CREDENTIALS_FILE", "credentials", "")]
         {
-            let Some(text) = path(variable, file).and_then(|path| fs::read_to_string(path).ok()) else { continue };
+            let path = path(environment, variable, file);
+            let Some(text) = path.and_then(|path| fs::read_to_string(path).ok()) else { continue };
             if let Some(found) = sections(&text, prefix).remove(name) {
                 section.extend(found);
                 is_known = true;
@@ -56,15 +57,15 @@ impl Profile {
         if !is_known {
             return Err(refusal(format!("there is no AWS profile {name}")));
         }
-        let credentials = if with_credentials { credentials(&section, name)? } else { None };
+        let credentials = if with_credentials { credentials(environment, &section, name)? } else { None };
         let mut take = |key: &str| section.remove(key).filter(|value| !value.is_empty());
         Ok(Self { region: take("region"), endpoint_url: take("endpoint_url"), credentials })
     }
 }
 
-fn path(variable: &str, file: &str) -> Option<PathBuf> {
-    let named = env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from);
-    named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".aws").join(file)))
+fn path(environment: &Environment, variable: &str, file: &str) -> Option<PathBuf> {
+    let named = environment.get(variable).map(PathBuf::from);
+    named.or_else(|| Some(PathBuf::from(environment.get("HOME")?).join(".aws").join(file)))
 }
 
 /// The sections of a file. Those of `config` have a prefix, except the default one. Indented lines belong to the line
@@ -88,7 +89,7 @@ fn sections(text: &str, prefix: &str) -> HashMap<String, Section> {
 }
 
 /// The credentials of a profile: those that stand there, or those that its program prints.
-fn credentials(section: &Section, name: &str) -> io::Result<Option<Credentials>> {
+fn credentials(environment: &Environment, section: &Section, name: &str) -> io::Result<Option<Credentials>> {
     const OF_TOOLS: [&str; 5] = ["role_arn", "sso_session", "sso_start_url", "credential_source", "login_session"];
     if OF_TOOLS.iter().any(|key| section.contains_key(*key)) {
         let ask = format!("eval \"$(aws configure export-credentials --profile {name} --format env)\"");
@@ -99,14 +100,15 @@ fn credentials(section: &Section, name: &str) -> io::Result<Option<Credentials>>
         return Ok(Some(Credentials { access_key_id: id.clone(), secret_access_key: key.clone(), session_token }));
     }
     if let Some(command) = section.get("credential_process") {
-        return printed_by(command).map(Some);
+        return printed_by(environment, command).map(Some);
     }
     Ok(None)
 }
 
 /// The credentials that a program prints, as the AWS tools describe it for `credential_process`.
-fn printed_by(command: &str) -> io::Result<Credentials> {
+fn printed_by(environment: &Environment, command: &str) -> io::Result<Credentials> {
     let mut shell = Command::new("sh");
+    shell.env_clear().envs(environment.all());
     shell.arg("-c").arg(command).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = shell.output().map_err(|e| refusal(format!("credential_process of the AWS profile: {e}")))?;
     let printed: Option<Credentials> = serde_json::from_slice(&output.stdout).ok();
@@ -135,6 +137,8 @@ mod tests {
         let section = |pairs: &[(&str, &str)]| -> Section {
             pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };
+        let environment = Environment::now();
+        let credentials = |section: &Section, name: &str| super::credentials(&environment, section, name);
         let found = credentials(&section(&[("aws_access_key_id", "a"), ("aws_secret_access_key", "b")]), "x");
         assert_eq!(found.unwrap().unwrap().secret_access_key, "b");
         let json = r#"{"Version":1,"AccessKeyId":"a","SecretAccessKey":"b","SessionToken":"c"}"#;

@@ -5,7 +5,6 @@
 
 use phalanx_core::tree::Digest;
 use phalanx_host::file::Plan;
-use phalanx_host::home;
 use phalanx_host::mirror::state::unhex_bytes;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
@@ -73,6 +72,8 @@ pub struct Named {
     pub url: String,
     /// The store: its address and whose it is.
     pub place: String,
+    /// The folder of what is remembered between runs.
+    pub state: Option<PathBuf>,
 }
 
 impl Named {
@@ -89,7 +90,7 @@ impl Record {
     /// # Errors
     /// If there is no home, if it cannot be opened, or if another run uses it.
     pub fn open(object: &Named) -> io::Result<Self> {
-        let path = folder()?.join(object.name());
+        let path = folder(object)?.join(object.name());
         loop {
             if let Some(record) = Self::lock(&path, object)? {
                 return Ok(record);
@@ -104,7 +105,7 @@ impl Record {
     pub fn new(object: &Named) -> io::Result<Self> {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let path = folder()?.join(format!("{}-{:016x}", object.name(), u64::from_ne_bytes(random)));
+        let path = folder(object)?.join(format!("{}-{:016x}", object.name(), u64::from_ne_bytes(random)));
         Self::lock(&path, object)?.ok_or_else(|| io::ErrorKind::ResourceBusy.into())
     }
 
@@ -113,7 +114,7 @@ impl Record {
     /// # Errors
     /// If there is no home.
     pub fn all(object: &Named) -> io::Result<(Vec<Self>, BTreeSet<String>)> {
-        let (folder, name) = (folder()?, object.name());
+        let (folder, name) = (folder(object)?, object.name());
         let paths = fs::read_dir(&folder)?.flatten().map(|entry| entry.path());
         let own = paths.filter(|path| path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&name)));
         let (mut free, mut used) = (Vec::new(), BTreeSet::new());
@@ -169,7 +170,7 @@ impl Record {
     /// If it cannot be written.
     pub fn begin(&self, upload: &str, plan: Option<&Plan>) -> io::Result<()> {
         self.file.set_len(0)?;
-        let Named { url, place } = self.object.clone();
+        let Named { url, place, .. } = self.object.clone();
         let first = First { url, place, upload: upload.to_owned(), plan: plan.map(Cut::of) };
         self.add(&first)?;
         self.file.sync_all()?;
@@ -228,8 +229,8 @@ impl Cut {
 }
 
 /// The folder of the records, which only the user can look into.
-fn folder() -> io::Result<PathBuf> {
-    let state = home::state().ok_or_else(|| io::Error::other("there is no home folder for the record"))?;
+fn folder(object: &Named) -> io::Result<PathBuf> {
+    let state = object.state.as_ref().ok_or_else(|| io::Error::other("there is no home folder for the record"))?;
     let folder = state.join("uploads");
     DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
     Ok(folder)
@@ -252,7 +253,7 @@ mod tests {
     fn a_record_is_found_again_without_its_torn_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r");
-        let object = Named { url: "s3://b/k".into(), place: "https://h".into() };
+        let object = Named { url: "s3://b/k".into(), place: "https://h".into(), state: None };
         let record = Record { file: open(&path).unwrap(), path, object: object.clone() };
         assert!(record.read().is_none());
         let plan = Plan { input: "1 2".into(), header: vec![0, 255, 7], chunks: 8, record: 4144, len: 1 << 40 };

@@ -1,24 +1,30 @@
 //! The asynchronous runtime in which requests run. Callers wait for it.
 
+use phalanx_host::lock::lock;
 use std::future::Future;
 use std::io;
-use std::sync::OnceLock;
+use std::sync::Mutex;
 use tokio::runtime::{Builder, Runtime};
 
 /// Threads that send and receive. Those that call do the rest.
 const THREADS: usize = 2;
 
-/// The runtime. It starts with the first request.
+/// The runtime. It starts with the first request. A process that was forked starts its own, because the threads stay with
+/// its parent.
 ///
 /// # Errors
 /// If there are no more threads.
 pub fn runtime() -> io::Result<&'static Runtime> {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    if let Some(runtime) = RUNTIME.get() {
+    static RUNTIME: Mutex<Option<(u32, &Runtime)>> = Mutex::new(None);
+    let mut started = lock(&RUNTIME);
+    let process = std::process::id();
+    if let Some((_, runtime)) = started.filter(|(of, _)| *of == process) {
         return Ok(runtime);
     }
-    let started = Builder::new_multi_thread().worker_threads(THREADS).thread_name("stores").enable_all().build()?;
-    Ok(RUNTIME.get_or_init(|| started))
+    let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("stores").enable_all().build()?;
+    let runtime = Box::leak(Box::new(runtime));
+    *started = Some((process, runtime));
+    Ok(runtime)
 }
 
 /// Waits for what comes of some requests.

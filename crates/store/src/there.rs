@@ -2,7 +2,6 @@
 
 use crate::client::Client;
 use crate::error;
-use crate::runtime::wait;
 use object_store::{ObjectMeta, ObjectStoreExt, UpdateVersion};
 use std::io;
 
@@ -12,7 +11,7 @@ use std::io;
 /// If the store fails.
 pub fn is_there(client: &Client) -> io::Result<bool> {
     let promises = client.parts.as_ref().is_some_and(|parts| parts.creating.is_some());
-    match wait(is_there_now(client)) {
+    match client.wait(is_there_now(client)) {
         // Whoever may only write may not look. If there is an object, the store refuses the new one.
         Err(e) if promises && e.kind() == io::ErrorKind::PermissionDenied => Ok(false),
         found => found,

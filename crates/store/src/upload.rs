@@ -57,6 +57,8 @@ struct Shared {
     name: Named,
     state: Mutex<State>,
     changed: Condvar,
+    /// Held while the upload begins.
+    beginning: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -118,7 +120,14 @@ impl Upload {
         }
         let cut = Cut::of(new.len)?;
         let state = Mutex::new(State { cut, record, ..State::default() });
-        let shared = Arc::new(Shared { client, parts, name, state, changed: Condvar::new() });
+        let shared = Arc::new(Shared {
+            client,
+            parts,
+            name,
+            state,
+            changed: Condvar::new(),
+            beginning: tokio::sync::Mutex::default(),
+        });
         let mut begun = lock(&BEGUN);
         begun.retain(|upload| upload.strong_count() > 0);
         begun.push(Arc::downgrade(&shared));
@@ -175,7 +184,8 @@ impl Upload {
         }
         let promise = Promise(self.shared.clone(), index);
         let task = runtime()?.spawn(async move {
-            let sent = promise.0.put_part(index, bytes.into()).await;
+            let cancellation = &promise.0.client.cancellation;
+            let sent = cancellation.or(promise.0.clone().put_part(index, bytes.into())).await;
             promise.0.sent(index, sent);
         });
         state.under_way.insert(index, task.abort_handle());
@@ -202,7 +212,7 @@ impl Upload {
             let mut bytes = filled.unwrap_or_default();
             bytes.truncate(state.end as usize);
             drop(state);
-            return wait(shared.put(bytes.into(), condition));
+            return shared.client.wait(shared.put(bytes.into(), condition));
         }
         let last: Vec<u64> = state.filling.keys().copied().collect();
         for index in last {
@@ -224,7 +234,7 @@ impl Upload {
         let parts = state.done.values().map(|id| PartId { content_id: id.clone() }).collect();
         let (upload, len, head) = (state.upload.clone().unwrap_or_default(), state.end, state.head.clone());
         drop(state);
-        let completed = wait(shared.complete(&upload, parts, condition, len, &head));
+        let completed = shared.client.wait(shared.complete(&upload, parts, condition, len, &head));
         completed.map_err(|e| shared.lock().lost(e))
     }
 }
@@ -257,16 +267,27 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// The store's name of the upload, which begins with the first part.
-    async fn upload(&self) -> io::Result<String> {
-        static BEGINNING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-        let _one = BEGINNING.lock().await;
-        {
-            let state = self.lock();
-            state.can_go_on()?;
-            if let Some(upload) = state.upload.clone() {
-                return Ok(upload);
-            }
+    /// The store's name of the upload, which begins with the first part. A request that begins it is not given up: else
+    /// only the store would know the upload.
+    async fn upload(self: &Arc<Self>) -> io::Result<String> {
+        if let Some(upload) = self.known()? {
+            return Ok(upload);
+        }
+        let shared = self.clone();
+        runtime()?.spawn(async move { shared.begin_once().await }).await.map_err(io::Error::other)?
+    }
+
+    /// The store's name of the upload, if it has begun and goes on.
+    fn known(&self) -> io::Result<Option<String>> {
+        let state = self.lock();
+        state.can_go_on()?;
+        Ok(state.upload.clone())
+    }
+
+    async fn begin_once(&self) -> io::Result<String> {
+        let _one = self.beginning.lock().await;
+        if let Some(upload) = self.known()? {
+            return Ok(upload);
         }
         let upload = self.parts.store.create_multipart(&self.client.key).await.map_err(error::of)?;
         let mut state = self.lock();
@@ -279,7 +300,7 @@ impl Shared {
         Ok(upload)
     }
 
-    async fn put_part(&self, index: u64, bytes: Bytes) -> io::Result<String> {
+    async fn put_part(self: Arc<Self>, index: u64, bytes: Bytes) -> io::Result<String> {
         let upload = self.upload().await?;
         let payload = PutPayload::from_bytes(bytes);
         let sent = self.parts.store.put_part(&self.client.key, &upload, index as usize, payload).await;
@@ -366,11 +387,17 @@ impl Shared {
 
     /// Deletes what was sent, unless it stays. Nobody writes any more.
     async fn give_up(&self) {
-        let (upload, record, tasks) = {
+        {
             let mut state = self.lock();
             if state.stays {
                 return;
             }
+            state.is_over = true;
+        }
+        // An upload that is beginning is known afterwards.
+        let _begun = self.beginning.lock().await;
+        let (upload, record, tasks) = {
+            let mut state = self.lock();
             if let Some(record) = state.record.as_ref().filter(|record| record.read().is_none()) {
                 record.end();
             }
@@ -380,7 +407,8 @@ impl Shared {
         tasks.values().for_each(AbortHandle::abort);
         let Some(upload) = upload else { return };
         let mut aborted = self.parts.store.abort_multipart(&self.client.key, &upload).await;
-        if !tasks.is_empty() && aborted.is_ok() {
+        let was_sending = !tasks.is_empty() || self.client.cancellation.is_cancelled();
+        if was_sending && aborted.is_ok() {
             // A part that the store was still receiving may have come after it.
             sleep(SETTLES).await;
             aborted = self.parts.store.abort_multipart(&self.client.key, &upload).await;
@@ -472,7 +500,8 @@ impl OutputObject for Upload {
                 shared.parts.store.abort_multipart(&shared.client.key, &found.upload).await.map_err(error::of)
             });
         }
-        let upload = wait(async { shared.parts.store.create_multipart(&shared.client.key).await.map_err(error::of) })?;
+        let begun = async { shared.parts.store.create_multipart(&shared.client.key).await.map_err(error::of) };
+        let upload = shared.client.wait(begun)?;
         let mut state = shared.lock();
         state.upload = Some(upload.clone());
         if let Some(record) = &state.record {
@@ -562,7 +591,7 @@ pub fn abort(url: &Url, options: &Options) -> io::Result<u64> {
 
 /// The object of a record.
 fn named(url: &Url, client: &Client) -> Named {
-    Named { url: url.text().to_owned(), place: client.place.clone() }
+    Named { url: url.text().to_owned(), place: client.place.clone(), state: client.state.clone() }
 }
 
 /// Deletes the record of an upload that was completed by a run that could not delete it.

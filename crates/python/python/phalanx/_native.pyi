@@ -1,5 +1,5 @@
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final, overload
 
@@ -56,6 +56,8 @@ class Key:
 
 def check_key_name(name: str) -> None: ...
 def check_output(path: _Path) -> None: ...
+# An output that is a URL is returned as a str, and one that is a path as a Path. Types cannot tell the two apart.
+@overload
 def protect(
     path: _Path,
     *,
@@ -65,12 +67,31 @@ def protect(
     recipients: Sequence[str] = ...,
     cipher: str = "aes-256",
     chunk_size: int = ...,
-    output: _Path | None = None,
+    output: os.PathLike[str] | None = None,
     overwrite: bool = False,
     sync: bool = True,
     threads: int | None = None,
     engine: str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Path: ...
+@overload
+def protect(
+    path: _Path,
+    *,
+    key: Key | str | None = None,
+    keys: Sequence[Key | str] = ...,
+    password: str | Buffer | None = None,
+    recipients: Sequence[str] = ...,
+    cipher: str = "aes-256",
+    chunk_size: int = ...,
+    output: str,
+    overwrite: bool = False,
+    sync: bool = True,
+    threads: int | None = None,
+    engine: str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+) -> Path | Any: ...
+@overload
 def unprotect(
     path: _Path,
     *,
@@ -78,12 +99,28 @@ def unprotect(
     keys: Sequence[Key | str] = ...,
     password: str | Buffer | None = None,
     identities: Sequence[_Path] = ...,
-    output: _Path | None = None,
+    output: os.PathLike[str] | None = None,
     overwrite: bool = False,
     sync: bool = True,
     threads: int | None = None,
     engine: str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Path: ...
+@overload
+def unprotect(
+    path: _Path,
+    *,
+    key: Key | str | None = None,
+    keys: Sequence[Key | str] = ...,
+    password: str | Buffer | None = None,
+    identities: Sequence[_Path] = ...,
+    output: str,
+    overwrite: bool = False,
+    sync: bool = True,
+    threads: int | None = None,
+    engine: str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+) -> Path | Any: ...
 def verify(
     path: _Path,
     *,
@@ -93,6 +130,7 @@ def verify(
     identities: Sequence[_Path] = ...,
     threads: int | None = None,
     engine: str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> int: ...
 def mirror(
     source: _Path,
@@ -120,6 +158,7 @@ def mirror(
     sync: bool,
     threads: int | None,
     engine: str,
+    storage_options: Mapping[str, Any] | None,
 ) -> tuple[
     tuple[int, int, int, int, int, int, int, int, str] | None,
     list[tuple[Path, str, Path | None]],

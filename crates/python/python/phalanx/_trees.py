@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _native
 from ._errors import MirrorError, TreeError
@@ -109,6 +109,7 @@ def mirror(
     sync: bool = True,
     threads: int | None = None,
     engine: str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> MirrorResult: ...
 @overload
 def mirror(
@@ -137,6 +138,7 @@ def mirror(
     sync: bool = True,
     threads: int | None = None,
     engine: str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> tuple[MirrorChange, ...]: ...
 def mirror(
     source: _Path,
@@ -164,6 +166,7 @@ def mirror(
     sync: bool = True,
     threads: int | None = None,
     engine: str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> MirrorResult | tuple[MirrorChange, ...]:
     """Makes or renews the protected mirror of a folder, and writes only what has changed since the last run.
 
@@ -180,6 +183,8 @@ def mirror(
     the mirror, but for ``delete_excluded``.
 
     ``dry_run`` writes nothing, and returns what would be done.
+
+    ``mirror`` can be the URL of a folder in an object store, as a str. ``storage_options`` is as for :func:`phalanx.protect`.
 
     If some files cannot be mirrored, the others are, nothing is deleted, and :class:`phalanx.MirrorError` is raised at the end.
     Ctrl-C ends a run and leaves the old manifest. The next run goes on.
@@ -221,6 +226,7 @@ def mirror(
         sync=sync,
         threads=threads,
         engine=engine,
+        storage_options=storage_options,
     )
     result = MirrorResult(*numbers, left_out=tuple(left_out)) if numbers else None
     if failures:

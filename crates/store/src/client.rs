@@ -278,4 +278,32 @@ mod tests {
         assert!(found.contains(&(AzureConfigKey::Endpoint, "http://127.0.0.1:1/a".to_owned())));
         assert_eq!(found.len(), 3);
     }
+
+    #[test]
+    fn a_client_reads_nothing_but_its_environment() {
+        let home = tempfile::tempdir().unwrap();
+        let config =
+            "[default]\nendpoint_url = http://127.0.0.1:2\n[profile work]\nendpoint_url = http://127.0.0.1:3\n";
+        std::fs::create_dir(home.path().join(".aws")).unwrap();
+        std::fs::write(home.path().join(".aws/config"), config).unwrap();
+        let place = |url: &str, more: &[(&str, &str)]| {
+            let variables = more.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+            let variables = variables.chain([("HOME".into(), home.path().into())]);
+            let environment = Some(Environment::new(variables, Some("/state".into())));
+            let client = Client::new(
+                &Location::of(&crate::location::url(url).unwrap()).unwrap(),
+                &Options { environment, ..Options::default() },
+            );
+            client.map(|client| (client.place, client.state.unwrap())).map_err(|e| e.to_string())
+        };
+        let at = |address: &str| Ok((address.to_owned(), "/state".into()));
+        assert_eq!(place("s3://b/k", &[]), at("http://127.0.0.1:2/"));
+        assert_eq!(place("s3://b/k", &[("AWS_PROFILE", "work")]), at("http://127.0.0.1:3/"));
+        assert_eq!(place("s3://b/k", &[("AWS_ENDPOINT_URL", "http://127.0.0.1:4")]), at("http://127.0.0.1:4/"));
+        assert!(place("s3://b/k", &[("AWS_PROFILE", "none")]).unwrap_err().contains("no AWS profile none"));
+        assert_eq!(place("gs://b/k", &[("STORAGE_EMULATOR_HOST", "127.0.0.1:5")]), at("http://127.0.0.1:5/"));
+        assert!(place("az://c/b", &[]).unwrap_err().contains("AZURE_STORAGE_ACCOUNT"));
+        let connection = "AccountName=a;AccountKey=Zm9v;BlobEndpoint=http://127.0.0.1:6/a;";
+        assert_eq!(place("az://c/b", &[("AZURE_STORAGE_CONNECTION_STRING", connection)]), at("a http://127.0.0.1:6/a"));
+    }
 }

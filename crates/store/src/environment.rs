@@ -18,7 +18,13 @@ impl Environment {
     /// The environment of this process as it is now.
     #[must_use]
     pub fn now() -> Self {
-        Self { variables: Arc::new(std::env::vars_os().collect()), state: home::state() }
+        Self::new(std::env::vars_os(), home::state())
+    }
+
+    /// An environment of these variables. `state` is the folder of what is remembered between runs.
+    #[must_use]
+    pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>, state: Option<PathBuf>) -> Self {
+        Self { variables: Arc::new(variables.into_iter().collect()), state }
     }
 
     /// A variable. An empty one is none.

@@ -72,7 +72,11 @@ impl Location {
             return Err(refusal("servers at https:// list no folders"));
         }
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
-        Self::within(scheme, bucket, key.strip_suffix('/').unwrap_or(key))
+        let name = key.strip_suffix('/').unwrap_or(key);
+        if key == "/" || name.ends_with('/') {
+            return Err(refusal(BAD_NAME));
+        }
+        Self::within(scheme, bucket, name)
     }
 
     /// The name in the bucket. It is empty for an address, which is that of the object itself.

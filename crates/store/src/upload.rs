@@ -290,6 +290,11 @@ impl Shared {
             return Ok(upload);
         }
         let upload = self.parts.store.create_multipart(&self.client.key).await.map_err(error::of)?;
+        if let Err(given_up) = self.known() {
+            // Whoever has given it up may wait no longer.
+            let _ = self.parts.store.abort_multipart(&self.client.key, &upload).await;
+            return Err(given_up);
+        }
         let mut state = self.lock();
         state.upload = Some(upload.clone());
         // Nobody needs it but --abort, so an upload does not fail for want of it.

@@ -20,6 +20,7 @@ import secrets
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 from fsspec.asyn import _run_coros_in_chunks
@@ -349,12 +350,13 @@ class PhalanxFileSystem(ProtectedStore):
         options = {**self._sealing, "overwrite": not only_new, "sync": False}
         try:
             if self._is_local:
-                await asyncio.to_thread(_native.protect, lpath, output=rpath, **{**options, **self._durable})
+                options |= self._durable
+                await asyncio.to_thread(lambda: _native.protect(Path(lpath), output=Path(rpath), **options))
                 return
             # The protected file is on the disk until it is sent.
             with tempfile.TemporaryDirectory(prefix="phalanx-") as folder:
                 sealed = os.path.join(folder, "sealed")
-                await asyncio.to_thread(_native.protect, lpath, output=sealed, **options)
+                await asyncio.to_thread(lambda: _native.protect(Path(lpath), output=Path(sealed), **options))
                 await self._below("put_file", sealed, rpath, callback=callback, **only_new, **kwargs)
         finally:
             self._written(rpath)

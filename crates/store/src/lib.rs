@@ -24,6 +24,7 @@ mod object;
 mod options;
 mod patience;
 mod pinned;
+mod plaintext;
 mod profile;
 mod record;
 mod runtime;
@@ -35,6 +36,7 @@ pub use cancellation::Cancellation;
 pub use environment::Environment;
 pub use object::Object;
 pub use options::Options;
+pub use plaintext::Plaintext;
 pub use stores::Stores;
 pub use upload::Upload;
 

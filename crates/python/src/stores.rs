@@ -72,6 +72,7 @@ pub fn of_call(_attached: Python<'_>, given: Option<StorageOptions>, names_objec
     }
     let mut options = given.map_or_else(Options::default, |given| given.options);
     options.environment = Some(Environment::now());
+    phalanx_store::prepare();
     Ok(Some(options))
 }
 

@@ -59,9 +59,11 @@ impl Connector {
     /// # Errors
     /// If there are no certificates.
     pub fn client(&self, allow_http: bool) -> reqwest::Result<reqwest::Client> {
-        static CLIENTS: Mutex<BTreeMap<(bool, bool, bool), reqwest::Client>> = Mutex::new(BTreeMap::new());
+        type Way = (u32, bool, bool, bool);
+        static CLIENTS: Mutex<BTreeMap<Way, reqwest::Client>> = Mutex::new(BTreeMap::new());
         let mut clients = lock(&CLIENTS);
-        let way = (self.follows, self.is_local, allow_http);
+        // A process that was forked has not the threads that drive the connections of its parent.
+        let way = (std::process::id(), self.follows, self.is_local, allow_http);
         if let Some(client) = clients.get(&way) {
             return Ok(client.clone());
         }
@@ -84,6 +86,19 @@ impl Connector {
             builder = builder.no_proxy();
         }
         builder.build()
+    }
+}
+
+/// Reads the system's certificates and proxies, once in each process, and not only when a client first needs them. Clients
+/// read the environment for these, which other threads must not change meanwhile.
+pub fn prepare() {
+    let both = [false, true];
+    for (follows, is_local) in both.into_iter().flat_map(|follows| both.map(|is_local| (follows, is_local))) {
+        let connector = Connector { follows, is_local, headers: HeaderMap::new(), on_wait: None };
+        for allow_http in both {
+            // Whoever needs the client gets the error.
+            let _ = connector.client(allow_http);
+        }
     }
 }
 

@@ -33,6 +33,7 @@ mod there;
 mod upload;
 
 pub use cancellation::Cancellation;
+pub use connection::prepare;
 pub use environment::Environment;
 pub use object::Object;
 pub use options::Options;

@@ -24,6 +24,7 @@ mod pinned;
 mod profile;
 mod record;
 mod runtime;
+mod signed;
 mod stores;
 mod there;
 mod upload;

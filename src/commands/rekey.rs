@@ -21,7 +21,7 @@ use phalanx_host::args::{EngineArgs, EngineName, KeyArgs};
 use phalanx_host::engines::{Crew, Engines};
 use phalanx_host::failure::{self, Failure, Outcome};
 use phalanx_host::file::{
-    self, Carry, Ends, Existing, InPlace, Input, InputFile, Made, Obstacle, Unfinished, Url, is_url, unprotected_name,
+    self, Carry, Ends, Existing, InPlace, Input, InputFile, Made, Obstacle, Unfinished, is_url, unprotected_name,
 };
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, complain_with, shown};
@@ -71,6 +71,7 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
         changed: AtomicU64::new(0),
         reduced: AtomicBool::new(false),
         finished: AtomicBool::new(false),
+        unlisted: Mutex::default(),
     };
     let keys = KeyFiles::new(&keys.keys, &keys.identities);
     let transfer = Transfer::new(action, nowhere(recursive), keys, &cpu(paranoid), verbosity)?;
@@ -88,12 +89,9 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
     }
     if !verbosity.quiet {
         transfer.action.warn(found.has_volume);
-        let is_part = |path: &&PathBuf| match Url::of(path) {
-            _ if !transfer.action.fresh => false,
-            Some(url) => object::is_in_mirror(&url),
-            None => !has_manifest(path) && is_in_mirror(path),
-        };
-        for path in paths.iter().filter(is_part) {
+        let is_part =
+            |path: &&PathBuf| transfer.action.fresh && !is_url(path) && !has_manifest(path) && is_in_mirror(path);
+        for path in paths.iter().filter(is_part).chain(&*lock(&transfer.action.unlisted)) {
             let line = "the manifest of its mirror does not list what was written";
             let hint = "mirror writes it again; --fresh of the whole mirror writes the manifest too";
             complain_with(format!("warning: {}: {line}", shown(path)), Some(hint));
@@ -184,6 +182,8 @@ struct Rekey {
     reduced: AtomicBool,
     /// Whether an interrupted change was finished, which may have removed one.
     finished: AtomicBool,
+    /// The objects that the manifests of their mirrors do not list any more.
+    unlisted: Mutex<Vec<PathBuf>>,
 }
 
 /// The ways in that are added. One Argon2 serves all files.

@@ -8,7 +8,7 @@ use crate::profile::Profile;
 use crate::runtime::wait;
 use crate::signed::Signed;
 use http::HeaderValue;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum, resolve_bucket_region};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredentialProvider, Checksum, resolve_bucket_region};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
@@ -42,13 +42,16 @@ pub struct Parts {
     /// Makes an object of the parts only in the place of the version with an etag; `None` if the store cannot promise it.
     pub replacing: Option<Replacing>,
     /// Sends parts without checksums of their own, for uploads that also have copied parts.
-    pub plain: Option<Arc<dyn MultipartStore>>,
+    pub plain: Option<Plain>,
     /// Lists what is not completed and copies parts, if the store can.
     pub signed: Option<Signed>,
 }
 
 /// Makes the client that replaces only the version with this etag.
 pub type Replacing = Arc<dyn Fn(&str) -> io::Result<Arc<dyn MultipartStore>> + Send + Sync>;
+
+/// Makes the client that sends parts without checksums of their own.
+pub type Plain = Arc<dyn Fn() -> io::Result<Arc<dyn MultipartStore>> + Send + Sync>;
 
 impl Parts {
     /// What makes an object of the parts only in the place of the version with this etag, as far as the store promises it.
@@ -112,23 +115,28 @@ fn s3(bucket: &str, key: &Path, options: &Options) -> io::Result<Client> {
     let (builder, address) = s3_builder(bucket, options)?;
     let builder = builder.with_client_options(connection::options(&address)).with_retry(retry());
     let connector = Connector::to(&address);
-    let plain = builder.clone();
-    let mut builder = builder.with_checksum_algorithm(Checksum::SHA256);
+    let mut summed = builder.clone().with_checksum_algorithm(Checksum::SHA256);
     if let Some(algorithm) = text("AWS_CHECKSUM_ALGORITHM") {
-        builder = builder.with_config(AmazonS3ConfigKey::Checksum, algorithm);
+        summed = summed.with_config(AmazonS3ConfigKey::Checksum, algorithm);
     }
-    let store = Arc::new(builder.clone().with_http_connector(connector.clone()).build().map_err(error::of)?);
-    let plain = plain.with_credentials(store.credentials().clone()).with_http_connector(connector.clone());
-    let plain = Arc::new(plain.build().map_err(error::of)?);
-    let (builder, allow_http) = (builder.with_credentials(store.credentials().clone()), address.starts_with("http://"));
-    let signed = Signed { signer: store.clone(), bucket: bucket.to_owned(), connector: connector.clone(), allow_http };
-    let under = move |name, value| -> io::Result<Arc<dyn MultipartStore>> {
-        let builder = builder.clone().with_http_connector(connector.clone().with_header(name, value));
-        Ok(Arc::new(builder.build().map_err(error::of)?))
+    let store = Arc::new(summed.clone().with_http_connector(connector.clone()).build().map_err(error::of)?);
+    let made = |builder: AmazonS3Builder, connector, credentials: &AwsCredentialProvider| {
+        let builder = builder.with_credentials(credentials.clone()).with_http_connector(connector);
+        Ok::<Arc<dyn MultipartStore>, _>(Arc::new(builder.build().map_err(error::of)?))
     };
-    let creating = under("if-none-match", HeaderValue::from_static("*"))?;
-    let replacing: Replacing =
-        Arc::new(move |e_tag| under("if-match", HeaderValue::from_str(e_tag).map_err(io::Error::other)?));
+    let credentials = store.credentials().clone();
+    let creating = connector.clone().with_header("if-none-match", HeaderValue::from_static("*"));
+    let creating = made(summed.clone(), creating, &credentials)?;
+    let allow_http = address.starts_with("http://");
+    let signed = Signed::new(store.clone(), bucket, connector.clone(), allow_http);
+    let plain: Plain = {
+        let (connector, credentials) = (connector.clone(), credentials.clone());
+        Arc::new(move || made(builder.clone(), connector.clone(), &credentials))
+    };
+    let replacing: Replacing = Arc::new(move |e_tag| {
+        let e_tag = HeaderValue::from_str(e_tag).map_err(io::Error::other)?;
+        made(summed.clone(), connector.clone().with_header("if-match", e_tag), &credentials)
+    });
     let parts = Parts {
         store: store.clone(),
         creating: Some(creating),

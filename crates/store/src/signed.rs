@@ -9,7 +9,7 @@ use object_store::client::{HttpClient, HttpRequestBody};
 use object_store::path::Path;
 use object_store::signer::{SignedUrlOptions, Signer};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
@@ -27,13 +27,13 @@ const LONGEST: usize = 16 << 20;
 #[derive(Clone)]
 pub struct Signed {
     /// Signs the address of a request.
-    pub signer: Arc<dyn Signer>,
+    signer: Arc<dyn Signer>,
     /// The bucket.
     pub bucket: String,
-    /// How the client connects.
-    pub connector: Connector,
-    /// Whether the store is reached without TLS.
-    pub allow_http: bool,
+    connector: Connector,
+    allow_http: bool,
+    /// It is made when it is needed.
+    client: Arc<OnceLock<HttpClient>>,
 }
 
 /// A request.
@@ -50,15 +50,27 @@ pub struct Question {
 }
 
 impl Signed {
+    /// Requests that `signer` signs for a bucket.
+    pub fn new(signer: Arc<dyn Signer>, bucket: &str, connector: Connector, allow_http: bool) -> Self {
+        Self { signer, bucket: bucket.to_owned(), connector, allow_http, client: Arc::default() }
+    }
+
+    fn client(&self) -> io::Result<&HttpClient> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let client = self.connector.client(self.allow_http).map_err(io::Error::other)?;
+        Ok(self.client.get_or_init(|| HttpClient::new(client)))
+    }
+
     /// The status and the body of the answer. A request is repeated while the store is too busy or cannot be reached.
     ///
     /// # Errors
     /// If there are no credentials, or the store cannot be reached.
     pub async fn ask(&self, question: &Question) -> io::Result<(StatusCode, Bytes)> {
-        let http = HttpClient::new(self.connector.client(self.allow_http).map_err(io::Error::other)?);
         let (begun, mut pause) = (Instant::now(), PAUSE);
         for _ in 0..RETRIES {
-            let answer = self.ask_once(&http, question).await?;
+            let answer = self.ask_once(question).await?;
             let may_pass = answer.as_ref().is_none_or(|(status, _)| is_busy(*status));
             match answer {
                 Some(answer) if !may_pass => return Ok(answer),
@@ -67,12 +79,12 @@ impl Signed {
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        let answer = self.ask_once(&http, question).await?;
+        let answer = self.ask_once(question).await?;
         answer.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "the store does not answer"))
     }
 
     /// The answer, or `None` if the store cannot be reached or its answer breaks off.
-    async fn ask_once(&self, http: &HttpClient, question: &Question) -> io::Result<Option<(StatusCode, Bytes)>> {
+    async fn ask_once(&self, question: &Question) -> io::Result<Option<(StatusCode, Bytes)>> {
         let Question { method, object, query, headers } = question;
         let mut options = SignedUrlOptions::new().with_query(query.iter().map(|(name, value)| (*name, value.as_str())));
         let mut request = Request::builder().method(method.clone());
@@ -85,7 +97,7 @@ impl Signed {
         let url = self.signer.signed_url_opts(method.clone(), object, VALID, &options).await.map_err(error::of)?;
         let request = request.uri(url.as_str()).body(HttpRequestBody::empty()).map_err(io::Error::other)?;
         // The text of an error may have the signed address.
-        let Ok(answer) = http.execute(request).await else { return Ok(None) };
+        let Ok(answer) = self.client()?.execute(request).await else { return Ok(None) };
         let status = answer.status();
         let Ok(body) = Limited::new(answer.into_body(), LONGEST).collect().await else { return Ok(None) };
         let body = body.to_bytes();

@@ -56,6 +56,9 @@ impl Rekey {
         new.commit_over(&object.version()).map_err(Error::write)?;
         report.after = Some(header);
         report.fresh = self.fresh;
+        if self.fresh && is_in_mirror(object.url()) {
+            lock(&self.unlisted).push(object.url().path().to_owned());
+        }
         Ok(())
     }
 
@@ -142,7 +145,7 @@ impl WriteAt for Begun<'_> {
 }
 
 /// Whether a folder that an object lies in has a manifest.
-pub fn is_in_mirror(url: &Url) -> bool {
+fn is_in_mirror(url: &Url) -> bool {
     let mut above = url.text();
     while let Some((folder, _)) = above.rsplit_once('/').filter(|(folder, _)| !folder.ends_with('/')) {
         above = folder;

@@ -1,6 +1,6 @@
 //! An object that begins otherwise than another one, and goes on as that does. The store copies what stays, if it can.
 
-use super::Upload;
+use super::{State, Upload};
 use crate::client::Client;
 use crate::cut::{Cut, PART};
 use crate::error::{self, changed, refusal};
@@ -77,11 +77,12 @@ impl Upload {
             let sent = upload.send_start(object, start, first, progress);
             return upload.unless_it_ends(sent).map(|()| Some(upload));
         }
-        let Some((source, client)) = Source::of(object) else { return Ok(None) };
+        let Some((source, client)) = Source::of(object)? else { return Ok(None) };
         let upload = Self::of(client, url, new, options)?;
         let made = upload.copy_rest(&source, len, progress);
         let made = made.and_then(|()| upload.send_start(object, start, first, progress));
-        let made = made.and_then(|()| upload.check_parts(&source));
+        let all = Cut::copied(len)?.index(len - 1) + 1;
+        let made = made.and_then(|()| upload.check_parts(&source, 0..all));
         match upload.unless_it_ends(made) {
             Err(e) if e.kind() == io::ErrorKind::Unsupported => Ok(None),
             made => made.map(|()| Some(upload)),
@@ -101,56 +102,81 @@ impl Upload {
     /// Has the store copy all parts but the first one.
     fn copy_rest(&self, source: &Source, len: u64, progress: &dyn Progress) -> io::Result<()> {
         let cut = Cut::copied(len)?;
-        let range = |index| cut.part(index).start..cut.part(index).end.min(len);
         let parts = cut.index(len - 1) + 1;
         {
             let mut state = self.shared.lock();
-            (state.cut, state.end) = (cut.clone(), len);
+            (state.cut, state.end) = (cut, len);
         }
+        // The first copy shows whether the store can do it at all.
+        self.copy_part(source, 1)?;
+        self.check_parts(source, 1..2)?;
         let mut counted = 0;
-        for index in 1..=parts {
-            // The first copy shows whether the store can do it at all. After the last one, all are waited for.
-            let most = if index == 2 || index == parts { 0 } else { self.requests as usize - 1 };
-            let mut state = self.wait_until_under_way(self.shared.lock(), most)?;
-            let copied = state.done.keys().map(|index| range(*index).end - range(*index).start).sum();
+        for index in 2..=parts {
+            // After the last one, all are waited for.
+            let most = if index == parts { 0 } else { self.requests as usize - 1 };
+            let copied = self.wait_until_under_way(self.shared.lock(), most)?.copied();
             progress.advance(copied - counted);
             counted = copied;
             if index < parts {
-                let (shared, source, range) = (self.shared.clone(), source.clone(), range(index));
-                let copy = async move { source.copy(&shared.upload().await?, index, range).await };
-                self.request(&mut state, index, copy)?;
+                self.copy_part(source, index)?;
             }
         }
         Ok(())
     }
 
-    /// Checks that the store has all parts, and that they are as long as they should be.
+    /// Begins to copy a part.
+    fn copy_part(&self, source: &Source, index: u64) -> io::Result<()> {
+        let (shared, source) = (self.shared.clone(), source.clone());
+        let mut state = self.shared.lock();
+        let range = state.range(index);
+        let copy = async move { source.copy(&shared.upload().await?, index, range).await };
+        self.request(&mut state, index, copy)
+    }
+
+    /// Waits for these parts, and checks that the store has them and no others, as long as they should be.
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] if not: the store has copied something else than it was asked to.
-    fn check_parts(&self, source: &Source) -> io::Result<()> {
-        let (cut, end, upload) = {
+    fn check_parts(&self, source: &Source, parts: Range<u64>) -> io::Result<()> {
+        let (wanted, upload): (Vec<_>, _) = {
             let state = self.wait_until_under_way(self.shared.lock(), 0)?;
-            (state.cut.clone(), state.end, state.upload.clone().unwrap_or_default())
+            let len = |index| state.range(index).end - state.range(index).start;
+            (parts.map(|index| (index + 1, len(index))).collect(), state.upload.clone().unwrap_or_default())
         };
-        let lens = (0..=cut.index(end - 1)).map(|index| cut.part(index).end.min(end) - cut.part(index).start);
-        let listed = wait(source.listed(&upload))?;
-        if listed.into_iter().eq((1..).zip(lens)) { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+        if wait(source.listed(&upload))? == wanted { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+    }
+}
+
+impl State {
+    /// Where a part lies in an object whose length is known.
+    fn range(&self, index: u64) -> Range<u64> {
+        let part = self.cut.part(index);
+        part.start..part.end.min(self.end)
+    }
+
+    /// How many bytes have been copied.
+    fn copied(&self) -> u64 {
+        let parts = self.done.keys().map(|index| self.range(*index));
+        parts.map(|range| range.end - range.start).sum()
     }
 }
 
 impl Source {
     /// The object, and the client that sends what is not copied from it. `None` if the store cannot copy parts, or cannot
     /// promise of which version they are.
-    fn of(object: &Pinned) -> Option<(Self, Client)> {
+    ///
+    /// # Errors
+    /// If the client cannot be made.
+    fn of(object: &Pinned) -> io::Result<Option<(Self, Client)>> {
         let mut client = object.client().clone();
-        let parts = client.parts.as_mut()?;
+        let parts = client.parts.as_mut();
+        let Some((parts, e_tag)) = parts.zip(object.e_tag()) else { return Ok(None) };
+        let Some((plain, signed)) = parts.plain.as_ref().zip(parts.signed.clone()) else { return Ok(None) };
         // Some stores do not know the checksum of a part that they have copied.
-        parts.store = parts.plain.clone()?;
-        let signed = parts.signed.clone()?;
+        parts.store = plain()?;
         let name = format!("{}/{}", signed.bucket, encoded(client.key.as_ref()));
-        let source = Self { signed, key: client.key.clone(), name, e_tag: object.e_tag()?.to_owned() };
-        Some((source, client))
+        let source = Self { signed, key: client.key.clone(), name, e_tag: e_tag.to_owned() };
+        Ok(Some((source, client)))
     }
 
     /// Copies a range as a part of an upload. Returns the name of the part.

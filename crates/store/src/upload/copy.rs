@@ -79,10 +79,11 @@ impl Upload {
         }
         let Some((source, client)) = Source::of(object)? else { return Ok(None) };
         let upload = Self::of(client, url, new, options)?;
-        let made = upload.copy_rest(&source, len, progress);
-        let made = made.and_then(|()| upload.send_start(object, start, first, progress));
-        let all = Cut::copied(len)?.index(len - 1) + 1;
-        let made = made.and_then(|()| upload.check_parts(&source, 0..all));
+        let made = (|| {
+            let parts = upload.copy_rest(&source, len, progress)?;
+            upload.send_start(object, start, first, progress)?;
+            upload.check_parts(&source, 0..parts)
+        })();
         match upload.unless_it_ends(made) {
             Err(e) if e.kind() == io::ErrorKind::Unsupported => Ok(None),
             made => made.map(|()| Some(upload)),
@@ -99,8 +100,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Has the store copy all parts but the first one.
-    fn copy_rest(&self, source: &Source, len: u64, progress: &dyn Progress) -> io::Result<()> {
+    /// Has the store copy all parts but the first one. Returns how many parts there are.
+    fn copy_rest(&self, source: &Source, len: u64, progress: &dyn Progress) -> io::Result<u64> {
         let cut = Cut::copied(len)?;
         let parts = cut.index(len - 1) + 1;
         {
@@ -121,7 +122,7 @@ impl Upload {
                 self.copy_part(source, index)?;
             }
         }
-        Ok(())
+        Ok(parts)
     }
 
     /// Begins to copy a part.

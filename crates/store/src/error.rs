@@ -32,6 +32,11 @@ pub fn exists() -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, "exists already")
 }
 
+/// There is no such object.
+pub fn missing() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "no such object or bucket")
+}
+
 /// An error of a store.
 pub fn of(error: Error) -> io::Error {
     match &error {
@@ -54,10 +59,6 @@ pub fn of(error: Error) -> io::Error {
         _ if chain(&error).any(|cause| cause.contains("<Code>NoSuchBucket</Code>")) => missing(),
         _ => io::Error::other(line(&error)),
     }
-}
-
-fn missing() -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, "no such object or bucket")
 }
 
 /// Whether no credentials were found. The last place to look for them is a server that only machines in a cloud reach.

@@ -134,9 +134,10 @@ const RUNS: &[Run] = &[
     // 2: object stores
     ("protect run42.h5 --key work --output s3://bucket/", "", ""),
     ("unprotect s3://bucket/run42.h5.phx", "an object has no folder of this machine beside it", ""),
-    ("mirror project s3://bucket/project.phx --key work", "mirrors, mounts and `rekey` need paths", ""),
+    ("mirror project s3://bucket/project.phx --key work", "mirrors and mounts need paths", ""),
     ("unprotect run42.h5.phx --resume --output s3://bucket/run42.h5", "", "leave out `--resume`"),
     ("verify -R s3://bucket/project.phx", "folders need paths", ""),
+    ("rekey -R s3://bucket/project.phx --key work", "folders need paths", ""),
     // 3
     (
         "verify notes.txt",

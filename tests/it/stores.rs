@@ -1,5 +1,6 @@
 //! Objects in stores where a path may stand, against real servers on loopback.
 
+mod mount;
 mod proxy;
 mod servers;
 
@@ -541,7 +542,6 @@ fn what_makes_no_sense_with_objects_is_refused() {
         (&["unprotect", "f.phx", "-o", URL, "--salvage"], "--salvage"),
         (&["mirror", "f", "s3://bucket/m", "-k", "k"], "mirror does not take URLs"),
         (&["rekey", URL], "rekey does not take URLs"),
-        (&["mount", URL, "m"], "mount does not take URLs"),
         (&["protect", "f", "--abort", "-o", "x"], "--abort needs the URL"),
     ] {
         let said = s.run(args).fails(2);

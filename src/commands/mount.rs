@@ -93,10 +93,11 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
 /// Checks everything that a mount needs before the user is asked for a password.
 fn ready(plan: &MountPlan) -> Outcome<Mountpoint> {
     let at_mountpoint = |e| volume_failures::of_mount(&plan.mountpoint, e);
-    match plan.url {
-        Some(_) => drop(stores().map_err(|e| Failure::at(&plan.tree, e))?),
-        None => drop(plan.tree.metadata().map_err(|e| Failure::at(&plan.tree, Error::read(e)))?),
-    }
+    let is_there = match plan.url {
+        Some(_) => stores().map(|_| ()),
+        None => plan.tree.metadata().map(|_| ()).map_err(Error::read),
+    };
+    is_there.map_err(|e| Failure::at(&plan.tree, e))?;
     mount::check_system(&plan.options).map_err(at_mountpoint)?;
     let checked = match plan.url {
         Some(_) => Mountpoint::for_objects(&plan.mountpoint),

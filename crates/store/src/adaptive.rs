@@ -131,7 +131,7 @@ impl Adaptive {
     }
 
     /// Reads from a piece. `None` if it could not be fetched, and the store should be asked again.
-    fn from_piece(&self, start: u64, answer: &Arc<Answer>, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+    fn read_piece(&self, start: u64, answer: &Arc<Answer>, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         let was_there = answer.is_there();
         match answer.wait() {
             Ok(bytes) => {
@@ -149,7 +149,7 @@ impl Adaptive {
 
     fn read(&self, buf: &mut [u8], read: Range<u64>) -> io::Result<usize> {
         let end = match self.note(&read) {
-            Ok((start, answer)) => match self.from_piece(start, &answer, buf, read.start)? {
+            Ok((start, answer)) => match self.read_piece(start, &answer, buf, read.start)? {
                 Some(len) => return Ok(len),
                 None => {
                     self.forget();

@@ -3,8 +3,9 @@
 use super::proxy::{self, Does, Request};
 use super::servers::{Kind, Server};
 use super::{LEN, Store, URL};
-use crate::common::{Ended, Sandbox, painted, wait_for};
+use crate::common::{Ended, Sandbox, painted, skip, wait_for};
 use crate::mount::{Mounted, is_fuse_here, is_mounted, listing};
+use crate::readme::shell;
 use rustix::fs::{XattrFlags, setxattr};
 use rustix::process::Signal;
 use std::fs::{self, File};
@@ -395,12 +396,33 @@ fn it_goes_on_in_the_background() {
     let mut command = store.command(&["mount", DIR, "mnt", "-k", "k", "--daemon", "--idle", "2m"]);
     let ended = Ended(command.output().unwrap());
     if String::from_utf8_lossy(&ended.0.stderr).contains("Operation not permitted") {
-        return crate::common::skip("FUSE");
+        return skip("FUSE");
     }
     ended.ok();
     let mounted = Mounted::at(store.s.path("mnt"));
     assert!(fs::read(mounted.path("large")).unwrap() == painted(LEN));
     mounted.unmount();
+}
+
+/// The lines of docs/stores.md that need FUSE.
+#[test]
+fn the_lines_of_the_page_mount() {
+    const PAGE: &str = include_str!("../../../docs/stores.md");
+    let Some(store) = planted(&[]) else { return };
+    fs::rename(store.s.path(STORED), store.s.path("store/bucket/project.phx")).unwrap();
+    let lines = PAGE.split("\n```sh fuse\n").nth(1).unwrap().split("\n```").next().unwrap();
+    let mut command = shell(&store.s, lines);
+    command.env("PHALANX_KEYRING", store.s.path("keyring")).env("PHALANX_STATE", store.s.path("state"));
+    for (name, value) in store.command(&[]).get_envs().filter(|(name, _)| name.to_string_lossy().starts_with("AWS_")) {
+        command.env(name, value.unwrap());
+    }
+    let ended = Ended(command.output().unwrap());
+    let said = String::from_utf8_lossy(&ended.0.stderr).into_owned();
+    if said.contains("Operation not permitted") {
+        return skip("FUSE");
+    }
+    assert_eq!(ended.0.status.code(), Some(0), "{said}");
+    assert!(String::from_utf8_lossy(&ended.0.stdout).contains("large"));
 }
 
 #[test]

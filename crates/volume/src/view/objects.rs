@@ -27,7 +27,6 @@ use phalanx_host::mirror::listing::{Listing, NodeId};
 use rustix::io::Errno;
 use source::ObjectSource;
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -210,10 +209,11 @@ impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
 
     fn attributes(&self, id: NodeId) -> io::Result<FileAttr> {
         let listing = self.listing();
-        let (kind, may, size) = match (listing.file(id), listing.target(id)) {
-            (Some(_), _) => (FileType::RegularFile, 0o555, self.len(id)?),
-            (None, Some(target)) => (FileType::Symlink, 0o777, target.len() as u64),
-            (None, None) => (FileType::Directory, 0o7777, 0),
+        let kind = self.kind(id);
+        let (may, size) = match kind {
+            FileType::RegularFile => (0o555, self.len(id)?),
+            FileType::Symlink => (0o777, listing.target(id).map_or(0, |target| target.len() as u64)),
+            _ => (0o7777, 0),
         };
         let modified = listing.modified(id);
         let modified = time(modified.seconds, modified.nanoseconds.into());
@@ -310,18 +310,13 @@ impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
         number.and_then(|number| self.listing().numbered(number)).ok_or(Errno::STALE.into())
     }
 
-    /// The names and kinds of a folder's entries.
-    fn entries(&self, folder: NodeId) -> impl Iterator<Item = (NodeId, FileType, OsString)> + '_ {
-        let ids = self.listed.children(folder);
-        (0..ids.len()).map(move |place| {
-            let (id, listing) = (ids[place], self.listing());
-            let kind = match (listing.is_folder(id), listing.file(id)) {
-                (true, _) => FileType::Directory,
-                (false, Some(_)) => FileType::RegularFile,
-                (false, None) => FileType::Symlink,
-            };
-            (id, kind, listing.name(id).to_owned())
-        })
+    /// The kind of an entry.
+    fn kind(&self, id: NodeId) -> FileType {
+        match (self.listing().is_folder(id), self.listing().file(id)) {
+            (true, _) => FileType::Directory,
+            (false, Some(_)) => FileType::RegularFile,
+            (false, None) => FileType::Symlink,
+        }
     }
 }
 

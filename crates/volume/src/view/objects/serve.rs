@@ -10,16 +10,22 @@ use fuser::{
 use phalanx_core::KeySource;
 use phalanx_host::lock::lock;
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
 
 impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
     fn list(&self, ino: u64, offset: u64, reply: &mut ReplyDirectory) -> io::Result<()> {
         let folder = self.node(ino)?;
-        let own = [".", ".."].map(|name| (folder, FileType::Directory, OsString::from(name)));
-        let all = own.into_iter().chain(self.entries(folder));
-        for (next, (id, kind, name)) in (1..).zip(all).skip(usize::try_from(offset).unwrap_or(usize::MAX)) {
-            if reply.add(INodeNo(ino_of(id)), next, kind, name) {
+        let entries = self.listed.children(folder);
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        for (place, name) in [".", ".."].into_iter().enumerate().skip(from) {
+            if reply.add(INodeNo(ino), place as u64 + 1, FileType::Directory, name) {
+                return Ok(());
+            }
+        }
+        let from = from.saturating_sub(2).min(entries.len());
+        for (place, id) in (from..).zip(&entries[from..]) {
+            if reply.add(INodeNo(ino_of(*id)), place as u64 + 3, self.kind(*id), self.listing().name(*id)) {
                 break;
             }
         }

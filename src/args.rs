@@ -143,6 +143,7 @@ impl Command {
             Command::Verify(verify) => &mut verify.stores,
             Command::Inspect(inspect) => &mut inspect.stores,
             Command::Mount(mount) => &mut mount.stores,
+            Command::Mirror(mirror) => &mut mirror.stores,
             _ => return None,
         };
         Some(std::mem::take(stores))

@@ -37,6 +37,7 @@ impl StoreArgs {
         let requests = self.requests.and_then(|requests| std::num::NonZeroUsize::new(requests.into()));
         options.requests = requests.unwrap_or(options.requests);
         (options.endpoint_url, options.region, options.allow_http) = (self.endpoint_url, self.region, self.allow_http);
+        options.on_wait = Some(|line| phalanx_host::lines::complain(line));
         phalanx_host::file::install_stores(phalanx_store::Stores::new(options));
     }
 }

@@ -73,7 +73,7 @@ fn http(address: &str, options: &Options) -> io::Result<Client> {
     let builder = HttpBuilder::new()
         .with_url(&address)
         .with_client_options(connection::options(&address))
-        .with_http_connector(Connector::to(&address).following())
+        .with_http_connector(Connector::to(&address, options).following())
         .with_retry(retry());
     let store = Arc::new(builder.build().map_err(error::of)?);
     Ok(Client { store, parts: None, key: Path::default(), place: address })
@@ -82,7 +82,7 @@ fn http(address: &str, options: &Options) -> io::Result<Client> {
 fn s3(bucket: &str, key: &Path, options: &Options) -> io::Result<Client> {
     let (builder, address) = s3_builder(bucket, options)?;
     let builder = builder.with_client_options(connection::options(&address)).with_retry(retry());
-    let connector = Connector::to(&address);
+    let connector = Connector::to(&address, options);
     let store = Arc::new(builder.clone().with_http_connector(connector.clone()).build().map_err(error::of)?);
     let creating = builder
         .with_credentials(store.credentials().clone())
@@ -166,7 +166,7 @@ fn google(bucket: &str, key: &Path, options: &Options) -> io::Result<Client> {
         builder = builder.with_base_url(address.trim_end_matches('/'));
     }
     let builder = builder.with_client_options(connection::options(&address));
-    let store = Arc::new(builder.with_http_connector(Connector::to(&address)).build().map_err(error::of)?);
+    let store = Arc::new(builder.with_http_connector(Connector::to(&address, options)).build().map_err(error::of)?);
     // Google takes no condition for an object of several parts: <https://cloud.google.com/storage/docs/request-preconditions>.
     let parts = Parts { store: store.clone(), creating: None, lister: None };
     Ok(Client { store, parts: Some(parts), key: key.clone(), place: address })
@@ -194,7 +194,7 @@ fn azure(container: &str, blob: &Path, options: &Options) -> io::Result<Client> 
         builder = builder.with_endpoint(address.trim_end_matches('/').to_owned());
     }
     let builder = builder.with_client_options(connection::options(&address));
-    let store = Arc::new(builder.with_http_connector(Connector::to(&address)).build().map_err(error::of)?);
+    let store = Arc::new(builder.with_http_connector(Connector::to(&address, options)).build().map_err(error::of)?);
     // Azure signs the condition, and the client does not let us add one.
     let parts = Parts { store: store.clone(), creating: None, lister: None };
     Ok(Client { store, parts: Some(parts), key: blob.clone(), place: format!("{account} {address}") })

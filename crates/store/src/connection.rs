@@ -1,10 +1,15 @@
 //! How clients connect, and where they go: by TLS, except to this machine, and nowhere that a store sends them.
 
 use crate::location::{is_local, is_tls};
+use crate::options::Options;
+use crate::patience::{OnWait, Patient};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use object_store::client::{HttpClient, HttpConnector};
 use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, RetryConfig};
+use phalanx_host::lock::lock;
 use reqwest::redirect::Policy;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// A store that does not answer is given up after this time.
@@ -13,7 +18,7 @@ const SILENT: Duration = Duration::from_secs(60);
 /// A request may take so long as a whole: a part on a slow line.
 const REQUEST: Duration = Duration::from_secs(600);
 /// A request that fails is repeated so often, in this time.
-const RETRIES: usize = 8;
+const RETRIES: usize = 24;
 const RETRYING: Duration = Duration::from_secs(90);
 /// The most redirections that are followed.
 const REDIRECTIONS: usize = 5;
@@ -27,12 +32,14 @@ pub struct Connector {
     is_local: bool,
     /// Headers of each request.
     headers: HeaderMap,
+    on_wait: Option<OnWait>,
 }
 
 impl Connector {
     /// For an address of a store; empty is that of the provider.
-    pub fn to(address: &str) -> Self {
-        Self { follows: false, is_local: is_local(address), headers: HeaderMap::new() }
+    pub fn to(address: &str, options: &Options) -> Self {
+        let on_wait = options.on_wait;
+        Self { follows: false, is_local: is_local(address), headers: HeaderMap::new(), on_wait }
     }
 
     /// One that goes where the server sends it.
@@ -46,15 +53,27 @@ impl Connector {
         self
     }
 
-    /// Connects without the options of a store.
+    /// Connects without the options of a store. All that connect in the same way share their connections and the
+    /// certificates, which take some milliseconds to read.
     ///
     /// # Errors
     /// If there are no certificates.
     pub fn client(&self, allow_http: bool) -> reqwest::Result<reqwest::Client> {
+        static CLIENTS: Mutex<BTreeMap<(bool, bool, bool), reqwest::Client>> = Mutex::new(BTreeMap::new());
+        let mut clients = lock(&CLIENTS);
+        let way = (self.follows, self.is_local, allow_http);
+        if let Some(client) = clients.get(&way) {
+            return Ok(client.clone());
+        }
+        let client = self.new_client(allow_http)?;
+        clients.insert(way, client.clone());
+        Ok(client)
+    }
+
+    fn new_client(&self, allow_http: bool) -> reqwest::Result<reqwest::Client> {
         let redirections = if self.follows { Policy::custom(follow) } else { Policy::none() };
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("phalanx/", env!("CARGO_PKG_VERSION")))
-            .default_headers(self.headers.clone())
             .connect_timeout(CONNECT)
             .read_timeout(SILENT)
             .timeout(REQUEST)
@@ -81,7 +100,8 @@ impl HttpConnector for Connector {
         // Only the services that give credentials to machines in a cloud, and what was checked before, are without TLS.
         let allow_http = options.get_config_value(&ClientConfigKey::AllowHttp).is_some_and(|value| value == "true");
         let client = self.client(allow_http);
-        client.map(HttpClient::new).map_err(|e| object_store::Error::Generic { store: "HTTP", source: Box::new(e) })
+        let client = client.map_err(|e| object_store::Error::Generic { store: "HTTP", source: Box::new(e) })?;
+        Ok(HttpClient::new(Patient::new(HttpClient::new(client), self.headers.clone(), self.on_wait)))
     }
 }
 
@@ -92,5 +112,7 @@ pub fn options(address: &str) -> ClientOptions {
 
 /// How often a request is repeated.
 pub fn retry() -> RetryConfig {
-    RetryConfig { backoff: BackoffConfig::default(), max_retries: RETRIES, retry_timeout: RETRYING }
+    // The time between two tries is chosen by chance, and grows by half on average.
+    let backoff = BackoffConfig { base: 3.0, ..BackoffConfig::default() };
+    RetryConfig { backoff, max_retries: RETRIES, retry_timeout: RETRYING }
 }

@@ -24,7 +24,9 @@ mod forgotten;
 mod location;
 mod object;
 mod options;
+mod patience;
 mod pinned;
+mod plaintext;
 mod profile;
 mod record;
 mod runtime;
@@ -34,6 +36,7 @@ mod upload;
 
 pub use object::Object;
 pub use options::Options;
+pub use plaintext::Plaintext;
 pub use stores::Stores;
 pub use upload::Upload;
 

@@ -14,11 +14,14 @@ pub struct Options {
     pub requests: NonZeroUsize,
     /// Whether data may go without TLS to another machine.
     pub allow_http: bool,
+    /// Hears a line when a store has failed for some seconds and is asked again.
+    pub on_wait: Option<fn(&str)>,
 }
 
 impl Default for Options {
     /// Four requests, which keep a program below 96 MiB, and only TLS.
     fn default() -> Self {
-        Self { endpoint_url: None, region: None, requests: const { NonZeroUsize::new(4).unwrap() }, allow_http: false }
+        let requests = const { NonZeroUsize::new(4).unwrap() };
+        Self { endpoint_url: None, region: None, requests, allow_http: false, on_wait: None }
     }
 }

@@ -1,5 +1,6 @@
 //! Objects in a store on this machine: `phalanx` beside `aws s3 cp` and `rclone`, with the same server in the same run.
 
+mod folder;
 mod slow;
 
 use crate::measure::peers::programs;
@@ -36,11 +37,13 @@ struct Sizes {
     file: u64,
     /// The object of which a range is read.
     large: u64,
+    /// The files of a folder.
+    files: u64,
     rounds: usize,
 }
 
-const FULL: Sizes = Sizes { file: 4 << 30, large: 10 << 30, rounds: 3 };
-const QUICK: Sizes = Sizes { file: 40 << 20, large: 64 << 20, rounds: 1 };
+const FULL: Sizes = Sizes { file: 4 << 30, large: 10 << 30, files: 10_000, rounds: 3 };
+const QUICK: Sizes = Sizes { file: 40 << 20, large: 64 << 20, files: 100, rounds: 1 };
 
 /// The step of this part.
 pub fn step<'a>(setup: &'a Setup, own: &'a Scratch) -> Result<Step<'a>> {
@@ -63,7 +66,8 @@ fn measure(setup: &Setup, own: &Scratch, sizes: Sizes, rows: &mut Rows<'_>) -> R
     };
     whole(setup, &store, sizes, rows)?;
     resumed(setup, &store, sizes, rows)?;
-    part(setup, &store, sizes, rows)
+    part(setup, &store, sizes, rows)?;
+    folder::mirrored(setup, &store, sizes, rows)
 }
 
 /// A row of whole files.
@@ -187,15 +191,24 @@ fn aws<'a>(store: &'a Store<'_>) -> Result<Peer<'a>> {
     })
 }
 
-/// rclone, in the clear or with its `crypt` remote. Variables name the server.
-fn rclone<'a>(store: &'a Store<'_>, name: &'static str) -> Result<Peer<'a>> {
-    let rclone = require("rclone")?;
-    let (remote, object) = if name == CRYPT { ("secret:file", "crypt/file.bin") } else { ("store:rclone", "rclone") };
-    let obscured = Command::new(&rclone).args(["obscure", "correct horse battery staple"]).output();
-    let obscured = obscured.map_err(|e| Error::Path(rclone.clone(), e))?;
-    let password = String::from_utf8_lossy(&obscured.stdout).trim().to_owned();
-    let call = move |words: &str, more: &[&Path]| {
-        let mut command = store.command(&rclone, store.address, words, more);
+/// rclone with the remotes `store` and, by its `crypt`, `secret`. Variables name the server.
+struct Rclone {
+    program: PathBuf,
+    password: String,
+}
+
+impl Rclone {
+    fn find() -> Result<Self> {
+        let program = require("rclone")?;
+        let obscured = Command::new(&program).args(["obscure", "correct horse battery staple"]).output();
+        let obscured = obscured.map_err(|e| Error::Path(program.clone(), e))?;
+        Ok(Self { program, password: String::from_utf8_lossy(&obscured.stdout).trim().to_owned() })
+    }
+
+    fn command(&self, store: &Store<'_>, at: SocketAddr, words: &str, more: &[&Path]) -> Command {
+        let mut command = store.command(&self.program, at, "--config /dev/null --quiet", &[]);
+        // By default it waits a second before each part for a word that this server does not say.
+        command.args(["--expect-continue-timeout", "0"]).args(words.split_whitespace()).args(more);
         for (name, value) in [
             ("STORE_TYPE", "s3"),
             ("STORE_PROVIDER", "Other"),
@@ -205,25 +218,30 @@ fn rclone<'a>(store: &'a Store<'_>, name: &'static str) -> Result<Peer<'a>> {
             ("STORE_REGION", "us-east-1"),
             // As the others do.
             ("STORE_CHUNK_SIZE", "8M"),
-            ("STORE_ENDPOINT", &format!("http://{}", store.address)),
+            ("STORE_ENDPOINT", &format!("http://{at}")),
             ("SECRET_TYPE", "crypt"),
             ("SECRET_REMOTE", "store:bucket/crypt"),
             ("SECRET_FILENAME_ENCRYPTION", "off"),
             ("SECRET_DIRECTORY_NAME_ENCRYPTION", "false"),
-            ("SECRET_PASSWORD", &password),
+            ("SECRET_PASSWORD", &self.password),
         ] {
             command.env(format!("RCLONE_CONFIG_{name}"), value);
         }
         command
-    };
-    let remote = PathBuf::from(remote.replace("store:", "store:bucket/"));
-    let (there, down) = (remote.clone(), call.clone());
-    // By default it waits a second before each part for a word that this server does not say.
-    let words = "--config /dev/null --quiet --expect-continue-timeout 0 copyto";
+    }
+}
+
+/// rclone, in the clear or with its `crypt` remote.
+fn rclone<'a>(store: &'a Store<'_>, name: &'static str) -> Result<Peer<'a>> {
+    let (remote, object) =
+        if name == CRYPT { ("secret:file", "crypt/file.bin") } else { ("store:bucket/rclone", "rclone") };
+    let (up, down) = (Rclone::find()?, Rclone::find()?);
+    let remote = PathBuf::from(remote);
+    let there = remote.clone();
     Ok(Peer {
         name,
-        upload: Box::new(move |file| call(words, &[file, &there])),
-        download: Box::new(move |file| down(words, &[&remote, file])),
+        upload: Box::new(move |file| up.command(store, store.address, "copyto", &[file, &there])),
+        download: Box::new(move |file| down.command(store, store.address, "copyto", &[&remote, file])),
         object,
     })
 }

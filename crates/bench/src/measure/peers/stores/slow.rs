@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -41,31 +41,38 @@ impl Slow {
     }
 }
 
-/// Passes on requests without a body: what comes from the client at once is one request.
+/// Passes on requests, and each answer after some time. What comes after something from the client begins an answer.
 fn serve(client: &TcpStream, server: SocketAddr, delay: Duration, counts: &Arc<Counts>) -> io::Result<()> {
     let server = TcpStream::connect(server)?;
     server.set_nodelay(true)?;
     client.set_nodelay(true)?;
     let (mut back, mut answers, own) = (client.try_clone()?, server.try_clone()?, counts.clone());
+    let asked = Arc::new(AtomicBool::new(false));
+    let is_asked = asked.clone();
     let answering = thread::spawn(move || {
         let mut buf = vec![0; 256 << 10];
         loop {
-            match answers.read(&mut buf) {
-                Ok(len) if len > 0 && back.write_all(&buf[..len]).is_ok() => {
-                    own.bytes.fetch_add(len as u64, Ordering::SeqCst);
-                }
+            let len = match answers.read(&mut buf) {
+                Ok(len) if len > 0 => len,
                 _ => break,
+            };
+            if is_asked.swap(false, Ordering::SeqCst) {
+                own.requests.fetch_add(1, Ordering::SeqCst);
+                thread::sleep(delay);
+            }
+            own.bytes.fetch_add(len as u64, Ordering::SeqCst);
+            if back.write_all(&buf[..len]).is_err() {
+                break;
             }
         }
         let _ = back.shutdown(Shutdown::Both);
     });
-    let (mut client, mut buf) = (client, [0; 16 << 10]);
+    let (mut client, mut buf) = (client, vec![0; 64 << 10]);
     loop {
         match client.read(&mut buf)? {
             0 => break,
             len => {
-                counts.requests.fetch_add(1, Ordering::SeqCst);
-                thread::sleep(delay);
+                asked.store(true, Ordering::SeqCst);
                 (&server).write_all(&buf[..len])?;
             }
         }

@@ -10,9 +10,13 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod adaptive;
 mod ahead;
+mod answer;
+mod budget;
 mod client;
 mod connection;
+mod course;
 mod cut;
 mod error;
 mod folder;

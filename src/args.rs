@@ -146,6 +146,7 @@ impl Command {
             Command::Unprotect(unprotect) => &mut unprotect.stores,
             Command::Verify(verify) => &mut verify.stores,
             Command::Inspect(inspect) => &mut inspect.stores,
+            Command::Mount(mount) => &mut mount.stores,
             Command::Mirror(mirror) => &mut mirror.stores,
             Command::Rekey(rekey) => &mut rekey.stores,
             _ => return None,

@@ -1,9 +1,10 @@
 //! The options of `mount`.
 
-use super::CPU_ENGINES;
+use super::{CPU_ENGINES, StoreArgs};
 use clap::{Args, ValueHint};
 use phalanx_host::args::{EngineArgs, EngineName, OpenKeys};
 use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::file::Url;
 use phalanx_host::paths;
 use phalanx_volume::mount::{MountError, MountOptions};
 use std::path::PathBuf;
@@ -12,6 +13,8 @@ use std::time::Duration;
 #[derive(Args)]
 pub struct Mount {
     /// A volume, or a folder or file that protect or mirror made
+    ///
+    /// A folder or file may be the URL of one in an object store. Only what is read of it is fetched.
     ///
     /// If the folder has a manifest, what it does not list gives an error when it is opened, and so does what it lists otherwise: a
     /// file in another version or another place, a link that leads elsewhere, and what is missing.
@@ -54,11 +57,16 @@ pub struct Mount {
     detached: bool,
     #[command(flatten)]
     engine: EngineArgs,
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }
 
 /// What `mount` is to do.
 pub struct MountPlan {
+    /// Its path. That of a URL is for messages.
     pub tree: PathBuf,
+    /// It as a URL, if it is one.
+    pub url: Option<Url>,
     pub mountpoint: PathBuf,
     pub keys: OpenKeys,
     pub options: MountOptions,
@@ -80,17 +88,22 @@ pub enum Background {
 
 impl Mount {
     pub fn validate(self) -> Outcome<MountPlan> {
-        let Self { tree, mountpoint, keys, read_only, allow_other, options: words, daemon, idle, detached, engine } =
-            self;
+        let Self {
+            tree, mountpoint, keys, read_only, allow_other, options: words, daemon, idle, detached, engine, ..
+        } = self;
+        let url = Url::of(&tree);
+        let tree = url.as_ref().map_or(tree, |url| url.path().to_owned());
         if paths::is_dash(&tree) {
             return Err(Failure::usage("mount needs a file or folder, not - (which is read in order)"));
         }
-        paths::no_urls("mount", [&tree])?;
         keys.validate(&[])?;
-        if matches!(engine.engine, EngineName::Gpu | EngineName::Hybrid) && !phalanx_volume::is_volume(&tree) {
+        if matches!(engine.engine, EngineName::Gpu | EngineName::Hybrid)
+            && (url.is_some() || !phalanx_volume::is_volume(&tree))
+        {
             return Err(Failure::usage("a mount of what protect made runs on the CPU").hint(CPU_ENGINES));
         }
-        let mut options = MountOptions::new(&std::path::absolute(&tree).unwrap_or_else(|_| tree.clone()));
+        let absolute = || std::path::absolute(&tree).ok().filter(|_| url.is_none());
+        let mut options = MountOptions::new(&absolute().unwrap_or_else(|| tree.clone()));
         (options.read_only, options.allow_other) = (read_only, allow_other);
         let wrong = |e: MountError| Failure::usage(e.to_string()).hint("phalanx mount --help");
         words.iter().try_for_each(|words| options.add(words)).map_err(wrong)?;
@@ -100,7 +113,7 @@ impl Mount {
             (true, _) => Background::Start,
             _ => Background::No,
         };
-        Ok(MountPlan { tree, mountpoint, keys, options, engine, background, idle })
+        Ok(MountPlan { tree, url, mountpoint, keys, options, engine, background, idle })
     }
 }
 

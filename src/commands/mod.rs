@@ -9,6 +9,7 @@ mod key_copies;
 pub mod man;
 pub mod mirror;
 pub mod mount;
+mod mount_objects;
 pub mod protect;
 mod range;
 pub mod rekey;

@@ -1,6 +1,6 @@
 //! `phalanx mount`
 
-use super::{verify_volume, volumes};
+use super::{mount_objects, verify_volume, volumes};
 use crate::args::{Background, MountPlan};
 use crate::daemon;
 use crate::volume_engines;
@@ -9,6 +9,7 @@ use phalanx_core::Roster;
 use phalanx_host::args::EngineName;
 use phalanx_host::ask;
 use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::file::stores;
 use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::mirror::manifest::{Listed, Pins};
 use phalanx_host::verbosity::{Verbosity, is_terminal};
@@ -29,16 +30,23 @@ pub fn run(mut plan: MountPlan, verbosity: Verbosity) -> Outcome {
     if plan.background == Background::Start {
         return daemon::start();
     }
-    if phalanx_volume::is_volume(&plan.tree) {
-        return volume(&plan, verbosity);
+    if plan.url.is_none() {
+        if phalanx_volume::is_volume(&plan.tree) {
+            return volume(&plan, verbosity);
+        }
+        volumes::check(&plan.tree)?;
     }
-    volumes::check(&plan.tree)?;
     plan.options.read_only = true;
     plan.options.check().map_err(|e| volume_failures::of_mount(&plan.mountpoint, e))?;
     let mountpoint = ready(&plan)?;
     let kernel = Kernel::default();
-    let view = view(&plan, &kernel, verbosity)?;
-    serve(view, &kernel, &mountpoint, &plan, verbosity)
+    match &plan.url {
+        Some(url) => {
+            let view = mount_objects::view(&plan, url, &kernel, verbosity)?;
+            serve(view, &kernel, &mountpoint, &plan, verbosity)
+        }
+        None => serve(view(&plan, &kernel, verbosity)?, &kernel, &mountpoint, &plan, verbosity),
+    }
 }
 
 /// Mounts a volume, and closes it when it is unmounted.
@@ -85,22 +93,23 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
 /// Checks everything that a mount needs before the user is asked for a password.
 fn ready(plan: &MountPlan) -> Outcome<Mountpoint> {
     let at_mountpoint = |e| volume_failures::of_mount(&plan.mountpoint, e);
-    let at_tree = |e| Failure::at(&plan.tree, Error::read(e));
-    plan.tree.metadata().map_err(at_tree)?;
+    let is_there = match plan.url {
+        Some(_) => stores().map(|_| ()),
+        None => plan.tree.metadata().map(|_| ()).map_err(Error::read),
+    };
+    is_there.map_err(|e| Failure::at(&plan.tree, e))?;
     mount::check_system(&plan.options).map_err(at_mountpoint)?;
-    Mountpoint::new(&plan.mountpoint, &plan.tree).map_err(at_mountpoint)
+    let checked = match plan.url {
+        Some(_) => Mountpoint::for_objects(&plan.mountpoint),
+        None => Mountpoint::new(&plan.mountpoint, &plan.tree),
+    };
+    checked.map_err(at_mountpoint)
 }
 
 /// A view of a tree that `protect` made. The user has been asked for a password, if one is needed.
 fn view(plan: &MountPlan, kernel: &Kernel, verbosity: Verbosity) -> Outcome<View<secrets::AtHand>> {
     let opener = secrets::opener(&plan.keys, verbosity)?;
-    let engine = engines::cpu(&plan.engine)?;
-    let is_serial = engine.info().workers == 1;
-    let mut options = ViewOptions::new(Arc::new(Roster::new(&[engine])));
-    // The thread that reads does the work.
-    options.read_ahead = is_serial.then_some(0);
-    options.log = Box::new(|line| complain(line));
-    options.kernel = kernel.clone();
+    let mut options = view_options(plan, kernel)?;
     if plan.tree.is_dir()
         && let Some(listed) = Listed::read_if_opened(&plan.tree, &opener, options.roster.clone())?
     {
@@ -108,7 +117,25 @@ fn view(plan: &MountPlan, kernel: &Kernel, verbosity: Verbosity) -> Outcome<View
         options.manifest = Some(listed.listing);
     }
     let view = View::open(&plan.tree, opener, options).map_err(|e| Failure::at(&plan.tree, Error::read(e)))?;
-    match view.probe() {
+    opens(view.probe(), plan)?;
+    Ok(view)
+}
+
+/// The options of a view.
+pub(super) fn view_options(plan: &MountPlan, kernel: &Kernel) -> Outcome<ViewOptions> {
+    let engine = engines::cpu(&plan.engine)?;
+    let is_serial = engine.info().workers == 1;
+    let mut options = ViewOptions::new(Arc::new(Roster::new(&[engine])));
+    // The thread that reads does the work.
+    options.read_ahead = is_serial.then_some(0);
+    options.log = Box::new(|line| complain(line));
+    options.kernel = kernel.clone();
+    Ok(options)
+}
+
+/// Fails if the keys at hand open nothing. From now on no password is asked for.
+pub(super) fn opens(probe: Probe, plan: &MountPlan) -> Outcome {
+    match probe {
         Probe::Opens | Probe::Unknown => {}
         Probe::Locked(path, error) => return Err(Failure::at(&path, error)),
         Probe::Empty => {
@@ -116,7 +143,7 @@ fn view(plan: &MountPlan, kernel: &Kernel, verbosity: Verbosity) -> Outcome<View
         }
     }
     ask::ask_no_more();
-    Ok(view)
+    Ok(())
 }
 
 /// Mounts, and serves until it is unmounted.
@@ -130,7 +157,8 @@ fn serve<F: Filesystem>(
     let at_mountpoint = |e| volume_failures::of_mount(&plan.mountpoint, e);
     let threads = match plan.engine.engine {
         EngineName::Serial => Some(NonZeroUsize::MIN),
-        _ => plan.engine.threads,
+        // Most of them wait for the store.
+        _ => plan.engine.threads.or(plan.url.as_ref().and(mount_objects::THREADS)),
     };
     let ending = Arc::new(Ending::default());
     signals::on_next({

@@ -314,7 +314,11 @@ fn a_summary_line_appears_only_on_a_terminal() {
 fn a_program_without_stores_says_so() {
     let s = Sandbox::with_key();
     s.write("f", b"x");
-    for args in [&["protect", "f", "-k", "k", "-o", "s3://bucket/f"][..], &["verify", "gs://bucket/f"]] {
+    for args in [
+        &["protect", "f", "-k", "k", "-o", "s3://bucket/f"][..],
+        &["verify", "gs://bucket/f"],
+        &["mount", "s3://bucket/f", "m"],
+    ] {
         let said = s.run(args).fails(2);
         assert!(said.contains("built without stores") && said.contains("--features stores"), "{said}");
     }

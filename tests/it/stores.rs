@@ -1,6 +1,7 @@
 //! Objects in stores where a path may stand, against real servers on loopback.
 
 mod mirror;
+mod mount;
 mod proxy;
 mod rekey;
 mod servers;
@@ -542,7 +543,6 @@ fn what_makes_no_sense_with_objects_is_refused() {
         (&["unprotect", "f.phx", "-o", URL, "--salvage"], "--salvage"),
         (&["mirror", "s3://bucket/m", "f", "-k", "k"], "the source of mirror does not take URLs"),
         (&["rekey", "-R", URL], "rekey --recursive does not take URLs"),
-        (&["mount", URL, "m"], "mount does not take URLs"),
         (&["protect", "f", "--abort", "-o", "x"], "--abort needs the URL"),
     ] {
         let said = s.run(args).fails(2);

@@ -3,8 +3,9 @@
 //! The object is cut into blocks. A window of blocks is under way; it moves on when its first block has been read as a
 //! whole. Reads elsewhere are requests of their own.
 
+use crate::answer::Answer;
 use crate::pinned::Pinned;
-use crate::runtime::{runtime, wait};
+use crate::runtime::wait;
 use bytes::Bytes;
 use phalanx_core::{ReadAt, Snapshot};
 use phalanx_host::lock::lock;
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSliceMut};
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The bytes of a block.
 const BLOCK: u64 = 4 << 20;
@@ -43,10 +44,6 @@ struct Block {
     left: u64,
 }
 
-/// What comes of a request.
-#[derive(Default)]
-struct Answer(Mutex<Option<Result<Bytes, (io::ErrorKind, String)>>>, Condvar);
-
 impl Ahead {
     /// A source that is read from an offset on. It begins at the first read.
     pub fn new(pinned: Arc<Pinned>, requests: NonZeroUsize, from: u64) -> Self {
@@ -74,10 +71,8 @@ impl Ahead {
                 window.blocks.push_back(Block { answer: None, left });
                 continue;
             }
-            let (answer, pinned) = (Arc::new(Answer::default()), self.pinned.clone());
-            window.blocks.push_back(Block { answer: Some(answer.clone()), left });
-            let promise = Promise(answer);
-            runtime()?.spawn(async move { promise.0.set(pinned.fetch(range).await) });
+            let (answer, _) = Answer::begin(&self.pinned, range, ())?;
+            window.blocks.push_back(Block { answer: Some(answer), left });
         }
         Ok(())
     }
@@ -105,36 +100,6 @@ impl Ahead {
             window.first += 1;
         }
         self.fill(&mut window)
-    }
-}
-
-/// Whoever waits for an answer gets one, even if the request ends in a panic.
-struct Promise(Arc<Answer>);
-
-impl Drop for Promise {
-    fn drop(&mut self) {
-        let mut answer = lock(&self.0.0);
-        if answer.is_none() {
-            *answer = Some(Err((io::ErrorKind::BrokenPipe, "the request was given up".to_owned())));
-            self.0.1.notify_all();
-        }
-    }
-}
-
-impl Answer {
-    fn set(&self, answer: io::Result<Bytes>) {
-        *lock(&self.0) = Some(answer.map_err(|e| (e.kind(), e.to_string())));
-        self.1.notify_all();
-    }
-
-    fn wait(&self) -> io::Result<Bytes> {
-        let answer = self.1.wait_while(lock(&self.0), |answer| answer.is_none());
-        let answer = answer.unwrap_or_else(PoisonError::into_inner);
-        match answer.as_ref() {
-            Some(Ok(bytes)) => Ok(bytes.clone()),
-            Some(Err((kind, why))) => Err(io::Error::new(*kind, why.clone())),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
-        }
     }
 }
 

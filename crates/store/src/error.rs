@@ -52,6 +52,9 @@ pub fn of(error: Error) -> io::Error {
         Error::NotSupported { .. } | Error::NotImplemented { .. } => {
             io::Error::new(io::ErrorKind::Unsupported, "the store cannot do that")
         }
+        _ if is_denied(&error) => {
+            io::Error::new(io::ErrorKind::PermissionDenied, "the store denies access to it with these credentials")
+        }
         _ if is_without_credentials(&error) => {
             io::Error::new(io::ErrorKind::PermissionDenied, "no credentials were found for the store")
         }
@@ -59,6 +62,11 @@ pub fn of(error: Error) -> io::Error {
         _ if chain(&error).any(|cause| cause.contains("<Code>NoSuchBucket</Code>")) => missing(),
         _ => io::Error::other(line(&error)),
     }
+}
+
+/// Whether the store denies access, where the client does not say so itself: a list.
+fn is_denied(error: &Error) -> bool {
+    chain(error).any(|cause| cause.contains("403 Forbidden"))
 }
 
 /// Whether no credentials were found. The last place to look for them is a server that only machines in a cloud reach.

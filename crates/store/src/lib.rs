@@ -10,10 +10,14 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod adaptive;
 mod ahead;
+mod answer;
+mod budget;
 mod cancellation;
 mod client;
 mod connection;
+mod course;
 mod cut;
 mod environment;
 mod error;

@@ -1,5 +1,6 @@
 //! An object that is read. All reads see the same version of it.
 
+use crate::adaptive::Adaptive;
 use crate::ahead::Ahead;
 use crate::client::Client;
 use crate::location::{Location, url};
@@ -70,6 +71,10 @@ impl Snapshot for Object {
 impl InputObject for Object {
     fn ahead(&self, from: u64) -> Box<dyn Snapshot + '_> {
         Box::new(Ahead::new(self.pinned.clone(), self.options.requests, from))
+    }
+
+    fn adaptive(&self) -> Arc<dyn ReadAt + Send + Sync> {
+        Arc::new(Adaptive::new(self.pinned.clone(), self.options.requests))
     }
 
     fn version(&self) -> String {

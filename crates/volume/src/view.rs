@@ -14,28 +14,32 @@ mod files;
 mod folders;
 mod listed;
 mod nodes;
+mod objects;
 mod probe;
+mod report;
 
 use self::attributes::{attr, plain_len};
 use self::files::{Files, OpenFile};
 use self::folders::{Listing, plain_name, stored_name};
 use self::listed::Listed;
 use self::nodes::{FolderEntry, Id, Kind, Nodes, Plain, Stamp};
+pub use self::objects::{ObjectView, Shown};
 pub use self::probe::Probe;
+use self::report::Report;
 use crate::mount::{Kernel, tune};
 use fuser::{
     FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenAccMode,
     OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, Request,
 };
 use phalanx_core::tree::LastChunk;
-use phalanx_core::{Error, KeySource, OpenedBy, Opener, Roster};
+use phalanx_core::{KeySource, OpenedBy, Opener, Roster};
 use phalanx_host::file::is_temporary;
 use phalanx_host::lock::lock;
 use phalanx_host::mirror::check::Wrong;
 use phalanx_host::mirror::listing::Listing as Manifest;
 use rustix::fs::{self as sys, AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -51,8 +55,6 @@ use zeroize::Zeroizing;
 const TTL: Duration = Duration::from_secs(1);
 /// Inode numbers come from the tree, and are not reused while the kernel knows them.
 const GENERATION: Generation = Generation(0);
-/// How many lines of the log are remembered, so that they are not repeated.
-const MOST_TOLD: usize = 4096;
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// The flags of every open. A FIFO must not block it.
@@ -109,20 +111,19 @@ struct Tree {
 pub struct View<K: KeySource> {
     tree: Tree,
     nodes: Mutex<Nodes>,
-    files: Files<K>,
+    files: Files<K, (u64, Stamp)>,
     listed: Option<Listed>,
     handles: Mutex<HashMap<u64, Handle>>,
     next_handle: AtomicU64,
-    log: Tell,
+    report: Report,
     kernel: Kernel,
-    told: Mutex<HashSet<String>>,
 }
 
 /// What a program has opened.
 #[derive(Clone)]
 enum Handle {
     Folder(Arc<Mutex<Listing>>),
-    File(Arc<OpenFile>),
+    File(Arc<OpenFile<(u64, Stamp)>>),
 }
 
 impl<K: KeySource + Send + Sync + 'static> View<K> {
@@ -156,9 +157,8 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
             listed: manifest.map(Listed::new),
             handles: Mutex::default(),
             next_handle: AtomicU64::new(1),
-            log,
+            report: Report::new(path, log),
             kernel,
-            told: Mutex::default(),
         })
     }
 
@@ -275,7 +275,8 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         }
         let (path, stamp) = (self.path(parent, &stored), Stamp::of(&stat));
         self.check_file(parent, &stored, &file, &path)?;
-        let open = self.files.open(file, path, (ino, stamp)).map_err(|(path, e)| self.failed(&path, &e))?;
+        let open =
+            self.files.open(Arc::new(file), path, (ino, stamp)).map_err(|(path, e)| self.report.failed(&path, &e))?;
         let is_same = lock(&self.nodes).opened(ino, stamp);
         Ok((Handle::File(open), is_same))
     }
@@ -283,9 +284,9 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     /// Checks that a file is the one that is listed in its place. Its last chunk is authentic once it is open.
     fn check_file(&self, parent: u64, stored: &OsStr, file: &File, path: &Path) -> io::Result<()> {
         let (Some(listed), Some(name)) = (&self.listed, plain_name(stored)) else { return Ok(()) };
-        let (last, _, len) = LastChunk::read(file).map_err(|e| self.failed(path, &e))?;
+        let (last, _, len) = LastChunk::read(file).map_err(|e| self.report.failed(path, &e))?;
         let folder = lock(&self.nodes).names(parent);
-        listed.check_file(&folder, &name, last, len).map_err(|wrong| self.wrong(path, &wrong))
+        listed.check_file(&folder, &name, last, len).map_err(|wrong| self.report.wrong(path, &wrong))
     }
 
     /// The target of a link.
@@ -295,7 +296,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         if let Some(listed) = &self.listed {
             let folder = lock(&self.nodes).names(parent);
             let checked = listed.check_link(&folder, &stored, &target);
-            checked.map_err(|wrong| self.wrong(&self.path(parent, &stored), &wrong))?;
+            checked.map_err(|wrong| self.report.wrong(&self.path(parent, &stored), &wrong))?;
         }
         Ok(target)
     }
@@ -304,7 +305,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     fn not_found(&self, parent: u64, name: &OsStr) -> io::Error {
         let folder = || lock(&self.nodes).names(parent);
         match &self.listed {
-            Some(listed) if listed.has(&folder(), name) => self.wrong(&self.path(parent, name), &Wrong::Missing),
+            Some(listed) if listed.has(&folder(), name) => self.report.wrong(&self.path(parent, name), &Wrong::Missing),
             _ => Errno::NOENT.into(),
         }
     }
@@ -316,28 +317,10 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         let names = lock(&self.nodes).names(ino);
         for stored in listed.stored_names(&names) {
             if sys::statat(&*folder, &stored, AtFlags::SYMLINK_NOFOLLOW).is_err_and(|e| e == Errno::NOENT) {
-                self.wrong(&self.path(ino, &stored), &Wrong::Missing);
+                self.report.wrong(&self.path(ino, &stored), &Wrong::Missing);
             }
         }
         Ok(())
-    }
-
-    /// The error for what does not belong to the mirror. The log has what is wrong.
-    fn wrong(&self, path: &Path, wrong: &Wrong) -> io::Error {
-        self.tell(&format!("{}: {}", path.display(), wrong.text(&self.tree.path)));
-        Errno::IO.into()
-    }
-
-    /// The error number for a program. The log has the error itself.
-    fn failed(&self, path: &Path, error: &Error) -> io::Error {
-        self.tell(&format!("{}: {error}", path.display()));
-        match error {
-            Error::NoKey { .. } | Error::WrongKey | Error::KeysRefused { .. } | Error::KdfLimit(_) => Errno::ACCESS,
-            Error::Read(e) => e.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error),
-            Error::Memory(_) | Error::KdfMemory(_) => Errno::NOMEM,
-            _ => Errno::IO,
-        }
-        .into()
     }
 
     /// The path of something in the tree, for messages.
@@ -349,18 +332,6 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         path.extend(lock(&self.nodes).names(parent));
         path.push(stored);
         path
-    }
-
-    /// Writes a line to the log, once.
-    fn tell(&self, line: &str) {
-        let mut told = lock(&self.told);
-        if told.len() >= MOST_TOLD {
-            told.clear();
-        }
-        if told.insert(line.to_owned()) {
-            drop(told);
-            (self.log)(line);
-        }
     }
 
     fn handle(&self, handle: FileHandle) -> io::Result<Handle> {
@@ -384,7 +355,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         let Handle::File(file) = self.handle(handle)? else { return Err(Errno::ISDIR.into()) };
         let left = usize::try_from(file.len().saturating_sub(offset)).unwrap_or(usize::MAX);
         let mut buf = Zeroizing::new(vec![0; left.min(size as usize)]);
-        let read = self.files.read_at(&file, &mut buf, offset).map_err(|e| self.failed(file.path(), &e))?;
+        let read = self.files.read_at(&file, &mut buf, offset).map_err(|e| self.report.failed(file.path(), &e))?;
         buf.truncate(read);
         Ok(buf)
     }
@@ -408,7 +379,8 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         while let Some(entry) = listing.peek()? {
             if entry.is_hidden_by_other {
                 let path = self.path(ino, &entry.stored);
-                self.tell(&format!("{}: another entry has the name under which it would be shown", path.display()));
+                self.report
+                    .tell(&format!("{}: another entry has the name under which it would be shown", path.display()));
             } else if reply.add(INodeNo(entry.ino), entry.next, entry.kind, &entry.name) {
                 return Ok(());
             }

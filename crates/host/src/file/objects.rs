@@ -2,7 +2,7 @@
 //! [`install`] the crate that reaches them.
 
 use crate::{Error, Result};
-use phalanx_core::{Error as CoreError, Progress, Snapshot, WriteAt};
+use phalanx_core::{Error as CoreError, Progress, ReadAt, Snapshot, WriteAt};
 use std::fmt::{self, Debug};
 use std::io;
 use std::ops::Range;
@@ -76,6 +76,10 @@ impl Url {
 pub trait InputObject: Snapshot + Debug {
     /// The object as a source that is read from an offset to its end. What comes next is fetched early.
     fn ahead(&self, from: u64) -> Box<dyn Snapshot + '_>;
+
+    /// The object as a source that is read in whatever order, as programs read a mounted file. Where reads go on without a
+    /// jump, what comes next is fetched early. All such sources of a process share a bound on memory.
+    fn adaptive(&self) -> Arc<dyn ReadAt + Send + Sync>;
 
     /// What identifies its content, as far as the store says it.
     fn version(&self) -> String;

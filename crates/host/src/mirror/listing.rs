@@ -22,6 +22,12 @@ impl NodeId {
     pub(super) fn index(self) -> usize {
         self.0 as usize
     }
+
+    /// Its number in the order of the listing.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self.0
+    }
 }
 
 /// What is to be done with an entry, or was done.
@@ -139,6 +145,12 @@ impl Listing {
     pub fn end_folder(&mut self) {
         let folder = self.open.pop().expect("a folder is open");
         self.nodes[folder as usize].body = Body::Folder { end: self.nodes.len() as u32 };
+    }
+
+    /// The entry with a number, if there is one.
+    #[must_use]
+    pub fn numbered(&self, number: u32) -> Option<NodeId> {
+        (number < self.next_id().0).then_some(NodeId(number))
     }
 
     fn append(&mut self, text: &[u8]) -> u64 {
@@ -274,6 +286,12 @@ impl Listing {
             Body::Link { start, len } => Some(OsStr::from_bytes(&self.text[start as usize..][..usize::from(len)])),
             _ => None,
         }
+    }
+
+    /// Its permissions.
+    #[must_use]
+    pub fn mode(&self, id: NodeId) -> u16 {
+        self.node(id).mode
     }
 
     /// When it was modified.

@@ -69,6 +69,18 @@ impl Mountpoint {
     /// If it is missing, not a folder or not empty, if something is mounted there, or if one of the two paths lies in
     /// the other.
     pub fn new(path: &Path, source: &Path) -> Result<Self, MountError> {
+        Self::checked(path, Some(source))
+    }
+
+    /// Checks a mountpoint for a mount that shows what lies in no file system.
+    ///
+    /// # Errors
+    /// If it is missing, not a folder or not empty, or if something is mounted there.
+    pub fn for_objects(path: &Path) -> Result<Self, MountError> {
+        Self::checked(path, None)
+    }
+
+    fn checked(path: &Path, source: Option<&Path>) -> Result<Self, MountError> {
         let path = path.canonicalize().map_err(|e| explain(e, "looking for the mountpoint"))?;
         if is_fuse(&path) {
             let is_dead = matches!(fs::stat(&path), Err(Errno::NOTCONN));
@@ -76,7 +88,7 @@ impl Mountpoint {
         }
         let opened = |e: Errno| explain(e.into(), "opening the mountpoint");
         let folder = fs::open(&path, SEARCHED, Mode::empty()).map_err(opened)?;
-        if source.is_dir() {
+        if let Some(source) = source.filter(|source| source.is_dir()) {
             let failed = MountError::io("comparing the mountpoint with what it is to show");
             let overlap = overlap(&folder, source).map_err(failed)?;
             overlap.map_or(Ok(()), |why| Err(MountError::Overlap(why)))?;

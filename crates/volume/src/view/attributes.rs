@@ -59,7 +59,7 @@ pub fn attr(ino: u64, kind: Kind, stat: &Stat, plain_len: Option<u64>) -> FileAt
 }
 
 /// A time of the file system, which may lie before 1970.
-fn time(seconds: i64, nanos: u64) -> SystemTime {
+pub(super) fn time(seconds: i64, nanos: u64) -> SystemTime {
     let whole = Duration::from_secs(seconds.unsigned_abs());
     let at =
         if seconds < 0 { SystemTime::UNIX_EPOCH.checked_sub(whole) } else { SystemTime::UNIX_EPOCH.checked_add(whole) };

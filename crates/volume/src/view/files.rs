@@ -1,13 +1,12 @@
 //! The open files of a view, and their readers. The readers share a bound on memory: the one that was unused for
 //! longest is dropped, and made again when its file is read again.
 
-use super::nodes::Stamp;
 use super::{TellOpened, lock};
 use phalanx_core::format::Header;
 use phalanx_core::{Error, KeySource, Opener, ReadAt, Reader, ReaderOptions, Result, Roster};
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::BufReader;
+use std::hash::Hash;
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -19,12 +18,15 @@ const WORK: usize = 1 << 20;
 /// What a reader takes in addition to its chunks: keys, tables and a header.
 const OVERHEAD: usize = 64 << 10;
 
+/// Where the bytes of a stored file are.
+pub type Stored = Arc<dyn ReadAt + Send + Sync>;
+
 /// A file that programs have opened. It is authentic up to its length.
-pub struct OpenFile {
+pub struct OpenFile<I> {
     number: u64,
     /// Identifies the file, as it was when it was opened.
-    key: (u64, Stamp),
-    file: Arc<File>,
+    id: I,
+    file: Stored,
     path: PathBuf,
     len: AtomicU64,
     /// The length of a stored chunk, and of all of them, in bytes.
@@ -34,7 +36,7 @@ pub struct OpenFile {
     opening: Mutex<()>,
 }
 
-impl OpenFile {
+impl<I> OpenFile<I> {
     /// Its path, for messages.
     pub fn path(&self) -> &Path {
         &self.path
@@ -54,16 +56,15 @@ impl OpenFile {
 
 /// A reader in use or kept.
 struct Ready {
-    reader: Reader<Arc<File>>,
+    reader: Reader<Stored>,
     memory: usize,
     active: usize,
     used: u64,
 }
 
-#[derive(Default)]
-struct OpenFiles {
-    /// By key: the file, and how many handles have it.
-    open: HashMap<(u64, Stamp), (Arc<OpenFile>, usize)>,
+struct OpenFiles<I> {
+    /// By what identifies them: the files, and how many handles have each.
+    open: HashMap<I, (Arc<OpenFile<I>>, usize)>,
     /// The readers by the file's number.
     ready: HashMap<u64, Ready>,
     /// The memory of all readers, also of those that are being made.
@@ -71,20 +72,26 @@ struct OpenFiles {
     now: u64,
 }
 
+impl<I> Default for OpenFiles<I> {
+    fn default() -> Self {
+        Self { open: HashMap::new(), ready: HashMap::new(), memory: 0, now: 0 }
+    }
+}
+
 /// All open files of a view.
-pub struct Files<K> {
+pub struct Files<K, I> {
     opener: Opener<K>,
     roster: Arc<Roster>,
     limit: usize,
     read_ahead: Option<usize>,
     opened: TellOpened,
-    state: Mutex<OpenFiles>,
+    state: Mutex<OpenFiles<I>>,
     /// Notified when a reader is no longer in use.
     idle: Condvar,
     next: AtomicU64,
 }
 
-impl<K: KeySource> Files<K> {
+impl<K: KeySource, I: Clone + Eq + Hash> Files<K, I> {
     pub fn new(
         opener: Opener<K>,
         roster: Arc<Roster>,
@@ -101,13 +108,13 @@ impl<K: KeySource> Files<K> {
     }
 
     /// Opens a file, or shares it if it is open already and unchanged. An error comes with the path.
-    pub fn open(&self, file: File, path: PathBuf, key: (u64, Stamp)) -> Result<Arc<OpenFile>, (PathBuf, Error)> {
-        if let Some((open, handles)) = lock(&self.state).open.get_mut(&key) {
+    pub fn open(&self, file: Stored, path: PathBuf, id: I) -> Result<Arc<OpenFile<I>>, (PathBuf, Error)> {
+        if let Some((open, handles)) = lock(&self.state).open.get_mut(&id) {
             *handles += 1;
             return Ok(open.clone());
         }
         let shape = || -> Result<_> {
-            let header = Header::read(&mut BufReader::with_capacity(4096, &file))?;
+            let header = read_header(&*file)?;
             let len = file.size().map_err(Error::Read)?;
             let stored = usize::try_from(len).unwrap_or(usize::MAX);
             Ok((1 << header.chunk_log2(), stored))
@@ -115,8 +122,8 @@ impl<K: KeySource> Files<K> {
         let (record, stored) = shape().map_err(|e| (path.clone(), e))?;
         let open = Arc::new(OpenFile {
             number: self.next.fetch_add(1, Ordering::Relaxed),
-            key,
-            file: Arc::new(file),
+            id: id.clone(),
+            file,
             path,
             len: AtomicU64::new(0),
             record,
@@ -129,7 +136,7 @@ impl<K: KeySource> Files<K> {
         });
         open.len.store(len.map_err(|e| (open.path.clone(), e))?, Ordering::Relaxed);
         let mut state = lock(&self.state);
-        let (shared, handles) = state.open.entry(key).or_insert((open.clone(), 0));
+        let (shared, handles) = state.open.entry(id).or_insert((open.clone(), 0));
         *handles += 1;
         let shared = shared.clone();
         if !Arc::ptr_eq(&shared, &open) {
@@ -142,12 +149,12 @@ impl<K: KeySource> Files<K> {
     }
 
     /// Closes one handle of a file.
-    pub fn close(&self, file: Arc<OpenFile>) {
+    pub fn close(&self, file: Arc<OpenFile<I>>) {
         let mut state = lock(&self.state);
-        if let Some((_, handles)) = state.open.get_mut(&file.key) {
+        if let Some((_, handles)) = state.open.get_mut(&file.id) {
             *handles -= 1;
             if *handles == 0 {
-                state.open.remove(&file.key);
+                state.open.remove(&file.id);
                 let gone = self.remove(&mut state, file.number);
                 drop(state);
                 // It is wiped here.
@@ -163,11 +170,11 @@ impl<K: KeySource> Files<K> {
     }
 
     /// Reads plaintext, as [`Reader::read_at`] does.
-    pub fn read_at(&self, file: &Arc<OpenFile>, buf: &mut [u8], offset: u64) -> Result<usize> {
+    pub fn read_at(&self, file: &Arc<OpenFile<I>>, buf: &mut [u8], offset: u64) -> Result<usize> {
         self.with(file, |reader| reader.read_at(buf, offset))
     }
 
-    fn remove(&self, state: &mut OpenFiles, number: u64) -> Option<Ready> {
+    fn remove(&self, state: &mut OpenFiles<I>, number: u64) -> Option<Ready> {
         let gone = state.ready.remove(&number)?;
         state.memory -= gone.memory;
         self.idle.notify_all();
@@ -175,7 +182,7 @@ impl<K: KeySource> Files<K> {
     }
 
     /// Runs a function with a file's reader, which is not dropped meanwhile.
-    fn with<T>(&self, file: &Arc<OpenFile>, act: impl FnOnce(&Reader<Arc<File>>) -> Result<T>) -> Result<T> {
+    fn with<T>(&self, file: &Arc<OpenFile<I>>, act: impl FnOnce(&Reader<Stored>) -> Result<T>) -> Result<T> {
         let reader = match self.use_ready(file.number) {
             Some(reader) => reader,
             None => {
@@ -190,7 +197,7 @@ impl<K: KeySource> Files<K> {
         act(&reader)
     }
 
-    fn use_ready(&self, number: u64) -> Option<Reader<Arc<File>>> {
+    fn use_ready(&self, number: u64) -> Option<Reader<Stored>> {
         let mut state = lock(&self.state);
         state.now += 1;
         let now = state.now;
@@ -199,7 +206,7 @@ impl<K: KeySource> Files<K> {
         Some(ready.reader.clone())
     }
 
-    fn make(&self, file: &OpenFile) -> Result<Reader<Arc<File>>> {
+    fn make(&self, file: &OpenFile<I>) -> Result<Reader<Stored>> {
         // If few files are open, each gets more.
         let share = self.limit / (2 * lock(&self.state).open.len().max(3));
         let (cache, memory) = file.memory(share);
@@ -242,12 +249,12 @@ impl<K: KeySource> Files<K> {
 }
 
 /// A reader in use.
-struct InUse<'a, K: KeySource> {
-    files: &'a Files<K>,
+struct InUse<'a, K, I> {
+    files: &'a Files<K, I>,
     number: u64,
 }
 
-impl<K: KeySource> Drop for InUse<'_, K> {
+impl<K, I> Drop for InUse<'_, K, I> {
     fn drop(&mut self) {
         if let Some(ready) = lock(&self.files.state).ready.get_mut(&self.number) {
             ready.active -= 1;
@@ -256,10 +263,29 @@ impl<K: KeySource> Drop for InUse<'_, K> {
     }
 }
 
+/// The header of a stored file.
+///
+/// # Errors
+/// Those of [`Header::read`].
+pub fn read_header(file: &dyn ReadAt) -> Result<Header> {
+    struct FromStart<'a>(&'a dyn ReadAt, u64);
+    impl Read for FromStart<'_> {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let len = self.0.read_at(buf, self.1)?;
+            self.1 += len as u64;
+            Ok(len)
+        }
+    }
+    Header::read(&mut BufReader::with_capacity(4096, FromStart(file, 0)))
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::nodes::Stamp;
     use super::*;
     use phalanx_core::{ChunkSize, KdfLimit, NewFile, Recipient, SecretKey, Sink, Source, Suite};
+
+    use std::fs::File;
 
     fn stamp(file: &File) -> Stamp {
         Stamp::of(&rustix::fs::fstat(file).unwrap())
@@ -290,7 +316,7 @@ mod tests {
             let path = folder.path().join(n.to_string());
             let file = File::open(&path).unwrap();
             let key = (n, stamp(&file));
-            files.open(file, path, key).unwrap()
+            files.open(Arc::new(file), path, key).unwrap()
         };
         let all: Vec<_> = (0..COUNT).map(open).collect();
         assert!(Arc::ptr_eq(&all[3], &open(3)), "it is shared");
@@ -313,7 +339,7 @@ mod tests {
             }
         });
         files.close(all[3].clone());
-        assert!(lock(&files.state).open.contains_key(&all[3].key), "somebody else has it");
+        assert!(lock(&files.state).open.contains_key(&all[3].id), "somebody else has it");
         all.into_iter().for_each(|file| files.close(file));
         let state = lock(&files.state);
         assert!(state.open.is_empty() && state.ready.is_empty() && state.memory == 0);

@@ -21,6 +21,11 @@ impl Listed {
         Self { listing, children: Mutex::default() }
     }
 
+    /// All that is listed.
+    pub fn listing(&self) -> &Listing {
+        &self.listing
+    }
+
     /// Checks that a file with this last chunk and length belongs here.
     pub fn check_file(&self, folder: &[OsString], name: &OsStr, last: LastChunk, len: u64) -> Result<(), Wrong> {
         let id = self.find(folder, name).ok_or(Wrong::Additional)?;
@@ -60,7 +65,8 @@ impl Listed {
         self.child(self.folder(folder)?, name)
     }
 
-    fn child(&self, folder: NodeId, name: &OsStr) -> Option<NodeId> {
+    /// The entry of a folder with this name.
+    pub fn child(&self, folder: NodeId, name: &OsStr) -> Option<NodeId> {
         if !self.listing.is_folder(folder) {
             return None;
         }
@@ -69,7 +75,8 @@ impl Listed {
         Some(ids[at])
     }
 
-    fn children(&self, folder: NodeId) -> Arc<[NodeId]> {
+    /// The entries of a folder, in the order of their names.
+    pub fn children(&self, folder: NodeId) -> Arc<[NodeId]> {
         let ids = || self.listing.children(folder).collect();
         lock(&self.children).entry(folder).or_insert_with(ids).clone()
     }

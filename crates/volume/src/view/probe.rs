@@ -129,6 +129,6 @@ impl Tried {
     }
 }
 
-fn is_of_keys(error: &Error) -> bool {
+pub(super) fn is_of_keys(error: &Error) -> bool {
     matches!(error, Error::NoKey { .. } | Error::WrongKey | Error::KeysRefused { .. } | Error::KdfLimit(_))
 }

@@ -74,7 +74,7 @@ impl InputObject for Object {
     }
 
     fn adaptive(&self) -> Arc<dyn ReadAt + Send + Sync> {
-        Arc::new(Adaptive::new(self.pinned.clone(), self.requests))
+        Arc::new(Adaptive::new(self.pinned.clone(), self.options.requests))
     }
 
     fn version(&self) -> String {

@@ -54,11 +54,10 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
     transfer.engines.expect(args.paths.iter().filter_map(|path| file_len(path)).sum());
     let mut totals = Totals::default();
     let done = failure::each(&args.paths, |path| {
+        if is_url(path) && args.recursive {
+            return objects(&transfer, End::from(path.clone()).path(), &args, &mut totals);
+        }
         if is_url(path) {
-            if args.recursive || args.manifest.quick || args.pins().names_one() {
-                let url = End::from(path.to_owned());
-                return Err(Failure::usage(format!("{}: only single objects are checked", shown(url.path()))));
-            }
             return totals.count(one(&transfer, path));
         }
         let is_mirror = args.recursive && has_manifest(path);
@@ -95,11 +94,7 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
             if found.seen() == 0 && volumes.is_empty() {
                 return Err(Failure::nothing_protected(path));
             }
-            report::add(serde_json::json!({ "manifest": false }));
-            if found.seen() > 0 && !verbosity.quiet {
-                complain(format!("{}: no manifest, so nothing is known of what is missing or older", shown(path)));
-            }
-            totals.add(&found);
+            totals.add_unlisted(path, &found, verbosity);
             let of_volumes = failure::each(&volumes, |volume: &PathBuf| {
                 verify_volume::run(volume, &transfer.action.opener, &args.engine, verbosity)
             });
@@ -147,6 +142,15 @@ impl Totals {
         checked.map(drop)
     }
 
+    /// Adds what was found in a folder without a manifest.
+    fn add_unlisted(&mut self, path: &Path, found: &Tally, verbosity: Verbosity) {
+        report::add(serde_json::json!({ "manifest": false }));
+        if found.seen() > 0 && !verbosity.quiet {
+            complain(format!("{}: no manifest, so nothing is known of what is missing or older", shown(path)));
+        }
+        self.add(found);
+    }
+
     fn add(&mut self, found: &Tally) {
         self.files += found.files();
         self.bytes += found.bytes();
@@ -169,9 +173,39 @@ fn mirror(transfer: &Transfer<Check>, path: &Path, compared: Compared, args: &Ve
     }
     let line = compared.line(path);
     let Compared { listing, root, outcome: checked, .. } = compared;
-    let found = transfer::tree(transfer, path, None, Some(Arc::new(Checked::below(listing, root))))?;
+    let found = match is_url(path) {
+        true => transfer::objects(transfer, path, None, &listing, Arc::default(), true)?,
+        false => transfer::tree(transfer, path, None, Some(Arc::new(Checked::below(listing, root))))?,
+    };
     totals.add(&found);
     failure::worse(failure::worse(checked, found.outcome()), said(line))
+}
+
+/// Checks a protected folder in a store, or a single object.
+fn objects(transfer: &Transfer<Check>, path: &Path, args: &Verify, totals: &mut Totals) -> Outcome {
+    let roster = Arc::new(transfer.engines.small_crew().roster);
+    if let Some(listed) = Listed::read(path, &transfer.action.opener, roster)? {
+        let compared = match args.manifest.quick {
+            true => listed.compare_closely(path, &args.pins())?,
+            false => listed.compare(path, &args.pins())?,
+        };
+        return mirror(transfer, path, compared, args, totals);
+    }
+    if args.manifest.quick || args.pins().names_one() {
+        return Err(no_manifest(path));
+    }
+    let (trees, tally) = (Trees::of_user(), Arc::new(Tally::default()));
+    if args.pins().accept {
+        trees.forget(path);
+    }
+    refuse_lost(path, &trees, "verify --accept goes on without it")?;
+    let Some(listing) = transfer::unlisted(path, &tally)? else { return totals.count(one(transfer, path)) };
+    let found = transfer::objects(transfer, path, None, &listing, tally, false)?;
+    if found.seen() == 0 {
+        return Err(Failure::nothing_protected(path));
+    }
+    totals.add_unlisted(path, &found, transfer.verbosity);
+    found.outcome()
 }
 
 fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {

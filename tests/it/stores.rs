@@ -1,5 +1,6 @@
 //! Objects in stores where a path may stand, against real servers on loopback.
 
+mod folders;
 mod mirror;
 mod proxy;
 mod servers;

@@ -64,6 +64,14 @@ impl Url {
         key.rsplit('/').next().filter(|name| !name.is_empty())
     }
 
+    /// The last part of the name of a folder of objects, which a slash may follow. `None` if it is a whole bucket.
+    #[must_use]
+    pub fn folder_name(&self) -> Option<&str> {
+        let (_, rest) = self.shown.to_str()?.split_once("://")?;
+        let (_, key) = rest.split_once('/')?;
+        key.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty())
+    }
+
     /// The URL of a name in the folder that this URL names.
     #[must_use]
     pub fn join(&self, name: &str) -> Self {
@@ -296,6 +304,11 @@ mod tests {
         for nameless in ["s3://b", "s3://b/", "s3://b/dir/"] {
             assert_eq!(name(nameless), None, "{nameless}");
         }
+        let folder = |text: &str| Url::of(Path::new(text)).unwrap().folder_name().map(str::to_owned);
+        for named in ["s3://b/a/dir.phx", "s3://b/a/dir.phx/"] {
+            assert_eq!(folder(named).as_deref(), Some("dir.phx"), "{named}");
+        }
+        assert_eq!((folder("s3://b"), folder("s3://b/")), (None, None));
         let joined = Url::of(Path::new("s3://b/dir/")).unwrap().join("x.phx");
         assert_eq!(joined.text(), "s3://b/dir/x.phx");
     }

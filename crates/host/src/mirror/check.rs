@@ -1,6 +1,10 @@
 //! Comparing a mirror with its manifest, without reading content: what is missing, additional, exchanged, renamed or another
 //! version.
 
+mod objects;
+
+pub use objects::Depth;
+
 use super::MANIFEST;
 use super::chain::Beside;
 use super::listing::{Listing, NodeId, State};
@@ -12,7 +16,7 @@ use crate::lines::shown;
 use crate::transfer::tally::Tally;
 use crate::{Error, Result};
 use phalanx_core::tree::{Contents, LastChunk, Time};
-use phalanx_core::{Class, Error as CoreError, Progress};
+use phalanx_core::{Class, Error as CoreError, Progress, ReadAt};
 use rustix::fs::{self, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
@@ -148,8 +152,7 @@ impl Check {
     /// # Errors
     /// If the mirror's root cannot be read, or the work is cancelled.
     pub fn run(mirror: File, listing: Listing, progress: &dyn Progress) -> Result<(Listing, Vec<Finding>)> {
-        let (findings, strange, missing) = (Vec::new(), Vec::new(), Vec::new());
-        let mut check = Self { listing, findings, strange, missing };
+        let mut check = Self::new(listing);
         let mut chain = Beside::new(Some(mirror))?;
         // The folders that are open, with their entries that are still to be looked at.
         let mut levels = vec![check.folder(NodeId::ROOT, &chain)];
@@ -167,9 +170,17 @@ impl Check {
             chain.enter(&check.listing.stored_name(folder));
             levels.push(check.folder(folder, &chain));
         }
-        check.name_strange();
-        check.findings.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok((check.listing, check.findings))
+        Ok(check.finish())
+    }
+
+    fn new(listing: Listing) -> Self {
+        Self { listing, findings: Vec::new(), strange: Vec::new(), missing: Vec::new() }
+    }
+
+    fn finish(mut self) -> (Listing, Vec<Finding>) {
+        self.name_strange();
+        self.findings.sort_by(|a, b| a.path.cmp(&b.path));
+        (self.listing, self.findings)
     }
 
     /// Compares the entries of a folder. Returns those of its folders that are there.
@@ -234,12 +245,16 @@ impl Check {
     /// Whether a stored file has the last chunk that is listed. One that another entry may have is noted.
     fn file(&mut self, id: NodeId, dir: &File, name: &OsStr) -> Result<bool, Wrong> {
         let (last, len) = last_chunk(dir, name)?;
-        let listed = self.listing.file(id).expect("it is a file");
-        if listed.contents.last == last && listed.len == len {
+        if self.holds(id, last, len) {
             return Ok(true);
         }
         self.strange.push((Place::Of(id), last));
         Ok(false)
+    }
+
+    /// Whether a file is listed with this last chunk, and this length of its plaintext.
+    fn holds(&self, id: NodeId, last: LastChunk, len: u64) -> bool {
+        self.listing.file(id).is_some_and(|listed| listed.contents.last == last && listed.len == len)
     }
 
     /// Notes an entry that is not listed. It may hold what another entry should hold.
@@ -320,8 +335,12 @@ fn is_regular(dir: &File, name: &OsStr) -> bool {
 fn last_chunk(dir: &File, name: &OsStr) -> Result<(LastChunk, u64), Wrong> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let opened = fs::openat(dir, name, flags, Mode::empty());
-    let file = File::from(opened.map_err(|e| Wrong::Unreadable(Error::read(e.into())))?);
-    match LastChunk::read(&file) {
+    last_chunk_of(&File::from(opened.map_err(|e| Wrong::Unreadable(Error::read(e.into())))?))
+}
+
+/// The last chunk of an opened stored file, and the length of its plaintext.
+fn last_chunk_of(stored: &impl ReadAt) -> Result<(LastChunk, u64), Wrong> {
+    match LastChunk::read(stored) {
         Ok((last, _, len)) => Ok((last, len)),
         Err(e) if e.class() == Class::NotAuthentic => Err(Wrong::Damaged(e.into())),
         Err(e) => Err(Wrong::Unreadable(e.into())),

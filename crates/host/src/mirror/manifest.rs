@@ -1,6 +1,6 @@
 //! The manifest of a mirror, for the commands that open one: reading it, its age, and what of the mirror is not as it lists.
 
-use super::check::{Check, Finding};
+use super::check::{Check, Depth, Finding};
 use super::listing::Listing;
 use super::rewritten::Rewritten;
 use super::root::Root;
@@ -155,12 +155,12 @@ impl Listed {
     /// Compares the mirror with it, without reading content, and reports what is wrong. Returns the listing, in which that is
     /// dropped, and how many entries are wrong.
     pub fn check(self, mirror: &Path) -> Outcome<(Listing, u64, Outcome)> {
-        self.check_within(mirror, Path::new(""))
+        self.check_within(mirror, Path::new(""), Depth::Names)
     }
 
     /// As [`Listed::check`], of a folder in the mirror.
-    pub fn check_within(self, mirror: &Path, folder: &Path) -> Outcome<(Listing, u64, Outcome)> {
-        let (listing, mut findings) = self.findings(mirror, &())?;
+    pub fn check_within(self, mirror: &Path, folder: &Path, depth: Depth) -> Outcome<(Listing, u64, Outcome)> {
+        let (listing, mut findings) = self.findings_at(mirror, depth, &())?;
         findings.retain(|finding| finding.path.starts_with(folder));
         let mut worst = None;
         for finding in &findings {
@@ -177,7 +177,19 @@ impl Listed {
     /// Compares the mirror with it, without reading content. Returns the listing, in which what is wrong is dropped, and what is
     /// wrong.
     pub fn findings(self, mirror: &Path, progress: &dyn Progress) -> Outcome<(Listing, Vec<Finding>)> {
-        Check::run(open(mirror)?, self.listing, progress).map_err(|e| Failure::at(mirror, e))
+        self.findings_at(mirror, Depth::Names, progress)
+    }
+
+    /// As [`Listed::findings`]. `depth` counts if the mirror lies in a store.
+    fn findings_at(self, mirror: &Path, depth: Depth, progress: &dyn Progress) -> Outcome<(Listing, Vec<Finding>)> {
+        let compared = match root(mirror)? {
+            Root::Folder(folder) => {
+                let folder = folder.try_clone().map_err(Error::read);
+                folder.and_then(|folder| Check::run(folder, self.listing, progress))
+            }
+            Root::Objects(objects) => Check::run_on_objects(&*objects, self.listing, depth, progress),
+        };
+        compared.map_err(|e| Failure::at(mirror, e))
     }
 }
 
@@ -245,7 +257,7 @@ pub fn root(mirror: &Path) -> Outcome<Root> {
     match Url::of(mirror) {
         Some(url) => {
             let folder = stores().and_then(|stores| stores.folder(&url).map_err(Error::read));
-            folder.map(Root::Objects).map_err(|e| Failure::at(mirror, e))
+            folder.map(Root::Objects).map_err(|e| Failure::at(url.path(), e))
         }
         None => open(mirror).map(|folder| Root::Folder(Arc::new(folder))),
     }

@@ -532,7 +532,6 @@ fn what_makes_no_sense_with_objects_is_refused() {
     for (args, words) in [
         (&["unprotect", URL][..], "where its output goes must be said"),
         (&["protect", URL, "-k", "k"], "where its output goes must be said"),
-        (&["protect", "-R", "-k", "k", "f", "-o", URL], "--recursive"),
         (&["unprotect", URL, "-o", "x", "--remove"], "--remove"),
         (&["protect", "f", "-k", "k", "-o", URL, "--remove"], "--remove"),
         (&["protect", "a/f", "b/f", "-k", "k", "-f", "--output-dir", "s3://bucket/x"], "output of both"),
@@ -541,7 +540,6 @@ fn what_makes_no_sense_with_objects_is_refused() {
         (&["unprotect", URL, "-o", "x", "--resume"], "--resume"),
         (&["protect", "f", "-k", "k", "-o", "s3://bucket/"], "names no object"),
         (&["unprotect", "f.phx", "-o", URL, "--salvage"], "--salvage"),
-        (&["mirror", "f", "s3://bucket/m", "-k", "k"], "mirror does not take URLs"),
         (&["rekey", URL], "rekey does not take URLs"),
         (&["mount", URL, "m"], "mount does not take URLs"),
         (&["protect", "f", "--abort", "-o", "x"], "--abort needs the URL"),

@@ -136,7 +136,12 @@ const RUNS: &[Run] = &[
     ("unprotect s3://bucket/run42.h5.phx", "an object has no folder of this machine beside it", ""),
     ("mirror project s3://bucket/project.phx --key work", "mirrors, mounts and `rekey` need paths", ""),
     ("unprotect run42.h5.phx --resume --output s3://bucket/run42.h5", "", "leave out `--resume`"),
-    ("verify -R s3://bucket/project.phx", "folders need paths", ""),
+    (
+        "unprotect -R project.phx --output s3://bucket/project",
+        "objects have neither links nor permissions",
+        "write to a folder on a disk",
+    ),
+    ("protect -R s3://bucket/project --key work --output project.phx", "", ""),
     // 3
     (
         "verify notes.txt",

@@ -28,6 +28,20 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "",
     ),
     (
+        "../crates/host/src/outage.rs",
+        4,
+        "the store failed for {IN_A_ROW} objects in a row: it is not asked for more",
+        "`verify -R` or `unprotect -R` of a folder in a store",
+        "try again later; with `--force` what was restored is written again",
+    ),
+    (
+        "../crates/host/src/mirror/unlisted.rs",
+        4,
+        "no file can have its name: left out",
+        "`verify -R` or `unprotect -R` of a folder in a store without a manifest",
+        "look who has written that object",
+    ),
+    (
         "../crates/store/src/error.rs",
         4,
         "no credentials were found for the store",

@@ -33,6 +33,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use walk::{Task, Walk};
 
+/// The bytes of a large object that are on their way.
+const WINDOW: u64 = 16 << 20;
+
 /// A folder of objects to work on.
 pub struct Job<'a> {
     /// Its URL, for messages.
@@ -214,6 +217,7 @@ impl<A: Action> Workers<'_, A> {
             // This takes a while.
             self.commit(group);
             let _alone = lock(&self.large);
+            let _share = self.budget.take(WINDOW);
             action.transfer(&self.transfer.engines, ends, meter, progress)
         } else {
             let _share = self.budget.take(len);

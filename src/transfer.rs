@@ -5,7 +5,7 @@ use phalanx_host::Error;
 use phalanx_host::failure::{self, Failure, Outcome};
 use phalanx_host::file::{Input, ObjectFolder};
 use phalanx_host::lines::{complain, complain_with, shown};
-use phalanx_host::mirror::listing::Listing;
+use phalanx_host::mirror::listing::{Listing, NodeId};
 use phalanx_host::mirror::manifest::root;
 use phalanx_host::mirror::root::Root;
 use phalanx_host::mirror::selection::Selection;
@@ -55,19 +55,28 @@ pub fn tree<A: Action>(
     Ok(tally)
 }
 
-/// Runs the action on all objects of a folder that are listed and not dropped: by its manifest, or, if `is_listed` is false,
-/// only by their names. If there is an `output` path, they are restored there. Returns the results.
+/// Runs the action on all objects in a folder of a listing that are not dropped. `mirror` is the URL of all that is listed: by its
+/// manifest, or, if `is_listed` is false, only by names. If there is an `output` path, they are restored there. Returns the
+/// results.
 pub fn objects<A: Action>(
     transfer: &Transfer<A>,
-    input: &Path,
-    output: Option<&Path>,
-    listing: &Listing,
+    (mirror, output): (&Path, Option<&Path>),
+    (listing, root): (&Listing, NodeId),
     tally: Arc<Tally>,
     is_listed: bool,
 ) -> Outcome<Arc<Tally>> {
-    let objects = folder_of(input)?;
-    let meter = Bar::tree(shown(input), transfer.verbosity);
-    let job = objects::Job { input, objects: &*objects, listing, is_listed, output, meter: &meter, tally: &tally };
+    let objects = folder_of(mirror)?;
+    let meter = Bar::tree(shown(mirror), transfer.verbosity);
+    let job = objects::Job {
+        input: mirror,
+        objects: &*objects,
+        listing,
+        root,
+        is_listed,
+        output,
+        meter: &meter,
+        tally: &tally,
+    };
     objects::run(transfer, &job)?;
     Ok(tally)
 }
@@ -76,7 +85,7 @@ pub fn objects<A: Action>(
 fn folder_of(url: &Path) -> Outcome<Arc<dyn ObjectFolder>> {
     match root(url)? {
         Root::Objects(objects) => Ok(objects),
-        Root::Folder(_) => Err(Failure::usage(format!("{}: not the URL of a folder", shown(url)))),
+        Root::Folder(_) => unreachable!("it is a URL"),
     }
 }
 

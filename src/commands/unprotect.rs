@@ -13,6 +13,7 @@ use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
 use phalanx_host::mirror::has_manifest;
+use phalanx_host::mirror::listing::NodeId;
 use phalanx_host::mirror::manifest::{Above, refuse_lost};
 use phalanx_host::mirror::manifest::{Listed, Pins};
 use phalanx_host::mirror::state::Trees;
@@ -142,17 +143,18 @@ fn objects(transfer: &Transfer<Unprotect>, route: &Route) -> Outcome {
     let (input, output) = (route.input.path(), Some(route.output.path()));
     let tally = Arc::new(Tally::default());
     if !transfer.action.ignores_manifest {
-        let roster = Arc::new(transfer.engines.small_crew().roster);
-        if let Some(listed) = Listed::read(input, &transfer.action.opener, roster)? {
-            let Compared { listing, outcome: checked, .. } = listed.compare(input, &Pins::default())?;
-            let restored = transfer::objects(transfer, input, output, &listing, tally, true)?;
+        let (opener, roster) = (&transfer.action.opener, Arc::new(transfer.engines.small_crew().roster));
+        if let Some(Above { listed, root: mirror, within }) = Listed::read_at_or_above(input, opener, roster)? {
+            let compared = listed.compare_within(&mirror, &Pins::default(), &within)?;
+            let Compared { listing, root, outcome: checked, .. } = compared;
+            let restored = transfer::objects(transfer, (&mirror, output), (&listing, root), tally, true)?;
             return failure::worse(checked, restored.outcome());
         }
         refuse_lost(input, &Trees::of_user(), "--ignore-manifest restores what is there")?;
     }
     match transfer::unlisted(input, &tally)? {
         Some(listing) => {
-            let restored = transfer::objects(transfer, input, output, &listing, tally, false)?;
+            let restored = transfer::objects(transfer, (input, output), (&listing, NodeId::ROOT), tally, false)?;
             without_manifest(transfer, input, &restored)
         }
         None => transfer::file(transfer, route),

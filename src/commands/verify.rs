@@ -13,6 +13,7 @@ use phalanx_host::file::{Ends, is_url, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
+use phalanx_host::mirror::listing::{Listing, NodeId};
 use phalanx_host::mirror::manifest::Listed;
 use phalanx_host::mirror::manifest::{Above, refuse_lost};
 use phalanx_host::mirror::state::Trees;
@@ -74,12 +75,15 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
         }
         if args.recursive && path.is_dir() {
             let roster = Arc::new(transfer.engines.small_crew().roster);
+            let check =
+                |listing, root| transfer::tree(&transfer, path, None, Some(Arc::new(Checked::below(listing, root))));
             if let Some(listed) = Listed::read(path, &transfer.action.opener, roster.clone())? {
-                return mirror(&transfer, path, listed.compare(path, &args.pins())?, &args, &mut totals);
+                let compared = listed.compare(path, &args.pins())?;
+                return mirror(&transfer, path, compared, (&args, &mut totals), check);
             }
             if let Some(Above { listed, root, within }) = Listed::read_above(path, &transfer.action.opener, roster)? {
                 let compared = listed.compare_within(&root, &args.pins(), &within)?;
-                return mirror(&transfer, path, compared, &args, &mut totals);
+                return mirror(&transfer, path, compared, (&args, &mut totals), check);
             }
             if demands_manifest {
                 return Err(no_manifest(path));
@@ -159,8 +163,14 @@ impl Totals {
     }
 }
 
-/// Checks a mirror with a manifest.
-fn mirror(transfer: &Transfer<Check>, path: &Path, compared: Compared, args: &Verify, totals: &mut Totals) -> Outcome {
+/// Reports a comparison of a mirror with its manifest. Unless it ends there, `check` reads what is right so far.
+fn mirror(
+    transfer: &Transfer<Check>,
+    path: &Path,
+    compared: Compared,
+    (args, totals): (&Verify, &mut Totals),
+    check: impl FnOnce(Listing, NodeId) -> Outcome<Arc<Tally>>,
+) -> Outcome {
     let (generation, digest) = (compared.seen.generation, compared.seen.digest.to_string());
     report::add(serde_json::json!({ "generation": generation, "digest": digest }));
     totals.failed += compared.wrong;
@@ -173,23 +183,22 @@ fn mirror(transfer: &Transfer<Check>, path: &Path, compared: Compared, args: &Ve
     }
     let line = compared.line(path);
     let Compared { listing, root, outcome: checked, .. } = compared;
-    let found = match is_url(path) {
-        true => transfer::objects(transfer, path, None, &listing, Arc::default(), true)?,
-        false => transfer::tree(transfer, path, None, Some(Arc::new(Checked::below(listing, root))))?,
-    };
+    let found = check(listing, root)?;
     totals.add(&found);
     failure::worse(failure::worse(checked, found.outcome()), said(line))
 }
 
 /// Checks a protected folder in a store, or a single object.
 fn objects(transfer: &Transfer<Check>, path: &Path, args: &Verify, totals: &mut Totals) -> Outcome {
-    let roster = Arc::new(transfer.engines.small_crew().roster);
-    if let Some(listed) = Listed::read(path, &transfer.action.opener, roster)? {
+    let (opener, roster) = (&transfer.action.opener, Arc::new(transfer.engines.small_crew().roster));
+    if let Some(Above { listed, root, within }) = Listed::read_at_or_above(path, opener, roster)? {
         let compared = match args.manifest.quick {
-            true => listed.compare_closely(path, &args.pins())?,
-            false => listed.compare(path, &args.pins())?,
+            true => listed.compare_closely(&root, &args.pins(), &within)?,
+            false => listed.compare_within(&root, &args.pins(), &within)?,
         };
-        return mirror(transfer, path, compared, args, totals);
+        let check =
+            |listing, folder| transfer::objects(transfer, (&root, None), (&listing, folder), Arc::default(), true);
+        return mirror(transfer, path, compared, (args, totals), check);
     }
     if args.manifest.quick || args.pins().names_one() {
         return Err(no_manifest(path));
@@ -200,7 +209,7 @@ fn objects(transfer: &Transfer<Check>, path: &Path, args: &Verify, totals: &mut 
     }
     refuse_lost(path, &trees, "verify --accept goes on without it")?;
     let Some(listing) = transfer::unlisted(path, &tally)? else { return totals.count(one(transfer, path)) };
-    let found = transfer::objects(transfer, path, None, &listing, tally, false)?;
+    let found = transfer::objects(transfer, (path, None), (&listing, NodeId::ROOT), tally, false)?;
     if found.seen() == 0 {
         return Err(Failure::nothing_protected(path));
     }

@@ -35,6 +35,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "try again later; with `--force` what was restored is written again",
     ),
     (
+        "../crates/host/src/transfer/objects/output.rs",
+        4,
+        "another folder has its name by now",
+        "somebody has moved a folder of the output during `unprotect -R`",
+        "run it again",
+    ),
+    (
         "../crates/host/src/mirror/unlisted.rs",
         4,
         "no file can have its name: left out",

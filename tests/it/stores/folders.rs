@@ -145,6 +145,30 @@ fn what_is_wrong_is_named_and_left_out() {
 }
 
 #[test]
+fn a_folder_within_is_known_to_the_manifest_above() {
+    let Some(store) = with_files(&[("a", 1000), ("b/c", 1000), ("b/d/e", 1000), ("b/f", 10), ("g/h", 10)]) else {
+        return;
+    };
+    symlink("../a", store.s.path("src/b/link")).unwrap();
+    fs::set_permissions(store.s.path("src/b/d"), Permissions::from_mode(0o700)).unwrap();
+    store.run(&["protect", "-R", "-f", "src", "-k", "k", "-o", URL]).ok();
+    let url = format!("{URL}/b/");
+    store.run(&["unprotect", "-R", &url, "-o", "out"]).ok();
+    assert_eq!(difference(&store.tree("src/b"), &store.tree("out")), None);
+    assert!(store.run(&["verify", "-R", &url]).text().contains("3 files"));
+    assert!(store.run(&["verify", "-R", "--quick", &url]).text().contains("3 files in place"));
+    fs::remove_file(store.object("a.phx")).unwrap();
+    fs::copy(store.object("b/c.phx"), store.object("b/d/e.phx")).unwrap();
+    for args in
+        [&["verify", "-R", "--quick", &url][..], &["verify", "-R", &url], &["unprotect", "-R", &url, "-o", "out2"]]
+    {
+        let said = store.run(args).fails_with_lines(3);
+        assert!(said.contains("dir.phx/b/d/e.phx: exchanged") && !said.contains("a.phx: "), "{args:?} {said}");
+    }
+    assert_eq!(store.files("out2"), ["c", "f"]);
+}
+
+#[test]
 fn a_damaged_object_is_found_by_reading_it() {
     let Some(store) = with_files(&[("a", 100_000), ("b", 3 << 20), ("c", 100_000)]) else { return };
     let mut bytes = fs::read(store.object("b.phx")).unwrap();

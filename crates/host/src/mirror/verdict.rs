@@ -32,13 +32,13 @@ impl Listed {
         self.compare_within(mirror, pins, Path::new(""))
     }
 
-    /// As [`Listed::compare`], for a caller that does not read content afterwards: of objects in a store it also compares the
+    /// As [`Listed::compare_within`], for a caller that does not read content afterwards: of objects in a store it also compares the
     /// last chunks. Those of files on a disk are compared in any case.
     ///
     /// # Errors
     /// As for [`Listed::compare`].
-    pub fn compare_closely(self, mirror: &Path, pins: &Pins) -> Outcome<Compared> {
-        self.compare_at(mirror, pins, Path::new(""), Depth::Chunks)
+    pub fn compare_closely(self, mirror: &Path, pins: &Pins, folder: &Path) -> Outcome<Compared> {
+        self.compare_at(mirror, pins, folder, Depth::Chunks)
     }
 
     /// As [`Listed::compare`], of a folder in the mirror, which it lists.

@@ -42,8 +42,10 @@ pub struct Job<'a> {
     pub input: &'a Path,
     /// Its objects.
     pub objects: &'a dyn ObjectFolder,
-    /// What is worked on: all that is not dropped.
+    /// Its entries.
     pub listing: &'a Listing,
+    /// The folder that is worked on: all in it that is not dropped.
+    pub root: NodeId,
     /// Whether a manifest lists it. If not, only the names are known.
     pub is_listed: bool,
     /// The folder on a disk that is written, if one is.
@@ -62,7 +64,16 @@ impl Job<'_> {
 
     /// The path that an entry is restored to, for messages; that of its object if nothing is written.
     fn output_path(&self, id: NodeId) -> PathBuf {
-        self.output.map_or_else(|| self.path(id), |output| output.join(self.listing.path(id)))
+        let Some(output) = self.output else { return self.path(id) };
+        let (path, root) = (self.listing.path(id), self.listing.path(self.root));
+        output.join(path.strip_prefix(root).unwrap_or(&path))
+    }
+
+    /// How many files are worked on, and how many bytes of plaintext they have.
+    fn totals(&self) -> (u64, u64) {
+        let entries = self.listing.within(self.root).filter(|id| self.listing.state(*id) != State::Dropped);
+        let files = entries.filter_map(|id| self.listing.file(id));
+        files.fold((0, 0), |(files, bytes), file| (files + 1, bytes + file.len))
     }
 
     /// The name of an entry's object. What is listed and no text has none.
@@ -87,7 +98,7 @@ impl Job<'_> {
 pub fn run<A: Action>(transfer: &Transfer<A>, job: &Job<'_>) -> Outcome {
     let output = job.output.map(|path| output::Folders::begin(transfer, job, path)).transpose()?;
     transfer.prepare()?;
-    let (files, bytes) = job.listing.totals(|state| state != State::Dropped);
+    let (files, bytes) = job.totals();
     job.meter.expect(files, bytes);
     job.meter.expected_all();
     let quarter = quarter_of_open_files();

@@ -12,7 +12,7 @@ use phalanx_core::{Error as CoreError, Progress};
 use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -34,20 +34,21 @@ type Suspect<'a> = (Place, &'a str);
 type Found = Result<(LastChunk, u64), Wrong>;
 
 impl Check {
-    /// Compares the objects of a folder with its manifest. Returns the listing, in which what is wrong is dropped, and the
-    /// findings in the order of their paths.
+    /// Compares the objects of a folder with its manifest. Of those outside the folder `within` only the names are compared.
+    /// Returns the listing, in which what is wrong is dropped, and the findings in the order of their paths.
     ///
     /// # Errors
     /// If the objects cannot be listed, the store fails again and again, or the work is cancelled.
     pub fn run_on_objects(
         folder: &dyn ObjectFolder,
         listing: Listing,
-        depth: Depth,
+        (within, depth): (&Path, Depth),
         progress: &dyn Progress,
     ) -> Result<(Listing, Vec<Finding>)> {
         let objects = folder.list().map_err(Error::read)?;
         let mut check = Self::new(listing);
-        let suspects = check.compare_names(&objects, depth);
+        let mut suspects = check.compare_names(&objects, depth);
+        suspects.retain(|(_, name)| Path::new(name).starts_with(within));
         for (place, found) in read_all(folder, suspects, progress)? {
             check.settle(place, found);
         }

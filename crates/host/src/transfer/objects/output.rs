@@ -45,7 +45,7 @@ impl<'a, A: Action> Folders<'a, A> {
     pub(super) fn begin(transfer: &'a Transfer<A>, job: &'a Job<'a>, path: &Path) -> Outcome<Self> {
         let at = |e| Failure::at(path, e);
         let (parent, name) = open_parent(path).map_err(|e| at(write_error(e)))?;
-        let (file, folder) = make(transfer, &parent, &name, NodeId::ROOT).map_err(at)?;
+        let (file, folder) = make(transfer, &parent, &name, job.root).map_err(at)?;
         let current = Arc::new(file.try_clone().map_err(|e| at(Error::write(e)))?);
         let chain = Chain::new(file).map_err(at)?;
         let folders = Self { transfer, job, chain, current, open: vec![folder], made: vec![folder] };
@@ -110,8 +110,8 @@ impl<'a, A: Action> Folders<'a, A> {
 
     /// Gives all folders their permissions and times, each after all that is in it. Nothing is written to them any more.
     pub(super) fn finish(mut self) {
-        if let Err(e) = self.go_to(NodeId::ROOT) {
-            return self.fail(NodeId::ROOT, e);
+        if let Err(e) = self.go_to(self.job.root) {
+            return self.fail(self.job.root, e);
         }
         for folder in std::mem::take(&mut self.made).into_iter().skip(1) {
             let parent = self.job.listing.parent(folder.node);
@@ -130,7 +130,7 @@ impl<'a, A: Action> Folders<'a, A> {
         }
         while !self.open.is_empty() {
             if let Err(e) = self.close() {
-                return self.fail(NodeId::ROOT, e);
+                return self.fail(self.job.root, e);
             }
         }
     }

@@ -28,7 +28,7 @@ pub(super) struct Walk<'a, A> {
 
 impl<'a, A: Action> Walk<'a, A> {
     pub(super) fn new(job: &'a Job<'a>, output: Option<Folders<'a, A>>) -> Self {
-        Self { job, left: Box::new(job.listing.within(NodeId::ROOT)), output }
+        Self { job, left: Box::new(job.listing.within(job.root)), output }
     }
 
     /// The next object. What cannot be worked on is reported and counted.

@@ -142,6 +142,7 @@ impl Command {
             Command::Unprotect(unprotect) => &mut unprotect.stores,
             Command::Verify(verify) => &mut verify.stores,
             Command::Inspect(inspect) => &mut inspect.stores,
+            Command::Mirror(mirror) => &mut mirror.stores,
             _ => return None,
         };
         Some(std::mem::take(stores))

@@ -3,7 +3,7 @@
 use crate::progress::Bar;
 use phalanx_host::Error;
 use phalanx_host::failure::{self, Failure, Outcome};
-use phalanx_host::file::{Input, ObjectFolder};
+use phalanx_host::file::{Input, ObjectFolder, Target};
 use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::mirror::listing::{Listing, NodeId};
 use phalanx_host::mirror::manifest::root;
@@ -109,7 +109,11 @@ pub fn file<A: Action>(transfer: &Transfer<A>, route: &Route) -> Outcome {
     let meter = Bar::file(shown(route.input.path()), ends.input.len(), transfer.verbosity);
     let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter, &meter);
     meter.finish();
-    let moved = done.map_err(|e| route.blame(e))?;
+    let stays = matches!(ends.target, Target::Object(_, true));
+    let moved = done.map_err(|e| match stays && e.is_of_output() {
+        true => route.blame(e).hint("the same line goes on with what was sent, and --abort deletes it"),
+        false => route.blame(e),
+    })?;
     if let Some(by) = &moved.by {
         transfer.action.opened(|| route.input.path().to_owned(), by);
     }

@@ -1,6 +1,6 @@
 //! The arguments of `phalanx mirror`.
 
-use super::JsonArgs;
+use super::{JsonArgs, StoreArgs};
 use clap::Args;
 use phalanx_host::args::{EngineArgs, MirrorArgs, MirrorPlan};
 use phalanx_host::failure::Outcome;
@@ -13,6 +13,8 @@ pub struct Mirror {
     json: JsonArgs,
     #[command(flatten)]
     engine: EngineArgs,
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }
 
 /// What `phalanx mirror` is to do.

@@ -510,7 +510,7 @@ fn the_lines_of_the_page_run() {
     let Some(store) = Store::start(Kind::Versity) else { return };
     let blocks = PAGE.split("\n```sh\n").skip(1).map(|rest| rest.split("\n```").next().unwrap());
     let lines: Vec<&str> = blocks.filter(|block| !block.starts_with("cargo install")).collect();
-    assert_eq!(lines.len(), 4);
+    assert_eq!(lines.len(), 6);
     let mut command = shell(&store.s, &lines.join("\n"));
     let envs = store.command(&[]);
     for (name, value) in envs.get_envs().filter(|(name, _)| name.to_string_lossy().starts_with("AWS_")) {
@@ -540,6 +540,7 @@ fn what_makes_no_sense_with_objects_is_refused() {
         (&["unprotect", URL, "-o", "x", "--resume"], "--resume"),
         (&["protect", "f", "-k", "k", "-o", "s3://bucket/"], "names no object"),
         (&["unprotect", "f.phx", "-o", URL, "--salvage"], "--salvage"),
+        (&["mirror", "s3://bucket/m", "f", "-k", "k"], "the source of mirror does not take URLs"),
         (&["rekey", URL], "rekey does not take URLs"),
         (&["mount", URL, "m"], "mount does not take URLs"),
         (&["protect", "f", "--abort", "-o", "x"], "--abort needs the URL"),

@@ -6,7 +6,10 @@ use crate::patience::{OnWait, Patient};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use object_store::client::{HttpClient, HttpConnector};
 use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, RetryConfig};
+use phalanx_host::lock::lock;
 use reqwest::redirect::Policy;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// A store that does not answer is given up after this time.
@@ -50,15 +53,27 @@ impl Connector {
         self
     }
 
-    /// Connects without the options of a store.
+    /// Connects without the options of a store. All that connect in the same way share their connections and the
+    /// certificates, which take some milliseconds to read.
     ///
     /// # Errors
     /// If there are no certificates.
     pub fn client(&self, allow_http: bool) -> reqwest::Result<reqwest::Client> {
+        static CLIENTS: Mutex<BTreeMap<(bool, bool, bool), reqwest::Client>> = Mutex::new(BTreeMap::new());
+        let mut clients = lock(&CLIENTS);
+        let way = (self.follows, self.is_local, allow_http);
+        if let Some(client) = clients.get(&way) {
+            return Ok(client.clone());
+        }
+        let client = self.new_client(allow_http)?;
+        clients.insert(way, client.clone());
+        Ok(client)
+    }
+
+    fn new_client(&self, allow_http: bool) -> reqwest::Result<reqwest::Client> {
         let redirections = if self.follows { Policy::custom(follow) } else { Policy::none() };
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("phalanx/", env!("CARGO_PKG_VERSION")))
-            .default_headers(self.headers.clone())
             .connect_timeout(CONNECT)
             .read_timeout(SILENT)
             .timeout(REQUEST)
@@ -86,7 +101,7 @@ impl HttpConnector for Connector {
         let allow_http = options.get_config_value(&ClientConfigKey::AllowHttp).is_some_and(|value| value == "true");
         let client = self.client(allow_http);
         let client = client.map_err(|e| object_store::Error::Generic { store: "HTTP", source: Box::new(e) })?;
-        Ok(HttpClient::new(Patient::new(HttpClient::new(client), self.on_wait)))
+        Ok(HttpClient::new(Patient::new(HttpClient::new(client), self.headers.clone(), self.on_wait)))
     }
 }
 

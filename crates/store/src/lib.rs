@@ -22,6 +22,7 @@ mod object;
 mod options;
 mod patience;
 mod pinned;
+mod plaintext;
 mod profile;
 mod record;
 mod runtime;
@@ -31,6 +32,7 @@ mod upload;
 
 pub use object::Object;
 pub use options::Options;
+pub use plaintext::Plaintext;
 pub use stores::Stores;
 pub use upload::Upload;
 

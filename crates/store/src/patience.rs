@@ -1,5 +1,6 @@
 //! A client that has patience with a store that fails for a while, and little with one that was never reached.
 
+use http::HeaderMap;
 use object_store::client::{HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService};
 use phalanx_host::lock::lock;
 use std::future::Future;
@@ -20,6 +21,8 @@ pub type OnWait = fn(&str);
 #[derive(Debug)]
 pub struct Patient {
     client: HttpClient,
+    /// What each request says too.
+    headers: HeaderMap,
     on_wait: Option<OnWait>,
     /// Whether a request was answered, in whatever way.
     reached: AtomicBool,
@@ -30,12 +33,13 @@ pub struct Patient {
 
 impl Patient {
     /// A client that is asked for all requests.
-    pub fn new(client: HttpClient, on_wait: Option<OnWait>) -> Self {
+    pub fn new(client: HttpClient, headers: HeaderMap, on_wait: Option<OnWait>) -> Self {
         let (reached, tries) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Self { client, on_wait, reached, tries, failing: Mutex::new(None) }
+        Self { client, headers, on_wait, reached, tries, failing: Mutex::new(None) }
     }
 
-    async fn ask(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+    async fn ask(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        request.headers_mut().extend(self.headers.clone());
         let host = request.uri().host().unwrap_or_default().to_owned();
         match self.client.execute(request).await {
             Ok(answer) => {

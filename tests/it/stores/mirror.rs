@@ -117,7 +117,7 @@ fn protect_writes_a_new_folder_of_objects() {
     said(store.run(&protect));
     assert_same_files(&store);
     let before = store.s.read("store/bucket/some dir/tree.phx/phalanx.tree");
-    assert!(store.run(&protect).fails(4).contains("exists already"));
+    assert!(store.run(&protect).fails(4).contains("it is a folder already"));
     assert!(store.s.read("store/bucket/some dir/tree.phx/phalanx.tree") == before);
     said(store.run(&[&protect[..], &["-f"]].concat()));
     let again = said(store.run(&MIRROR));
@@ -176,7 +176,7 @@ fn a_name_that_is_no_text_is_left_out() {
     make_source(&store.s);
     let name = store.s.path("src").join(std::ffi::OsStr::from_bytes(b"\xff"));
     fs::write(&name, b"x").unwrap();
-    let text = store.run(&MIRROR).fails(4);
+    let text = store.run(&MIRROR).fails_with_lines(4);
     assert!(text.contains("not UTF-8"), "{text}");
     fs::remove_file(name).unwrap();
     let again = said(store.run(&MIRROR));
@@ -261,7 +261,7 @@ fn a_store_that_fails_leaves_the_old_manifest() {
         true => Does::Answer(403),
         false => Does::Pass,
     });
-    assert!(store.run(&MIRROR).fails(4).contains("denies access"));
+    assert!(store.run(&MIRROR).fails_with_lines(4).contains("denies access"));
     assert!(store.s.read("store/bucket/some dir/tree.phx/phalanx.tree") != before);
     // It has no list.
     let before = store.s.read("store/bucket/some dir/tree.phx/phalanx.tree");

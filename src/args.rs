@@ -60,6 +60,8 @@ pub enum Command {
     /// It is written last. A run that was killed leaves the old manifest, and the next run goes on.
     ///
     /// The keys are those of protect. With public keys alone this machine can write the mirror and read nothing of it.
+    ///
+    /// MIRROR may be the URL of a folder in an object store, such as s3://bucket/project.phx, if the program was built with stores.
     Mirror(Mirror),
     /// Get protected files back: PATH.phx becomes PATH
     ///

@@ -260,6 +260,7 @@ impl Cli {
             }
             Command::Mirror(args) => {
                 let MirrorPlan { options, destination, keys, suite, chunk_size } = args.args.validate()?;
+                paths::no_urls("phalanx-mpi", [&options.mirror])?;
                 let what = What::Protect { keys, suite, chunk_size };
                 let run = RunArgs { dry_run: options.dry_run, ..args.run };
                 let paths = vec![options.source.clone()];

@@ -16,7 +16,7 @@ pub struct MirrorArgs {
     /// The folder to mirror
     #[arg(value_name = "SOURCE", value_hint = ValueHint::DirPath)]
     source: PathBuf,
-    /// The folder that becomes the mirror, or is one; or its URL in an object store
+    /// The folder that becomes the mirror, or is one
     #[arg(value_name = "MIRROR", value_hint = ValueHint::DirPath)]
     mirror: PathBuf,
     #[command(flatten)]

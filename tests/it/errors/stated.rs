@@ -119,7 +119,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "look who could delete it; the hint says how to go on without it",
     ),
     (
-        "../crates/host/src/mirror/check.rs",
+        "../crates/host/src/mirror/check/checked.rs",
         3,
         "{}: missing: it was there when the run began",
         "somebody has deleted or renamed it meanwhile",

@@ -101,6 +101,8 @@ pub enum Command {
     /// The content stays as it is: only the header is changed, in its place. If that is interrupted, the next rekey of the file finishes it:
     /// do not rename or replace the file before that. Without any change this lists the ways in, and finishes a change that was interrupted. Whoever held a key may have kept the file
     /// key, which opens the file for ever, and an old copy of the header brings a removed slot back: --fresh is the remedy.
+    ///
+    /// An object in a store is replaced by one with the new header. The store copies all else by itself, if it can.
     Rekey(Rekey),
     /// Make an encrypted folder, to be mounted
     ///
@@ -145,6 +147,7 @@ impl Command {
             Command::Verify(verify) => &mut verify.stores,
             Command::Inspect(inspect) => &mut inspect.stores,
             Command::Mirror(mirror) => &mut mirror.stores,
+            Command::Rekey(rekey) => &mut rekey.stores,
             _ => return None,
         };
         Some(std::mem::take(stores))

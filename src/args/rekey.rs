@@ -1,16 +1,18 @@
 //! The options of `rekey`.
 
+use super::StoreArgs;
 use super::changes::Changes;
 use clap::Args;
 use phalanx_host::args::OpenKeys;
 use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::file::is_url;
 use phalanx_host::lines::shown;
 use phalanx_host::paths;
 use std::path::PathBuf;
 
 #[derive(Args)]
 pub struct Rekey {
-    /// Protected files or volumes
+    /// Protected files or volumes, or URLs of objects
     #[arg(required = true, value_name = "PATH.phx")]
     paths: Vec<PathBuf>,
     /// Take all protected files in whole folders
@@ -36,6 +38,8 @@ pub struct Rekey {
     /// Print one line of JSON for each file
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }
 
 /// What `rekey` is to do.
@@ -51,15 +55,17 @@ pub struct RekeyPlan {
 
 impl Rekey {
     pub fn validate(self) -> Outcome<RekeyPlan> {
-        let Self { paths, recursive, keys, changes, fresh, paranoid, json } = self;
+        let Self { paths, recursive, keys, changes, fresh, paranoid, json, stores: _ } = self;
         if paths.iter().any(|path| paths::is_dash(path)) {
             return Err(Failure::usage("rekey changes files in place, so it cannot take - (standard input)"));
         }
-        paths::no_urls("rekey", &paths)?;
+        if recursive {
+            paths::no_urls("rekey --recursive", &paths)?;
+        }
         if paths.len() > 1 && !changes.remove_slots.is_empty() {
             return Err(Failure::usage("--remove-slot takes one file: slot numbers differ from file to file"));
         }
-        if let Some(link) = paths.iter().find(|path| paths::is_link(path) && !path.is_dir()) {
+        if let Some(link) = paths.iter().find(|path| !is_url(path) && paths::is_link(path) && !path.is_dir()) {
             let line = format!("{}: it is a link", shown(link));
             return Err(Failure::usage(line).hint("name the file that it leads to"));
         }

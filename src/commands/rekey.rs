@@ -1,14 +1,15 @@
 //! `phalanx rekey`: adds and removes ways into files.
 
+mod folder;
 mod mirror;
+mod object;
 mod report;
 mod taken;
 
-use super::{verify_volume, volumes};
+use super::volumes;
 use crate::args::{Changes, RekeyPlan};
 use crate::progress::Bar;
-use crate::transfer;
-use mirror::FreshMirror;
+use folder::{Found, folder};
 use phalanx_core::engine::Op;
 use phalanx_core::tree::Contents;
 use phalanx_core::volume::CONFIG;
@@ -20,20 +21,18 @@ use phalanx_host::args::{EngineArgs, EngineName, KeyArgs};
 use phalanx_host::engines::{Crew, Engines};
 use phalanx_host::failure::{self, Failure, Outcome};
 use phalanx_host::file::{
-    self, Carry, Ends, Existing, InPlace, Input, InputFile, Made, Obstacle, Unfinished, unprotected_name,
+    self, Carry, Ends, Existing, InPlace, Input, InputFile, Made, Obstacle, Unfinished, is_url, unprotected_name,
 };
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::lock::lock;
-use phalanx_host::mirror::manifest::lock as lock_mirror;
 use phalanx_host::mirror::rewritten::Rewritten;
-use phalanx_host::mirror::{MANIFEST, has_manifest, is_in_mirror};
+use phalanx_host::mirror::{has_manifest, is_in_mirror};
 use phalanx_host::paths::{Destination, End, Outputs};
 use phalanx_host::secret_files;
 use phalanx_host::secrets::{self, AtHand};
 use phalanx_host::transfer::action::{Action, Moved, Transfer};
 use phalanx_host::transfer::meter::Meter;
-use phalanx_host::transfer::tally::Tally;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{count, others};
 use phalanx_host::{Error, Result};
@@ -72,10 +71,11 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
         changed: AtomicU64::new(0),
         reduced: AtomicBool::new(false),
         finished: AtomicBool::new(false),
+        unlisted: Mutex::default(),
     };
     let keys = KeyFiles::new(&keys.keys, &keys.identities);
     let transfer = Transfer::new(action, nowhere(recursive), keys, &cpu(paranoid), verbosity)?;
-    let mut found = Found { has_volume: paths.iter().any(|path| is_volume(path)), ..Found::default() };
+    let mut found = Found { has_volume: paths.iter().any(|path| !is_url(path) && is_volume(path)), ..Found::default() };
     let done = failure::each(&paths, |path| {
         if recursive && path.is_dir() && (has_manifest(path) || !is_volume(path) && !is_folder_of_volume(path)) {
             return folder(&transfer, path, &mut found);
@@ -89,85 +89,15 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
     }
     if !verbosity.quiet {
         transfer.action.warn(found.has_volume);
-        let is_part = |path: &&PathBuf| transfer.action.fresh && !has_manifest(path) && is_in_mirror(path);
-        for path in paths.iter().filter(is_part) {
+        let is_part =
+            |path: &&PathBuf| transfer.action.fresh && !is_url(path) && !has_manifest(path) && is_in_mirror(path);
+        for path in paths.iter().filter(is_part).chain(&*lock(&transfer.action.unlisted)) {
             let line = "the manifest of its mirror does not list what was written";
             let hint = "mirror writes it again; --fresh of the whole mirror writes the manifest too";
             complain_with(format!("warning: {}: {line}", shown(path)), Some(hint));
         }
     }
     done
-}
-
-/// What a run has come across.
-#[derive(Default)]
-struct Found {
-    files: u64,
-    left_out: u64,
-    failed: u64,
-    has_volume: bool,
-}
-
-impl Found {
-    fn count(&mut self, done: Outcome) -> Outcome {
-        *if done.is_ok() { &mut self.files } else { &mut self.failed } += 1;
-        done
-    }
-
-    fn add(&mut self, walked: &Tally) {
-        self.files += walked.files();
-        self.left_out += walked.left_out();
-        self.failed += walked.failed();
-    }
-}
-
-/// Changes all protected files in a folder. If it is a mirror, its manifest follows.
-fn folder(transfer: &Transfer<Rekey>, path: &Path, found: &mut Found) -> Outcome {
-    let manifest = path.join(MANIFEST);
-    let is_mirror = has_manifest(path);
-    let mut locked = None;
-    if is_mirror {
-        transfer.prepare()?;
-        if transfer.action.fresh {
-            return fresh_mirror(transfer, path, found);
-        }
-        if !transfer.action.is_listing() {
-            locked = Some(lock_mirror(path)?);
-        }
-    }
-    let walked = transfer::tree(transfer, path, None, None)?;
-    let volumes = verify_volume::within(path)?;
-    if walked.seen() == 0 && volumes.is_empty() && !is_mirror {
-        return Err(Failure::nothing_protected(path));
-    }
-    found.has_volume |= !volumes.is_empty();
-    found.add(&walked);
-    let of_volumes = failure::each(&volumes, |volume: &PathBuf| found.count(one(transfer, volume)));
-    // What the manifest lists of a file survives a change of its header. So does the manifest's own digest.
-    let of_manifest = if is_mirror { found.count(one(transfer, &manifest)) } else { Ok(()) };
-    drop(locked);
-    failure::worse(failure::worse(walked.outcome(), of_volumes), of_manifest)
-}
-
-/// Protects all files of a mirror again, and writes its manifest.
-fn fresh_mirror(transfer: &Transfer<Rekey>, path: &Path, found: &mut Found) -> Outcome {
-    let action = &transfer.action;
-    let roster = Arc::new(transfer.engines.small_crew().roster);
-    let (fresh, compared) = FreshMirror::begin(path, &action.opener, roster.clone(), |ways| action.apply(ways))?;
-    if fresh.report.unfinished == Unfinished::Finished {
-        action.finished.store(true, Ordering::Relaxed);
-    }
-    found.failed += compared.wrong;
-    *lock(&action.rewritten) = Some(fresh.rewritten.clone());
-    let walked = transfer::tree(transfer, path, None, Some(compared.right.clone()));
-    *lock(&action.rewritten) = None;
-    let walked = walked?;
-    found.add(&walked);
-    let written = fresh.finish(path, compared.right, &roster).and_then(|report| {
-        action.changed.fetch_add(1, Ordering::Relaxed);
-        action.reporter.tell(&path.join(MANIFEST), &report)
-    });
-    failure::worse(failure::worse(compared.outcome, walked.outcome()), found.count(written))
 }
 
 /// The id of a key that is named by it, or by its name in the keyring.
@@ -197,6 +127,9 @@ fn cpu(paranoid: bool) -> EngineArgs {
 }
 
 fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {
+    if is_url(path) {
+        return change_at(transfer, &End::from(path.to_owned()));
+    }
     volumes::check(path)?;
     if is_volume(path) {
         if transfer.action.fresh {
@@ -208,7 +141,12 @@ fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {
     if path.is_dir() {
         return Err(Failure::folder(path));
     }
-    let mut ends = Ends::only(End::Path(path.to_owned()).open()?);
+    change_at(transfer, &End::Path(path.to_owned()))
+}
+
+/// Changes a file or an object.
+fn change_at(transfer: &Transfer<Rekey>, end: &End) -> Outcome {
+    let (mut ends, path) = (Ends::only(end.open()?), end.path());
     transfer.prepare()?;
     let meter = Bar::file(shown(path), ends.input.len(), transfer.verbosity);
     let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter, &meter);
@@ -244,6 +182,8 @@ struct Rekey {
     reduced: AtomicBool,
     /// Whether an interrupted change was finished, which may have removed one.
     finished: AtomicBool,
+    /// The objects that the manifests of their mirrors do not list any more.
+    unlisted: Mutex<Vec<PathBuf>>,
 }
 
 /// The ways in that are added. One Argon2 serves all files.
@@ -299,9 +239,6 @@ impl Action for Rekey {
         meter: &dyn Meter,
         _progress: &dyn Progress,
     ) -> Result<Moved<'l>> {
-        let Input::File(file) = &*input else {
-            return Err(Error::read(Obstacle::NotRegular.into()));
-        };
         let crew = engines.crew(Op::Seal, Suite::default(), input.known_len());
         let mut moved = Moved { bytes: 0, crew, opened: None, by: None };
         let is_interrupted = input.rekey_interrupted();
@@ -312,6 +249,14 @@ impl Action for Rekey {
             DONE.set(Some(Done::Seen(Box::new(report))));
             return Ok(moved);
         }
+        let file = match &*input {
+            Input::Object(object) => {
+                moved.by = Some(self.change_object(&**object, crew, meter)?);
+                return Ok(moved);
+            }
+            Input::File(file) => file,
+            Input::Stream(_) => return Err(Error::read(Obstacle::NotRegular.into())),
+        };
         if self.keys.iter().any(|keys| keys.is_in_use(file.stamp().id())) {
             return Err(Error::write(Obstacle::HoldsKey.into()));
         }
@@ -401,7 +346,12 @@ impl Rekey {
         let (mut ways, unfinished) = opened?;
         let mut report = Report::new(ways.header(), ways.opened_slot() + 1, unfinished);
         let done = self.replace(&mut target, &mut ways, crew, meter, &mut report);
-        let is_finished = unfinished == Unfinished::Finished;
+        self.note(&ways, report, done)
+    }
+
+    /// Notes what was done to a file or an object.
+    fn note(&self, ways: &Ways, report: Report, done: Result<()>) -> Result<OpenedBy> {
+        let is_finished = report.unfinished == Unfinished::Finished;
         if report.after.is_some() && (ways.is_reduced() || self.fresh && is_finished) {
             self.reduced.store(true, Ordering::Relaxed);
         } else if is_finished {

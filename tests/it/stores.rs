@@ -3,6 +3,7 @@
 mod folders;
 mod mirror;
 mod proxy;
+mod rekey;
 mod servers;
 
 use crate::common::{Ended, Sandbox, has, is_exhaustive, painted, wait_for};
@@ -541,7 +542,7 @@ fn what_makes_no_sense_with_objects_is_refused() {
         (&["protect", "f", "-k", "k", "-o", "s3://bucket/"], "names no object"),
         (&["unprotect", "f.phx", "-o", URL, "--salvage"], "--salvage"),
         (&["mirror", "s3://bucket/m", "f", "-k", "k"], "the source of mirror does not take URLs"),
-        (&["rekey", URL], "rekey does not take URLs"),
+        (&["rekey", "-R", URL], "rekey --recursive does not take URLs"),
         (&["mount", URL, "m"], "mount does not take URLs"),
         (&["protect", "f", "--abort", "-o", "x"], "--abort needs the URL"),
     ] {

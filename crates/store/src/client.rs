@@ -2,12 +2,13 @@
 
 use crate::connection::{self, Connector, retry};
 use crate::error::{self, refusal};
-use crate::forgotten::Lister;
 use crate::location::{Location, checked_address};
 use crate::options::Options;
 use crate::profile::Profile;
 use crate::runtime::wait;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum, resolve_bucket_region};
+use crate::signed::Signed;
+use http::HeaderValue;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredentialProvider, Checksum, resolve_bucket_region};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
@@ -38,8 +39,31 @@ pub struct Parts {
     pub store: Arc<dyn MultipartStore>,
     /// Makes an object of the parts only if none has the name; `None` if the store cannot promise it.
     pub creating: Option<Arc<dyn MultipartStore>>,
-    /// Lists the uploads of a bucket that are not completed, if the store can.
-    pub lister: Option<Lister>,
+    /// Makes an object of the parts only in the place of the version with an etag; `None` if the store cannot promise it.
+    pub replacing: Option<Replacing>,
+    /// Sends parts without checksums of their own, for uploads that also have copied parts.
+    pub plain: Option<Plain>,
+    /// Lists what is not completed and copies parts, if the store can.
+    pub signed: Option<Signed>,
+}
+
+/// Makes the client that replaces only the version with this etag.
+pub type Replacing = Arc<dyn Fn(&str) -> io::Result<Arc<dyn MultipartStore>> + Send + Sync>;
+
+/// Makes the client that sends parts without checksums of their own.
+pub type Plain = Arc<dyn Fn() -> io::Result<Arc<dyn MultipartStore>> + Send + Sync>;
+
+impl Parts {
+    /// What makes an object of the parts only in the place of the version with this etag, as far as the store promises it.
+    ///
+    /// # Errors
+    /// If the client cannot be made.
+    pub fn over(&self, e_tag: Option<&str>) -> io::Result<Arc<dyn MultipartStore>> {
+        match (&self.replacing, e_tag) {
+            (Some(replacing), Some(e_tag)) => replacing(e_tag),
+            _ => Ok(self.store.clone()),
+        }
+    }
 }
 
 impl std::fmt::Debug for Parts {
@@ -52,6 +76,14 @@ impl Client {
     /// The client of another object in the same store.
     pub fn of(&self, key: Path) -> Self {
         Self { key, ..self.clone() }
+    }
+
+    /// How large objects are written.
+    ///
+    /// # Errors
+    /// If the store is only read.
+    pub fn writing(&self) -> io::Result<&Parts> {
+        self.parts.as_ref().ok_or_else(|| refusal("objects at https:// can only be read"))
     }
 
     /// A client for a location.
@@ -83,22 +115,43 @@ fn s3(bucket: &str, key: &Path, options: &Options) -> io::Result<Client> {
     let (builder, address) = s3_builder(bucket, options)?;
     let builder = builder.with_client_options(connection::options(&address)).with_retry(retry());
     let connector = Connector::to(&address, options);
-    let store = Arc::new(builder.clone().with_http_connector(connector.clone()).build().map_err(error::of)?);
-    let creating = builder
-        .with_credentials(store.credentials().clone())
-        .with_http_connector(connector.clone().with_header("if-none-match", "*"));
-    let creating = Arc::new(creating.build().map_err(error::of)?);
+    let mut summed = builder.clone().with_checksum_algorithm(Checksum::SHA256);
+    if let Some(algorithm) = text("AWS_CHECKSUM_ALGORITHM") {
+        summed = summed.with_config(AmazonS3ConfigKey::Checksum, algorithm);
+    }
+    let store = Arc::new(summed.clone().with_http_connector(connector.clone()).build().map_err(error::of)?);
+    let made = |builder: AmazonS3Builder, connector, credentials: &AwsCredentialProvider| {
+        let builder = builder.with_credentials(credentials.clone()).with_http_connector(connector);
+        Ok::<Arc<dyn MultipartStore>, _>(Arc::new(builder.build().map_err(error::of)?))
+    };
+    let credentials = store.credentials().clone();
+    let creating = connector.clone().with_header("if-none-match", HeaderValue::from_static("*"));
+    let creating = made(summed.clone(), creating, &credentials)?;
     let allow_http = address.starts_with("http://");
-    let lister = Some(Lister { signer: store.clone(), connector, allow_http });
-    let parts = Parts { store: store.clone(), creating: Some(creating), lister };
+    let signed = Signed::new(store.clone(), bucket, connector.clone(), allow_http);
+    let plain: Plain = {
+        let (connector, credentials) = (connector.clone(), credentials.clone());
+        Arc::new(move || made(builder.clone(), connector.clone(), &credentials))
+    };
+    let replacing: Replacing = Arc::new(move |e_tag| {
+        let e_tag = HeaderValue::from_str(e_tag).map_err(io::Error::other)?;
+        made(summed.clone(), connector.clone().with_header("if-match", e_tag), &credentials)
+    });
+    let parts = Parts {
+        store: store.clone(),
+        creating: Some(creating),
+        replacing: Some(replacing),
+        plain: Some(plain),
+        signed: Some(signed),
+    };
     Ok(Client { store, parts: Some(parts), key: key.clone(), place: address })
 }
 
 /// What is known of a bucket, and the address, which is empty if it is Amazon's own.
 fn s3_builder(bucket: &str, options: &Options) -> io::Result<(AmazonS3Builder, String)> {
     use AmazonS3ConfigKey as Key;
-    let mut builder = AmazonS3Builder::new().with_bucket_name(bucket).with_checksum_algorithm(Checksum::SHA256);
-    for (key, value) in settings::<Key>("AWS_") {
+    let mut builder = AmazonS3Builder::new().with_bucket_name(bucket);
+    for (key, value) in settings::<Key>("AWS_").into_iter().filter(|(key, _)| *key != Key::Checksum) {
         builder = builder.with_config(key, value);
     }
     let has = |key| builder.get_config_value(&key).is_some();
@@ -168,7 +221,7 @@ fn google(bucket: &str, key: &Path, options: &Options) -> io::Result<Client> {
     let builder = builder.with_client_options(connection::options(&address));
     let store = Arc::new(builder.with_http_connector(Connector::to(&address, options)).build().map_err(error::of)?);
     // Google takes no condition for an object of several parts: <https://cloud.google.com/storage/docs/request-preconditions>.
-    let parts = Parts { store: store.clone(), creating: None, lister: None };
+    let parts = Parts { store: store.clone(), creating: None, replacing: None, plain: None, signed: None };
     Ok(Client { store, parts: Some(parts), key: key.clone(), place: address })
 }
 
@@ -196,7 +249,7 @@ fn azure(container: &str, blob: &Path, options: &Options) -> io::Result<Client> 
     let builder = builder.with_client_options(connection::options(&address));
     let store = Arc::new(builder.with_http_connector(Connector::to(&address, options)).build().map_err(error::of)?);
     // Azure signs the condition, and the client does not let us add one.
-    let parts = Parts { store: store.clone(), creating: None, lister: None };
+    let parts = Parts { store: store.clone(), creating: None, replacing: None, plain: None, signed: None };
     Ok(Client { store, parts: Some(parts), key: blob.clone(), place: format!("{account} {address}") })
 }
 

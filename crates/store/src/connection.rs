@@ -18,8 +18,8 @@ const SILENT: Duration = Duration::from_secs(60);
 /// A request may take so long as a whole: a part on a slow line.
 const REQUEST: Duration = Duration::from_secs(600);
 /// A request that fails is repeated so often, in this time.
-const RETRIES: usize = 24;
-const RETRYING: Duration = Duration::from_secs(90);
+pub const RETRIES: usize = 24;
+pub const RETRYING: Duration = Duration::from_secs(90);
 /// The most redirections that are followed.
 const REDIRECTIONS: usize = 5;
 
@@ -48,8 +48,8 @@ impl Connector {
     }
 
     /// One whose requests have a header more.
-    pub fn with_header(mut self, name: &'static str, value: &'static str) -> Self {
-        self.headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    pub fn with_header(mut self, name: &'static str, value: HeaderValue) -> Self {
+        self.headers.insert(HeaderName::from_static(name), value);
         self
     }
 

@@ -32,10 +32,15 @@ pub fn exists() -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, "exists already")
 }
 
+/// There is no such object.
+pub fn missing() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "no such object or bucket")
+}
+
 /// An error of a store.
 pub fn of(error: Error) -> io::Error {
     match &error {
-        Error::NotFound { .. } => io::Error::new(io::ErrorKind::NotFound, "no such object or bucket"),
+        Error::NotFound { .. } => missing(),
         Error::AlreadyExists { .. } => exists(),
         Error::Precondition { .. } => changed(),
         Error::PermissionDenied { .. } => {

@@ -101,7 +101,7 @@ impl ObjectFolder for Folder {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn InputObject>> {
-        Ok(Arc::new(Object::of(self.client(name)?, &self.options)?))
+        Ok(Arc::new(Object::of(self.client(name)?, &self.url.join(name), &self.options)?))
     }
 
     fn create(&self, name: &str, new: NewObject) -> io::Result<Box<dyn OutputObject>> {

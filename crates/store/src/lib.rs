@@ -26,6 +26,7 @@ mod plaintext;
 mod profile;
 mod record;
 mod runtime;
+mod signed;
 mod stores;
 mod there;
 mod upload;

@@ -6,17 +6,18 @@ use crate::location::{Location, url};
 use crate::options::Options;
 use crate::pinned::Pinned;
 use crate::runtime::wait;
-use phalanx_core::{ReadAt, Snapshot};
-use phalanx_host::file::{InputObject, Url};
+use crate::upload::Upload;
+use phalanx_core::{Progress, ReadAt, Snapshot};
+use phalanx_host::file::{InputObject, NewObject, OutputObject, Url};
 use std::io;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// An object that is read. Each read asks for the bytes that it wants. If the object changes meanwhile, reads fail.
 #[derive(Debug)]
 pub struct Object {
     pinned: Arc<Pinned>,
-    requests: NonZeroUsize,
+    url: Url,
+    options: Options,
 }
 
 impl Object {
@@ -29,11 +30,11 @@ impl Object {
     }
 
     pub(crate) fn at(url: &Url, options: &Options) -> io::Result<Self> {
-        Self::of(Client::new(&Location::of(url)?, options)?, options)
+        Self::of(Client::new(&Location::of(url)?, options)?, url, options)
     }
 
-    pub(crate) fn of(client: Client, options: &Options) -> io::Result<Self> {
-        Ok(Self { pinned: Arc::new(Pinned::find(client)?), requests: options.requests })
+    pub(crate) fn of(client: Client, url: &Url, options: &Options) -> io::Result<Self> {
+        Ok(Self { pinned: Arc::new(Pinned::find(client)?), url: url.clone(), options: options.clone() })
     }
 }
 
@@ -68,10 +69,24 @@ impl Snapshot for Object {
 
 impl InputObject for Object {
     fn ahead(&self, from: u64) -> Box<dyn Snapshot + '_> {
-        Box::new(Ahead::new(self.pinned.clone(), self.requests, from))
+        Box::new(Ahead::new(self.pinned.clone(), self.options.requests, from))
     }
 
     fn version(&self) -> String {
         self.pinned.version()
+    }
+
+    fn url(&self) -> &Url {
+        &self.url
+    }
+
+    fn successor(&self, len: Option<u64>) -> io::Result<Box<dyn OutputObject>> {
+        let new = NewObject { replaces: true, len, resume: false };
+        Ok(Box::new(Upload::of(self.pinned.client().clone(), &self.url, new, &self.options)?))
+    }
+
+    fn with_start(&self, start: &[u8], progress: &dyn Progress) -> io::Result<Option<Box<dyn OutputObject>>> {
+        let made = Upload::with_start(&self.pinned, &self.url, start, &self.options, progress)?;
+        Ok(made.map(|upload| Box::new(upload) as Box<dyn OutputObject>))
     }
 }

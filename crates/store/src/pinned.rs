@@ -61,6 +61,16 @@ impl Pinned {
         Ok(pinned)
     }
 
+    /// The client of the object.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The etag, if it is of all bytes.
+    pub fn e_tag(&self) -> Option<&str> {
+        self.meta.e_tag.as_deref().filter(|tag| !tag.starts_with("W/"))
+    }
+
     /// The length of the object in bytes.
     pub fn len(&self) -> u64 {
         self.meta.size
@@ -119,7 +129,7 @@ impl Pinned {
 
     /// That the object is still what it was. A weak etag is no condition for ranges: then its time is.
     fn condition(&self) -> GetOptions {
-        let strong = self.meta.e_tag.clone().filter(|tag| !tag.starts_with("W/"));
+        let strong = self.e_tag().map(str::to_owned);
         let time = Some(self.meta.last_modified).filter(|time| strong.is_none() && time.timestamp() > 0);
         GetOptions { if_match: strong, if_unmodified_since: time, ..GetOptions::default() }
     }

@@ -4,6 +4,12 @@
 //! with the store, so memory is bounded, and the writer of the first part never waits for others. An object of one part
 //! is one request. The object appears when the upload is completed, and not before.
 
+mod abandoned;
+mod copy;
+
+pub use abandoned::abort;
+use abandoned::end_if_done;
+
 use crate::client::{Client, Parts};
 use crate::cut::{Cut, PART, PARTS};
 use crate::error::{self, exists, is_changed, wrong};
@@ -107,7 +113,7 @@ impl Upload {
     }
 
     pub(crate) fn of(client: Client, url: &Url, new: NewObject, options: &Options) -> io::Result<Self> {
-        let parts = client.parts.clone().ok_or_else(|| error::refusal("objects at https:// can only be read"))?;
+        let parts = client.writing()?.clone();
         let name = named(url, &client);
         let record = if new.resume { Some(Record::open(&name)?) } else { None };
         if !new.replaces && is_there(&client)? {
@@ -173,13 +179,33 @@ impl Upload {
         if index == 0 {
             state.head = bytes[..bytes.len().min(HEAD)].to_vec();
         }
+        let shared = self.shared.clone();
+        self.request(state, index, async move { shared.put_part(index, bytes.into()).await })
+    }
+
+    /// Begins the requests that make a part.
+    fn request(
+        &self,
+        state: &mut State,
+        index: u64,
+        made: impl Future<Output = io::Result<String>> + Send + 'static,
+    ) -> io::Result<()> {
         let promise = Promise(self.shared.clone(), index);
-        let task = runtime()?.spawn(async move {
-            let sent = promise.0.put_part(index, bytes.into()).await;
-            promise.0.sent(index, sent);
-        });
+        let task = runtime()?.spawn(async move { promise.0.sent(index, made.await) });
         state.under_way.insert(index, task.abort_handle());
         Ok(())
+    }
+
+    /// Waits until no more than so many parts are under way.
+    fn wait_until_under_way<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        most: usize,
+    ) -> io::Result<MutexGuard<'a, State>> {
+        while state.can_go_on()? && state.under_way.len() > most {
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(state)
     }
 
     /// Nothing is said of an upload that a signal ends: the process is about to end too, and this thread waits for that.
@@ -213,10 +239,7 @@ impl Upload {
             }
             self.send(&mut state, index, len)?;
         }
-        while !state.under_way.is_empty() && state.can_go_on()? {
-            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.can_go_on()?;
+        let state = self.wait_until_under_way(state, 0)?;
         let all = state.cut.index(state.end.max(1) - 1) + 1;
         if state.first != all || state.done.len() as u64 != all {
             return Err(wrong("a part of the object was not written"));
@@ -339,15 +362,15 @@ impl Shared {
     ) -> io::Result<()> {
         let upload = upload.to_owned();
         let store = match (&self.parts.creating, condition) {
-            (_, Condition::Any) => &self.parts.store,
+            (_, Condition::Any) => self.parts.store.clone(),
             (_, Condition::Over(version)) => {
-                condition_of(&self.client, version).await?;
-                &self.parts.store
+                let found = condition_of(&self.client, version).await?;
+                self.parts.over(found.e_tag.as_deref())?
             }
-            (Some(creating), Condition::New) => creating,
+            (Some(creating), Condition::New) => creating.clone(),
             // The store cannot promise it, so it is looked at once more.
             (None, Condition::New) if is_there_now(&self.client).await? => return Err(exists()),
-            (None, Condition::New) => &self.parts.store,
+            (None, Condition::New) => self.parts.store.clone(),
         };
         match store.complete_multipart(&self.client.key, &upload, parts).await.map_err(error::of) {
             Ok(_) => Ok(()),
@@ -533,45 +556,9 @@ pub fn give_up_all() {
     }
 }
 
-/// Deletes what interrupted runs have sent for an object, except for what runs of this machine are sending. Returns how
-/// many uploads these were.
-///
-/// # Errors
-/// If the store fails.
-pub fn abort(url: &Url, options: &Options) -> io::Result<u64> {
-    let client = Client::new(&Location::of(url)?, options)?;
-    let Some(parts) = &client.parts else { return Ok(0) };
-    let (own, used) = Record::all(&named(url, &client))?;
-    let listed = match &parts.lister {
-        Some(lister) => wait(lister.unfinished(&client.key))?,
-        None => Vec::new(),
-    };
-    let recorded = own.iter().filter_map(Record::read).map(|found| found.upload);
-    let uploads: BTreeSet<String> = recorded.chain(listed).filter(|upload| !used.contains(upload)).collect();
-    let mut aborted = 0;
-    for upload in uploads {
-        let done = wait(async { parts.store.abort_multipart(&client.key, &upload).await.map_err(error::of) });
-        match done {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => aborted += 1,
-        }
-    }
-    own.iter().for_each(Record::end);
-    Ok(aborted)
-}
-
 /// The object of a record.
 fn named(url: &Url, client: &Client) -> Named {
     Named { url: url.text().to_owned(), place: client.place.clone() }
-}
-
-/// Deletes the record of an upload that was completed by a run that could not delete it.
-fn end_if_done(client: &Client, record: &Record) {
-    let Some(plan) = record.read().and_then(|found| found.plan) else { return record.end() };
-    let is_done = wait(async { Ok(is_object(client, plan.len, &plan.header).await) });
-    if is_done.unwrap_or(false) {
-        record.end();
-    }
 }
 
 /// Whether the store has understood and refused it, so that asking again changes nothing.

@@ -65,6 +65,14 @@ impl Reporter {
         Self { json, quiet: verbosity.quiet, keyring: secret_files::keyring().ok(), turn: Mutex::default() }
     }
 
+    /// Writes a line to stderr, unless the run is quiet.
+    pub fn note(&self, line: String) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.quiet {
+            complain(line);
+        }
+    }
+
     pub fn tell(&self, path: &Path, report: &Report) -> Outcome {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.quiet {

@@ -134,7 +134,7 @@ const RUNS: &[Run] = &[
     // 2: object stores
     ("protect run42.h5 --key work --output s3://bucket/", "", ""),
     ("unprotect s3://bucket/run42.h5.phx", "an object has no folder of this machine beside it", ""),
-    ("mirror project s3://bucket/project.phx --key work", "mirrors, mounts and `rekey` need paths", ""),
+    ("mount s3://bucket/project.phx mountpoint", "mounts need paths", ""),
     ("unprotect run42.h5.phx --resume --output s3://bucket/run42.h5", "", "leave out `--resume`"),
     (
         "unprotect -R project.phx --output s3://bucket/project",
@@ -142,6 +142,7 @@ const RUNS: &[Run] = &[
         "write to a folder on a disk",
     ),
     ("protect -R s3://bucket/project --key work --output project.phx", "", ""),
+    ("rekey -R s3://bucket/project.phx --key work", "folders need paths", ""),
     // 3
     (
         "verify notes.txt",

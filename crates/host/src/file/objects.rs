@@ -2,7 +2,7 @@
 //! [`install`] the crate that reaches them.
 
 use crate::{Error, Result};
-use phalanx_core::{Error as CoreError, Snapshot, WriteAt};
+use phalanx_core::{Error as CoreError, Progress, Snapshot, WriteAt};
 use std::fmt::{self, Debug};
 use std::io;
 use std::ops::Range;
@@ -96,6 +96,24 @@ pub trait InputObject: Snapshot + Debug {
 
     /// What identifies its content, as far as the store says it.
     fn version(&self) -> String;
+
+    /// Its URL.
+    fn url(&self) -> &Url;
+
+    /// Begins an object that is to take the place of this one by [`OutputObject::commit_over`]. `len` is its length or a
+    /// bound of it.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    fn successor(&self, len: Option<u64>) -> io::Result<Box<dyn OutputObject>>;
+
+    /// A whole object that is to take the place of this one by [`OutputObject::commit_over`]: it begins with `start`, and
+    /// goes on as this one does, so that both are equally long. Unless it is small, the store copies nearly all of it by
+    /// itself. `None` if the store cannot do that.
+    ///
+    /// # Errors
+    /// Errors of the store, and if this object has changed.
+    fn with_start(&self, start: &[u8], progress: &dyn Progress) -> io::Result<Option<Box<dyn OutputObject>>>;
 }
 
 /// An object that is written. It appears when it is committed, and not before. If it is dropped before that, what was

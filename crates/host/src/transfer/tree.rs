@@ -371,12 +371,11 @@ impl<A: Action> Workers<'_, A> {
         });
         let (outputs, origins): (Vec<_>, Vec<_>) = ready.unzip();
         let committed = Output::commit_all(outputs, destination.existing(&self.tree.made), sync);
-        for (origin, result) in origins.into_iter().zip(committed) {
-            let listed = origin.listed.clone();
+        for (mut origin, result) in origins.into_iter().zip(committed) {
             match origin.finish(result) {
-                Ok((task, bytes)) => self.count(&task, bytes, listed),
-                Err((task, failure)) => {
-                    task.folder.stays();
+                Ok(()) => self.count(&origin.task, origin.bytes, origin.listed),
+                Err(failure) => {
+                    origin.task.folder.stays();
                     self.tree.tally.fail(&failure);
                 }
             }
@@ -496,17 +495,11 @@ struct Origin {
 
 impl Origin {
     /// Deletes the input if that was requested and its output is proven to be on the disk.
-    fn finish(self, committed: Result<Committed>) -> Result<(Task, u64), (Task, Failure)> {
-        let Self { task, bytes, removal, .. } = self;
-        let done = || -> Outcome {
-            let committed = committed.map_err(|e| Failure::at(&task.output(), e))?;
-            let Some(removal) = removal else { return Ok(()) };
-            task.folder.make_durable(&task.handles).map_err(|e| Failure::at(&task.output(), e))?;
-            delete(removal, &task.input(), &committed, &task.output())
-        };
-        match done() {
-            Ok(()) => Ok((task, bytes)),
-            Err(failure) => Err((task, failure)),
-        }
+    fn finish(&mut self, committed: Result<Committed>) -> Outcome {
+        let task = &self.task;
+        let committed = committed.map_err(|e| Failure::at(&task.output(), e))?;
+        let Some(removal) = self.removal.take() else { return Ok(()) };
+        task.folder.make_durable(&task.handles).map_err(|e| Failure::at(&task.output(), e))?;
+        delete(removal, &task.input(), &committed, &task.output())
     }
 }

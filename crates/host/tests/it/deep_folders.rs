@@ -6,6 +6,7 @@ use phalanx_host::mirror::deletion::Deletion;
 use phalanx_host::mirror::excludes::Excludes;
 use phalanx_host::mirror::listing::{Listing, NodeId, State};
 use phalanx_host::mirror::scan::{OldManifest, Plan, Scan};
+use phalanx_host::mirror::there::There;
 use phalanx_host::transfer::tally::Tally;
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use std::fs::{self, File};
@@ -59,7 +60,7 @@ impl Disk {
         let scan = Scan {
             source: self.root("source"),
             source_path: &source_path,
-            mirror: Some(self.root("m")),
+            mirror: There::folder(Some(self.root("m"))).unwrap(),
             excludes: &excludes,
             delete_excluded: false,
             owners: false,
@@ -70,7 +71,7 @@ impl Disk {
             rewritten: None,
             progress: &(),
         };
-        scan.run(old).unwrap()
+        scan.run(old).unwrap().0
     }
 }
 

@@ -55,7 +55,7 @@ pub fn mirrored(setup: &Setup, store: &Store<'_>, sizes: Sizes, rows: &mut Rows<
 
 fn row(sizes: Sizes, bytes: u64, operation: &str, scheme: &str) -> Row {
     let case = format!("{} files of 1 to 64 KB, 2 ms for each request", sizes.files);
-    row_of(EXPERIMENT, case, [operation, WHOLE, scheme, "command"], [bytes, sizes.files as usize], 0)
+    row_of(EXPERIMENT, case, [operation, WHOLE, scheme, "command"], [bytes, sizes.files], 0)
 }
 
 fn contestant<'a>(

@@ -67,13 +67,13 @@ pub enum Command {
     ///
     /// Keys are found in the keyring by their ids. A password comes from PHALANX_PASSWORD or from a prompt. If --key,
     /// --key-file or --identity name keys, only these are tried, and the only password is that of --password-file. An
-    /// identity is never tried unless it is named. With --recursive PATH may be a volume: everything in it goes to --output or
-    /// into --output-dir.
+    /// identity is never tried unless it is named. With --recursive PATH may be a volume or the URL of a folder in an object
+    /// store: everything in it goes to --output or into --output-dir.
     Unprotect(Unprotect),
     /// Check every chunk of protected files and volumes; write nothing
     ///
     /// A volume is checked as a whole: names, folders, links, extended attributes and files. It must not be mounted for writing
-    /// meanwhile. --recursive checks the volumes in a folder too.
+    /// meanwhile. --recursive checks the volumes in a folder too, and takes URLs of folders in object stores.
     Verify(Verify),
     /// Mount a volume, or protected files, as plain ones
     ///

@@ -1,14 +1,20 @@
 //! An action on all of a command's paths, one after another, and on trees.
 
 use crate::progress::Bar;
+use phalanx_host::Error;
 use phalanx_host::failure::{self, Failure, Outcome};
-use phalanx_host::file::{Input, Target};
+use phalanx_host::file::{Input, ObjectFolder, Target};
 use phalanx_host::lines::{complain, complain_with, shown};
+use phalanx_host::mirror::listing::{Listing, NodeId};
+use phalanx_host::mirror::manifest::root;
+use phalanx_host::mirror::root::Root;
 use phalanx_host::mirror::selection::Selection;
+use phalanx_host::mirror::unlisted;
 use phalanx_host::paths::{self, End, Route};
 use phalanx_host::report;
 use phalanx_host::transfer::action::{Action, Transfer};
 use phalanx_host::transfer::meter::Meter;
+use phalanx_host::transfer::objects;
 use phalanx_host::transfer::tally::Tally;
 use phalanx_host::transfer::tree::{self, Job};
 use phalanx_host::verbosity::is_terminal;
@@ -17,17 +23,19 @@ use phalanx_host::words::arrow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Runs the action on each path, and `folder` on each folder and its output. A failure does not stop the others.
-pub fn run<A: Action>(transfer: &Transfer<A>, paths: &[PathBuf], folder: impl Fn(&Path, &Path) -> Outcome) -> Outcome {
+/// Runs the action on each path, and `folder` on each folder and its output. With `--recursive` each URL may be that of a folder.
+/// A failure does not stop the others.
+pub fn run<A: Action>(transfer: &Transfer<A>, paths: &[PathBuf], folder: impl Fn(&Route) -> Outcome) -> Outcome {
     let (routes, named) = transfer.destination.routes(paths, |name| transfer.action.output_name(name))?;
     transfer.engines.expect(routes.iter().filter_map(|route| paths::file_len(route.input.path())).sum());
-    let done = failure::each(&routes, |route| match (&route.input, &route.output) {
-        (End::Path(input), output) if input.is_dir() => {
+    let done = failure::each(&routes, |route| match &route.input {
+        End::Path(input) if input.is_dir() => {
             if !transfer.destination.recursive {
                 return Err(Failure::folder(input));
             }
-            folder(input, output.path())
+            folder(route)
         }
+        End::Object(_) if transfer.destination.recursive => folder(route),
         _ => file(transfer, route),
     });
     failure::worse(named, done)
@@ -47,7 +55,49 @@ pub fn tree<A: Action>(
     Ok(tally)
 }
 
-fn file<A: Action>(transfer: &Transfer<A>, route: &Route) -> Outcome {
+/// Runs the action on all objects in a folder of a listing that are not dropped. `mirror` is the URL of all that is listed: by its
+/// manifest, or, if `is_listed` is false, only by names. If there is an `output` path, they are restored there. Returns the
+/// results.
+pub fn objects<A: Action>(
+    transfer: &Transfer<A>,
+    (mirror, output): (&Path, Option<&Path>),
+    (listing, root): (&Listing, NodeId),
+    tally: Arc<Tally>,
+    is_listed: bool,
+) -> Outcome<Arc<Tally>> {
+    let objects = folder_of(mirror)?;
+    let meter = Bar::tree(shown(mirror), transfer.verbosity);
+    let job = objects::Job {
+        input: mirror,
+        objects: &*objects,
+        listing,
+        root,
+        is_listed,
+        output,
+        meter: &meter,
+        tally: &tally,
+    };
+    objects::run(transfer, &job)?;
+    Ok(tally)
+}
+
+/// The folder of objects at a URL.
+fn folder_of(url: &Path) -> Outcome<Arc<dyn ObjectFolder>> {
+    match root(url)? {
+        Root::Objects(objects) => Ok(objects),
+        Root::Folder(_) => unreachable!("it is a URL"),
+    }
+}
+
+/// The objects of a folder without a manifest that have the names of protected files. `None` if it has no objects at all. Objects
+/// with other names go to the tally.
+pub fn unlisted(url: &Path, tally: &Tally) -> Outcome<Option<Listing>> {
+    let found = folder_of(url)?.list().map_err(|e| Failure::at(url, Error::read(e)))?;
+    Ok((!found.is_empty()).then(|| unlisted::listing(&found, url, tally)))
+}
+
+/// Runs the action on a file or an object.
+pub fn file<A: Action>(transfer: &Transfer<A>, route: &Route) -> Outcome {
     let input = route.input.open()?;
     transfer.action.accept(route.input.path(), &input).map_err(|e| route.blame(e))?;
     if let End::Path(output) = &route.output {

@@ -28,6 +28,9 @@ pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
             complain_with(format!("{path} holds public keys"), Some(&hint));
         }
     }
+    if plan.destination.recursive {
+        paths::no_url_folders("protect", plan.paths.iter().map(|path| &**path))?;
+    }
     if plan.abort {
         return abort(&plan, verbosity);
     }
@@ -58,7 +61,7 @@ fn protect(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     let recipients = Arc::new(Recipients::new(plan.keys, plan.destination.resume || plan.destination.recursive));
     let action = Protect { recipients, suite: plan.suite, chunk_size: plan.chunk_size };
     let transfer = Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?;
-    transfer::run(&transfer, &plan.paths, |input, output| folder(&transfer, input, output))
+    transfer::run(&transfer, &plan.paths, |route| folder(&transfer, route.input.path(), route.output.path()))
 }
 
 /// Protects all that is in a folder, and writes a manifest of it.

@@ -8,20 +8,22 @@ use phalanx_host::Result;
 use phalanx_host::args::EngineArgs;
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
-use phalanx_host::file::{Ends, unprotected_name};
+use phalanx_host::file::{Ends, is_url, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
 use phalanx_host::mirror::has_manifest;
+use phalanx_host::mirror::listing::NodeId;
 use phalanx_host::mirror::manifest::{Above, refuse_lost};
 use phalanx_host::mirror::manifest::{Listed, Pins};
 use phalanx_host::mirror::state::Trees;
 use phalanx_host::mirror::verdict::Compared;
-use phalanx_host::paths::Outputs;
+use phalanx_host::paths::{Destination, End, Outputs, Route};
 use phalanx_host::report::{self, Status};
 use phalanx_host::secrets::{self, AtHand};
 use phalanx_host::transfer::action::{Action, Moved, Transfer};
 use phalanx_host::transfer::meter::Meter;
+use phalanx_host::transfer::tally::Tally;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_volume::{is_folder_of_volume, is_volume};
 use std::ffi::{OsStr, OsString};
@@ -49,12 +51,26 @@ fn unprotect(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     if let Some(range) = plan.range {
         return super::range::run(&plan, range, &action.opener, &keys, verbosity);
     }
+    check_output(&plan.destination)?;
     let transfer = Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?;
     let mut paths = plan.paths;
     let volumes: Vec<PathBuf> =
         paths.extract_if(.., |path| !has_manifest(path) && (is_volume(path) || is_folder_of_volume(path))).collect();
     let restored = if volumes.is_empty() { Ok(()) } else { restore(&transfer, &plan.engine, &volumes) };
-    failure::worse(restored, transfer::run(&transfer, &paths, |input, output| folder(&transfer, input, output)))
+    failure::worse(restored, transfer::run(&transfer, &paths, |route| folder(&transfer, route)))
+}
+
+/// Refuses to write folders to a store, which has neither links nor permissions.
+fn check_output(destination: &Destination) -> Outcome {
+    let url = match &destination.outputs {
+        Outputs::At(End::Object(url)) => Some(url.path()),
+        Outputs::In(folder) if is_url(folder) => Some(&**folder),
+        _ => None,
+    };
+    match url.filter(|_| destination.recursive) {
+        Some(url) => Err(Failure::usage(format!("{}: unprotect --recursive writes to disks only", shown(url)))),
+        None => Ok(()),
+    }
 }
 
 /// Writes whole volumes into folders.
@@ -89,7 +105,11 @@ fn restore(transfer: &Transfer<Unprotect>, engine: &EngineArgs, volumes: &[PathB
 }
 
 /// Writes what is in a protected folder into another one: if there is a manifest, what it lists.
-fn folder(transfer: &Transfer<Unprotect>, input: &Path, output: &Path) -> Outcome {
+fn folder(transfer: &Transfer<Unprotect>, route: &Route) -> Outcome {
+    let (input, output) = (route.input.path(), route.output.path());
+    if is_url(input) {
+        return objects(transfer, route);
+    }
     let roster = Arc::new(transfer.engines.small_crew().roster);
     let listed = match transfer.action.ignores_manifest {
         true => None,
@@ -104,14 +124,41 @@ fn folder(transfer: &Transfer<Unprotect>, input: &Path, output: &Path) -> Outcom
         if !transfer.action.ignores_manifest {
             refuse_lost(input, &Trees::of_user(), "--ignore-manifest restores what is there")?;
         }
-        let restored = transfer::tree(transfer, input, Some(output), None)?;
-        if restored.seen() > 0 && !transfer.verbosity.quiet {
-            let line = "no manifest was compared, so nothing is known of what is missing or older";
-            complain(format!("{}: {line}", shown(input)));
-        }
-        return restored.outcome();
+        return without_manifest(transfer, input, &*transfer::tree(transfer, input, Some(output), None)?);
     };
     restored(transfer, (input, output), listed.compare(input, &Pins::default())?)
+}
+
+/// Says that nothing proves that all is there.
+fn without_manifest(transfer: &Transfer<Unprotect>, input: &Path, restored: &Tally) -> Outcome {
+    if restored.seen() > 0 && !transfer.verbosity.quiet {
+        let line = "no manifest was compared, so nothing is known of what is missing or older";
+        complain(format!("{}: {line}", shown(input)));
+    }
+    restored.outcome()
+}
+
+/// Writes what is in a protected folder in a store into one on a disk, or a single object.
+fn objects(transfer: &Transfer<Unprotect>, route: &Route) -> Outcome {
+    let (input, output) = (route.input.path(), Some(route.output.path()));
+    let tally = Arc::new(Tally::default());
+    if !transfer.action.ignores_manifest {
+        let (opener, roster) = (&transfer.action.opener, Arc::new(transfer.engines.small_crew().roster));
+        if let Some(Above { listed, root: mirror, within }) = Listed::read_at_or_above(input, opener, roster)? {
+            let compared = listed.compare_within(&mirror, &Pins::default(), &within)?;
+            let Compared { listing, root, outcome: checked, .. } = compared;
+            let restored = transfer::objects(transfer, (&mirror, output), (&listing, root), tally, true)?;
+            return failure::worse(checked, restored.outcome());
+        }
+        refuse_lost(input, &Trees::of_user(), "--ignore-manifest restores what is there")?;
+    }
+    match transfer::unlisted(input, &tally)? {
+        Some(listing) => {
+            let restored = transfer::objects(transfer, (input, output), (&listing, NodeId::ROOT), tally, false)?;
+            without_manifest(transfer, input, &restored)
+        }
+        None => transfer::file(transfer, route),
+    }
 }
 
 /// Writes what was compared with a manifest and is right.

@@ -13,6 +13,7 @@ use phalanx_host::file::{Ends, is_url, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
+use phalanx_host::mirror::listing::{Listing, NodeId};
 use phalanx_host::mirror::manifest::Listed;
 use phalanx_host::mirror::manifest::{Above, refuse_lost};
 use phalanx_host::mirror::state::Trees;
@@ -54,11 +55,10 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
     transfer.engines.expect(args.paths.iter().filter_map(|path| file_len(path)).sum());
     let mut totals = Totals::default();
     let done = failure::each(&args.paths, |path| {
+        if is_url(path) && args.recursive {
+            return objects(&transfer, End::from(path.clone()).path(), &args, &mut totals);
+        }
         if is_url(path) {
-            if args.recursive || args.manifest.quick || args.pins().names_one() {
-                let url = End::from(path.to_owned());
-                return Err(Failure::usage(format!("{}: only single objects are checked", shown(url.path()))));
-            }
             return totals.count(one(&transfer, path));
         }
         let is_mirror = args.recursive && has_manifest(path);
@@ -75,12 +75,15 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
         }
         if args.recursive && path.is_dir() {
             let roster = Arc::new(transfer.engines.small_crew().roster);
+            let check =
+                |listing, root| transfer::tree(&transfer, path, None, Some(Arc::new(Checked::below(listing, root))));
             if let Some(listed) = Listed::read(path, &transfer.action.opener, roster.clone())? {
-                return mirror(&transfer, path, listed.compare(path, &args.pins())?, &args, &mut totals);
+                let compared = listed.compare(path, &args.pins())?;
+                return mirror(&transfer, path, compared, (&args, &mut totals), check);
             }
             if let Some(Above { listed, root, within }) = Listed::read_above(path, &transfer.action.opener, roster)? {
                 let compared = listed.compare_within(&root, &args.pins(), &within)?;
-                return mirror(&transfer, path, compared, &args, &mut totals);
+                return mirror(&transfer, path, compared, (&args, &mut totals), check);
             }
             if demands_manifest {
                 return Err(no_manifest(path));
@@ -95,11 +98,7 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
             if found.seen() == 0 && volumes.is_empty() {
                 return Err(Failure::nothing_protected(path));
             }
-            report::add(serde_json::json!({ "manifest": false }));
-            if found.seen() > 0 && !verbosity.quiet {
-                complain(format!("{}: no manifest, so nothing is known of what is missing or older", shown(path)));
-            }
-            totals.add(&found);
+            totals.add_unlisted(path, &found, verbosity);
             let of_volumes = failure::each(&volumes, |volume: &PathBuf| {
                 verify_volume::run(volume, &transfer.action.opener, &args.engine, verbosity)
             });
@@ -147,6 +146,15 @@ impl Totals {
         checked.map(drop)
     }
 
+    /// Adds what was found in a folder without a manifest.
+    fn add_unlisted(&mut self, path: &Path, found: &Tally, verbosity: Verbosity) {
+        report::add(serde_json::json!({ "manifest": false }));
+        if found.seen() > 0 && !verbosity.quiet {
+            complain(format!("{}: no manifest, so nothing is known of what is missing or older", shown(path)));
+        }
+        self.add(found);
+    }
+
     fn add(&mut self, found: &Tally) {
         self.files += found.files();
         self.bytes += found.bytes();
@@ -155,8 +163,14 @@ impl Totals {
     }
 }
 
-/// Checks a mirror with a manifest.
-fn mirror(transfer: &Transfer<Check>, path: &Path, compared: Compared, args: &Verify, totals: &mut Totals) -> Outcome {
+/// Reports a comparison of a mirror with its manifest. Unless it ends there, `check` reads what is right so far.
+fn mirror(
+    transfer: &Transfer<Check>,
+    path: &Path,
+    compared: Compared,
+    (args, totals): (&Verify, &mut Totals),
+    check: impl FnOnce(Listing, NodeId) -> Outcome<Arc<Tally>>,
+) -> Outcome {
     let (generation, digest) = (compared.seen.generation, compared.seen.digest.to_string());
     report::add(serde_json::json!({ "generation": generation, "digest": digest }));
     totals.failed += compared.wrong;
@@ -169,9 +183,38 @@ fn mirror(transfer: &Transfer<Check>, path: &Path, compared: Compared, args: &Ve
     }
     let line = compared.line(path);
     let Compared { listing, root, outcome: checked, .. } = compared;
-    let found = transfer::tree(transfer, path, None, Some(Arc::new(Checked::below(listing, root))))?;
+    let found = check(listing, root)?;
     totals.add(&found);
     failure::worse(failure::worse(checked, found.outcome()), said(line))
+}
+
+/// Checks a protected folder in a store, or a single object.
+fn objects(transfer: &Transfer<Check>, path: &Path, args: &Verify, totals: &mut Totals) -> Outcome {
+    let (opener, roster) = (&transfer.action.opener, Arc::new(transfer.engines.small_crew().roster));
+    if let Some(Above { listed, root, within }) = Listed::read_at_or_above(path, opener, roster)? {
+        let compared = match args.manifest.quick {
+            true => listed.compare_closely(&root, &args.pins(), &within)?,
+            false => listed.compare_within(&root, &args.pins(), &within)?,
+        };
+        let check =
+            |listing, folder| transfer::objects(transfer, (&root, None), (&listing, folder), Arc::default(), true);
+        return mirror(transfer, path, compared, (args, totals), check);
+    }
+    if args.manifest.quick || args.pins().names_one() {
+        return Err(no_manifest(path));
+    }
+    let (trees, tally) = (Trees::of_user(), Arc::new(Tally::default()));
+    if args.pins().accept {
+        trees.forget(path);
+    }
+    refuse_lost(path, &trees, "verify --accept goes on without it")?;
+    let Some(listing) = transfer::unlisted(path, &tally)? else { return totals.count(one(transfer, path)) };
+    let found = transfer::objects(transfer, (path, None), (&listing, NodeId::ROOT), tally, false)?;
+    if found.seen() == 0 {
+        return Err(Failure::nothing_protected(path));
+    }
+    totals.add_unlisted(path, &found, transfer.verbosity);
+    found.outcome()
 }
 
 fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {

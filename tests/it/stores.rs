@@ -1,5 +1,6 @@
 //! Objects in stores where a path may stand, against real servers on loopback.
 
+mod folders;
 mod mirror;
 mod mount;
 mod proxy;
@@ -511,7 +512,7 @@ fn the_lines_of_the_page_run() {
     let Some(store) = Store::start(Kind::Versity) else { return };
     let blocks = PAGE.split("\n```sh\n").skip(1).map(|rest| rest.split("\n```").next().unwrap());
     let lines: Vec<&str> = blocks.filter(|block| !block.starts_with("cargo install")).collect();
-    assert_eq!(lines.len(), 6);
+    assert_eq!(lines.len(), 7);
     let mut command = shell(&store.s, &lines.join("\n"));
     let envs = store.command(&[]);
     for (name, value) in envs.get_envs().filter(|(name, _)| name.to_string_lossy().starts_with("AWS_")) {

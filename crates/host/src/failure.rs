@@ -164,6 +164,11 @@ impl Failure {
         matches!(self.error.as_deref(), Some(Error::Core(CoreError::Changed)))
     }
 
+    /// The error that it was made of, if there was one.
+    pub fn error(&self) -> Option<&Error> {
+        self.error.as_deref()
+    }
+
     /// The error that it was made of, unless there was none or a copy of the failure still has it.
     pub fn into_error(self) -> Option<Error> {
         self.error.and_then(Arc::into_inner)

@@ -27,6 +27,7 @@ pub mod lock;
 #[cfg(feature = "man")]
 pub mod man;
 pub mod mirror;
+pub mod outage;
 pub mod paths;
 pub mod report;
 pub mod say;

@@ -138,7 +138,6 @@ impl Destination {
         let input = paths.iter().find(|path| is_url(path));
         let Some(url) = input.map(|path| &**path).or(output) else { return Ok(()) };
         match () {
-            () if self.recursive && input.is_some() => Err(at(url, "--recursive takes folders on disks only")),
             () if self.remove => Err(at(url, "--remove works with files only, and this is an object")),
             () if self.resume && input.is_some() && output.is_none() => {
                 Err(at(url, "--resume goes on with uploads, and not with downloads"))
@@ -179,6 +178,7 @@ impl Destination {
             let own = match &input {
                 End::Standard => None,
                 End::Path(path) => path.file_name(),
+                End::Object(url) if self.recursive => url.folder_name().map(OsStr::new),
                 End::Object(url) => url.name().map(OsStr::new),
             };
             let name = || own.and_then(&beside);
@@ -282,6 +282,20 @@ pub fn no_urls<'a>(what: &str, paths: impl IntoIterator<Item = &'a PathBuf>) -> 
         Some(url) => {
             let line = format!("{}: {what} does not take URLs of objects", shown(End::from(url.clone()).path()));
             Err(Failure::usage(line).hint("./ before the name makes it a path"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses URLs with `--recursive` where folders must lie on disks. `what` is the command.
+///
+/// # Errors
+/// If one of them is a URL.
+pub fn no_url_folders<'a>(what: &str, paths: impl IntoIterator<Item = &'a Path>) -> Outcome {
+    match paths.into_iter().find(|path| is_url(path)) {
+        Some(url) => {
+            let url = shown(End::from(url.to_owned()).path());
+            Err(Failure::usage(format!("{url}: {what} --recursive takes folders on disks only")))
         }
         None => Ok(()),
     }

@@ -134,9 +134,14 @@ const RUNS: &[Run] = &[
     // 2: object stores
     ("protect run42.h5 --key work --output s3://bucket/", "", ""),
     ("unprotect s3://bucket/run42.h5.phx", "an object has no folder of this machine beside it", ""),
-    ("mirror project s3://bucket/project.phx --key work", "mirrors and mounts need paths", ""),
+    ("mount s3://bucket/project.phx mountpoint", "mounts need paths", ""),
     ("unprotect run42.h5.phx --resume --output s3://bucket/run42.h5", "", "leave out `--resume`"),
-    ("verify -R s3://bucket/project.phx", "folders need paths", ""),
+    (
+        "unprotect -R project.phx --output s3://bucket/project",
+        "objects have neither links nor permissions",
+        "write to a folder on a disk",
+    ),
+    ("protect -R s3://bucket/project --key work --output project.phx", "", ""),
     ("rekey -R s3://bucket/project.phx --key work", "folders need paths", ""),
     // 3
     (

@@ -28,6 +28,27 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "",
     ),
     (
+        "../crates/host/src/outage.rs",
+        4,
+        "the store failed for {IN_A_ROW} objects in a row: it is not asked for more",
+        "`verify -R` or `unprotect -R` of a folder in a store",
+        "try again later; with `--force` what was restored is written again",
+    ),
+    (
+        "../crates/host/src/transfer/objects/output.rs",
+        4,
+        "another folder has its name by now",
+        "somebody has moved a folder of the output during `unprotect -R`",
+        "run it again",
+    ),
+    (
+        "../crates/host/src/mirror/unlisted.rs",
+        4,
+        "no file can have its name: left out",
+        "`verify -R` or `unprotect -R` of a folder in a store without a manifest",
+        "look who has written that object",
+    ),
+    (
         "../crates/store/src/error.rs",
         4,
         "no credentials were found for the store",
@@ -98,7 +119,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "look who could delete it; the hint says how to go on without it",
     ),
     (
-        "../crates/host/src/mirror/check.rs",
+        "../crates/host/src/mirror/check/checked.rs",
         3,
         "{}: missing: it was there when the run began",
         "somebody has deleted or renamed it meanwhile",

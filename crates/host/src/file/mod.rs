@@ -29,7 +29,7 @@ pub use input::{InputFile, Removal, Stamp};
 pub use keyring::Keyring;
 pub use made::{Made, Spared};
 pub use metadata::{Attributes, Carry, umask};
-pub(crate) use metadata::{set_mode, tolerate};
+pub(crate) use metadata::{remove_acls, set_mode, tolerate};
 pub(crate) use objects::write_error;
 pub use objects::{
     InputObject, Left, ListedObject, NewObject, ObjectFolder, OutputObject, Plan, Stores, Url, give_up,

@@ -64,6 +64,23 @@ impl Url {
         key.rsplit('/').next().filter(|name| !name.is_empty())
     }
 
+    /// The last part of the name of a folder of objects, which a slash may follow. `None` if it is a whole bucket.
+    #[must_use]
+    pub fn folder_name(&self) -> Option<&str> {
+        let (_, rest) = self.shown.to_str()?.split_once("://")?;
+        let (_, key) = rest.split_once('/')?;
+        key.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty())
+    }
+
+    /// The folders that it is in, each with its path from there on: the nearest one first, the whole bucket last.
+    #[must_use]
+    pub fn folders_above(&self) -> Vec<(Self, PathBuf)> {
+        let text = self.text.trim_end_matches('/');
+        let start = text.find("://").map_or(text.len(), |at| at + 3);
+        let slashes = text[start..].rmatch_indices('/').map(|(at, _)| start + at);
+        slashes.map(|at| (Self::new(&text[..at]), PathBuf::from(&text[at + 1..]))).collect()
+    }
+
     /// The URL of a name in the folder that this URL names.
     #[must_use]
     pub fn join(&self, name: &str) -> Self {
@@ -318,6 +335,14 @@ mod tests {
         for nameless in ["s3://b", "s3://b/", "s3://b/dir/"] {
             assert_eq!(name(nameless), None, "{nameless}");
         }
+        let folder = |text: &str| Url::of(Path::new(text)).unwrap().folder_name().map(str::to_owned);
+        for named in ["s3://b/a/dir.phx", "s3://b/a/dir.phx/"] {
+            assert_eq!(folder(named).as_deref(), Some("dir.phx"), "{named}");
+        }
+        assert_eq!((folder("s3://b"), folder("s3://b/")), (None, None));
+        let above = Url::of(Path::new("s3://b/a/dir.phx/c/")).unwrap().folders_above();
+        let above: Vec<_> = above.iter().map(|(url, within)| (url.text(), within.to_str().unwrap())).collect();
+        assert_eq!(above, [("s3://b/a/dir.phx", "c"), ("s3://b/a", "dir.phx/c"), ("s3://b", "a/dir.phx/c")]);
         let joined = Url::of(Path::new("s3://b/dir/")).unwrap().join("x.phx");
         assert_eq!(joined.text(), "s3://b/dir/x.phx");
     }

@@ -43,6 +43,14 @@ impl Chain {
     /// If it cannot be opened. The current folder is then the same as before.
     pub fn enter(&mut self, name: &OsStr) -> rustix::io::Result<()> {
         let folder = File::from(fs::openat(self.current(), name, FOLDER, Mode::empty())?);
+        self.push(folder)
+    }
+
+    /// Enters a folder in the current one, which has been opened.
+    ///
+    /// # Errors
+    /// If it cannot be looked at. The current folder is then the same as before.
+    pub fn push(&mut self, folder: File) -> rustix::io::Result<()> {
         let id = id(&folder)?;
         self.levels.push(Level { folder: Some(folder), id });
         if let Some(far) = self.levels.len().checked_sub(NEAR + 1).filter(|far| *far > 0) {

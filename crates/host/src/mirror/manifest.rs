@@ -1,6 +1,6 @@
 //! The manifest of a mirror, for the commands that open one: reading it, its age, and what of the mirror is not as it lists.
 
-use super::check::{Check, Finding};
+use super::check::{Check, Depth, Finding};
 use super::listing::Listing;
 use super::rewritten::Rewritten;
 use super::root::Root;
@@ -96,13 +96,12 @@ impl Listed {
     /// Reads the manifest of the mirror that a folder is in. `None` if it is in none, or the manifest cannot be read, which is
     /// reported: it may be a file that somebody has put into a folder above.
     pub fn read_above(folder: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Above>> {
+        if let Some(url) = Url::of(folder) {
+            return Ok(Self::read_above_url(&url, opener, roster));
+        }
         let Ok(whole) = folder.canonicalize() else { return Ok(None) };
         let Some(root) = whole.ancestors().skip(1).find(|above| has_manifest(above)) else { return Ok(None) };
-        let listed = Self::read_if_opened(root, opener, roster).unwrap_or_else(|failure| {
-            complain(format!("warning: {}", failure.line().unwrap_or_default()));
-            None
-        });
-        let Some(listed) = listed else { return Ok(None) };
+        let Some(listed) = Self::read_or_warn(root, opener, roster) else { return Ok(None) };
         let within = whole.strip_prefix(root).unwrap_or(Path::new("")).to_owned();
         let is_listed = listed.listing.folder_at(&within).is_some();
         // Messages name the mirror as the user does, if its name is part of what the user wrote.
@@ -110,6 +109,35 @@ impl Listed {
         let named =
             named.filter(|named| folder.ends_with(&within) && named.canonicalize().is_ok_and(|path| path == root));
         Ok(is_listed.then(|| Above { listed, root: named.unwrap_or(root).to_owned(), within }))
+    }
+
+    /// Reads the manifest of a mirror, or of the one that a folder is in: [`Listed::read`] and [`Listed::read_above`].
+    pub fn read_at_or_above(
+        folder: &Path,
+        opener: &Opener<impl KeySource>,
+        roster: Arc<Roster>,
+    ) -> Outcome<Option<Above>> {
+        match Self::read(folder, opener, roster.clone())? {
+            Some(listed) => Ok(Some(Above { listed, root: folder.to_owned(), within: PathBuf::new() })),
+            None => Self::read_above(folder, opener, roster),
+        }
+    }
+
+    /// As [`Listed::read_above`], of a folder in a store. Each folder above takes a request.
+    fn read_above_url(url: &Url, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Option<Above> {
+        url.folders_above().into_iter().find_map(|(root, within)| {
+            let listed = Self::read_or_warn(root.path(), opener, roster.clone())?;
+            let is_listed = listed.listing.folder_at(&within).is_some();
+            is_listed.then(|| Above { listed, root: root.path().to_owned(), within })
+        })
+    }
+
+    /// Reads the manifest of a mirror. If it cannot be read, that is reported.
+    fn read_or_warn(mirror: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Option<Self> {
+        Self::read_if_opened(mirror, opener, roster).unwrap_or_else(|failure| {
+            complain(format!("warning: {}", failure.line().unwrap_or_default()));
+            None
+        })
     }
 
     fn find(mirror: &Root, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Result<Option<Self>> {
@@ -155,12 +183,12 @@ impl Listed {
     /// Compares the mirror with it, without reading content, and reports what is wrong. Returns the listing, in which that is
     /// dropped, and how many entries are wrong.
     pub fn check(self, mirror: &Path) -> Outcome<(Listing, u64, Outcome)> {
-        self.check_within(mirror, Path::new(""))
+        self.check_within(mirror, Path::new(""), Depth::Names)
     }
 
     /// As [`Listed::check`], of a folder in the mirror.
-    pub fn check_within(self, mirror: &Path, folder: &Path) -> Outcome<(Listing, u64, Outcome)> {
-        let (listing, mut findings) = self.findings(mirror, &())?;
+    pub fn check_within(self, mirror: &Path, folder: &Path, depth: Depth) -> Outcome<(Listing, u64, Outcome)> {
+        let (listing, mut findings) = self.findings_at(mirror, folder, depth, &())?;
         findings.retain(|finding| finding.path.starts_with(folder));
         let mut worst = None;
         for finding in &findings {
@@ -177,7 +205,25 @@ impl Listed {
     /// Compares the mirror with it, without reading content. Returns the listing, in which what is wrong is dropped, and what is
     /// wrong.
     pub fn findings(self, mirror: &Path, progress: &dyn Progress) -> Outcome<(Listing, Vec<Finding>)> {
-        Check::run(open(mirror)?, self.listing, progress).map_err(|e| Failure::at(mirror, e))
+        self.findings_at(mirror, Path::new(""), Depth::Names, progress)
+    }
+
+    /// As [`Listed::findings`]. If the mirror lies in a store, `depth` counts, and only objects in the folder are read.
+    fn findings_at(
+        self,
+        mirror: &Path,
+        folder: &Path,
+        depth: Depth,
+        progress: &dyn Progress,
+    ) -> Outcome<(Listing, Vec<Finding>)> {
+        let compared = match root(mirror)? {
+            Root::Folder(root) => {
+                let root = root.try_clone().map_err(Error::read);
+                root.and_then(|root| Check::run(root, self.listing, progress))
+            }
+            Root::Objects(objects) => Check::run_on_objects(&*objects, self.listing, (folder, depth), progress),
+        };
+        compared.map_err(|e| Failure::at(mirror, e))
     }
 }
 
@@ -245,7 +291,7 @@ pub fn root(mirror: &Path) -> Outcome<Root> {
     match Url::of(mirror) {
         Some(url) => {
             let folder = stores().and_then(|stores| stores.folder(&url).map_err(Error::read));
-            folder.map(Root::Objects).map_err(|e| Failure::at(mirror, e))
+            folder.map(Root::Objects).map_err(|e| Failure::at(url.path(), e))
         }
         None => open(mirror).map(|folder| Root::Folder(Arc::new(folder))),
     }

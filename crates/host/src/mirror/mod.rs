@@ -22,6 +22,7 @@ pub mod state;
 mod steady;
 pub mod store;
 pub mod there;
+pub mod unlisted;
 pub mod verdict;
 pub mod whole;
 

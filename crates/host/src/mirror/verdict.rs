@@ -1,5 +1,6 @@
 //! What a comparison of a mirror with its manifest has found.
 
+use super::check::Depth;
 use super::listing::{Listing, NodeId};
 use super::manifest::{Listed, Pins, explain};
 use super::state::Seen;
@@ -31,15 +32,28 @@ impl Listed {
         self.compare_within(mirror, pins, Path::new(""))
     }
 
+    /// As [`Listed::compare_within`], for a caller that does not read content afterwards: of objects in a store it also compares the
+    /// last chunks. Those of files on a disk are compared in any case.
+    ///
+    /// # Errors
+    /// As for [`Listed::compare`].
+    pub fn compare_closely(self, mirror: &Path, pins: &Pins, folder: &Path) -> Outcome<Compared> {
+        self.compare_at(mirror, pins, folder, Depth::Chunks)
+    }
+
     /// As [`Listed::compare`], of a folder in the mirror, which it lists.
     ///
     /// # Errors
     /// As for [`Listed::compare`].
     pub fn compare_within(self, mirror: &Path, pins: &Pins, folder: &Path) -> Outcome<Compared> {
+        self.compare_at(mirror, pins, folder, Depth::Names)
+    }
+
+    fn compare_at(self, mirror: &Path, pins: &Pins, folder: &Path, depth: Depth) -> Outcome<Compared> {
         self.check_age(mirror, pins)?;
         let seen = Seen { generation: self.head.generation, digest: self.digest };
         let tree = self.head.tree;
-        let (listing, wrong, outcome) = self.check_within(mirror, folder)?;
+        let (listing, wrong, outcome) = self.check_within(mirror, folder, depth)?;
         if wrong > 0 {
             explain(mirror, tree);
         }

@@ -1,6 +1,6 @@
 //! What a manifest says of the metadata of files and folders that are restored.
 
-use crate::file::{Carry, set_mode, tolerate};
+use crate::file::{Carry, remove_acls, set_mode, tolerate};
 use crate::mirror::listing::NodeId;
 use crate::mirror::selection::Selection;
 use crate::{Error, Result};
@@ -28,6 +28,31 @@ pub fn restore_as(listed: Option<(u32, Time)>, carry: Carry, stored: &File, rest
     let (Carry::New { umask }, Some((mode, modified))) = (carry, listed) else { return Ok(()) };
     let stat = fs::fstat(stored).map_err(|e| Error::read(e.into()))?;
     set_mode(restored, mode & stat.st_mode & 0o777 & !umask)?;
+    set_time(restored, modified)
+}
+
+/// What a file or folder gets that is restored from an object, which has no metadata of its own.
+#[derive(Clone, Copy)]
+pub(super) struct Metadata {
+    /// The permissions.
+    pub mode: u32,
+    /// When it was modified, if that is known.
+    pub modified: Option<Time>,
+}
+
+impl Metadata {
+    /// Gives it to a file or folder.
+    ///
+    /// # Errors
+    /// If that cannot be changed.
+    pub(super) fn give(self, restored: &File, is_folder: bool) -> Result<()> {
+        remove_acls(restored, is_folder, &[]);
+        set_mode(restored, self.mode & 0o777)?;
+        self.modified.map_or(Ok(()), |modified| set_time(restored, modified))
+    }
+}
+
+fn set_time(restored: &File, modified: Time) -> Result<()> {
     let times = Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanoseconds.into() },

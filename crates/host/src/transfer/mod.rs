@@ -6,6 +6,7 @@ pub mod ends;
 pub mod folder;
 pub mod listed;
 pub mod meter;
+pub mod objects;
 pub mod protect;
 pub mod tally;
 pub mod tree;

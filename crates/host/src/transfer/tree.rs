@@ -39,16 +39,16 @@ use std::time::Duration;
 
 /// Files of at least this length are worked on by all engines and threads, one file at a time. Smaller files are worked
 /// on by one thread each.
-const LARGE: u64 = 16 << 20;
+pub(super) const LARGE: u64 = 16 << 20;
 /// So many threads send objects to a store.
-const SENDERS: usize = 16;
+pub(super) const SENDERS: usize = 16;
 /// The most bytes of files that are on their way to a store.
-const MEMORY: u64 = 24 << 20;
+pub(super) const MEMORY: u64 = 24 << 20;
 /// How often a file that changes meanwhile is read.
 const TIMES_READ: u32 = 3;
 /// The most files, and the most bytes, that are synced together.
-const GROUP_FILES: usize = 256;
-const GROUP_BYTES: u64 = 256 << 20;
+pub(super) const GROUP_FILES: usize = 256;
+pub(super) const GROUP_BYTES: u64 = 256 << 20;
 
 /// A tree to work on.
 pub struct Job<'a> {
@@ -417,19 +417,19 @@ impl<A: Action> Workers<'_, A> {
 }
 
 /// Bytes that may be in memory.
-struct Budget {
+pub(super) struct Budget {
     most: u64,
     free: Mutex<u64>,
     changed: Condvar,
 }
 
 impl Budget {
-    fn new(most: u64) -> Self {
+    pub(super) fn new(most: u64) -> Self {
         Self { most, free: Mutex::new(most), changed: Condvar::new() }
     }
 
     /// Waits until so many bytes are free, or all, and takes them.
-    fn take(&self, bytes: u64) -> Share<'_> {
+    pub(super) fn take(&self, bytes: u64) -> Share<'_> {
         let bytes = bytes.min(self.most);
         let mut free = lock(&self.free);
         while *free < bytes {
@@ -441,7 +441,7 @@ impl Budget {
 }
 
 /// A part of a [`Budget`], until it is dropped.
-struct Share<'a> {
+pub(super) struct Share<'a> {
     budget: &'a Budget,
     bytes: u64,
 }

@@ -4,7 +4,8 @@ use crate::engines::{Stop, engines, interruptible_apart};
 use crate::error;
 use crate::key::{KeyOrName, key_files};
 use crate::mirror::QUIET;
-use crate::place::no_url;
+use crate::place::Place;
+use crate::stores::{self, StorageOptions};
 use crate::ways::{self, AtHand, Keys, Secret};
 use phalanx_core::tree::{Digest, TreeId};
 use phalanx_core::{Opener, Progress};
@@ -12,13 +13,15 @@ use phalanx_host::engines::Engines;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::{Carry, Ends, unprotected_name};
 use phalanx_host::lines::shown;
-use phalanx_host::mirror::check::{Checked, Finding};
-use phalanx_host::mirror::listing::State;
-use phalanx_host::mirror::manifest::{Listed, Pins, explain};
+use phalanx_host::mirror::check::{Checked, Depth, Finding};
+use phalanx_host::mirror::listing::{NodeId, State};
+use phalanx_host::mirror::manifest::{Listed, Pins, explain, root};
+use phalanx_host::mirror::root::Root;
 use phalanx_host::mirror::state::{Trees, unhex};
 use phalanx_host::paths::{Destination, Outputs};
 use phalanx_host::transfer::action::{Action, Moved, Transfer};
 use phalanx_host::transfer::meter::Meter;
+use phalanx_host::transfer::objects;
 use phalanx_host::transfer::tally::Tally;
 use phalanx_host::transfer::tree::{self, Job};
 use phalanx_host::transfer::unprotect;
@@ -34,11 +37,11 @@ type Found = (u64, u64, u64, String, Vec<(PathBuf, &'static str, String)>, Optio
 
 /// Checks a mirror against its manifest.
 #[pyfunction]
-#[pyo3(signature = (path, *, key, keys, password, identities, quick, expect, at_least, accept, threads, engine))]
+#[pyo3(signature = (path, *, key, keys, password, identities, quick, expect, at_least, accept, threads, engine, storage_options))]
 #[expect(clippy::too_many_arguments, reason = "Python has them by name")]
 pub fn verify_tree(
     py: Python<'_>,
-    path: PathBuf,
+    path: Place,
     key: Option<KeyOrName>,
     keys: Vec<KeyOrName>,
     password: Option<Secret>,
@@ -49,8 +52,10 @@ pub fn verify_tree(
     accept: bool,
     threads: Option<usize>,
     engine: &str,
+    storage_options: Option<StorageOptions>,
 ) -> PyResult<Found> {
-    no_url(Some(&path), "verify_tree takes folders on disks only")?;
+    let stores = stores::of_call(py, storage_options, path.is_url())?;
+    let path = path.path().to_owned();
     let wrong = || PyValueError::new_err("expect is the digest of a manifest: 64 hexadecimal digits");
     let digest = expect.map(|digits| unhex(digits).map(Digest).ok_or_else(wrong)).transpose()?;
     let pins = Pins { digest, generation: at_least, accept };
@@ -59,7 +64,8 @@ pub fn verify_tree(
     let transfer = Transfer::with(Open { opener }, nowhere(), key_files(), engines, QUIET);
     // The environment is read attached to the interpreter, because other threads could change it otherwise.
     let check = Check { path: &path, transfer: &transfer, pins: &pins, trees: Trees::of_user(), quick };
-    let checked = interruptible_apart(py, |stop| check.run(stop))?.map_err(|failure| error::of_tree(py, failure))?;
+    let checked = interruptible_apart(py, |stop| stores::during(stores.as_ref(), stop, || check.run(stop)))?;
+    let checked = checked.map_err(|failure| error::of_tree(py, failure))?;
     let Report { files, bytes, generation, digest, tree, findings } = checked;
     if !findings.is_empty() {
         explain(&path, tree);
@@ -115,14 +121,26 @@ impl Check<'_> {
         let listed = Listed::read(path, &transfer.action.opener, roster)?.ok_or_else(without)?;
         listed.check_age_with(path, self.pins, &self.trees)?;
         let (generation, digest, tree) = (listed.head.generation, listed.digest, listed.head.tree);
-        let (listing, mut findings) = listed.findings(path, &**stop)?;
+        let (listing, mut findings) =
+            listed.findings(path, if self.quick { Depth::Chunks } else { Depth::Names }, &**stop)?;
         if self.quick {
             let (files, bytes) = listing.totals(|state| state != State::Dropped);
             return Ok(Report { files, bytes, generation, digest, tree, findings });
         }
         let tally = Arc::new(Tally::keeping());
-        let selection = Some(Arc::new(Checked::new(listing)) as _);
-        tree::run(transfer, Job { input: path, output: None, selection, meter: &**stop, tally: tally.clone() })?;
+        let meter: &dyn Meter = &**stop;
+        match root(path)? {
+            Root::Folder(_) => {
+                let selection = Some(Arc::new(Checked::new(listing)) as _);
+                tree::run(transfer, Job { input: path, output: None, selection, meter, tally: tally.clone() })?;
+            }
+            Root::Objects(folder) => {
+                let (objects, listing, root) = (&*folder, &listing, NodeId::ROOT);
+                let (is_listed, output, tally) = (true, None, &*tally);
+                let job = objects::Job { input: path, objects, listing, root, is_listed, output, meter, tally };
+                objects::run(transfer, &job)?;
+            }
+        }
         findings.extend(tally.take().failures.into_iter().map(|failure| Finding::of_failure(path, failure)));
         findings.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(Report { files: tally.files(), bytes: tally.bytes(), generation, digest, tree, findings })

@@ -232,7 +232,6 @@ def test_what_takes_no_urls_says_so(key, plain, tmp_path):
     for work in (
         lambda: phalanx.open(url, key=key),
         lambda: phalanx.open(url, "wb", key=key),
-        lambda: phalanx.verify_tree(url, key=key),
         lambda: phalanx.mirror(url, tmp_path / "mirror", key=key),
         lambda: phalanx.mirror(tmp_path, url, key=key, backup_dir=tmp_path / "backup"),
         lambda: phalanx.unprotect(url, key=key),
@@ -383,6 +382,9 @@ def test_a_mirror_in_a_store_is_made_and_renewed(tmp_path, server, bucket, optio
     assert {"mirror.phx/large.phx", "mirror.phx/folder/3.phx"} <= set(listed(server, bucket))
     again = mirror()
     assert (again.new, again.changed, again.unchanged) == (0, 0, 6)
+    for quick in (True, False):
+        report = phalanx.verify_tree(url, key=key, quick=quick, storage_options=options)
+        assert (report.files, report.digest, report.findings) == (6, again.digest, ())
     (source / "folder" / "3").write_bytes(b"another")
     (source / "large").unlink()
     result = mirror(delete=True)
@@ -390,6 +392,10 @@ def test_a_mirror_in_a_store_is_made_and_renewed(tmp_path, server, bucket, optio
     assert "mirror.phx/large.phx" not in listed(server, bucket)
     back = phalanx.unprotect(f"{url}/folder/3.phx", key=key, output=tmp_path / "3", storage_options=options)
     assert back.read_bytes() == b"another"
+    client(server.url).delete_object(Bucket=bucket, Key="mirror.phx/folder/1.phx")
+    with pytest.raises(phalanx.TreeError) as caught:
+        phalanx.verify_tree(url, key=key, storage_options=options)
+    assert [(str(finding.path), finding.kind) for finding in caught.value.findings] == [("folder/1.phx", "missing")]
 
 
 def test_a_mirror_that_cannot_be_reached(tmp_path, key, plain, server, options):

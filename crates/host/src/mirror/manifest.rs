@@ -203,9 +203,9 @@ impl Listed {
     }
 
     /// Compares the mirror with it, without reading content. Returns the listing, in which what is wrong is dropped, and what is
-    /// wrong.
-    pub fn findings(self, mirror: &Path, progress: &dyn Progress) -> Outcome<(Listing, Vec<Finding>)> {
-        self.findings_at(mirror, Path::new(""), Depth::Names, progress)
+    /// wrong. `depth` counts if the mirror lies in a store.
+    pub fn findings(self, mirror: &Path, depth: Depth, progress: &dyn Progress) -> Outcome<(Listing, Vec<Finding>)> {
+        self.findings_at(mirror, Path::new(""), depth, progress)
     }
 
     /// As [`Listed::findings`]. If the mirror lies in a store, `depth` counts, and only objects in the folder are read.

@@ -250,6 +250,7 @@ def verify_tree(
     accept: bool = False,
     threads: int | None = None,
     engine: str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> TreeReport:
     """Checks a mirror against its manifest, and every chunk of its files. Writes nothing to it.
 
@@ -260,6 +261,7 @@ def verify_tree(
     ``quick`` compares names, links, lengths and last chunks, and reads no other content. ``expect`` is the digest of the manifest
     that the mirror must have, and ``at_least`` the generation that it must have reached. This machine remembers the last generation
     of each mirror, and an older one is a :class:`RuntimeWarning`. ``accept`` takes the mirror as it is from now on.
+    ``path`` can be the URL of a folder in an object store, as a str. ``storage_options`` is as for :func:`phalanx.protect`.
 
     >>> import os
     >>> key = phalanx.Key.generate()
@@ -285,6 +287,7 @@ def verify_tree(
         accept=accept,
         threads=threads,
         engine=engine,
+        storage_options=storage_options,
     )
     report = TreeReport(files, length, generation, digest, tuple(Finding(*finding) for finding in findings))
     if report.findings:

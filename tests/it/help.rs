@@ -37,7 +37,7 @@ fn help_of_every_command_fits_a_screen_and_ends_with_two_examples() {
         let lines: Vec<&str> = text.trim_end().lines().collect();
         // Mirrors have the options of outputs and those that say what is left out. Stores have some more.
         let most = match (path == ["mirror"], cfg!(feature = "stores")) {
-            (true, true) => 54,
+            (true, true) => 56,
             (false, false) => 40,
             _ => 50,
         };

@@ -134,7 +134,7 @@ const RUNS: &[Run] = &[
     // 2: object stores
     ("protect run42.h5 --key work --output s3://bucket/", "", ""),
     ("unprotect s3://bucket/run42.h5.phx", "an object has no folder of this machine beside it", ""),
-    ("mount s3://bucket/project.phx mountpoint", "mounts need paths", ""),
+    ("mirror project s3://bucket/project.phx --key work --backup-dir old", "", ""),
     ("unprotect run42.h5.phx --resume --output s3://bucket/run42.h5", "", "leave out `--resume`"),
     (
         "unprotect -R project.phx --output s3://bucket/project",

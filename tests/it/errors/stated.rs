@@ -468,6 +468,20 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "look what is in it",
     ),
     (
+        "../src/transfer.rs",
+        4,
+        "the same line goes on with what was sent, and --abort deletes it",
+        "a hint: `protect --resume` could not send all to a store",
+        "when the store works again, run the same line",
+    ),
+    (
+        "../crates/host/src/transfer/folder.rs",
+        4,
+        "its name is not UTF-8, as names of objects are",
+        "`mirror` or `protect -R` to a store",
+        "rename the file",
+    ),
+    (
         "../crates/host/src/transfer/folder.rs",
         4,
         "it is an output of this run: the output is within the input",

@@ -17,7 +17,7 @@ use phalanx_host::lines::{complain, complain_with};
 use phalanx_host::mirror::check::Checked;
 use phalanx_host::mirror::manifests::Sealing;
 use phalanx_host::mirror::run::{Change, Mirroring, OnChange, Options};
-use phalanx_host::mirror::selection::{Place, Selection};
+use phalanx_host::mirror::selection::{Place, Selection, Target};
 use phalanx_host::mirror::state::Trees;
 use phalanx_host::mirror::verdict::Compared;
 use phalanx_host::mirror::whole::Protecting;
@@ -197,6 +197,7 @@ impl Driver<'_> {
             input: (*input).to_owned(),
             input_id: OnceLock::new(),
             output: output.map(Path::to_owned),
+            objects: None,
             // The root has just been made, or may be used.
             force: true,
             remove: false,
@@ -253,7 +254,7 @@ impl Driver<'_> {
         let Some(output) = &handles.output else { return Ok(false) };
         folder.check_kind(handles, name, true)?;
         let Some(node) = *node else { return Ok(false) };
-        selection.settle(node, &Place { input: &handles.input, name, output, output_name })
+        selection.settle(node, &Place { input: &handles.input, name, output: Target::Entry(output, output_name) })
     }
 
     /// Lists a file that has been written.

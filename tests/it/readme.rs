@@ -130,7 +130,7 @@ fn the_design_names_files_that_exist() {
     assert!(named.len() > 100, "{}", named.len());
     for name in named {
         let long = match name.split_once('/') {
-            Some((name @ ("core" | "gpu" | "host" | "volume" | "cluster"), rest)) => {
+            Some((name @ ("core" | "gpu" | "host" | "store" | "volume" | "cluster"), rest)) => {
                 format!("crates/{name}/src/{rest}")
             }
             _ => name.to_owned(),

@@ -50,9 +50,18 @@ fn checked(memory: *mut u8, size: usize) -> *mut u8 {
     memory
 }
 
+/// Whether a thread has no memory and ends the process.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Waits for the end of a process that has no memory. Whatever fails from then on fails because of that, and is not said.
+pub fn stand_by() {
+    while ENDING.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
 /// Ends the process, which cannot continue.
 pub fn out_of_memory() -> ! {
-    static ENDING: AtomicBool = AtomicBool::new(false);
     while ENDING.swap(true, Ordering::Relaxed) {
         // Another thread is ending the process.
         thread::sleep(Duration::from_secs(1));

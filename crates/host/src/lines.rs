@@ -1,5 +1,6 @@
 //! Lines on standard error, and what is safe to show there.
 
+use crate::last_resort;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -17,6 +18,7 @@ pub fn complain(line: impl Display) {
 /// Writes one line as [`complain`] does, and advice on a second line. The same advice is written once in a run, and
 /// only to stderr: it is for people who type commands.
 pub fn complain_with(line: impl Display, hint: Option<&str>) {
+    last_resort::stand_by();
     let line = line.to_string();
     let line = one_line(&line);
     if let (Some(warn), Some(warning)) = (WARN.get(), line.strip_prefix("warning: ")) {

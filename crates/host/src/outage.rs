@@ -8,16 +8,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// So many objects in a row. Each was asked for several times.
 const IN_A_ROW: usize = 32;
 
-/// Counts the objects in a row that could not be read. It is used by several threads.
+/// Counts the objects in a row that could not be read or written. It is used by several threads.
 #[derive(Debug, Default)]
 pub struct Outage(AtomicUsize);
 
 impl Outage {
-    /// Notes what came of an object: why it could not be read, or nothing.
+    /// Notes what came of an object: why it could not be read or written, or nothing.
     pub fn note(&self, error: Option<&Error>) {
         match error {
-            // That an object is not there is an answer.
-            Some(Error::Core(CoreError::Read(e))) if e.kind() != io::ErrorKind::NotFound => {
+            // That an object is not there is an answer, and what cannot be one was not asked for.
+            Some(Error::Core(CoreError::Read(e) | CoreError::Write(e)))
+                if !matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) =>
+            {
                 self.0.fetch_add(1, Ordering::Relaxed);
             }
             _ => self.0.store(0, Ordering::Relaxed),

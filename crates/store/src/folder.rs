@@ -17,6 +17,9 @@ use tokio::task::JoinSet;
 /// So many objects are deleted at the same time.
 const DELETED: usize = 16;
 
+/// After so many failures in a row no more is deleted.
+const FAILURES: usize = 32;
+
 /// A folder in a store. Nothing has been asked of the store yet.
 #[derive(Debug)]
 pub struct Folder {
@@ -70,7 +73,12 @@ impl Folder {
 
     async fn deleted(&self, names: &[String]) -> Vec<(String, io::Error)> {
         let (mut deleting, mut failed, mut names) = (JoinSet::new(), Vec::new(), names.iter());
+        let mut in_a_row = 0;
         loop {
+            if in_a_row >= FAILURES {
+                let left = |name: &String| (name.clone(), io::Error::other("the store has failed for others"));
+                failed.extend(names.by_ref().map(left));
+            }
             while deleting.len() < DELETED
                 && let Some(name) = names.next()
             {
@@ -78,8 +86,11 @@ impl Folder {
                 deleting.spawn(async move { (delete(client).await, name) });
             }
             match deleting.join_next().await {
-                Some(Ok((Err(error), name))) => failed.push((name, error)),
-                Some(_) => {}
+                Some(Ok((Err(error), name))) => {
+                    in_a_row += 1;
+                    failed.push((name, error));
+                }
+                Some(_) => in_a_row = 0,
                 None => return failed,
             }
         }

@@ -475,6 +475,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "when the store works again, run the same line",
     ),
     (
+        "../crates/host/src/mirror/gone.rs",
+        4,
+        "{more} more objects could not be deleted",
+        "`mirror --delete` in a store that fails; the first ones are named",
+        "when the store works again, run the same line",
+    ),
+    (
         "../crates/host/src/transfer/folder.rs",
         4,
         "its name is not UTF-8, as names of objects are",

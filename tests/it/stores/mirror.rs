@@ -95,17 +95,18 @@ fn a_mirror_has_an_object_for_each_file_and_a_manifest() {
     assert_eq!(objects(&store.s), names.map(String::from).into());
     assert_same_files(&store);
     // What no manifest lists is named, and deleted only if it is a protected file.
-    for name in ["stray.phx", "a/notes.txt", "gone/z.phx"] {
+    for name in ["stray.phx", "a/notes.txt", "gone/z.phx", "other/phalanx.tree", "other/y.phx"] {
         store.s.write("plain", b"");
         let path = store.s.path("store/bucket/some dir/tree.phx").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::copy(store.s.path("plain"), path).unwrap();
     }
     let text = said(store.run(&MIRROR));
-    assert!(text.contains("stray.phx") && text.contains("notes.txt"), "{text}");
+    assert!(text.contains("4 entries have no input") && text.contains("stray.phx"), "{text}");
     let text = said(store.run(&[&MIRROR[..], &["--delete"]].concat()));
     assert!(text.contains("2 deleted") && text.contains("notes.txt") && !text.contains("stray.phx"), "{text}");
-    let left: BTreeSet<String> = names.into_iter().chain(["a/notes.txt"]).map(String::from).collect();
+    let left: BTreeSet<String> =
+        names.into_iter().chain(["a/notes.txt", "other/phalanx.tree", "other/y.phx"]).map(String::from).collect();
     assert_eq!(objects(&store.s), left);
 }
 

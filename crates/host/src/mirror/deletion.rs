@@ -1,5 +1,6 @@
 //! Deleting in a mirror what is gone at the source.
 
+use super::MANIFEST;
 use super::backup::Backup;
 use super::chain::Chain;
 use super::listing::{Listing, NodeId, State};
@@ -104,7 +105,10 @@ impl Deletion<'_> {
             if let Some(name) = folders.pop() {
                 if chain.enter(&name).is_ok() {
                     path.push(name);
-                    let (folders, more) = self.strays_in(chain.current(), &path, is_ours)?;
+                    // Another mirror belongs to somebody else.
+                    let is_other = kind_of(chain.current(), OsStr::new(MANIFEST)) == Ok(FileType::RegularFile);
+                    let (folders, more) =
+                        if is_other { (Vec::new(), 0) } else { self.strays_in(chain.current(), &path, is_ours)? };
                     levels.push(folders);
                     deleted += more;
                 }

@@ -1,12 +1,18 @@
 //! Deleting in a mirror, wherever it lies, what is gone at the source.
 
+use super::MANIFEST;
 use super::deletion::Deletion;
 use super::listing::{Listing, NodeId, State};
 use super::there::Objects;
 use crate::file::ObjectFolder;
 use crate::{Error, Result};
+use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
+
+/// So many objects are named that could not be deleted.
+const NAMED: usize = 32;
 
 /// A mirror in which entries are deleted.
 pub enum Remover<'a> {
@@ -39,19 +45,23 @@ impl Remover<'_> {
             ids.rev().filter(|id| listing.state(*id) == State::Gone && *id != NodeId::ROOT).collect();
         let names = ids.iter().filter(|id| listing.file(**id).is_some()).map(|id| name_of(&listing.stored_path(*id)));
         let left = folder.delete(&names.collect::<Vec<_>>());
-        let is_left = |path: &Path| left.iter().any(|(name, _)| *name == name_of(path));
+        let stay: HashSet<&str> = left.iter().map(|(name, _)| &**name).collect();
         for id in ids {
             let path = listing.stored_path(id);
             // What is not empty is not gone.
             let stays = || listing.children(id).any(|child| listing.state(child) == State::Gone);
-            if listing.file(id).is_some() && is_left(&path) || listing.is_folder(id) && stays() {
+            if listing.file(id).is_some() && stay.contains(&*name_of(&path)) || listing.is_folder(id) && stays() {
                 continue;
             }
             listing.set_state(id, State::Dropped);
             done(listing, id);
         }
-        for (name, error) in left {
+        let more = left.len().saturating_sub(NAMED);
+        for (name, error) in left.into_iter().take(NAMED) {
             failed(Path::new(&name), Error::write(error));
+        }
+        if more > 0 {
+            failed(Path::new(""), Error::write(io::Error::other(format!("{more} more objects could not be deleted"))));
         }
     }
 
@@ -67,8 +77,14 @@ impl Remover<'_> {
                 Ok((deleted, root.join(path).symlink_metadata().is_ok()))
             }
             Remover::Objects { folder, names } => {
-                let is_stored = |name: &str| Path::new(name).file_name().is_some_and(is_ours);
                 let name = name_of(path);
+                // Another mirror belongs to somebody else.
+                let others = names.at_and_below(&name).filter_map(|name| name.strip_suffix(MANIFEST));
+                let others: Vec<&str> = others.filter(|folder| folder.ends_with('/')).collect();
+                let is_stored = |name: &str| {
+                    let is_other = others.iter().any(|folder| name.starts_with(folder));
+                    !is_other && Path::new(name).file_name().is_some_and(is_ours)
+                };
                 let (ours, others): (Vec<&str>, Vec<&str>) =
                     names.at_and_below(&name).partition(|name| is_stored(name));
                 let ours: Vec<String> = ours.into_iter().map(str::to_owned).collect();

@@ -282,8 +282,9 @@ impl Folder {
     /// The name of the object for an output in its mirror, which lies in a store.
     pub fn object_name(&self, output_name: &OsStr) -> Result<String> {
         let path = self.join(Path::new(""), output_name);
-        let not_text = || Error::write(std::io::Error::other("its name is not UTF-8, as names of objects are"));
-        path.into_os_string().into_string().map_err(|_| not_text())
+        let why = "its name is not UTF-8, as names of objects are";
+        let not_text = |_| Error::write(std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
+        path.into_os_string().into_string().map_err(not_text)
     }
 
     fn join(&self, root: &Path, name: &OsStr) -> PathBuf {

@@ -19,6 +19,7 @@ use crate::mirror::listing::NodeId;
 use crate::mirror::manifest::root;
 use crate::mirror::root::Root;
 use crate::mirror::selection::{self, Place, Selection};
+use crate::outage::Outage;
 use crate::report;
 use crate::transfer::ends::{blame, delete};
 use crate::transfer::folder::{Folder, Tree};
@@ -106,6 +107,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, job: Job<'_>) -> Outcome {
         tree,
         large: Mutex::new(()),
         budget: Budget::new(MEMORY),
+        outage: Outage::default(),
         meter,
         working: AtomicUsize::new(0),
         waiting: AtomicUsize::new(0),
@@ -127,6 +129,9 @@ pub fn run<A: Action>(transfer: &Transfer<A>, job: Job<'_>) -> Outcome {
         over.store(true, Ordering::Relaxed);
     });
     workers.meter.finish();
+    if let (Some(output), true) = (output, workers.outage.is_there()) {
+        workers.tree.tally.fail(&Failure::at(output, workers.outage.error()));
+    }
     if let (Some(selection), false) = (&workers.tree.selection, workers.meter.is_cancelled()) {
         selection.end(&workers.tree.input, &workers.tree.tally);
     }
@@ -162,6 +167,8 @@ struct Workers<'a, A> {
     large: Mutex<()>,
     /// The bytes of files that are on their way to a store.
     budget: Budget,
+    /// Whether the store is given up.
+    outage: Outage,
     meter: &'a dyn Meter,
     /// The number of threads that may have files open, and how many of these wait for others to close some.
     working: AtomicUsize,
@@ -180,7 +187,7 @@ impl<A: Action> Workers<'_, A> {
         let _working = More::of(&self.working);
         let mut group = Vec::new();
         let mut bytes = 0;
-        while !self.meter.is_cancelled() {
+        while !self.meter.is_cancelled() && !self.outage.is_there() {
             let next = || lock(&self.walk).next(|name| self.transfer.action.output_name(name));
             let task = match self.patiently(&mut group, next) {
                 Ok(Next::File(task)) => task,
@@ -194,7 +201,12 @@ impl<A: Action> Workers<'_, A> {
                     continue;
                 }
             };
-            match self.file_again(&task, &mut group) {
+            let done = self.file_again(&task, &mut group);
+            let error = done.as_ref().err().and_then(Failure::error);
+            if self.tree.objects.is_some() && error.is_none_or(Error::is_of_output) {
+                self.outage.note(error);
+            }
+            match done {
                 Ok(Some(Done { output, bytes: more, removal, listed })) => {
                     bytes += more;
                     group.push(Written { output, origin: Origin { task, bytes: more, removal, listed } });

@@ -475,6 +475,20 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "when the store works again, run the same line",
     ),
     (
+        "../crates/host/src/mirror/roots.rs",
+        4,
+        "{}: it lies in the mirror {}",
+        "`mirror` or `protect -R` to a URL within a protected folder",
+        "mirror the whole folder, or choose another name",
+    ),
+    (
+        "../crates/host/src/mirror/run.rs",
+        4,
+        "{}: it has objects already, and no manifest\n--new makes a mirror there, and replaces objects of the same names",
+        "the first `mirror` to a URL",
+        "choose another name, or `--new`",
+    ),
+    (
         "../crates/host/src/mirror/gone.rs",
         4,
         "{more} more objects could not be deleted",
@@ -715,6 +729,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         0,
         "warning: {path}: not deleted, because {why}",
         "`--remove` of a file that holds a key, a password or identities: what was protected may need it",
+        "",
+    ),
+    (
+        "../crates/host/src/mirror/run.rs",
+        0,
+        "{mirror}: another run has written its manifest meanwhile: it is compared again",
+        "two runs of `mirror` to one URL at the same time",
         "",
     ),
     (

@@ -185,7 +185,7 @@ fn a_name_that_is_no_text_is_left_out() {
 }
 
 #[test]
-fn of_two_runs_at_once_one_writes_the_manifest() {
+fn two_runs_at_once_agree() {
     let (count, other) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (seen, done) = (count.clone(), other.clone());
     let store = Store::behind(move |request| {
@@ -199,17 +199,21 @@ fn of_two_runs_at_once_one_writes_the_manifest() {
     let Some(store) = store else { return };
     make_source(&store.s);
     said(store.run(&MIRROR));
-    store.s.write("src/x", b"changed");
+    store.s.write("src/x", painted(77));
+    store.s.write("src/a/b/y.txt", painted(70_001));
     let slow = store.command(&MIRROR).stderr(Stdio::piped()).spawn().unwrap();
     wait_for(|| count.load(Ordering::SeqCst) == 2);
-    store.s.write("src/x", b"changed again");
+    // The other run writes the same files again, and a third one, before the slow one writes its manifest.
+    store.s.write("src/a/empty", b"not empty");
+    let state = store.s.path("state of another machine");
     let mut quick = store.server.command(&store.s, store.server.address, &MIRROR);
-    said(Ended(quick.output().unwrap()));
-    let written = store.s.read("store/bucket/some dir/tree.phx/phalanx.tree");
+    said(Ended(quick.env("PHALANX_STATE", state).output().unwrap()));
     other.store(1, Ordering::SeqCst);
-    let slow = Ended(slow.wait_with_output().unwrap());
-    assert!(slow.fails(4).contains("changed meanwhile"));
-    assert!(store.s.read("store/bucket/some dir/tree.phx/phalanx.tree") == written);
+    let text = said(Ended(slow.wait_with_output().unwrap()));
+    assert!(text.contains("another run has written its manifest meanwhile"), "{text}");
+    let again = said(store.run(&[&MIRROR[..], &["--checksum"]].concat()));
+    assert!(again.contains("0 files new, 7 unchanged"), "{again}");
+    Ended(store.command(&["verify", "-R", URL]).output().unwrap()).ok();
 }
 
 #[test]
@@ -275,5 +279,99 @@ fn a_store_that_fails_leaves_the_old_manifest() {
     store.at = healthy;
     let text = said(store.run(&MIRROR));
     assert!(text.contains("1 changed, 6 unchanged"), "{text}");
+    assert_same_files(&store);
+}
+
+/// The objects that a mirror must not touch.
+#[test]
+fn objects_of_others_stay() {
+    let Some(store) = Store::start(Kind::Versity) else { return };
+    make_source(&store.s);
+    let stored = store.s.path("store/bucket/some dir/tree.phx");
+    // Where there are objects, and no manifest.
+    fs::create_dir_all(&stored).unwrap();
+    fs::write(stored.join("x.phx"), "precious").unwrap();
+    let refused = store.run(&MIRROR).fails(4);
+    assert!(refused.contains("it has objects already") && refused.contains("--new"), "{refused}");
+    assert_eq!(fs::read(stored.join("x.phx")).unwrap(), b"precious");
+    fs::remove_file(stored.join("x.phx")).unwrap();
+    said(store.run(&MIRROR));
+    // Within another mirror.
+    for args in [["mirror", "src/a"], ["protect", "src/a"]] {
+        let url = format!("{URL}/a");
+        let output: &[&str] = if args[0] == "mirror" { &[&url] } else { &["-R", "-f", "-o", &url] };
+        let refused = store.run(&[&args[..], output, &["-k", "k"]].concat()).fails(4);
+        assert!(refused.contains("it lies in the mirror"), "{refused}");
+    }
+    // Another mirror in a folder that the source has too, and in one that it has not.
+    for name in ["a/b", "other"] {
+        fs::create_dir_all(stored.join(name)).unwrap();
+        fs::write(stored.join(name).join("phalanx.tree"), "").unwrap();
+        fs::write(stored.join(name).join("foreign.phx"), "").unwrap();
+    }
+    let text = said(store.run(&[&MIRROR[..], &["--delete"]].concat()));
+    assert!(!text.contains("deleted"), "{text}");
+    assert!(stored.join("a/b/foreign.phx").exists() && stored.join("other/foreign.phx").exists());
+    // Each object counts.
+    for number in 0..5 {
+        fs::create_dir_all(stored.join("theirs")).unwrap();
+        fs::write(stored.join(format!("theirs/{number}.phx")), "").unwrap();
+    }
+    let refused = store.run(&[&MIRROR[..], &["--delete", "--max-delete", "4"]].concat()).fails(4);
+    assert!(refused.contains("5 files would be deleted"), "{refused}");
+    let text = said(store.run(&[&MIRROR[..], &["--delete", "--max-delete", "5"]].concat()));
+    assert!(text.contains("5 deleted"), "{text}");
+}
+
+#[test]
+fn what_a_journal_says_is_compared_with_the_object() {
+    let Some(store) = Store::start(Kind::Versity) else { return };
+    make_source(&store.s);
+    let stored = store.s.path("store/bucket/some dir/tree.phx");
+    said(store.run(&MIRROR));
+    let old = fs::read(stored.join("a/b/y.txt.phx")).unwrap();
+    // The run does not come to its manifest, and another machine puts its object there.
+    let changed = vec![7; 70_000];
+    store.s.write("src/a/b/y.txt", &changed);
+    let refused =
+        proxy::start(store.at, |request| match request.method == "PUT" && request.target.contains("phalanx.tree") {
+            true => Does::Answer(403),
+            false => Does::Pass,
+        });
+    let mut command = store.server.command(&store.s, refused, &MIRROR);
+    Ended(command.output().unwrap()).fails(4);
+    assert!(fs::read(stored.join("a/b/y.txt.phx")).unwrap() != old);
+    fs::write(stored.join("a/b/y.txt.phx"), &old).unwrap();
+    said(store.run(&MIRROR));
+    assert_same_files(&store);
+}
+
+#[test]
+fn an_unusable_manifest_is_replaced_by_force() {
+    let Some(store) = Store::start(Kind::Versity) else { return };
+    make_source(&store.s);
+    said(store.run(&["protect", "-R", "src", "-k", "k", "-o", URL]));
+    store.s.run(&["key", "new", "other"]).ok();
+    said(store.run(&["protect", "-R", "src", "-k", "other", "-f", "-o", URL]));
+    let again = said(store.run(&["mirror", "src", URL, "-k", "other"]));
+    assert!(again.contains("0 files new, 7 unchanged"), "{again}");
+}
+
+#[test]
+fn a_store_that_deletes_nothing_gets_moved_files() {
+    let Some(mut store) = Store::start(Kind::Versity) else { return };
+    make_source(&store.s);
+    said(store.run(&MIRROR));
+    let healthy = store.at;
+    let deletes = |request: &proxy::Request| request.method == "DELETE" || request.target.contains("?delete");
+    store.at = proxy::start(healthy, move |request| if deletes(request) { Does::Answer(403) } else { Does::Pass });
+    fs::rename(store.s.path("src/x"), store.s.path("src/a/moved")).unwrap();
+    let text = said(store.run(&MIRROR));
+    assert!(text.contains("1 moved"), "{text}");
+    assert!(objects(&store.s).contains("a/moved.phx") && objects(&store.s).contains("x.phx"));
+    store.at = healthy;
+    let text = said(store.run(&[&MIRROR[..], &["--delete"]].concat()));
+    assert!(text.contains("1 deleted"), "{text}");
+    assert!(!objects(&store.s).contains("x.phx"));
     assert_same_files(&store);
 }

@@ -77,24 +77,34 @@ impl Remover<'_> {
                 Ok((deleted, root.join(path).symlink_metadata().is_ok()))
             }
             Remover::Objects { folder, names } => {
-                let name = name_of(path);
-                // Another mirror belongs to somebody else.
-                let others = names.at_and_below(&name).filter_map(|name| name.strip_suffix(MANIFEST));
-                let others: Vec<&str> = others.filter(|folder| folder.ends_with('/')).collect();
-                let is_stored = |name: &str| {
-                    let is_other = others.iter().any(|folder| name.starts_with(folder));
-                    !is_other && Path::new(name).file_name().is_some_and(is_ours)
-                };
-                let (ours, others): (Vec<&str>, Vec<&str>) =
-                    names.at_and_below(&name).partition(|name| is_stored(name));
+                let (ours, others) = strays_at(names, path, is_ours);
                 let ours: Vec<String> = ours.into_iter().map(str::to_owned).collect();
                 match folder.delete(&ours).into_iter().next() {
                     Some((_, error)) => Err(Error::write(error)),
-                    None => Ok((ours.len() as u64, !others.is_empty())),
+                    None => Ok((ours.len() as u64, others > 0)),
                 }
             }
         }
     }
+}
+
+/// The objects at a path and below it that are protected files and of no other mirror, and how many others there are.
+pub fn strays_at<'n>(names: &'n Objects, path: &Path, is_ours: &dyn Fn(&OsStr) -> bool) -> (Vec<&'n str>, usize) {
+    let name = name_of(path);
+    let is_mirror = |folder: &Path| names.has(&name_of(&folder.join(MANIFEST)));
+    let above = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+    let is_within_other = above.into_iter().any(is_mirror);
+    // Another mirror belongs to somebody else.
+    let others = names.at_and_below(&name).filter_map(|name| name.strip_suffix(MANIFEST));
+    let others: Vec<&str> = others.filter(|folder| folder.ends_with('/')).collect();
+    let is_stray = |name: &&str| {
+        let is_other = is_within_other || others.iter().any(|folder| name.starts_with(folder));
+        !is_other && Path::new(name).file_name().is_some_and(is_ours)
+    };
+    let all = names.at_and_below(&name).count();
+    let ours: Vec<&str> = names.at_and_below(&name).filter(is_stray).collect();
+    let left = all - ours.len();
+    (ours, left)
 }
 
 /// The name of an object that has a path in the mirror. All paths in a store are text.

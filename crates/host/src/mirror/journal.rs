@@ -7,11 +7,13 @@ use super::state::{Trees, open_records};
 use crate::lock::lock;
 use phalanx_core::tree::{Contents, FileEntry, LastChunk, Time};
 use phalanx_kernels::keccak::sha3_256;
-use rustix::fs::Stat;
+use rustix::fs::{FlockOperation, OFlags, Stat, flock};
+use rustix::io::Errno;
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -21,40 +23,58 @@ const RECORD: usize = 32 + 8 + 48 + 32;
 /// The journal of a run.
 #[derive(Debug)]
 pub struct Journal {
-    path: PathBuf,
     file: Mutex<File>,
-    /// What earlier, killed runs have written, by key.
-    before: HashMap<[u8; 32], (u64, Contents)>,
+    /// Its file, and those of killed runs that it has read. No other run uses them meanwhile.
+    files: Vec<(PathBuf, File)>,
+    /// What this run and killed runs have written, by key.
+    written: Mutex<HashMap<[u8; 32], (u64, Contents)>>,
 }
 
 impl Journal {
-    /// Opens the journal of a mirror. `None` if there is no home.
+    /// Opens the journal of a mirror, and reads those that killed runs have left. `None` if there is no home.
     ///
     /// # Errors
     /// If it cannot be opened.
     pub fn open(trees: &Trees, mirror: &Path) -> std::io::Result<Option<Self>> {
         let Some(path) = trees.journal(mirror) else { return Ok(None) };
-        let (file, bytes) = open_records(&path, RECORD)?;
-        let before = bytes.chunks_exact(RECORD).map(parse).collect();
-        Ok(Some(Self { path, file: Mutex::new(file), before }))
+        let own = path.with_extension(format!("{}.journal", std::process::id()));
+        let (mut files, mut written) = (Vec::new(), HashMap::new());
+        for path in left_beside(&path).into_iter().filter(|left| *left != own).chain([own.clone()]) {
+            let Some(lock) = locked(&path, path == own)? else { continue };
+            let (file, bytes) = open_records(&path, RECORD)?;
+            written.extend(bytes.chunks_exact(RECORD).map(parse));
+            files.push((path, lock, file));
+        }
+        let Some((_, _, file)) = files.last() else { return Ok(None) };
+        let file = Mutex::new(file.try_clone()?);
+        let files = files.into_iter().map(|(path, lock, _)| (path, lock)).collect();
+        Ok(Some(Self { file, files, written: Mutex::new(written) }))
     }
 
-    /// What an earlier run wrote for a file that is still as it was then.
+    /// Whether this run or a killed one has written something.
+    #[must_use]
+    pub fn has_records(&self) -> bool {
+        !lock(&self.written).is_empty()
+    }
+
+    /// What this run or a killed one wrote for a file that is still as it was then.
     #[must_use]
     pub fn written(&self, path: &Path, stat: &Stat) -> Option<FileEntry> {
-        if self.before.is_empty() {
+        let written = lock(&self.written);
+        if written.is_empty() {
             return None;
         }
         let len = stat.st_size as u64;
-        let (stored_len, contents) = *self.before.get(&key(path, super::entry::modified(stat), len))?;
+        let (stored_len, contents) = *written.get(&key(path, super::entry::modified(stat), len))?;
         // Its number becomes known when it gets its permissions.
         Some(FileEntry { len, stored_len, device: stat.st_dev, inode: 0, contents })
     }
 
     /// Notes that a stored file has its name.
     pub fn note(&self, path: &Path, modified: Time, file: &FileEntry) {
-        let mut record = Vec::with_capacity(RECORD);
-        record.extend(key(path, modified, file.len));
+        let (mut record, key) = (Vec::with_capacity(RECORD), key(path, modified, file.len));
+        lock(&self.written).insert(key, (file.stored_len, file.contents));
+        record.extend(key);
         record.extend(file.stored_len.to_le_bytes());
         record.extend(file.contents.last.0);
         record.extend(file.contents.root);
@@ -64,7 +84,38 @@ impl Journal {
 
     /// Removes it: the manifest lists everything now.
     pub fn end(self) {
-        let _ = fs::remove_file(self.path);
+        for (path, _) in &self.files {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// The journals that lie beside a path, with its name and a number.
+fn left_beside(path: &Path) -> Vec<PathBuf> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_stem().and_then(|name| name.to_str())) else {
+        return Vec::new();
+    };
+    let is_one = |found: &PathBuf| {
+        let found = found.file_name().and_then(|found| found.to_str());
+        found
+            .and_then(|found| found.strip_prefix(name))
+            .is_some_and(|end| end.starts_with('.') && end.ends_with(".journal"))
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(is_one).collect()
+}
+
+/// Opens a journal that no run uses, and keeps others from using it. `None` if a run uses it.
+fn locked(path: &Path, makes: bool) -> std::io::Result<Option<File>> {
+    if makes {
+        open_records(path, RECORD)?;
+    }
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(path) else { return Ok(None) };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        // Some file systems have no locks.
+        _ => Ok(Some(file)),
     }
 }
 

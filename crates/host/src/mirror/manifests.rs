@@ -70,6 +70,14 @@ impl Before {
     pub fn is_there(&self) -> bool {
         self.digest.is_some()
     }
+
+    /// Whether another run has replaced the manifest of a mirror in a store meanwhile.
+    pub fn is_replaced(&self, mirror: &Root) -> bool {
+        match mirror {
+            Root::Folder(_) => false,
+            Root::Objects(objects) => objects.open(MANIFEST).is_ok_and(|now| Some(now.version()) != self.version),
+        }
+    }
 }
 
 impl<'a> Manifests<'a> {

@@ -6,7 +6,7 @@ use super::journal::Journal;
 use super::listing::{Listing, NodeId, State};
 use super::root::Root;
 use super::selection::{Place, Selection, Target};
-use crate::file::{Carry, InputFile, ObjectFolder, source};
+use crate::file::{Carry, InputFile, ObjectFolder, Stamp, source};
 use crate::folders::{open_within, write_error};
 use crate::lock::lock;
 use crate::{Error, Result};
@@ -193,19 +193,14 @@ impl<'a> Renewal<'a> {
         Some((listing.stored_path(from), listing.file(from)?.contents.last))
     }
 
-    /// Moves a stored file in a store, which copies it. Returns false if it is not where it was, or the store does not copy it.
-    fn move_object(&self, id: NodeId, folder: &dyn ObjectFolder, name: &str) -> Result<bool> {
-        let Some((from, last)) = self.moved(id) else { return Ok(false) };
-        let Some(from) = from.to_str() else { return Ok(false) };
-        let is_it =
-            folder.open(from).is_ok_and(|stored| LastChunk::read(&stored).is_ok_and(|(found, ..)| found == last));
-        if !is_it || folder.copy(from, name).is_err() {
-            return Ok(false);
-        }
-        match folder.delete(&[from.to_owned()]).into_iter().next() {
-            Some((_, error)) => Err(Error::write(error)),
-            None => Ok(true),
-        }
+    /// Copies a stored file in a store to where it belongs now. Returns where it was; `None` if it is not there, or the store does
+    /// not copy it.
+    fn copy_object(&self, id: NodeId, folder: &dyn ObjectFolder, name: &str) -> Option<String> {
+        let (from, last) = self.moved(id)?;
+        let from = from.into_os_string().into_string().ok()?;
+        // A store may go on copying after its answer.
+        let is_copied = holds(folder, &from, &last) && folder.copy(&from, name).is_ok() && holds(folder, name, &last);
+        is_copied.then_some(from)
     }
 
     /// Does what is to be done with an object whose content need not be sent. It has neither permissions nor times, so these are
@@ -219,10 +214,15 @@ impl<'a> Renewal<'a> {
     ) -> Result<bool> {
         let (folder, name) = to;
         let input = InputFile::open_in(Arc::new(place.input.try_clone().map_err(Error::read)?), place.name)?;
+        let (mut was, contents) = (None, self.contents_of(id));
         let is_settled = match state {
-            State::Metadata => true,
-            State::Moved => self.move_object(id, folder, name)?,
-            State::Compared => match (&self.compare, folder.open(name), self.contents_of(id)) {
+            // Somebody else may have put another object there.
+            State::Metadata => contents.is_some_and(|contents| holds(folder, name, &contents.last)),
+            State::Moved => {
+                was = self.copy_object(id, folder, name);
+                was.is_some()
+            }
+            State::Compared => match (&self.compare, folder.open(name), contents) {
                 (Some(compare), Ok(stored), Some(contents)) => {
                     compare(input.file(), Source::ranged(stored.ahead(0)), &contents)?
                 }
@@ -231,7 +231,17 @@ impl<'a> Renewal<'a> {
             _ => false,
         };
         let stat = fs::fstat(input.file()).map_err(|e| Error::read(e.into()))?;
-        Ok(is_settled && self.list_again(id, &input, &stat, state)?)
+        if !is_settled || has_changed(&input)? || !self.list_again(id, &input, &stat, state)? {
+            return Ok(false);
+        }
+        if let Some(was) = was
+            && !folder.delete(&[was]).is_empty()
+            && let Some(from) = self.moved_from.get(&id)
+        {
+            // It stays, and stays listed, like all that is gone at the source and not deleted.
+            self.with_listing(|listing| listing.set_state(*from, State::Gone));
+        }
+        Ok(true)
     }
 
     fn contents_of(&self, id: NodeId) -> Option<Contents> {
@@ -296,7 +306,7 @@ impl Selection for Renewal<'_> {
                 let Some(contents) = self.contents_of(id) else { return Ok(false) };
                 let input = open()?;
                 let is_same = compare(input.file(), source(&stored)?, &contents)?;
-                Ok(is_same && self.refresh(id, &input, &stored, state)?)
+                Ok(is_same && !has_changed(&input)? && self.refresh(id, &input, &stored, state)?)
             }
             _ => Ok(false),
         }
@@ -348,6 +358,16 @@ fn busy(listing: &Listing) -> HashSet<NodeId> {
         }
     }
     busy
+}
+
+/// Whether an object is a protected file with this last chunk.
+fn holds(folder: &dyn ObjectFolder, name: &str, last: &LastChunk) -> bool {
+    folder.open(name).is_ok_and(|stored| LastChunk::read(&stored).is_ok_and(|(found, ..)| found == *last))
+}
+
+/// Whether a file was written to since it was opened.
+fn has_changed(input: &InputFile) -> Result<bool> {
+    Ok(!input.stamp().has_same_content(&Stamp::of(input.file()).map_err(Error::read)?))
 }
 
 /// Opens a stored file.

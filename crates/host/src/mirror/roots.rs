@@ -6,7 +6,7 @@ use super::root::Root;
 use super::state::Trees;
 use crate::Error;
 use crate::failure::{Code, Failure, Outcome};
-use crate::file::is_url;
+use crate::file::{Url, is_url};
 use crate::folders::{FOLDER, id, is_within, open_parent};
 use crate::lines::shown;
 use rustix::fs::{self, Mode, OFlags};
@@ -46,6 +46,19 @@ pub(super) fn refuse_within(source: &File, source_path: &Path, path: &Path, what
 /// Refuses the path of a mirror that had a manifest when this machine saw it last, and has none now.
 pub(super) fn refuse_lost(mirror: &Path, trees: &Trees) -> Outcome {
     if mirror.join(MANIFEST).symlink_metadata().is_ok() { Ok(()) } else { refuse_missing(mirror, trees) }
+}
+
+/// Refuses the URL of a folder in another mirror: its manifest would not list what is written.
+pub(super) fn refuse_within_other(mirror: &Path) -> Outcome {
+    let Some(url) = Url::of(mirror) else { return Ok(()) };
+    for (above, _) in url.folders_above() {
+        let Ok(Root::Objects(objects)) = root(above.path()) else { continue };
+        if objects.open(MANIFEST).is_ok() {
+            let line = format!("{}: it lies in the mirror {}", shown(mirror), shown(above.path()));
+            return Err(Failure::new(Code::InputOutput, line).on(mirror));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses the path of a mirror without a manifest, if it had one when this machine saw it last.

@@ -4,14 +4,14 @@
 use super::backup::Backup;
 use super::deletion::{Deletion, restore_times};
 use super::excludes::Excludes;
-use super::gone::Remover;
+use super::gone::{Remover, strays_at};
 use super::journal::Journal;
 use super::listing::{Listing, NodeId, State};
 use super::manifests::{Before, Manifests, Sealing};
 use super::renewal::{Compare, Comparison, Renewal};
 use super::rewritten::Rewritten;
 use super::root::Root;
-use super::roots::{open_mirror, open_source, refuse_lost, refuse_missing, refuse_within};
+use super::roots::{open_mirror, open_source, refuse_lost, refuse_missing, refuse_within, refuse_within_other};
 use super::scan::{Ended, OldManifest, Plan, Scan};
 use super::state::Seen;
 use super::there::There;
@@ -36,6 +36,9 @@ use std::time::Duration;
 
 /// A run that would delete more files than this, and more than half of them, is refused.
 const MANY: u64 = 100;
+
+/// A mirror in a store is compared so often, if other runs write manifests meanwhile.
+const TIMES: usize = 4;
 
 /// What a mirror is made from, and how.
 #[derive(Debug)]
@@ -183,7 +186,7 @@ impl Mirroring<'_> {
         self.sealing.recipients.find()?;
         let mirror = open_mirror(&options.mirror, options.dry_run)?;
         let manifests = Manifests::new(&self.sealing, &options.mirror, options.excludes.text());
-        Run { options, mirroring: self, manifests, source, mirror }.go()
+        Run { options, mirroring: self, manifests, source, mirror, is_beaten: AtomicBool::new(false) }.go()
     }
 }
 
@@ -195,6 +198,8 @@ struct Run<'a> {
     source: File,
     /// `None` for a dry run without a mirror.
     mirror: Option<Root>,
+    /// Whether another run was the first to write a manifest.
+    is_beaten: AtomicBool,
 }
 
 /// What is counted beside the files that are written.
@@ -207,7 +212,21 @@ struct Done {
 }
 
 impl Run<'_> {
+    /// Makes or renews the mirror. If another run in a store was the first to write a manifest, what both have written is compared
+    /// once more.
     fn go(self) -> Outcome<Option<Summary>> {
+        for _ in 1..TIMES {
+            let done = self.once();
+            if !self.is_beaten.swap(false, Ordering::Relaxed) {
+                return done;
+            }
+            let mirror = shown(&self.options.mirror);
+            complain(format!("{mirror}: another run has written its manifest meanwhile: it is compared again"));
+        }
+        self.once()
+    }
+
+    fn once(&self) -> Outcome<Option<Summary>> {
         let manifests = &self.manifests;
         let (before, old) = manifests.before(self.mirror.as_ref())?;
         if is_url(&self.options.mirror) && !self.options.new && !before.is_there() {
@@ -219,10 +238,13 @@ impl Run<'_> {
         };
         let scanned = self.scan(old, journal.as_ref(), before.rewritten.as_ref());
         let (plan, there) = scanned.map_err(|ended| manifests.failure(&self.options.source, ended))?;
-        if self.options.dry_run {
-            return worse(self.print(&plan, &before), self.refuse_deletions(&plan, &before)).map(|()| None);
+        if !before.is_there() && !self.options.new && !journal.as_ref().is_some_and(Journal::has_records) {
+            self.refuse_objects_of_others(&there)?;
         }
-        self.refuse_deletions(&plan, &before)?;
+        if self.options.dry_run {
+            return worse(self.print(&plan, &before), self.refuse_deletions(&plan, &there, &before)).map(|()| None);
+        }
+        self.refuse_deletions(&plan, &there, &before)?;
         let mut renewal = Renewal::new(plan.listing, plan.moved_from, self.options.carry);
         renewal.begin_at(self.mirror());
         renewal.journal = journal;
@@ -294,8 +316,11 @@ impl Run<'_> {
             self.name_strays(strays);
         }
         let is_same = renewal.is_same() && !done.is_shorter;
-        let manifest = renewal
-            .with_listing(|listing| self.manifests.write(self.mirror(), &self.source, listing, before, is_same))?;
+        let write = |listing: &mut _| self.manifests.write(self.mirror(), &self.source, listing, before, is_same);
+        let manifest = renewal.with_listing(write).inspect_err(|_| {
+            let is_beaten = renewal.journal.is_some() && before.is_replaced(self.mirror());
+            self.is_beaten.store(is_beaten, Ordering::Relaxed);
+        })?;
         let number = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let counts = &renewal.counts;
         let summary = Summary {
@@ -374,8 +399,33 @@ impl Run<'_> {
         scan.run(old)
     }
 
+    /// Refuses to make a mirror where a store has objects already, or within another mirror: they would be replaced.
+    fn refuse_objects_of_others(&self, there: &There) -> Outcome {
+        let path = &self.options.mirror;
+        let There::Objects(_) = there else { return Ok(()) };
+        refuse_within_other(path)?;
+        if there.entries().map_err(|e| Failure::at(path, e))?.is_empty() {
+            return Ok(());
+        }
+        let line = format!("{}: it has objects already, and no manifest", shown(path));
+        Err(Failure::new(Code::InputOutput, line)
+            .on(path)
+            .hint("--new makes a mirror there, and replaces objects of the same names"))
+    }
+
+    /// How many files are strays that would be deleted. On a disk a folder counts as one.
+    fn count_strays(&self, plan: &Plan, there: &There) -> u64 {
+        let is_ours = |name: &OsStr| unprotected_name(name).is_some();
+        match there {
+            There::Folder(_) => plan.strays.len() as u64,
+            There::Objects(names) => {
+                plan.strays.iter().map(|path| strays_at(names, path, &is_ours).0.len() as u64).sum()
+            }
+        }
+    }
+
     /// Refuses a run that would delete suspiciously much.
-    fn refuse_deletions(&self, plan: &Plan, before: &Before) -> Outcome {
+    fn refuse_deletions(&self, plan: &Plan, there: &There, before: &Before) -> Outcome {
         let listing = &plan.listing;
         let files = || listing.all().filter(|id| !listing.is_folder(*id));
         // A source whose disk is not mounted may have other files.
@@ -389,7 +439,8 @@ impl Run<'_> {
             return Ok(());
         }
         let listed = (files().filter(|id| listing.state(*id) == State::Gone).count() - plan.moved_from.len()) as u64;
-        let all = listed + if before.is_there() { plan.strays.len() as u64 } else { 0 };
+        let all = listed + if before.is_there() { self.count_strays(plan, there) } else { 0 };
+        let is_object = matches!(there, There::Objects(_));
         let line = match self.options.max_delete {
             Some(most) if all > most => format!("{all} files would be deleted, and --max-delete allows {most}"),
             None if listed > 0 && !stays => {
@@ -397,6 +448,9 @@ impl Run<'_> {
             }
             None if listed > MANY && listed * 2 > plan.files_before => {
                 format!("{listed} of the mirror's {} files would be deleted", plan.files_before)
+            }
+            None if is_object && all > MANY && all * 2 > plan.files_before => {
+                format!("{all} objects would be deleted, and the mirror has {} files", plan.files_before)
             }
             _ => return Ok(()),
         };

@@ -294,8 +294,14 @@ impl<'a> Run<'a, '_> {
         let old = self.take_same_kind(matches, |old| matches!(old, Kind::File(_)))?;
         let old = old.map(|old| self.as_rewritten(old, &stored_name));
         let stored = self.mirror.file(&stored_name);
+        let written = (self.scan.written_before)(&self.path, stat);
+        // A run that did not come to its manifest may have written other content of the same length.
+        let is_other = |old: &Entry| match (&old.kind, &written) {
+            (Kind::File(file), Some(written)) => file.contents != written.contents,
+            _ => false,
+        };
         let (mut listed, state) = match (old, &stored) {
-            (Some(old), Some(stored)) if self.is_unchanged(&old, stat, stored) => {
+            (Some(old), Some(stored)) if self.is_unchanged(&old, stat, stored) && !is_other(&old) => {
                 let state = match self.scan.checksum {
                     _ if self.scan.all => State::Changed,
                     true if !self.has_other_owner(stat, stored) => State::Compared,
@@ -309,7 +315,7 @@ impl<'a> Run<'a, '_> {
                 };
                 (old, state)
             }
-            (old, _) => match (self.scan.written_before)(&self.path, stat) {
+            (old, _) => match written {
                 Some(written) if stored.is_some_and(|stored| stored.len == written.stored_len) => {
                     (entry(name, stat, Kind::File(written)), State::Metadata)
                 }

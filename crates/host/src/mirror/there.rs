@@ -201,6 +201,12 @@ impl Objects {
         found
     }
 
+    /// Whether there is an object of this name, from the root on.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.all.binary_search_by(|object| (*object.name).cmp(name)).is_ok()
+    }
+
     /// The names of all objects in the folder of this name, and of the object of this name.
     pub fn at_and_below(&self, name: &str) -> impl Iterator<Item = &str> {
         let below = format!("{name}/");

@@ -6,10 +6,11 @@ use super::manifest::root;
 use super::manifests::{Manifests, Sealing};
 use super::renewal::Renewal;
 use super::root::Root;
+use super::roots::refuse_within_other;
 use super::scan::Scan;
 use super::there::There;
 use crate::Error;
-use crate::failure::{Failure, Outcome, worse};
+use crate::failure::{Code, Failure, Outcome, worse};
 use crate::file::{Obstacle, is_url};
 use crate::transfer::tally::Tally;
 use std::collections::HashMap;
@@ -49,7 +50,13 @@ impl Protecting<'_> {
         let excludes = Excludes::none();
         let manifests = Manifests::new(&self.sealing, self.output, excludes.text());
         // All files are written again, so a manifest that cannot be used is replaced like them.
-        let (before, old) = manifests.before(mirror.as_ref()).unwrap_or_default();
+        let found = manifests.before(mirror.as_ref());
+        let is_unusable = found.is_err();
+        let (before, old) = match found {
+            // A store that fails is not a manifest that cannot be used.
+            Err(failure) if is_object && failure.code() == Code::InputOutput => return Err(failure),
+            found => found.unwrap_or_default(),
+        };
         let source = File::open(self.input).map_err(at_input)?;
         let scan = Scan {
             source: source.try_clone().map_err(at_input)?,
@@ -74,10 +81,17 @@ impl Protecting<'_> {
                 return Err(at_output(Error::write(Obstacle::FolderExists.into())));
             }
             renewal.begin_at(root);
+            if !before.is_there() {
+                refuse_within_other(self.output)?;
+            }
         }
         let renewal = Arc::new(renewal);
         let written = (self.walk)(renewal.clone())?;
         let Some(mirror) = renewal.mirror() else { return written.outcome() };
+        if let (Root::Objects(objects), true) = (mirror, is_unusable) {
+            let left = objects.delete(&[MANIFEST.to_owned()]).into_iter().next();
+            left.map_or(Ok(()), |(_, e)| Err(at_output(Error::write(e))))?;
+        }
         let listed = renewal.with_listing(|listing| manifests.write(mirror, &source, listing, &before, false));
         worse(written.outcome(), listed.map(drop))
     }

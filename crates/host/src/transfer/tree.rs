@@ -30,7 +30,7 @@ use crate::words::{arrow, count, others};
 use crate::{Error, Result};
 use phalanx_core::tree::{Entry, FileEntry, Kind, Recorder};
 use phalanx_core::{Progress, ReadAt};
-use rustix::fs;
+use rustix::fs::{self, AtFlags};
 use rustix::process::{self, Resource};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -298,8 +298,13 @@ impl<A: Action> Workers<'_, A> {
             .as_deref()
             .map(entry_of)
             .or(object.map(|(objects, name)| selection::Target::Object(objects, name)));
+        // What is sent, or fetched to be compared, lies in memory.
+        let len = object.map(|_| fs::statat(&handles.input, name, AtFlags::SYMLINK_NOFOLLOW));
+        let len = len.map(|stat| stat.map_or(0, |stat| stat.st_size as u64));
+        let _share = len.map(|len| self.budget.take(len));
         if let (Some((selection, node)), Some(output)) = (selected, output) {
             let place = Place { input: &handles.input, name, output };
+            let _alone = len.filter(|len| *len >= LARGE).map(|_| lock(&self.large));
             if self.patiently(group, || selection.settle(node, &place)).map_err(at)? {
                 self.meter.file_done();
                 return Ok(None);
@@ -311,7 +316,6 @@ impl<A: Action> Workers<'_, A> {
         let stat = stat.map_err(|e| at(Error::read(e.into())))?;
         let recorder = selected.map(|_| Recorder::new(self.meter));
         let progress: &dyn Progress = recorder.as_ref().map_or(self.meter, |recorder| recorder);
-        let _share = object.map(|_| self.budget.take(ends.input.len().unwrap_or(LARGE)));
         let done = if ends.input.len().is_some_and(|len| len >= LARGE) {
             // This takes a while, and no other thread should wait for what this thread holds.
             self.commit(group);

@@ -318,7 +318,7 @@ fn it_can_be_unmounted_while_the_store_does_not_answer() {
     wait_for(|| held.load(Ordering::SeqCst) > 0);
     // Others can go on meanwhile.
     assert_eq!(fs::read_dir(mounted.path("a")).unwrap().count(), 21);
-    mounted.signal(Signal::INT);
+    mounted.signal(Signal::TERM);
     wait_for(|| !is_mounted(&mounted.mountpoint));
     hangs.store(false, Ordering::SeqCst);
     assert!(reading.join().unwrap().unwrap() == painted(LEN));

@@ -93,7 +93,10 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
             |path: &&PathBuf| transfer.action.fresh && !is_url(path) && !has_manifest(path) && is_in_mirror(path);
         for path in paths.iter().filter(is_part).chain(&*lock(&transfer.action.unlisted)) {
             let line = "the manifest of its mirror does not list what was written";
-            let hint = "mirror writes it again; --fresh of the whole mirror writes the manifest too";
+            let hint = match is_url(path) {
+                true => "mirror --checksum writes it again",
+                false => "mirror writes it again; --fresh of the whole mirror writes the manifest too",
+            };
             complain_with(format!("warning: {}: {line}", shown(path)), Some(hint));
         }
     }

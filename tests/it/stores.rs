@@ -548,6 +548,9 @@ fn what_makes_no_sense_with_objects_is_refused() {
         (&["mirror", "s3://bucket/m", "f", "-k", "k"], "the source of mirror does not take URLs"),
         (&["rekey", "-R", URL], "rekey --recursive does not take URLs"),
         (&["protect", "f", "--abort", "-o", "x"], "--abort needs the URL"),
+        (&["protect", "f", "-k", "k", "-o", "S3://bucket/f"], "no URL of a store is written like that"),
+        (&["protect", "f", "-k", "k", "-o", "ftp://host/f"], "no URL of a store is written like that"),
+        (&["mirror", "a", "s3:bucket/a", "-k", "k"], "no URL of a store is written like that"),
     ] {
         let said = s.run(args).fails(2);
         assert!(said.contains(words), "{args:?}: {said}");

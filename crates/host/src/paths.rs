@@ -126,6 +126,10 @@ impl Destination {
 
     /// Refuses what cannot be done with objects in stores.
     fn check_objects(&self, paths: &[PathBuf]) -> Outcome {
+        match &self.outputs {
+            Outputs::At(End::Path(path)) | Outputs::In(path) => no_misspelt_url(path)?,
+            Outputs::At(_) | Outputs::Beside => {}
+        }
         let at = |url: &Path, why: &str| Failure::usage(format!("{}: {why}", shown(End::from(url.to_owned()).path())));
         let output = match &self.outputs {
             Outputs::At(End::Object(url)) if url.name().is_none() && !self.recursive => {
@@ -299,6 +303,23 @@ pub fn no_url_folders<'a>(what: &str, paths: impl IntoIterator<Item = &'a Path>)
         }
         None => Ok(()),
     }
+}
+
+/// Refuses a path that something is to be written to, and that looks like a URL which is misspelt or of an unknown kind.
+///
+/// # Errors
+/// If it does.
+pub fn no_misspelt_url(path: &Path) -> Outcome {
+    let text = path.to_string_lossy();
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let scheme = text.split_once(':').map(|(scheme, _)| scheme).filter(|scheme| is_word(scheme));
+    let is_store = |scheme: &str| ["s3", "gs", "az"].contains(&&*scheme.to_ascii_lowercase());
+    let looks_like_one = scheme.is_some_and(|scheme| is_store(scheme) || text[scheme.len()..].starts_with("://"));
+    if is_url(path) || !looks_like_one {
+        return Ok(());
+    }
+    let line = format!("{}: no URL of a store is written like that", shown(path));
+    Err(Failure::usage(line).hint("s3://BUCKET/NAME is one; ./ before the name makes it a path"))
 }
 
 /// Whether an argument stands for standard input or output.

@@ -135,6 +135,7 @@ const RUNS: &[Run] = &[
     ("protect run42.h5 --key work --output s3://bucket/", "", ""),
     ("unprotect s3://bucket/run42.h5.phx", "an object has no folder of this machine beside it", ""),
     ("mirror project s3://bucket/project.phx --key work --backup-dir old", "", ""),
+    ("mirror project S3://bucket/project.phx --key work", "schemes are written small", ""),
     ("unprotect run42.h5.phx --resume --output s3://bucket/run42.h5", "", "leave out `--resume`"),
     (
         "unprotect -R project.phx --output s3://bucket/project",

@@ -100,6 +100,7 @@ impl MirrorArgs {
             }
         }
         paths::no_urls("the source of mirror", [&self.source])?;
+        paths::no_misspelt_url(&self.mirror)?;
         paths::no_urls("--backup-dir", &self.backup_dir)?;
         if let (Some(_), true) = (&self.backup_dir, is_url(&self.mirror)) {
             let line = "--backup-dir needs a mirror on a disk";

@@ -63,10 +63,10 @@ impl Listed {
     pub fn read(mirror: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Self>> {
         let without = "move it away to go on without it: then nothing is known of what is missing or older";
         Self::find(&root(mirror)?, opener, roster).map_err(|e| match &e {
-            // Its own hint says which key is missing.
-            Error::Core(CoreError::NoKey { .. } | CoreError::KeysRefused { .. } | CoreError::WrongKey) => {
-                Failure::at(&mirror.join(MANIFEST), e)
-            }
+            // Its own hint says which key is missing, and a disk or store that fails says nothing of the manifest.
+            Error::Core(
+                CoreError::NoKey { .. } | CoreError::KeysRefused { .. } | CoreError::WrongKey | CoreError::Read(_),
+            ) => Failure::at(&mirror.join(MANIFEST), e),
             _ => Failure::at(&mirror.join(MANIFEST), e).hint(without),
         })
     }

@@ -89,7 +89,11 @@ impl<'a> Manifests<'a> {
 
     /// Finds the manifest of the last run in a mirror.
     pub fn before(&self, mirror: Option<&Root>) -> Outcome<(Before, Option<OldManifest<'static>>)> {
-        let at = |e| Failure::at(&self.path(), e).hint(AGAIN);
+        let at = |e: Error| match e {
+            // A disk or store that fails says nothing of the manifest.
+            Error::Core(CoreError::Read(_)) => Failure::at(&self.path(), e),
+            e => Failure::at(&self.path(), e).hint(AGAIN),
+        };
         let Some(mirror) = mirror else { return Ok((Before::default(), None)) };
         let Some(stored) = Stored::find(mirror).map_err(at)? else {
             return Ok((Before::default(), None));

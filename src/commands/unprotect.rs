@@ -14,8 +14,7 @@ use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
 use phalanx_host::mirror::has_manifest;
 use phalanx_host::mirror::listing::NodeId;
-use phalanx_host::mirror::manifest::{Above, refuse_lost};
-use phalanx_host::mirror::manifest::{Listed, Pins};
+use phalanx_host::mirror::manifest::{Above, Listed, Lost, Pins, refuse_lost};
 use phalanx_host::mirror::state::Trees;
 use phalanx_host::mirror::verdict::Compared;
 use phalanx_host::paths::{Destination, End, Outputs, Route};
@@ -29,6 +28,9 @@ use phalanx_volume::{is_folder_of_volume, is_volume};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What is done if a manifest is gone that this machine has seen.
+const LOST: Lost<'static> = Lost::Refused("--ignore-manifest restores what is there");
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     if plan.json {
@@ -117,12 +119,13 @@ fn folder(transfer: &Transfer<Unprotect>, route: &Route) -> Outcome {
     };
     let Some(listed) = listed else {
         if !transfer.action.ignores_manifest
-            && let Some(Above { listed, root, within }) = Listed::read_above(input, &transfer.action.opener, roster)?
+            && let Some(Above { listed, root, within }) =
+                Listed::read_above(input, &transfer.action.opener, roster, LOST)?
         {
             return restored(transfer, (input, output), listed.compare_within(&root, &Pins::default(), &within)?);
         }
         if !transfer.action.ignores_manifest {
-            refuse_lost(input, &Trees::of_user(), "--ignore-manifest restores what is there")?;
+            refuse_lost(input, &Trees::of_user(), LOST)?;
         }
         return without_manifest(transfer, input, &*transfer::tree(transfer, input, Some(output), None)?);
     };
@@ -144,13 +147,13 @@ fn objects(transfer: &Transfer<Unprotect>, route: &Route) -> Outcome {
     let tally = Arc::new(Tally::default());
     if !transfer.action.ignores_manifest {
         let (opener, roster) = (&transfer.action.opener, Arc::new(transfer.engines.small_crew().roster));
-        if let Some(Above { listed, root: mirror, within }) = Listed::read_at_or_above(input, opener, roster)? {
+        if let Some(Above { listed, root: mirror, within }) = Listed::read_at_or_above(input, opener, roster, LOST)? {
             let compared = listed.compare_within(&mirror, &Pins::default(), &within)?;
             let Compared { listing, root, outcome: checked, .. } = compared;
             let restored = transfer::objects(transfer, (&mirror, output), (&listing, root), tally, true)?;
             return failure::worse(checked, restored.outcome());
         }
-        refuse_lost(input, &Trees::of_user(), "--ignore-manifest restores what is there")?;
+        refuse_lost(input, &Trees::of_user(), LOST)?;
     }
     match transfer::unlisted(input, &tally)? {
         Some(listing) => {

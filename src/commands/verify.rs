@@ -14,8 +14,7 @@ use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
 use phalanx_host::mirror::listing::{Listing, NodeId};
-use phalanx_host::mirror::manifest::Listed;
-use phalanx_host::mirror::manifest::{Above, refuse_lost};
+use phalanx_host::mirror::manifest::{Above, Listed, Lost, refuse_lost};
 use phalanx_host::mirror::state::Trees;
 use phalanx_host::mirror::verdict::Compared;
 use phalanx_host::mirror::{has_manifest, is_in_mirror};
@@ -81,18 +80,17 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
                 let compared = listed.compare(path, &args.pins())?;
                 return mirror(&transfer, path, compared, (&args, &mut totals), check);
             }
-            if let Some(Above { listed, root, within }) = Listed::read_above(path, &transfer.action.opener, roster)? {
+            let lost = lost(&args);
+            if let Some(Above { listed, root, within }) =
+                Listed::read_above(path, &transfer.action.opener, roster, lost)?
+            {
                 let compared = listed.compare_within(&root, &args.pins(), &within)?;
                 return mirror(&transfer, path, compared, (&args, &mut totals), check);
             }
             if demands_manifest {
                 return Err(no_manifest(path));
             }
-            let trees = Trees::of_user();
-            if args.pins().accept {
-                trees.forget(path);
-            }
-            refuse_lost(path, &trees, "verify --accept goes on without it")?;
+            refuse_lost(path, &Trees::of_user(), lost)?;
             let found = transfer::tree(&transfer, path, None, None)?;
             let volumes = verify_volume::within(path)?;
             if found.seen() == 0 && volumes.is_empty() {
@@ -122,6 +120,11 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
 
 fn no_manifest(path: &Path) -> Failure {
     Failure::new(Code::NotAuthentic, format!("{}: it has no manifest", shown(path))).on(path)
+}
+
+/// What is done if a manifest is gone that this machine has seen.
+fn lost(args: &Verify) -> Lost<'static> {
+    if args.pins().accept { Lost::Forgotten } else { Lost::Refused("verify --accept goes on without it") }
 }
 
 /// What was checked so far.
@@ -191,7 +194,8 @@ fn mirror(
 /// Checks a protected folder in a store, or a single object.
 fn objects(transfer: &Transfer<Check>, path: &Path, args: &Verify, totals: &mut Totals) -> Outcome {
     let (opener, roster) = (&transfer.action.opener, Arc::new(transfer.engines.small_crew().roster));
-    if let Some(Above { listed, root, within }) = Listed::read_at_or_above(path, opener, roster)? {
+    let lost = lost(args);
+    if let Some(Above { listed, root, within }) = Listed::read_at_or_above(path, opener, roster, lost)? {
         let compared = match args.manifest.quick {
             true => listed.compare_closely(&root, &args.pins(), &within)?,
             false => listed.compare_within(&root, &args.pins(), &within)?,
@@ -203,11 +207,8 @@ fn objects(transfer: &Transfer<Check>, path: &Path, args: &Verify, totals: &mut 
     if args.manifest.quick || args.pins().names_one() {
         return Err(no_manifest(path));
     }
-    let (trees, tally) = (Trees::of_user(), Arc::new(Tally::default()));
-    if args.pins().accept {
-        trees.forget(path);
-    }
-    refuse_lost(path, &trees, "verify --accept goes on without it")?;
+    refuse_lost(path, &Trees::of_user(), lost)?;
+    let tally = Arc::new(Tally::default());
     let Some(listing) = transfer::unlisted(path, &tally)? else { return totals.count(one(transfer, path)) };
     let found = transfer::objects(transfer, (path, None), (&listing, NodeId::ROOT), tally, false)?;
     if found.seen() == 0 {

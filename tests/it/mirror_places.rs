@@ -84,6 +84,7 @@ fn a_lost_manifest_is_no_older_mirror() {
         verify(&s, "m", more).fails(3);
     }
     assert!(verify(&s, "m", &[]).fails(3).contains("its manifest is gone"));
+    assert!(verify(&s, "m/f", &[]).fails(3).contains("m: its manifest is gone"));
     let unprotect = ["unprotect", "-R", "m", "-o", "back", "-k", "k"];
     assert!(s.run(&unprotect).fails(3).contains("--ignore-manifest"));
     s.run(&[&unprotect[..], &["--ignore-manifest"]].concat()).ok();

@@ -1,6 +1,7 @@
 //! Objects in stores where a path may stand, against real servers on loopback.
 
 mod folders;
+mod markers;
 mod mirror;
 mod mount;
 mod proxy;

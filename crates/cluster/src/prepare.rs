@@ -11,7 +11,7 @@ use phalanx_host::Error;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::{Existing, Made, Output};
 use phalanx_host::lines::{complain, shown};
-use phalanx_host::mirror::manifest::{Above, Listed, Pins, refuse_lost};
+use phalanx_host::mirror::manifest::{Above, Listed, Lost, Pins, refuse_lost};
 use phalanx_host::mirror::state::Trees;
 use phalanx_host::mirror::verdict::Compared;
 use phalanx_host::paths::{End, Route};
@@ -187,20 +187,18 @@ fn compare(plan: &Plan, keys: &Keys, roster: &Arc<Roster>, input: &Path) -> Outc
     if let Some(listed) = Listed::read(input, &**opener, roster.clone())? {
         return listed.compare(input, &pins).map(Some);
     }
-    match Listed::read_above(input, &**opener, roster.clone())? {
+    let lost = match &plan.what {
+        What::Verify { .. } if pins.accept => Lost::Forgotten,
+        What::Verify { .. } => Lost::Refused("verify --accept goes on without it"),
+        _ => Lost::Refused("--ignore-manifest restores what is there"),
+    };
+    match Listed::read_above(input, &**opener, roster.clone(), lost)? {
         Some(Above { listed, root, within }) => listed.compare_within(&root, &pins, &within).map(Some),
         None if quick || pins.names_one() => {
             let line = format!("{}: it has no manifest", shown(input));
             Err(Failure::new(Code::NotAuthentic, line).on(input))
         }
-        None => {
-            let (trees, is_verifying) = (Trees::of_user(), matches!(plan.what, What::Verify { .. }));
-            if pins.accept {
-                trees.forget(input);
-            }
-            let without = ["--ignore-manifest restores what is there", "verify --accept goes on without it"];
-            refuse_lost(input, &trees, without[usize::from(is_verifying)]).map(|()| None)
-        }
+        None => refuse_lost(input, &Trees::of_user(), lost).map(|()| None),
     }
 }
 

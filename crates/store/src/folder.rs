@@ -64,7 +64,7 @@ impl Folder {
             let Some(name) = name.filter(|name| !name.is_empty()) else { continue };
             found.push(ListedObject { name: name.to_owned(), len: meta.size });
         }
-        found.sort_by(|a, b| a.name.cmp(&b.name));
+        let found = without_markers(found);
         if found.windows(2).any(|pair| pair[0].name == pair[1].name) {
             return Err(wrong("the store lists an object twice"));
         }
@@ -97,6 +97,22 @@ impl Folder {
     }
 }
 
+/// Objects in the order of their names, without the empty ones that tools make for folders: `notes/`, whose slash the
+/// client does not give.
+fn without_markers(mut found: Vec<ListedObject>) -> Vec<ListedObject> {
+    found.sort_by(|a, b| a.name.cmp(&b.name).then(b.len.cmp(&a.len)));
+    let is_folder = |name: &str| {
+        let below = format!("{name}/");
+        let from = found.partition_point(|other| other.name < below);
+        found.get(from).is_some_and(|other| other.name.starts_with(&below))
+    };
+    let is_second = |at: usize| at > 0 && found[at - 1].name == found[at].name;
+    let is_marker = |at: usize| found[at].len == 0 && (is_second(at) || is_folder(&found[at].name));
+    let mut markers = (0..found.len()).map(is_marker).collect::<Vec<_>>().into_iter();
+    found.retain(|_| markers.next() != Some(true));
+    found
+}
+
 async fn delete(client: io::Result<Client>) -> io::Result<()> {
     let client = client?;
     match client.store.delete(&client.key).await {
@@ -126,5 +142,34 @@ impl ObjectFolder for Folder {
     fn delete(&self, names: &[String]) -> Vec<(String, io::Error)> {
         let done = self.client.wait(async { Ok(self.deleted(names).await) });
         done.unwrap_or_else(|e| names.iter().map(|name| (name.clone(), io::Error::other(e.to_string()))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markers_of_folders_are_no_objects() {
+        let listed = |all: &[(&str, u64)]| {
+            let all = all.iter().map(|(name, len)| ListedObject { name: (*name).into(), len: *len }).collect();
+            without_markers(all).into_iter().map(|object| (object.name, object.len)).collect::<Vec<_>>()
+        };
+        let found = listed(&[
+            ("b.phx/phalanx.tree", 9),
+            ("b.phx", 0),
+            ("b.phx-x", 5),
+            ("a", 0),
+            ("a/b", 0),
+            ("a/b/c", 0),
+            ("d.phx", 0),
+            ("d.phx", 7),
+            ("e", 3),
+            ("e/f", 1),
+        ]);
+        let wanted = [("a/b/c", 0), ("b.phx-x", 5), ("b.phx/phalanx.tree", 9), ("d.phx", 7), ("e", 3), ("e/f", 1)];
+        assert_eq!(found, wanted.map(|(name, len)| (name.to_owned(), len)));
+        // Of two that are not empty, neither is a marker.
+        assert_eq!(listed(&[("g", 1), ("g", 2)]).len(), 2);
     }
 }

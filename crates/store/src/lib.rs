@@ -29,6 +29,7 @@ mod options;
 mod patience;
 mod pinned;
 mod plaintext;
+mod pool;
 mod profile;
 mod record;
 mod runtime;

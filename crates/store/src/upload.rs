@@ -15,6 +15,7 @@ use crate::cut::{Cut, PART, PARTS};
 use crate::error::{self, exists, is_changed, wrong};
 use crate::location::{self, Location};
 use crate::options::Options;
+use crate::pool::Buffer;
 use crate::record::{Found, Named, Record};
 use crate::runtime::{runtime, wait};
 use crate::there::{condition_of, is_object, is_there, is_there_now};
@@ -42,6 +43,8 @@ pub struct Upload {
     shared: Arc<Shared>,
     requests: u64,
     replaces: bool,
+    /// So many bytes the object is likely to have, or more.
+    likely: u64,
 }
 
 /// What an object must find in its place.
@@ -97,7 +100,7 @@ struct State {
 /// A part that is being filled.
 #[derive(Debug)]
 struct Filled {
-    bytes: Arc<Mutex<Vec<u8>>>,
+    bytes: Arc<Mutex<Buffer>>,
     len: u64,
 }
 
@@ -125,6 +128,8 @@ impl Upload {
             return Err(exists());
         }
         let cut = Cut::of(new.len)?;
+        // Chunks and header make a protected file a little longer.
+        let likely = new.len.map_or(u64::MAX, |len| len + len / 64 + (4 << 10));
         let state = Mutex::new(State { cut, record, ..State::default() });
         let shared = Arc::new(Shared {
             client,
@@ -137,7 +142,7 @@ impl Upload {
         let mut begun = lock(&BEGUN);
         begun.retain(|upload| upload.strong_count() > 0);
         begun.push(Arc::downgrade(&shared));
-        Ok(Self { shared, requests: options.requests.get() as u64, replaces: new.replaces })
+        Ok(Self { shared, requests: options.requests.get() as u64, replaces: new.replaces, likely })
     }
 
     /// How many parts may be in memory: fewer, if they are long.
@@ -166,30 +171,29 @@ impl Upload {
             let range = state.cut.part(index);
             range.end - range.start
         };
-        let make = || Filled { bytes: Arc::new(Mutex::new(vec![0; len as usize])), len: 0 };
+        let make = || Filled { bytes: Arc::new(Mutex::new(Buffer::new(len, self.likely))), len: 0 };
         let buffer = state.filling.entry(index).or_insert_with(make).bytes.clone();
         drop(state);
-        lock(&buffer)[within as usize..][..bytes.len()].copy_from_slice(bytes);
+        lock(&buffer).write(within as usize, bytes);
         drop(buffer);
         let mut state = shared.lock();
         let Some(filled) = state.filling.get_mut(&index) else { return Err(wrong("a part was written twice")) };
         filled.len += bytes.len() as u64;
         if filled.len == len {
-            self.send(&mut state, index, len)?;
+            self.send(&mut state, index)?;
         }
         Ok(())
     }
 
     /// Sends a part that is filled.
-    fn send(&self, state: &mut State, index: u64, len: u64) -> io::Result<()> {
+    fn send(&self, state: &mut State, index: u64) -> io::Result<()> {
         let Some(filled) = state.filling.remove(&index) else { return Ok(()) };
-        let mut bytes = std::mem::take(&mut *lock(&filled.bytes));
-        bytes.truncate(len as usize);
+        let buffer = std::mem::take(&mut *lock(&filled.bytes));
         if index == 0 {
-            state.head = bytes[..bytes.len().min(HEAD)].to_vec();
+            state.head = buffer.written(HEAD).to_vec();
         }
         let shared = self.shared.clone();
-        self.request(state, index, async move { shared.put_part(index, bytes.into()).await })
+        self.request(state, index, async move { shared.put_part(index, buffer.into_request()).await })
     }
 
     /// Begins the requests that make a part.
@@ -236,11 +240,13 @@ impl Upload {
         let is_single =
             state.upload.is_none() && state.under_way.is_empty() && state.filling.len() <= 1 && state.first == 0;
         if is_single {
-            let filled = state.filling.pop_first().map(|(_, filled)| std::mem::take(&mut *lock(&filled.bytes)));
-            let mut bytes = filled.unwrap_or_default();
-            bytes.truncate(state.end as usize);
+            let filled = state.filling.pop_first().map(|(_, filled)| filled);
+            if filled.as_ref().map_or(0, |filled| filled.len) != state.end {
+                return Err(wrong("a part of the object was not written"));
+            }
+            let buffer = filled.map(|filled| std::mem::take(&mut *lock(&filled.bytes))).unwrap_or_default();
             drop(state);
-            return shared.client.wait(shared.put(bytes.into(), condition));
+            return shared.client.wait(shared.put(buffer.into_request(), condition));
         }
         let last: Vec<u64> = state.filling.keys().copied().collect();
         for index in last {
@@ -249,7 +255,7 @@ impl Upload {
             if len != wanted {
                 return Err(wrong("a part of the object was not written"));
             }
-            self.send(&mut state, index, len)?;
+            self.send(&mut state, index)?;
         }
         let state = self.wait_until_under_way(state, 0)?;
         let all = state.cut.index(state.end.max(1) - 1) + 1;

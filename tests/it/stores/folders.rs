@@ -2,7 +2,7 @@
 
 use super::proxy::{self, Does};
 use super::{Kind, LEN, Store, make_container};
-use crate::common::{Content, Entries, difference, entries, painted, without_inodes};
+use crate::common::{Content, Ended, Entries, difference, entries, painted, without_inodes};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
@@ -232,6 +232,51 @@ fn a_lost_manifest_is_no_reason_to_lose_the_files() {
     let said = store.run(&["verify", "-R", URL]);
     assert!(said.error().contains("no manifest, so nothing is known"), "{}", said.error());
     assert!(said.text().contains("4 files"));
+}
+
+#[test]
+fn a_hidden_manifest_is_missed_by_the_folders_below() {
+    let Some(mut store) = with_files(&[("a", 10), ("b/c", 20), ("b/d/e", 30)]) else { return };
+    let url = format!("{URL}/b/d");
+    let (verify, unprotect) = (["verify", "-R", &url], ["unprotect", "-R", &url, "-o", "out"]);
+    let elsewhere =
+        |store: &Store| Ended(store.command(&verify).env("PHALANX_STATE", store.s.path("other")).output().unwrap());
+    let manifest = store.object("phalanx.tree");
+    let kept = fs::read(&manifest).unwrap();
+    for spoiled in [None, Some(&b"no manifest"[..]), Some(b""), Some(&kept[..kept.len() / 2])] {
+        let _ = fs::remove_file(&manifest);
+        spoiled.inspect(|bytes| fs::write(&manifest, bytes).unwrap());
+        for args in [&verify[..], &unprotect] {
+            let said = store.run(args).fails(3);
+            let what = if spoiled.is_some() { "dir.phx/phalanx.tree: " } else { "dir.phx: its manifest is gone" };
+            assert!(said.contains(what), "{args:?} {said}");
+        }
+        // Another machine does not know that there was one.
+        let said = elsewhere(&store);
+        assert!(
+            said.0.status.success() && said.error().contains("no manifest, so nothing is known"),
+            "{}",
+            said.error()
+        );
+        assert_eq!(said.error().contains("warning: s3://bucket/dir.phx/phalanx.tree: "), spoiled.is_some());
+    }
+    assert!(!store.s.exists("out"));
+    store.run(&["unprotect", "-R", "--ignore-manifest", &url, "-o", "out"]).ok();
+    store.run(&["verify", "-R", "--accept", &url]).ok();
+    store.run(&verify).ok();
+    // The manifest is back, but a store fails, or denies access.
+    fs::write(&manifest, &kept).unwrap();
+    let healthy = store.at;
+    for (status, code, code_elsewhere) in [(400, 4, 4), (403, 4, 0)] {
+        store.at = healthy;
+        store.run(&["verify", "-R", URL]).ok();
+        store.at = proxy::start(healthy, move |request| match request.target.contains("/dir.phx/phalanx.tree") {
+            true => Does::Answer(status),
+            false => Does::Pass,
+        });
+        assert!(store.run(&verify).fails(code).contains("dir.phx/phalanx.tree: cannot read"), "{status}");
+        assert_eq!(elsewhere(&store).0.status.code(), Some(code_elsewhere), "{status}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::state::{Seen, Trees};
 use super::store::{Stored, invalid};
 use super::{MANIFEST, has_manifest};
 use crate::failure::{Code, Failure, Outcome};
-use crate::file::{Url, stores};
+use crate::file::{Url, is_url, stores};
 use crate::folders::FOLDER;
 use crate::lines::{complain, complain_with, shown};
 use crate::{Error, Result};
@@ -17,6 +17,7 @@ use phalanx_core::{Error as CoreError, KeySource, Opener, Progress, Roster};
 use rustix::fs::{self, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -93,22 +94,37 @@ impl Listed {
         }
     }
 
-    /// Reads the manifest of the mirror that a folder is in. `None` if it is in none, or the manifest cannot be read, which is
-    /// reported: it may be a file that somebody has put into a folder above.
-    pub fn read_above(folder: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Above>> {
-        if let Some(url) = Url::of(folder) {
-            return Ok(Self::read_above_url(&url, opener, roster));
+    /// Reads the manifest of the mirror that a folder is in. `None` if it is in none that is known, or the manifest cannot be read,
+    /// which is reported: it may be a file that somebody has put into a folder above. In a store each folder above takes a request.
+    ///
+    /// # Errors
+    /// If this machine has seen a manifest in a folder above that is gone now or cannot be read, unless `lost` says otherwise. If a
+    /// store fails.
+    pub fn read_above(
+        folder: &Path,
+        opener: &Opener<impl KeySource>,
+        roster: Arc<Roster>,
+        lost: Lost<'_>,
+    ) -> Outcome<Option<Above>> {
+        let trees = Trees::of_user();
+        for (root, within) in roots_above(folder, &trees) {
+            let is_known = !trees.at(&root).is_empty();
+            let found = match lost {
+                Lost::Refused(_) if is_known => Self::read(&root, opener, roster.clone())?,
+                _ => Self::read_or_warn(&root, opener, roster.clone())?,
+            };
+            let Some(listed) = found else {
+                refuse_lost(&root, &trees, lost)?;
+                continue;
+            };
+            if listed.listing.folder_at(&within).is_some() {
+                return Ok(Some(Above { listed, root: as_named(folder, root, &within), within }));
+            }
+            if is_known {
+                listed.check_age_with(&root, &Pins::default(), &trees)?;
+            }
         }
-        let Ok(whole) = folder.canonicalize() else { return Ok(None) };
-        let Some(root) = whole.ancestors().skip(1).find(|above| has_manifest(above)) else { return Ok(None) };
-        let Some(listed) = Self::read_or_warn(root, opener, roster) else { return Ok(None) };
-        let within = whole.strip_prefix(root).unwrap_or(Path::new("")).to_owned();
-        let is_listed = listed.listing.folder_at(&within).is_some();
-        // Messages name the mirror as the user does, if its name is part of what the user wrote.
-        let named = folder.ancestors().nth(within.iter().count()).filter(|named| !named.as_os_str().is_empty());
-        let named =
-            named.filter(|named| folder.ends_with(&within) && named.canonicalize().is_ok_and(|path| path == root));
-        Ok(is_listed.then(|| Above { listed, root: named.unwrap_or(root).to_owned(), within }))
+        Ok(None)
     }
 
     /// Reads the manifest of a mirror, or of the one that a folder is in: [`Listed::read`] and [`Listed::read_above`].
@@ -116,27 +132,27 @@ impl Listed {
         folder: &Path,
         opener: &Opener<impl KeySource>,
         roster: Arc<Roster>,
+        lost: Lost<'_>,
     ) -> Outcome<Option<Above>> {
         match Self::read(folder, opener, roster.clone())? {
             Some(listed) => Ok(Some(Above { listed, root: folder.to_owned(), within: PathBuf::new() })),
-            None => Self::read_above(folder, opener, roster),
+            None => Self::read_above(folder, opener, roster, lost),
         }
     }
 
-    /// As [`Listed::read_above`], of a folder in a store. Each folder above takes a request.
-    fn read_above_url(url: &Url, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Option<Above> {
-        url.folders_above().into_iter().find_map(|(root, within)| {
-            let listed = Self::read_or_warn(root.path(), opener, roster.clone())?;
-            let is_listed = listed.listing.folder_at(&within).is_some();
-            is_listed.then(|| Above { listed, root: root.path().to_owned(), within })
-        })
-    }
-
     /// Reads the manifest of a mirror. If it cannot be read, that is reported.
-    fn read_or_warn(mirror: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Option<Self> {
-        Self::read_if_opened(mirror, opener, roster).unwrap_or_else(|failure| {
-            complain(format!("warning: {}", failure.line().unwrap_or_default()));
-            None
+    ///
+    /// # Errors
+    /// If a store fails. One that denies access may do that because there is nothing.
+    fn read_or_warn(mirror: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Self>> {
+        Self::read_if_opened(mirror, opener, roster).or_else(|failure| match failure.error() {
+            Some(Error::Core(CoreError::Read(e))) if is_url(mirror) && e.kind() != io::ErrorKind::PermissionDenied => {
+                Err(failure)
+            }
+            _ => {
+                complain(format!("warning: {}", failure.line().unwrap_or_default()));
+                Ok(None)
+            }
         })
     }
 
@@ -230,13 +246,46 @@ impl Listed {
 /// How a mirror is taken that is not the one that was seen last.
 const ACCEPT: &str = "verify --accept takes it from now on";
 
-/// Refuses a folder that has no manifest, and had one when this machine saw it last. `hint` says how it is taken.
-pub fn refuse_lost(mirror: &Path, trees: &Trees, hint: &str) -> Outcome {
+/// What is done if this machine has seen a manifest that is gone or cannot be read.
+#[derive(Clone, Copy, Debug)]
+pub enum Lost<'a> {
+    /// It is an error. This hint says how to go on.
+    Refused(&'a str),
+    /// What was seen is forgotten.
+    Forgotten,
+}
+
+/// Refuses a folder that has no manifest, and had one when this machine saw it last.
+pub fn refuse_lost(mirror: &Path, trees: &Trees, lost: Lost<'_>) -> Outcome {
     if trees.at(mirror).is_empty() {
         return Ok(());
     }
+    let Lost::Refused(hint) = lost else {
+        trees.forget(mirror);
+        return Ok(());
+    };
     let line = format!("{}: its manifest is gone, which was there when it was seen last", shown(mirror));
     Err(Failure::new(Code::NotAuthentic, line).on(mirror).hint(hint))
+}
+
+/// The folders above this one that may be roots of mirrors, each with the path of this one from there on. The nearest is the first.
+fn roots_above(folder: &Path, trees: &Trees) -> Vec<(PathBuf, PathBuf)> {
+    if let Some(url) = Url::of(folder) {
+        return url.folders_above().into_iter().map(|(root, within)| (root.path().to_owned(), within)).collect();
+    }
+    let Ok(whole) = folder.canonicalize() else { return Vec::new() };
+    let roots = whole.ancestors().skip(1).filter(|above| has_manifest(above) || !trees.at(above).is_empty());
+    roots.map(|root| (root.to_owned(), whole.strip_prefix(root).unwrap_or(Path::new("")).to_owned())).collect()
+}
+
+/// A mirror's root as the user names it, if its name is part of what the user wrote.
+fn as_named(folder: &Path, root: PathBuf, within: &Path) -> PathBuf {
+    if is_url(folder) {
+        return root;
+    }
+    let named = folder.ancestors().nth(within.iter().count()).filter(|named| !named.as_os_str().is_empty());
+    let named = named.filter(|named| folder.ends_with(within) && named.canonicalize().is_ok_and(|path| path == root));
+    named.map_or(root, Path::to_owned)
 }
 
 /// Warns that a mirror is older than the last one that was seen of its tree.

@@ -78,9 +78,8 @@ impl Check {
             let path = PathBuf::from(&object.name);
             let is_marker = || object.len == 0 && folders.contains(&path);
             match path.file_name().and_then(unprotected_name) {
-                _ if object.name == MANIFEST => {}
+                _ if object.name == MANIFEST || is_marker() => {}
                 Some(_) => suspects.push((Place::At(path), &object.name)),
-                None if is_marker() => {}
                 None => self.findings.push(Finding { path, wrong: Wrong::Additional }),
             }
         }

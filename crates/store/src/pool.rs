@@ -1,0 +1,128 @@
+//! The buffers of parts that are sent. A few of them are kept for the parts that follow: the allocator would keep some for
+//! each thread.
+
+use crate::cut::PART;
+use bytes::Bytes;
+use phalanx_host::lock::lock;
+use std::fmt;
+use std::sync::Mutex;
+
+/// So many buffers are kept.
+const KEPT: usize = 6;
+
+/// Buffers of [`PART`] bytes that nobody uses. All their bytes are zero.
+static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+/// A part that is being filled. What was not written is zero.
+#[derive(Default)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    /// The end of what was written.
+    end: usize,
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({})", self.end)
+    }
+}
+
+impl Buffer {
+    /// A buffer for a part of this length, of which so many bytes are likely to be written.
+    pub fn new(len: u64, likely: u64) -> Self {
+        let bytes = match () {
+            () if likely <= PART / 2 => vec![0; likely.min(len) as usize],
+            () if len > PART => vec![0; len as usize],
+            () => lock(&FREE).pop().unwrap_or_else(|| vec![0; PART as usize]),
+        };
+        Self { bytes, end: 0 }
+    }
+
+    /// Writes a piece. The buffer becomes longer if it must.
+    pub fn write(&mut self, at: usize, piece: &[u8]) {
+        let end = at + piece.len();
+        if end > self.bytes.len() {
+            self.bytes.resize(end.next_power_of_two(), 0);
+        }
+        self.bytes[at..end].copy_from_slice(piece);
+        self.end = self.end.max(end);
+    }
+
+    /// What was written, up to this length.
+    pub fn written(&self, len: usize) -> &[u8] {
+        &self.bytes[..len.min(self.end)]
+    }
+
+    /// What was written as the bytes of a request. When it is done with them, the buffer is free again.
+    pub fn into_request(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self.written(self.end)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.bytes.len() as u64 != PART || lock(&FREE).len() >= KEPT {
+            return;
+        }
+        let mut bytes = std::mem::take(&mut self.bytes);
+        // Nothing beyond the end was written.
+        bytes[..self.end].fill(0);
+        let mut free = lock(&FREE);
+        if free.len() < KEPT {
+            free.push(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the bytes of a buffer lie.
+    fn place(buffer: &Buffer) -> *const u8 {
+        buffer.bytes.as_ptr()
+    }
+
+    #[test]
+    fn buffers_are_used_again_without_what_was_in_them() {
+        // Other tests of this process send nothing.
+        let mut first = Buffer::new(PART, PART);
+        first.write(5, &[7; 1000]);
+        first.write(PART as usize - 3, &[7; 3]);
+        let (at, request) = (place(&first), first.into_request());
+        assert_eq!((request.len() as u64, request[4], request[5], request[1005]), (PART, 0, 7, 0));
+        let clone = request.clone();
+        drop(request);
+        let other = Buffer::new(PART, PART);
+        assert_ne!(place(&other), at, "a request still has it");
+        drop(clone);
+        let mut again = Buffer::new(PART, PART);
+        assert_eq!(place(&again), at);
+        assert!(again.bytes.iter().all(|byte| *byte == 0));
+        again.write(0, b"short");
+        assert_eq!(&*again.into_request(), b"short");
+        // A part that was given up is free too, and no more are kept than are needed.
+        let many: Vec<Buffer> = (0..2 * KEPT).map(|_| Buffer::new(PART - 1, PART)).collect();
+        drop((other, many));
+        let free = lock(&FREE);
+        assert_eq!(free.len(), KEPT);
+        assert!(free.iter().all(|bytes| bytes.len() as u64 == PART && bytes.iter().all(|byte| *byte == 0)));
+    }
+
+    #[test]
+    fn small_and_long_parts_have_buffers_of_their_own() {
+        let mut small = Buffer::new(PART, 10);
+        small.write(8, b"more than was likely");
+        assert!(small.bytes.len() < 100 && small.written(9) == b"\0\0\0\0\0\0\0\0m");
+        assert_eq!(small.as_ref().len(), 28);
+        let mut long = Buffer::new(2 * PART, 2 * PART);
+        long.write(2 * PART as usize - 1, b"x");
+        assert_eq!(long.as_ref().len() as u64, 2 * PART);
+    }
+}

@@ -2,6 +2,8 @@
 //!
 //! The store is one in memory. Any other of the crate `object_store` does as well: S3, Google Cloud Storage, Azure.
 
+#![expect(deprecated, reason = "parquet 60.1 has no other reader of an ObjectStore")]
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{Float64Array, Int64Array, RecordBatch, StringArray};

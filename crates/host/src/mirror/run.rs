@@ -173,14 +173,14 @@ impl Mirroring<'_> {
     pub fn run(&self) -> Outcome<Option<Summary>> {
         let options = self.options;
         let source = open_source(&options.source)?;
-        let is_stored_remotely = is_url(&options.mirror);
-        if !is_stored_remotely {
+        let is_object = is_url(&options.mirror);
+        if !is_object {
             refuse_within(&source, &options.source, &options.mirror, "the mirror")?;
         }
         if let Some(backup) = &options.backup_dir {
             refuse_within(&source, &options.source, backup, "the folder for backups")?;
         }
-        if !options.new && !is_stored_remotely {
+        if !options.new && !is_object {
             refuse_lost(&options.mirror, &self.sealing.trees)?;
         }
         self.sealing.recipients.find()?;

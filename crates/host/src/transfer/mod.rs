@@ -1,6 +1,7 @@
 //! Moving files: what is done to each, both ends of a transfer, and the walk through a tree.
 
 pub mod action;
+mod budget;
 mod count;
 pub mod ends;
 pub mod folder;

@@ -7,11 +7,12 @@ mod output;
 mod walk;
 
 use super::action::{Action, Transfer};
+use super::budget::Budget;
 use super::ends::blame;
 use super::listed::Metadata;
 use super::meter::Meter;
 use super::tally::Tally;
-use super::tree::{Budget, GROUP_BYTES, GROUP_FILES, LARGE, MEMORY, SENDERS, quarter_of_open_files};
+use super::tree::{GROUP_BYTES, GROUP_FILES, LARGE, MEMORY, SENDERS, quarter_of_open_files};
 use super::walk::is_too_many;
 use crate::engines::Engines;
 use crate::failure::{Code, Failure, Outcome};

@@ -4,6 +4,7 @@
 //! threads.
 
 use super::action::{Action, Transfer};
+use super::budget::Budget;
 use super::count;
 use super::listed;
 use super::meter::Meter;
@@ -34,7 +35,7 @@ use rustix::fs::{self, AtFlags};
 use rustix::process::{self, Resource};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -429,43 +430,6 @@ impl<A: Action> Workers<'_, A> {
         if let (Some(key), true) = (tree.key_inside.get(), self.transfer.action.warns_of_keys()) {
             complain_with(warnings::key_inside(&tree.input, key), Some(KEEP_COPY));
         }
-    }
-}
-
-/// Bytes that may be in memory.
-pub(super) struct Budget {
-    most: u64,
-    free: Mutex<u64>,
-    changed: Condvar,
-}
-
-impl Budget {
-    pub(super) fn new(most: u64) -> Self {
-        Self { most, free: Mutex::new(most), changed: Condvar::new() }
-    }
-
-    /// Waits until so many bytes are free, or all, and takes them.
-    pub(super) fn take(&self, bytes: u64) -> Share<'_> {
-        let bytes = bytes.min(self.most);
-        let mut free = lock(&self.free);
-        while *free < bytes {
-            free = self.changed.wait(free).unwrap_or_else(PoisonError::into_inner);
-        }
-        *free -= bytes;
-        Share { budget: self, bytes }
-    }
-}
-
-/// A part of a [`Budget`], until it is dropped.
-pub(super) struct Share<'a> {
-    budget: &'a Budget,
-    bytes: u64,
-}
-
-impl Drop for Share<'_> {
-    fn drop(&mut self) {
-        *lock(&self.budget.free) += self.bytes;
-        self.budget.changed.notify_all();
     }
 }
 

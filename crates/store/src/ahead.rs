@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 /// The bytes of a block.
-const BLOCK: u64 = 4 << 20;
+const BLOCK: u64 = 8 << 20;
 
 /// So many bytes of the first block may have been read elsewhere: those of the header.
 const HEADER: u64 = 64 << 10;

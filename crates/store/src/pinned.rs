@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::error::{self, changed, is_changed, wrong};
+use crate::pool::Block;
 use crate::runtime::wait;
 use crate::there::version_of;
 use bytes::Bytes;
@@ -157,17 +158,17 @@ const OTHER_RANGE: &str = "the store gave another range than was asked for";
 
 /// The body of an answer, which must have this length.
 async fn collect(answer: GetResult, wanted: u64) -> io::Result<Bytes> {
-    let mut bytes = Vec::with_capacity(usize::try_from(wanted).map_err(io::Error::other)?);
+    let mut block = Block::new(wanted);
     let mut frames = answer.into_stream();
     while let Some(frame) = poll_fn(|context| frames.as_mut().poll_next(context)).await {
         let frame = frame.map_err(error::of)?;
-        if frame.len() > bytes.capacity() - bytes.len() {
+        if frame.len() as u64 > wanted - block.len() {
             return Err(wrong("the store gave more than was asked for"));
         }
-        bytes.extend_from_slice(&frame);
+        block.push(&frame);
     }
-    match bytes.len() as u64 == wanted {
-        true => Ok(bytes.into()),
+    match block.len() == wanted {
+        true => Ok(block.into_bytes()),
         false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the store's answers break off")),
     }
 }

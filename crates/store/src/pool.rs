@@ -1,5 +1,5 @@
-//! The buffers of parts that are sent. A few of them are kept for the parts that follow: the allocator would keep some for
-//! each thread.
+//! The buffers of parts that are sent and of blocks that are fetched. A few of them are kept for those that follow: the
+//! allocator would keep some for each thread.
 
 use crate::cut::PART;
 use bytes::Bytes;
@@ -10,8 +10,24 @@ use std::sync::Mutex;
 /// So many buffers are kept.
 const KEPT: usize = 6;
 
-/// Buffers of [`PART`] bytes that nobody uses. All their bytes are zero.
+/// Empty buffers with room for [`PART`] bytes that nobody uses.
 static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+/// An empty buffer for so many bytes.
+fn take(len: u64) -> Vec<u8> {
+    match len > PART / 2 && len <= PART {
+        true => lock(&FREE).pop().unwrap_or_else(|| Vec::with_capacity(PART as usize)),
+        false => Vec::with_capacity(len as usize),
+    }
+}
+
+fn give_back(mut bytes: Vec<u8>) {
+    let mut free = lock(&FREE);
+    if bytes.capacity() as u64 == PART && free.len() < KEPT {
+        bytes.clear();
+        free.push(bytes);
+    }
+}
 
 /// A part that is being filled. What was not written is zero.
 #[derive(Default)]
@@ -30,11 +46,9 @@ impl fmt::Debug for Buffer {
 impl Buffer {
     /// A buffer for a part of this length, of which so many bytes are likely to be written.
     pub fn new(len: u64, likely: u64) -> Self {
-        let bytes = match () {
-            () if likely <= PART / 2 => vec![0; likely.min(len) as usize],
-            () if len > PART => vec![0; len as usize],
-            () => lock(&FREE).pop().unwrap_or_else(|| vec![0; PART as usize]),
-        };
+        let len = if likely <= PART / 2 { likely.min(len) } else { len.max(PART) };
+        let mut bytes = take(len);
+        bytes.resize(len as usize, 0);
         Self { bytes, end: 0 }
     }
 
@@ -67,16 +81,44 @@ impl AsRef<[u8]> for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if self.bytes.len() as u64 != PART || lock(&FREE).len() >= KEPT {
-            return;
-        }
-        let mut bytes = std::mem::take(&mut self.bytes);
-        // Nothing beyond the end was written.
-        bytes[..self.end].fill(0);
-        let mut free = lock(&FREE);
-        if free.len() < KEPT {
-            free.push(bytes);
-        }
+        give_back(std::mem::take(&mut self.bytes));
+    }
+}
+
+/// A block that comes piece by piece.
+pub struct Block(Vec<u8>);
+
+impl Block {
+    /// An empty block with room for so many bytes.
+    pub fn new(len: u64) -> Self {
+        Self(take(len))
+    }
+
+    /// How many bytes have come.
+    pub fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// Appends a piece.
+    pub fn push(&mut self, piece: &[u8]) {
+        self.0.extend_from_slice(piece);
+    }
+
+    /// All that has come. When nobody uses it any more, the buffer is free again.
+    pub fn into_bytes(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Block {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        give_back(std::mem::take(&mut self.0));
     }
 }
 
@@ -107,12 +149,17 @@ mod tests {
         assert!(again.bytes.iter().all(|byte| *byte == 0));
         again.write(0, b"short");
         assert_eq!(&*again.into_request(), b"short");
+        let mut block = Block::new(PART - 1);
+        assert_eq!((block.len(), block.0.as_ptr()), (0, at));
+        block.push(b"all");
+        block.push(b" of it");
+        assert_eq!((block.len(), &*block.into_bytes()), (9, &b"all of it"[..]));
         // A part that was given up is free too, and no more are kept than are needed.
         let many: Vec<Buffer> = (0..2 * KEPT).map(|_| Buffer::new(PART - 1, PART)).collect();
         drop((other, many));
         let free = lock(&FREE);
         assert_eq!(free.len(), KEPT);
-        assert!(free.iter().all(|bytes| bytes.len() as u64 == PART && bytes.iter().all(|byte| *byte == 0)));
+        assert!(free.iter().all(|bytes| bytes.capacity() as u64 == PART && bytes.is_empty()));
     }
 
     #[test]

@@ -17,6 +17,9 @@ const LARGE: u64 = 4 << 20;
 /// The most that one call writes to the page cache, in bytes. For more, the system takes such large blocks of memory
 /// that virtual machines have to get them from their host.
 const CALL: usize = 128 << 10;
+/// The same for a file that takes many seconds, because its bytes come from afar. Meanwhile the host takes even blocks of
+/// that length back; shorter ones are kept in lists of free pages.
+const SLOW_CALL: usize = 32 << 10;
 /// Files of at least this length, in bytes, are written back while they are written. Of smaller ones many are synced
 /// together, and the system writes them back together more cheaply than one by one.
 const EARLY: u64 = 1 << 20;
@@ -27,6 +30,8 @@ const HOLE: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Disk<'a> {
     file: &'a File,
+    /// The most that one call writes, in bytes.
+    call: usize,
     /// Whether to reserve space for each part.
     reserve_each: AtomicBool,
     /// Whether to start write-back after each part, so that the disk works while the cores do.
@@ -37,7 +42,7 @@ impl<'a> Disk<'a> {
     /// A file that stays in the page cache until the system writes it.
     #[must_use]
     pub fn new(file: &'a File) -> Self {
-        Self { file, reserve_each: AtomicBool::new(false), write_back: AtomicBool::new(false) }
+        Self { file, call: CALL, reserve_each: AtomicBool::new(false), write_back: AtomicBool::new(false) }
     }
 
     /// A file that will be synced: each part goes from the page cache to the disk as soon as it is written, unless the
@@ -46,12 +51,35 @@ impl<'a> Disk<'a> {
     pub fn synced(file: &'a File) -> Self {
         Self { write_back: AtomicBool::new(true), ..Self::new(file) }
     }
+
+    fn of(file: &'a File, sync: bool) -> Self {
+        if sync { Self::synced(file) } else { Self::new(file) }
+    }
+
+    fn write_in_calls(&self, bytes: &[u8], mut offset: u64) -> io::Result<()> {
+        let mut left = bytes;
+        while !left.is_empty() {
+            // Calls end at multiples of their length, so that they fill whole blocks of the page cache.
+            let room = self.call - (offset % self.call as u64) as usize;
+            let (now, later) = left.split_at(room.min(left.len()));
+            self.file.write_all_at(now, offset)?;
+            offset += now.len() as u64;
+            left = later;
+        }
+        Ok(())
+    }
 }
 
 /// A new file as a sink that is written from many threads. With `sync`, write-back starts immediately.
 #[must_use]
 pub fn sink(file: &File, sync: bool) -> Sink<'_> {
-    Sink::ranged(if sync { Disk::synced(file) } else { Disk::new(file) })
+    Sink::ranged(Disk::of(file, sync))
+}
+
+/// The same for a file whose bytes come from afar.
+#[must_use]
+pub fn slow_sink(file: &File, sync: bool) -> Sink<'_> {
+    Sink::ranged(Disk { call: SLOW_CALL, ..Disk::of(file, sync) })
 }
 
 impl WriteAt for Disk<'_> {
@@ -77,7 +105,7 @@ impl WriteAt for Disk<'_> {
             // If there is no room, the write will fail.
             let _ = reserve(self.file, offset, bytes.len() as u64);
         }
-        write_in_calls(self.file, bytes, offset)?;
+        self.write_in_calls(bytes, offset)?;
         if self.write_back.load(Ordering::Relaxed) {
             // On Linux this starts the write-back and keeps the pages. Elsewhere it does no harm.
             let _ = fs::fadvise(self.file, offset, NonZeroU64::new(bytes.len() as u64), Advice::DontNeed);
@@ -92,19 +120,6 @@ impl WriteAt for Disk<'_> {
     fn set_len(&self, len: u64) -> io::Result<()> {
         if self.file.metadata()?.len() == len { Ok(()) } else { self.file.set_len(len) }
     }
-}
-
-fn write_in_calls(file: &File, bytes: &[u8], mut offset: u64) -> io::Result<()> {
-    let mut left = bytes;
-    while !left.is_empty() {
-        // Calls end at multiples of their length, so that they fill whole blocks of the page cache.
-        let room = CALL - (offset % CALL as u64) as usize;
-        let (now, later) = left.split_at(room.min(left.len()));
-        file.write_all_at(now, offset)?;
-        offset += now.len() as u64;
-        left = later;
-    }
-    Ok(())
 }
 
 /// Calls `write` with each run of blocks that are not all zero, and where it begins.

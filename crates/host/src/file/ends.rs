@@ -1,6 +1,6 @@
 //! Both ends of a file that is processed: the opened input and the begun output.
 
-use crate::file::disk::sink;
+use crate::file::disk::{sink, slow_sink};
 use crate::file::input::{InputFile, Removal, Stamp};
 use crate::file::metadata::{Carry, umask};
 use crate::file::objects::{InputObject, NewObject, ObjectFolder, OutputObject, Url, stores, write_error};
@@ -257,10 +257,11 @@ impl Target {
         }
     }
 
-    /// The sink that the pipeline writes to.
+    /// The sink that the pipeline writes to. What it writes comes from this input.
     #[must_use]
-    pub fn sink(&self) -> Sink<'_> {
+    pub fn sink(&self, input: &Input) -> Sink<'_> {
         match self {
+            Target::File(output, sync) if input.object().is_some() => slow_sink(output.file(), *sync),
             Target::File(output, sync) => sink(output.file(), *sync),
             Target::Stream(file) => Sink::Stream(Box::new(file)),
             Target::Object(object, _) => Sink::ranged(&**object),
@@ -353,7 +354,7 @@ impl Ends {
     /// The sink to write to.
     #[must_use]
     pub fn sink(&self) -> Sink<'_> {
-        self.target.sink()
+        self.target.sink(&self.input)
     }
 
     /// Carries over metadata, and gives an output file its name.

@@ -61,7 +61,7 @@ impl Action for Protect {
                 let resumable = Resumable { roster: &crew.roster, output, sync, progress: meter };
                 resumable.protect(new, input.file(), recipients, opener(), tell)?
             }
-            None => new.protect(&crew.roster, source, target.sink(), progress)?,
+            None => new.protect(&crew.roster, source, target.sink(input), progress)?,
         };
         Ok(Moved { bytes, crew, opened: None, by: None })
     }

@@ -27,7 +27,7 @@ pub fn open<'l>(
             let resumable = Resumable { roster: &crew.roster, output, sync, progress: meter };
             resumable.unprotect(protected, input.file(), |past| meter.past(past))?
         }
-        None => protected.unprotect(&crew.roster, target.sink(), progress)?,
+        None => protected.unprotect(&crew.roster, target.sink(input), progress)?,
     };
     Ok(Moved { bytes, crew, opened, by })
 }

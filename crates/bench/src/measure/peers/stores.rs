@@ -104,7 +104,11 @@ impl<'a> Store<'a> {
         let address = bound.map_err(Error::at(&folder))?;
         let mut command = Command::new(program);
         command.env("ROOT_ACCESS_KEY", KEY.0).env("ROOT_SECRET_KEY", KEY.1);
-        command.args(["--quiet", "--port", &address.to_string(), "posix", "--sidecar"]).arg(&names).arg(&folder);
+        // Amazon's servers keep connections too.
+        command
+            .args(["--quiet", "--keep-alive", "--port", &address.to_string(), "posix", "--sidecar"])
+            .arg(&names)
+            .arg(&folder);
         let failed = failure(&command);
         let server = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let server = server.map_err(|e| failed(&e.to_string()))?;

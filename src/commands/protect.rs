@@ -40,12 +40,12 @@ pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     report::end(protect(plan, verbosity))
 }
 
-/// Deletes what interrupted runs have sent for an object that has not appeared.
+/// Deletes what interrupted runs have sent for an object that has not appeared, or for those of a folder.
 fn abort(plan: &ProtectPlan, verbosity: Verbosity) -> Outcome {
     let Outputs::At(End::Object(url)) = &plan.destination.outputs else {
         return Err(Failure::usage("--abort needs the URL of an object as --output"));
     };
-    let aborted = stores().and_then(|stores| stores.abort(url).map_err(Error::write));
+    let aborted = stores().and_then(|stores| stores.abort(url, plan.destination.recursive).map_err(Error::write));
     let aborted = aborted.map_err(|e| Failure::at(url.path(), e))?;
     if !verbosity.quiet {
         complain(format!("{}: {} aborted", shown(url.path()), count(aborted, "unfinished upload")));

@@ -283,6 +283,36 @@ fn an_upload_that_only_the_store_knows_can_be_deleted() {
 }
 
 #[test]
+fn what_killed_runs_have_sent_for_a_folder_can_be_deleted() {
+    for is_known in [true, false] {
+        let Some((store, _)) = killed(&RESUME, 2, Signal::KILL) else { return };
+        if !is_known {
+            fs::remove_dir_all(store.s.path("state")).unwrap();
+        }
+        // Its name begins with that of the folder, and is not below it.
+        let said = store.run(&["protect", "-R", "f", "-o", "s3://bucket/di", "--abort"]);
+        assert!(said.error().contains("0 unfinished uploads aborted"), "{}", said.error());
+        let said = store.run(&["protect", "-R", "f", "-o", "s3://bucket/dir", "--abort"]);
+        assert!(said.error().contains("1 unfinished upload aborted"), "{}", said.error());
+        assert!(records(&store.s).is_empty() && Server::unfinished_parts(&store.s) == 0);
+    }
+}
+
+#[test]
+fn what_a_killed_run_has_sent_is_deleted_by_the_next_one() {
+    let without: Vec<&str> = RESUME.into_iter().filter(|arg| *arg != "--resume").collect();
+    let Some((store, _)) = killed(&without, 2, Signal::KILL) else { return };
+    assert!(Server::unfinished_parts(&store.s) >= 2 && records(&store.s).len() == 1);
+    store.run(&without).ok();
+    store.has(URL);
+    assert!(records(&store.s).is_empty() && Server::unfinished_parts(&store.s) == 0);
+    // What another run can go on with stays.
+    let Some((store, _)) = killed(&RESUME, 2, Signal::KILL) else { return };
+    store.run(&without).ok();
+    assert!(Server::unfinished_parts(&store.s) >= 2 && records(&store.s).len() == 1);
+}
+
+#[test]
 fn an_interrupted_run_leaves_nothing() {
     let args = ["protect", "f", "-k", "k", "-o", URL];
     for signal in [Signal::INT, Signal::TERM] {

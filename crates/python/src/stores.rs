@@ -123,8 +123,8 @@ impl phalanx_host::file::Stores for OfCall {
         Self::with(|stores| stores.folder(url))
     }
 
-    fn abort(&self, url: &Url) -> io::Result<u64> {
-        Self::with(|stores| stores.abort(url))
+    fn abort(&self, url: &Url, is_folder: bool) -> io::Result<u64> {
+        Self::with(|stores| stores.abort(url, is_folder))
     }
 
     fn give_up(&self) {

@@ -26,14 +26,15 @@ struct Listed {
     upload_id: String,
 }
 
-/// The uploads of an object that are not completed, whichever machine began them.
+/// The uploads that are not completed, whichever machine began them: the names of their objects, which begin with
+/// `prefix`, and the store's names of the uploads.
 ///
 /// # Errors
 /// If the store fails.
-pub async fn unfinished(signed: &Signed, object: &Path) -> io::Result<Vec<String>> {
+pub async fn unfinished(signed: &Signed, prefix: &str) -> io::Result<Vec<(String, String)>> {
     let (mut found, mut after) = (Vec::new(), Vec::new());
     loop {
-        let mut query = vec![("uploads", String::new()), ("prefix", object.to_string())];
+        let mut query = vec![("uploads", String::new()), ("prefix", prefix.to_owned())];
         query.append(&mut after);
         let question = Question { method: Method::GET, object: Path::default(), query, headers: Vec::new() };
         let (status, body) = signed.ask(&question).await?;
@@ -41,8 +42,8 @@ pub async fn unfinished(signed: &Signed, object: &Path) -> io::Result<Vec<String
             return Err(wrong(format!("the store does not list unfinished uploads: {status}")));
         }
         let list: List = quick_xml::de::from_reader(&body[..]).map_err(refused)?;
-        // Other objects may begin with the same name.
-        found.extend(list.uploads.into_iter().filter(|one| one.key == object.as_ref()).map(|one| one.upload_id));
+        let own = list.uploads.into_iter().filter(|one| one.key.starts_with(prefix));
+        found.extend(own.map(|one| (one.key, one.upload_id)));
         let (Some(key), true) = (list.next_key_marker, list.is_truncated) else { return Ok(found) };
         after = vec![("key-marker", key)];
         after.extend(list.next_upload_id_marker.map(|id| ("upload-id-marker", id)));

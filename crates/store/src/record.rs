@@ -117,18 +117,43 @@ impl Record {
         let (folder, name) = (folder(object)?, object.name());
         let paths = fs::read_dir(&folder)?.flatten().map(|entry| entry.path());
         let own = paths.filter(|path| path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&name)));
+        Ok(Self::sorted(own.map(|path| (path, object.clone()))))
+    }
+
+    /// The same for all objects whose URLs begin with that of `within` and a slash.
+    ///
+    /// # Errors
+    /// If there is no home.
+    pub fn below(within: &Named) -> io::Result<(Vec<Self>, BTreeSet<String>)> {
+        let start = format!("{}/", within.url.trim_end_matches('/'));
+        let paths = fs::read_dir(folder(within)?)?.flatten().map(|entry| entry.path());
+        let own = paths.filter_map(|path| {
+            let first = open(&path).ok().and_then(|file| read(&file))?.0;
+            let is_own = first.place == within.place && first.url.starts_with(&start);
+            is_own.then(|| (path, Named { url: first.url, ..within.clone() }))
+        });
+        Ok(Self::sorted(own))
+    }
+
+    /// Records, those that no run uses, and the uploads of the others.
+    fn sorted(records: impl Iterator<Item = (PathBuf, Named)>) -> (Vec<Self>, BTreeSet<String>) {
         let (mut free, mut used) = (Vec::new(), BTreeSet::new());
-        for path in own {
-            match Self::lock(&path, object) {
+        for (path, object) in records {
+            match Self::lock(&path, &object) {
                 Ok(record) => free.extend(record),
                 Err(_) => {
                     let Ok(file) = open(&path) else { continue };
-                    let record = Self { path, file, object: object.clone() };
+                    let record = Self { path, file, object };
                     used.extend(record.read().map(|found| found.upload));
                 }
             }
         }
-        Ok((free, used))
+        (free, used)
+    }
+
+    /// The URL of its object.
+    pub fn url(&self) -> &str {
+        &self.object.url
     }
 
     /// Opens and locks a record. `None` if it has just been deleted.
@@ -149,18 +174,11 @@ impl Record {
 
     /// What it says, if it was begun for this object. A last line that is not whole is left out.
     pub fn read(&self) -> Option<Found> {
-        let mut text = String::new();
-        let mut file = &self.file;
-        file.rewind().ok()?;
-        file.take(LONGEST).read_to_string(&mut text).ok()?;
-        let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        let first: First = serde_json::from_str(lines.next()?).ok()?;
-        let plan = first.plan.and_then(Cut::plan);
-        let parts = lines.map_while(|line| serde_json::from_str::<Part>(line).ok()).map(|part| (part.part, part.id));
+        let (first, parts) = read(&self.file)?;
         (first.url == self.object.url && first.place == self.object.place).then(|| Found {
             upload: first.upload,
-            plan,
-            parts: parts.collect(),
+            plan: first.plan.and_then(Cut::plan),
+            parts: parts.into_iter().map(|part| (part.part, part.id)).collect(),
         })
     }
 
@@ -234,6 +252,16 @@ fn folder(object: &Named) -> io::Result<PathBuf> {
     let folder = state.join("uploads");
     DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
     Ok(folder)
+}
+
+/// What a record says, whatever object it is of.
+fn read(mut file: &File) -> Option<(First, Vec<Part>)> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.take(LONGEST).read_to_string(&mut text).ok()?;
+    let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let first = serde_json::from_str(lines.next()?).ok()?;
+    Some((first, lines.map_while(|line| serde_json::from_str(line).ok()).collect()))
 }
 
 fn open(path: &Path) -> io::Result<File> {

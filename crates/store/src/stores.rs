@@ -34,8 +34,8 @@ impl phalanx_host::file::Stores for Stores {
         Ok(Arc::new(Folder::at(url, &self.0)?))
     }
 
-    fn abort(&self, url: &Url) -> io::Result<u64> {
-        upload::abort(url, &self.0)
+    fn abort(&self, url: &Url, is_folder: bool) -> io::Result<u64> {
+        upload::abort(url, is_folder, &self.0)
     }
 
     fn give_up(&self) {

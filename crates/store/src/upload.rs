@@ -326,9 +326,10 @@ impl Shared {
             let _ = self.parts.store.abort_multipart(&self.client.key, &upload).await;
             return Err(given_up);
         }
+        abandoned::abort_own(&self.parts, &self.client.key, &self.name).await;
         let mut state = self.lock();
         state.upload = Some(upload.clone());
-        // Nobody needs it but --abort, so an upload does not fail for want of it.
+        // It is only for later runs that abort the upload, which does not fail for want of it.
         state.record = Record::new(&self.name).ok();
         if let Some(record) = &state.record {
             let _ = record.begin(&upload, None);

@@ -269,11 +269,12 @@ pub trait Stores: Send + Sync {
     /// If the URL is none of a folder, or the client cannot be made.
     fn folder(&self, url: &Url) -> io::Result<Arc<dyn ObjectFolder>>;
 
-    /// Deletes what interrupted runs have sent for an object that has not appeared. Returns how many uploads these were.
+    /// Deletes what interrupted runs have sent for an object that has not appeared, or for all those of a folder. Returns
+    /// how many uploads these were.
     ///
     /// # Errors
     /// Errors of the store.
-    fn abort(&self, url: &Url) -> io::Result<u64>;
+    fn abort(&self, url: &Url, is_folder: bool) -> io::Result<u64>;
 
     /// Deletes what this process has sent for objects that have not appeared, unless a later run may go on with it. The
     /// process is about to end: this takes a few seconds at most.

@@ -1,36 +1,49 @@
 //! What killed runs have left of uploads.
 
 use super::named;
-use crate::client::Client;
-use crate::error;
+use crate::client::{Client, Parts};
+use crate::error::{self, wrong};
 use crate::forgotten::unfinished;
-use crate::location::Location;
+use crate::location::{self, Location};
 use crate::options::Options;
-use crate::record::Record;
+use crate::record::{Found, Named, Record};
 use crate::runtime::wait;
 use crate::there::is_object;
+use object_store::path::Path;
 use phalanx_host::file::Url;
 use std::collections::BTreeSet;
 use std::io;
 
-/// Deletes what interrupted runs have sent for an object, except for what runs of this machine are sending. Returns how
-/// many uploads these were.
+/// Deletes what interrupted runs have sent for an object, or for all objects of a folder, except for what runs of this
+/// machine are sending. Returns how many uploads these were.
 ///
 /// # Errors
 /// If the store fails.
-pub fn abort(url: &Url, options: &Options) -> io::Result<u64> {
-    let client = Client::new(&Location::of(url)?, options)?;
+pub fn abort(url: &Url, is_folder: bool, options: &Options) -> io::Result<u64> {
+    let location = if is_folder { Location::of_folder(url)? } else { Location::of(url)? };
+    let client = Client::new(&location, options)?;
     let Some(parts) = &client.parts else { return Ok(0) };
-    let (own, used) = Record::all(&named(url, &client))?;
-    let listed = match &parts.signed {
-        Some(signed) => wait(unfinished(signed, &client.key))?,
+    let (named, key) = (named(url, &client), client.key.to_string());
+    let (own, used) = if is_folder { Record::below(&named)? } else { Record::all(&named)? };
+    let mut uploads = match &parts.signed {
+        // An empty prefix is a whole bucket.
+        Some(signed) if is_folder && key.is_empty() => wait(unfinished(signed, ""))?,
+        Some(signed) if is_folder => wait(unfinished(signed, &format!("{key}/")))?,
+        Some(signed) => wait(unfinished(signed, &key))?,
         None => Vec::new(),
     };
-    let recorded = own.iter().filter_map(Record::read).map(|found| found.upload);
-    let uploads: BTreeSet<String> = recorded.chain(listed).filter(|upload| !used.contains(upload)).collect();
+    // Other objects may begin with the name of one.
+    uploads.retain(|(name, _)| is_folder || *name == key);
+    for record in &own {
+        if let Some(found) = record.read() {
+            uploads.push((Location::of(&location::url(record.url())?)?.key().to_string(), found.upload));
+        }
+    }
+    let uploads: BTreeSet<_> = uploads.into_iter().filter(|(_, upload)| !used.contains(upload)).collect();
     let mut aborted = 0;
-    for upload in uploads {
-        let done = wait(async { parts.store.abort_multipart(&client.key, &upload).await.map_err(error::of) });
+    for (name, upload) in uploads {
+        let name = Path::parse(name).map_err(|_| wrong("the store lists an upload without the name of an object"))?;
+        let done = wait(async { parts.store.abort_multipart(&name, &upload).await.map_err(error::of) });
         match done {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => aborted += 1,
@@ -38,6 +51,17 @@ pub fn abort(url: &Url, options: &Options) -> io::Result<u64> {
     }
     own.iter().for_each(Record::end);
     Ok(aborted)
+}
+
+/// Deletes what killed runs of this machine have sent for an object, unless a later run may go on with it.
+pub async fn abort_own(parts: &Parts, key: &Path, object: &Named) {
+    for record in Record::all(object).map(|(own, _)| own).unwrap_or_default() {
+        let Some(Found { upload, plan: None, .. }) = record.read() else { continue };
+        // Another try is left to the next run, or to `--abort`.
+        if let Ok(()) | Err(object_store::Error::NotFound { .. }) = parts.store.abort_multipart(key, &upload).await {
+            record.end();
+        }
+    }
 }
 
 /// Deletes the record of an upload that was completed by a run that could not delete it.

@@ -177,7 +177,7 @@ pub struct Protect {
     chunk_size: Option<ChunkSize>,
     /// Delete what interrupted runs have sent to the store; protect nothing
     #[cfg(feature = "stores")]
-    #[arg(long, requires = "output", conflicts_with_all = ["resume", "remove"], help_heading = "Object stores")]
+    #[arg(long, requires = "output", conflicts_with_all = ["resume", "remove"], help_heading = stores::HEADING)]
     abort: bool,
     #[command(flatten)]
     destination: DestinationArgs,

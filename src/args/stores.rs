@@ -3,6 +3,10 @@
 use clap::Args;
 
 /// What can be said about object stores.
+/// The heading of options for stores.
+#[cfg(feature = "stores")]
+pub const HEADING: &str = "Object stores (a PATH may be s3://, gs://, az:// or https://)";
+
 #[cfg(feature = "stores")]
 #[derive(Args, Default)]
 #[group(skip)]
@@ -11,21 +15,20 @@ pub struct StoreArgs {
     ///
     /// For stores that speak like S3, Google Cloud Storage or Azure, and are not theirs. AWS_ENDPOINT_URL and the profile of
     /// the AWS tools say it too.
-    #[arg(long, value_name = "URL", help_heading = "Object stores")]
+    #[arg(long, value_name = "URL", help_heading = HEADING)]
     endpoint_url: Option<String>,
     /// The region of an S3 bucket
     ///
     /// Without it, it is that of AWS_REGION or of the profile of the AWS tools, or the store is asked.
-    #[arg(long, value_name = "REGION", help_heading = "Object stores")]
+    #[arg(long, value_name = "REGION", help_heading = HEADING)]
     region: Option<String>,
     /// Requests at the same time, 1 to 64 (default: 4)
     ///
-    /// For each object. Each takes 8 MiB of memory where an object is written, and 4 MiB where it is read; more for objects of more than
-    /// 78 GiB.
-    #[arg(long, value_name = "N", help_heading = "Object stores", value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// For each object. Each takes 8 MiB of memory, or more where an object of more than 78 GiB is written.
+    #[arg(long, value_name = "N", help_heading = HEADING, value_parser = clap::value_parser!(u16).range(1..=64))]
     requests: Option<u16>,
     /// Reach other machines without TLS
-    #[arg(long, help_heading = "Object stores")]
+    #[arg(long, help_heading = HEADING)]
     allow_http: bool,
 }
 

@@ -267,6 +267,9 @@ fn hint_of_core(error: &CoreError) -> Option<String> {
         CoreError::Read(e) if Obstacle::of(e) == Some(Obstacle::NotRegular) => {
             "name it -, and give it as standard input"
         }
+        CoreError::Read(e) if Obstacle::of(e) == Some(Obstacle::Objects) => {
+            "verify --recursive, unprotect --recursive and mount take folders"
+        }
         CoreError::Write(e) if folders::is_rival(e) => folders::RIVAL_HINT,
         CoreError::Write(e) => match Obstacle::of(e)? {
             Obstacle::NotRegular => "- writes to standard output",

@@ -1,6 +1,7 @@
 //! What stores answer, as one line without secrets.
 
-use object_store::Error;
+use crate::location::BAD_NAME;
+use object_store::{Error, path};
 use std::error::Error as _;
 use std::io;
 
@@ -48,6 +49,9 @@ pub fn of(error: Error) -> io::Error {
         }
         Error::Unauthenticated { .. } => {
             io::Error::new(io::ErrorKind::PermissionDenied, "the store does not accept the credentials")
+        }
+        Error::InvalidPath { source: path::Error::EmptySegment { path } | path::Error::BadSegment { path, .. } } => {
+            wrong(format!("the store lists {path:?}: {BAD_NAME}"))
         }
         Error::NotSupported { .. } | Error::NotImplemented { .. } => {
             io::Error::new(io::ErrorKind::Unsupported, "the store cannot do that")

@@ -51,6 +51,18 @@ impl Folder {
         Ok(self.client.of(self.key(name)?))
     }
 
+    /// Whether the folder has objects.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn has_objects(&self) -> io::Result<bool> {
+        self.client.wait(async {
+            let mut stream = self.client.store.list(Some(&self.client.key));
+            let first = poll_fn(|context| stream.as_mut().poll_next(context)).await;
+            first.transpose().map(|first| first.is_some()).map_err(error::of)
+        })
+    }
+
     async fn listed(&self) -> io::Result<Vec<ListedObject>> {
         let folder = self.client.key.as_ref();
         let prefix = (!folder.is_empty()).then_some(&self.client.key);

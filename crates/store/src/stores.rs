@@ -4,7 +4,7 @@ use crate::folder::Folder;
 use crate::object::Object;
 use crate::options::Options;
 use crate::upload::{self, Upload};
-use phalanx_host::file::{InputObject, NewObject, ObjectFolder, OutputObject, Url};
+use phalanx_host::file::{InputObject, NewObject, ObjectFolder, Obstacle, OutputObject, Url};
 use std::io;
 use std::sync::Arc;
 
@@ -19,11 +19,19 @@ impl Stores {
     pub fn new(options: Options) -> Self {
         Self(options)
     }
+
+    fn is_folder(&self, url: &Url) -> bool {
+        Folder::at(url, &self.0).and_then(|folder| folder.has_objects()).unwrap_or(false)
+    }
 }
 
 impl phalanx_host::file::Stores for Stores {
     fn open(&self, url: &Url) -> io::Result<Arc<dyn InputObject>> {
-        Ok(Arc::new(Object::at(url, &self.0)?))
+        match Object::at(url, &self.0) {
+            Ok(object) => Ok(Arc::new(object)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && self.is_folder(url) => Err(Obstacle::Objects.into()),
+            Err(e) => Err(e),
+        }
     }
 
     fn create(&self, url: &Url, new: NewObject) -> io::Result<Box<dyn OutputObject>> {

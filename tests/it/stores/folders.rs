@@ -72,6 +72,17 @@ impl Store {
 }
 
 #[test]
+fn a_folder_is_no_object() {
+    let Some(store) = with_files(&[("a", 1), ("b/c", 1)]) else { return };
+    for args in [&["verify", URL][..], &["unprotect", URL, "-o", "x"], &["inspect", "s3://bucket/dir.phx/b"]] {
+        let said = store.run(args).fails(4);
+        assert!(said.contains("it is a folder of objects\nhint: verify --recursive"), "{said}");
+    }
+    let said = store.run(&["verify", "s3://bucket/dir"]).fails(4);
+    assert!(said.contains("no such object or bucket"), "{said}");
+}
+
+#[test]
 fn a_folder_comes_back_as_it_was() {
     for kind in [Kind::Versity, Kind::Moto, Kind::Azurite] {
         let Some(store) = Store::start(kind) else { continue };
@@ -304,7 +315,8 @@ fn without_a_manifest_a_name_is_only_a_name() {
         }),
         false => Does::Pass,
     });
-    store.run(&["unprotect", "-R", "--ignore-manifest", URL, "-o", "out2"]).fails_with_lines(4);
+    let said = store.run(&["unprotect", "-R", "--ignore-manifest", URL, "-o", "out2"]).fails_with_lines(4);
+    assert!(said.contains("the store lists \"dir.phx/../../.phx\": its name"), "{said}");
     assert!(!store.s.exists("phx") && store.s.leftovers().is_empty());
 }
 

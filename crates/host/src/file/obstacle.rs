@@ -10,6 +10,9 @@ pub enum Obstacle {
     /// It is a folder, and a file is needed.
     #[error("it is a folder")]
     Folder,
+    /// It is the beginning of the names of objects, and an object is needed.
+    #[error("it is a folder of objects")]
+    Objects,
     /// It is a pipe, a socket or a device, and a file is needed.
     #[error("not a regular file")]
     NotRegular,
@@ -38,7 +41,7 @@ impl Obstacle {
 impl From<Obstacle> for io::Error {
     fn from(obstacle: Obstacle) -> Self {
         let kind = match obstacle {
-            Obstacle::Folder | Obstacle::FolderInTheWay => io::ErrorKind::IsADirectory,
+            Obstacle::Folder | Obstacle::Objects | Obstacle::FolderInTheWay => io::ErrorKind::IsADirectory,
             Obstacle::NotRegular => io::ErrorKind::InvalidInput,
             Obstacle::FolderExists | Obstacle::HoldsKey => io::ErrorKind::AlreadyExists,
             Obstacle::FileInTheWay => io::ErrorKind::NotADirectory,

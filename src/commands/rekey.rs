@@ -221,6 +221,7 @@ impl Action for Rekey {
         let keys = secrets::load_keys(add_keys, add_key_files)?;
         let mut recipients: Vec<_> = keys.iter().map(|(_, key)| Recipient::key(key)).collect();
         let others = age::recipients("--add-recipient", add_recipients, add_recipients_files)?;
+        age::warn_of_mixed(&others);
         recipients.extend(others.into_iter().map(Recipient::from));
         let asked = *add_password || add_password_file.is_some();
         let password = asked.then(|| secrets::added_password(add_password_file.as_deref())).transpose()?;

@@ -3,6 +3,7 @@
 use crate::file;
 use crate::outline::Outline;
 use crate::plugin::{PluginIdentity, Plugins};
+use crate::pq;
 use crate::recipient::Recipient;
 use crate::ssh::SshKey;
 use age::armor::ArmoredReader;
@@ -22,6 +23,8 @@ pub const MAX_IDENTITIES: usize = 256;
 const MOST_TRIALS: usize = 4096;
 /// How many of these an SSH key may have. Stanzas for an SSH key have its tag, so honest files have one for each key.
 const MOST_SSH_TRIALS: usize = 16;
+/// The type of the stanzas for a key of age that is not post-quantum.
+const X25519: &str = "X25519";
 /// The longest file of identities, in bytes.
 const LONGEST: usize = 1 << 20;
 /// The most work for a passphrase: scrypt with N = 2^20 takes 1 GiB. Age itself writes 2^18.
@@ -48,11 +51,6 @@ pub enum IdentityError {
     /// A line is a recipient.
     #[error("line {0} is a recipient: the identity is the secret that belongs to it")]
     Recipient(usize),
-    /// A line is a post-quantum identity.
-    #[error(
-        "line {0} is a post-quantum identity, which this program cannot use by itself (age-plugin-pq -identity makes one that it can use)"
-    )]
-    PostQuantum(usize),
     /// An SSH key that cannot be used.
     #[error("{0}")]
     Ssh(String),
@@ -75,6 +73,7 @@ struct Entry {
 
 enum Identity {
     X25519(Box<x25519::Identity>),
+    Pq(Box<pq::Identity>),
     Ssh(Box<SshKey>),
     Plugin(PluginIdentity),
     Locked(Box<Locked>),
@@ -196,6 +195,7 @@ impl Identity {
     fn recipient(&self) -> Option<Recipient> {
         match self {
             Identity::X25519(key) => Some(Recipient::from(key.to_public())),
+            Identity::Pq(key) => Some(Recipient::from(key.to_public())),
             Identity::Ssh(key) => Some(key.recipient().clone()),
             Identity::Plugin(_) | Identity::Locked(_) => None,
         }
@@ -225,7 +225,8 @@ struct Search<'s> {
 impl Search<'_> {
     fn opens_by(&mut self, label: &str, identity: &Identity, step: Step) -> bool {
         match (identity, step) {
-            (Identity::X25519(key), Step::Silent) => self.by_x25519(key),
+            (Identity::X25519(key), Step::Silent) => self.by_age(X25519, &**key),
+            (Identity::Pq(key), Step::Silent) => self.by_age(pq::KIND, &**key),
             (Identity::Ssh(key), Step::Silent) if !key.has_passphrase() => self.by_ssh(label, key),
             (Identity::Ssh(key), Step::Asking) if key.has_passphrase() => self.by_ssh(label, key),
             (Identity::Plugin(plugin), Step::Plugins) => self.by_plugin(label, plugin),
@@ -249,8 +250,9 @@ impl Search<'_> {
         }
     }
 
-    fn by_x25519(&mut self, key: &x25519::Identity) -> bool {
-        let trials = |outline: &Outline<'_>| outline.stanzas().iter().filter(|s| s.kind() == "X25519").count();
+    /// Tries a key of age's own, whose stanzas have this type.
+    fn by_age(&mut self, kind: &str, key: &dyn age::Identity) -> bool {
+        let trials = |outline: &Outline<'_>| outline.stanzas().iter().filter(|s| s.kind() == kind).count();
         let candidates: Vec<_> = self.outlines.iter().map(|(at, outline)| (*at, trials(outline))).collect();
         candidates.into_iter().any(|(at, trials)| trials > 0 && self.try_one(at, trials, key))
     }
@@ -377,8 +379,9 @@ fn lines(text: &str) -> Result<Vec<Identity>, IdentityError> {
 }
 
 fn one(line: &str, number: usize) -> Result<Identity, IdentityError> {
-    if line.starts_with("AGE-SECRET-KEY-PQ-1") {
-        return Err(IdentityError::PostQuantum(number));
+    if line.starts_with(pq::IDENTITY) {
+        let key = pq::Identity::parse(line).ok_or(IdentityError::Line(number))?;
+        return Ok(Identity::Pq(Box::new(key)));
     }
     if line.starts_with("AGE-SECRET-KEY-1") {
         let key = line.parse().map_err(|_| IdentityError::Line(number))?;
@@ -395,10 +398,16 @@ fn one(line: &str, number: usize) -> Result<Identity, IdentityError> {
 fn named(label: &str, identity: &Identity) -> String {
     match identity {
         Identity::X25519(key) => format!("{label} ({})", Recipient::from(key.to_public()).text()),
+        Identity::Pq(key) => format!("{label} ({})", shortened(&key.to_public().text())),
         Identity::Ssh(key) => format!("{label} ({})", key.recipient().text().split(' ').next().unwrap_or_default()),
         Identity::Plugin(plugin) => format!("{label} (the plugin {})", plugin.name()),
         Identity::Locked(_) => label.into(),
     }
+}
+
+/// The beginning and the end of a text that has two thousand characters.
+fn shortened(text: &str) -> String {
+    format!("{}…{}", &text[..16], &text[text.len() - 8..])
 }
 
 impl fmt::Debug for Identities {

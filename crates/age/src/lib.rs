@@ -17,6 +17,7 @@ mod file;
 mod identity;
 mod outline;
 mod plugin;
+mod pq;
 mod recipient;
 mod ssh;
 mod user;

@@ -2,6 +2,7 @@
 
 use crate::file;
 use crate::plugin::{PluginRecipient, Plugins};
+use crate::pq;
 use age::ssh::ParseRecipientKeyError;
 use age_core::primitives::{bech32_decode, bech32_encode};
 use base64::Engine;
@@ -24,6 +25,7 @@ pub struct Recipient {
 #[derive(Clone)]
 enum Kind {
     X25519(age::x25519::Recipient),
+    Pq(Box<pq::Recipient>),
     Tag(Box<age::tag::Recipient>),
     TagPq(Box<age::tagpq::Recipient>),
     Ssh(Box<age::ssh::Recipient>),
@@ -91,6 +93,7 @@ impl Recipient {
         }
         let kind = match &*hrp {
             "age" => Kind::X25519(lower.parse().map_err(|_| damaged())?),
+            "age1pq" => Kind::Pq(Box::new(pq::Recipient::parse(&lower).ok_or_else(damaged)?)),
             "age1tag" => Kind::Tag(Box::new(lower.parse().map_err(|_| damaged())?)),
             "age1tagpq" => Kind::TagPq(Box::new(lower.parse().map_err(|_| damaged())?)),
             other => {
@@ -132,6 +135,12 @@ impl Recipient {
         let (kind, key) = self.text.split_once(' ')?;
         let key = BASE64_STANDARD.decode(key).ok()?;
         Some((kind, BASE64_STANDARD_NO_PAD.encode(&Sha256::digest(&key)[..4])))
+    }
+
+    /// Whether no quantum computer is known to break it. What a plugin does is not known.
+    #[must_use]
+    pub fn is_post_quantum(&self) -> bool {
+        matches!(self.kind, Kind::Pq(_) | Kind::TagPq(_))
     }
 
     /// Whether files can be protected for it now.
@@ -234,6 +243,12 @@ impl From<age::x25519::Recipient> for Recipient {
     }
 }
 
+impl From<pq::Recipient> for Recipient {
+    fn from(key: pq::Recipient) -> Self {
+        Self { text: key.text(), kind: Kind::Pq(Box::new(key)) }
+    }
+}
+
 impl From<Recipient> for phalanx_core::Recipient {
     fn from(recipient: Recipient) -> Self {
         phalanx_core::Recipient::Age(Arc::new(recipient))
@@ -248,6 +263,7 @@ impl AgeRecipient for Recipient {
     fn wrap(&self, file_key: &SecretKey) -> phalanx_core::Result<Vec<u8>> {
         let wrapped = match &self.kind {
             Kind::X25519(key) => file::wrap(key, file_key),
+            Kind::Pq(key) => file::wrap(&**key, file_key),
             Kind::Tag(key) => file::wrap(&**key, file_key),
             Kind::TagPq(key) => file::wrap(&**key, file_key),
             Kind::Ssh(key) => file::wrap(&**key, file_key),

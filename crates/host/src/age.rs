@@ -35,6 +35,14 @@ pub fn recipients(option: &str, texts: &[String], files: &[PathBuf]) -> Outcome<
     Ok(found)
 }
 
+/// Warns if only some public keys are post-quantum: a file is no safer than the weakest of them.
+pub fn warn_of_mixed(recipients: &[Recipient]) {
+    let post_quantum = recipients.iter().filter(|recipient| recipient.is_post_quantum()).count();
+    if post_quantum > 0 && post_quantum < recipients.len() {
+        complain("warning: not all public keys are post-quantum: by the others a quantum computer could open it");
+    }
+}
+
 /// The recipients in a file, with their names there.
 pub fn listed(path: &Path) -> Outcome<Vec<Listed>> {
     let bytes = read(path, &mut open(path).map_err(|e| Failure::at(path, e))?)?;

@@ -137,6 +137,7 @@ impl Recipients {
         keys.sort_by_key(|key| key.id());
         keys.dedup_by_key(|key| key.id());
         let others = age::recipients("--recipient", &self.keys.recipients, &self.keys.recipients_files)?;
+        age::warn_of_mixed(&others);
         let asked = self.keys.password || keys.is_empty() && others.is_empty();
         let given = if keys.is_empty() { "a recipient" } else { "a key" };
         let why = format!("since {given} was given");

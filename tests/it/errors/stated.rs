@@ -12,6 +12,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "`--output-dir` with the URL of a folder",
         "give the object a name with `--output`",
     ),
+    (
+        "../crates/host/src/age.rs",
+        0,
+        "warning: not all public keys are post-quantum: by the others a quantum computer could open it",
+        "`--recipient` or `--add-recipient` with keys of both kinds",
+        "protect for `age1pq…` keys alone, if that matters",
+    ),
     ("commands/protect.rs", 2, "--abort needs the URL of an object as --output", "", ""),
     (
         "../crates/store/src/error.rs",

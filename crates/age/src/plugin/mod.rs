@@ -68,10 +68,7 @@ impl Plugins {
         // Anybody could have prepared a relative folder.
         let mut found = folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join(&program));
         let runs = |path: &PathBuf| path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
-        found.find(runs).ok_or_else(|| match name {
-            "pq" => "post-quantum keys of age need the program age-plugin-pq, which is not in PATH".into(),
-            _ => format!("it needs the program {program}, which is not in PATH"),
-        })
+        found.find(runs).ok_or_else(|| format!("it needs the program {program}, which is not in PATH"))
     }
 }
 

@@ -211,7 +211,9 @@ fn errors_of_identity_files_say_why() {
     assert_eq!(add(&format!("{alice}hello\n")), Err(IdentityError::Line(3)));
     assert_eq!(add("AGE-SECRET-KEY-1QQQ"), Err(IdentityError::Line(1)));
     assert_eq!(add("AGE-PLUGIN-TEST-1QQQQQQQQJGX4L1"), Err(IdentityError::Line(1)));
-    assert_eq!(add(&text("pq.txt")), Err(IdentityError::PostQuantum(2)));
+    assert_eq!(add(&text("pq.txt")), Ok(()));
+    assert_eq!(add("AGE-SECRET-KEY-PQ-1QQQ"), Err(IdentityError::Line(1)));
+    assert_eq!(add(&text("pq.pub")), Err(IdentityError::Recipient(1)));
     assert_eq!(add(&text("ssh-ed25519.pub")), Err(IdentityError::Recipient(1)));
     assert_eq!(add(recipient_of("bob.txt").text()), Err(IdentityError::Recipient(1)));
     assert!(matches!(add(&text("ssh-ecdsa")), Err(IdentityError::Ssh(_))));

@@ -1,0 +1,191 @@
+//! Post-quantum keys of age: `age1pq1…` and `AGE-SECRET-KEY-PQ-1…`.
+//!
+//! A stanza of the type `mlkem768x25519` has the key of the age file, encrypted by HPKE (RFC 9180, section 5.1.1) with
+//! HKDF-SHA256 and ChaCha20-Poly1305. The key encapsulation is MLKEM768-X25519 of draft-ietf-hpke-pq, which is X-Wing. Who
+//! breaks only one of its two halves learns nothing. Source: the age format, <https://c2sp.org/age>.
+
+mod kem;
+
+use age::{DecryptError, EncryptError};
+use age_core::format::{FILE_KEY_BYTES, FileKey, Stanza};
+use age_core::primitives::{bech32_decode, bech32_encode, hpke_open, hpke_seal};
+use age_core::secrecy::ExposeSecret;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD_NO_PAD;
+use hpke::{Deserializable, Kem as _, Serializable};
+use kem::{EncappedKey, MlKem768X25519, PrivateKey, PublicKey};
+use rand_core::OsRng;
+use std::collections::HashSet;
+use zeroize::Zeroizing;
+
+/// The type of the stanzas.
+pub const KIND: &str = "mlkem768x25519";
+/// What an identity's text begins with.
+pub const IDENTITY: &str = "AGE-SECRET-KEY-PQ-1";
+
+const RECIPIENT: bech32::Hrp = bech32::Hrp::parse_unchecked("age1pq");
+const INFO: &[u8] = b"age-encryption.org/mlkem768x25519";
+/// Recipients of one file have the same labels, so that none makes another one useless.
+const LABEL: &str = "postquantum";
+/// The length of the authentication tag.
+const TAG: usize = 16;
+
+/// A public key.
+#[derive(Clone, Debug)]
+pub struct Recipient(PublicKey);
+
+/// A private key.
+pub struct Identity(PrivateKey);
+
+impl Recipient {
+    /// Reads `age1pq1…`, whose characters were checked before.
+    pub fn parse(text: &str) -> Option<Self> {
+        let read = |bytes: &[u8]| PublicKey::from_bytes(bytes).map(Self).map_err(drop);
+        bech32_decode(text, |_| (), |_| Ok(()), |_, bytes| read(&bytes.collect::<Vec<_>>())).ok()
+    }
+
+    /// Its text.
+    pub fn text(&self) -> String {
+        bech32_encode(RECIPIENT, &self.0.to_bytes())
+    }
+}
+
+impl age::Recipient for Recipient {
+    fn wrap_file_key(&self, file_key: &FileKey) -> Result<(Vec<Stanza>, HashSet<String>), EncryptError> {
+        let (enc, body) = hpke_seal::<MlKem768X25519, _>(&self.0, INFO, file_key.expose_secret(), &mut OsRng);
+        let args = vec![BASE64_STANDARD_NO_PAD.encode(enc.to_bytes())];
+        Ok((vec![Stanza { tag: KIND.to_owned(), args, body }], [LABEL.to_owned()].into()))
+    }
+}
+
+impl Identity {
+    /// Reads `AGE-SECRET-KEY-PQ-1…`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_own = text.starts_with(IDENTITY);
+        let read = |bytes: &[u8]| PrivateKey::from_bytes(bytes).map(Self).map_err(drop);
+        let secret = |bytes: &mut dyn Iterator<Item = u8>| {
+            // A vector that grows would leave copies behind.
+            let mut found = Zeroizing::new(Vec::with_capacity(text.len()));
+            found.extend(bytes);
+            found
+        };
+        is_own.then(|| bech32_decode(text, |_| (), |_| Ok(()), |_, mut bytes| read(&secret(&mut bytes))).ok())?
+    }
+
+    /// Its public key.
+    pub fn to_public(&self) -> Recipient {
+        Recipient(MlKem768X25519::sk_to_pk(&self.0))
+    }
+
+    fn open(&self, stanza: &Stanza) -> Result<FileKey, DecryptError> {
+        let [enc] = &stanza.args[..] else { return Err(DecryptError::InvalidHeader) };
+        let enc = BASE64_STANDARD_NO_PAD.decode(enc).map_err(|_| DecryptError::InvalidHeader)?;
+        let enc = EncappedKey::from_bytes(&enc).map_err(|_| DecryptError::InvalidHeader)?;
+        if stanza.body.len() != FILE_KEY_BYTES + TAG {
+            return Err(DecryptError::InvalidHeader);
+        }
+        let opened = hpke_open::<MlKem768X25519>(&enc, &self.0, INFO, &stanza.body).map_err(|e| match e {
+            hpke::HpkeError::OpenError => DecryptError::DecryptionFailed,
+            _ => DecryptError::InvalidHeader,
+        })?;
+        let opened = Zeroizing::new(opened);
+        Ok(FileKey::init_with_mut(|key| key.copy_from_slice(&opened)))
+    }
+}
+
+impl age::Identity for Identity {
+    fn unwrap_stanza(&self, stanza: &Stanza) -> Option<Result<FileKey, DecryptError>> {
+        if stanza.tag != KIND {
+            return None;
+        }
+        match self.open(stanza) {
+            // It is for another key.
+            Err(DecryptError::DecryptionFailed) => None,
+            done => Some(done),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use age::{Decryptor, armor::ArmoredReader};
+    use sha2::{Digest, Sha256};
+    use std::collections::BTreeMap;
+    use std::io::Read;
+
+    /// The vectors of <https://c2sp.org/CCTV/age> for this type of stanza.
+    #[test]
+    fn the_vectors_of_cctv_have_their_results() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/cctv");
+        let mut found = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| name.starts_with("hybrid"))
+            else {
+                continue;
+            };
+            let bytes = std::fs::read(&path).unwrap();
+            let end = bytes.windows(2).position(|pair| pair == b"\n\n").unwrap();
+            let head = std::str::from_utf8(&bytes[..end]).unwrap();
+            let fields: BTreeMap<_, _> = head.lines().filter_map(|line| line.split_once(": ")).collect();
+            let keys: Vec<_> = head.lines().filter_map(|line| line.strip_prefix("identity: ")).collect();
+            let own =
+                keys.iter().filter_map(|key| Identity::parse(key)).map(|key| Box::new(key) as Box<dyn age::Identity>);
+            let other = keys.iter().filter_map(|key| key.parse::<age::x25519::Identity>().ok());
+            let keys: Vec<_> = own.chain(other.map(|key| Box::new(key) as Box<dyn age::Identity>)).collect();
+            assert!(!keys.is_empty(), "{name}");
+            let result = opened(&bytes[end + 2..], &keys);
+            match fields["expect"] {
+                "success" => {
+                    let hash: String = Sha256::digest(result.unwrap_or_else(|e| panic!("{name}: {e}")))
+                        .iter()
+                        .map(|byte| format!("{byte:02x}"))
+                        .collect();
+                    assert_eq!(hash, fields["payload"], "{name}");
+                }
+                "no match" => assert!(matches!(result, Err(DecryptError::NoMatchingKeys)), "{name}: {result:?}"),
+                // Base64 that has a second form is not read as a header at all.
+                "header failure" => {
+                    let is_refused = matches!(result, Err(DecryptError::InvalidHeader | DecryptError::UnknownFormat));
+                    assert!(is_refused, "{name}: {result:?}");
+                }
+                other => panic!("{name} expects {other}"),
+            }
+            found += 1;
+        }
+        assert_eq!(found, 18);
+    }
+
+    fn opened(file: &[u8], keys: &[Box<dyn age::Identity>]) -> Result<Vec<u8>, DecryptError> {
+        let mut plain = Vec::new();
+        Decryptor::new(ArmoredReader::new(file))?
+            .decrypt(keys.iter().map(|key| &**key))?
+            .read_to_end(&mut plain)
+            .map_err(DecryptError::Io)?;
+        Ok(plain)
+    }
+
+    #[test]
+    fn only_whole_keys_are_read() {
+        let public = include_str!("../tests/data/pq.pub").trim();
+        let text = include_str!("../tests/data/pq.txt").lines().last().unwrap();
+        let key = Identity::parse(text).unwrap();
+        assert_eq!(key.to_public().text(), public);
+        assert_eq!(Recipient::parse(public).unwrap().text(), public);
+        for wrong in [&text[..text.len() - 1], &text.to_lowercase(), &text.replace("-PQ-", "-"), ""] {
+            assert!(Identity::parse(wrong).is_none(), "{wrong}");
+        }
+        let mut bytes = key.to_public().0.to_bytes();
+        assert!(PublicKey::from_bytes(&bytes[1..]).is_err());
+        // Twelve bits of one: more than the modulus.
+        bytes[0] = 255;
+        bytes[1] |= 15;
+        assert!(PublicKey::from_bytes(&bytes).is_err());
+        // Everybody knows what is sealed for the point of order one.
+        let mut bytes = key.to_public().0.to_bytes();
+        bytes[1184..].fill(0);
+        let low = PublicKey::from_bytes(&bytes).unwrap();
+        assert!(<MlKem768X25519 as hpke::Kem>::encap(&low, None, &mut OsRng).is_err());
+    }
+}

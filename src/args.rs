@@ -315,7 +315,14 @@ pub enum Key {
     /// Make a new random key
     New {
         /// Its name
-        name: String,
+        #[arg(required_unless_present = "identity")]
+        name: Option<String>,
+        /// Make a private key of age in this file instead, and print its public key
+        ///
+        /// It is a post-quantum key, as age-keygen -pq of age 1.3 makes them. --recipient takes the public key, which others may
+        /// know, and --identity takes the file, which only you can read.
+        #[arg(long, value_name = "FILE", conflicts_with = "name")]
+        identity: Option<PathBuf>,
     },
     /// List all keys and their ids
     List {

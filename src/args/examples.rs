@@ -51,7 +51,7 @@ pub fn of(path: &str) -> [Example; 2] {
         ],
         "key new" => [
             ("phalanx key new work", "makes a random key named work, and prints its id"),
-            ("phalanx key export work --output work.key", "copies it, to be kept in a safe place"),
+            ("phalanx key new --identity me.txt", "makes a key pair of age, and prints its public key"),
         ],
         "key list" => [
             ("phalanx key list", "prints the id and the name of each key"),

@@ -8,16 +8,21 @@ use phalanx_host::args::KeyArgs;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain_with, shown};
+use phalanx_host::paths::is_dash;
 use phalanx_host::say::say;
 use phalanx_host::secret_files;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::{Error, paths, secrets};
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 
 pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
+    if let Key::New { identity: Some(file), .. } = command {
+        return new_identity(file);
+    }
     let keyring = secret_files::keyring()?;
     match command {
-        Key::New { name } => store(&keyring, &name, &SecretKey::random()?, verbosity),
+        Key::New { name, .. } => store(&keyring, &name.unwrap_or_default(), &SecretKey::random()?, verbosity),
         Key::List { names: true } => keyring.names()?.into_iter().try_for_each(say),
         Key::List { names: false } => {
             let names = keyring.names()?;
@@ -61,6 +66,16 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
         }
         Key::Rm { name, force } => remove(&keyring, name, force),
     }
+}
+
+/// Makes a file with a private key of age, and prints its public key.
+fn new_identity(file: PathBuf) -> Outcome {
+    if is_dash(&file) {
+        return Err(Failure::usage("--identity needs a file of its own"));
+    }
+    let (text, recipient) = phalanx_age::new_identity().map_err(Error::read)?;
+    KeyCopy::begin(Some(file), false, true, &KeyFiles::of_keyring())?.finish(text.as_bytes())?;
+    say(recipient)
 }
 
 /// A single key is never protected by a password.

@@ -433,6 +433,24 @@ fn plugins_run_without_passwords_and_keys_in_their_environment() {
 }
 
 #[test]
+fn a_new_identity_opens_what_is_protected_for_its_public_key() {
+    let s = sandbox();
+    let public = s.run(&["key", "new", "--identity", "me.txt"]).text();
+    assert!(public.starts_with("age1pq1") && public.ends_with('\n') && public.lines().count() == 1);
+    let file = String::from_utf8(s.read("me.txt")).unwrap();
+    assert!(file.starts_with(&format!("# public key: {public}AGE-SECRET-KEY-PQ-1")) && file.ends_with('\n'));
+    assert_eq!(fs::metadata(s.path("me.txt")).unwrap().permissions().mode() & 0o777, 0o600);
+    s.run(&["protect", "f", "-r", public.trim()]).ok();
+    s.run(&["verify", "f.phx", "-i", "me.txt"]).ok();
+    // A private key is never replaced.
+    assert!(s.run(&["key", "new", "--identity", "me.txt"]).fails(4).contains("exists already"));
+    assert_eq!(s.read("me.txt"), file.as_bytes());
+    s.run(&["key", "new", "--identity", "-"]).fails(2);
+    s.run(&["key", "new", "work", "--identity", "other"]).fails(2);
+    s.run(&["key", "new"]).fails(2);
+}
+
+#[test]
 fn post_quantum_keys_need_no_plugin() {
     let s = sandbox();
     s.secret("pq.txt", data("pq.txt"));

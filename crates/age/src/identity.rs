@@ -11,7 +11,7 @@ use age::secrecy::SecretString;
 use age::{DecryptError, Decryptor, x25519};
 use phalanx_core::{AgeRecipient, Error, KeyId, KeySource, Password, SecretKey};
 use std::fmt;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::iter;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -83,6 +83,22 @@ enum Identity {
 struct Locked {
     bytes: Vec<u8>,
     state: Mutex<Option<Result<Arc<Vec<Identity>>, String>>>,
+}
+
+/// A new post-quantum key of age: the text of its file of identities, as `age-keygen -pq` writes it, and its public key.
+///
+/// # Errors
+/// If the system has no random numbers.
+pub fn new_identity() -> io::Result<(Zeroizing<String>, Recipient)> {
+    let key = pq::Identity::generate()?;
+    let recipient = Recipient::from(key.to_public());
+    let (private, public) = (key.text(), recipient.text());
+    // A text that grows would leave copies behind.
+    let mut text = Zeroizing::new(String::with_capacity(public.len() + private.len() + 32));
+    for part in ["# public key: ", public, "\n", &private, "\n"] {
+        text.push_str(part);
+    }
+    Ok((text, recipient))
 }
 
 impl Identities {

@@ -23,7 +23,7 @@ mod ssh;
 mod user;
 
 pub use file::catches_panics;
-pub use identity::{Identities, IdentityError, MAX_IDENTITIES};
+pub use identity::{Identities, IdentityError, MAX_IDENTITIES, new_identity};
 pub use outline::{MAX_STANZAS, NotASlot, Outline, Stanza};
 pub use plugin::{PLUGIN_TIME, Plugins};
 pub use recipient::{Listed, Recipient, RecipientError, is_public, recipients};

@@ -14,8 +14,9 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 use hpke::{Deserializable, Kem as _, Serializable};
 use kem::{EncappedKey, MlKem768X25519, PrivateKey, PublicKey};
-use rand_core::OsRng;
+use rand_core::{OsRng, RngCore};
 use std::collections::HashSet;
+use std::io;
 use zeroize::Zeroizing;
 
 /// The type of the stanzas.
@@ -23,6 +24,7 @@ pub const KIND: &str = "mlkem768x25519";
 /// What an identity's text begins with.
 pub const IDENTITY: &str = "AGE-SECRET-KEY-PQ-1";
 
+const PRIVATE: bech32::Hrp = bech32::Hrp::parse_unchecked("age-secret-key-pq-");
 const RECIPIENT: bech32::Hrp = bech32::Hrp::parse_unchecked("age1pq");
 const INFO: &[u8] = b"age-encryption.org/mlkem768x25519";
 /// Recipients of one file have the same labels, so that none makes another one useless.
@@ -70,6 +72,24 @@ impl Identity {
             found
         };
         is_own.then(|| bech32_decode(text, |_| (), |_| Ok(()), |_, mut bytes| read(&secret(&mut bytes))).ok())?
+    }
+
+    /// Makes a new one.
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub fn generate() -> io::Result<Self> {
+        let mut seed = Zeroizing::new([0; 32]);
+        OsRng.try_fill_bytes(&mut seed[..]).map_err(io::Error::other)?;
+        PrivateKey::from_bytes(&seed[..]).map(Self).map_err(|e| io::Error::other(e.to_string()))
+    }
+
+    /// Its text.
+    pub fn text(&self) -> Zeroizing<String> {
+        let seed = Zeroizing::new(<[u8; 32]>::from(self.0.to_bytes()));
+        let mut text = Zeroizing::new(bech32_encode(PRIVATE, &seed[..]));
+        text.make_ascii_uppercase();
+        text
     }
 
     /// Its public key.
@@ -173,6 +193,10 @@ mod tests {
         let key = Identity::parse(text).unwrap();
         assert_eq!(key.to_public().text(), public);
         assert_eq!(Recipient::parse(public).unwrap().text(), public);
+        assert_eq!(*key.text(), text);
+        let new = Identity::generate().unwrap();
+        assert_eq!(Identity::parse(&new.text()).unwrap().to_public().text(), new.to_public().text());
+        assert_ne!(new.to_public().text(), public);
         for wrong in [&text[..text.len() - 1], &text.to_lowercase(), &text.replace("-PQ-", "-"), ""] {
             assert!(Identity::parse(wrong).is_none(), "{wrong}");
         }

@@ -19,6 +19,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "`--recipient` or `--add-recipient` with keys of both kinds",
         "protect for `age1pq…` keys alone, if that matters",
     ),
+    ("commands/key.rs", 2, "--identity needs a file of its own", "`key new --identity -`", "name a file"),
     ("commands/protect.rs", 2, "--abort needs the URL of an object as --output", "", ""),
     (
         "../crates/store/src/error.rs",

@@ -153,12 +153,21 @@ RECIPIENT = "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj"
 IDENTITY = "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX"
 
 
-def test_identities_open_files_of_recipients(tmp_path, command, plain, content):
-    """The pair is the one of age's own test vectors."""
+def made_by_the_command(command, tmp_path):
+    """A post-quantum pair of age."""
+    file = tmp_path / "pq.txt"
+    recipient = command("key", "new", "--identity", file).stdout.decode().strip()
+    return recipient, file.read_text()
+
+
+@pytest.mark.parametrize("is_post_quantum", [False, True])
+def test_identities_open_files_of_recipients(tmp_path, command, plain, content, is_post_quantum):
+    """The other pair is the one of age's own test vectors."""
+    recipient, text = made_by_the_command(command, tmp_path) if is_post_quantum else (RECIPIENT, IDENTITY + "\n")
     identity = tmp_path / "identity"
     identity.touch(mode=0o600)
-    identity.write_text(IDENTITY + "\n")
-    path = phalanx.protect(plain, recipients=[RECIPIENT])
+    identity.write_text(text)
+    path = phalanx.protect(plain, recipients=[recipient])
     assert phalanx.verify(path, identities=[identity]) == len(content)
     assert phalanx.unprotect(path, identities=[str(identity)], output=tmp_path / "back").read_bytes() == content
     with phalanx.open(path, identities=[identity]) as file:
@@ -167,7 +176,7 @@ def test_identities_open_files_of_recipients(tmp_path, command, plain, content):
         phalanx.verify(path)
     command("unprotect", path, "--identity", identity, "--output", tmp_path / "by-the-command")
     assert (tmp_path / "by-the-command").read_bytes() == content
-    for wrong in ("age1x", "", "ssh-rsa", RECIPIENT[:-1] + "q"):
+    for wrong in ("age1x", "", "ssh-rsa", recipient[:-1] + ("p" if recipient[-1] == "q" else "q")):
         with pytest.raises(ValueError) as caught:
             phalanx.protect(plain, recipients=[wrong], output=tmp_path / "never")
         assert "\n" not in str(caught.value)

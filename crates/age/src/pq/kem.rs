@@ -132,11 +132,14 @@ impl Deserializable for PublicKey {
         let x25519 = <[u8; 32]>::try_from(x25519).map_err(|_| wrong_length::<Self>(bytes))?;
         let encoded = <[u8; KEY]>::try_from(mlkem).map_err(|_| wrong_length::<Self>(bytes))?;
         let mlkem = Encapsulation::from_bytes(&encoded.into());
-        // FIPS 203, section 7.2: numbers that are not reduced are refused.
-        if mlkem.as_bytes()[..] != encoded {
-            return Err(HpkeError::ValidationError);
+        let x25519 = x25519_dalek::PublicKey::from(x25519);
+        // FIPS 203, section 7.2: numbers that are not reduced are refused. RFC 7748, section 6.1: so is a point of low order,
+        // whose secrets everybody knows.
+        let is_useful = StaticSecret::from([1; 32]).diffie_hellman(&x25519).was_contributory();
+        match mlkem.as_bytes()[..] == encoded && is_useful {
+            true => Ok(Self { mlkem, x25519 }),
+            false => Err(HpkeError::ValidationError),
         }
-        Ok(Self { mlkem, x25519: x25519.into() })
     }
 }
 

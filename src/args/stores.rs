@@ -2,11 +2,11 @@
 
 use clap::Args;
 
-/// What can be said about object stores.
 /// The heading of options for stores.
 #[cfg(feature = "stores")]
 pub const HEADING: &str = "Object stores (a PATH may be s3://, gs://, az:// or https://)";
 
+/// What can be said about object stores.
 #[cfg(feature = "stores")]
 #[derive(Args, Default)]
 #[group(skip)]

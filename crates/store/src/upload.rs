@@ -326,14 +326,17 @@ impl Shared {
             let _ = self.parts.store.abort_multipart(&self.client.key, &upload).await;
             return Err(given_up);
         }
-        abandoned::abort_own(&self.parts, &self.client.key, &self.name).await;
-        let mut state = self.lock();
-        state.upload = Some(upload.clone());
-        // It is only for later runs that abort the upload, which does not fail for want of it.
-        state.record = Record::new(&self.name).ok();
-        if let Some(record) = &state.record {
-            let _ = record.begin(&upload, None);
+        {
+            let mut state = self.lock();
+            state.upload = Some(upload.clone());
+            // It is only for later runs that abort the upload, which does not fail for want of it.
+            state.record = Record::new(&self.name).ok();
+            if let Some(record) = &state.record {
+                let _ = record.begin(&upload, None);
+            }
         }
+        // The record of this one is in use, so it is not among those that are aborted.
+        abandoned::abort_own(&self.parts, &self.client.key, &self.name).await;
         Ok(upload)
     }
 

@@ -85,7 +85,7 @@ struct Locked {
     state: Mutex<Option<Result<Arc<Vec<Identity>>, String>>>,
 }
 
-/// A new post-quantum key of age: the text of its file of identities, as `age-keygen -pq` writes it, and its public key.
+/// A new post-quantum key of age: the text of a file of identities, and its public key.
 ///
 /// # Errors
 /// If the system has no random numbers.

@@ -71,7 +71,9 @@ impl Identity {
             found.extend(bytes);
             found
         };
-        is_own.then(|| bech32_decode(text, |_| (), |_| Ok(()), |_, mut bytes| read(&secret(&mut bytes))).ok())?
+        let found = is_own.then(|| bech32_decode(text, |_| (), |_| Ok(()), |_, mut bytes| read(&secret(&mut bytes))));
+        // A key has one text: no other prefix, and no other bits after the last byte.
+        found?.ok().filter(|key: &Self| *key.text() == text)
     }
 
     /// Makes a new one.
@@ -86,7 +88,8 @@ impl Identity {
 
     /// Its text.
     pub fn text(&self) -> Zeroizing<String> {
-        let seed = Zeroizing::new(<[u8; 32]>::from(self.0.to_bytes()));
+        let mut seed = Zeroizing::new([0; 32]);
+        self.0.write_exact(&mut seed[..]);
         let mut text = Zeroizing::new(bech32_encode(PRIVATE, &seed[..]));
         text.make_ascii_uppercase();
         text
@@ -206,12 +209,68 @@ mod tests {
         bytes[0] = 255;
         bytes[1] |= 15;
         assert!(PublicKey::from_bytes(&bytes).is_err());
-        // Points of the orders one and two.
-        for first in [0, 1] {
+        // Points of low order: RFC 7748, section 6.1, and numbers beyond the modulus.
+        let ends = [(0, 0), (1, 0), (0xec, 0x7f), (0xed, 0x7f), (0xee, 0x7f)];
+        let orders = ends.map(|(first, last)| {
+            let mut point = [if last == 0 { 0 } else { 255 }; 32];
+            (point[0], point[31]) = (first, last);
+            point
+        });
+        let eight = "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800";
+        let eight: Vec<u8> = (0..32).map(|at| u8::from_str_radix(&eight[2 * at..2 * at + 2], 16).unwrap()).collect();
+        for point in orders.iter().map(|point| &point[..]).chain([&eight[..]]) {
             let mut bytes = key.to_public().0.to_bytes();
-            bytes[1184..].fill(0);
-            bytes[1184] = first;
-            assert!(PublicKey::from_bytes(&bytes).is_err());
+            bytes[1184..].copy_from_slice(point);
+            assert!(PublicKey::from_bytes(&bytes).is_err(), "{point:?}");
         }
+    }
+
+    #[test]
+    fn a_private_key_has_one_text() {
+        let key = Identity::generate().unwrap();
+        let mut seed = key.0.to_bytes().to_vec();
+        let other = bech32::Hrp::parse_unchecked("age-secret-key-pq-1x");
+        assert!(Identity::parse(&bech32_encode(other, &seed).to_ascii_uppercase()).is_none());
+        seed.push(0x80);
+        assert!(Identity::parse(&bech32_encode(PRIVATE, &seed).to_ascii_uppercase()).is_none());
+        let text = key.text();
+        let (data, _) = text.split_at(text.len() - 6);
+        let alphabet = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L";
+        let again = &data[..data.len() - 1];
+        let accepted = (0..32).filter(|value| {
+            let data: String = format!("{again}{}", &alphabet[*value..=*value]);
+            Identity::parse(&with_checksum(&data)).is_some()
+        });
+        // The last of 52 characters has one bit of the key, and four that are zero.
+        assert_eq!(accepted.collect::<Vec<_>>(), [0, 16]);
+    }
+
+    /// The text in capital letters with the six characters that Bech32 (BIP 173) adds.
+    fn with_checksum(text: &str) -> String {
+        const ALPHABET: &[u8] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
+        let lower = text.to_ascii_lowercase();
+        let (hrp, data) = lower.rsplit_once('1').unwrap();
+        let values = data.bytes().map(|byte| ALPHABET.iter().position(|one| *one == byte).unwrap() as u32);
+        let high = hrp.bytes().map(|byte| u32::from(byte >> 5));
+        let low = hrp.bytes().map(|byte| u32::from(byte & 31));
+        let all = high.chain([0]).chain(low).chain(values).chain([0; 6]);
+        let sum = all.fold(1u32, |sum, value| {
+            let top = sum >> 25;
+            let generators = [0x3b6a_57b2, 0x2650_8e6d, 0x1ea1_19fa, 0x3d42_33dd, 0x2a14_62b3];
+            let next = (sum & 0x1ff_ffff) << 5 ^ value;
+            (0..5).filter(|bit| top >> bit & 1 == 1).fold(next, |next, bit| next ^ generators[bit])
+        }) ^ 1;
+        let sum: String = (0..6).map(|at| ALPHABET[(sum >> (5 * (5 - at)) & 31) as usize] as char).collect();
+        format!("{lower}{sum}").to_ascii_uppercase()
+    }
+
+    #[test]
+    fn nothing_is_sealed_twice_in_the_same_way() {
+        let public = Identity::generate().unwrap().to_public();
+        let [one, two] = [(); 2].map(|()| {
+            let (stanzas, _) = age::Recipient::wrap_file_key(&public, &FileKey::new(Box::new([7; 16]))).unwrap();
+            BASE64_STANDARD_NO_PAD.decode(&stanzas[0].args[0]).unwrap()
+        });
+        assert!(one.len() == 1120 && one[..1088] != two[..1088] && one[1088..] != two[1088..]);
     }
 }

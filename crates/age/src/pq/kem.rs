@@ -6,12 +6,12 @@ use hpke::generic_array::typenum::{Sum, U32, U96, U192, U1024, Unsigned};
 use hpke::kem::SharedSecret;
 use hpke::{Deserializable, HpkeError, Serializable};
 use ml_kem::kem::{Decapsulate, Encapsulate};
-use ml_kem::{EncodedSizeUser, KemCore, MlKem768};
+use ml_kem::{B32, EncodedSizeUser, KemCore, MlKem768};
 use rand_core::{CryptoRng, RngCore};
 use sha3_0_10::digest::{ExtendableOutput, FixedOutput, Update, XofReader};
 use sha3_0_10::{Sha3_256, Shake256};
 use x25519_dalek::{EphemeralSecret, StaticSecret};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 /// The bytes of ML-KEM's public key, and of what it encapsulates. Those of X25519 follow.
 const KEY: usize = 1184;
@@ -43,13 +43,13 @@ pub struct EncappedKey([u8; 1120]);
 impl PrivateKey {
     /// The two halves.
     fn expand(&self) -> (Decapsulation, StaticSecret) {
-        let (mut d, mut z) = (Zeroizing::new([0; 32]), Zeroizing::new([0; 32]));
-        let mut x25519 = Zeroizing::new([0; 32]);
+        let (mut d, mut z, mut x25519) = (B32::default(), B32::default(), Zeroizing::new([0; 32]));
         let mut bytes = Shake256::default().chain(&self.0[..]).finalize_xof();
-        for part in [&mut d, &mut z, &mut x25519] {
-            bytes.read(&mut part[..]);
+        for part in [&mut d[..], &mut z[..], &mut x25519[..]] {
+            bytes.read(part);
         }
-        let (mlkem, _) = MlKem768::generate_deterministic(&(*d).into(), &(*z).into());
+        let (mlkem, _) = MlKem768::generate_deterministic(&d, &z);
+        [d, z].iter_mut().for_each(|part| part[..].zeroize());
         (mlkem, StaticSecret::from(*x25519))
     }
 }
@@ -91,14 +91,14 @@ impl hpke::Kem for MlKem768X25519 {
         let share = <[u8; 32]>::try_from(share).map_err(|_| HpkeError::DecapError)?;
         let ciphertext = <[u8; CIPHERTEXT]>::try_from(ciphertext).map_err(|_| HpkeError::DecapError)?.into();
         let (mlkem, x25519) = key.expand();
-        let first = mlkem.decapsulate(&ciphertext).map_err(|()| HpkeError::DecapError)?;
-        let first = Zeroizing::new(<[u8; 32]>::from(first));
+        let mut first = mlkem.decapsulate(&ciphertext).map_err(|()| HpkeError::DecapError)?;
         let second = x25519.diffie_hellman(&share.into());
         // Nobody may claim to be a sender here, and a share of low order makes a secret that everybody knows.
-        if sender.is_some() || !second.was_contributory() {
-            return Err(HpkeError::DecapError);
-        }
-        Ok(combined(&first[..], second.as_bytes(), &share, x25519_dalek::PublicKey::from(&x25519).as_bytes()))
+        let is_secret = sender.is_none() && second.was_contributory();
+        let own = x25519_dalek::PublicKey::from(&x25519);
+        let secret = combined(&first, second.as_bytes(), &share, own.as_bytes());
+        first[..].zeroize();
+        if is_secret { Ok(secret) } else { Err(HpkeError::DecapError) }
     }
 
     fn encap<R: CryptoRng + RngCore>(
@@ -106,15 +106,16 @@ impl hpke::Kem for MlKem768X25519 {
         sender: Option<(&PrivateKey, &PublicKey)>,
         random: &mut R,
     ) -> Result<(SharedSecret<Self>, EncappedKey), HpkeError> {
-        let (ciphertext, first) = key.mlkem.encapsulate(random).map_err(|()| HpkeError::EncapError)?;
-        let first = Zeroizing::new(<[u8; 32]>::from(first));
+        let (ciphertext, mut first) = key.mlkem.encapsulate(random).map_err(|()| HpkeError::EncapError)?;
         let ephemeral = EphemeralSecret::random_from_rng(random);
         let share = x25519_dalek::PublicKey::from(&ephemeral);
         let second = ephemeral.diffie_hellman(&key.x25519);
-        if sender.is_some() || !second.was_contributory() {
+        let is_secret = sender.is_none() && second.was_contributory();
+        let secret = combined(&first, second.as_bytes(), share.as_bytes(), key.x25519.as_bytes());
+        first[..].zeroize();
+        if !is_secret {
             return Err(HpkeError::EncapError);
         }
-        let secret = combined(&first[..], second.as_bytes(), share.as_bytes(), key.x25519.as_bytes());
         let mut sent = [0; 1120];
         sent[..CIPHERTEXT].copy_from_slice(&ciphertext);
         sent[CIPHERTEXT..].copy_from_slice(share.as_bytes());

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, TryLockError};
 
 const PREFIX: &str = ".phalanx-";
@@ -62,33 +62,59 @@ pub fn remove_unfinished_at_once() {
         for (dir, name) in &*unfinished {
             let _ = fs::unlinkat(&**dir, &**name, AtFlags::empty());
         }
-        return;
+        break;
+    }
+    // A file that another thread is making now is not in the list yet. That thread removes it at the end of its step.
+    for _ in 0..TRIES {
+        match STEPS.try_write() {
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            _ => return,
+        }
     }
 }
 
 /// Set when the process ends immediately. A file that is begun afterwards is removed by the thread that began it.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Adds a file to the list. Memory is allocated while the list is not locked, because the list is still needed if there
-/// is no memory.
-fn add(mut entry: (Arc<File>, String)) {
-    loop {
-        let mut list = unfinished();
-        if list.len() < list.capacity() {
-            list.push(entry);
-            return;
-        }
-        let more = 2 * list.capacity() + 16;
-        drop(list);
-        let mut larger = Vec::with_capacity(more);
-        let mut list = unfinished();
-        if list.len() < larger.capacity() {
-            larger.append(&mut list);
-            let smaller = std::mem::replace(&mut *list, larger);
+/// The places in the list that are kept for files which are being made. It changes while the list is locked.
+static RESERVED: AtomicUsize = AtomicUsize::new(0);
+
+/// A place in the list for a file that is not made yet: once it is, there may be no memory for one.
+struct Place(());
+
+impl Place {
+    /// Keeps a place. Memory is allocated while the list is not locked, because the list is still needed if there is no
+    /// memory.
+    fn reserve() -> Self {
+        loop {
+            let list = unfinished();
+            if list.len() + RESERVED.load(Ordering::Relaxed) < list.capacity() {
+                RESERVED.fetch_add(1, Ordering::Relaxed);
+                return Self(());
+            }
+            let more = 2 * list.capacity() + 16;
             drop(list);
-            drop(smaller);
+            let mut larger = Vec::with_capacity(more);
+            let mut list = unfinished();
+            if list.capacity() < larger.capacity() {
+                larger.append(&mut list);
+                let smaller = std::mem::replace(&mut *list, larger);
+                drop(list);
+                drop(smaller);
+            }
         }
-        entry = (entry.0, entry.1);
+    }
+
+    /// Adds a file to the list.
+    fn take(self, entry: (Arc<File>, String)) {
+        unfinished().push(entry);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _list = unfinished();
+        RESERVED.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -283,9 +309,10 @@ impl Temporary {
     pub fn make(dir: &Arc<File>, name: &str) -> rustix::io::Result<Self> {
         let (dir, name) = (dir.clone(), name.to_owned());
         let entry = (dir.clone(), name.clone());
+        let place = Place::reserve();
         let _step = step();
         let file = create(&dir, &name)?;
-        add(entry);
+        place.take(entry);
         if ENDING.load(Ordering::SeqCst) {
             let _ = fs::unlinkat(&dir, &*name, AtFlags::empty());
         }

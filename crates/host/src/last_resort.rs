@@ -89,7 +89,8 @@ pub fn clean_up_on_abort() -> io::Result<()> {
         }
         let _ = low_level::emulate_default_handler(SIGABRT);
     };
-    // SAFETY: the action only tries a lock, makes system calls, and reads an atomic: it neither waits nor allocates.
+    // SAFETY: the action only tries locks, makes system calls, and reads an atomic: it waits for a moment at most, and does not
+    // allocate.
     #[expect(unsafe_code)]
     unsafe { low_level::register(SIGABRT, clean_up) }.map(drop)
 }

@@ -41,7 +41,7 @@ impl Course {
         more > 0
     }
 
-    /// Whether a range lies so far behind that it is not read again.
+    /// Whether a range lies so far behind that it will not be read again.
     pub fn has_passed(&self, range: &Range<u64>) -> bool {
         range.end.saturating_add(NEAR) <= self.next
     }

@@ -17,8 +17,8 @@ const LARGE: u64 = 4 << 20;
 /// The most that one call writes to the page cache, in bytes. For more, the system takes such large blocks of memory
 /// that virtual machines have to get them from their host.
 const CALL: usize = 128 << 10;
-/// The same for a file that takes many seconds, because its bytes come from afar. Meanwhile the host takes even blocks of
-/// that length back; shorter ones are kept in lists of free pages.
+/// The same for a file that takes many seconds, because its bytes come from afar. The system then pays for each page that
+/// it gets from its host, and pays less in shorter calls.
 const SLOW_CALL: usize = 32 << 10;
 /// Files of at least this length, in bytes, are written back while they are written. Of smaller ones many are synced
 /// together, and the system writes them back together more cheaply than one by one.

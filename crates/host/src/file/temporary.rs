@@ -18,6 +18,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, TryLockError};
+use std::time::Duration;
 
 const PREFIX: &str = ".phalanx-";
 const SUFFIX: &str = ".tmp";
@@ -45,10 +46,12 @@ pub fn remove_unfinished() -> impl Sized {
     no_step
 }
 
-/// Removes the temporary files of all unfinished outputs of a process that cannot continue, allocate memory or wait. A
+/// Removes the temporary files of all unfinished outputs of a process that cannot continue or allocate memory. A
 /// file that gets its name at this moment may stay.
 pub fn remove_unfinished_at_once() {
     const TRIES: u32 = 100_000;
+    // Milliseconds.
+    const MOMENT: u32 = 200;
     ENDING.store(true, Ordering::SeqCst);
     for _ in 0..TRIES {
         let unfinished = match UNFINISHED.try_lock() {
@@ -64,10 +67,11 @@ pub fn remove_unfinished_at_once() {
         }
         break;
     }
-    // A file that another thread is making now is not in the list yet. That thread removes it at the end of its step.
-    for _ in 0..TRIES {
+    // A file that another thread is making now is not in the list yet. That thread removes it at the end of its step. A step
+    // of this thread, or of one that has no memory either, does not end.
+    for _ in 0..MOMENT {
         match STEPS.try_write() {
-            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
             _ => return,
         }
     }

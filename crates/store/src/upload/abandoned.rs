@@ -25,11 +25,10 @@ pub fn abort(url: &Url, is_folder: bool, options: &Options) -> io::Result<u64> {
     let Some(parts) = &client.parts else { return Ok(0) };
     let (named, key) = (named(url, &client), client.key.to_string());
     let (own, used) = if is_folder { Record::below(&named)? } else { Record::all(&named)? };
+    // An empty prefix is that of a whole bucket.
+    let prefix = if is_folder && !key.is_empty() { format!("{key}/") } else { key.clone() };
     let mut uploads = match &parts.signed {
-        // An empty prefix is a whole bucket.
-        Some(signed) if is_folder && key.is_empty() => wait(unfinished(signed, ""))?,
-        Some(signed) if is_folder => wait(unfinished(signed, &format!("{key}/")))?,
-        Some(signed) => wait(unfinished(signed, &key))?,
+        Some(signed) => wait(unfinished(signed, &prefix))?,
         None => Vec::new(),
     };
     // Other objects may begin with the name of one.

@@ -65,9 +65,19 @@ fn slot(bytes: &mut Vec<u8>, steer: &mut Steer) {
         5 => vec![steer.byte(); usize::from(steer.u16() >> (steer.byte() % 12))],
         // Around the shortest age slot, and now and then the longest.
         7 => vec![steer.byte(); 10 + steer.below(40) + 16370 * usize::from(steer.byte() / 200)],
+        // A slot of a key service, mostly sound, and sometimes cut.
+        6 => {
+            let mut field = |most: usize| {
+                let len = steer.below(most);
+                let byte = if most == 40 { b'!' + steer.byte() % 95 } else { steer.byte() };
+                [&(len as u16).to_le_bytes()[..], &vec![byte; len]].concat()
+            };
+            let body = [field(40), field(80), vec![7; 40]].concat();
+            body[..body.len() - usize::from(steer.byte() / 200)].to_vec()
+        }
         _ => Vec::new(),
     };
-    bytes.push([0, 1, 1, 2, 1, 200, 0, 3][usize::from(kind % 8)]);
+    bytes.push([0, 1, 1, 2, 1, 200, 4, 3][usize::from(kind % 8)]);
     bytes.extend_from_slice(&(body.len() as u16).to_le_bytes());
     bytes.extend_from_slice(&body);
 }
@@ -138,6 +148,10 @@ fn body(slot: &Slot) -> Vec<u8> {
             [&kdf.salt[..], &memory, &passes, &[kdf.lanes], wrapped].concat()
         }
         Slot::Key { id, wrapped } => [&id.0[..], wrapped].concat(),
+        Slot::Service { uri, run_key, wrapped } => {
+            let len = |bytes: &[u8]| (bytes.len() as u16).to_le_bytes();
+            [&len(uri.as_bytes())[..], uri.as_bytes(), &len(run_key), run_key, wrapped].concat()
+        }
     }
 }
 

@@ -56,7 +56,7 @@ impl Expected {
             | (Outcome::KdfLimit, Err(Error::KdfLimit(_)))
             | (Outcome::WrongKey, Err(Error::WrongKey)) => true,
             (Outcome::Version(expected), Err(Error::Version(version))) => expected == version,
-            (Outcome::NoKey(ids, has_age, has_password), Err(Error::NoKey { keys, identity, password })) => {
+            (Outcome::NoKey(ids, has_age, has_password), Err(Error::NoKey { keys, identity, password, .. })) => {
                 let ids: Vec<_> = ids.iter().map(|id| KeyId(*id)).collect();
                 *keys == ids && identity == has_age && password == has_password
             }

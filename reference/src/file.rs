@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::chunk::{open_chunk, seal_chunk};
-use crate::header::{Header, open_header, seal_header};
+use crate::header::{Header, Service, open_header, open_header_with, seal_header};
 use crate::keys::{Suite, file_keys};
 use crate::slot::Slot;
 
@@ -39,6 +39,12 @@ pub fn seal_file(recipe: &Recipe, plaintext: &[u8]) -> Vec<u8> {
 /// Opens a file with the given passwords and keys, checking in the order of §5, and returns its plaintext.
 pub fn open_file(file: &[u8], passwords: &[&[u8]], keys: &[[u8; 32]]) -> Result<Vec<u8>, Error> {
     let (header, file_key) = open_header(file, passwords, keys)?; // steps 1 to 4
+    open_chunks(file, &header, &file_key)
+}
+
+/// [`open_file`] with keys and key services, and without passwords.
+pub fn open_file_with(file: &[u8], keys: &[[u8; 32]], services: &[Service]) -> Result<Vec<u8>, Error> {
+    let (header, file_key) = open_header_with(file, keys, services)?;
     open_chunks(file, &header, &file_key)
 }
 

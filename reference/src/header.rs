@@ -2,8 +2,8 @@
 
 use crate::keys::{Suite, file_keys, header_tag};
 use crate::slot::{
-    KEY_WRAP, Slot, VOLUME_WRAP, costs_are_affordable, key_id, key_kek_under, password_kek_under, read_slots,
-    slot_cost, slot_is_valid, unwrap_file_key, write_slot_under,
+    KEY_WRAP, Slot, VOLUME_WRAP, costs_are_affordable, key_id, key_kek_under, password_kek_under, read_service,
+    read_slots, slot_cost, slot_is_valid, unwrap_file_key, write_slot_under,
 };
 use crate::{Cost, Error, MAGIC, Recipe, TAG_LEN, VERSION, array, u32_at};
 
@@ -15,6 +15,16 @@ const HEADER_LENS: std::ops::RangeInclusive<u32> = 53..=65536;
 pub(crate) const SLOT_VOLUME: u8 = 16;
 /// The most password slots that a header may have (§4).
 const MAX_PASSWORD_SLOTS: usize = 4;
+/// The most service slots of one file that are tried (§4).
+const MAX_SERVICES_TRIED: usize = 8;
+
+/// A key service that the user has named (§4): its URI, and what it unwraps. `None` is a refusal.
+pub struct Service<'a> {
+    /// The URI.
+    pub uri: &'a str,
+    /// Unwraps a run key.
+    pub unwrap: &'a dyn Fn(&[u8]) -> Option<[u8; 32]>,
+}
 
 /// A header that was read (§2.1). Its form is valid, and its tag is not checked yet.
 #[derive(Clone, Debug)]
@@ -85,7 +95,14 @@ pub fn open_header(file: &[u8], passwords: &[&[u8]], keys: &[[u8; 32]]) -> Resul
     if header.slots.iter().any(|(kind, _)| *kind == SLOT_VOLUME) {
         return Err(Error::Header);
     }
-    let file_key = find_file_key(KEY_WRAP, file, &header, passwords, keys)?;
+    let file_key = find_file_key(KEY_WRAP, file, &header, passwords, keys, &[])?;
+    Ok((header, file_key))
+}
+
+/// [`open_header`] with keys and key services, and without passwords.
+pub fn open_header_with(file: &[u8], keys: &[[u8; 32]], services: &[Service]) -> Result<(Header, [u8; 32]), Error> {
+    let header = read_header(file)?;
+    let file_key = find_file_key(KEY_WRAP, file, &header, &[], keys, services)?;
     Ok((header, file_key))
 }
 
@@ -96,6 +113,7 @@ pub(crate) fn find_file_key(
     header: &Header,
     passwords: &[&[u8]],
     keys: &[[u8; 32]],
+    services: &[Service],
 ) -> Result<[u8; 32], Error> {
     let opens = |file_key: &[u8; 32]| {
         let (bytes, tag) = file[..header.len].split_at(header.len - TAG_LEN);
@@ -109,6 +127,18 @@ pub(crate) fn find_file_key(
             if let Some(file_key) = unwrap_file_key(&key_kek_under(label, key), wrapped).filter(opens) {
                 return Ok(file_key);
             }
+        }
+    }
+
+    let named = slots_of(4).filter_map(|body| read_service(body)).filter_map(|(uri, wrapped_run_key, wrapped)| {
+        services.iter().find(|service| service.uri == uri).map(|service| (service, wrapped_run_key, wrapped))
+    });
+    for (service, wrapped_run_key, wrapped) in named.take(MAX_SERVICES_TRIED) {
+        let file_key = (service.unwrap)(wrapped_run_key)
+            .and_then(|run_key| unwrap_file_key(&key_kek_under(label, &run_key), wrapped))
+            .filter(opens);
+        if let Some(file_key) = file_key {
+            return Ok(file_key);
         }
     }
 

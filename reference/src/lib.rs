@@ -26,8 +26,8 @@ pub mod volume;
 
 pub use aes::Aes;
 pub use chunk::{open_chunk, open_message, seal_chunk, seal_message, slice_len};
-pub use file::{Recipe, open_file, seal_file};
-pub use header::{Header, open_header, read_header, seal_header};
+pub use file::{Recipe, open_file, open_file_with, seal_file};
+pub use header::{Header, Service, open_header, open_header_with, read_header, seal_header};
 pub use keys::{Authentication, Keys, Suite, file_keys, header_tag, message_keys};
 pub use modes::{ctr, ecb_decrypt, ecb_encrypt, gcm_decrypt, gcm_encrypt, unwrap, wrap};
 pub use sha3::{cshake256, keccak_f, kmac256, sha3_256, turboshake256};

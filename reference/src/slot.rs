@@ -34,6 +34,15 @@ pub enum Slot {
         /// The key that reader and writer share.
         key: [u8; 32],
     },
+    /// Type 4.
+    Service {
+        /// The URI of the key service.
+        uri: String,
+        /// The run key as the service wrapped it.
+        wrapped_run_key: Vec<u8>,
+        /// The run key.
+        run_key: [u8; 32],
+    },
     /// Any type with any body: padding, unknown types, and malformed slots for tests.
     Raw {
         /// The type.
@@ -72,11 +81,34 @@ pub(crate) fn write_slot_under(label: &str, slot: &Slot, file_key: &[u8; 32]) ->
             (1, body)
         }
         Slot::Key { key } => (2, [key_id(key).to_vec(), wrap(&key_kek_under(label, key), file_key)].concat()),
+        Slot::Service { uri, wrapped_run_key, run_key } => {
+            let mut body = (uri.len() as u16).to_le_bytes().to_vec();
+            body.extend(uri.as_bytes());
+            body.extend((wrapped_run_key.len() as u16).to_le_bytes());
+            body.extend(wrapped_run_key);
+            body.extend(wrap(&key_kek_under(label, run_key), file_key));
+            (4, body)
+        }
     };
     let mut slot = vec![kind];
     slot.extend((body.len() as u16).to_le_bytes());
     slot.extend(body);
     slot
+}
+
+/// The URI, the wrapped run key and the wrapped file key in the body of a service slot (§4). `None` if the body has another
+/// form, and is no way in.
+pub(crate) fn read_service(body: &[u8]) -> Option<(&str, &[u8], &[u8])> {
+    let (uri, rest) = read_field(body)?;
+    let (wrapped_run_key, wrapped) = read_field(rest)?;
+    let is_uri = (1..=1024).contains(&uri.len()) && uri.iter().all(|byte| (0x21..=0x7e).contains(byte));
+    let fits = is_uri && (1..=4096).contains(&wrapped_run_key.len()) && wrapped.len() == 40;
+    fits.then(|| (std::str::from_utf8(uri).expect("ASCII"), wrapped_run_key, wrapped))
+}
+
+fn read_field(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let [low, high, rest @ ..] = bytes else { return None };
+    rest.split_at_checked(usize::from(u16::from_le_bytes([*low, *high])))
 }
 
 /// Splits the bytes into slots. `None` if the slots do not end exactly where the bytes end.

@@ -130,6 +130,28 @@ fn check_facts(name: &str, file: &Format) {
 }
 
 #[test]
+fn services() {
+    for (name, file) in phalanx_vectors::services() {
+        let keys: Vec<[u8; 32]> = file.key.iter().map(Hex::array).collect();
+        let unwrap = |uri: &str, wrapped_run_key: &[u8]| {
+            let mut answers = file.services.iter().filter(|answer| answer.uri == uri);
+            let answer = answers.find(|answer| *answer.wrapped_run_key == *wrapped_run_key)?;
+            answer.run_key.as_ref().map(Hex::array)
+        };
+        let unwraps: Vec<_> =
+            file.services.iter().map(|answer| (&*answer.uri, |bytes: &[u8]| unwrap(&answer.uri, bytes))).collect();
+        let services: Vec<_> = unwraps.iter().map(|(uri, unwrap)| reference::Service { uri, unwrap }).collect();
+        let opened = reference::open_file_with(&file.file, &keys, &services);
+        assert_eq!(outcome(&opened), file.expect, "{name}");
+        assert_eq!(opened.as_deref().ok(), file.plaintext.as_deref(), "{name}");
+        if let Some(file_key) = &file.file_key {
+            let (header, found) = reference::open_header_with(&file.file, &keys, &services).unwrap();
+            assert_eq!((header.len, found), (file.header_len.unwrap(), file_key.array()), "{name}");
+        }
+    }
+}
+
+#[test]
 fn messages() {
     for (name, file) in phalanx_vectors::messages() {
         let key = file.key.array();

@@ -75,6 +75,8 @@ pub struct Age {
     pub comment: String,
     pub key: Hex,
     pub recipients: Vec<Recipient>,
+    #[serde(default)]
+    pub refused: Vec<Recipient>,
     pub plaintext: Hex,
     pub file: Hex,
 }
@@ -87,6 +89,34 @@ pub struct Recipient {
     pub recipient: String,
     pub identity: String,
     pub slot: usize,
+}
+
+/// A file with slots of key services, of the folder `services`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "README.md says what each field is")]
+pub struct Services {
+    pub comment: String,
+    pub expect: Expect,
+    pub key: Option<Hex>,
+    pub services: Vec<Answer>,
+    pub file: Hex,
+    pub suite: Option<u8>,
+    pub chunk_log2: Option<u8>,
+    pub header_len: Option<usize>,
+    pub file_key: Option<Hex>,
+    pub nonces: Option<Vec<Hex>>,
+    pub plaintext: Option<Hex>,
+}
+
+/// What a key service answers.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "README.md says what each field is")]
+pub struct Answer {
+    pub uri: String,
+    pub wrapped_run_key: Hex,
+    pub run_key: Option<Hex>,
 }
 
 /// A ciphertext of the server, of the folder `server`.
@@ -145,6 +175,11 @@ pub struct StreamAnswer {
     pub bytes: Hex,
 }
 
+/// All files of `services`, each with its name.
+pub fn services() -> Vec<(String, Services)> {
+    all("services", 50)
+}
+
 /// All files of `server`, each with its name.
 pub fn server() -> Vec<(String, Server)> {
     all("server", 64)
@@ -167,7 +202,7 @@ pub fn messages() -> Vec<(String, Message)> {
 
 /// All files of `age`, each with its name.
 pub fn age() -> Vec<(String, Age)> {
-    all("age", 1)
+    all("age", 12)
 }
 
 /// All files of `volume`, each with its name.

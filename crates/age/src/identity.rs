@@ -30,6 +30,20 @@ const LONGEST: usize = 1 << 20;
 /// The most work for a passphrase: scrypt with N = 2^20 takes 1 GiB. Age itself writes 2^18.
 const MOST_SCRYPT: u8 = 20;
 
+/// The error that identities which may open a file cannot be used, or that none opens it. `refused` says why, a line for each.
+#[must_use]
+pub fn refused_identities(refused: Vec<String>) -> Error {
+    Error::KeysRefused {
+        keys: Vec::new(),
+        identity: true,
+        services: Box::default(),
+        password: false,
+        tried: false,
+        refused,
+        remedy: None,
+    }
+}
+
 /// Private keys at hand, in the order in which they were added.
 pub struct Identities {
     entries: Vec<Entry>,
@@ -187,8 +201,7 @@ impl KeySource for Identities {
         if refused.is_empty() {
             return Ok(None);
         }
-        let (keys, remedy) = (Vec::new(), None);
-        Err(Error::KeysRefused { keys, identity: true, password: false, tried: false, refused, remedy })
+        Err(refused_identities(refused))
     }
 
     /// A passphrase is asked for only if no other identity matches.

@@ -1,4 +1,4 @@
-//! Phalanx files for age recipients: age's own keys, SSH keys, and age plugins.
+//! Phalanx files for age recipients: age's own keys, SSH keys, and age plugins. And [`signing`]: signatures by SSH keys.
 //!
 //! - [`Recipient`] is a public key. It becomes a [`phalanx_core::Recipient`], for which files are protected.
 //! - [`Identities`] are private keys. They are a [`phalanx_core::KeySource`], which opens files.
@@ -18,12 +18,14 @@ mod identity;
 mod outline;
 mod plugin;
 mod pq;
+pub mod program;
 mod recipient;
+pub mod signing;
 mod ssh;
 mod user;
 
 pub use file::catches_panics;
-pub use identity::{Identities, IdentityError, MAX_IDENTITIES, new_identity};
+pub use identity::{Identities, IdentityError, MAX_IDENTITIES, new_identity, refused_identities};
 pub use outline::{MAX_STANZAS, NotASlot, Outline, Stanza};
 pub use plugin::{PLUGIN_TIME, Plugins};
 pub use recipient::{Listed, Recipient, RecipientError, is_public, recipients};

@@ -1,6 +1,8 @@
 //! The parts of an age file in a slot that can be read without a key. They are checked before the crate `age` gets the
 //! file.
 
+use crate::pq;
+
 /// A slot's age file has at most this many stanzas. One belongs to the recipient, but some plugins make several. The
 /// crate `age` adds a meaningless one, so that no reader relies on knowing all types.
 pub const MAX_STANZAS: usize = 8;
@@ -77,6 +79,12 @@ impl<'a> Outline<'a> {
             return Err(NotASlot::Payload);
         }
         Ok(Self { stanzas })
+    }
+
+    /// Whether it is for a post-quantum key of age.
+    #[must_use]
+    pub fn is_post_quantum(&self) -> bool {
+        self.stanzas.iter().any(|stanza| stanza.kind() == pq::KIND)
     }
 
     /// The stanzas in their order.

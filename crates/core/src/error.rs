@@ -26,12 +26,14 @@ pub enum Error {
     #[error("its password slots ask for more key derivation than the limit allows ({0})")]
     KdfLimit(&'static str),
     /// None of the given keys belongs to a slot of the file.
-    #[error("no key at hand opens it: it needs {}", wanted(.keys, *.identity, *.password))]
+    #[error("no key at hand opens it: it needs {}", wanted(.keys, *.identity, .services, *.password))]
     NoKey {
         /// The ids of the file's key slots.
         keys: Vec<KeyId>,
         /// Whether the file has age recipients, and no identity at hand opens it.
         identity: bool,
+        /// The URIs of the file's key services that did not open it. The writer of the file chose them.
+        services: Box<[String]>,
         /// Whether a password would open the file.
         password: bool,
     },
@@ -68,12 +70,14 @@ pub enum Error {
     #[error(transparent)]
     KeyText(#[from] Unreadable),
     /// No given key opens the file, and some that might open it are refused or cannot be read.
-    #[error("{}; {}", unopened(.keys, *.identity, *.password, *.tried), .refused.join("; "))]
+    #[error("{}; {}", unopened(.keys, *.identity, .services, *.password, *.tried), .refused.join("; "))]
     KeysRefused {
         /// The ids of the file's key slots for which no key was found.
         keys: Vec<KeyId>,
         /// Whether the file has age recipients, and no identity at hand opens it.
         identity: bool,
+        /// The URIs of the file's key services that did not open it. The writer of the file chose them.
+        services: Box<[String]>,
         /// Whether a password would open the file.
         password: bool,
         /// Whether another key or a password was tried and does not open the file.
@@ -83,10 +87,10 @@ pub enum Error {
         /// The command that mends the first of them for which there is one.
         remedy: Option<String>,
     },
-    /// A file cannot be protected for this age recipient.
+    /// A file cannot be protected for this age recipient or key service.
     #[error("cannot protect for {}: {reason}", brief(.recipient))]
     Recipient {
-        /// Its canonical text.
+        /// Its canonical text, or its URI.
         recipient: String,
         /// What failed, in one line.
         reason: String,
@@ -238,11 +242,12 @@ impl From<Error> for io::Error {
     }
 }
 
-fn wanted(keys: &[KeyId], identity: bool, password: bool) -> String {
+fn wanted(keys: &[KeyId], identity: bool, services: &[String], password: bool) -> String {
     let mut ways: Vec<String> = keys.iter().map(|id| format!("key {id}")).collect();
     if identity {
         ways.push("the identity of one of its age recipients".into());
     }
+    ways.extend(services.iter().map(|uri| format!("the key service {}", brief(uri))));
     if password {
         ways.push("a password".into());
     }
@@ -252,11 +257,11 @@ fn wanted(keys: &[KeyId], identity: bool, password: bool) -> String {
     ways.join(" or ")
 }
 
-fn unopened(keys: &[KeyId], identity: bool, password: bool, tried: bool) -> String {
+fn unopened(keys: &[KeyId], identity: bool, services: &[String], password: bool, tried: bool) -> String {
     if tried {
         Error::WrongKey.to_string()
     } else {
-        Error::NoKey { keys: keys.to_vec(), identity, password }.to_string()
+        Error::NoKey { keys: keys.to_vec(), identity, services: services.into(), password }.to_string()
     }
 }
 

@@ -6,9 +6,10 @@ use crate::cpu::{Levels, chunk};
 use crate::error::Fault;
 use crate::op::Op;
 use crate::seam::{Buffer, Engine, EngineInfo, Job, Unit, Verdicts};
-use crate::secret::DEPTH;
+use crate::secret::{DEPTH, equal};
 use phalanx_kernels::aes::{self, BLOCK, ctr_xor};
 use std::sync::Arc;
+use subtle::{Choice, ConstantTimeEq};
 
 /// Wraps another engine, and does all its jobs again with other kernels of the CPU. If the results differ, the job
 /// fails, and its bytes are unchanged.
@@ -57,7 +58,8 @@ impl Twice {
         }
         let same = |(i, (one, other)): (usize, (&Unit, &Unit))| {
             let has_failed = verdicts.failed().binary_search(&i).is_ok();
-            has_failed || one.tag == other.tag && done.buf[one.data.clone()] == again.buf[other.data.clone()]
+            let same_text = equal(&done.buf[one.data.clone()], &again.buf[other.data.clone()]);
+            has_failed || (one.tag.ct_eq(&other.tag) & Choice::from(u8::from(same_text))).into()
         };
         Ok(done.units.iter().zip(&again.units).enumerate().all(same))
     }
@@ -80,7 +82,7 @@ impl Twice {
             let data = &mut text.buf[unit.data.clone()];
             ctr_xor(self.levels.aes, &key, &counter, data);
             let has_failed = verdicts.failed().binary_search(&i).is_ok();
-            if !key.is_right() || !has_failed && *data != done.buf[unit.data.clone()] {
+            if !key.is_right() || !has_failed && !equal(data, &done.buf[unit.data.clone()]) {
                 return Ok(false);
             }
         }

@@ -5,13 +5,15 @@ use crate::failure::{Failure, Outcome};
 use crate::lines::{complain, shown};
 use crate::secret_files::{check_private, damaged, open};
 use crate::signals;
-use phalanx_age::{Identities, Listed, Plugins, Recipient, User};
+use phalanx_age::{Identities, Listed, Outline, Plugins, Recipient, User};
 use phalanx_core::Error as CoreError;
 use phalanx_core::file::read_full;
+use phalanx_core::format::{Header, Slot};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use zeroize::Zeroizing;
 
@@ -37,8 +39,23 @@ pub fn recipients(option: &str, texts: &[String], files: &[PathBuf]) -> Outcome<
 
 /// Warns if only some public keys are post-quantum: a file is no safer than the weakest of them.
 pub fn warn_of_mixed(recipients: &[Recipient]) {
-    let post_quantum = recipients.iter().filter(|recipient| recipient.is_post_quantum()).count();
-    if post_quantum > 0 && post_quantum < recipients.len() {
+    warn_if_mixed(recipients.iter().map(Recipient::is_post_quantum));
+}
+
+/// Warns if only some of the public keys that a header has slots for are post-quantum.
+pub fn warn_of_mixed_slots(header: &Header) {
+    let kind = |slot: &Slot| match slot {
+        Slot::Age { file, .. } => Outline::of(file).ok().map(|outline| outline.is_post_quantum()),
+        _ => None,
+    };
+    warn_if_mixed(header.slots().iter().filter_map(kind));
+}
+
+/// Warns if some are post-quantum and others are not, once in a run.
+fn warn_if_mixed(mut are_post_quantum: impl Iterator<Item = bool>) {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    let Some(first) = are_post_quantum.next() else { return };
+    if are_post_quantum.any(|is| is != first) && !WARNED.swap(true, Ordering::Relaxed) {
         complain("warning: not all public keys are post-quantum: by the others a quantum computer could open it");
     }
 }
@@ -105,7 +122,7 @@ fn read(path: &Path, file: &mut File) -> Outcome<Zeroizing<Vec<u8>>> {
 }
 
 /// The user at a terminal, if there is one.
-struct Terminal;
+pub(crate) struct Terminal;
 
 impl User for Terminal {
     fn secret(&self, what: &str) -> Option<Zeroizing<String>> {

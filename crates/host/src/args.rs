@@ -10,6 +10,8 @@ mod mirror;
 mod numbers;
 #[cfg(feature = "clap")]
 mod pins;
+#[cfg(feature = "clap")]
+mod signing;
 
 pub use cipher::Cipher;
 pub use engine::{EngineArgs, EngineName};
@@ -20,6 +22,8 @@ pub use mirror::{MirrorArgs, MirrorPlan};
 pub use numbers::{bytes, chunk_size, size, threads};
 #[cfg(feature = "clap")]
 pub use pins::PinArgs;
+#[cfg(feature = "clap")]
+pub use signing::{SignArgs, SignMirrorArgs, SignersArgs};
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,10 @@
 //! Asking the user at the terminal. A program that has not called [`by`] asks nobody.
 
+use crate::lock::lock;
+use crate::signals;
 use phalanx_core::Password;
+use rustix::process;
+use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,12 +54,12 @@ fn at_terminal() -> MutexGuard<'static, ()> {
 /// # Errors
 /// If there is no terminal, or this program does not ask.
 pub fn password(question: &str) -> io::Result<Password> {
-    ask(question).map(|typed| Password::new(typed.as_bytes().to_vec()))
+    hidden(question).map(|typed| Password::new(typed.as_bytes().to_vec()))
 }
 
 /// Asks for what nobody may see; `None` without a terminal.
 pub fn secret(question: &str) -> Option<Zeroizing<String>> {
-    can_ask().then(|| ask(question).ok())?
+    can_ask().then(|| hidden(question).ok())?
 }
 
 /// Asks for a line that everybody may see; `None` without a terminal.
@@ -68,10 +72,62 @@ pub fn line(question: &str) -> Option<String> {
     line.ends_with('\n').then(|| line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-fn ask(question: &str) -> io::Result<Zeroizing<String>> {
+/// Asks for what nobody may see.
+///
+/// # Errors
+/// If there is no terminal, or this program does not ask.
+pub fn hidden(question: &str) -> io::Result<Zeroizing<String>> {
     let hidden = HIDDEN.get().ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "this program does not ask"))?;
     let _turn = at_terminal();
-    hidden(question)
+    let dark = Dark::new();
+    let typed = hidden(question);
+    drop(dark);
+    // While it is asked, Ctrl-C is a character and no signal.
+    if typed.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::Interrupted) {
+        signals::interrupt();
+    }
+    typed
+}
+
+/// The terminal shows nothing that is typed, from before the question is there. What was typed before that is thrown away: it was
+/// shown, and was no answer.
+struct Dark;
+
+/// The terminal while it is dark, and how it was before.
+static BEFORE: Mutex<Option<(File, Termios)>> = Mutex::new(None);
+
+/// Makes the terminal what it was, if a question has changed it: a signal ends the process. In the background it is
+/// somebody else's, who has set it as they need it.
+pub(crate) fn restore() {
+    if let Some((terminal, before)) = lock(&BEFORE).take()
+        && termios::tcgetpgrp(&terminal).is_ok_and(|group| group == process::getpgrp())
+    {
+        let _ = termios::tcsetattr(&terminal, OptionalActions::Now, &before);
+    }
+}
+
+impl Dark {
+    /// `None` if there is no terminal.
+    fn new() -> Option<Self> {
+        let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
+        let before = termios::tcgetattr(&terminal).ok()?;
+        let mut dark = before.clone();
+        dark.local_modes.remove(LocalModes::ECHO);
+        // Known before it is changed, and not locked meanwhile: the system stops a process in the background here.
+        *lock(&BEFORE) = Some((terminal.try_clone().ok()?, before));
+        let darkened = Self;
+        termios::tcsetattr(&terminal, OptionalActions::Flush, &dark).ok()?;
+        Some(darkened)
+    }
+}
+
+impl Drop for Dark {
+    fn drop(&mut self) {
+        let before = lock(&BEFORE).take();
+        if let Some((terminal, before)) = before {
+            let _ = termios::tcsetattr(terminal, OptionalActions::Now, &before);
+        }
+    }
 }
 
 #[cfg(test)]

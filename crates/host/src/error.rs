@@ -57,6 +57,9 @@ pub enum Error {
     /// The keyring has no key of this name.
     #[error("no key named {0} in the keyring")]
     NoSuchKey(String),
+    /// The keyring has a key of this name, but it is locked.
+    #[error("the key {0} is locked")]
+    KeyLocked(String),
     /// This cannot be the name of a key.
     #[error("not a name for a key{}: it has 1 to 64 letters, digits, '.', '_', '-' and '@', the first a letter or digit", short_name(.0))]
     KeyName(String),
@@ -96,6 +99,7 @@ impl Error {
             | Error::NoLocks
             | Error::Uncleared(_)
             | Error::NoSuchKey(_)
+            | Error::KeyLocked(_)
             | Error::KeyDamaged(_)
             | Error::Refused(_) => Class::InputOutput,
         }

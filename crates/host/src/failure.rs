@@ -256,6 +256,7 @@ pub fn hint(error: &Error) -> Option<String> {
             "phalanx key new makes it; phalanx key import brings a key back from a copy"
         }
         Error::NoSuchKey(_) => "phalanx key list shows them",
+        Error::KeyLocked(name) => return Some(format!("phalanx key unlock {name}")),
         Error::Refused(refused) => return refused.hint().map(str::to_owned),
         _ => return None,
     };
@@ -293,8 +294,11 @@ fn hint_of_core(error: &CoreError) -> Option<String> {
         }
         CoreError::KeysRefused { remedy, .. } => return remedy.clone(),
         CoreError::NoKey { identity: true, .. } => "--identity names a file of identities",
+        CoreError::NoKey { services, .. } if !services.is_empty() => "--kms names a key service that may be asked",
         CoreError::NoKey { keys, .. } if !keys.is_empty() => "phalanx key list shows yours",
-        CoreError::NoKey { password: true, .. } => "name no key, and the password is asked for",
+        CoreError::NoKey { password: true, .. } => {
+            "--password-file gives it; at a terminal it is asked for if no key is named"
+        }
         _ => return None,
     };
     Some(hint.into())

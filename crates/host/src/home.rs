@@ -13,8 +13,17 @@ pub const STATE_VARIABLE: &str = "PHALANX_STATE";
 
 /// The folder of the user's keys. `None` if there is no home. It need not exist.
 pub fn keyring() -> Option<PathBuf> {
-    named(KEYRING_VARIABLE)
-        .or_else(|| Some(etcetera::choose_base_strategy().ok()?.config_dir().join("phalanx").join("keys")))
+    named(KEYRING_VARIABLE).or_else(|| Some(config()?.join("keys")))
+}
+
+/// The file in which the user names key services. `None` if there is no home. It need not exist.
+pub fn key_services() -> Option<PathBuf> {
+    Some(config()?.join("key-services"))
+}
+
+/// The folder of what the user configures.
+fn config() -> Option<PathBuf> {
+    Some(etcetera::choose_base_strategy().ok()?.config_dir().join("phalanx"))
 }
 
 /// The folder of what can be measured again. `None` if there is no home. It need not exist.

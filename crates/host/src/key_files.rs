@@ -64,7 +64,7 @@ impl KeyFiles {
 
     /// The key files of the keyring only.
     pub fn of_keyring() -> Self {
-        Self::new(&KeyArgs { keys: Vec::new(), key_files: Vec::new(), password_file: None }, &[])
+        Self::new(&KeyArgs::default(), &[])
     }
 
     /// Also spares files of identities, for a command that protects for public keys: any of them may be the one that

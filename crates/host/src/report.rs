@@ -69,6 +69,9 @@ struct Line<'a> {
     /// How many bytes of plaintext it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     plaintext_bytes: Option<u64>,
+    /// Who has signed it, if that was checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signer: Option<&'a str>,
     /// The line on stderr, without the name of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
@@ -153,6 +156,11 @@ pub fn is_on() -> bool {
 
 /// Reports a finished file. `output` is where it was written to, if it was.
 pub fn done(path: &Path, output: Option<&Path>, bytes: u64) {
+    done_by(path, output, bytes, None);
+}
+
+/// Reports a finished file as [`done`] does, and who has signed it.
+pub fn done_by(path: &Path, output: Option<&Path>, bytes: u64, signer: Option<&str>) {
     let Some(run) = RUN.get() else { return };
     increase(&run.counts.files, 1);
     increase(&run.counts.plaintext_bytes, bytes);
@@ -161,7 +169,7 @@ pub fn done(path: &Path, output: Option<&Path>, bytes: u64) {
     }
     let output_hex = output.and_then(path_hex);
     let output = output.map(|path| path.to_string_lossy().into_owned());
-    run.write(&Line { output, output_hex, plaintext_bytes: Some(bytes), ..Line::new(Some(path), run.status) });
+    run.write(&Line { output, output_hex, plaintext_bytes: Some(bytes), signer, ..Line::new(Some(path), run.status) });
 }
 
 /// Reports something that is left out. Writes the line that says why, with and without `--json`.
@@ -235,6 +243,7 @@ impl Line<'_> {
             output_hex: None,
             status,
             plaintext_bytes: None,
+            signer: None,
             message: None,
             hint: None,
             exit_code: None,

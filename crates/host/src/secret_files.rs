@@ -14,8 +14,8 @@ use std::fs::File;
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// A longer file cannot be a password file.
-const LONGEST_PASSWORD: usize = 1 << 16;
+/// The most bytes of a password.
+pub const LONGEST_PASSWORD: usize = 1 << 16;
 
 /// The user's keyring.
 ///

@@ -1,26 +1,21 @@
 //! Where keys and passwords come from. They are never arguments, and never part of a message.
 
 use crate::Keyring;
-use crate::args::{KeyArgs, OpenKeys, ProtectKeys};
-use crate::failure::{self, Failure, Outcome};
+use crate::args::{OpenKeys, ProtectKeys};
+use crate::failure::{self, Outcome};
 use crate::lines::{complain, complain_with, shown};
-use crate::secret_files::{keyring, read_key, read_password};
+use crate::secret_files::{keyring, read_key};
+use crate::services::Services;
 use crate::verbosity::Verbosity;
 use crate::words::count;
-use crate::{age, ask};
-use phalanx_age::Identities;
+use crate::{age, ask, locked_keys, passwords};
+use phalanx_age::{Identities, refused_identities};
 use phalanx_core::{
-    AgeRecipient, Error, KdfLimit, KeyId, KeySource, OpenedBy, Opener, Password, Recipient, Result, SecretKey,
+    AgeRecipient, Error, KdfLimit, KeyId, KeySource, OpenedBy, Opener, Password, Recipient, Result, SecretKey, wiped,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::env;
-use std::fmt::Display;
-use std::io;
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-const PASSWORD_VARIABLE: &str = "PHALANX_PASSWORD";
 
 /// The key with this id in a keyring, and its name. [`Error::KeysRefused`] means that it may be a refused key, or that
 /// the whole keyring is refused. Another way in may still open the file.
@@ -34,7 +29,15 @@ pub fn find_key(keyring: &Keyring, id: &KeyId) -> Result<Option<(String, SecretK
     }
     let refused = errors.iter().map(ToString::to_string).collect();
     let remedy = errors.iter().find_map(failure::hint);
-    Err(Error::KeysRefused { keys: vec![*id], identity: false, password: false, tried: false, refused, remedy })
+    Err(Error::KeysRefused {
+        keys: vec![*id],
+        identity: false,
+        services: Box::default(),
+        password: false,
+        tried: false,
+        refused,
+        remedy,
+    })
 }
 
 /// The recipients of new files.
@@ -57,6 +60,8 @@ pub struct Own {
     pub keys: Vec<SecretKey>,
     /// The password.
     pub password: Option<Password>,
+    /// The key services.
+    pub services: Services,
 }
 
 impl KeySource for Own {
@@ -66,6 +71,14 @@ impl KeySource for Own {
 
     fn password(&self) -> Result<Option<Password>> {
         Ok(self.password.clone())
+    }
+
+    fn service(&self, uri: &str, wrapped: &[u8]) -> Result<Option<SecretKey>> {
+        self.services.unwrap(uri, wrapped)
+    }
+
+    fn service_recipient(&self, uri: &str) -> Result<Option<Recipient>> {
+        self.services.recipient(uri)
     }
 }
 
@@ -126,48 +139,42 @@ impl Recipients {
     /// If [`Recipients::find`] has not succeeded before.
     pub fn opens_nothing(&self) -> bool {
         let own = self.opener().source();
-        own.keys.is_empty() && own.password.is_none()
+        own.keys.is_empty() && own.password.is_none() && own.services.is_empty()
     }
 
     fn ask(&self) -> Outcome<Loaded> {
         let args = &self.keys.keys;
-        let named = named_keys(args)?;
+        let named = load_keys(&args.keys, &args.key_files)?;
         // These are references, because sorting the keys themselves would leave copies in memory.
         let mut keys: Vec<&SecretKey> = named.iter().map(|(_, key)| key).collect();
         keys.sort_by_key(|key| key.id());
         keys.dedup_by_key(|key| key.id());
         let others = age::recipients("--recipient", &self.keys.recipients, &self.keys.recipients_files)?;
         age::warn_of_mixed(&others);
-        let asked = self.keys.password || keys.is_empty() && others.is_empty();
-        let given = if keys.is_empty() { "a recipient" } else { "a key" };
+        let services = Services::new("--kms", &self.keys.services)?;
+        let asked = self.keys.password || keys.is_empty() && others.is_empty() && services.is_empty();
+        let given = match (keys.is_empty(), others.is_empty()) {
+            (false, _) => "a key",
+            (true, false) => "a recipient",
+            (true, true) => "a key service",
+        };
         let why = format!("since {given} was given");
-        let password = password_for_new(args.password_file.as_deref(), asked, &why, Some("--password adds it"))?;
+        let password = match self.keys.generate_password {
+            true => Some(passwords::generate()?),
+            false => passwords::for_new(args, asked, &why, Some("--password adds it"))?,
+        };
         let mut recipients: Vec<_> = keys.iter().map(|key| Recipient::key(key)).collect();
         recipients.extend(others.into_iter().map(Recipient::from));
         if let Some(password) = &password {
             recipients.push(Recipient::password(password)?);
         }
+        recipients.extend(services.recipients()?);
         let own = match self.keeps {
-            true => Own { keys: keys.into_iter().cloned().collect(), password },
-            false => Own { keys: Vec::new(), password: None },
+            true => Own { keys: keys.into_iter().cloned().collect(), password, services },
+            false => Own { keys: Vec::new(), password: None, services: Services::default() },
         };
         Ok(Loaded { recipients, opener: Opener::new(own, KdfLimit::default()) })
     }
-}
-
-/// The password for new files: from a file or, if one is asked for, from the variable or a prompt. If the variable is
-/// set but not used, a line says so and gives `why` as the reason.
-pub fn password_for_new(file: Option<&Path>, asked: bool, why: &str, hint: Option<&str>) -> Outcome<Option<Password>> {
-    if let Some(file) = file {
-        return refuse_empty(read_password(file)?, shown(file)).map(Some);
-    }
-    if asked {
-        return new_password().map(Some);
-    }
-    if password_variable().is_some_and(|password| !password.is_empty()) {
-        complain_with(format!("warning: {PASSWORD_VARIABLE} is set but not used, {why}"), hint);
-    }
-    Ok(None)
 }
 
 /// The keys that may open a file.
@@ -176,6 +183,8 @@ pub struct AtHand {
     given: Vec<(String, SecretKey)>,
     /// The identities of --identity.
     identities: Identities,
+    /// The key services of --kms, and if nothing is named those of the user's file.
+    services: Services,
     /// The identities that were reported to the user.
     told: Mutex<BTreeSet<String>>,
     quiet: bool,
@@ -195,17 +204,22 @@ pub struct AtHand {
 /// Opens files with these keys.
 pub fn opener(args: &OpenKeys, verbosity: Verbosity) -> Outcome<Opener<AtHand>> {
     let identities = age::identities(&args.identities)?;
+    let services = Services::new("--kms", &args.services)?;
     let args = &args.keys;
-    let given = named_keys(args)?;
-    let none_given = given.is_empty() && identities.is_empty();
+    // The keyring is the user's as the file of services is.
+    let lockers = services.clone().or_configured();
+    let ways = locked_keys::Ways { identities: Some(&identities), services: Some(&lockers) };
+    let given = load_keys_with(&args.keys, &args.key_files, ways)?;
+    let none_given = given.is_empty() && identities.is_empty() && services.is_empty();
     let at_hand = AtHand {
         identities,
+        services: if none_given { lockers } else { services },
         told: Mutex::default(),
         quiet: verbosity.quiet,
         keyring: if none_given { keyring().ok().map(wherever_it_is) } else { None },
         found: Mutex::default(),
-        ask: none_given && args.password_file.is_none(),
-        given_password: args.password_file.as_deref().map(given_password).transpose()?,
+        ask: none_given && !args.names_password(),
+        given_password: passwords::for_opening(args)?,
         given,
         password: OnceLock::new(),
         refused: Mutex::default(),
@@ -226,12 +240,13 @@ impl KeySource for AtHand {
             return Ok(Some(key.clone()));
         }
         let Some(keyring) = &self.keyring else { return Ok(None) };
-        let key = find_key(keyring, id).inspect_err(|e| {
-            if let Error::KeysRefused { refused, remedy, .. } = e {
-                let new = refused.iter().map(|key| (key.clone(), remedy.clone()));
-                self.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
+        let key = match find_key(keyring, id) {
+            Err(e) => {
+                let ways = locked_keys::Ways { identities: Some(&self.identities), services: Some(&self.services) };
+                Some(locked_keys::find(keyring, id, ways).ok_or_else(|| self.refuse(e))?)
             }
-        })?;
+            found => found?,
+        };
         Ok(key.map(|(name, key)| {
             found.push(Arc::new((name, key.clone())));
             key
@@ -245,10 +260,7 @@ impl KeySource for AtHand {
 
     fn identity(&self, files: &[&[u8]], opens: &mut dyn FnMut(usize, &SecretKey) -> bool) -> Result<Option<String>> {
         match self.identities.identity(files, opens) {
-            Ok(None) if !self.identities.is_empty() => {
-                let (keys, refused, remedy) = (Vec::new(), vec![unfit(&self.identities.labels())], None);
-                Err(Error::KeysRefused { keys, identity: true, password: false, tried: false, refused, remedy })
-            }
+            Ok(None) if !self.identities.is_empty() => Err(refused_identities(vec![unfit(&self.identities.labels())])),
             found => found,
         }
     }
@@ -256,9 +268,26 @@ impl KeySource for AtHand {
     fn age_recipient(&self, is_it: &dyn Fn(&str) -> bool) -> Option<Arc<dyn AgeRecipient>> {
         self.identities.age_recipient(is_it)
     }
+
+    fn service(&self, uri: &str, wrapped: &[u8]) -> Result<Option<SecretKey>> {
+        self.services.unwrap(uri, wrapped).map_err(|e| self.refuse(e))
+    }
+
+    fn service_recipient(&self, uri: &str) -> Result<Option<Recipient>> {
+        self.services.recipient(uri)
+    }
 }
 
 impl AtHand {
+    /// Notes the keys that an error refuses, and returns it.
+    fn refuse(&self, error: Error) -> Error {
+        if let Error::KeysRefused { refused, remedy, .. } = &error {
+            let new = refused.iter().map(|key| (key.clone(), remedy.clone()));
+            self.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
+        }
+        error
+    }
+
     /// What opened a file, in words. The number of the slot is the one that inspect shows.
     pub fn describe(&self, slot: usize, by: &OpenedBy) -> String {
         let what = match by {
@@ -274,6 +303,7 @@ impl AtHand {
             }
             OpenedBy::Identity(name) => format!("identity {name}"),
             OpenedBy::Password => "a password".into(),
+            OpenedBy::Service(uri) => format!("key service {uri}"),
             _ => "a key".into(),
         };
         format!("slot {}: {what}", slot + 1)
@@ -298,8 +328,10 @@ impl AtHand {
         if self.given_password.is_some() || !self.ask {
             return self.given_password.clone();
         }
-        if let Some(password) = password_variable() {
-            return Some(password);
+        match passwords::of_environment() {
+            Ok(None) => {}
+            Ok(found) => return found,
+            Err(e) => drop(e.report()),
         }
         // Without a terminal, the user cannot be asked.
         ask::can_ask().then_some(())?;
@@ -322,73 +354,31 @@ fn unfit(labels: &[&str]) -> String {
     }
 }
 
-/// The keys of a command line, with their names for the user.
-fn named_keys(args: &KeyArgs) -> Outcome<Vec<(String, SecretKey)>> {
-    load_keys(&args.keys, &args.key_files)
+/// Keys of the keyring, and keys in files, with their names for the user. If a key is locked, a service of the user's file
+/// opens it, or its password is asked for.
+pub fn load_keys(names: &[String], files: &[PathBuf]) -> Outcome<Vec<(String, SecretKey)>> {
+    let services = Services::default().or_configured();
+    load_keys_with(names, files, locked_keys::Ways { services: Some(&services), ..locked_keys::Ways::default() })
 }
 
-/// Keys of the keyring, and keys in files, with their names for the user.
-pub fn load_keys(names: &[String], files: &[PathBuf]) -> Outcome<Vec<(String, SecretKey)>> {
+/// Loads keys as [`load_keys`] does. What the user has named opens locked keys too.
+fn load_keys_with(
+    names: &[String],
+    files: &[PathBuf],
+    ways: locked_keys::Ways<'_>,
+) -> Outcome<Vec<(String, SecretKey)>> {
     // It has its final capacity from the start, because growing would leave copies in memory.
     let mut keys = Vec::with_capacity(names.len() + files.len());
-    for name in names {
-        keys.push((name.clone(), keyring()?.load(name)?));
-    }
-    for path in files {
-        keys.push((shown(path), read_key(path)?));
-    }
+    // What is moved to the heap later may take along what lies on the stack.
+    let load = || -> Outcome {
+        for name in names {
+            keys.push((name.clone(), locked_keys::load(&keyring()?, name, ways)?));
+        }
+        for path in files {
+            keys.push((shown(path), read_key(path)?));
+        }
+        Ok(())
+    };
+    wiped(load)?;
     Ok(keys)
-}
-
-/// The password in a file, for opening.
-fn given_password(file: &Path) -> Outcome<Password> {
-    let password = read_password(file)?;
-    if password.is_empty() {
-        return Err(Failure::usage(format!("{}: the password file is empty", shown(file))));
-    }
-    Ok(password)
-}
-
-fn password_variable() -> Option<Password> {
-    env::var_os(PASSWORD_VARIABLE).map(|value| Password::new(value.into_vec()))
-}
-
-/// A password for new files: from the variable, or asked for twice.
-fn new_password() -> Outcome<Password> {
-    if let Some(password) = password_variable() {
-        return refuse_empty(password, PASSWORD_VARIABLE);
-    }
-    let unasked = |e: io::Error| {
-        let line = format!("a password is needed, and none could be read from a terminal: {e}");
-        let ways = format!("give --password-file, {PASSWORD_VARIABLE}, --key, --key-file or --recipient");
-        Failure::usage(line).hint(ways)
-    };
-    ask_twice("Password: ", unasked)
-}
-
-/// A password that is added to files: from a file, or asked for twice. PHALANX_PASSWORD holds the one that opens them.
-pub fn added_password(file: Option<&Path>) -> Outcome<Password> {
-    if let Some(file) = file {
-        return refuse_empty(read_password(file)?, shown(file));
-    }
-    let unasked = |e: io::Error| {
-        let line = format!("the password to add could not be read from a terminal: {e}");
-        Failure::usage(line).hint("give --add-password-file")
-    };
-    ask_twice("New password: ", unasked)
-}
-
-fn ask_twice(question: &str, unasked: impl Fn(io::Error) -> Failure) -> Outcome<Password> {
-    let password = refuse_empty(ask::password(question).map_err(&unasked)?, "the prompt")?;
-    if !password.matches(&ask::password("The same again: ").map_err(&unasked)?) {
-        return Err(Failure::usage("the two passwords differ"));
-    }
-    Ok(password)
-}
-
-fn refuse_empty(password: Password, source: impl Display) -> Outcome<Password> {
-    if password.is_empty() {
-        return Err(Failure::usage(format!("{source}: an empty password protects nothing")));
-    }
-    Ok(password)
 }

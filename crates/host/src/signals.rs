@@ -6,8 +6,8 @@
 //! this process was given. (`fusermount3` does not need this: if it keeps running, it blocks all signals by itself.)
 
 use crate::failure::{Code, Failure, Outcome};
-use crate::file;
 use crate::last_resort;
+use crate::{ask, file};
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -58,7 +58,7 @@ pub fn clean_up() -> Outcome {
     last_resort::clean_up_on_abort().map_err(failed)?;
     // Signals that the parent ignores or blocks do not end this process, as with `nohup`.
     let [ignored, blocked] = masks(["SigIgn", "SigBlk"]);
-    let spared = move |signal: u32| (ignored | blocked) >> (signal - 1) & 1 == 1;
+    let _ = SPARED.set(ignored | blocked);
     let mut ending = SigSet::all();
     OTHERS.into_iter().for_each(|signal| ending.remove(signal));
     // Other processes send SIGABRT too, such as the watchdog of systemd. In the process itself glibc's `abort` lifts
@@ -71,16 +71,37 @@ pub fn clean_up() -> Outcome {
     let take_all = move || {
         loop {
             match signals.read_signal() {
-                Ok(Some(signal)) if acts_on(signal.ssi_signo) || !spared(signal.ssi_signo) => {
-                    take(signal.ssi_signo.cast_signed());
-                }
-                Ok(_) | Err(Errno::EINTR) => {}
+                Ok(Some(signal)) => take_unless_spared(signal.ssi_signo),
+                Ok(None) | Err(Errno::EINTR) => {}
                 Err(_) => std::process::abort(),
             }
         }
     };
     thread::Builder::new().name("signals".into()).spawn(take_all).map_err(failed)?;
     Ok(())
+}
+
+/// Does what SIGINT does, for the user who has typed Ctrl-C at a prompt. Does nothing before [`clean_up`].
+pub(crate) fn interrupt() {
+    if SPARED.get().is_none() {
+        return;
+    }
+    // Who has read the character may have sent it to this thread, which blocks it. Later it would count once more.
+    let int = SigSet::from(Signal::SIGINT);
+    if let Ok(sent) = SignalFd::with_flags(&int, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK) {
+        let _ = sent.read_signal();
+    }
+    take_unless_spared(Signal::SIGINT as u32);
+}
+
+/// The signals that the parent ignores or blocks, as bits, once signals are taken.
+static SPARED: OnceLock<u64> = OnceLock::new();
+
+fn take_unless_spared(signal: u32) {
+    let is_spared = SPARED.get().is_some_and(|spared| spared >> (signal - 1) & 1 == 1);
+    if acts_on(signal) || !is_spared {
+        take(signal.cast_signed());
+    }
 }
 
 /// Whether the program acts on this signal and does not end. It does so under `nohup` too.
@@ -143,6 +164,7 @@ fn take(signal: i32) {
     }
     let _none_begins = file::remove_unfinished();
     file::give_up();
+    ask::restore();
     let _ = low_level::emulate_default_handler(signal);
     // Signals unknown to the library end the process too, with the code that a shell would show.
     low_level::exit(128 + signal);

@@ -2,7 +2,7 @@
 
 use crate::file::is_temporary;
 use crate::lines::shown;
-use crate::mirror::MANIFEST;
+use crate::mirror::is_of_manifest;
 use crate::words::count;
 use rustix::fs::Dir;
 use std::ffi::OsStr;
@@ -56,7 +56,7 @@ impl Strays {
 pub fn find(mirror: &File, has_input: impl Fn(&OsStr) -> bool, mut found: impl FnMut(&OsStr)) {
     for entry in Dir::read_from(mirror).into_iter().flatten().flatten() {
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        if name != "." && name != ".." && name != MANIFEST && !is_temporary(name) && !has_input(name) {
+        if name != "." && name != ".." && !is_of_manifest(name) && !is_temporary(name) && !has_input(name) {
             found(name);
         }
     }

@@ -46,7 +46,7 @@ pub fn read_backing(config: &Config, file: &[u8]) -> Option<Backing> {
     {
         return None;
     }
-    let file_key = find_file_key(KEY_WRAP, file, &header, &[], &[config.keys.files]).ok()?;
+    let file_key = find_file_key(KEY_WRAP, file, &header, &[], &[config.keys.files], &[]).ok()?;
     let holes = match header.slots.iter().find(|(kind, _)| *kind == SLOT_HOLES) {
         Some((_, body)) => read_holes(body)?,
         None => Vec::new(),

@@ -71,7 +71,7 @@ pub fn open_config(file: &[u8], passwords: &[&[u8]], keys: &[[u8; 32]]) -> Resul
     if body.len() != 8 || u32_at(body, 0) != Some(1) || u32_at(body, 4) != Some(0) {
         return Err(Error::Header);
     }
-    let file_key = find_file_key(VOLUME_WRAP, file, &header, passwords, keys)?;
+    let file_key = find_file_key(VOLUME_WRAP, file, &header, passwords, keys, &[])?;
     if !open_chunks(file, &header, &file_key)?.is_empty() {
         return Err(Error::Altered);
     }

@@ -9,6 +9,7 @@ mod session;
 use crate::outline::Outline;
 use crate::plugin::message::command;
 use crate::plugin::session::{Broken, Session};
+use crate::program;
 use crate::user::{Nobody, User};
 use age::{DecryptError, EncryptError};
 use age_core::format::{FileKey, Stanza};
@@ -19,7 +20,6 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -65,10 +65,7 @@ impl Plugins {
     fn find(&self, name: &str) -> Result<PathBuf, String> {
         let program = format!("age-plugin-{name}");
         let folders = self.path.iter().flat_map(env::split_paths);
-        // Anybody could have prepared a relative folder.
-        let mut found = folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join(&program));
-        let runs = |path: &PathBuf| path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
-        found.find(runs).ok_or_else(|| format!("it needs the program {program}, which is not in PATH"))
+        program::find(&program, folders).ok_or_else(|| format!("it needs the program {program}, which is not in PATH"))
     }
 }
 

@@ -2,13 +2,14 @@
 
 use crate::plugin::Plugins;
 use crate::plugin::message::{Lines, Message, command, shown};
+use crate::program::{ends_within, survive_closed_pipes};
 use crate::user::User;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -67,6 +68,7 @@ impl<'p> Session<'p> {
         // Separate threads do this, since neither reading nor writing has a time limit. If a plugin leaves its pipes
         // open in other programs, nothing waits for them.
         let write = move || {
+            survive_closed_pipes();
             if let Some(mut stdin) = stdin {
                 said.iter().try_for_each(|text| stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush())).ok();
             }
@@ -175,40 +177,9 @@ impl Drop for Session<'_> {
     }
 }
 
-/// Waits for a program, and returns whether it has ended.
-fn ends_within(time: Duration, mut state: impl FnMut() -> io::Result<Option<ExitStatus>>) -> bool {
-    let limit = Instant::now() + time;
-    loop {
-        if matches!(state(), Ok(Some(_)) | Err(_)) {
-            return true;
-        }
-        if Instant::now() >= limit {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 fn answered(reply: &mut String, given: Option<&[u8]>) {
     match given {
         Some(given) => command(reply, "ok", given),
         None => command(reply, "fail", &[]),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// `kill` fails for a plugin that runs as another user.
-    #[test]
-    fn a_program_that_does_not_end_is_not_waited_for() {
-        let begun = Instant::now();
-        assert!(!ends_within(Duration::from_millis(50), || Ok(None)));
-        assert!((50..20_000).contains(&begun.elapsed().as_millis()));
-        let mut states = [Ok(None), Ok(None), Ok(Some(ExitStatus::default()))].into_iter();
-        assert!(ends_within(Duration::from_secs(60), || states.next().unwrap()));
-        assert!(states.next().is_none());
-        assert!(ends_within(Duration::ZERO, || Err(io::ErrorKind::NotFound.into())));
     }
 }

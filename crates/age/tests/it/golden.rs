@@ -2,12 +2,12 @@
 
 use phalanx_age::{Identities, Plugins, Recipient};
 use phalanx_core::format::Slot;
-use phalanx_core::{Opener, ProtectedFile, Roster, SecretKey, Sink, Source};
+use phalanx_core::{Error, Opener, ProtectedFile, Roster, SecretKey, Sink, Source};
 use phalanx_reference as reference;
 
 #[test]
 fn golden_files_open_by_each_of_their_ways() {
-    let mut seen = 0;
+    let (mut seen, mut refused) = (0, 0);
     for (_, golden) in phalanx_vectors::age() {
         let (file, plaintext, key) = (&*golden.file, &*golden.plaintext, golden.key.array());
         // The reference skips age slots, and identifies their recipients by their tags.
@@ -16,6 +16,25 @@ fn golden_files_open_by_each_of_their_ways() {
         let mac =
             SecretKey::from_slice(&file_key).unwrap().file_keys(phalanx_core::Suite::from_id(header.suite).unwrap());
 
+        for way in &golden.refused {
+            let mut hand = Identities::new(Plugins::default());
+            hand.add("golden", way.identity.as_bytes()).unwrap();
+            let opened = ProtectedFile::open(Source::stream(file), &Opener::new(hand, Default::default()));
+            assert!(
+                matches!(opened, Err(Error::NoKey { identity: true, .. })),
+                "{}: {:?}",
+                golden.comment,
+                opened.err()
+            );
+            // It stops nobody who has another way in, also if both are tried.
+            let mut hand = Identities::new(Plugins::default());
+            hand.add("golden", way.identity.as_bytes()).unwrap();
+            let others = golden.recipients.iter().try_for_each(|way| hand.add("golden", way.identity.as_bytes()));
+            others.unwrap();
+            let opened = ProtectedFile::open(Source::stream(file), &Opener::new(hand, Default::default())).unwrap();
+            assert!(golden.recipients.iter().any(|way| way.slot == opened.opened_slot()), "{}", golden.comment);
+            refused += 1;
+        }
         for way in &golden.recipients {
             let (place, text) = (way.slot, &*way.recipient);
             let (kind, body) = &header.slots[place];
@@ -36,5 +55,5 @@ fn golden_files_open_by_each_of_their_ways() {
             seen += 1;
         }
     }
-    assert!(seen >= 3, "only {seen} ways");
+    assert!(seen >= 15 && refused >= 10, "only {seen} ways and {refused} spoilt ones");
 }

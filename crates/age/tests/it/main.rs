@@ -6,4 +6,5 @@ mod hostile;
 mod interop;
 mod opening;
 mod plugins;
+mod signing;
 mod texts;

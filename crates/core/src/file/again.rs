@@ -20,26 +20,34 @@ type Piece = Zeroizing<Vec<u8>>;
 
 impl ProtectedFile<'_> {
     /// Protects the plaintext again, as `new`, and writes that to `sink`. The new file key is independent of the old
-    /// one. The plaintext goes through memory only. Returns its length in bytes.
+    /// one. The plaintext goes through memory only. The first of `progress` hears of what is opened, the second of what is sealed.
+    /// Returns the plaintext's length in bytes.
     ///
     /// # Errors
     /// Those of [`ProtectedFile::unprotect`] and [`NewFile::protect`]. What `sink` holds is then no protected file.
-    pub fn protect_again(self, roster: &Roster, new: NewFile, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
+    pub fn protect_again(
+        self,
+        roster: &Roster,
+        new: NewFile,
+        sink: Sink<'_>,
+        progress: [&dyn Progress; 2],
+    ) -> Result<u64> {
+        let [opening, sealing] = progress;
         let (to, from) = sync_channel(PIECES);
         thread::scope(|scope| {
             let open = move || {
-                let opened = self.unprotect(roster, Sink::Stream(Box::new(Pour(to.clone()))), &());
+                let opened = self.unprotect(roster, Sink::Stream(Box::new(Pour(to.clone()))), opening);
                 if opened.is_ok() {
                     // If nothing receives it any more, sealing has failed.
                     let _ = to.send(Piece::default());
                 }
                 opened
             };
-            let opening = thread::Builder::new().name("open".into()).spawn_scoped(scope, open);
-            let opening = opening.map_err(|e| Error::Memory(format!("no more threads: {e}")))?;
+            let opened = thread::Builder::new().name("open".into()).spawn_scoped(scope, open);
+            let opened = opened.map_err(|e| Error::Memory(format!("no more threads: {e}")))?;
             let draw = Draw { from, piece: Piece::default(), taken: 0, ended: false };
-            let sealed = new.protect(roster, Source::stream(draw), sink, progress);
-            match opening.join().unwrap_or_else(|cause| panic::resume_unwind(cause)) {
+            let sealed = new.protect(roster, Source::stream(draw), sink, sealing);
+            match opened.join().unwrap_or_else(|cause| panic::resume_unwind(cause)) {
                 // Sealing failed first, and its error is the cause.
                 Ok(_) | Err(Error::Write(_)) => sealed,
                 Err(error) => Err(error),

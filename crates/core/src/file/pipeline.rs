@@ -225,6 +225,13 @@ impl Work for Transfer<'_> {
         let (first, _) = chunk(&job.units[0]);
         let chunks = first..first + job.units.len() as u64;
         let len: usize = job.units.iter().map(|unit| unit.data.len()).sum();
+        if self.op == Op::Open {
+            // The receiver of these chunks may cancel before they are written.
+            self.record(job);
+            if self.progress.is_cancelled() {
+                return Err(Error::Cancelled);
+            }
+        }
         let (bytes, offset) = match self.op {
             Op::Seal => self.stored(job, first),
             Op::Open => self.plaintext(job, first),
@@ -237,10 +244,8 @@ impl Work for Transfer<'_> {
             Output::Stream(out, turn) => write_in_turn(out, turn, bytes, chunks.clone())?,
             Output::Nothing => {}
         }
-        for unit in &job.units {
-            let (index, is_last) = chunk(unit);
-            let (nonce, tag) = (&unit.nonce[..self.suite.nonce_len()], &unit.tag[..self.suite.tag_len()]);
-            self.progress.record(&ChunkHead { index, is_last, nonce, tag });
+        if self.op == Op::Seal {
+            self.record(job);
         }
         self.progress.written(chunks);
         self.done.fetch_add(len as u64, Ordering::Relaxed);
@@ -261,6 +266,15 @@ impl Work for Transfer<'_> {
 }
 
 impl Transfer<'_> {
+    /// Notes the chunks of a job, which are sealed or authentic.
+    fn record(&self, job: &Job) {
+        for unit in &job.units {
+            let (index, is_last) = chunk(unit);
+            let (nonce, tag) = (&unit.nonce[..self.suite.nonce_len()], &unit.tag[..self.suite.tag_len()]);
+            self.progress.record(&ChunkHead { index, is_last, nonce, tag });
+        }
+    }
+
     fn chunk_len(&self) -> usize {
         1 << self.header.chunk_log2()
     }

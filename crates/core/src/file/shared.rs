@@ -8,8 +8,10 @@ use crate::file::write_at::Draft;
 use crate::format::chunk_size::ChunkSize;
 use crate::format::header::Header;
 use crate::format::slot::Slot;
-use crate::keys::access::{KeySource, Opener, Recipient};
+use crate::keys::access::Opener;
 use crate::keys::key::{FileKeys, SHARED};
+use crate::keys::recipient::Recipient;
+use crate::keys::source::KeySource;
 use crate::roster::Roster;
 use crate::{Error, Result, Suite};
 use std::fmt;
@@ -178,6 +180,7 @@ pub(crate) fn gives_to(
             (Recipient::Key { id: its, .. }, Slot::Key { id, .. }) => its == id,
             (Recipient::Password { .. }, Slot::Password { .. }) => true,
             (Recipient::Age(recipient), Slot::Age { tag, .. }) => keys.recipient_tag(recipient.text()) == *tag,
+            (Recipient::Service { uri: its, .. }, Slot::Service { uri, .. }) => **its == **uri,
             _ => false,
         };
         let Some(found) = left.iter().position(is_its) else { return Ok(false) };

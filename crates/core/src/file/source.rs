@@ -5,7 +5,8 @@ use crate::file::read_at::{FromStart, Snapshot};
 use crate::file::write_at::WriteAt;
 use crate::format::header::Header;
 use crate::format::purpose::Purpose;
-use crate::keys::access::{KeySource, Opened, Opener};
+use crate::keys::access::{Opened, Opener};
+use crate::keys::source::KeySource;
 use crate::{Class, Error, Result};
 use std::io::{BufReader, Read, Write};
 use std::ops::Range;
@@ -138,7 +139,7 @@ pub trait Progress: Sync {
     fn advance(&self, bytes: u64);
 
     /// Whether the work should end with [`Error::Cancelled`](crate::Error::Cancelled). Each worker calls it after each
-    /// job.
+    /// job, and where files are opened also before it writes what was recorded last.
     fn is_cancelled(&self) -> bool {
         false
     }
@@ -148,7 +149,7 @@ pub trait Progress: Sync {
         let _ = chunks;
     }
 
-    /// Notes a chunk that was sealed, or opened and found authentic, in any order.
+    /// Notes a chunk that was sealed and written, or that is authentic and about to be written, in any order.
     fn record(&self, head: &ChunkHead<'_>) {
         let _ = head;
     }

@@ -11,4 +11,4 @@ pub use crate::keys::key::{FileKeys, Kdf, WRAPPED, WrappingKey};
 pub use header::Header;
 pub use layout::Layout;
 pub use purpose::Purpose;
-pub use slot::{MAX_AGE_FILE, Slot};
+pub use slot::{MAX_AGE_FILE, MAX_RUN_KEY, MAX_SERVICE_URI, Slot, is_service_uri};

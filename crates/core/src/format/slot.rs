@@ -16,6 +16,12 @@ pub(crate) const VOLUME: u8 = 16;
 pub(crate) const HOLES: u8 = 17;
 /// The length in bytes of the longest age file in a slot.
 pub const MAX_AGE_FILE: usize = 16384;
+/// The type of a slot for a key service. One whose body is malformed is a [`Slot::Unknown`].
+const SERVICE: u8 = 4;
+/// The length in bytes of the longest URI of a key service.
+pub const MAX_SERVICE_URI: usize = 1024;
+/// The length in bytes of the longest run key as a key service wraps it.
+pub const MAX_RUN_KEY: usize = 4096;
 
 /// One way into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +50,17 @@ pub enum Slot {
         /// The age file: 1 to 16384 bytes.
         file: Vec<u8>,
     },
-    /// A type that gives nobody access, or that this program does not know, kept as it is.
+    /// Type 4: the file key under a run key that a key service wrapped.
+    Service {
+        /// Names the service and its key: 1 to 1024 printable ASCII characters without spaces.
+        uri: String,
+        /// The run key as the service wrapped it: 1 to 4096 bytes.
+        run_key: Vec<u8>,
+        /// The file key, wrapped under the run key.
+        wrapped: [u8; WRAPPED],
+    },
+    /// A type that gives nobody access, or that this program does not know, kept as it is. So is a slot of type 4 whose
+    /// body is malformed.
     Unknown {
         /// The type's number.
         kind: u8,
@@ -66,6 +82,9 @@ impl Slot {
             1 => Self::parse_password(body),
             2 => Self::parse_key(body).ok_or(Error::Header("a key slot of the wrong length")),
             3 => Self::parse_age(body).ok_or(AGE_LEN),
+            SERVICE => {
+                Ok(Self::parse_service(body).unwrap_or_else(|| Slot::Unknown { kind: SERVICE, body: body.to_vec() }))
+            }
             kind => Ok(Slot::Unknown { kind, body: body.to_vec() }),
         }
     }
@@ -103,6 +122,14 @@ impl Slot {
         (1..=MAX_AGE_FILE).contains(&file.len()).then(|| Slot::Age { tag: *tag, file: file.to_vec() })
     }
 
+    fn parse_service(body: &[u8]) -> Option<Self> {
+        let (uri, rest) = field(body)?;
+        let (run_key, wrapped) = field(rest)?;
+        let uri = str::from_utf8(uri).ok().filter(|uri| is_service_uri(uri))?.to_owned();
+        let wrapped = wrapped.try_into().ok()?;
+        (1..=MAX_RUN_KEY).contains(&run_key.len()).then(|| Slot::Service { uri, run_key: run_key.to_vec(), wrapped })
+    }
+
     /// Checks that a reader would read it as the same slot.
     ///
     /// # Errors
@@ -110,6 +137,14 @@ impl Slot {
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             Slot::Age { file, .. } if !(1..=MAX_AGE_FILE).contains(&file.len()) => Err(AGE_LEN),
+            Slot::Service { uri, run_key, .. }
+                if !is_service_uri(uri) || !(1..=MAX_RUN_KEY).contains(&run_key.len()) =>
+            {
+                Err(Error::Header("a service slot with an impossible URI or run key"))
+            }
+            Slot::Unknown { kind: SERVICE, body } if Self::parse_service(body).is_some() => {
+                Err(Error::Header("a slot of a known type given as unknown"))
+            }
             Slot::Unknown { kind: 0..=3, .. } => Err(Error::Header("a slot of a known type given as unknown")),
             _ => Ok(()),
         }
@@ -136,6 +171,14 @@ impl Slot {
                 out.extend_from_slice(tag);
                 out.extend_from_slice(file);
             }
+            Slot::Service { uri, run_key, wrapped } => {
+                for field in [uri.as_bytes(), run_key] {
+                    let len = u16::try_from(field.len()).expect("the caller has checked it");
+                    out.extend_from_slice(&len.to_le_bytes());
+                    out.extend_from_slice(field);
+                }
+                out.extend_from_slice(wrapped);
+            }
         }
         let len = u16::try_from(out.len() - start - PREFIX).expect("a header is shorter than a slot may be");
         out[start + 1..start + PREFIX].copy_from_slice(&len.to_le_bytes());
@@ -148,6 +191,7 @@ impl Slot {
             Slot::Password { .. } => 16 + 4 + 4 + 1 + WRAPPED,
             Slot::Key { .. } => 16 + WRAPPED,
             Slot::Age { tag, file } => tag.len() + file.len(),
+            Slot::Service { uri, run_key, .. } => 2 + uri.len() + 2 + run_key.len() + WRAPPED,
         };
         PREFIX + body
     }
@@ -160,7 +204,20 @@ impl Slot {
             Slot::Password { .. } => 1,
             Slot::Key { .. } => 2,
             Slot::Age { .. } => 3,
+            Slot::Service { .. } => SERVICE,
             Slot::Unknown { kind, .. } => *kind,
         }
     }
+}
+
+/// Whether a text has the form of a key service's URI in slots: 1 to 1024 printable ASCII characters without spaces.
+#[must_use]
+pub fn is_service_uri(text: &str) -> bool {
+    (1..=MAX_SERVICE_URI).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// A field that begins with its length, and what follows it.
+fn field(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = bytes.split_first_chunk::<2>()?;
+    rest.split_at_checked(u16::from_le_bytes(*len).into())
 }

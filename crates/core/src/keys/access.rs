@@ -1,143 +1,17 @@
-//! Giving access to a file and opening it: headers are made for recipients, and opened by the keys at hand.
+//! Opening a file by the keys at hand: the slots of its header are tried one after another.
 
-use crate::format::header::{Draft, Header};
-use crate::format::purpose::Purpose;
-use crate::format::slot::{MAX_AGE_FILE, Slot};
+use crate::format::header::Header;
+use crate::format::slot::Slot;
 use crate::keys::id::KeyId;
 use crate::keys::key::{FileKeys, Kdf, Password, SecretKey, WRAPPED, WrappingKey};
-use crate::secret::wiped;
-use crate::{Error, Result, Suite};
+use crate::keys::recipient::Recipient;
+use crate::keys::source::KeySource;
+use crate::{Error, Result};
 use std::collections::HashMap;
-use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-/// A recipient that a file is protected for. Each becomes a slot. It is made once, for any number of files.
-#[derive(Clone, Debug)]
-pub enum Recipient {
-    /// Anybody who knows a password.
-    Password {
-        /// Its parameters and salt.
-        kdf: Kdf,
-        /// The key that Argon2 derived from it.
-        kek: WrappingKey,
-    },
-    /// Anybody who holds a named key.
-    Key {
-        /// Its id.
-        id: KeyId,
-        /// Its key-encrypting key.
-        kek: WrappingKey,
-    },
-    /// Anybody who holds the identity of an age recipient.
-    Age(Arc<dyn AgeRecipient>),
-}
-
-/// A recipient of age files: a public key. The crate `phalanx-age` implements it.
-pub trait AgeRecipient: fmt::Debug + Send + Sync {
-    /// Its canonical text: “age1…” in small letters, or an SSH key's type and Base64 with one space between them.
-    fn text(&self) -> &str;
-    /// A binary age file for this recipient alone, whose payload is the file key's 32 bytes.
-    ///
-    /// # Errors
-    /// [`Error::Recipient`] if it cannot be made.
-    fn wrap(&self, file_key: &SecretKey) -> Result<Vec<u8>>;
-}
-
-impl Recipient {
-    /// A password, under a new salt: runs Argon2.
-    ///
-    /// # Errors
-    /// [`Error::KdfMemory`] if Argon2 gets no memory, [`Error::Random`] if the system gives no random bytes.
-    pub fn password(password: &Password) -> Result<Self> {
-        let kdf = Kdf::recommended()?;
-        Ok(Recipient::Password { kdf, kek: password.wrapping_key(&kdf)? })
-    }
-
-    /// A named key.
-    #[must_use]
-    pub fn key(key: &SecretKey) -> Self {
-        Recipient::Key { id: key.id(), kek: key.wrapping_key() }
-    }
-
-    /// The slot that gives the recipient the file key, from which `keys` come.
-    pub(crate) fn slot(&self, purpose: Purpose, file_key: &SecretKey, keys: &FileKeys) -> Result<Slot> {
-        Ok(match self {
-            Recipient::Password { kdf, kek } => Slot::Password { kdf: *kdf, wrapped: kek.wrap(purpose, file_key) },
-            Recipient::Key { id, kek } => Slot::Key { id: *id, wrapped: kek.wrap(purpose, file_key) },
-            Recipient::Age(recipient) if purpose == Purpose::Volume => {
-                let reason = "a volume opens by keys and passwords only".into();
-                return Err(Error::Recipient { recipient: recipient.text().into(), reason });
-            }
-            Recipient::Age(recipient) => {
-                let file = recipient.wrap(file_key)?;
-                if !(1..=MAX_AGE_FILE).contains(&file.len()) {
-                    let reason = format!("its age file has {} bytes, and a slot holds 1 to {MAX_AGE_FILE}", file.len());
-                    return Err(Error::Recipient { recipient: recipient.text().into(), reason });
-                }
-                Slot::Age { tag: keys.recipient_tag(recipient.text()), file }
-            }
-        })
-    }
-}
-
-/// Draws a new file key and makes the header that gives it to the recipients.
-pub(crate) fn new_header(suite: Suite, chunk_log2: u8, recipients: &[Recipient]) -> Result<(Draft, FileKeys)> {
-    // The stack is wiped at each step, because slots are moved to memory that is not wiped.
-    wiped(|| {
-        let file_key = wiped(SecretKey::random)?;
-        let keys = file_key.file_keys(suite);
-        let slots = slots_for(Purpose::File, recipients, &file_key, &keys)?;
-        Ok((Draft::new(suite, chunk_log2, slots)?, keys))
-    })
-}
-
-/// The slots that give the recipients the file key, from which `keys` come.
-pub(crate) fn slots_for(
-    purpose: Purpose,
-    recipients: &[Recipient],
-    file_key: &SecretKey,
-    keys: &FileKeys,
-) -> Result<Vec<Slot>> {
-    recipients.iter().map(|recipient| recipient.slot(purpose, file_key, keys)).collect()
-}
-
-/// The source of the keys at hand. It is only asked for keys that a file can use. If it is asked again, it must give
-/// the same answer.
-pub trait KeySource {
-    /// The named key with this id, if it is at hand.
-    ///
-    /// [`Error::KeysRefused`] means that a key may be the right one but is not used. The file's other ways in are then
-    /// tried.
-    ///
-    /// # Errors
-    /// Any other error ends the search, and the file is not opened.
-    fn key(&self, id: &KeyId) -> Result<Option<SecretKey>>;
-    /// The password, if there is one; a command asks its user here.
-    ///
-    /// # Errors
-    /// If there is a password but it cannot be read. The file is then not opened.
-    fn password(&self) -> Result<Option<Password>>;
-    /// Tries the age identities at hand on the age files in the file's slots.
-    ///
-    /// `opens` gets the place of an age file among `files` and the file key that was found in it. It returns whether
-    /// that key opens the header. The first key that does ends the search, and the identity's name for its user is
-    /// returned. `None` if no identity opens the header, or none is at hand.
-    ///
-    /// [`Error::KeysRefused`] means that an identity may open the file but cannot be used.
-    ///
-    /// # Errors
-    /// Any other error ends the search, and the file is not opened.
-    fn identity(&self, files: &[&[u8]], opens: &mut dyn FnMut(usize, &SecretKey) -> bool) -> Result<Option<String>> {
-        let _ = (files, opens);
-        Ok(None)
-    }
-    /// The public key of an age identity at hand for whose canonical text `is_it` returns true. `None` if there is
-    /// none, or if the identity does not have it, like those of plugins.
-    fn age_recipient(&self, is_it: &dyn Fn(&str) -> bool) -> Option<Arc<dyn AgeRecipient>> {
-        let _ = is_it;
-        None
-    }
-}
+/// How many service slots of one file are tried.
+pub(crate) const MOST_SERVICE_SLOTS: usize = 8;
 
 /// What opened a file, and whose slot it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,6 +24,8 @@ pub enum OpenedBy {
     Identity(String),
     /// A password.
     Password,
+    /// The key service with this URI. Anybody for whom it wraps keys can have written the file.
+    Service(String),
 }
 
 /// How a header was opened.
@@ -162,28 +38,6 @@ pub struct Opened {
     pub slot: usize,
     /// Whose slot it is.
     pub by: OpenedBy,
-}
-
-/// One key is at hand.
-impl KeySource for SecretKey {
-    fn key(&self, id: &KeyId) -> Result<Option<SecretKey>> {
-        Ok((self.id() == *id).then(|| self.clone()))
-    }
-
-    fn password(&self) -> Result<Option<Password>> {
-        Ok(None)
-    }
-}
-
-/// One password is at hand.
-impl KeySource for Password {
-    fn key(&self, _: &KeyId) -> Result<Option<SecretKey>> {
-        Ok(None)
-    }
-
-    fn password(&self) -> Result<Option<Password>> {
-        Ok(Some(self.clone()))
-    }
 }
 
 /// How much key derivation a reader does for one file.
@@ -227,7 +81,7 @@ impl<S: KeySource> Opener<S> {
 
     /// Opens a header and checks its tag. Returns the keys of the file.
     ///
-    /// Key slots are tried first, since they cost nothing, then age slots, then password slots.
+    /// Key slots are tried first, since they cost nothing, then age slots, service slots and password slots.
     ///
     /// # Errors
     /// [`Error::NoKey`] if no key at hand is for the file, [`Error::WrongKey`] if one is but does not open it,
@@ -264,6 +118,9 @@ impl<S: KeySource> Opener<S> {
                 Err(e) => unopened.refuse(e)?,
             }
         }
+        if let Some(opened) = self.open_by_service(header, &tries, &mut unopened)? {
+            return Ok(opened);
+        }
         let passwords: Vec<_> = slots(header, password_slot).filter(|(slot, _)| tries(*slot)).collect();
         unopened.password = !passwords.is_empty();
         if unopened.password
@@ -297,6 +154,36 @@ impl<S: KeySource> Opener<S> {
         Ok(Some(Opened { file_key, keys, slot, by: OpenedBy::Identity(name) }))
     }
 
+    fn open_by_service(
+        &self,
+        header: &Header,
+        tries: impl Fn(usize) -> bool,
+        unopened: &mut Unopened,
+    ) -> Result<Option<Opened>> {
+        let mut named = 0;
+        for (slot, service) in slots(header, service_slot).filter(|(slot, _)| tries(*slot)) {
+            let ServiceSlot { uri, run_key, wrapped } = service;
+            if named < MOST_SERVICE_SLOTS {
+                match self.source.service(uri, run_key) {
+                    Ok(Some(run_key)) => {
+                        (named, unopened.tried) = (named + 1, true);
+                        if let Some((file_key, keys)) = unlock(header, &run_key.wrapping_key(), wrapped) {
+                            return Ok(Some(Opened { file_key, keys, slot, by: OpenedBy::Service(uri.into()) }));
+                        }
+                        continue;
+                    }
+                    Ok(None) => {}
+                    Err(e) => {
+                        named += 1;
+                        unopened.refuse(e)?;
+                    }
+                }
+            }
+            unopened.add_service(uri);
+        }
+        Ok(None)
+    }
+
     /// The recipients of the slots for which `keeps` returns true, to protect a new file for them. Each slot must open
     /// with what is at hand; [`Error::NotAtHand`] names the first that does not. An age slot does not show its
     /// recipient, but its tag says whether it is that of an identity at hand. `keys` come from the file key.
@@ -311,6 +198,7 @@ impl<S: KeySource> Opener<S> {
         let purpose = header.purpose();
         let opens = |kek: &WrappingKey, wrapped| kek.unwrap(purpose, wrapped).is_some_and(|key| key.matches(file_key));
         let (mut recipients, mut limited, mut has_password) = (Vec::new(), false, false);
+        let mut services = 0;
         for (i, slot) in kept() {
             let recipient = match slot {
                 Slot::Key { id, wrapped } => match self.source.key(id) {
@@ -333,6 +221,23 @@ impl<S: KeySource> Opener<S> {
                 },
                 Slot::Age { tag, .. } => {
                     self.source.age_recipient(&|text| keys.recipient_tag(text) == *tag).map(Recipient::Age)
+                }
+                Slot::Service { uri, run_key, wrapped } => {
+                    let found = match services < MOST_SERVICE_SLOTS {
+                        true => self.source.service(uri, run_key),
+                        false => Ok(None),
+                    };
+                    // As when a file is opened, only named services count.
+                    services += usize::from(!matches!(found, Ok(None)));
+                    let run_key = match found {
+                        Err(Error::KeysRefused { .. }) => None,
+                        found => found?,
+                    };
+                    // Whoever has kept an old run key must not open the new file by it.
+                    match run_key.is_some_and(|run_key| opens(&run_key.wrapping_key(), wrapped)) {
+                        true => self.source.service_recipient(uri)?,
+                        false => None,
+                    }
                 }
                 Slot::Padding(_) | Slot::Unknown { .. } => None,
             };
@@ -382,6 +287,8 @@ struct Unopened {
     /// The ids of key slots for which no key was found.
     keys: Vec<KeyId>,
     identity: bool,
+    /// The URIs of the services that did not open it, each once.
+    services: Vec<String>,
     password: bool,
     /// Whether a key or password for the file was at hand but did not open it.
     tried: bool,
@@ -397,16 +304,24 @@ impl Unopened {
         self.remedy = self.remedy.take().or(remedy);
         Ok(())
     }
+
+    fn add_service(&mut self, uri: &str) {
+        if self.services.iter().all(|other| other != uri) {
+            self.services.push(uri.into());
+        }
+    }
 }
 
 impl From<Unopened> for Error {
-    fn from(Unopened { keys, identity, password, tried, mut refused, remedy }: Unopened) -> Self {
+    fn from(unopened: Unopened) -> Self {
+        let Unopened { keys, identity, services, password, tried, mut refused, remedy } = unopened;
+        let services = services.into_boxed_slice();
         if !refused.is_empty() {
             refused.sort();
             refused.dedup();
-            return Error::KeysRefused { keys, identity, password, tried, refused, remedy };
+            return Error::KeysRefused { keys, identity, services, password, tried, refused, remedy };
         }
-        if tried { Error::WrongKey } else { Error::NoKey { keys, identity, password } }
+        if tried { Error::WrongKey } else { Error::NoKey { keys, identity, services, password } }
     }
 }
 
@@ -435,6 +350,19 @@ fn age_slot(slot: &Slot) -> Option<&[u8]> {
 fn password_slot(slot: &Slot) -> Option<(&Kdf, &[u8; WRAPPED])> {
     match slot {
         Slot::Password { kdf, wrapped } => Some((kdf, wrapped)),
+        _ => None,
+    }
+}
+
+struct ServiceSlot<'h> {
+    uri: &'h str,
+    run_key: &'h [u8],
+    wrapped: &'h [u8; WRAPPED],
+}
+
+fn service_slot(slot: &Slot) -> Option<ServiceSlot<'_>> {
+    match slot {
+        Slot::Service { uri, run_key, wrapped } => Some(ServiceSlot { uri, run_key, wrapped }),
         _ => None,
     }
 }

@@ -35,7 +35,8 @@ pub fn write(key: &SecretKey) -> Zeroizing<String> {
         if i > 0 && i % GROUP == 0 {
             text.push('-');
         }
-        text.push(char::from(*c));
+        // They are ASCII. Without the mask, a branch would ask how many bytes the character takes in UTF-8.
+        text.push(char::from(*c & 0x7f));
     }
     text
 }

@@ -5,9 +5,11 @@ use crate::file::salvage;
 use crate::file::source::Source;
 use crate::format::header::Header;
 use crate::format::slot::Slot;
-use crate::keys::access::{KeySource, Opened, OpenedBy, Opener, Recipient};
+use crate::keys::access::{MOST_SERVICE_SLOTS, Opened, OpenedBy, Opener};
 use crate::keys::id::KeyId;
 use crate::keys::key::{FileKeys, SecretKey};
+use crate::keys::recipient::Recipient;
+use crate::keys::source::KeySource;
 use crate::{Class, Error, Result};
 use std::fmt;
 
@@ -89,9 +91,15 @@ impl Ways {
                 !self.added.iter().any(|recipient| matches!(recipient, Recipient::Key { id: other, .. } if other == id))
             }
             Slot::Age { tag, .. } => !self.added.iter().any(|recipient| self.is_of(recipient, tag)),
+            Slot::Service { uri, .. } => !self.has_added_service(uri),
             _ => true,
         };
         slots.any(|(slot, kept)| !kept && is_gone(slot))
+    }
+
+    /// Whether this service is added.
+    fn has_added_service(&self, uri: &str) -> bool {
+        self.added.iter().any(|recipient| matches!(recipient, Recipient::Service { uri: other, .. } if **other == *uri))
     }
 
     /// Whether an age slot with this tag is the recipient's.
@@ -107,11 +115,18 @@ impl Ways {
     }
 
     /// Adds a recipient. A named key that is already a way in, and stays one, is not added again. An age recipient that
-    /// has a slot gets a new one in its place, because only the recipient can tell whether the old one opens.
+    /// has a slot gets a new one in its place, because only the recipient can tell whether the old one opens. So does a
+    /// key service.
     pub fn add(&mut self, recipient: &Recipient) {
         if let Recipient::Age(age) = recipient {
             self.remove_recipient(age.text());
             if self.added.iter().any(|other| matches!(other, Recipient::Age(other) if other.text() == age.text())) {
+                return;
+            }
+        }
+        if let Recipient::Service { uri, .. } = recipient {
+            self.remove_service(uri);
+            if self.has_added_service(uri) {
                 return;
             }
         }
@@ -156,6 +171,11 @@ impl Ways {
     pub fn remove_recipient(&mut self, text: &str) -> bool {
         let tag = self.keys.recipient_tag(text);
         self.remove(|slot| matches!(slot, Slot::Age { tag: other, .. } if *other == tag))
+    }
+
+    /// Removes all slots of a key service, given its URI. Returns whether there were any.
+    pub fn remove_service(&mut self, uri: &str) -> bool {
+        self.remove(|slot| matches!(slot, Slot::Service { uri: other, .. } if other == uri))
     }
 
     /// Removes all password slots. Returns whether there were any.
@@ -203,7 +223,8 @@ impl Ways {
         let kept = self.header.slots().iter().zip(&self.kept).filter(|(_, kept)| **kept).map(|(slot, _)| slot.clone());
         let Self { header, keys, file_key, .. } = self;
         let added = self.added.iter().map(|recipient| recipient.slot(header.purpose(), file_key, keys));
-        let slots = kept.map(Ok).chain(added).collect::<Result<_>>()?;
+        let slots: Vec<Slot> = kept.map(Ok).chain(added).collect::<Result<_>>()?;
+        check_services(&slots)?;
         Header::with_len(header.suite(), header.chunk_log2(), slots, keys, header.bytes().len())
     }
 
@@ -247,6 +268,18 @@ impl Ways {
     pub fn vouch_for(&self, header: &Header) -> bool {
         header.is_authentic(&self.file_key.file_keys(header.suite()))
     }
+}
+
+/// Refuses more service slots than a reader tries.
+fn check_services(slots: &[Slot]) -> Result<()> {
+    let mut services = slots.iter().filter_map(|slot| match slot {
+        Slot::Service { uri, .. } => Some(uri),
+        _ => None,
+    });
+    services.nth(MOST_SERVICE_SLOTS).map_or(Ok(()), |uri| {
+        let reason = format!("a file has at most {MOST_SERVICE_SLOTS} key services");
+        Err(Error::Recipient { recipient: uri.clone(), reason })
+    })
 }
 
 impl fmt::Debug for Ways {

@@ -5,7 +5,7 @@ use crate::file::read_at::{FromStart, ReadAt, read_full_at};
 use crate::file::source::{ChunkHead, Progress};
 use crate::format::header::Header;
 use crate::format::layout::Layout;
-use crate::{Result, Suite};
+use crate::{ChunkSize, Result, Suite};
 use std::fmt;
 use std::io::BufReader;
 use std::ops::Range;
@@ -25,6 +25,13 @@ impl LastChunk {
         head[..nonce.len()].copy_from_slice(nonce);
         head[nonce.len()..nonce.len() + tag.len()].copy_from_slice(tag);
         Self(head)
+    }
+
+    /// Whether it is one of suite 4, whose tags do not commit to the content. In another suite it would end in 20 zero bytes
+    /// with a chance of 2^-160.
+    #[must_use]
+    pub fn is_of_gcm(&self) -> bool {
+        self.0[Suite::Aes256Gcm.overhead()..].iter().all(|byte| *byte == 0)
     }
 
     /// Reads it from a stored file, with the lengths of the header and of the plaintext, in bytes.
@@ -64,32 +71,39 @@ impl Contents {
     /// # Errors
     /// Those of [`LastChunk::read`].
     pub fn read(stored: &impl ReadAt) -> Result<Self> {
-        let chunks = StoredChunks::read(stored)?;
-        let (mut tree, mut last) = (HashTree::default(), LastChunk([0; HEAD]));
-        for index in 0..chunks.layout.chunks() {
-            let head = chunks.head(index)?;
-            let (nonce, tag) = chunks.split(&head);
-            tree.add(index, leaf(nonce, tag));
-            last = LastChunk::new(nonce, tag);
-        }
-        let root = tree.root(chunks.layout.chunks()).expect("all chunks were added");
-        Ok(Self { last, root })
+        StoredChunks::read(stored)?.contents(|_| {})
     }
 }
 
 /// The chunks of a stored file, whose nonces and tags are read one by one.
-struct StoredChunks<'a, S> {
+pub(super) struct StoredChunks<'a, S> {
     stored: &'a S,
-    suite: Suite,
+    pub suite: Suite,
+    pub chunk_size: ChunkSize,
     header_len: u32,
-    layout: Layout,
+    pub layout: Layout,
 }
 
 impl<'a, S: ReadAt> StoredChunks<'a, S> {
-    fn read(stored: &'a S) -> Result<Self> {
+    pub fn read(stored: &'a S) -> Result<Self> {
         let header = Header::read(&mut BufReader::with_capacity(4096, FromStart::new(stored)))?;
         let layout = header.layout_for_file(stored.size().map_err(crate::Error::Read)?)?;
-        Ok(Self { stored, suite: header.suite(), header_len: header.bytes().len() as u32, layout })
+        let (chunk_size, header_len) = (ChunkSize(header.chunk_log2()), header.bytes().len() as u32);
+        Ok(Self { stored, suite: header.suite(), chunk_size, header_len, layout })
+    }
+
+    /// Reads the nonces and tags of all chunks. `note` gets each.
+    pub fn contents(&self, mut note: impl FnMut(&ChunkHead<'_>)) -> Result<Contents> {
+        let (mut tree, mut last) = (HashTree::default(), LastChunk([0; HEAD]));
+        for index in 0..self.layout.chunks() {
+            let head = self.head(index)?;
+            let (nonce, tag) = self.split(&head);
+            tree.add(index, leaf(nonce, tag));
+            last = LastChunk::new(nonce, tag);
+            note(&ChunkHead { index, is_last: self.layout.is_last(index), nonce, tag });
+        }
+        let root = tree.root(self.layout.chunks()).expect("all chunks were added");
+        Ok(Contents { last, root })
     }
 
     fn head(&self, index: u64) -> Result<[u8; HEAD]> {

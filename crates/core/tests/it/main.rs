@@ -12,6 +12,7 @@ mod pipeline;
 mod ranges;
 mod reader;
 mod reader_faults;
+mod services;
 mod stack;
 mod tampering;
 mod trees;

@@ -293,3 +293,38 @@ fn a_file_that_loses_its_name_is_still_read_to_its_end() {
     new.protect(&roster, source, Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
     assert!(open(&roster, &stored.into_inner().unwrap(), ENDS[0]).unwrap() == plain);
 }
+
+/// Refuses the chunk with this number when it is recorded.
+struct Refusing(u64, std::sync::atomic::AtomicBool);
+
+impl Progress for Refusing {
+    fn advance(&self, _: u64) {}
+
+    fn is_cancelled(&self) -> bool {
+        self.1.load(Ordering::Relaxed)
+    }
+
+    fn record(&self, head: &phalanx_core::ChunkHead<'_>) {
+        self.1.fetch_or(head.index == self.0, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_chunk_that_is_refused_when_it_is_recorded_is_not_written() {
+    const CHUNK: usize = 1 << 20;
+    let plaintext = painted(3 * CHUNK + 5);
+    let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
+    let mut file = Vec::new();
+    let new = NewFile::new(Suite::default(), &recipients).unwrap();
+    new.protect(&Roster::cpu(), Source::stream(&plaintext[..]), Sink::stream(&mut file), &()).unwrap();
+    for refused in 0..4 {
+        let opener = opener();
+        let progress = Refusing(refused, Default::default());
+        let mut written = Vec::new();
+        let protected = ProtectedFile::open(Source::stream(&file[..]), &opener).unwrap();
+        let done = protected.unprotect(&Roster::cpu(), Sink::stream(&mut written), &progress);
+        assert!(matches!(done, Err(Error::Cancelled)), "{done:?}");
+        // Of the chunks in front of it, those that were opened by other threads may have been written.
+        assert!(written.len() <= refused as usize * CHUNK && plaintext.starts_with(&written), "{refused}");
+    }
+}

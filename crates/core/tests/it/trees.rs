@@ -304,3 +304,32 @@ fn rule(invalid: &Invalid) -> Rule {
         other => panic!("{other}"),
     }
 }
+
+#[test]
+fn what_is_signed_is_made_of_the_stored_file_or_while_it_is_written() {
+    use phalanx_core::tree::{Recorder, Signed, SignedText};
+    use phalanx_core::{ChunkSize, NewFile, Recipient, Roster, SecretKey, Sink, Source, Suite};
+    let recipients = [Recipient::key(&SecretKey::from_slice(&[9; 32]).unwrap())];
+    for (&suite, len) in Suite::ALL.iter().zip([0, 1, 4096, 4097, 20_000]) {
+        let plaintext = vec![7; len];
+        let (size, mut file) = (ChunkSize::new(4096).unwrap(), Vec::new());
+        let new = NewFile::with_chunk_size(suite, size, &recipients).unwrap();
+        let recorder = Recorder::new(&());
+        new.protect(&Roster::cpu(), Source::stream(&plaintext[..]), Sink::stream(&mut file), &recorder).unwrap();
+        let contents = recorder.contents().unwrap();
+        assert_eq!(contents.last.is_of_gcm(), suite == Suite::Aes256Gcm);
+        let mut heads = 0;
+        for (signed, kind) in [(Signed::File, "file"), (Signed::Tree, "tree")] {
+            let made = SignedText::new(signed, (suite, size), len as u64, &contents);
+            let read = SignedText::read(&file, signed, |_| heads += 1).unwrap();
+            assert_eq!(made, read);
+            let root: String =
+                reference::contents(&file).unwrap().root.iter().map(|byte| format!("{byte:02x}")).collect();
+            let text =
+                format!("phalanx signed {kind} 1\nsuite {}\nchunk 4096\nplaintext {len}\nroot {root}\n", suite.id());
+            let expected = (suite != Suite::Aes256Gcm).then_some(text);
+            assert_eq!(read.map(|text| text.to_string()), expected);
+        }
+        assert_eq!(heads, if suite == Suite::Aes256Gcm { 0 } else { 2 * len.div_ceil(4096).max(1) });
+    }
+}

@@ -185,9 +185,9 @@ mod order {
         /// must not leave them out.
         #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
         include: Vec<OsString>,
-        /// Leave out what the patterns in a file match (repeatable)
+        /// Leave out what the patterns in a file match
         ///
-        /// There is one on each line. Lines that are empty or begin with # or ; do not count. A line that begins with + and
+        /// May be repeated. There is one on each line. Lines that are empty or begin with # or ; do not count. A line that begins with + and
         /// a space is an --include, and - and a space is an --exclude, as is a line with neither. A line ! takes back all
         /// rules before it. - is standard input.
         #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

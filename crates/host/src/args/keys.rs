@@ -12,8 +12,11 @@ pub struct ProtectKeys {
     #[cfg_attr(feature = "clap", command(flatten))]
     pub keys: KeyArgs,
     /// Ask for a password in addition to the keys
-    #[cfg_attr(feature = "clap", arg(short, long, conflicts_with = "password_file"))]
+    #[cfg_attr(feature = "clap", arg(short, long, conflicts_with_all = ["password_file", "password_command"]))]
     pub password: bool,
+    /// Whether a new password is made and printed. Only commands whose standard output is free for it have the option.
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub generate_password: bool,
     /// Protect for a public key (repeatable)
     ///
     /// The key is one of age or SSH: it begins with age1, ssh-ed25519 or ssh-rsa. Whoever holds its private key can get the
@@ -26,15 +29,23 @@ pub struct ProtectKeys {
     /// May be repeated. There is one key on each line. Lines that are empty or begin with # do not count.
     #[cfg_attr(feature = "clap", arg(long = "recipients-file", value_name = "FILE"))]
     pub recipients_files: Vec<PathBuf>,
+    /// Protect by a key service (repeatable)
+    ///
+    /// The URI names the service and its key: hashivault://orders is the key orders of Vault's Transit, and the program
+    /// phalanx-kms-hashivault asks it. Whoever the service serves can get the file back with --kms. Without the service nobody
+    /// can, so name a key, a password or a public key too.
+    #[cfg_attr(feature = "clap", arg(long = "kms", value_name = "URI"))]
+    pub services: Vec<String>,
 }
 
 impl ProtectKeys {
     /// Whether there are public keys, and neither a key nor a password.
     pub fn only_recipients(&self) -> bool {
+        let keys = &self.keys;
         let has_own =
-            !self.keys.keys.is_empty() || !self.keys.key_files.is_empty() || self.keys.password_file.is_some();
+            !keys.keys.is_empty() || !keys.key_files.is_empty() || keys.names_password() || !self.services.is_empty();
         let has_recipients = !self.recipients.is_empty() || !self.recipients_files.is_empty();
-        has_recipients && !has_own && !self.password
+        has_recipients && !has_own && !self.password && !self.generate_password
     }
 }
 
@@ -51,6 +62,12 @@ pub struct OpenKeys {
     /// it is needed. Anybody can protect a file for a public key, so nothing is known about who wrote what an identity opens.
     #[cfg_attr(feature = "clap", arg(short, long = "identity", value_name = "FILE"))]
     pub identities: Vec<PathBuf>,
+    /// Ask a key service (repeatable)
+    ///
+    /// Only services that are named are asked, whatever a file says. If nothing is named that opens it, those are that the
+    /// user's file phalanx/key-services names, in ~/.config by default.
+    #[cfg_attr(feature = "clap", arg(long = "kms", value_name = "URI"))]
+    pub services: Vec<String>,
 }
 
 /// Keys and a password.
@@ -60,9 +77,14 @@ pub struct KeyArgs {
     /// Read the password from a file
     ///
     /// One newline at its end is not part of the password. Without this option the password is the value of
-    /// PHALANX_PASSWORD, or is asked for.
+    /// PHALANX_PASSWORD, or systemd's credential phalanx.password, or is asked for.
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub password_file: Option<PathBuf>,
+    /// Use the password that a shell command prints
+    ///
+    /// One newline at its end is not part of the password. The command gets no standard input. It may ask at the terminal.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "CMD", conflicts_with = "password_file"))]
+    pub password_command: Option<String>,
     /// Use a key of the keyring (repeatable)
     #[cfg_attr(feature = "clap", arg(short, long = "key", value_name = "NAME"))]
     pub keys: Vec<String>,
@@ -85,5 +107,10 @@ impl KeyArgs {
     /// The files of keys and of the password.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.key_files.iter().chain(&self.password_file)
+    }
+
+    /// Whether an option says where the password comes from.
+    pub fn names_password(&self) -> bool {
+        self.password_file.is_some() || self.password_command.is_some()
     }
 }

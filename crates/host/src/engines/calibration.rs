@@ -88,7 +88,8 @@ impl Curve {
         (0.0..=Self::MOST_SECONDS).contains(&self.start_seconds) && valid(&self.seal) && valid(&self.open)
     }
 
-    fn points(&self, op: Op) -> &[Point] {
+    /// The measured points, in ascending order.
+    pub fn points(&self, op: Op) -> &[Point] {
         match op {
             Op::Seal => &self.seal,
             Op::Open => &self.open,

@@ -9,27 +9,23 @@ use phalanx_core::{Error, Result, Roster, SecretKey, Suite};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// The time for opening the device and measuring all engines: about a second, apart from steps that cannot be
-/// shortened.
-const TIME: Duration = Duration::from_millis(900);
-/// The least time for measuring alone, however long it took to open the device.
-const LEAST: Duration = Duration::from_millis(300);
+/// The time for measuring all engines, besides opening the device and what cannot be shortened. With less, the largest size
+/// is left out for a GPU, and it passes many cores only from there on.
+const TIME: Duration = Duration::from_millis(1200);
 
 /// Measures all engines that are ready. Fails if one of them does.
 pub fn all(ready: &Ready) -> Result<Calibration> {
     let opening = ready.opening_again();
-    let end = Instant::now() + TIME.saturating_sub(opening).max(LEAST);
     let all: Vec<_> = Kind::ALL.into_iter().filter_map(|kind| Some((kind, ready.members(kind)?))).collect();
     let mut calibration = Calibration::default();
     // Gpu is measured before hybrid, so what a device does only once is done before both.
     let mut start = opening.as_secs_f64();
-    for (i, (kind, members)) in all.iter().enumerate() {
+    for (kind, members) in &all {
         // If one of two engines fails, the measurement is of the other one alone, so it does not count.
         let fault = Arc::new(OnceLock::new());
         let failed = fault.clone();
         let roster = Roster::new(members).on_fault(move |fault| drop(failed.set(fault.clone())));
-        let left = end.saturating_duration_since(Instant::now());
-        let mut curve = measure(&roster, ready.levels, left / (all.len() - i) as u32)?;
+        let mut curve = measure(&roster, ready.levels, &SIZES, TIME / all.len() as u32)?;
         if let Some(fault) = fault.get() {
             return Err(fault.clone().into());
         }
@@ -40,51 +36,62 @@ pub fn all(ready: &Ready) -> Result<Calibration> {
     Ok(calibration)
 }
 
+/// The most by which the first run of a size may extend the time for measuring, in seconds.
+const MOST_START: f64 = 1.0;
 /// The sizes that are measured. Beyond the largest one a curve is a straight line.
-const SIZES: [u64; 6] = [4 << 10, 64 << 10, 1 << 20, 8 << 20, 64 << 20, 512 << 20];
+pub const SIZES: [u64; 6] = [4 << 10, 64 << 10, 1 << 20, 8 << 20, 64 << 20, 512 << 20];
 const CHUNK: u64 = 1 << 20;
 /// Each size is run this many times if there is time for it, and the shortest time counts.
 const ROUNDS: usize = 4;
 
 /// Seals and opens chunks of [`Suite::default`] like those of a file, with threads, buffers and a copy into each, but
-/// without input and output. Takes about `budget` at most: larger sizes are left out if they would take longer. The
-/// smallest one is always measured.
+/// without input and output. `sizes` ascend. Takes about `budget` at most: larger sizes are left out if they would take
+/// longer. The smallest one is always measured.
 ///
 /// The curve's start is the time by which first runs were slower than later ones, because an engine may then prepare
-/// what it keeps.
+/// what it keeps. That time is not part of the budget: a device that pins memory would otherwise be known for small
+/// sizes only, at which it is slow.
 ///
 /// The result is compared with that of the CPU's kernels of `levels`. Other bytes are a fault.
-pub fn measure(roster: &Roster, levels: Levels, budget: Duration) -> Result<Curve> {
-    let end = Instant::now() + budget;
+pub fn measure(roster: &Roster, levels: Levels, sizes: &[u64], budget: Duration) -> Result<Curve> {
+    let mut end = Instant::now() + budget;
     // The seconds of each size, sealing and opening.
     let mut measured: Vec<[f64; 2]> = Vec::new();
-    let mut first_runs = 0.0;
+    let mut start = 0.0;
     for round in 0..ROUNDS {
-        for (i, bytes) in SIZES.into_iter().enumerate() {
+        for (i, bytes) in sizes.iter().enumerate() {
             let is_first = round == 0 && i == 0;
-            if !is_first && Instant::now() + expected(&measured, i) > end {
+            if !is_first && Instant::now() + expected(sizes, &measured, i) > end {
                 break;
             }
-            let sample = Sample::new(levels, bytes.min(CHUNK) as usize)?;
-            let seconds = [run(roster, Op::Seal, bytes, &sample)?, run(roster, Op::Open, bytes, &sample)?];
+            let sample = Sample::new(levels, (*bytes).min(CHUNK) as usize)?;
+            let both =
+                || Ok::<_, Error>([run(roster, Op::Seal, *bytes, &sample)?, run(roster, Op::Open, *bytes, &sample)?]);
             match measured.get_mut(i) {
                 None => {
-                    first_runs += seconds[0] + seconds[1];
-                    measured.push(seconds);
+                    let (first, second) = (both()?, both()?);
+                    let slower = (first[0] + first[1] - second[0] - second[1]).clamp(0.0, MOST_START);
+                    start += slower;
+                    end += Duration::from_secs_f64(slower);
+                    measured.push(least(first, second));
                 }
-                Some(least) => *least = [least[0].min(seconds[0]), least[1].min(seconds[1])],
+                Some(known) => *known = least(*known, both()?),
             }
         }
     }
-    let later_runs: f64 = measured.as_flattened().iter().sum();
-    let points = |op: usize| SIZES.into_iter().zip(&measured).map(|(bytes, seconds)| (bytes, seconds[op])).collect();
-    Ok(Curve::new((first_runs - later_runs).max(0.0), points(0), points(1)))
+    let points = |op: usize| sizes.iter().zip(&measured).map(|(bytes, seconds)| (*bytes, seconds[op])).collect();
+    Ok(Curve::new(start, points(0), points(1)))
 }
 
-/// How long both directions of the i-th size will probably take.
-fn expected(measured: &[[f64; 2]], i: usize) -> Duration {
+fn least(a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
+    [a[0].min(b[0]), a[1].min(b[1])]
+}
+
+/// How long two runs of both directions of the i-th size will probably take.
+fn expected(sizes: &[u64], measured: &[[f64; 2]], i: usize) -> Duration {
     let Some(known) = measured.len().checked_sub(1).map(|last| last.min(i)) else { return Duration::ZERO };
-    let seconds = (measured[known][0] + measured[known][1]) * SIZES[i] as f64 / SIZES[known] as f64;
+    let runs = if i < measured.len() { 1.0 } else { 2.0 };
+    let seconds = runs * (measured[known][0] + measured[known][1]) * sizes[i] as f64 / sizes[known] as f64;
     Duration::from_secs_f64(seconds.min(Curve::MOST_SECONDS))
 }
 

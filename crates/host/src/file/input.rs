@@ -87,7 +87,7 @@ impl InputFile {
     #[must_use]
     pub fn removal(&self) -> Option<Removal> {
         let (dir, name) = self.entry.clone()?;
-        Some(Removal { dir, name, stamp: self.stamp, target: None })
+        Some(Removal { dir, name, stamp: self.stamp, target: None, signature: None })
     }
 }
 
@@ -171,13 +171,32 @@ pub struct Removal {
     stamp: Stamp,
     /// The target, for a link.
     target: Option<CString>,
+    /// That of the file's signature, which goes after it.
+    signature: Option<Box<Removal>>,
 }
 
 impl Removal {
     /// The removal of a link to `target`, as it is now.
     #[must_use]
     pub fn link(dir: Arc<File>, name: &OsStr, stat: &Stat, target: CString) -> Self {
-        Self { dir, name: name.to_owned(), stamp: Stamp::new(stat), target: Some(target) }
+        Self { dir, name: name.to_owned(), stamp: Stamp::new(stat), target: Some(target), signature: None }
+    }
+
+    /// The removal of a file and then of its signature, if it has one.
+    #[must_use]
+    pub fn with_signature(self, signature: Option<Removal>) -> Self {
+        Self { signature: signature.map(Box::new), ..self }
+    }
+
+    /// The removal of the signature, which is to follow.
+    pub fn take_signature(&mut self) -> Option<Removal> {
+        self.signature.take().map(|signature| *signature)
+    }
+
+    /// Whether a signature goes too.
+    #[must_use]
+    pub fn has_signature(&self) -> bool {
+        self.signature.is_some()
     }
 
     /// Deletes it.

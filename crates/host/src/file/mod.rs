@@ -37,7 +37,7 @@ pub use objects::{
 };
 pub use obstacle::Obstacle;
 pub use output::{Committed, Existing, Output, Sync, check_close, sync_folder};
-pub use private::check_file as check_private;
+pub use private::{check_file as check_private, check_folder as check_private_folder, check_unwritable};
 pub use regular::{regular, source};
 pub use rekey::{InPlace, Unfinished, is_unfinished};
 pub use resume::{

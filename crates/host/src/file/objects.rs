@@ -72,6 +72,12 @@ impl Url {
         key.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty())
     }
 
+    /// The URL whose name goes on like this. A web address loses its signature, which is one for its own object.
+    #[must_use]
+    pub fn with_ending(&self, ending: &str) -> Self {
+        Self::new(&format!("{}{ending}", self.shown.display()))
+    }
+
     /// The folders that it is in, each with its path from there on: the nearest one first, the whole bucket last.
     #[must_use]
     pub fn folders_above(&self) -> Vec<(Self, PathBuf)> {

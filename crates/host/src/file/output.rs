@@ -232,6 +232,21 @@ impl Output {
         set_mode(self.file(), mode)
     }
 
+    /// Removes the file that has its name, if that may be replaced: for a file that means something only beside another one, which
+    /// gets its name in between.
+    ///
+    /// # Errors
+    /// [`Error::Write`](phalanx_core::Error::Write) if it cannot be removed.
+    pub fn clear_name(&self, existing: Existing) -> Result<()> {
+        if let Existing::Keep = existing {
+            return Ok(());
+        }
+        match fs::unlinkat(self.folder(), &*self.name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(e) => Err(write_error(e)),
+        }
+    }
+
     /// Gives the file its name. With `sync`, its content is on the disk before and its name after.
     ///
     /// # Errors

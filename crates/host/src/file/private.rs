@@ -29,6 +29,17 @@ pub fn check_folder(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refu
     Ok(())
 }
 
+/// Refuses an opened file that other users could change. They may read it.
+pub fn check_unwritable(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refused> {
+    check_owner(what, meta)?;
+    if meta.mode() & 0o022 != 0 {
+        return Err(
+            Refused::new(what, "other users may write to it").mended_by(format!("chmod go-w {}", path.display()))
+        );
+    }
+    Ok(())
+}
+
 fn check_owner(what: &str, meta: &Metadata) -> Result<(), Refused> {
     let (owner, user) = (meta.uid(), rustix::process::geteuid().as_raw());
     if owner != user && owner != 0 {

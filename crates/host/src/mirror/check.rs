@@ -7,8 +7,8 @@ mod objects;
 pub use checked::{Checked, admit};
 pub use objects::Depth;
 
-use super::MANIFEST;
 use super::chain::Beside;
+use super::is_of_manifest;
 use super::listing::{Listing, NodeId, State};
 use crate::failure::Failure;
 use crate::file::{is_temporary, unprotected_name};
@@ -214,7 +214,7 @@ impl Check {
         additional.sort();
         for name in additional {
             let is_unfinished = is_temporary(&name) && is_regular(dir, &name);
-            if !(is_unfinished || is_root && name == MANIFEST) {
+            if !(is_unfinished || is_root && is_of_manifest(&name)) {
                 self.additional(dir, &name, &path);
             }
         }

@@ -12,7 +12,7 @@ use crate::file::{Url, is_url, stores};
 use crate::folders::FOLDER;
 use crate::lines::{complain, complain_with, shown};
 use crate::{Error, Result};
-use phalanx_core::tree::{Digest, Head, TreeId};
+use phalanx_core::tree::{Digest, Head, SignedText, TreeId};
 use phalanx_core::{Error as CoreError, KeySource, Opener, Progress, Roster};
 use rustix::fs::{self, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -29,6 +29,8 @@ pub struct Listed {
     pub digest: Digest,
     /// What it lists.
     pub listing: Listing,
+    /// What a signature of it is made of. `None` if it is in suite 4, which nobody writes.
+    pub signed: Option<SignedText>,
 }
 
 /// A mirror that a folder is in.
@@ -39,6 +41,16 @@ pub struct Above {
     pub root: PathBuf,
     /// The path of the folder from there on.
     pub within: PathBuf,
+}
+
+/// Which manifest decides about a folder, if several list what is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// The one in the folder itself, and then the nearest above.
+    Own,
+    /// The outermost that lists the folder, and at last the one in it. Otherwise a signed folder below the root of a mirror could be
+    /// replaced by another signed tree, which has a manifest of its own.
+    Above,
 }
 
 /// What the user demands of a manifest's age.
@@ -94,7 +106,7 @@ impl Listed {
         }
     }
 
-    /// Reads the manifest of the mirror that a folder is in. `None` if it is in none that is known, or the manifest cannot be read,
+    /// Reads the manifest of the mirror that a folder is in: the nearest, or with [`First::Above`] the outermost. `None` if it is in none that is known, or the manifest cannot be read,
     /// which is reported: it may be a file that somebody has put into a folder above. In a store each folder above takes a request.
     ///
     /// # Errors
@@ -105,9 +117,14 @@ impl Listed {
         opener: &Opener<impl KeySource>,
         roster: Arc<Roster>,
         lost: Lost<'_>,
+        first: First,
     ) -> Outcome<Option<Above>> {
         let trees = Trees::of_user();
-        for (root, within) in roots_above(folder, &trees) {
+        let mut roots = roots_above(folder, &trees);
+        if first == First::Above {
+            roots.reverse();
+        }
+        for (root, within) in roots {
             let is_known = !trees.at(&root).is_empty();
             let found = match lost {
                 Lost::Refused(_) if is_known => Self::read(&root, opener, roster.clone())?,
@@ -127,16 +144,24 @@ impl Listed {
         Ok(None)
     }
 
-    /// Reads the manifest of a mirror, or of the one that a folder is in: [`Listed::read`] and [`Listed::read_above`].
+    /// Reads the manifest that decides about a folder: its own, or that of the mirror that it is in, in the order that `first` says.
     pub fn read_at_or_above(
         folder: &Path,
         opener: &Opener<impl KeySource>,
         roster: Arc<Roster>,
         lost: Lost<'_>,
+        first: First,
     ) -> Outcome<Option<Above>> {
+        let above = |roster| Self::read_above(folder, opener, roster, lost, first);
+        if first == First::Above
+            && let Some(above) = above(roster.clone())?
+        {
+            return Ok(Some(above));
+        }
         match Self::read(folder, opener, roster.clone())? {
             Some(listed) => Ok(Some(Above { listed, root: folder.to_owned(), within: PathBuf::new() })),
-            None => Self::read_above(folder, opener, roster, lost),
+            None if first == First::Above => Ok(None),
+            None => above(roster),
         }
     }
 
@@ -160,7 +185,8 @@ impl Listed {
         let Some(stored) = Stored::find(mirror)? else { return Ok(None) };
         let (head, manifest) = stored.open(opener, roster)?;
         let listing = Listing::read(manifest).map_err(invalid)?;
-        Ok(Some(Self { head, digest: stored.digest()?, listing }))
+        let signed = stored.signed_text()?;
+        Ok(Some(Self { head, digest: stored.digest()?, listing, signed }))
     }
 
     /// Compares its age with what the user demands, and with the last one that was seen on this machine.
@@ -299,13 +325,19 @@ pub fn warn_of_age(mirror: &Path, generation: u64, seen: u64) {
 
 /// Warns if a mirror is another one than those that were seen at its path. Returns whether it is.
 pub fn warn_of_other(mirror: &Path, tree: TreeId, trees: &Trees) -> bool {
-    let here = trees.at(mirror);
-    let is_other = !here.is_empty() && !here.contains(&tree);
+    let is_other = is_other(mirror, tree, trees);
     if is_other {
         let line = "it is another mirror than the one that was seen there before";
         complain_with(format!("warning: {}: {line}", shown(mirror)), Some(ACCEPT));
     }
     is_other
+}
+
+/// Whether a mirror is another one than those that were seen at its path.
+#[must_use]
+pub fn is_other(mirror: &Path, tree: TreeId, trees: &Trees) -> bool {
+    let here = trees.at(mirror);
+    !here.is_empty() && !here.contains(&tree)
 }
 
 /// Tells the user if an interrupted `rekey --fresh` explains what is wrong with a mirror.

@@ -23,13 +23,24 @@ mod steady;
 pub mod store;
 pub mod there;
 pub mod unlisted;
+mod unread;
 pub mod verdict;
 pub mod whole;
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 /// The name of the manifest in the root of a mirror.
 pub const MANIFEST: &str = "phalanx.tree";
+
+/// The name of the manifest's signature, beside it.
+pub const SIGNATURE: &str = "phalanx.tree.sig";
+
+/// Whether a name in the root of a mirror is that of the manifest or of its signature, which belong to no entry.
+#[must_use]
+pub fn is_of_manifest(name: &OsStr) -> bool {
+    name == MANIFEST || name == SIGNATURE
+}
 
 /// Whether a folder has a manifest. Nothing has been checked.
 #[must_use]

@@ -94,26 +94,29 @@ impl Rewritten {
     #[must_use]
     pub fn entry(&self, listed: &FileEntry, stored: &File) -> Option<FileEntry> {
         let (last, _, len) = LastChunk::read(stored).ok()?;
-        if last == listed.contents.last || len != listed.len || !self.is_made_from(last, &listed.contents) {
+        let is_noted = lock(&self.notes).origins.contains_key(&last);
+        if last == listed.contents.last || len != listed.len || !is_noted {
             return None;
         }
         let contents = Contents::read(stored).ok()?;
-        let is_noted = lock(&self.notes).origins.get(&last).is_some_and(|(root, _)| *root == contents.root);
-        if !is_noted || contents.last != last {
+        if !self.is_made_from(contents, &listed.contents) {
             return None;
         }
         Some(FileEntry { stored_len: stored.size().ok()?, contents, ..*listed })
     }
 
-    /// Whether a file with this last chunk was made, by one run or several, from one that held `listed`.
-    fn is_made_from(&self, mut last: LastChunk, listed: &Contents) -> bool {
+    /// Whether a file that holds this was made, by one run or several, from one that held `listed`. Somebody may have altered a file
+    /// between two runs, so it is followed by all that it holds, and not by its last chunk alone.
+    fn is_made_from(&self, mut made: Contents, listed: &Contents) -> bool {
         let notes = lock(&self.notes);
         // No chain of notes is longer than all of them.
         for _ in 0..notes.origins.len() {
-            match notes.origins.get(&last) {
-                Some((_, old)) if old == listed => return true,
-                Some((_, old)) => last = old.last,
-                None => return false,
+            match notes.origins.get(&made.last) {
+                Some((root, old)) if *root == made.root => made = *old,
+                _ => return false,
+            }
+            if made == *listed {
+                return true;
             }
         }
         false
@@ -183,8 +186,13 @@ mod tests {
         open().note(&contents(2), &contents(3)).unwrap();
         let notes = open();
         for (last, listed, expected) in [(2, 1, true), (3, 1, true), (3, 2, true), (1, 1, false), (2, 3, false)] {
-            assert_eq!(notes.is_made_from(contents(last).last, &contents(listed)), expected, "{last} from {listed}");
+            assert_eq!(notes.is_made_from(contents(last), &contents(listed)), expected, "{last} from {listed}");
         }
+        // Somebody has altered a chunk before the last of 3 before the next run.
+        let altered = Contents { root: [9; 32], ..contents(3) };
+        notes.note(&altered, &contents(4)).unwrap();
+        assert!(notes.is_made_from(contents(4), &altered) && !notes.is_made_from(altered, &contents(1)));
+        assert!(!notes.is_made_from(contents(4), &contents(3)) && !notes.is_made_from(contents(4), &contents(1)));
         notes.end();
         assert!(!path.exists());
     }

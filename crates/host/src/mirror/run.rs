@@ -1,12 +1,13 @@
 //! A run that makes or renews a mirror: it compares the source with the manifest and the mirror, writes what is new or changed,
 //! deletes what is gone, and writes the manifest.
 
+mod deletions;
+
 use super::backup::Backup;
-use super::deletion::{Deletion, restore_times};
+use super::deletion::restore_times;
 use super::excludes::Excludes;
-use super::gone::{Remover, strays_at};
 use super::journal::Journal;
-use super::listing::{Listing, NodeId, State};
+use super::listing::{NodeId, State};
 use super::manifests::{Before, Manifests, Sealing};
 use super::renewal::{Compare, Comparison, Renewal};
 use super::rewritten::Rewritten;
@@ -15,10 +16,10 @@ use super::roots::{open_mirror, open_source, refuse_lost, refuse_missing, refuse
 use super::scan::{Ended, OldManifest, Plan, Scan};
 use super::state::Seen;
 use super::there::There;
+use super::unread;
 use crate::failure::{Code, Failure, Outcome, worse};
-use crate::file::{Carry, is_url, unprotected_name};
+use crate::file::{Carry, is_url};
 use crate::lines::{complain, shown};
-use crate::strays::Strays;
 use crate::transfer::tally::Tally;
 use crate::words::{arrow, count, others, summary_of};
 use crate::{Error, Result};
@@ -26,16 +27,12 @@ use phalanx_core::tree::{Contents, Recorder};
 use phalanx_core::{Class, Error as CoreError, Progress, ProtectedFile, Sink, Source};
 use rustix::fs;
 use std::collections::{BTreeSet, HashSet};
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-
-/// A run that would delete more files than this, and more than half of them, is refused.
-const MANY: u64 = 100;
 
 /// A mirror in a store is compared so often, if other runs write manifests meanwhile.
 const TIMES: usize = 4;
@@ -209,6 +206,8 @@ struct Done {
     /// Whether the old manifest lists something, such as an empty folder, that was deleted.
     is_shorter: bool,
     unchanged: u64,
+    /// What the rules leave out or could not be read, and is listed as before.
+    kept: u64,
 }
 
 impl Run<'_> {
@@ -228,7 +227,7 @@ impl Run<'_> {
 
     fn once(&self) -> Outcome<Option<Summary>> {
         let manifests = &self.manifests;
-        let (before, old) = manifests.before(self.mirror.as_ref())?;
+        let (before, old) = manifests.before(self.mirror.as_ref(), self.options.checksum)?;
         if is_url(&self.options.mirror) && !self.options.new && !before.is_there() {
             refuse_missing(&self.options.mirror, &manifests.trees)?;
         }
@@ -241,6 +240,7 @@ impl Run<'_> {
         if !before.is_there() && !self.options.new && !journal.as_ref().is_some_and(Journal::has_records) {
             self.refuse_objects_of_others(&there)?;
         }
+        unread::refuse(&plan, &before, manifests, self.options.delete)?;
         if self.options.dry_run {
             return worse(self.print(&plan, &before), self.refuse_deletions(&plan, &there, &before)).map(|()| None);
         }
@@ -249,13 +249,13 @@ impl Run<'_> {
         renewal.begin_at(self.mirror());
         renewal.journal = journal;
         self.prepare(&mut renewal)?;
-        let mut done = Done::default();
+        let mut done = Done { kept: plan.kept, ..Done::default() };
         self.make_way(&renewal, &there, &plan.conflicts, &mut done);
         let renewal = self.walk(renewal, &mut done)?;
         if self.mirroring.progress.is_cancelled() {
             return Err(Failure::at(&self.options.mirror, CoreError::Cancelled));
         }
-        self.finish(renewal, &there, &plan.strays, &before, done).map(Some)
+        self.finish(renewal, &there, &plan.strays, before, done).map(Some)
     }
 
     /// Adds what the options ask for.
@@ -303,7 +303,7 @@ impl Run<'_> {
         renewal: Renewal<'_>,
         there: &There,
         strays: &[PathBuf],
-        before: &Before,
+        mut before: Before,
         mut done: Done,
     ) -> Outcome<Summary> {
         let tally = self.mirroring.tally;
@@ -315,8 +315,14 @@ impl Run<'_> {
         if !self.options.delete || !before.is_there() {
             self.name_strays(strays);
         }
-        let is_same = renewal.is_same() && !done.is_shorter;
-        let write = |listing: &mut _| self.manifests.write(self.mirror(), &self.source, listing, before, is_same);
+        let compares = self.options.checksum && self.manifests.signs();
+        if compares && done.kept + renewal.with_listing(|listing| unread::unread(listing)) == 0 {
+            before = before.compared();
+        }
+        // What a killed run has written is listed, and not by the old manifest.
+        let is_listed = !renewal.journal.as_ref().is_some_and(Journal::has_records);
+        let is_same = renewal.is_same() && !done.is_shorter && is_listed;
+        let write = |listing: &mut _| self.manifests.write(self.mirror(), &self.source, listing, &before, is_same);
         let manifest = renewal.with_listing(write).inspect_err(|_| {
             let is_beaten = renewal.journal.is_some() && before.is_replaced(self.mirror());
             self.is_beaten.store(is_beaten, Ordering::Relaxed);
@@ -348,14 +354,6 @@ impl Run<'_> {
     fn restore_times(&self, folders: &BTreeSet<PathBuf>, renewal: &Renewal<'_>) {
         if let Root::Folder(mirror) = self.mirror() {
             restore_times(mirror, &self.source, folders, renewal.carry);
-        }
-    }
-
-    fn remover<'r>(&'r self, renewal: &'r Renewal<'_>, there: &'r There) -> Remover<'r> {
-        match (self.mirror(), there) {
-            (Root::Objects(folder), There::Objects(names)) => Remover::Objects { folder: &**folder, names },
-            (Root::Folder(mirror), _) => Remover::Folder(Deletion { mirror, backup: renewal.backup.as_ref() }),
-            (Root::Objects(_), There::Folder(_)) => unreachable!("both are of the same mirror"),
         }
     }
 
@@ -411,132 +409,6 @@ impl Run<'_> {
         Err(Failure::new(Code::InputOutput, line)
             .on(path)
             .hint("--new makes a mirror there, and replaces objects of the same names"))
-    }
-
-    /// How many files are strays that would be deleted. On a disk a folder counts as one.
-    fn count_strays(&self, plan: &Plan, there: &There) -> u64 {
-        let is_ours = |name: &OsStr| unprotected_name(name).is_some();
-        match there {
-            There::Folder(_) => plan.strays.len() as u64,
-            There::Objects(names) => {
-                plan.strays.iter().map(|path| strays_at(names, path, &is_ours).0.len() as u64).sum()
-            }
-        }
-    }
-
-    /// Refuses a run that would delete suspiciously much.
-    fn refuse_deletions(&self, plan: &Plan, there: &There, before: &Before) -> Outcome {
-        let listing = &plan.listing;
-        let files = || listing.all().filter(|id| !listing.is_folder(*id));
-        // A source whose disk is not mounted may have other files.
-        let stays = files().any(|id| !matches!(listing.state(id), State::Gone | State::New));
-        let source = shown(&self.options.source);
-        if !self.options.delete {
-            if plan.files_before > 0 && !stays {
-                let number = count(plan.files_before, "file");
-                complain(format!("warning: {source}: it has none of the mirror's {number}"));
-            }
-            return Ok(());
-        }
-        let listed = (files().filter(|id| listing.state(*id) == State::Gone).count() - plan.moved_from.len()) as u64;
-        let all = listed + if before.is_there() { self.count_strays(plan, there) } else { 0 };
-        let is_object = matches!(there, There::Objects(_));
-        let line = match self.options.max_delete {
-            Some(most) if all > most => format!("{all} files would be deleted, and --max-delete allows {most}"),
-            None if listed > 0 && !stays => {
-                format!("it has none of the mirror's files, and all {listed} would be deleted")
-            }
-            None if listed > MANY && listed * 2 > plan.files_before => {
-                format!("{listed} of the mirror's {} files would be deleted", plan.files_before)
-            }
-            None if is_object && all > MANY && all * 2 > plan.files_before => {
-                format!("{all} objects would be deleted, and the mirror has {} files", plan.files_before)
-            }
-            _ => return Ok(()),
-        };
-        Err(Failure::new(Code::InputOutput, format!("{source}: {line}: nothing was done"))
-            .hint(format!("--max-delete {all} insists")))
-    }
-
-    /// Deletes what has the name of an entry of another kind.
-    fn make_way(&self, renewal: &Renewal<'_>, there: &There, conflicts: &[(NodeId, NodeId)], done: &mut Done) {
-        let deletion = self.remover(renewal, there);
-        renewal.with_listing(|listing| {
-            for (gone, next) in conflicts.iter().copied() {
-                let mut is_free = self.options.delete || !listing.is_folder(gone);
-                let path = self.options.mirror.join(listing.stored_path(gone));
-                if is_free {
-                    let all: Vec<_> = std::iter::once(gone).chain(listing.within(gone)).collect();
-                    let deleted = |listing: &Listing, id: NodeId| {
-                        done.deleted += u64::from(!listing.is_folder(id));
-                        done.is_shorter = true;
-                    };
-                    deletion.gone(listing, &mut all.into_iter(), deleted, |path, e| {
-                        is_free = false;
-                        self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(path), e));
-                    });
-                } else {
-                    let line = format!("{}: it was a folder, and is none at the source any more", shown(&path));
-                    self.mirroring.tally.fail(&Failure::new(Code::InputOutput, line).hint("--delete removes it"));
-                }
-                if !is_free {
-                    listing.set_state(next, State::Dropped);
-                }
-            }
-        });
-    }
-
-    /// Deletes what is gone at the source.
-    fn delete(&self, renewal: &Renewal<'_>, there: &There, strays: &[PathBuf], done: &mut Done) {
-        let deletion = self.remover(renewal, there);
-        let mut touched = BTreeSet::new();
-        let failed =
-            |path: &Path, e| self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(path), e));
-        renewal.with_listing(|listing| {
-            let all: Vec<_> = listing.all().filter(|id| listing.state(*id) == State::Gone).collect();
-            deletion.gone(
-                listing,
-                &mut all.into_iter(),
-                |listing, id| {
-                    let parent = Some(listing.parent(id)).filter(|parent| listing.state(*parent) != State::Gone);
-                    touched.extend(parent.map(|parent| listing.path(parent)));
-                    done.deleted += u64::from(!listing.is_folder(id));
-                    done.is_shorter = true;
-                    (renewal.witness)(listing, id, State::Gone);
-                },
-                failed,
-            );
-        });
-        let is_ours = |name: &OsStr| unprotected_name(name).is_some();
-        let mut left = Vec::new();
-        for path in strays {
-            match deletion.stray(&self.options.mirror, path, &is_ours) {
-                Ok((deleted, stays)) => {
-                    left.extend(stays.then_some(path));
-                    done.deleted += deleted;
-                    if let (Some(on_change), true) = (&self.mirroring.on_change, deleted > 0) {
-                        let _ = on_change(Change { path: path.clone(), what: "deleted", from: None });
-                    }
-                }
-                Err(e) => {
-                    left.push(path);
-                    failed(path, e);
-                }
-            }
-            touched.insert(path.parent().unwrap_or(Path::new("")).to_owned());
-        }
-        // What is no stored file, link or folder of such stays.
-        self.name_strays(left);
-        self.restore_times(&touched, renewal);
-    }
-
-    fn name_strays<'p>(&self, strays: impl IntoIterator<Item = &'p PathBuf>) {
-        if self.mirroring.quiet {
-            return;
-        }
-        let mut found = Strays::default();
-        strays.into_iter().for_each(|path| found.add(self.options.mirror.join(path)));
-        found.line(&self.options.mirror).into_iter().for_each(complain);
     }
 
     /// Compares the content of files with that of stored files.

@@ -3,10 +3,13 @@
 //! The source and the manifest are read side by side, in the order of the manifest, so nothing of the old manifest is kept in
 //! memory but what is listed again. Of the mirror's files, only names and lengths are looked at.
 
-use super::MANIFEST;
+mod old;
+mod pairs;
+
 use super::chain::Chain;
 use super::entry::{entry, mode, modified, number};
 use super::excludes::Excludes;
+use super::is_of_manifest;
 use super::listing::{Listing, NodeId, State, UNKNOWN};
 use super::renewal::open_stored;
 use super::rewritten::Rewritten;
@@ -16,6 +19,7 @@ use crate::file::{is_temporary, protected_name, unprotected_name};
 use crate::folders::{RESERVED_NAME, entries, kind_name, read_error};
 use crate::transfer::tally::Tally;
 use crate::{Error, Result};
+use old::Old;
 use phalanx_core::tree::{Entry, FileEntry, Invalid, Kind, MAX_DEPTH, Manifest};
 use phalanx_core::{Error as CoreError, Progress};
 use rustix::fs::{self, AtFlags, FileType, Stat};
@@ -24,7 +28,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::vec;
 
@@ -74,6 +78,9 @@ pub struct Plan {
     pub strays: Vec<PathBuf>,
     /// The number of files that the old manifest lists.
     pub files_before: u64,
+    /// How many entries of the old manifest are listed again as they are, because the rules leave them out or they cannot be read
+    /// at the source.
+    pub kept: u64,
 }
 
 /// Why a scan ended early.
@@ -90,23 +97,6 @@ pub enum Ended {
 impl From<Invalid> for Ended {
     fn from(error: Invalid) -> Self {
         Ended::Manifest(error)
-    }
-}
-
-/// The old manifest, and its next entry.
-struct Old<'a> {
-    manifest: Option<OldManifest<'a>>,
-    next: Option<Entry>,
-}
-
-impl Old<'_> {
-    /// Reads on. At the end of a folder there is no next entry.
-    fn advance(&mut self) -> Result<Option<Entry>, Invalid> {
-        let next = match &mut self.manifest {
-            Some(manifest) if !manifest.is_at_end() => manifest.next()?,
-            _ => None,
-        };
-        Ok(std::mem::replace(&mut self.next, next))
     }
 }
 
@@ -160,6 +150,7 @@ impl Scan<'_> {
                 conflicts: Vec::new(),
                 strays: Vec::new(),
                 files_before: 0,
+                kept: 0,
             },
         };
         run.old.advance()?;
@@ -179,9 +170,9 @@ impl Scan<'_> {
             }
             run.step()?;
         }
-        run.find_rivals();
+        run.plan.find_rivals();
         if !self.checksum {
-            run.find_moves();
+            run.plan.find_moves();
         }
         Ok((run.plan, run.mirror))
     }
@@ -317,7 +308,9 @@ impl<'a> Run<'a, '_> {
             }
             (old, _) => match written {
                 Some(written) if stored.is_some_and(|stored| stored.len == written.stored_len) => {
-                    (entry(name, stat, Kind::File(written)), State::Metadata)
+                    // The run that was killed may have had another source.
+                    let state = if self.scan.checksum { State::Compared } else { State::Metadata };
+                    (entry(name, stat, Kind::File(written)), state)
                 }
                 _ => match old.filter(|_| stored.is_some()) {
                     Some(old) => (old, State::Changed),
@@ -373,6 +366,9 @@ impl<'a> Run<'a, '_> {
         let stored = self.mirror.link(name, &target);
         let is_listed = old.as_ref().is_some_and(|old| old.kind == Kind::Link(target.clone()));
         let (listed, state) = match old {
+            Some(_) if is_listed && stored == StoredLink::Same && self.scan.checksum => {
+                (entry(name, stat, Kind::Link(target)), State::Unchanged)
+            }
             Some(old) if is_listed && stored == StoredLink::Same => (old, State::Unchanged),
             Some(old) if stored != StoredLink::Missing => (old, State::Changed),
             _ => (entry(name, stat, Kind::Link(target)), State::New),
@@ -423,103 +419,6 @@ impl<'a> Run<'a, '_> {
         Ok(listed)
     }
 
-    /// Takes the next entry of the old manifest if it `matches` and is of the same kind. One of another kind is gone.
-    fn take_same_kind(&mut self, matches: bool, is_same: impl Fn(&Kind) -> bool) -> Result<Option<Entry>, Ended> {
-        if !matches {
-            return Ok(None);
-        }
-        if self.old.next.as_ref().is_some_and(|old| is_same(&old.kind)) {
-            if let Some(Entry { kind: Kind::File(_), .. }) = self.old.next {
-                self.plan.files_before += 1;
-            }
-            return Ok(self.old.advance()?);
-        }
-        let gone = self.gone()?;
-        let listing = &mut self.plan.listing;
-        for id in std::iter::once(gone).chain(listing.within(gone)) {
-            // Two entries of the same name cannot be listed, whatever the rules are.
-            if listing.state(id) != State::Dropped {
-                listing.set_state(id, State::Gone);
-            }
-        }
-        // What is pushed next is the entry that took its name.
-        let next = listing.next_id();
-        self.plan.conflicts.push((gone, next));
-        Ok(None)
-    }
-
-    /// Adds what the old manifest lists next, with all in it, as gone. What the rules leave out stays instead, unless it is to
-    /// be deleted too.
-    fn gone(&mut self) -> Result<NodeId, Ended> {
-        let first = self.old.advance()?.expect("the old manifest has another entry");
-        let path = self.path_of(&first);
-        let is_folder = matches!(first.kind, Kind::Folder);
-        let stays = !self.scan.delete_excluded && self.scan.excludes.excludes(&path, is_folder);
-        let state = if stays { State::Unchanged } else { State::Gone };
-        self.add_old(first, state)
-    }
-
-    /// Adds what the old manifest lists next as it is, because nothing is known about it at the source.
-    fn keep(&mut self, matches: bool) -> Result<(), Ended> {
-        if matches {
-            let first = self.old.advance()?.expect("the old manifest has another entry");
-            self.add_old(first, State::Unchanged)?;
-        }
-        Ok(())
-    }
-
-    /// Adds an entry of the old manifest, and all in it.
-    fn add_old(&mut self, first: Entry, state: State) -> Result<NodeId, Ended> {
-        let stored_name = match &first.kind {
-            Kind::File(_) => protected_name(OsStr::from_bytes(&first.name)),
-            _ => OsString::from_vec(first.name.clone()),
-        };
-        self.note_stored(stored_name);
-        // How many of the open folders have lost their mirrors.
-        let mut lost = usize::from(self.levels.last().is_some_and(|level| level.is_lost));
-        let id = self.push_old(&first, state, &mut lost);
-        let mut depth = usize::from(matches!(first.kind, Kind::Folder));
-        while depth > 0 {
-            match self.old.advance()? {
-                Some(entry) => {
-                    depth += usize::from(matches!(entry.kind, Kind::Folder));
-                    self.push_old(&entry, state, &mut lost);
-                }
-                None => {
-                    depth -= 1;
-                    lost = lost.saturating_sub(1);
-                    self.plan.listing.end_folder();
-                    self.mirror.leave().map_err(Ended::Source)?;
-                }
-            }
-        }
-        Ok(id)
-    }
-
-    /// Adds an entry of the old manifest, and enters it if it is a folder. One that the mirror does not have any more is not
-    /// listed again.
-    fn push_old(&mut self, entry: &Entry, state: State, lost: &mut usize) -> NodeId {
-        self.plan.files_before += u64::from(matches!(entry.kind, Kind::File(_)));
-        let id = self.plan.listing.push(entry, state);
-        let name = self.plan.listing.stored_name(id);
-        let is_lost = *lost > 0 || self.mirror.lacks(&name, matches!(entry.kind, Kind::File(_)));
-        if is_lost {
-            self.plan.listing.set_state(id, State::Dropped);
-        }
-        if matches!(entry.kind, Kind::Folder) {
-            self.mirror.enter(&name);
-            *lost += usize::from(is_lost);
-        }
-        id
-    }
-
-    fn path_of(&self, old: &Entry) -> PathBuf {
-        // The current path may already end with its name.
-        let level = self.levels.last().expect("a folder is open");
-        let folder = OsStr::from_bytes(&self.path.as_os_str().as_bytes()[..level.path_len]);
-        Path::new(folder).join(OsStr::from_bytes(&old.name))
-    }
-
     fn add(&mut self, entry: &Entry, state: State, stored_name: OsString) {
         self.note_stored(stored_name);
         self.plan.listing.push(entry, state);
@@ -544,7 +443,7 @@ impl<'a> Run<'a, '_> {
     /// Whether a folder or link has the name of the stored file of another entry.
     fn is_in_the_way(&self, name: &OsStr) -> bool {
         let is_root = self.levels.len() == 1;
-        is_root && name == MANIFEST
+        is_root && is_of_manifest(name)
             || unprotected_name(name).is_some_and(|name| {
                 fs::statat(self.source.current(), &name, AtFlags::SYMLINK_NOFOLLOW)
                     .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
@@ -564,7 +463,7 @@ impl<'a> Run<'a, '_> {
         for (name, kind) in found {
             // A link that a killed run left has a name that no other run chooses. Nobody else writes to the mirror now.
             let is_temporary = is_temporary(&name) && kind != FileType::Symlink;
-            let is_known = is_temporary || is_root && name == MANIFEST || stored.contains(&name);
+            let is_known = is_temporary || is_root && is_of_manifest(&name) || stored.contains(&name);
             if is_known || self.is_kept(level.node, &name, kind) {
                 continue;
             }
@@ -578,53 +477,6 @@ impl<'a> Run<'a, '_> {
         let name = if is_folder { Some(name.to_owned()) } else { unprotected_name(name) };
         let Some(name) = name.filter(|_| !self.scan.delete_excluded) else { return false };
         self.scan.excludes.excludes(&self.plan.listing.path(folder).join(name), is_folder)
-    }
-
-    /// Finds entries that are gone, and whose names in the mirror belong to others by now: a link `a.phx`, where there is a
-    /// file `a`.
-    fn find_rivals(&mut self) {
-        let listing = &self.plan.listing;
-        let mut rivals: HashMap<(NodeId, OsString), Vec<NodeId>> = HashMap::new();
-        for id in listing.all().filter(|id| listing.file(*id).is_none()) {
-            if let Some(name) = unprotected_name(listing.name(id)) {
-                rivals.entry((listing.parent(id), name)).or_default().push(id);
-            }
-        }
-        if rivals.is_empty() {
-            return;
-        }
-        for file in listing.all().filter(|id| listing.file(*id).is_some()) {
-            let key = (listing.parent(file), listing.name(file).to_owned());
-            for other in rivals.get(&key).into_iter().flatten().copied() {
-                match (listing.state(file) == State::Gone, listing.state(other) == State::Gone) {
-                    (true, false) => self.plan.conflicts.push((file, other)),
-                    (false, true) => self.plan.conflicts.push((other, file)),
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    /// Finds new files that are files gone elsewhere: the same device, number, length and time.
-    fn find_moves(&mut self) {
-        let listing = &mut self.plan.listing;
-        let key = |listing: &Listing, id| {
-            let file = listing.file(id)?;
-            Some((file.device, file.inode, file.len, listing.modified(id))).filter(|_| file.inode != 0)
-        };
-        let gone = listing.all().filter(|id| listing.state(*id) == State::Gone);
-        let mut gone: HashMap<_, NodeId> = gone.filter_map(|id| Some((key(listing, id)?, id))).collect();
-        if gone.is_empty() {
-            return;
-        }
-        for id in listing.all() {
-            if listing.state(id) == State::New
-                && let Some(from) = key(listing, id).and_then(|key| gone.remove(&key))
-            {
-                listing.set_state(id, State::Moved);
-                self.plan.moved_from.insert(id, from);
-            }
-        }
     }
 }
 

@@ -85,6 +85,29 @@ impl Trees {
         self.write(&format!("{tree}.json"), |file| file.write_all(text.as_bytes()))
     }
 
+    /// Whether this machine wrote a manifest of a tree, and took nothing from one that it did not write. That it has seen one, as
+    /// [`Trees::seen`] says, is less: whoever can open the files can write one.
+    #[must_use]
+    pub fn is_own(&self, tree: TreeId, digest: Digest) -> bool {
+        self.own(tree).contains(&digest.to_string())
+    }
+
+    /// Remembers a manifest that this machine is about to write, beside the one that it replaces, if that is an own one: it is in
+    /// its place until the new one has its name. One of somebody else does not become an own one by being replaced.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn note_own(&self, tree: TreeId, digest: Digest, before: Option<Digest>) -> crate::Result<()> {
+        let before = before.filter(|before| self.is_own(tree, *before));
+        let own: Vec<String> = before.into_iter().chain([digest]).map(|digest| digest.to_string()).collect();
+        let text = serde_json::to_string(&own).expect("it is plain data");
+        self.write(&format!("{tree}.own"), |file| file.write_all(text.as_bytes()))
+    }
+
+    fn own(&self, tree: TreeId) -> Vec<String> {
+        self.path(&format!("{tree}.own")).and_then(|path| read(&path)).unwrap_or_default()
+    }
+
     /// The trees whose manifests were seen in the mirror at a path: one, or several if disks are mounted there in turn.
     #[must_use]
     pub fn at(&self, mirror: &Path) -> Vec<TreeId> {
@@ -172,22 +195,23 @@ impl Trees {
         self.path(&format!("{tree}.rewritten"))
     }
 
-    /// The head of the next manifest of a tree. Its generation is greater than all that are known, and than those that another
-    /// machine wrote before now. `digest` is that of the manifest in its place.
+    /// The head of the next manifest of a tree, or of a new one. Its generation is greater than all that are known, and than those that
+    /// another machine wrote before now. `before` is the head and the digest of the manifest in its place.
     ///
     /// # Errors
     /// Those of [`TreeId::random`].
     pub fn next_head(
         &self,
-        before: Option<&Head>,
-        digest: Option<Digest>,
+        tree: Option<TreeId>,
+        before: Option<(&Head, Digest)>,
         rules: String,
     ) -> phalanx_core::Result<Head> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-        let tree = before.map_or_else(TreeId::random, |head| Ok(head.tree))?;
+        let tree = tree.map_or_else(TreeId::random, Ok)?;
         let seen = self.seen(tree).map_or(0, |seen| seen.generation);
-        let last = before.map_or(0, |head| head.generation).max(seen);
-        let previous = digest.unwrap_or(Digest([0; 32]));
+        let before = before.filter(|(head, _)| head.tree == tree);
+        let last = before.map_or(0, |(head, _)| head.generation).max(seen);
+        let previous = before.map_or(Digest([0; 32]), |(_, digest)| digest);
         let generation = now.max(last.saturating_add(1));
         Ok(Head { tree, generation, written: now as i64, previous, rules })
     }
@@ -309,6 +333,24 @@ mod tests {
         assert_eq!(trees.at(&mirror).len(), 2);
         trees.forget(&mirror);
         assert_eq!(trees.at(&mirror), []);
+    }
+
+    #[test]
+    fn a_manifest_that_was_only_seen_is_not_an_own_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let trees = Trees { folder: Some(folder.path().join("state/trees")) };
+        let (tree, digest) = (TreeId([7; 16]), |byte| Digest([byte; 32]));
+        trees.note(tree, Seen { generation: 3, digest: digest(1) }).unwrap();
+        assert!(!trees.is_own(tree, digest(1)));
+        trees.note_own(tree, digest(2), None).unwrap();
+        trees.note_own(tree, digest(3), Some(digest(2))).unwrap();
+        assert!(trees.is_own(tree, digest(2)) && trees.is_own(tree, digest(3)));
+        assert!(!trees.is_own(TreeId([8; 16]), digest(3)));
+        trees.note_own(tree, digest(4), Some(digest(3))).unwrap();
+        assert!(!trees.is_own(tree, digest(2)));
+        // Nor does one become an own one because an own one takes its place.
+        trees.note_own(tree, digest(5), Some(digest(1))).unwrap();
+        assert!(trees.is_own(tree, digest(5)) && !trees.is_own(tree, digest(1)));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::state::Trees;
 use super::steady::Steady;
 use crate::file::{Existing, InputFile, Made, NewObject, ObjectFolder, Output, sink};
 use crate::{Error, Result};
-use phalanx_core::tree::{Contents, Digest, Head, Invalid, Manifest, Recorder};
+use phalanx_core::tree::{Contents, Digest, Head, Invalid, Manifest, Recorder, Signed, SignedText};
 use phalanx_core::{
     Error as CoreError, KeySource, NewFile, Opener, ReadAt, Reader, ReaderOptions, Roster, Sink, Source,
 };
@@ -78,6 +78,14 @@ impl Stored {
         Ok(Digest(Contents::read(&self.bytes)?.root))
     }
 
+    /// What a signature of it is made of: [`SignedText::read`].
+    ///
+    /// # Errors
+    /// As for [`Stored::digest`].
+    pub fn signed_text(&self) -> Result<Option<SignedText>> {
+        Ok(SignedText::read(&self.bytes, Signed::Tree, |_| {})?)
+    }
+
     /// Reads the copy that was kept on this machine when it was written.
     #[must_use]
     pub fn open_copy(&self, trees: &Trees) -> Option<(Head, OldManifest<'static>)> {
@@ -107,7 +115,17 @@ pub fn invalid(error: Invalid) -> Error {
     }
 }
 
-/// Writes the manifest of a mirror, and gives it its name. Returns its digest.
+/// What was written as a manifest, whatever lies in its place by now.
+#[derive(Clone, Copy)]
+pub struct Written {
+    /// Its digest.
+    pub digest: Digest,
+    /// What a signature of it is made of. `None` if it is in suite 4, which nobody writes.
+    pub signed: Option<SignedText>,
+}
+
+/// Writes the manifest of a mirror, and gives it its name. `note` gets what was written before it has its name, so that it is
+/// known whenever the run is killed.
 ///
 /// # Errors
 /// If it cannot be written. The old manifest is then in its place.
@@ -116,18 +134,19 @@ pub fn write(
     listing: &Listing,
     head: &Head,
     new: NewFile,
-    roster: &Roster,
+    (roster, note): (&Roster, &dyn Fn(&Written)),
     (mode, sync): (u32, bool),
-) -> Result<Digest> {
+) -> Result<Written> {
     let made = Made::default();
     let output = Output::create_in(mirror, OsStr::new(MANIFEST), Existing::Replace(&made))?;
-    let digest = seal(listing, head, new, roster, sink(output.file(), sync))?;
+    let written = seal(listing, head, new, roster, sink(output.file(), sync))?;
     output.set_mode(mode)?;
+    note(&written);
     output.commit(Existing::Replace(&made), sync)?;
-    Ok(digest)
+    Ok(written)
 }
 
-/// Writes the manifest of a mirror in a store. `before` is the version of the one that it replaces. Returns its digest.
+/// Writes the manifest of a mirror in a store. `before` is the version of the one that it replaces, and `note` as for [`write()`].
 ///
 /// # Errors
 /// If it cannot be written, or another run has written one meanwhile. The old manifest is then in its place.
@@ -136,25 +155,27 @@ pub fn write_object(
     listing: &Listing,
     head: &Head,
     new: NewFile,
-    roster: &Roster,
+    (roster, note): (&Roster, &dyn Fn(&Written)),
     before: Option<&str>,
-) -> Result<Digest> {
+) -> Result<Written> {
     let object = NewObject { replaces: before.is_some(), ..NewObject::default() };
     let object = mirror.create(MANIFEST, object).map_err(Error::write)?;
-    let digest = seal(listing, head, new, roster, Sink::ranged(&*object))?;
+    let sealed = seal(listing, head, new, roster, Sink::ranged(&*object))?;
+    note(&sealed);
     let written = match before {
         Some(version) => object.commit_over(version),
         None => object.commit(),
     };
     written.map_err(Error::write)?;
-    Ok(digest)
+    Ok(sealed)
 }
 
 /// Protects a manifest.
-fn seal(listing: &Listing, head: &Head, new: NewFile, roster: &Roster, sink: Sink<'_>) -> Result<Digest> {
+fn seal(listing: &Listing, head: &Head, new: NewFile, roster: &Roster, sink: Sink<'_>) -> Result<Written> {
     let recorder = Recorder::new(&());
+    let shape = (new.suite(), new.chunk_size());
     let stream = listing.manifest(head).map_err(Error::write)?;
-    new.protect(roster, Source::stream(stream), sink, &recorder)?;
+    let len = new.protect(roster, Source::stream(stream), sink, &recorder)?;
     let contents = recorder.contents().expect("all chunks were sealed");
-    Ok(Digest(contents.root))
+    Ok(Written { digest: Digest(contents.root), signed: SignedText::new(Signed::Tree, shape, len, &contents) })
 }

@@ -1,6 +1,6 @@
 //! The objects of a folder in a store that has no manifest: what there is to restore, as their names alone say it.
 
-use super::MANIFEST;
+use super::is_of_manifest;
 use super::listing::{Listing, State, UNKNOWN};
 use crate::failure::{Code, Failure};
 use crate::file::{ListedObject, unprotected_name};
@@ -27,7 +27,7 @@ pub fn listing(objects: &[ListedObject], at: &Path, tally: &Tally) -> Listing {
         let (folders, name) =
             object.name.rsplit_once('/').map_or(("", &*object.name), |(folders, name)| (folders, name));
         let Some(output_name) = unprotected_name(OsStr::new(name)) else {
-            if object.name != MANIFEST {
+            if !is_of_manifest(OsStr::new(&object.name)) {
                 tally.leave_out(&path, "the name does not end in .phx");
             }
             continue;

@@ -50,7 +50,7 @@ impl Protecting<'_> {
         let excludes = Excludes::none();
         let manifests = Manifests::new(&self.sealing, self.output, excludes.text());
         // All files are written again, so a manifest that cannot be used is replaced like them.
-        let found = manifests.before(mirror.as_ref());
+        let found = manifests.before(mirror.as_ref(), false);
         let is_unusable = found.is_err();
         let (before, old) = match found {
             // A store that fails is not a manifest that cannot be used.

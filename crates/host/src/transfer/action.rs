@@ -7,8 +7,9 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::file::{Ends, Input, Made, OutputRules};
 use crate::key_files::KeyFiles;
 use crate::paths::Destination;
+use crate::signatures::Signing;
 use crate::verbosity::Verbosity;
-use phalanx_core::{OpenedBy, Progress};
+use phalanx_core::{ChunkSize, OpenedBy, Progress, Suite};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -63,6 +64,8 @@ pub trait Action: Sync {
 pub struct Moved<'l> {
     /// How many bytes of plaintext it has.
     pub bytes: u64,
+    /// Its suite and the size of its chunks, if it was protected or opened as a whole.
+    pub shape: Option<(Suite, ChunkSize)>,
     /// Who did the work.
     pub crew: &'l Crew,
     /// What opened it, in words, if it was opened.
@@ -93,6 +96,8 @@ pub struct Transfer<A> {
     pub made: Arc<Made>,
     /// The files of the keys in use, which nothing replaces or deletes.
     pub keys: Arc<KeyFiles>,
+    /// What is done about signatures of files and trees that the command line names.
+    pub signing: Signing,
     prepared: OnceLock<Result<(), Code>>,
 }
 
@@ -117,7 +122,14 @@ impl<A: Action> Transfer<A> {
         verbosity: Verbosity,
     ) -> Self {
         let (made, keys) = (Arc::new(keys.made()), Arc::new(keys));
-        Self { action, engines, destination, verbosity, made, keys, prepared: OnceLock::new() }
+        let (signing, prepared) = (Signing::default(), OnceLock::new());
+        Self { action, engines, destination, verbosity, made, keys, signing, prepared }
+    }
+
+    /// Signs, or checks signatures.
+    #[must_use]
+    pub fn signing(self, signing: Signing) -> Self {
+        Self { signing, ..self }
     }
 
     /// How outputs are made.

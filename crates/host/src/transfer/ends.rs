@@ -5,6 +5,7 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::file::{Committed, Ends, Input, Made, OutputPlace, OutputRules, Removal, Target};
 use crate::lines::shown;
 use crate::paths::{End, Route};
+use crate::signatures::beside;
 use crate::stdio;
 use crate::warnings::warn_of_special_bits;
 use phalanx_core::Error as CoreError;
@@ -52,10 +53,22 @@ impl Route {
 
     /// Gives the output its name. With `removal`, deletes the input once the output is proven to be on the disk.
     pub fn commit(&self, ends: Ends, rules: &OutputRules<'_>, removal: Option<Removal>) -> Outcome {
+        self.commit_with(ends, rules, removal, || Ok(()))
+    }
+
+    /// As [`Route::commit`] does. `then` is done when the output has its name, and before the input is deleted.
+    pub fn commit_with(
+        &self,
+        ends: Ends,
+        rules: &OutputRules<'_>,
+        removal: Option<Removal>,
+        then: impl FnOnce() -> Outcome,
+    ) -> Outcome {
         if let Ends { input: Input::File(input), target: Target::File(..) } = &ends {
             warn_of_special_bits(self.input.path(), input.file(), rules.carry);
         }
         let committed = ends.commit(rules).map_err(|e| Failure::at(self.output.path(), e))?;
+        then()?;
         match (committed, removal) {
             (Some(committed), Some(removal)) => delete(removal, self.input.path(), &committed, self.output.path()),
             _ => Ok(()),
@@ -73,13 +86,15 @@ pub fn blame(input: &Path, output: &Path, error: Error) -> Failure {
     Failure::at(if error.is_of_output() { output } else { input }, error)
 }
 
-/// Deletes an input whose output is on the disk, if the output still has its name.
-pub fn delete(removal: Removal, input: &Path, committed: &Committed, output: &Path) -> Outcome {
+/// Deletes an input, and then its signature if that goes too, whose output is on the disk, if the output still has its name.
+pub fn delete(mut removal: Removal, input: &Path, committed: &Committed, output: &Path) -> Outcome {
     let at_output = |e| Failure::at(output, e);
     if !committed.is_in_place().map_err(at_output)? {
         return Err(at_output(Error::Displaced));
     }
-    removal.run().map_err(|e| not_deleted(input, e))
+    let signature = removal.take_signature();
+    removal.run().map_err(|e| not_deleted(input, e))?;
+    signature.map_or(Ok(()), Removal::run).map_err(|e| Failure::at(&beside(input), e))
 }
 
 /// Why an input is still there although its output is done.

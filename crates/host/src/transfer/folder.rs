@@ -8,7 +8,7 @@ mod finish;
 
 use super::tally::Tally;
 use crate::failure::{Code, Failure, Outcome};
-use crate::file::{Carry, Existing, Input, Made, ObjectFolder, Removal};
+use crate::file::{Carry, Existing, Input, Made, ObjectFolder, Removal, unprotected_name};
 use crate::folders::{
     self, FOLDER, RESERVED_NAME, RIVAL_HINT, SAME_NAME, id, is_within, open_parent, read_error, true_parent,
     write_error,
@@ -16,8 +16,8 @@ use crate::folders::{
 use crate::key_files::{HOLDS_KEY, KeyFiles};
 use crate::lines::{complain, shown};
 use crate::lock::lock;
-use crate::mirror::MANIFEST;
 use crate::mirror::entry::entry;
+use crate::mirror::is_of_manifest;
 use crate::mirror::listing::NodeId;
 use crate::mirror::selection::Selection;
 use crate::{Error, Result};
@@ -123,6 +123,8 @@ pub struct Folder {
     /// Whether this run has made its mirror, so that nothing older is in it.
     is_new: bool,
     links: Mutex<Vec<Link>>,
+    /// The signatures that go with their files.
+    signatures: Mutex<Vec<OsString>>,
     /// Whether something in it stays, so that it stays too.
     stays: AtomicBool,
     /// Whether it is the folder of the keyring or lies within it.
@@ -202,6 +204,7 @@ impl Folder {
             output_id,
             is_new,
             links: Mutex::default(),
+            signatures: Mutex::default(),
             stays: AtomicBool::new(false),
             keyring: tree.keys.is_keyring(input_id),
             durable: AtomicBool::new(false),
@@ -241,6 +244,7 @@ impl Folder {
             output_id,
             is_new,
             links: Mutex::default(),
+            signatures: Mutex::default(),
             stays: AtomicBool::new(false),
             keyring: self.keyring || self.tree.keys.is_keyring(input_id),
             durable: AtomicBool::new(false),
@@ -310,14 +314,22 @@ impl Folder {
         }
     }
 
-    /// Whether a name is that of the manifest of the tree.
+    /// Whether a name is that of the manifest of the tree, or of its signature.
     fn is_manifest(&self, name: &OsStr) -> bool {
-        name == MANIFEST && matches!(self.parent, Parent::Root { .. })
+        is_of_manifest(name) && matches!(self.parent, Parent::Root { .. })
+    }
+
+    /// Whether a name is that of the signature of a protected file.
+    fn is_of_signature(name: &OsStr) -> bool {
+        Path::new(name).extension().is_some_and(|end| end == "sig")
+            && Path::new(name).file_stem().is_some_and(|file| unprotected_name(file).is_some())
     }
 
     /// Passes over a file whose name does not have the ending of the files to work on.
     pub fn pass_over(&self, name: &OsStr) {
-        if self.tree.opens && !self.is_manifest(name) {
+        if self.tree.remove && self.tree.opens && Self::is_of_signature(name) {
+            lock(&self.signatures).push(name.to_owned());
+        } else if self.tree.opens && !self.is_manifest(name) {
             self.leave_out(name, "the name does not end in .phx")
         } else {
             self.stays()

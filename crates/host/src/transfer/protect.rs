@@ -46,6 +46,7 @@ impl Action for Protect {
         progress: &dyn Progress,
     ) -> Result<Moved<'l>> {
         let new = NewFile::with_chunk_size(self.suite, self.chunk_size, self.recipients.found())?;
+        let shape = Some((new.suite(), new.chunk_size()));
         let crew = engines.crew(Op::Seal, self.suite, input.known_len());
         meter.begin();
         let source = input.source()?;
@@ -54,7 +55,7 @@ impl Action for Protect {
         if let Target::Object(object, true) = target {
             let resumable = ResumableUpload { roster: &crew.roster, object: &**object, progress: meter };
             let bytes = resumable.protect(new, input, recipients, opener(), tell)?;
-            return Ok(Moved { bytes, crew, opened: None, by: None });
+            return Ok(Moved { bytes, shape, crew, opened: None, by: None });
         }
         let bytes = match target.resumable() {
             Some((output, sync)) => {
@@ -63,7 +64,7 @@ impl Action for Protect {
             }
             None => new.protect(&crew.roster, source, target.sink(input), progress)?,
         };
-        Ok(Moved { bytes, crew, opened: None, by: None })
+        Ok(Moved { bytes, shape, crew, opened: None, by: None })
     }
 
     fn warns_of_keys(&self) -> bool {
@@ -81,6 +82,9 @@ impl Transfer<Protect> {
             sync: self.destination.sync,
             carry: self.destination.carry,
             trees: Trees::of_user(),
+            resumes: self.destination.resume,
+            signer: self.signing.signer().cloned(),
+            signers: None,
         }
     }
 }

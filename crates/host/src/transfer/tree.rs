@@ -22,6 +22,7 @@ use crate::mirror::root::Root;
 use crate::mirror::selection::{self, Place, Selection};
 use crate::outage::Outage;
 use crate::report;
+use crate::signatures;
 use crate::transfer::ends::{blame, delete};
 use crate::transfer::folder::{Folder, Tree};
 use crate::transfer::tally::Tally;
@@ -363,7 +364,11 @@ impl<A: Action> Workers<'_, A> {
         if let Some((selection, node)) = selected {
             listed::restore(selection, node, rules.carry, input.file(), output.file()).map_err(at)?;
         }
-        let removal = if folder.deletes(&input, name) { input.removal() } else { None };
+        let removal = match folder.deletes(&input, name) {
+            true if action.opens() => signatures::removal(&input),
+            true => input.removal(),
+            false => None,
+        };
         let listed = listed(output.file().size().map_err(|e| at(Error::write(e)))?);
         Ok(Some(Done { output, bytes, removal, listed }))
     }

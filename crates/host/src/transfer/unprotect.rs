@@ -18,6 +18,7 @@ pub fn open<'l>(
     progress: &dyn Progress,
 ) -> Result<Moved<'l>> {
     let protected = ProtectedFile::open(input.source()?, opener).map_err(|e| input.interrupted(e))?;
+    let shape = Some((protected.suite(), protected.chunk_size()));
     let crew = engines.crew(Op::Open, protected.suite(), input.known_len());
     let opened = describe(protected.opened_slot(), protected.opened_by());
     let by = Some(protected.opened_by().clone());
@@ -29,5 +30,5 @@ pub fn open<'l>(
         }
         None => protected.unprotect(&crew.roster, target.sink(input), progress)?,
     };
-    Ok(Moved { bytes, crew, opened, by })
+    Ok(Moved { bytes, shape, crew, opened, by })
 }

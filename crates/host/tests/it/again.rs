@@ -2,6 +2,7 @@
 
 use crate::common::AtHand;
 use crate::rekey::{CHUNK, Disk, by, cheap, key, opener, password};
+use phalanx_core::tree::{Contents, Recorder};
 use phalanx_core::{ChunkSize, Error, NewFile, ProtectedFile, Recipient, Roster, Sink, Suite, Ways};
 use phalanx_host::file;
 use std::fs::{self, File};
@@ -30,8 +31,12 @@ fn the_old_file_key_opens_nothing_after_protecting_again() {
         assert_eq!(protected.chunk_size(), ChunkSize::new(CHUNK as u64).unwrap());
         let new = NewFile::with_chunk_size(suite, protected.chunk_size(), &recipients).unwrap();
         let sink = File::create(disk.path("new")).unwrap();
-        let len = protected.protect_again(&Roster::cpu(), new, Sink::ranged(file::Disk::new(&sink)), &()).unwrap();
+        let (opened, sealed) = (Recorder::new(&()), Recorder::new(&()));
+        let out = Sink::ranged(file::Disk::new(&sink));
+        let len = protected.protect_again(&Roster::cpu(), new, out, [&opened, &sealed]).unwrap();
         assert_eq!(len, disk.plain.len() as u64);
+        assert_eq!(opened.contents().unwrap(), Contents::read(&file).unwrap());
+        assert_eq!(sealed.contents().unwrap(), Contents::read(&File::open(disk.path("new")).unwrap()).unwrap());
         fs::rename(disk.path("new"), disk.path("f")).unwrap();
         assert!(disk.opens(&by(1)) && disk.opens(&by(3)) && !disk.opens(&by(2)) && disk.opens(&opener(password("p"))));
         disk.overwrite(&old);
@@ -48,7 +53,7 @@ fn damaged_files_are_not_protected_again() {
         let protected = ProtectedFile::open(file::source(&file).unwrap(), &by(1)).unwrap();
         let new = NewFile::new(Suite::default(), &[Recipient::key(&key(1))]).unwrap();
         let sink = Sink::Stream(Box::new(std::io::sink()));
-        protected.protect_again(&Roster::cpu(), new, sink, &())
+        protected.protect_again(&Roster::cpu(), new, sink, [&(), &()])
     };
     again().unwrap();
     let mut damaged = whole.clone();
@@ -64,5 +69,5 @@ fn damaged_files_are_not_protected_again() {
     let new = NewFile::new(Suite::default(), &[Recipient::key(&key(1))]).unwrap();
     let full = File::options().write(true).open("/dev/full").unwrap();
     let sink = Sink::Stream(Box::new(full));
-    assert!(matches!(protected.protect_again(&Roster::cpu(), new, sink, &()), Err(Error::Write(_))));
+    assert!(matches!(protected.protect_again(&Roster::cpu(), new, sink, [&(), &()]), Err(Error::Write(_))));
 }

@@ -6,6 +6,7 @@ mod headers;
 mod keys;
 mod message;
 mod server;
+mod services;
 mod tree;
 pub mod volume;
 
@@ -54,6 +55,12 @@ pub fn manifests() -> &'static [Made] {
     MADE.get_or_init(|| unique(tree::manifests()))
 }
 
+/// All files of `vectors/services`, made once.
+pub fn services() -> &'static [Made] {
+    static MADE: OnceLock<Vec<Made>> = OnceLock::new();
+    MADE.get_or_init(|| unique(services::all()))
+}
+
 /// All files of `vectors/server`, made once.
 pub fn server() -> &'static [Made] {
     static MADE: OnceLock<Vec<Made>> = OnceLock::new();
@@ -67,7 +74,7 @@ pub fn streams() -> &'static [Made] {
 }
 
 /// All folders that the generator writes, each with its files.
-pub fn folders() -> [(&'static str, &'static [Made]); 7] {
+pub fn folders() -> [(&'static str, &'static [Made]); 8] {
     [
         ("format", format()),
         ("messages", messages()),
@@ -75,6 +82,7 @@ pub fn folders() -> [(&'static str, &'static [Made]); 7] {
         ("contents", contents()),
         ("manifests", manifests()),
         ("server", server()),
+        ("services", services()),
         ("streams", streams()),
     ]
 }

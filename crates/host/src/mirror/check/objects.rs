@@ -3,7 +3,7 @@
 use super::{Check, Finding, Place, Wrong, last_chunk_of};
 use crate::file::{ListedObject, ObjectFolder, unprotected_name};
 use crate::lock::lock;
-use crate::mirror::MANIFEST;
+use crate::mirror::is_of_manifest;
 use crate::mirror::listing::{Listing, NodeId};
 use crate::outage::Outage;
 use crate::{Error, Result};
@@ -11,6 +11,7 @@ use phalanx_core::tree::LastChunk;
 use phalanx_core::{Error as CoreError, Progress};
 use std::cell::LazyCell;
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -78,7 +79,7 @@ impl Check {
             let path = PathBuf::from(&object.name);
             let is_marker = || object.len == 0 && folders.contains(&path);
             match path.file_name().and_then(unprotected_name) {
-                _ if object.name == MANIFEST || is_marker() => {}
+                _ if is_of_manifest(OsStr::new(&object.name)) || is_marker() => {}
                 Some(_) => suspects.push((Place::At(path), &object.name)),
                 None => self.findings.push(Finding { path, wrong: Wrong::Additional }),
             }

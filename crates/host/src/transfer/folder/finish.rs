@@ -5,7 +5,7 @@ use crate::failure::{Code, Failure};
 use crate::file::sync_folder;
 use crate::folders::write_error;
 use crate::lines::shown;
-use crate::mirror::MANIFEST;
+use crate::mirror::{MANIFEST, SIGNATURE};
 use crate::transfer::ends::not_deleted;
 use crate::transfer::listed;
 use crate::warnings::warn_of_special_bits;
@@ -80,6 +80,11 @@ impl Folder {
                     tree.tally.fail(&not_deleted(&self.path(&name), e));
                 }
             }
+            for name in std::mem::take(&mut *lock(&self.signatures)) {
+                if fs::statat(&handles.input, &*name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+                    self.leave_out(&name, "the name does not end in .phx");
+                }
+            }
             if !self.stays.load(Ordering::Relaxed)
                 && let Err(e) = self.remove(handles)
             {
@@ -116,7 +121,9 @@ impl Folder {
         };
         if self.tree.opens && matches!(self.parent, Parent::Root { .. }) {
             // All that it lists has been restored. If that fails, the folder is not empty.
-            let _ = fs::unlinkat(&handles.input, MANIFEST, AtFlags::empty());
+            for name in [SIGNATURE, MANIFEST] {
+                let _ = fs::unlinkat(&handles.input, name, AtFlags::empty());
+            }
         }
         match fs::statat(parent, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if (stat.st_dev, stat.st_ino) == self.input_id => {}

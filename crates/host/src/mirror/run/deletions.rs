@@ -1,0 +1,158 @@
+//! What a run deletes in the mirror, and what it refuses to delete.
+
+use super::{Change, Done, Run};
+use crate::failure::{Code, Failure, Outcome};
+use crate::file::unprotected_name;
+use crate::lines::{complain, shown};
+use crate::mirror::deletion::Deletion;
+use crate::mirror::gone::{Remover, strays_at};
+use crate::mirror::listing::{Listing, NodeId, State};
+use crate::mirror::manifests::Before;
+use crate::mirror::renewal::Renewal;
+use crate::mirror::root::Root;
+use crate::mirror::scan::Plan;
+use crate::mirror::there::There;
+use crate::strays::Strays;
+use crate::words::count;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// A run that would delete more files than this, and more than half of them, is refused.
+const MANY: u64 = 100;
+
+impl Run<'_> {
+    fn remover<'r>(&'r self, renewal: &'r Renewal<'_>, there: &'r There) -> Remover<'r> {
+        match (self.mirror(), there) {
+            (Root::Objects(folder), There::Objects(names)) => Remover::Objects { folder: &**folder, names },
+            (Root::Folder(mirror), _) => Remover::Folder(Deletion { mirror, backup: renewal.backup.as_ref() }),
+            (Root::Objects(_), There::Folder(_)) => unreachable!("both are of the same mirror"),
+        }
+    }
+
+    /// How many files are strays that would be deleted. On a disk a folder counts as one.
+    fn count_strays(&self, plan: &Plan, there: &There) -> u64 {
+        let is_ours = |name: &OsStr| unprotected_name(name).is_some();
+        match there {
+            There::Folder(_) => plan.strays.len() as u64,
+            There::Objects(names) => {
+                plan.strays.iter().map(|path| strays_at(names, path, &is_ours).0.len() as u64).sum()
+            }
+        }
+    }
+
+    /// Refuses a run that would delete suspiciously much.
+    pub fn refuse_deletions(&self, plan: &Plan, there: &There, before: &Before) -> Outcome {
+        let listing = &plan.listing;
+        let files = || listing.all().filter(|id| !listing.is_folder(*id));
+        // A source whose disk is not mounted may have other files.
+        let stays = files().any(|id| !matches!(listing.state(id), State::Gone | State::New));
+        let source = shown(&self.options.source);
+        if !self.options.delete {
+            if plan.files_before > 0 && !stays {
+                let number = count(plan.files_before, "file");
+                complain(format!("warning: {source}: it has none of the mirror's {number}"));
+            }
+            return Ok(());
+        }
+        let listed = (files().filter(|id| listing.state(*id) == State::Gone).count() - plan.moved_from.len()) as u64;
+        let all = listed + if before.is_there() { self.count_strays(plan, there) } else { 0 };
+        let is_object = matches!(there, There::Objects(_));
+        let line = match self.options.max_delete {
+            Some(most) if all > most => format!("{all} files would be deleted, and --max-delete allows {most}"),
+            None if listed > 0 && !stays => {
+                format!("it has none of the mirror's files, and all {listed} would be deleted")
+            }
+            None if listed > MANY && listed * 2 > plan.files_before => {
+                format!("{listed} of the mirror's {} files would be deleted", plan.files_before)
+            }
+            None if is_object && all > MANY && all * 2 > plan.files_before => {
+                format!("{all} objects would be deleted, and the mirror has {} files", plan.files_before)
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::new(Code::InputOutput, format!("{source}: {line}: nothing was done"))
+            .hint(format!("--max-delete {all} insists")))
+    }
+
+    /// Deletes what has the name of an entry of another kind.
+    pub fn make_way(&self, renewal: &Renewal<'_>, there: &There, conflicts: &[(NodeId, NodeId)], done: &mut Done) {
+        let deletion = self.remover(renewal, there);
+        renewal.with_listing(|listing| {
+            for (gone, next) in conflicts.iter().copied() {
+                let mut is_free = self.options.delete || !listing.is_folder(gone);
+                let path = self.options.mirror.join(listing.stored_path(gone));
+                if is_free {
+                    let all: Vec<_> = std::iter::once(gone).chain(listing.within(gone)).collect();
+                    let deleted = |listing: &Listing, id: NodeId| {
+                        done.deleted += u64::from(!listing.is_folder(id));
+                        done.is_shorter = true;
+                    };
+                    deletion.gone(listing, &mut all.into_iter(), deleted, |path, e| {
+                        is_free = false;
+                        self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(path), e));
+                    });
+                } else {
+                    let line = format!("{}: it was a folder, and is none at the source any more", shown(&path));
+                    self.mirroring.tally.fail(&Failure::new(Code::InputOutput, line).hint("--delete removes it"));
+                }
+                if !is_free {
+                    listing.set_state(next, State::Dropped);
+                }
+            }
+        });
+    }
+
+    /// Deletes what is gone at the source.
+    pub fn delete(&self, renewal: &Renewal<'_>, there: &There, strays: &[PathBuf], done: &mut Done) {
+        let deletion = self.remover(renewal, there);
+        let mut touched = BTreeSet::new();
+        let failed =
+            |path: &Path, e| self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(path), e));
+        renewal.with_listing(|listing| {
+            let all: Vec<_> = listing.all().filter(|id| listing.state(*id) == State::Gone).collect();
+            deletion.gone(
+                listing,
+                &mut all.into_iter(),
+                |listing, id| {
+                    let parent = Some(listing.parent(id)).filter(|parent| listing.state(*parent) != State::Gone);
+                    touched.extend(parent.map(|parent| listing.path(parent)));
+                    done.deleted += u64::from(!listing.is_folder(id));
+                    done.is_shorter = true;
+                    (renewal.witness)(listing, id, State::Gone);
+                },
+                failed,
+            );
+        });
+        let is_ours = |name: &OsStr| unprotected_name(name).is_some();
+        let mut left = Vec::new();
+        for path in strays {
+            match deletion.stray(&self.options.mirror, path, &is_ours) {
+                Ok((deleted, stays)) => {
+                    left.extend(stays.then_some(path));
+                    done.deleted += deleted;
+                    if let (Some(on_change), true) = (&self.mirroring.on_change, deleted > 0) {
+                        let _ = on_change(Change { path: path.clone(), what: "deleted", from: None });
+                    }
+                }
+                Err(e) => {
+                    left.push(path);
+                    failed(path, e);
+                }
+            }
+            touched.insert(path.parent().unwrap_or(Path::new("")).to_owned());
+        }
+        // What is no stored file, link or folder of such stays.
+        self.name_strays(left);
+        self.restore_times(&touched, renewal);
+    }
+
+    pub fn name_strays<'p>(&self, strays: impl IntoIterator<Item = &'p PathBuf>) {
+        if self.mirroring.quiet {
+            return;
+        }
+        let mut found = Strays::default();
+        strays.into_iter().for_each(|path| found.add(self.options.mirror.join(path)));
+        found.line(&self.options.mirror).into_iter().for_each(complain);
+    }
+}

@@ -1,0 +1,126 @@
+//! What the manifest of the last run lists, as the scan comes to it: what is at the source too, what is gone, and what stays.
+
+use super::{Ended, OldManifest, Run};
+use crate::file::protected_name;
+use crate::mirror::listing::{NodeId, State};
+use phalanx_core::tree::{Entry, Invalid, Kind};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// The old manifest, and its next entry.
+pub struct Old<'a> {
+    pub manifest: Option<OldManifest<'a>>,
+    pub next: Option<Entry>,
+}
+
+impl Old<'_> {
+    /// Reads on. At the end of a folder there is no next entry.
+    pub fn advance(&mut self) -> Result<Option<Entry>, Invalid> {
+        let next = match &mut self.manifest {
+            Some(manifest) if !manifest.is_at_end() => manifest.next()?,
+            _ => None,
+        };
+        Ok(std::mem::replace(&mut self.next, next))
+    }
+}
+
+impl Run<'_, '_> {
+    /// Takes the next entry of the old manifest if it `matches` and is of the same kind. One of another kind is gone.
+    pub fn take_same_kind(&mut self, matches: bool, is_same: impl Fn(&Kind) -> bool) -> Result<Option<Entry>, Ended> {
+        if !matches {
+            return Ok(None);
+        }
+        if self.old.next.as_ref().is_some_and(|old| is_same(&old.kind)) {
+            if let Some(Entry { kind: Kind::File(_), .. }) = self.old.next {
+                self.plan.files_before += 1;
+            }
+            return Ok(self.old.advance()?);
+        }
+        let gone = self.gone()?;
+        let listing = &mut self.plan.listing;
+        for id in std::iter::once(gone).chain(listing.within(gone)) {
+            // Two entries of the same name cannot be listed, whatever the rules are.
+            if listing.state(id) != State::Dropped {
+                listing.set_state(id, State::Gone);
+            }
+        }
+        // What is pushed next is the entry that took its name.
+        let next = listing.next_id();
+        self.plan.conflicts.push((gone, next));
+        Ok(None)
+    }
+
+    /// Adds what the old manifest lists next, with all in it, as gone. What the rules leave out stays instead, unless it is to
+    /// be deleted too.
+    pub fn gone(&mut self) -> Result<NodeId, Ended> {
+        let first = self.old.advance()?.expect("the old manifest has another entry");
+        let path = self.path_of(&first);
+        let is_folder = matches!(first.kind, Kind::Folder);
+        let stays = !self.scan.delete_excluded && self.scan.excludes.excludes(&path, is_folder);
+        let state = if stays { State::Unchanged } else { State::Gone };
+        self.add_old(first, state)
+    }
+
+    /// Adds what the old manifest lists next as it is, because nothing is known about it at the source.
+    pub fn keep(&mut self, matches: bool) -> Result<(), Ended> {
+        if matches {
+            let first = self.old.advance()?.expect("the old manifest has another entry");
+            self.add_old(first, State::Unchanged)?;
+        }
+        Ok(())
+    }
+
+    /// Adds an entry of the old manifest, and all in it.
+    fn add_old(&mut self, first: Entry, state: State) -> Result<NodeId, Ended> {
+        let stored_name = match &first.kind {
+            Kind::File(_) => protected_name(OsStr::from_bytes(&first.name)),
+            _ => OsString::from_vec(first.name.clone()),
+        };
+        self.note_stored(stored_name);
+        // How many of the open folders have lost their mirrors.
+        let mut lost = usize::from(self.levels.last().is_some_and(|level| level.is_lost));
+        let id = self.push_old(&first, state, &mut lost);
+        self.plan.kept += u64::from(self.plan.listing.state(id) == State::Unchanged);
+        let mut depth = usize::from(matches!(first.kind, Kind::Folder));
+        while depth > 0 {
+            match self.old.advance()? {
+                Some(entry) => {
+                    depth += usize::from(matches!(entry.kind, Kind::Folder));
+                    self.push_old(&entry, state, &mut lost);
+                }
+                None => {
+                    depth -= 1;
+                    lost = lost.saturating_sub(1);
+                    self.plan.listing.end_folder();
+                    self.mirror.leave().map_err(Ended::Source)?;
+                }
+            }
+        }
+        Ok(id)
+    }
+
+    /// Adds an entry of the old manifest, and enters it if it is a folder. One that the mirror does not have any more is not
+    /// listed again.
+    fn push_old(&mut self, entry: &Entry, state: State, lost: &mut usize) -> NodeId {
+        self.plan.files_before += u64::from(matches!(entry.kind, Kind::File(_)));
+        let id = self.plan.listing.push(entry, state);
+        let name = self.plan.listing.stored_name(id);
+        let is_lost = *lost > 0 || self.mirror.lacks(&name, matches!(entry.kind, Kind::File(_)));
+        if is_lost {
+            self.plan.listing.set_state(id, State::Dropped);
+        }
+        if matches!(entry.kind, Kind::Folder) {
+            self.mirror.enter(&name);
+            *lost += usize::from(is_lost);
+        }
+        id
+    }
+
+    fn path_of(&self, old: &Entry) -> PathBuf {
+        // The current path may already end with its name.
+        let level = self.levels.last().expect("a folder is open");
+        let folder = OsStr::from_bytes(&self.path.as_os_str().as_bytes()[..level.path_len]);
+        Path::new(folder).join(OsStr::from_bytes(&old.name))
+    }
+}

@@ -4,32 +4,36 @@
 //! The first paragraph of a doc comment is what `--help` shows: it fits one line. The man page shows all of it.
 
 mod changes;
+mod destination;
 pub mod examples;
 mod inspect;
+mod key;
 mod mirror;
 mod mount;
+mod protect;
 mod range;
 mod rekey;
 mod stores;
+mod unprotect;
 mod volume;
 
 pub use changes::Changes;
 pub use inspect::Inspect;
+pub use key::Key;
 pub use mirror::{Mirror, Mirrored};
 pub use mount::{Background, Mount, MountPlan};
+pub use protect::{Protect, ProtectPlan};
 pub use range::ByteRange;
 pub use rekey::{Rekey, RekeyPlan};
 pub use stores::StoreArgs;
+pub use unprotect::{Unprotect, UnprotectPlan};
 pub use volume::{Init, InitPlan};
 
 use clap::{Args, Parser, Subcommand, ValueHint};
-use phalanx_core::{ChunkSize, Suite};
-use phalanx_host::args::{Cipher, EngineArgs, EngineName, OpenKeys, PinArgs, ProtectKeys, chunk_size};
-use phalanx_host::failure::{Failure, Outcome};
-use phalanx_host::file::umask;
-use phalanx_host::file::{Carry, is_url};
+use destination::{DestinationArgs, check_json};
+use phalanx_host::args::{EngineArgs, OpenKeys, PinArgs, SignersArgs};
+use phalanx_host::failure::Outcome;
 use phalanx_host::mirror::manifest::Pins;
-use phalanx_host::paths::{self, Destination, End, Outputs};
 use phalanx_host::verbosity::Verbosity;
 use std::path::PathBuf;
 
@@ -156,90 +160,6 @@ impl Command {
 }
 
 #[derive(Args)]
-pub struct Protect {
-    /// Files to protect; - is standard input
-    #[arg(required = true, value_name = "PATH")]
-    paths: Vec<PathBuf>,
-    #[command(flatten)]
-    keys: ProtectKeys,
-    /// aes-256 (default), aes-192, aes-128, aes-256-turbo, aes-256-gcm
-    ///
-    /// The first three are used in counter mode and authenticated by SHA-3.
-    #[arg(long, value_enum, value_name = "CIPHER", hide_possible_values = true)]
-    cipher: Option<Cipher>,
-    /// Bytes of a chunk, 4K to 16M (default: 1M)
-    ///
-    /// SIZE is a power of two. A chunk is what is checked and decrypted at once, so reading a few bytes from the middle of a
-    /// file opens at least one whole chunk. Small chunks make small reads fast: choose 4K to 64K for files that are read by
-    /// --range. Each chunk takes 48 bytes more in the file (28 with aes-256-gcm), so chunks of 4K make it 1.2 % longer, and
-    /// whole files are then protected and unprotected more slowly.
-    #[arg(long, value_name = "SIZE", value_parser = chunk_size)]
-    chunk_size: Option<ChunkSize>,
-    /// Delete what interrupted runs have sent to the store; protect nothing
-    #[cfg(feature = "stores")]
-    #[arg(long, requires = "output", conflicts_with_all = ["resume", "remove"], help_heading = stores::HEADING)]
-    abort: bool,
-    #[command(flatten)]
-    destination: DestinationArgs,
-    #[command(flatten)]
-    json: JsonArgs,
-    #[command(flatten)]
-    engine: EngineArgs,
-    #[command(flatten)]
-    stores: StoreArgs,
-}
-
-#[derive(Args)]
-pub struct Unprotect {
-    /// Protected files; - is standard input
-    #[arg(required = true, value_name = "PATH.phx")]
-    paths: Vec<PathBuf>,
-    #[command(flatten)]
-    keys: OpenKeys,
-    /// Save the intact chunks of a damaged file
-    ///
-    /// Lost ranges are filled with zeros and printed, one on a line. The exit status is still 3.
-    #[arg(long, conflicts_with_all = ["recursive", "resume", "json"])]
-    salvage: bool,
-    /// Write a part only: A-B (B exclusive), A- or -N
-    ///
-    /// A- is from A to the end, and -N is the last N bytes. Numbers may have the suffix K, M, G or T for powers of 1024, and
-    /// be added: 1G-1G+64K is 64 KiB from 1 GiB on. What is asked for beyond the end is left out, but a range that begins at
-    /// the end or after it is an error. --output or --output-dir must be given. The end of the file is checked too, but no
-    /// more chunks than the range needs.
-    #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
-    #[arg(conflicts_with_all = ["salvage", "recursive", "remove", "resume", "json"])]
-    range: Option<ByteRange>,
-    /// The inputs are stored files of the volume DIR
-    ///
-    /// PATH is a file in DIR, or a copy of one, such as one from a backup. Its key is that of the volume. --output or
-    /// --output-dir must be given: the stored name is not the plain one.
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    #[arg(conflicts_with_all = ["salvage", "recursive", "remove", "range", "resume", "json"])]
-    volume: Option<PathBuf>,
-    /// Take what a manifest does not list too
-    ///
-    /// For a mirror whose manifest is lost or damaged, and for what an interrupted run has written after it.
-    #[arg(long, requires = "recursive")]
-    ignore_manifest: bool,
-    /// Restore owner, permissions, ACLs and attributes
-    ///
-    /// Without it plaintext gets the permissions of a new file, and none that the protected file lacks. Nobody has
-    /// authenticated what this option restores: whoever can write to the protected file decides on it. The setuid and
-    /// setgid bits are never kept, nor is the sticky bit of a file.
-    #[arg(long)]
-    preserve: bool,
-    #[command(flatten)]
-    destination: DestinationArgs,
-    #[command(flatten)]
-    json: JsonArgs,
-    #[command(flatten)]
-    engine: EngineArgs,
-    #[command(flatten)]
-    stores: StoreArgs,
-}
-
-#[derive(Args)]
 pub struct Verify {
     /// Protected files or volumes; - is standard input
     #[arg(required = true, value_name = "PATH.phx")]
@@ -253,6 +173,8 @@ pub struct Verify {
     #[command(flatten)]
     pub manifest: PinArgs,
     #[command(flatten)]
+    pub signers: SignersArgs,
+    #[command(flatten)]
     pub json: JsonArgs,
     #[command(flatten)]
     pub keys: OpenKeys,
@@ -260,42 +182,6 @@ pub struct Verify {
     pub engine: EngineArgs,
     #[command(flatten)]
     pub stores: StoreArgs,
-}
-
-#[derive(Args)]
-#[group(skip)]
-struct DestinationArgs {
-    /// Write this file or mirrored folder (-: standard output)
-    #[arg(short, long, value_name = "PATH", value_hint = ValueHint::AnyPath, conflicts_with = "output_dir")]
-    output: Option<PathBuf>,
-    /// Write the outputs into this existing folder
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    output_dir: Option<PathBuf>,
-    /// Take whole folders, and mirror them file by file
-    ///
-    /// A mirror never loses anything. With --force, what lies in it already and has no input is counted at the end, and stays
-    /// as it is. Pipes, sockets and devices are named and left out, and so are volumes and files without the ending .phx where
-    /// protected files are opened. That is not a failure.
-    #[arg(short = 'R', long)]
-    recursive: bool,
-    /// Overwrite existing outputs
-    #[arg(short, long)]
-    force: bool,
-    /// Go on where an interrupted run of the same command ended
-    ///
-    /// For files of 16 MiB and more. If a run with this option is interrupted or fails, what it has done stays in the output's
-    /// folder, as a file .phalanx-*.tmp (with plaintext, if it was unprotect), and protect leaves a small record beside it,
-    /// .phalanx-*.resume. The next run with this option checks all that is there and does the rest. If the input has
-    /// changed, or the keys, the cipher or the chunk size are others, it starts from the beginning and says so. A
-    /// run without this option starts from the beginning too.
-    #[arg(long, conflicts_with = "recursive")]
-    resume: bool,
-    /// Delete each input once its output is on the disk
-    #[arg(long, conflicts_with = "no_sync")]
-    remove: bool,
-    /// Do not wait until the outputs are on the disk
-    #[arg(long)]
-    no_sync: bool,
 }
 
 #[derive(Args)]
@@ -310,89 +196,12 @@ pub struct JsonArgs {
     pub json: bool,
 }
 
-#[derive(Subcommand)]
-pub enum Key {
-    /// Make a new random key
-    New {
-        /// Its name
-        #[arg(required_unless_present = "identity")]
-        name: Option<String>,
-        /// Make a private key of age in this file instead, and print its public key
-        ///
-        /// It is a post-quantum key, as age-keygen -pq of age 1.3 makes them. --recipient takes the public key, which others may
-        /// know, and --identity takes the file, which only you can read.
-        #[arg(long, value_name = "FILE", conflicts_with = "name")]
-        identity: Option<PathBuf>,
-    },
-    /// List all keys and their ids
-    List {
-        /// Print the names only
-        #[arg(long)]
-        names: bool,
-    },
-    /// Show a key's id and its file, but not the key
-    Show {
-        /// Its name
-        name: String,
-    },
-    /// Add a key to the keyring: 32 raw bytes, or text
-    #[command(allow_missing_positional = true)]
-    Import {
-        /// The name to give it
-        #[arg(required_unless_present = "all")]
-        name: Option<String>,
-        /// The file; - is standard input
-        file: PathBuf,
-        /// Take all keys of a file that key export --all wrote
-        #[arg(long, conflicts_with = "name")]
-        all: bool,
-        /// Read that file's password from a file (without one newline at its end)
-        #[arg(long, value_name = "FILE")]
-        password_file: Option<PathBuf>,
-    },
-    /// Copy a key, or all keys
-    ///
-    /// The copy goes to standard output, or to a file that only you can read. A key is 32 raw bytes, unless --text is
-    /// given; all keys are text.
-    Export {
-        /// Its name
-        #[arg(required_unless_present = "all")]
-        name: Option<String>,
-        /// Write one line of text, to print or to copy by hand
-        #[arg(long)]
-        text: bool,
-        /// Write all keys to one file, as lines of name and text
-        #[arg(long, conflicts_with_all = ["name", "text"])]
-        all: bool,
-        /// The file to write; - is standard output
-        #[arg(short, long, value_name = "FILE")]
-        output: Option<PathBuf>,
-        /// Overwrite an existing file
-        #[arg(short, long)]
-        force: bool,
-        /// Protect all keys with a password, as a Phalanx file: name it FILE.phx
-        #[arg(short, long, conflicts_with = "password_file")]
-        password: bool,
-        /// Protect all keys with the password in a file (without one newline at its end)
-        #[arg(long, value_name = "FILE")]
-        password_file: Option<PathBuf>,
-    },
-    /// Delete a key: files that only this key opens are lost
-    Rm {
-        /// Its name
-        name: String,
-        /// Do not ask; needed without a terminal
-        #[arg(short, long)]
-        force: bool,
-    },
-}
-
 #[derive(Args)]
 pub struct Engines {
     /// Print one line of JSON
     #[arg(long)]
     pub json: bool,
-    /// Measure the speeds again; takes about a second
+    /// Measure the speeds again; takes one to two seconds
     ///
     /// Measured speeds are kept until the devices, drivers, CPU or program change. Without this option they are measured
     /// only if none are kept.
@@ -400,122 +209,10 @@ pub struct Engines {
     pub calibrate: bool,
 }
 
-/// What `protect` is to do.
-pub struct ProtectPlan {
-    pub paths: Vec<PathBuf>,
-    pub destination: Destination,
-    pub keys: ProtectKeys,
-    pub suite: Suite,
-    pub chunk_size: ChunkSize,
-    pub engine: EngineArgs,
-    pub json: bool,
-    /// Whether to delete what interrupted runs have sent to the store, and to protect nothing.
-    pub abort: bool,
-}
-
-impl Protect {
-    pub fn validate(self) -> Outcome<ProtectPlan> {
-        let destination = self.destination.validate(&self.paths, Carry::All)?;
-        check_json(self.json.json, &self.paths, &destination)?;
-        if destination.resume && self.keys.only_recipients() {
-            let line = "--resume needs a key or a password: public keys cannot open what an interrupted run has left";
-            return Err(Failure::usage(line));
-        }
-        if destination.resume && matches!(self.cipher, Some(Cipher::Aes256Gcm)) {
-            return Err(Failure::usage("--resume does not work with aes-256-gcm, whose chunks are written once"));
-        }
-        paths::one_stdin(self.paths.iter().chain(self.keys.keys.files()).chain(&self.keys.recipients_files))?;
-        #[cfg(feature = "stores")]
-        let abort = self.abort;
-        #[cfg(not(feature = "stores"))]
-        let abort = false;
-        let (keys, suite, engine) = (self.keys, self.cipher.unwrap_or(Cipher::Aes256).into(), self.engine);
-        let chunk_size = self.chunk_size.unwrap_or_default();
-        Ok(ProtectPlan { paths: self.paths, destination, keys, suite, chunk_size, engine, json: self.json.json, abort })
-    }
-}
-
-/// What `unprotect` is to do.
-pub struct UnprotectPlan {
-    pub paths: Vec<PathBuf>,
-    pub destination: Destination,
-    pub keys: OpenKeys,
-    pub engine: EngineArgs,
-    pub salvage: bool,
-    pub range: Option<ByteRange>,
-    pub volume: Option<PathBuf>,
-    pub ignore_manifest: bool,
-    pub json: bool,
-}
-
-impl Unprotect {
-    pub fn validate(self) -> Outcome<UnprotectPlan> {
-        // Nobody has authenticated it, so it does not decide who may read the plaintext.
-        let carry = if self.preserve { Carry::All } else { Carry::New { umask: umask() } };
-        let destination = self.destination.validate(&self.paths, carry)?;
-        check_json(self.json.json, &self.paths, &destination)?;
-        self.keys.validate(&self.paths)?;
-        if self.range.is_some() {
-            check_range(&self.paths, &destination, &self.engine)?;
-        }
-        if self.salvage || self.volume.is_some() {
-            let output = match &destination.outputs {
-                Outputs::At(End::Object(url)) => Some(url.path().to_owned()),
-                Outputs::In(folder) => Some(folder.clone()),
-                _ => None,
-            };
-            let what = if self.salvage { "--salvage" } else { "--volume" };
-            paths::no_urls(what, self.paths.iter().chain(&output))?;
-        }
-        let to_store = match &destination.outputs {
-            Outputs::At(end) => matches!(end, End::Object(_)),
-            Outputs::In(folder) => is_url(folder),
-            Outputs::Beside => false,
-        };
-        if destination.resume && to_store {
-            return Err(Failure::usage("--resume goes on with uploads of protect only"));
-        }
-        if self.volume.is_some() && matches!(destination.outputs, Outputs::Beside) {
-            return Err(Failure::usage("--volume needs --output or --output-dir").hint(TO_STDOUT));
-        }
-        let Self { paths, keys, engine, salvage, range, volume, ignore_manifest, json, .. } = self;
-        Ok(UnprotectPlan { paths, destination, keys, engine, salvage, range, volume, ignore_manifest, json: json.json })
-    }
-}
-
-/// Standard output has lines of JSON or an output, and not both.
-fn check_json(json: bool, paths: &[PathBuf], destination: &Destination) -> Outcome {
-    if json && destination.writes_stdout(paths) {
-        return Err(Failure::usage("--json needs standard output for itself").hint("name an output with --output"));
-    }
-    Ok(())
-}
-
-const TO_STDOUT: &str = "--output - is standard output";
-/// For work that no other engine does.
-const CPU_ENGINES: &str = "--engine cpu or --engine serial does it";
-
-/// What cannot go with a range.
-fn check_range(paths: &[PathBuf], destination: &Destination, engine: &EngineArgs) -> Outcome {
-    Err(match () {
-        () if paths.len() > 1 => Failure::usage("--range takes one file"),
-        () if paths.iter().any(|path| paths::is_dash(path)) => {
-            Failure::usage("--range needs a file, not - (which is read in order)")
-        }
-        // The name that belongs to the file must not go to a part of it.
-        () if matches!(destination.outputs, Outputs::Beside) => {
-            Failure::usage("--range needs --output or --output-dir").hint(TO_STDOUT)
-        }
-        () if matches!(engine.engine, EngineName::Gpu | EngineName::Hybrid) => {
-            Failure::usage("--range runs on the CPU").hint(CPU_ENGINES)
-        }
-        () => return Ok(()),
-    })
-}
-
 impl Verify {
     pub fn validate(self) -> Outcome<Self> {
         self.keys.validate(&self.paths)?;
+        self.signers.validate(&self.paths)?;
         self.manifest.validate(&self.paths)?;
         Ok(self)
     }
@@ -523,19 +220,5 @@ impl Verify {
     /// What is demanded of a mirror's manifest.
     pub fn pins(&self) -> Pins {
         self.manifest.pins()
-    }
-}
-
-impl DestinationArgs {
-    fn validate(self, paths: &[PathBuf], carry: Carry) -> Outcome<Destination> {
-        let Self { output, output_dir, force, remove, no_sync, recursive, resume } = self;
-        let outputs = match (output, output_dir) {
-            (Some(output), _) => Outputs::At(End::from(output)),
-            (None, Some(folder)) => Outputs::In(folder),
-            (None, None) => Outputs::Beside,
-        };
-        let destination = Destination { outputs, force, remove, sync: !no_sync, recursive, resume, carry };
-        destination.check(paths)?;
-        Ok(destination)
     }
 }

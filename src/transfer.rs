@@ -1,9 +1,10 @@
 //! An action on all of a command's paths, one after another, and on trees.
 
 use crate::progress::Bar;
+use phalanx_core::Progress;
 use phalanx_host::Error;
 use phalanx_host::failure::{self, Failure, Outcome};
-use phalanx_host::file::{Input, ObjectFolder, Target};
+use phalanx_host::file::{Input, ObjectFolder, Removal, Target};
 use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::mirror::listing::{Listing, NodeId};
 use phalanx_host::mirror::manifest::root;
@@ -12,6 +13,7 @@ use phalanx_host::mirror::selection::Selection;
 use phalanx_host::mirror::unlisted;
 use phalanx_host::paths::{self, End, Route};
 use phalanx_host::report;
+use phalanx_host::signatures::{self, Single, Watch, beside};
 use phalanx_host::transfer::action::{Action, Transfer};
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::transfer::objects;
@@ -104,22 +106,43 @@ pub fn file<A: Action>(transfer: &Transfer<A>, route: &Route) -> Outcome {
         transfer.keys.check_output(output)?;
     }
     let rules = transfer.rules();
+    let signed = Some(&route.output).filter(|output| !output.is_standard());
+    let mut signature = Single::begin(&transfer.signing, route.input.path(), signed, rules.existing)?;
     let mut ends = route.begin(input, &rules, &transfer.made)?;
+    signature.check_early(route.input.path(), &ends)?;
     transfer.prepare()?;
     let meter = Bar::file(shown(route.input.path()), ends.input.len(), transfer.verbosity);
-    let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter, &meter);
+    let watch = signature.watch(&meter);
+    let progress: &dyn Progress = watch.as_ref().map_or(&meter, |watch| watch);
+    let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter, progress);
     meter.finish();
+    let is_other = watch.as_ref().is_some_and(Watch::is_other);
+    let contents = watch.and_then(Watch::contents);
     let stays = matches!(ends.target, Target::Object(_, true));
-    let moved = done.map_err(|e| match stays && e.is_of_output() {
+    let done = done.map_err(|e| match stays && e.is_of_output() {
         true => route.blame(e).hint("the same line goes on with what was sent, and --abort deletes it"),
         false => route.blame(e),
-    })?;
-    if let Some(by) = &moved.by {
+    });
+    let moved = done.map_err(|failure| signature.explain(failure, is_other))?;
+    signature.settle((route.input.path(), route.output.path()), &ends, &moved, contents, &rules)?;
+    let name = signature.name().map(str::to_owned);
+    if let (Some(by), None) = (&moved.by, &name) {
         transfer.action.opened(|| route.input.path().to_owned(), by);
     }
-    let removal = if deletes(transfer, route, &ends.input) { ends.input.removal() } else { None };
-    route.commit(ends, &rules, removal)?;
-    report::done(route.input.path(), Some(route.output.path()), moved.bytes);
+    let removal = match deletes(transfer, route, &ends.input) {
+        true if transfer.action.opens() => signatures::removal(&ends.input),
+        true => ends.input.removal(),
+        false => None,
+    };
+    let unsigned = removal.as_ref().is_some_and(Removal::has_signature) && !transfer.verbosity.quiet;
+    route.commit_with(ends, &rules, removal, || signature.commit(&rules))?;
+    if unsigned {
+        complain(format!("{}: deleted with its file", shown(&beside(route.input.path()))));
+    }
+    report::done_by(route.input.path(), Some(route.output.path()), moved.bytes, name.as_deref());
+    if let (Some(name), false) = (&name, transfer.verbosity.quiet) {
+        complain(format!("{}: signed by {name}", shown(route.input.path())));
+    }
     let (from, to) = (shown(route.input.path()), shown(route.output.path()));
     if transfer.verbosity.verbose {
         complain(format!("{from} {} {to}: {}, {}", arrow(), meter.summary(moved.bytes), moved.description()));

@@ -49,6 +49,7 @@ pub fn of_mount(mountpoint: &Path, error: MountError) -> Failure {
         MountError::DeviceDenied => other().hint("ask for permission to read and write it"),
         MountError::NoFusermount => other().hint("install the package fuse3"),
         MountError::NoAllowOther => other(),
+        MountError::NoUring => other().hint("as root: echo Y >/sys/module/fuse/parameters/enable_uring"),
         MountError::Mounted | MountError::Dead | MountError::NotSeen => {
             Failure::new(Code::InputOutput, at()).hint(UNMOUNT)
         }

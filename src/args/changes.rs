@@ -31,6 +31,14 @@ pub struct Changes {
     /// Remove a public key (repeatable)
     #[arg(long = "remove-recipient", value_name = "KEY")]
     pub remove_recipients: Vec<String>,
+    /// Add a key service (repeatable)
+    ///
+    /// A service that the file has already gets a new slot in place of the old one.
+    #[arg(long = "add-kms", value_name = "URI")]
+    pub add_services: Vec<String>,
+    /// Remove a key service (repeatable)
+    #[arg(long = "remove-kms", value_name = "URI")]
+    pub remove_services: Vec<String>,
     /// Remove a key, by name or id (repeatable)
     ///
     /// An id has 32 hexadecimal digits, as inspect shows it: the key itself is not needed then.

@@ -69,6 +69,14 @@ pub fn of(path: &str) -> [Example; 2] {
             ("phalanx key export work --output work.key", "writes a copy that only you can read"),
             ("phalanx key export work | ssh host phalanx key import work -", "copies a key to another machine"),
         ],
+        "key lock" => [
+            ("phalanx key lock", "protects all keys by a password"),
+            ("phalanx key lock work --recipients-file me.pub", "protects the key work for a public key"),
+        ],
+        "key unlock" => [
+            ("phalanx key unlock", "asks for the password of all locked keys"),
+            ("phalanx key unlock work --identity me.txt", "unlocks the key work"),
+        ],
         "key rm" => [
             ("phalanx key rm work", "deletes the key work, after asking"),
             ("phalanx key rm --force work", "deletes it without asking"),

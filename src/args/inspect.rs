@@ -26,6 +26,12 @@ pub struct Inspect {
     pub recipients_files: Vec<PathBuf>,
     #[command(flatten)]
     pub keys: OpenKeys,
+    /// Print the text that a signature of a file is made of
+    ///
+    /// ssh-keygen -Y sign -n phalanx signs it, and ssh-keygen -Y verify -n phalanx checks a signature of it: docs/signatures.md. It is
+    /// made of the file's nonces and tags, and needs no key.
+    #[arg(long, conflicts_with_all = ["recursive", "recipients_files", "json"])]
+    pub signed_text: bool,
     /// Print one line of JSON for each file
     #[arg(long)]
     pub json: bool,
@@ -35,6 +41,9 @@ pub struct Inspect {
 
 impl Inspect {
     pub fn validate(self) -> Outcome<Self> {
+        if self.signed_text && (self.paths.len() > 1 || paths::is_dash(&self.paths[0])) {
+            return Err(Failure::usage("--signed-text takes one file, and not -"));
+        }
         if self.opens() && self.recipients_files.is_empty() {
             return Err(Failure::usage("inspect needs no key, except to name the recipients in a --recipients-file"));
         }
@@ -49,6 +58,9 @@ impl Inspect {
     /// Whether keys are given, so that files are opened.
     pub fn opens(&self) -> bool {
         let keys = &self.keys.keys;
-        !keys.keys.is_empty() || keys.files().next().is_some() || !self.keys.identities.is_empty()
+        !keys.keys.is_empty()
+            || keys.files().next().is_some()
+            || !self.keys.identities.is_empty()
+            || !self.keys.services.is_empty()
     }
 }

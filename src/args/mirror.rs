@@ -2,13 +2,15 @@
 
 use super::{JsonArgs, StoreArgs};
 use clap::Args;
-use phalanx_host::args::{EngineArgs, MirrorArgs, MirrorPlan};
+use phalanx_host::args::{EngineArgs, MirrorArgs, MirrorPlan, SignMirrorArgs};
 use phalanx_host::failure::Outcome;
 
 #[derive(Args)]
 pub struct Mirror {
     #[command(flatten)]
     args: MirrorArgs,
+    #[command(flatten)]
+    sign: SignMirrorArgs,
     #[command(flatten)]
     json: JsonArgs,
     #[command(flatten)]
@@ -22,10 +24,13 @@ pub struct Mirrored {
     pub plan: MirrorPlan,
     pub engine: EngineArgs,
     pub json: bool,
+    pub sign: SignMirrorArgs,
 }
 
 impl Mirror {
     pub fn validate(self) -> Outcome<Mirrored> {
-        Ok(Mirrored { plan: self.args.validate()?, engine: self.engine, json: self.json.json })
+        let plan = self.args.validate()?;
+        self.sign.validate(plan.suite)?;
+        Ok(Mirrored { plan, engine: self.engine, json: self.json.json, sign: self.sign })
     }
 }

@@ -1,12 +1,13 @@
 //! The options of `mount`.
 
-use super::{CPU_ENGINES, StoreArgs};
-use clap::{Args, ValueHint};
+use super::StoreArgs;
+use super::unprotect::CPU_ENGINES;
+use clap::{Args, ValueEnum, ValueHint};
 use phalanx_host::args::{EngineArgs, EngineName, OpenKeys};
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::Url;
 use phalanx_host::paths;
-use phalanx_volume::mount::{MountError, MountOptions};
+use phalanx_volume::mount::{MountError, MountOptions, Way};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -52,6 +53,13 @@ pub struct Mount {
     /// kernel remembers for a second, the free space and the attributes of the mountpoint itself are not use: df keeps no mount.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     idle: Option<Duration>,
+    /// By which way the kernel sends requests
+    ///
+    /// dev is /dev/fuse, which every kernel has. uring is io_uring, by which small files take less time, and reading a long file
+    /// a little more. Linux 6.14 and later have it, once root has written Y to /sys/module/fuse/parameters/enable_uring. auto takes
+    /// io_uring where it can be had.
+    #[arg(long, value_name = "WAY", default_value_t, value_enum)]
+    fuse: FuseWay,
     /// For the program itself: it was started by --daemon.
     #[arg(long, hide = true)]
     detached: bool,
@@ -59,6 +67,18 @@ pub struct Mount {
     engine: EngineArgs,
     #[command(flatten)]
     pub stores: StoreArgs,
+}
+
+/// By which way the kernel sends requests.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum FuseWay {
+    /// io_uring if the kernel offers it, else /dev/fuse
+    #[default]
+    Auto,
+    /// /dev/fuse
+    Dev,
+    /// io_uring; an error if the kernel does not offer it
+    Uring,
 }
 
 /// What `mount` is to do.
@@ -71,6 +91,8 @@ pub struct MountPlan {
     pub keys: OpenKeys,
     pub options: MountOptions,
     pub engine: EngineArgs,
+    /// By which way the kernel sends requests.
+    pub way: Way,
     pub background: Background,
     /// The mount ends when nobody has used it for this long.
     pub idle: Option<Duration>,
@@ -89,7 +111,18 @@ pub enum Background {
 impl Mount {
     pub fn validate(self) -> Outcome<MountPlan> {
         let Self {
-            tree, mountpoint, keys, read_only, allow_other, options: words, daemon, idle, detached, engine, ..
+            tree,
+            mountpoint,
+            keys,
+            read_only,
+            allow_other,
+            options: words,
+            daemon,
+            idle,
+            fuse,
+            detached,
+            engine,
+            ..
         } = self;
         let url = Url::of(&tree);
         let tree = url.as_ref().map_or(tree, |url| url.path().to_owned());
@@ -113,7 +146,12 @@ impl Mount {
             (true, _) => Background::Start,
             _ => Background::No,
         };
-        Ok(MountPlan { tree, url, mountpoint, keys, options, engine, background, idle })
+        let way = match fuse {
+            FuseWay::Auto => Way::Auto,
+            FuseWay::Dev => Way::Device,
+            FuseWay::Uring => Way::Uring,
+        };
+        Ok(MountPlan { tree, url, mountpoint, keys, options, engine, way, background, idle })
     }
 }
 

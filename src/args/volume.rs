@@ -15,8 +15,11 @@ pub struct Init {
     #[command(flatten)]
     keys: KeyArgs,
     /// Ask for a password in addition to the keys
-    #[arg(short, long, conflicts_with = "password_file")]
+    #[arg(short, long, conflicts_with_all = ["password_file", "password_command"])]
     password: bool,
+    /// Make a password of six words and print it, once
+    #[arg(long, conflicts_with_all = ["password", "password_file", "password_command"])]
+    generate_password: bool,
     /// Make a second key, and write its text to FILE (- is standard output)
     ///
     /// The recovery key opens the volume when its other keys and passwords are lost. The text is one line, written once, to
@@ -41,6 +44,7 @@ pub struct InitPlan {
     pub dir: PathBuf,
     pub keys: KeyArgs,
     pub password: bool,
+    pub generate_password: bool,
     pub recovery_key: Option<PathBuf>,
     pub suite: Suite,
     pub chunk_size: ChunkSize,
@@ -48,7 +52,7 @@ pub struct InitPlan {
 
 impl Init {
     pub fn validate(self) -> Outcome<InitPlan> {
-        let Self { dir, keys, password, recovery_key, cipher, chunk_size } = self;
+        let Self { dir, keys, password, generate_password, recovery_key, cipher, chunk_size } = self;
         if matches!(cipher, Some(Cipher::Aes256Gcm)) {
             return Err(Failure::usage("a volume cannot have aes-256-gcm, which writes each chunk once")
                 .hint("choose aes-256 or aes-256-turbo"));
@@ -59,6 +63,10 @@ impl Init {
         paths::no_urls("init", [&dir])?;
         paths::one_stdin(keys.files())?;
         let chunk_size = chunk_size.or(ChunkSize::new(4096)).expect("one of the format's sizes");
-        Ok(InitPlan { dir, keys, password, recovery_key, suite: cipher.unwrap_or(Cipher::Aes256).into(), chunk_size })
+        if generate_password && recovery_key.as_deref().is_some_and(paths::is_dash) {
+            return Err(Failure::usage("--generate-password and --recovery-key - both need standard output"));
+        }
+        let suite = cipher.unwrap_or(Cipher::Aes256).into();
+        Ok(InitPlan { dir, keys, password, generate_password, recovery_key, suite, chunk_size })
     }
 }

@@ -31,7 +31,7 @@ pub fn print(shell: Shell) -> Outcome {
 
 /// Marks arguments that take the name of an existing key.
 fn with_key_names(command: Command, path: &str) -> Command {
-    let takes_known = matches!(path, "key show" | "key export" | "key rm");
+    let takes_known = matches!(path, "key show" | "key export" | "key lock" | "key unlock" | "key rm");
     let is_name = move |arg: &Arg| {
         let named = arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "NAME"));
         named && (takes_known || matches!(arg.get_long(), Some("key" | "add-key" | "remove-key")))

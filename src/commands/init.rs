@@ -12,11 +12,11 @@ use phalanx_host::secrets::Recipients;
 use phalanx_host::verbosity::Verbosity;
 
 pub fn run(plan: InitPlan, verbosity: Verbosity) -> Outcome {
-    let InitPlan { dir, keys, password, recovery_key, suite, chunk_size } = plan;
+    let InitPlan { dir, keys, password, generate_password, recovery_key, suite, chunk_size } = plan;
     phalanx_volume::check_new(&dir).map_err(|e| volume_failures::of_volume(&dir, e))?;
     let key_files = KeyFiles::new(&keys, &[]);
     let recipients =
-        Recipients::new(ProtectKeys { keys, password, recipients: Vec::new(), recipients_files: Vec::new() }, false);
+        Recipients::new(ProtectKeys { keys, password, generate_password, ..ProtectKeys::default() }, false);
     // A bad path fails here, before the user is asked for a password.
     let copy = recovery_key.map(|output| KeyCopy::begin(Some(output), false, true, &key_files)).transpose()?;
     recipients.find()?;

@@ -7,6 +7,7 @@ use crate::args::Inspect;
 use names::{Known, Names};
 use phalanx_age::Outline;
 use phalanx_core::format::{Header, Layout, Slot};
+use phalanx_core::tree::SignedText;
 use phalanx_core::volume::CONFIG;
 use phalanx_core::{Opener, Ways};
 use phalanx_host::Keyring;
@@ -17,6 +18,7 @@ use phalanx_host::paths::End;
 use phalanx_host::say::{say, say_json};
 use phalanx_host::secret_files;
 use phalanx_host::secrets::{self, AtHand};
+use phalanx_host::signatures::{NO_COMMITMENT, kind_of};
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{count, size};
 use phalanx_host::{Error, Result};
@@ -27,6 +29,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub fn run(args: Inspect, verbosity: Verbosity) -> Outcome {
+    if args.signed_text {
+        return signed_text(&args.paths[0]);
+    }
     let inspection = Inspection {
         names: Names::read(&args.recipients_files)?,
         opener: args.opens().then(|| secrets::opener(&args.keys, verbosity)).transpose()?,
@@ -58,6 +63,17 @@ pub fn run(args: Inspect, verbosity: Verbosity) -> Outcome {
         }
         done
     })
+}
+
+/// Prints what a signature of a file is made of. A manifest is known by its name.
+fn signed_text(path: &Path) -> Outcome {
+    let end = End::from(path.to_owned());
+    let (input, path) = (end.open()?, end.path());
+    let text = input.read_at().and_then(|stored| Ok(SignedText::read(&stored, kind_of(path), |_| {})?));
+    match text.map_err(|e| Failure::at(path, e))? {
+        Some(text) => text.to_string().lines().try_for_each(say),
+        None => Err(Failure::usage(format!("{}: {NO_COMMITMENT}", shown(path)))),
+    }
 }
 
 /// Calls `act` for all protected files and volumes in a folder, in the order of their names. Links are not followed.
@@ -196,6 +212,10 @@ pub enum SlotReport {
         #[serde(skip_serializing_if = "Option::is_none")]
         recipients: Option<Vec<Known>>,
     },
+    Service {
+        uri: String,
+        bytes: usize,
+    },
     Unknown {
         number: u8,
         bytes: usize,
@@ -274,6 +294,7 @@ impl SlotReport {
                 SlotReport::Key { id: id.to_string(), name }
             }
             Slot::Age { file, .. } => SlotReport::Age { stanzas: stanzas(file), bytes: file.len(), recipients: None },
+            Slot::Service { uri, run_key, .. } => SlotReport::Service { uri: uri.clone(), bytes: run_key.len() },
             Slot::Unknown { kind, body } => SlotReport::Unknown { number: *kind, bytes: body.len() },
         }
     }
@@ -298,6 +319,9 @@ impl SlotReport {
                     Some(known) => format!(" {}", known.iter().map(Known::name).collect::<Vec<_>>().join(" or ")),
                 };
                 format!("age recipient{whose}, {}, {}", stanzas.join(" and "), count(*bytes as u64, "byte"))
+            }
+            SlotReport::Service { uri, bytes } => {
+                format!("key service {uri}, run key of {}", count(*bytes as u64, "byte"))
             }
             SlotReport::Unknown { number: 16, .. } => "marks the config of a volume".into(),
             SlotReport::Unknown { number: 17, bytes } => {

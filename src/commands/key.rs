@@ -2,19 +2,21 @@
 
 use super::key_copies::{self, KeyCopy};
 use crate::args::Key;
-use phalanx_core::SecretKey;
+use phalanx_core::{KeyId, Recipient, SecretKey};
 use phalanx_host::Keyring;
-use phalanx_host::args::KeyArgs;
+use phalanx_host::args::{KeyArgs, OpenKeys, ProtectKeys};
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain_with, shown};
 use phalanx_host::paths::is_dash;
 use phalanx_host::say::say;
 use phalanx_host::secret_files;
+use phalanx_host::secrets::{self, Recipients};
+use phalanx_host::services::Services;
 use phalanx_host::verbosity::Verbosity;
-use phalanx_host::{Error, paths, secrets};
+use phalanx_host::{Error, in_memory, locked_keys, passwords, paths};
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
     if let Key::New { identity: Some(file), .. } = command {
@@ -25,19 +27,23 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
         Key::New { name, .. } => store(&keyring, &name.unwrap_or_default(), &SecretKey::random()?, verbosity),
         Key::List { names: true } => keyring.names()?.into_iter().try_for_each(say),
         Key::List { names: false } => {
-            let names = keyring.names()?;
-            if names.is_empty() && !verbosity.quiet {
+            let keys = listed(&keyring)?;
+            if keys.is_empty() && !verbosity.quiet {
                 let what = if keyring.dir().exists() { "is empty" } else { "does not exist yet" };
                 complain_with(
                     format!("the keyring {} {what}", shown(keyring.dir())),
                     Some("phalanx key new makes a key"),
                 );
             }
-            failure::each(&names, |name| say(format!("{}  {name}", keyring.load(name)?.id())))
+            failure::each(&keys, |(name, locked)| match locked {
+                Some(id) => say(format!("{id}  {name}  locked")),
+                None => say(format!("{}  {name}", keyring.load(name)?.id())),
+            })
         }
         Key::Show { name } => {
-            let key = keyring.load(&name)?;
-            say(format!("{}  {name}  {}", key.id(), keyring.path(&name)?.display()))
+            let (id, is_locked) = keyring.id(&name)?;
+            let path = if is_locked { keyring.locked_path(&name, &id) } else { keyring.path(&name)? };
+            say(format!("{id}  {name}  {}", path.display()))
         }
         Key::Import { name: Some(name), file, password_file, .. } => {
             without_all(password_file.is_some())?;
@@ -56,15 +62,87 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
         Key::Export { name: None, output, force, password, password_file, .. } => {
             let is_text = !password && password_file.is_none();
             let list = key_copies::list(&keyring)?;
-            let used = KeyArgs { keys: Vec::new(), key_files: Vec::new(), password_file: password_file.clone() };
+            let used = KeyArgs { password_file, ..KeyArgs::default() };
             let copy = KeyCopy::begin(output, force, is_text, &KeyFiles::new(&used, &[]))?;
             let why = "since --password is not given";
-            match secrets::password_for_new(password_file.as_deref(), password, why, None)? {
-                Some(password) => copy.finish(&key_copies::protect(&list, &password, verbosity)?),
+            match passwords::for_new(&used, password, why, None)? {
+                Some(password) => copy.finish(&in_memory::protect(&list, &[Recipient::password(&password)?])?),
                 None => copy.finish(&list),
             }
         }
+        Key::Lock { names, by } => lock(&keyring, names, by),
+        Key::Unlock { names, by } => unlock(&keyring, names, &by, verbosity),
         Key::Rm { name, force } => remove(&keyring, name, force),
+    }
+}
+
+/// The keys with the ids of locked ones. One that is there both locked and not is not locked; others may have its name.
+fn listed(keyring: &Keyring) -> Outcome<Vec<(String, Option<KeyId>)>> {
+    let mut open: Option<String> = None;
+    let mut keys = keyring.list()?;
+    keys.retain(|(name, locked)| match locked {
+        Some(id) => open.as_ref() != Some(name) || keyring.load(name).is_ok_and(|key| key.id() != *id),
+        None => {
+            open = Some(name.clone());
+            true
+        }
+    });
+    Ok(keys)
+}
+
+/// A key of the keyring that locked the others could itself be locked.
+fn locks_itself() -> Failure {
+    Failure::usage("a key of the keyring cannot lock or unlock others").hint("--key-file takes one from elsewhere")
+}
+
+fn without_keyring(keys: &[String]) -> Outcome {
+    if keys.is_empty() { Ok(()) } else { Err(locks_itself()) }
+}
+
+fn lock(keyring: &Keyring, names: Vec<String>, by: ProtectKeys) -> Outcome {
+    without_keyring(&by.keys.keys)?;
+    let names = of_kind(keyring, names, false)?;
+    let services: Vec<Services> =
+        by.services.iter().map(|uri| Services::new("--kms", std::slice::from_ref(uri))).collect::<Outcome<_>>()?;
+    let recipients = Recipients::new(by, false);
+    recipients.find()?;
+    for recipient in recipients.found() {
+        if let Recipient::Key { id, .. } = recipient
+            && (keyring.find(id, |_| {})?.is_some() || keyring.locked_with(id)?.is_some())
+        {
+            return Err(locks_itself());
+        }
+    }
+    failure::each(&names, |name| Ok(locked_keys::lock(keyring, name, recipients.found(), &services)?))
+}
+
+fn unlock(keyring: &Keyring, names: Vec<String>, by: &OpenKeys, verbosity: Verbosity) -> Outcome {
+    without_keyring(&by.keys.keys)?;
+    let names = of_kind(keyring, names, true)?;
+    let opener = secrets::opener(by, verbosity)?;
+    failure::each(&names, |name| {
+        locked_keys::unlock(keyring, name, &opener).map_err(|e| match e {
+            Error::Core(e) => Failure::at(Path::new(&format!("the key {name}")), e),
+            e => e.into(),
+        })
+    })
+}
+
+/// The names that are given, or those of all keys that are locked or not.
+fn of_kind(keyring: &Keyring, names: Vec<String>, locked: bool) -> Outcome<Vec<String>> {
+    if !names.is_empty() {
+        return Ok(names);
+    }
+    let meant = keyring.list()?.into_iter().filter(|(_, id)| id.is_some() == locked);
+    let mut names: Vec<_> = meant.map(|(name, _)| name).collect();
+    names.dedup();
+    match names.is_empty() {
+        true => Err(Failure::usage(if locked {
+            "no key of the keyring is locked"
+        } else {
+            "the keyring holds no key that is not locked"
+        })),
+        false => Ok(names),
     }
 }
 

@@ -1,17 +1,14 @@
 //! Copies of keys outside the keyring: raw bytes, text, and all keys in one file, which a password may protect.
 
-use phalanx_core::engine::Op;
 use phalanx_core::file::read_full;
 use phalanx_core::format::Header;
-use phalanx_core::{
-    Error as CoreError, NewFile, Password, ProtectedFile, Recipient, SecretKey, Sink, Source, Suite, key_text,
-};
+use phalanx_core::{Error as CoreError, SecretKey, key_text};
 use phalanx_host::Error;
 use phalanx_host::Keyring;
-use phalanx_host::args::{EngineArgs, EngineName, KeyArgs, OpenKeys};
-use phalanx_host::engines::Engines;
+use phalanx_host::args::{KeyArgs, OpenKeys};
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::{self, Existing, Made, Output};
+use phalanx_host::in_memory;
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain_with, shown};
 use phalanx_host::paths::is_dash;
@@ -110,18 +107,6 @@ pub fn list(keyring: &Keyring) -> Outcome<Secret> {
     Ok(list)
 }
 
-/// The list as a Phalanx file.
-pub fn protect(list: &[u8], password: &Password, verbosity: Verbosity) -> Outcome<Vec<u8>> {
-    let suite = Suite::Aes256CtrSha3;
-    let new = NewFile::new(suite, &[Recipient::password(password)?])?;
-    let engines = one_thread(verbosity)?;
-    let mut protected = Vec::new();
-    let sink = Sink::Stream(Box::new(&mut protected));
-    let roster = &engines.crew(Op::Seal, suite, None).roster;
-    new.protect(roster, Source::stream(list), sink, &())?;
-    Ok(protected)
-}
-
 const ALL: &str = "--all takes a file of many keys";
 
 /// One key, from raw bytes or text.
@@ -149,16 +134,9 @@ pub fn read_all(
         warn_of_readers(path);
         return parse(path, &bytes);
     }
-    let keys = KeyArgs { password_file, keys: Vec::new(), key_files: Vec::new() };
-    let opener = secrets::opener(&OpenKeys { keys, identities: Vec::new() }, verbosity)?;
-    let protected = ProtectedFile::open(Source::stream(&bytes[..]), &opener).map_err(at_path)?;
-    let engines = one_thread(verbosity)?;
-    let roster = &engines.crew(Op::Open, protected.suite(), None).roster;
-    // The plaintext is shorter than its file.
-    let mut list = Zeroizing::new(vec![0; bytes.len()]);
-    let sink = Sink::Stream(Box::new(&mut list[..]));
-    let len = protected.unprotect(roster, sink, &()).map_err(at_path)?;
-    parse(path, &list[..len as usize])
+    let keys = KeyArgs { password_file, ..KeyArgs::default() };
+    let opener = secrets::opener(&OpenKeys { keys, ..OpenKeys::default() }, verbosity)?;
+    parse(path, &in_memory::unprotect(&bytes, &opener).map_err(at_path)?)
 }
 
 /// All lines, or an error: one bad line shows that the file is not as it was written.
@@ -200,8 +178,4 @@ fn warn_of_readers(path: &Path) {
             Some(&format!("chmod 600 {path}")),
         );
     }
-}
-
-fn one_thread(verbosity: Verbosity) -> Outcome<Engines> {
-    Engines::new(&EngineArgs { engine: EngineName::Serial, threads: None, paranoid: false }, verbosity)
 }

@@ -30,7 +30,7 @@ const ENVIRONMENT: [(&str, &str); 10] = [
     ),
     (
         "XDG_CONFIG_HOME, XDG_CACHE_HOME, XDG_STATE_HOME, HOME",
-        "Where the keyring, the cache and the state are, if the variables above are not set.",
+        "Where the file of key services is, and if the variables above are not set the keyring, the cache and the state.",
     ),
     (
         "CUDA_VISIBLE_DEVICES, OCL_ICD_VENDORS, OCL_ICD_FILENAMES, OPENCL_VENDOR_PATH",
@@ -43,11 +43,15 @@ const ENVIRONMENT: [(&str, &str); 10] = [
     ("LC_ALL, LC_CTYPE, LANG", "If the first of these that is set names UTF-8, messages contain an arrow and not ->."),
 ];
 
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     (
         "~/.config/phalanx/keys/NAME.key",
         "A key of the keyring: 32 raw bytes, which only their owner may read. Make a copy of each key: if all keys \
          of a file are lost, so is the file.",
+    ),
+    (
+        "~/.config/phalanx/key-services",
+        "The key services that may open files without --kms, one URI on each line. Nobody else may write to it.",
     ),
     ("~/.cache/phalanx/engines-N.json", "The measured speeds of the engines with N threads. It may be deleted."),
     (

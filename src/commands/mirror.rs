@@ -2,10 +2,11 @@
 
 use crate::args::Mirrored;
 use crate::progress::Bar;
-use phalanx_host::args::{EngineArgs, MirrorPlan};
+use phalanx_host::args::MirrorPlan;
 use phalanx_host::failure::{Outcome, worse};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
+use phalanx_host::mirror::manifests::Sealing;
 use phalanx_host::mirror::run::{Change, Mirroring, OnChange, Options, Summary};
 use phalanx_host::report::{self, Status};
 use phalanx_host::say::say;
@@ -22,22 +23,23 @@ pub fn run(mirrored: Mirrored, verbosity: Verbosity) -> Outcome {
     if mirrored.json {
         report::begin_brief(Status::Protected);
     }
-    report::end(mirror(mirrored.plan, &mirrored.engine, verbosity))
+    report::end(mirror(mirrored, verbosity))
 }
 
-fn mirror(plan: MirrorPlan, engine: &EngineArgs, verbosity: Verbosity) -> Outcome {
+fn mirror(mirrored: Mirrored, verbosity: Verbosity) -> Outcome {
     let started = Instant::now();
+    let Mirrored { plan, engine, sign, .. } = mirrored;
     let MirrorPlan { options, destination, keys, suite, chunk_size } = plan;
-    let mut key_files = KeyFiles::new(&keys.keys, &[]);
+    let mut key_files = KeyFiles::new(&keys.keys, sign.files());
     if !keys.recipients.is_empty() || !keys.recipients_files.is_empty() {
         key_files = key_files.sparing_identities();
     }
     let action = Protect { recipients: Arc::new(Recipients::new(keys, true)), suite, chunk_size };
-    let transfer = Transfer::new(action, destination, key_files, engine, verbosity)?;
+    let transfer = Transfer::new(action, destination, key_files, &engine, verbosity)?.signing(sign.signing()?);
     let tally = Arc::new(Tally::default());
     let mirroring = Mirroring {
         options: &options,
-        sealing: transfer.sealing(),
+        sealing: Sealing { signers: sign.signers()?, ..transfer.sealing() },
         tally: &tally,
         quiet: verbosity.quiet,
         on_change: (verbosity.verbose || options.dry_run).then(|| Arc::new(name_change) as Arc<OnChange>),

@@ -16,7 +16,8 @@ use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::words::arrow;
 use phalanx_host::{Error, engines, secrets, signals};
 use phalanx_volume::front::{Ended, Front};
-use phalanx_volume::mount::{self, Filesystem, Idler, Kernel, Mountpoint, Session, Stopped, Stopper};
+use phalanx_volume::fuse::Filesystem;
+use phalanx_volume::mount::{self, Idler, Kernel, Mountpoint, Session, Stopped, Stopper, Way};
 use phalanx_volume::tree::{Tree, TreeOptions};
 use phalanx_volume::view::{Probe, View, ViewOptions};
 use phalanx_volume::{Store, StoreOptions, Volume};
@@ -165,7 +166,11 @@ fn serve<F: Filesystem>(
         let ending = ending.clone();
         move || ending.asked()
     });
-    let session = Session::mount(filesystem, mountpoint, &plan.options, threads).map_err(at_mountpoint)?;
+    let session = Session::mount(filesystem, mountpoint, &plan.options, plan.way, threads).map_err(at_mountpoint)?;
+    if verbosity.verbose {
+        let way = if session.way() == Way::Uring { "io_uring" } else { "/dev/fuse" };
+        complain(format!("{}: requests come by {way}", shown(&plan.mountpoint)));
+    }
     session.connect(kernel);
     ending.mounted(session.stopper());
     if plan.background == Background::Started {

@@ -54,13 +54,14 @@ fn abort(plan: &ProtectPlan, verbosity: Verbosity) -> Outcome {
 }
 
 fn protect(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
-    let mut keys = KeyFiles::new(&plan.keys.keys, &[]);
+    let mut keys = KeyFiles::new(&plan.keys.keys, plan.sign.files());
     if !plan.keys.recipients.is_empty() || !plan.keys.recipients_files.is_empty() {
         keys = keys.sparing_identities();
     }
     let recipients = Arc::new(Recipients::new(plan.keys, plan.destination.resume || plan.destination.recursive));
     let action = Protect { recipients, suite: plan.suite, chunk_size: plan.chunk_size };
-    let transfer = Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?;
+    let signing = plan.sign.signing()?;
+    let transfer = Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?.signing(signing);
     transfer::run(&transfer, &plan.paths, |route| folder(&transfer, route.input.path(), route.output.path()))
 }
 

@@ -11,10 +11,11 @@ use crate::args::{Changes, RekeyPlan};
 use crate::progress::Bar;
 use folder::{Found, folder};
 use phalanx_core::engine::Op;
-use phalanx_core::tree::Contents;
+use phalanx_core::tree::Recorder;
 use phalanx_core::volume::CONFIG;
 use phalanx_core::{
-    KdfLimit, KeyId, NewFile, OpenedBy, Opener, Password, Progress, ProtectedFile, Recipient, Sink, Suite, Ways,
+    Error as CoreError, KdfLimit, KeyId, NewFile, OpenedBy, Opener, Password, Progress, ProtectedFile, Recipient, Sink,
+    Suite, Ways,
 };
 use phalanx_host::age;
 use phalanx_host::args::{EngineArgs, EngineName, KeyArgs};
@@ -28,9 +29,11 @@ use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::lock::lock;
 use phalanx_host::mirror::rewritten::Rewritten;
 use phalanx_host::mirror::{has_manifest, is_in_mirror};
+use phalanx_host::passwords;
 use phalanx_host::paths::{Destination, End, Outputs};
 use phalanx_host::secret_files;
 use phalanx_host::secrets::{self, AtHand};
+use phalanx_host::services::Services;
 use phalanx_host::transfer::action::{Action, Moved, Transfer};
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
@@ -56,6 +59,7 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
         keys: changes.add_keys.clone(),
         key_files: changes.add_key_files.clone(),
         password_file: changes.add_password_file.clone(),
+        ..KeyArgs::default()
     };
     let action = Rekey {
         keys: [KeyFiles::new(&keys.keys, &keys.identities), KeyFiles::new(&added, &[])],
@@ -107,7 +111,7 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
 fn removed_id(name: &str) -> Outcome<KeyId> {
     match KeyId::from_hex(name) {
         Some(id) => Ok(id),
-        None => Ok(secret_files::keyring()?.load(name)?.id()),
+        None => Ok(secret_files::keyring()?.id(name)?.0),
     }
 }
 
@@ -220,11 +224,11 @@ impl Action for Rekey {
         let Changes { add_recipients, add_recipients_files, .. } = &self.changes;
         let keys = secrets::load_keys(add_keys, add_key_files)?;
         let mut recipients: Vec<_> = keys.iter().map(|(_, key)| Recipient::key(key)).collect();
+        let services = Services::new("--add-kms", &self.changes.add_services)?;
         let others = age::recipients("--add-recipient", add_recipients, add_recipients_files)?;
-        age::warn_of_mixed(&others);
         recipients.extend(others.into_iter().map(Recipient::from));
         let asked = *add_password || add_password_file.is_some();
-        let password = asked.then(|| secrets::added_password(add_password_file.as_deref())).transpose()?;
+        let password = asked.then(|| passwords::added(add_password_file.as_deref())).transpose()?;
         let password = match password {
             Some(password) => {
                 let recipient = Recipient::password(&password)?;
@@ -232,6 +236,7 @@ impl Action for Rekey {
             }
             None => None,
         };
+        recipients.extend(services.recipients()?);
         let _ = self.added.set(Added { recipients, password });
         Ok(())
     }
@@ -244,7 +249,7 @@ impl Action for Rekey {
         _progress: &dyn Progress,
     ) -> Result<Moved<'l>> {
         let crew = engines.crew(Op::Seal, Suite::default(), input.known_len());
-        let mut moved = Moved { bytes: 0, crew, opened: None, by: None };
+        let mut moved = Moved { bytes: 0, shape: None, crew, opened: None, by: None };
         let is_interrupted = input.rekey_interrupted();
         if self.is_listing() && !is_interrupted {
             let ways = Ways::read(&mut input.source()?, &self.opener)?;
@@ -333,6 +338,7 @@ impl Rekey {
         let adds = self.added.get().is_some_and(|added| !added.recipients.is_empty() || added.password.is_some());
         let removes = !self.removed.is_empty()
             || !self.removed_recipients.is_empty()
+            || !self.changes.remove_services.is_empty()
             || *remove_passwords
             || !remove_slots.is_empty();
         !adds && !removes && !self.fresh
@@ -363,6 +369,9 @@ impl Rekey {
         }
         if report.is_changed() {
             self.changed.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(header) = &report.after {
+            age::warn_of_mixed_slots(header);
         }
         if done.is_ok() || report.is_changed() {
             DONE.set(Some(Done::Seen(Box::new(report))));
@@ -407,6 +416,8 @@ impl Rekey {
         let mut missing: Vec<_> = keys.collect();
         let recipients = self.removed_recipients.iter().filter(|text| !ways.remove_recipient(text));
         missing.extend(recipients.map(|text| format!("the recipient {text}")));
+        let services = self.changes.remove_services.iter().filter(|uri| !ways.remove_service(uri));
+        missing.extend(services.map(|uri| format!("the key service {uri}")));
         if self.changes.remove_passwords && !ways.remove_passwords() {
             missing.push("a password".into());
         }
@@ -435,13 +446,20 @@ impl Rekey {
         let made = Made::default();
         let output = target.successor(Existing::Replace(&made))?;
         meter.begin();
-        protected.protect_again(&crew.roster, new, Sink::ranged(file::Disk::synced(output.file())), meter)?;
+        // A storage in league with somebody may answer differently when a file is read again, so what counts is what was opened and
+        // sealed.
+        let (opened, sealed) = (Recorder::new(&()), Recorder::new(meter));
+        let sink = Sink::ranged(file::Disk::synced(output.file()));
+        protected.protect_again(&crew.roster, new, sink, [&opened, &sealed])?;
+        let (Some(opened), Some(sealed)) = (opened.contents(), sealed.contents()) else {
+            return Err(CoreError::Changed.into());
+        };
         output.carry(target.file(), Carry::All)?;
         let header = file::regular(output.file())?.header()?;
         // This may take minutes, so the old file is checked after it, right before the rename.
         output.file().sync_all().map_err(Error::write)?;
         if let Some(rewritten) = &*lock(&self.rewritten) {
-            rewritten.note(&Contents::read(target.file())?, &Contents::read(output.file())?)?;
+            rewritten.note(&opened, &sealed)?;
         }
         target.check_unchanged()?;
         let done = output.commit(Existing::Replace(&made), true).map(drop);

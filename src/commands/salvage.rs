@@ -13,6 +13,7 @@ use phalanx_host::lines::{complain, shown};
 use phalanx_host::paths::Route;
 use phalanx_host::say::say;
 use phalanx_host::secrets::AtHand;
+use phalanx_host::signatures;
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{arrow, count};
@@ -59,7 +60,7 @@ fn one(
     let found = found.map_err(|e| at(e.into()))?;
     at_hand.tell_sender(|| route.input.path().to_owned(), &by);
     // A damaged input is never removed, because another attempt may save more of it.
-    let removal = if plan.destination.remove && found.is_intact() { ends.input.removal() } else { None };
+    let removal = if plan.destination.remove && found.is_intact() { signatures::removal(&ends.input) } else { None };
     route.commit(ends, &rules, removal)?;
     if verbosity.verbose {
         let (from, to) = (shown(route.input.path()), shown(route.output.path()));

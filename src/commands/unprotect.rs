@@ -1,5 +1,6 @@
 //! `phalanx unprotect`
 
+use super::verify::{check_signature, no_manifest, unsigned_volume};
 use super::{volume_tree, volumes};
 use crate::args::UnprotectPlan;
 use crate::transfer;
@@ -54,10 +55,14 @@ fn unprotect(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
         return super::range::run(&plan, range, &action.opener, &keys, verbosity);
     }
     check_output(&plan.destination)?;
-    let transfer = Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?;
+    let transfer =
+        Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?.signing(plan.signers.signing()?);
     let mut paths = plan.paths;
     let volumes: Vec<PathBuf> =
         paths.extract_if(.., |path| !has_manifest(path) && (is_volume(path) || is_folder_of_volume(path))).collect();
+    if let (Some(volume), Some(_)) = (volumes.first(), transfer.signing.signers()) {
+        return Err(unsigned_volume(volume));
+    }
     let restored = if volumes.is_empty() { Ok(()) } else { restore(&transfer, &plan.engine, &volumes) };
     failure::worse(restored, transfer::run(&transfer, &paths, |route| folder(&transfer, route)))
 }
@@ -113,23 +118,28 @@ fn folder(transfer: &Transfer<Unprotect>, route: &Route) -> Outcome {
         return objects(transfer, route);
     }
     let roster = Arc::new(transfer.engines.small_crew().roster);
-    let listed = match transfer.action.ignores_manifest {
-        true => None,
-        false => Listed::read(input, &transfer.action.opener, roster.clone())?,
-    };
-    let Some(listed) = listed else {
-        if !transfer.action.ignores_manifest
-            && let Some(Above { listed, root, within }) =
-                Listed::read_above(input, &transfer.action.opener, roster, LOST)?
-        {
+    if !transfer.action.ignores_manifest {
+        let (opener, first) = (&transfer.action.opener, transfer.signing.first());
+        if let Some(Above { listed, root, within }) = Listed::read_at_or_above(input, opener, roster, LOST, first)? {
+            say_signer(transfer, &root, &listed)?;
             return restored(transfer, (input, output), listed.compare_within(&root, &Pins::default(), &within)?);
         }
-        if !transfer.action.ignores_manifest {
-            refuse_lost(input, &Trees::of_user(), LOST)?;
-        }
-        return without_manifest(transfer, input, &*transfer::tree(transfer, input, Some(output), None)?);
-    };
-    restored(transfer, (input, output), listed.compare(input, &Pins::default())?)
+        refuse_lost(input, &Trees::of_user(), LOST)?;
+    }
+    if transfer.signing.signers().is_some() {
+        return Err(no_manifest(input));
+    }
+    without_manifest(transfer, input, &*transfer::tree(transfer, input, Some(output), None)?)
+}
+
+/// Checks the signature of a manifest, if somebody must have signed it, and says who has.
+fn say_signer(transfer: &Transfer<Unprotect>, mirror: &Path, listed: &Listed) -> Outcome {
+    let Some(name) = check_signature(&transfer.signing, mirror, listed)? else { return Ok(()) };
+    if !transfer.verbosity.quiet {
+        complain(format!("{}: signed by {name}", shown(mirror)));
+    }
+    report::add(serde_json::json!({ "signer": name }));
+    Ok(())
 }
 
 /// Says that nothing proves that all is there.
@@ -147,7 +157,11 @@ fn objects(transfer: &Transfer<Unprotect>, route: &Route) -> Outcome {
     let tally = Arc::new(Tally::default());
     if !transfer.action.ignores_manifest {
         let (opener, roster) = (&transfer.action.opener, Arc::new(transfer.engines.small_crew().roster));
-        if let Some(Above { listed, root: mirror, within }) = Listed::read_at_or_above(input, opener, roster, LOST)? {
+        let first = transfer.signing.first();
+        if let Some(Above { listed, root: mirror, within }) =
+            Listed::read_at_or_above(input, opener, roster, LOST, first)?
+        {
+            say_signer(transfer, &mirror, &listed)?;
             let compared = listed.compare_within(&mirror, &Pins::default(), &within)?;
             let Compared { listing, root, outcome: checked, .. } = compared;
             let restored = transfer::objects(transfer, (&mirror, output), (&listing, root), tally, true)?;
@@ -156,6 +170,7 @@ fn objects(transfer: &Transfer<Unprotect>, route: &Route) -> Outcome {
         refuse_lost(input, &Trees::of_user(), LOST)?;
     }
     match transfer::unlisted(input, &tally)? {
+        Some(_) if transfer.signing.signers().is_some() => Err(no_manifest(input)),
         Some(listing) => {
             let restored = transfer::objects(transfer, (input, output), (&listing, NodeId::ROOT), tally, false)?;
             without_manifest(transfer, input, &restored)

@@ -9,7 +9,7 @@ use phalanx_host::Result;
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::Carry;
-use phalanx_host::file::{Ends, is_url, unprotected_name};
+use phalanx_host::file::{Ends, Existing, is_url, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::check::Checked;
@@ -22,6 +22,7 @@ use phalanx_host::paths::{Destination, End, Outputs, file_len};
 use phalanx_host::report::{self, Status};
 use phalanx_host::say::say;
 use phalanx_host::secrets::{self, AtHand};
+use phalanx_host::signatures::{Signers, Signing, Single, Watch};
 use phalanx_host::transfer::action::{Action, Moved, Transfer};
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::transfer::tally::Tally;
@@ -50,7 +51,7 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
         carry: Carry::All,
     };
     let keys = KeyFiles::new(&args.keys.keys, &args.keys.identities);
-    let transfer = Transfer::new(action, nowhere, keys, &args.engine, verbosity)?;
+    let transfer = Transfer::new(action, nowhere, keys, &args.engine, verbosity)?.signing(args.signers.signing()?);
     transfer.engines.expect(args.paths.iter().filter_map(|path| file_len(path)).sum());
     let mut totals = Totals::default();
     let done = failure::each(&args.paths, |path| {
@@ -62,7 +63,12 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
         }
         let is_mirror = args.recursive && has_manifest(path);
         let is_within = || args.recursive && path.is_dir() && is_in_mirror(path);
-        let demands_manifest = args.manifest.quick || args.pins().names_one();
+        let is_checked = transfer.signing.signers().is_some();
+        let demands_manifest =
+            args.manifest.quick || args.pins().names_one() || is_checked && args.recursive && path.is_dir();
+        if !is_mirror && is_checked && phalanx_volume::is_volume(path) {
+            return Err(unsigned_volume(path));
+        }
         if demands_manifest && !is_mirror && !is_within() {
             return Err(no_manifest(path));
         }
@@ -76,16 +82,13 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
             let roster = Arc::new(transfer.engines.small_crew().roster);
             let check =
                 |listing, root| transfer::tree(&transfer, path, None, Some(Arc::new(Checked::below(listing, root))));
-            if let Some(listed) = Listed::read(path, &transfer.action.opener, roster.clone())? {
-                let compared = listed.compare(path, &args.pins())?;
-                return mirror(&transfer, path, compared, (&args, &mut totals), check);
-            }
-            let lost = lost(&args);
+            let (lost, first) = (lost(&args), transfer.signing.first());
             if let Some(Above { listed, root, within }) =
-                Listed::read_above(path, &transfer.action.opener, roster, lost)?
+                Listed::read_at_or_above(path, &transfer.action.opener, roster, lost, first)?
             {
+                let name = check_signature(&transfer.signing, &root, &listed)?;
                 let compared = listed.compare_within(&root, &args.pins(), &within)?;
-                return mirror(&transfer, path, compared, (&args, &mut totals), check);
+                return mirror(&transfer, path, (compared, name), (&args, &mut totals), check);
             }
             if demands_manifest {
                 return Err(no_manifest(path));
@@ -118,8 +121,19 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
     failure::worse(done, say(line + &others))
 }
 
-fn no_manifest(path: &Path) -> Failure {
+/// Checks the signature of a manifest, if somebody must have signed it. Returns who has.
+pub fn check_signature(signing: &Signing, mirror: &Path, listed: &Listed) -> Outcome<Option<String>> {
+    let check = |signers: &Signers| signers.check_tree(mirror, listed.signed, &listed.listing);
+    signing.signers().map(check).transpose()
+}
+
+pub fn no_manifest(path: &Path) -> Failure {
     Failure::new(Code::NotAuthentic, format!("{}: it has no manifest", shown(path))).on(path)
+}
+
+/// Why a volume cannot be checked for a signature.
+pub fn unsigned_volume(path: &Path) -> Failure {
+    Failure::new(Code::NotAuthentic, format!("{}: it is a volume, and volumes are not signed", shown(path))).on(path)
 }
 
 /// What is done if a manifest is gone that this machine has seen.
@@ -170,21 +184,25 @@ impl Totals {
 fn mirror(
     transfer: &Transfer<Check>,
     path: &Path,
-    compared: Compared,
+    (compared, name): (Compared, Option<String>),
     (args, totals): (&Verify, &mut Totals),
     check: impl FnOnce(Listing, NodeId) -> Outcome<Arc<Tally>>,
 ) -> Outcome {
     let (generation, digest) = (compared.seen.generation, compared.seen.digest.to_string());
-    report::add(serde_json::json!({ "generation": generation, "digest": digest }));
+    let mut fields = serde_json::json!({ "generation": generation, "digest": digest });
+    if let Some(name) = &name {
+        fields["signer"] = name.clone().into();
+    }
     totals.failed += compared.wrong;
+    let signed = name.map_or(String::new(), |name| format!(", signed by {name}"));
     let said = |line: String| if transfer.verbosity.quiet || report::is_on() { Ok(()) } else { say(line) };
     if args.manifest.quick {
-        report::add(serde_json::json!({
-            "generation": generation, "digest": digest, "files_in_place": compared.files_in_place(),
-        }));
-        return failure::worse(said(compared.quick_line(path)), compared.outcome);
+        fields["files_in_place"] = compared.files_in_place().into();
+        report::add(fields);
+        return failure::worse(said(compared.quick_line(path) + &signed), compared.outcome);
     }
-    let line = compared.line(path);
+    report::add(fields);
+    let line = compared.line(path) + &signed;
     let Compared { listing, root, outcome: checked, .. } = compared;
     let found = check(listing, root)?;
     totals.add(&found);
@@ -195,14 +213,17 @@ fn mirror(
 fn objects(transfer: &Transfer<Check>, path: &Path, args: &Verify, totals: &mut Totals) -> Outcome {
     let (opener, roster) = (&transfer.action.opener, Arc::new(transfer.engines.small_crew().roster));
     let lost = lost(args);
-    if let Some(Above { listed, root, within }) = Listed::read_at_or_above(path, opener, roster, lost)? {
+    if let Some(Above { listed, root, within }) =
+        Listed::read_at_or_above(path, opener, roster, lost, transfer.signing.first())?
+    {
+        let name = check_signature(&transfer.signing, &root, &listed)?;
         let compared = match args.manifest.quick {
             true => listed.compare_closely(&root, &args.pins(), &within)?,
             false => listed.compare_within(&root, &args.pins(), &within)?,
         };
         let check =
             |listing, folder| transfer::objects(transfer, (&root, None), (&listing, folder), Arc::default(), true);
-        return mirror(transfer, path, compared, (args, totals), check);
+        return mirror(transfer, path, (compared, name), (args, totals), check);
     }
     if args.manifest.quick || args.pins().names_one() {
         return Err(no_manifest(path));
@@ -210,6 +231,9 @@ fn objects(transfer: &Transfer<Check>, path: &Path, args: &Verify, totals: &mut 
     refuse_lost(path, &Trees::of_user(), lost)?;
     let tally = Arc::new(Tally::default());
     let Some(listing) = transfer::unlisted(path, &tally)? else { return totals.count(one(transfer, path)) };
+    if transfer.signing.signers().is_some() {
+        return Err(no_manifest(path));
+    }
     let found = transfer::objects(transfer, (path, None), (&listing, NodeId::ROOT), tally, false)?;
     if found.seen() == 0 {
         return Err(Failure::nothing_protected(path));
@@ -224,16 +248,22 @@ fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {
     }
     let end = End::from(path.to_owned());
     let (mut ends, path) = (Ends::only(end.open()?), end.path());
+    let signature = Single::begin(&transfer.signing, path, None, Existing::Keep)?;
     let meter = Bar::file(shown(path), ends.input.len(), transfer.verbosity);
-    let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter, &meter);
+    let watch = signature.watch(&meter);
+    let progress: &dyn Progress = watch.as_ref().map_or(&meter, |watch| watch);
+    let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter, progress);
     meter.finish();
+    let contents = watch.and_then(Watch::contents);
     let moved = done.map_err(|e| Failure::at(path, e))?;
-    if let Some(by) = &moved.by {
+    signature.settle((path, path), &ends, &moved, contents, &transfer.rules())?;
+    if let (Some(by), None) = (&moved.by, signature.name()) {
         transfer.action.opened(|| path.to_owned(), by);
     }
-    report::done(path, None, moved.bytes);
+    report::done_by(path, None, moved.bytes, signature.name());
     if !transfer.verbosity.quiet && !report::is_on() {
-        say(format!("{}: {}: whole and authentic", shown(path), count(moved.bytes, "byte")))?;
+        let signed = signature.name().map_or(String::new(), |name| format!(", signed by {name}"));
+        say(format!("{}: {}: whole and authentic{signed}", shown(path), count(moved.bytes, "byte")))?;
     }
     if transfer.verbosity.verbose {
         complain(format!("{}: {}, {}", shown(path), meter.summary(moved.bytes), moved.description()));

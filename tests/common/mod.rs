@@ -32,10 +32,18 @@ impl Sandbox {
         sandbox
     }
 
-    /// The program, in the folder, with a keyring and a state of its own and no password.
+    /// The program, in the folder, with a keyring and a state of its own and no password. Mounts that do not choose a way
+    /// are served by the one that `PHALANX_TEST_FUSE` names, so that all their tests run by each.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
-        command.args(args).current_dir(self.path("")).env("PHALANX_KEYRING", self.path("keyring"));
+        let (at, rest) = args.split_at(args.iter().position(|arg| *arg == "mount").map_or(args.len(), |at| at + 1));
+        command.args(at);
+        if let (Some(&"mount"), false, Ok(way)) =
+            (at.last(), rest.contains(&"--fuse"), std::env::var("PHALANX_TEST_FUSE"))
+        {
+            command.args(["--fuse", &way]);
+        }
+        command.args(rest).current_dir(self.path("")).env("PHALANX_KEYRING", self.path("keyring"));
         command.env("PHALANX_CACHE", self.path("cache")).env("PHALANX_STATE", self.path("state"));
         command.env_remove("PHALANX_PASSWORD").stdin(Stdio::null());
         command
@@ -113,9 +121,14 @@ impl Sandbox {
     /// Runs the program at a terminal of its own, with its own /dev/tty, by the program script of util-linux. Types a
     /// line whenever the program asks for a password or a yes. Returns the exit code and all output.
     pub fn at_terminal(&self, args: &str, typed: &[&str]) -> (i32, String) {
-        let line = format!("{} {args}", env!("CARGO_BIN_EXE_phalanx"));
+        let mut typed = typed.iter();
+        self.dialogue(&format!("{} {args}", env!("CARGO_BIN_EXE_phalanx")), || Some(format!("{}\n", typed.next()?)))
+    }
+
+    /// Runs a line of shell at a terminal. `answer` says what is typed at each question, and may do more.
+    pub fn dialogue(&self, line: &str, mut answer: impl FnMut() -> Option<String>) -> (i32, String) {
         let mut child = Command::new("script")
-            .args(["-qec", &line, "/dev/null"])
+            .args(["-qec", line, "/dev/null"])
             .current_dir(self.path(""))
             .env("PHALANX_KEYRING", self.path("keyring"))
             .env_remove("PHALANX_PASSWORD")
@@ -124,19 +137,17 @@ impl Sandbox {
             .spawn()
             .unwrap();
         let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let (mut shown, mut byte, mut typed) = (Vec::new(), [0], typed.iter());
+        let (mut shown, mut byte) = (Vec::new(), [0]);
         while stdout.read(&mut byte).unwrap() > 0 {
             shown.push(byte[0]);
             let line = shown.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
             let asks_for_password =
                 line.ends_with(b": ") && [&b"Pass"[..], b"The same"].iter().any(|prompt| line.starts_with(prompt));
             if (asks_for_password || line.ends_with(b"[y/N] "))
-                && let Some(line) = typed.next()
+                && let Some(text) = answer()
             {
-                // The prompt appears before the echo is off, so the terminal could echo what is typed earlier.
-                sleep(Duration::from_millis(300));
-                stdin.write_all(line.as_bytes()).unwrap();
-                stdin.write_all(b"\n").unwrap();
+                // The echo is off before the prompt appears.
+                stdin.write_all(text.as_bytes()).unwrap();
             }
         }
         (child.wait().unwrap().code().unwrap(), String::from_utf8_lossy(&shown).into_owned())

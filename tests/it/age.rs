@@ -469,8 +469,13 @@ fn post_quantum_keys_need_no_plugin() {
     for key in ["pq.txt", "alice.txt"] {
         s.run(&["verify", "f.phx", "-i", key]).ok();
     }
-    s.run(&["rekey", "f.phx", "-i", "pq.txt", "--remove-recipient", alice.trim()]).ok();
+    let line = said(s.run(&["rekey", "f.phx", "-i", "pq.txt", "--remove-recipient", alice.trim()]));
+    assert!(!line.contains(warning), "{line}");
     s.run(&["verify", "f.phx", "-i", "alice.txt"]).fails(3);
+    // The one that is there already counts too.
+    let line = said(s.run(&["rekey", "f.phx", "-i", "pq.txt", "--add-recipient", alice.trim()]));
+    assert!(line.contains(warning), "{line}");
+    s.run(&["rekey", "f.phx", "-i", "pq.txt", "--remove-recipient", alice.trim()]).ok();
     s.run(&["rekey", "f.phx", "-i", "pq.txt", "--fresh"]).ok();
     s.run(&["verify", "f.phx", "-i", "pq.txt"]).ok();
 }

@@ -241,7 +241,7 @@ fn a_password_file_loses_exactly_one_newline() {
     for name in ["empty", "only"] {
         for args in [&["unprotect", "f.phx", "-o", "g"][..], &["verify", "f.phx"]] {
             let line = s.run(&[args, &["--password-file", name]].concat()).fails(2);
-            assert_eq!(line, format!("phalanx: {name}: the password file is empty"));
+            assert_eq!(line, format!("phalanx: {name}: the password is empty"));
         }
     }
     assert!(s.run_with_password("", &["protect", "f", "-o", "g"]).fails(2).contains("PHALANX_PASSWORD"));

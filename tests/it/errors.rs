@@ -1,4 +1,4 @@
-//! Every message of the command, on two pages (`docs/messages.md`, `docs/messages-usage.md`), where they can be read together.
+//! Every message of the command, on three pages (`docs/messages.md`, `docs/messages-io.md`, `docs/messages-usage.md`), where they can be read together.
 //!
 //! Most come from runs of the command (`runs.rs`). The others are made from the libraries' errors (`library.rs`), or
 //! copied from the source (`stated.rs`), and a test checks that they are still there.
@@ -22,23 +22,31 @@ what to do:
     phalanx: run42.h5.phx: exists already
     hint: --force replaces it
 
-A run writes each hint once. Here are the messages with the exit codes 3 and 4: those about files and keys.
-[The other page](messages-usage.md) has those with the codes 2 and 1, and warnings. Search for some words of yours. Names, paths and
+A run writes each hint once. Here are the messages with the exit code 3: those about files and keys. [Messages of input and
+output](messages-io.md) have the code 4, and [those of the command line](messages-usage.md) the codes 2 and 1; warnings are there too. Search for some words of yours. Names, paths and
 numbers differ, and words in capitals stand for what the program fills in. A path may come before those that have none here.
 
 With several paths each failure has a line of its own, and the exit code is the first of 3, 4, 2, 1 that occurs. What begins with
 `warning:` does not change it. [The guide](../GUIDE.md#when-something-is-damaged) has more about damaged files. The Java command has the
-same lines. A test makes both pages from the program.
+same lines. A test makes all pages from the program.
+";
+
+const HEAD_OF_IO: &str = "# Messages of input and output
+
+[The first page](messages.md) says how to read this one. It has the messages about files and keys, with the exit code 3.
 ";
 
 const HEAD_OF_USAGE: &str = "# Messages of the command line, and warnings
 
-[The first page](messages.md) says how to read this one. It has the messages about files and keys, with the exit codes 3 and 4.
+[The first page](messages.md) says how to read this one. It has the messages about files and keys, with the exit code 3.
 ";
 
 /// The pages: path, head, and the exit codes of the sections.
-const PAGES: [(&str, &str, &[u8]); 2] =
-    [("docs/messages.md", HEAD, &[3, 4]), ("docs/messages-usage.md", HEAD_OF_USAGE, &[2, 1, 0])];
+const PAGES: [(&str, &str, &[u8]); 3] = [
+    ("docs/messages.md", HEAD, &[3]),
+    ("docs/messages-io.md", HEAD_OF_IO, &[4]),
+    ("docs/messages-usage.md", HEAD_OF_USAGE, &[2, 1, 0]),
+];
 
 /// A page is at most so long, in bytes.
 const LONGEST_PAGE: usize = 25_000;

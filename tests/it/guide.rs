@@ -1,6 +1,6 @@
 //! The lines of GUIDE.md run as printed: each chapter in a new folder, with a new home and keyring. Lines for clusters
 //! run in the tests of `crates/cluster`, and lines of Python in those of `crates/python`. The lines of `docs/mirrors.md` run
-//! one after another, in one folder.
+//! one after another, in one folder, and so do those of `docs/signatures.md`.
 
 use crate::common::{Ended, Sandbox, has, skip};
 use crate::mount::{Mounted, is_fuse_here, is_mounted, required};
@@ -10,6 +10,7 @@ use std::path::Path;
 
 const GUIDE: &str = include_str!("../../GUIDE.md");
 const MIRRORS: &str = include_str!("../../docs/mirrors.md");
+const SIGNATURES: &str = include_str!("../../docs/signatures.md");
 const PROGRAMS: [&str; 7] = ["bash", "tar", "seq", "dd", "diff", "cmp", "ssh-keygen"];
 
 struct Chapter {
@@ -66,6 +67,11 @@ fn mirrors() -> Chapter {
     Chapter { title: "Mirrors", blocks: blocks(MIRRORS) }
 }
 
+/// All lines of the page about signatures.
+fn signatures() -> Chapter {
+    Chapter { title: "Signatures", blocks: blocks(SIGNATURES) }
+}
+
 /// Asserts that the chapter ran to its end. Otherwise shows its output.
 #[track_caller]
 fn check_ended(chapter: &Chapter, ended: &Ended) {
@@ -78,8 +84,8 @@ fn every_chapter_is_run_by_some_test() {
     let special: Vec<_> = needs.iter().filter(|(_, need)| !need.is_empty()).copied().collect();
     assert_eq!(special, [("A mounted folder", "fuse"), ("A cluster", "mpi"), ("Java", "java")]);
     assert!(needs.len() - special.len() > 6, "{needs:?}");
-    assert_eq!(mirrors().needs(), "");
-    for page in [GUIDE, MIRRORS] {
+    assert_eq!((mirrors().needs(), signatures().needs()), ("", ""));
+    for page in [GUIDE, MIRRORS, SIGNATURES] {
         let list: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("- [")?.split_once("](#")).collect();
         let titles: Vec<_> = list.iter().map(|(title, _)| *title).collect();
         assert_eq!(
@@ -147,6 +153,22 @@ fn every_line_about_mirrors_runs() {
 }
 
 #[test]
+fn every_line_about_signatures_runs() {
+    if !PROGRAMS.into_iter().all(has) {
+        return;
+    }
+    let s = Sandbox::new();
+    let ended = signatures().run(&s);
+    check_ended(&signatures(), &ended);
+    let shown = String::from_utf8_lossy(&ended.0.stdout);
+    let signed = |line: &&str| line.ends_with(", signed by alice@example.org");
+    assert_eq!(shown.lines().filter(signed).count(), 3, "{shown}");
+    assert!(shown.contains("Good \"phalanx\" signature for alice@example.org"), "{shown}");
+    assert!(s.exists("work/backup/project/phalanx.tree.sig"));
+    assert_eq!(s.read("work/copy.csv"), s.read("work/project/table.csv"));
+}
+
+#[test]
 fn the_lines_that_mount_run() {
     if !is_fuse_here() || !PROGRAMS.into_iter().chain(["flock"]).all(has) {
         return;
@@ -184,7 +206,7 @@ fn the_lines_in_java_run() {
 /// A reader who copies a line must not need anything that only the tests have.
 #[test]
 fn no_line_writes_outside_the_folder_or_asks() {
-    for (_, lines) in all().iter().chain([&mirrors()]).flat_map(|chapter| &chapter.blocks) {
+    for (_, lines) in all().iter().chain([&mirrors(), &signatures()]).flat_map(|chapter| &chapter.blocks) {
         check_lines(lines);
     }
 }

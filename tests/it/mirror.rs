@@ -387,6 +387,8 @@ fn a_damaged_manifest_stops_the_run_and_a_foreign_one_is_never_taken_for_the_mir
     run(&s, &[]).ok();
     s.run(&["verify", "-R", "m", "-k", "k"]).fails_with_lines(3);
     run(&s, &["--checksum"]).ok();
+    // The user alone says that it belongs there.
+    s.run(&["verify", "-R", "m", "-k", "k", "--accept"]).ok();
     is_whole(&s);
 }
 

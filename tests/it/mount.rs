@@ -43,9 +43,7 @@ impl Mounted {
     /// Mounts in the foreground, on the folder mnt. If this system does not allow mounts, prints a line and returns
     /// `None`.
     pub fn start(s: &Sandbox, args: &[&str]) -> Option<Self> {
-        let mut command = s.command(&["mount"]);
-        command.args(args);
-        Self::start_by(s, command)
+        Self::start_by(s, s.command(&[&["mount"], args].concat()))
     }
 
     /// Mounts with a command that already has all its arguments.
@@ -391,6 +389,45 @@ fn a_mountpoint_is_checked_again_after_the_password_prompt() {
         if what == "something else" {
             fs::remove_file(s.path("mnt")).unwrap();
         }
+    }
+}
+
+#[test]
+fn the_way_of_requests_is_chosen_and_named() {
+    if !is_fuse_here() {
+        return;
+    }
+    let s = Sandbox::new();
+    planted(&s);
+    let offers = fs::read_to_string("/sys/module/fuse/parameters/enable_uring").is_ok_and(|text| text.starts_with('Y'));
+    let way = |way: &str| {
+        let mounted = Mounted::start(&s, &["tree.phx", "mnt", "--fuse", way, "-v"])?;
+        assert_eq!(fs::read(mounted.path("large")).unwrap(), s.read("tree/large"));
+        mounted.unmount();
+        Some(mounted.log())
+    };
+    let Some(dev) = way("dev") else { return };
+    assert!(dev.contains("mnt: requests come by /dev/fuse\n"), "{dev}");
+    let auto = way("auto").unwrap();
+    assert!(
+        auto.contains(if offers { "mnt: requests come by io_uring\n" } else { "mnt: requests come by /dev/fuse\n" }),
+        "{auto}"
+    );
+    if offers {
+        assert!(way("uring").unwrap().contains("mnt: requests come by io_uring\n"));
+    } else {
+        let refused = s.run(&["mount", "tree.phx", "mnt", "--fuse", "uring"]).fails(1);
+        assert!(
+            refused.contains("the kernel does not offer FUSE by io_uring") && refused.contains("hint: "),
+            "{refused}"
+        );
+        assert!(!is_mounted(&s.path("mnt")));
+        skip("uring");
+        let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
+        assert!(
+            !required.split([',', ' ']).any(|name| name == "uring"),
+            "PHALANX_REQUIRE names uring, which is missing"
+        );
     }
 }
 

@@ -7,6 +7,7 @@ mod mount;
 mod proxy;
 mod rekey;
 mod servers;
+mod signatures;
 
 use crate::common::{Ended, Sandbox, has, is_exhaustive, is_ignored, painted, wait_for};
 use crate::readme::shell;

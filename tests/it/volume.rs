@@ -1,5 +1,6 @@
 //! Volumes in use: `phalanx init`, `phalanx mount` and `phalanx verify`.
 
+mod copies;
 mod daily;
 mod full;
 pub mod kills;

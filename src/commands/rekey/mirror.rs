@@ -19,7 +19,7 @@ use phalanx_host::mirror::listing::{Listing, State};
 use phalanx_host::mirror::manifest::{Listed, Pins, lock};
 use phalanx_host::mirror::rewritten::Rewritten;
 use phalanx_host::mirror::state::{Seen, Trees};
-use phalanx_host::mirror::store;
+use phalanx_host::mirror::store::{self, Written};
 use phalanx_host::{Error, Result};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -102,12 +102,24 @@ impl FreshMirror {
 
     fn write(&mut self, listing: &Listing, roster: &Roster) -> Result<()> {
         self.manifest.check_unchanged()?;
-        let head = self.trees.next_head(Some(&self.head), Some(self.digest), self.head.rules.clone())?;
+        let (tree, before) = (self.head.tree, (&self.head, self.digest));
+        let head = self.trees.next_head(Some(tree), Some(before), self.head.rules.clone())?;
         // Tags of suite 4 do not commit to what they authenticate, so no manifest uses it.
         let suite = Some(self.suite).filter(|suite| *suite != Suite::Aes256Gcm).unwrap_or_default();
         let new = NewFile::new(suite, &self.recipients)?;
         let mode = self.manifest.file().metadata().map_err(Error::read)?.mode() & 0o777;
-        let digest = store::write(self.root.clone(), listing, &head, new, roster, (mode, true))?;
+        // It lists the same as before, so it is as much this machine's own as that was. One that was set back is not, although it
+        // was: the new one has the newest generation.
+        let found = Seen { generation: self.head.generation, digest: self.digest };
+        let is_set_back = self.trees.seen(head.tree).is_some_and(|seen| seen.is_set_back_by(&found));
+        let is_own = self.trees.is_own(head.tree, self.digest) && !is_set_back;
+        let note = |written: &Written| {
+            if is_own && let Err(e) = self.trees.note_own(head.tree, written.digest, Some(self.digest)) {
+                complain(format!("warning: the manifest could not be remembered for the next run: {e}"));
+            }
+        };
+        let Written { digest, .. } =
+            store::write(self.root.clone(), listing, &head, new, (roster, &note), (mode, true))?;
         let written = InputFile::open_in(self.root.clone(), OsStr::new(MANIFEST))?;
         self.report.after = Some(regular(written.file())?.header()?);
         self.remember(listing, &head, digest);

@@ -94,7 +94,7 @@ impl Rekey {
         let new = NewFile::with_chunk_size(protected.suite(), protected.chunk_size(), &recipients)?;
         let output = object.successor(object.size().ok()).map_err(Error::write)?;
         let sink = Begun { output: &*output, start: Mutex::default() };
-        protected.protect_again(&crew.roster, new, Sink::ranged(&sink), meter)?;
+        protected.protect_again(&crew.roster, new, Sink::ranged(&sink), [&(), meter])?;
         let header = Header::read(&mut &lock(&sink.start)[..])?;
         Ok((output, header))
     }

@@ -97,12 +97,17 @@ fn core() -> Vec<Message> {
             "do not open it",
         ),
         at(
-            Error::NoKey { keys: vec![id()], identity: true, password: true },
+            Error::NoKey {
+                keys: vec![id()],
+                identity: true,
+                services: ["hashivault://orders".into()].into(),
+                password: true,
+            },
             "the file has several ways in, and none is at hand",
             "`phalanx key list` shows your keys with their ids",
         ),
         at(
-            Error::NoKey { keys: Vec::new(), identity: false, password: false },
+            Error::NoKey { keys: Vec::new(), identity: false, services: Box::default(), password: false },
             "all ways in are of a later kind",
             "use the newest version",
         ),
@@ -110,6 +115,7 @@ fn core() -> Vec<Message> {
             Error::KeysRefused {
                 keys: vec![id()],
                 identity: false,
+                services: Box::default(),
                 password: true,
                 tried: false,
                 refused: vec![refused().to_string()],
@@ -142,7 +148,7 @@ fn core() -> Vec<Message> {
         at(
             Error::Write(Obstacle::HoldsKey.into()),
             "`--force`, and the output would replace a key, key file, password file or identity that is in use, or something in \
-             the keyring; for an output that the command line names the exit code is 2",
+             the keyring; the code is 2 for one that the command line names",
             "",
         ),
         at(
@@ -191,6 +197,7 @@ fn core() -> Vec<Message> {
             "its file in the keyring was altered",
             "`phalanx key rm` it, and import it again from your copy",
         ),
+        alone(HostError::KeyLocked("work".into()), "nobody could be asked for its password, or it was wrong", ""),
         typed("hello", "the text of a key was typed wrongly", "compare it with the copy"),
         typed(&key[..40], "", ""),
         typed(&key.replace('Q', "9"), "", ""),
@@ -289,6 +296,7 @@ fn mount() -> Vec<Message> {
         at(MountError::DeviceDenied, "", ""),
         at(MountError::NoFusermount, "users other than root need it", ""),
         at(MountError::NoAllowOther, "", ""),
+        at(MountError::NoUring, "with `--fuse uring`", ""),
         at(MountError::Missing, "", "make it: `mkdir plain`"),
         at(MountError::NotFolder, "", ""),
         at(MountError::NotEmpty, "", ""),

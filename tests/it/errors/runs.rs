@@ -5,7 +5,7 @@ use crate::age;
 use crate::common::{Ended, Sandbox, painted};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 
 const COPY: &str = "restore the file from a copy";
@@ -115,6 +115,21 @@ fn prepared() -> Sandbox {
     symlink("run42.h5.phx", s.path("link.phx")).unwrap();
     mknodat(CWD, s.path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     ok("init vault --key work");
+    let public = |name: &str| age::data(&format!("{name}.pub"));
+    s.secret("id", age::data("ssh-ed25519"));
+    s.write("id.pub", public("ssh-ed25519"));
+    s.write("signers", format!("ann@example.org {}", public("ssh-ed25519")));
+    s.write("old-signers", format!("ann valid-before=\"20200101Z\" {}", public("ssh-ed25519")));
+    s.write("other-signers", format!("x ssh-dss AAAAB3NzaC1kc3M=\nbob {}", public("ssh-ecdsa")));
+    s.write("wrong-signers", format!("ann always {}", public("ssh-ed25519")));
+    s.write("krl", "SSHKRL\n");
+    for name in ["signed", "exchanged", "garbled"] {
+        ok(&format!("protect notes.txt --key work --sign id --output {name}.phx"));
+    }
+    fs::copy(s.path("signed.phx.sig"), s.path("exchanged.phx.sig")).unwrap();
+    s.write("garbled.phx.sig", "hello\n");
+    ok("protect notes.txt --key work --cipher aes-256-gcm --output gcm.phx");
+    fs::copy(s.path("signed.phx.sig"), s.path("gcm.phx.sig")).unwrap();
     fs::create_dir_all(s.path("lost")).unwrap();
     fs::copy(s.path("vault/phalanx.folder"), s.path("lost/phalanx.folder")).unwrap();
     fs::create_dir_all(s.path("vault/within")).unwrap();
@@ -123,6 +138,11 @@ fn prepared() -> Sandbox {
     ok("PHALANX_KEYRING=open key import work work.raw");
     ok("PHALANX_KEYRING=second key import lab work.raw");
     ok("key export --all --output keys.txt");
+    // The keyrings of two machines in one folder.
+    fs::DirBuilder::new().mode(0o700).create(s.path("merged")).unwrap();
+    for id in ["30313233343536373839616263646566", "66656463626139383736353433323130"] {
+        s.write(&format!("merged/work.{id}.key.phx"), "");
+    }
     fs::create_dir(s.path("empty-keyring")).unwrap();
     for (name, mode) in [("open.raw", 0o644), ("open/work.key", 0o644), ("empty-keyring", 0o700)] {
         fs::set_permissions(s.path(name), fs::Permissions::from_mode(mode)).unwrap();
@@ -168,6 +188,18 @@ const RUNS: &[Run] = &[
         "lines on standard output name the lost ranges, which are zeros in the output",
     ),
     ("unprotect vault/phalanx.volume --output config", "", ""),
+    ("verify run42.h5.phx --signers signers", "nobody has signed the file", "[Signatures](signatures.md) says how"),
+    ("verify -R project.phx --signers signers", "nobody has signed the manifest", ""),
+    (
+        "verify signed.phx --signers other-signers",
+        "somebody has signed it whom the file of signers does not have",
+        "ask them",
+    ),
+    ("verify signed.phx --signers old-signers", "or not for this time or purpose", ""),
+    ("verify exchanged.phx --signers signers", "the signature is of another content", "ask the signer for both files"),
+    ("verify garbled.phx --signers signers", "", "copy it again"),
+    ("verify gcm.phx --signers signers", "the file is in suite 4", "protect it again with another cipher"),
+    ("verify vault --signers signers", "", ""),
     // 4
     ("protect missing.h5 --key work", "", "look at the name"),
     ("protect run42.h5 --key work", "", ""),
@@ -182,6 +214,7 @@ const RUNS: &[Run] = &[
     ("protect run42.h5 --key nobody --output x", "", ""),
     ("PHALANX_KEYRING=nowhere protect run42.h5 --key work --output x", "", ""),
     ("PHALANX_KEYRING=open protect run42.h5 --key work --output x", "others may have read it", "consider a new key"),
+    ("PHALANX_KEYRING=merged key show work", "keyrings were put together", "give one of them another name"),
     ("PHALANX_KEYRING=empty-keyring key export --all", "", ""),
     ("key import work work.raw", "", ""),
     ("PHALANX_KEYRING=second key import --all keys.txt", "", ""),
@@ -218,6 +251,22 @@ const RUNS: &[Run] = &[
     ("mount lost empty --key work", "`phalanx.volume` was deleted, or not copied", "nobody can make it again"),
     ("verify vault/within --key work", "", ""),
     ("verify run42.h5.phx --identity huge.txt", "", "is it the right file?"),
+    (
+        "SSH_AUTH_SOCK= protect notes.txt --key work --sign id.pub --output x",
+        "",
+        "name the private key, or start an agent",
+    ),
+    ("protect notes.txt --key work --sign notes.txt --output x", "", ""),
+    ("protect notes.txt --key work --sign huge.txt --output x", "", "is it the right file?"),
+    ("verify signed.phx --signers notes.txt", "a file of signers has lines of names, options and a public key", ""),
+    (
+        "verify signed.phx --signers wrong-signers",
+        "it has another name than those of ssh-keygen, or its value is not in quotes",
+        "",
+    ),
+    ("verify signed.phx --signers none.txt", "", ""),
+    ("verify signed.phx --signers binary", "", ""),
+    ("verify signed.phx --signers signers --revoked krl", "", ""),
     // 2
     ("protect", "", ""),
     ("protct run42.h5", "", ""),
@@ -241,6 +290,8 @@ const RUNS: &[Run] = &[
     ("rekey run42.h5.phx --add-password", "nobody can be asked", ""),
     ("protect run42.h5 --password-file empty.txt --output x", "", ""),
     ("verify notes.txt.phx --password-file empty.txt", "", ""),
+    ("verify notes.txt.phx --password-command false", "the command says why, if it says anything", ""),
+    ("protect notes.txt --generate-password --json", "", "leave out `--json`, or read a password from a file"),
     ("verify notes.txt.phx --password-file long.txt", "", "is it the right file?"),
     ("protect run42.h5 notes.txt --key work --output x", "", ""),
     ("protect --recursive project --key work --output -", "", "pack it with `tar` first"),
@@ -257,6 +308,17 @@ const RUNS: &[Run] = &[
     ("protect run42.h5 --resume --recipient age1x --output x", "", ""),
     ("protect run42.h5 --resume --key work --cipher aes-256-gcm --output x", "", "choose another cipher"),
     ("protect run42.h5 --recipient nonsense --output x", "", ""),
+    ("protect run42.h5 --kms orders --output x", "", "the key service's documentation has its URI"),
+    ("protect run42.h5 --key work --cipher aes-256-gcm --sign id --output x", "", ""),
+    ("protect run42.h5 --key work --sign id --output -", "", "write to a file"),
+    ("protect run42.h5 signed.phx.sig --key work --sign id --output-dir out", "", ""),
+    ("protect run42.h5 --key work --sign id --output phalanx.tree", "a signed file could be taken for a manifest", ""),
+    ("verify - --signers signers", "", "save the stream in a file first"),
+    ("unprotect run42.h5.phx --signers signers --resume --output x", "", "leave out `--resume`"),
+    ("protect run42.h5 --key work --sign id --resume --output x", "", "leave out `--resume`"),
+    ("unprotect damaged.phx --salvage --signers signers --output x", "", ""),
+    ("unprotect run42.h5.phx --range 0-1 --signers signers --output x", "", ""),
+    ("inspect --signed-text run42.h5.phx for-lab.phx", "", "run them one by one"),
     ("unprotect --volume vault stored", "", ""),
     ("unprotect run42.h5.phx --json --output -", "", ""),
     ("unprotect run42.h5.phx damaged.phx --range 0-1 --output-dir out", "", "run them one by one"),
@@ -279,6 +341,8 @@ const RUNS: &[Run] = &[
     ("key new bad/name", "", ""),
     ("key rm work", "", ""),
     ("key export work --password-file password.txt", "", ""),
+    ("key lock lab --key work", "that key could be locked itself", ""),
+    ("key unlock", "", ""),
     ("PHALANX_KERNELS=abacus verify run42.h5.phx", "the variable is set wrongly", "unset it"),
 ];
 
@@ -299,4 +363,5 @@ const WARNINGS: &[Run] = &[
     ("PHALANX_PASSWORD=x key export --all --output copy.txt", "", ""),
     ("unprotect --recursive other --output restored", "only what ends in `.phx` is taken for protected", ""),
     ("init new --key work", "", ""),
+    ("verify signed.phx --signers other-signers", "the line counts for nobody", ""),
 ];

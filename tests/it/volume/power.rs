@@ -289,10 +289,10 @@ fn cut(s: &Sandbox, random: &mut Random, all: Vec<Known>, is_long: bool) -> Vec<
         mounted.signal(Signal::KILL);
         for writer in working {
             let (error, is_gone) = writer.join().unwrap();
-            // ENOTCONN, or ECONNABORTED for operations in progress. EIO if the kernel still had to write, because it
-            // does not keep the cause of that failure.
+            // ENOTCONN, or for operations in progress ECONNABORTED, and by io_uring also ECANCELED. EIO if the kernel still
+            // had to write, because it does not keep the cause of that failure.
             let is_its = match error.raw_os_error() {
-                Some(107 | 103) => true,
+                Some(107 | 103 | 125) => true,
                 Some(5) => is_gone && mounted.log().is_empty(),
                 _ => false,
             };

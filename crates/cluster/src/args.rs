@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use phalanx_core::{ChunkSize, Suite};
 use phalanx_host::args::{
-    Cipher, EngineName, MirrorArgs, MirrorPlan, OpenKeys, PinArgs, ProtectKeys, chunk_size, size, threads,
+    Cipher, EngineName, MirrorArgs, MirrorPlan, OpenKeys, PinArgs, ProtectKeys, SignersArgs, chunk_size, size, threads,
 };
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::{Carry, protected_name, umask, unprotected_name};
@@ -87,11 +87,13 @@ pub struct Unprotect {
     /// Take what a manifest does not list too
     ///
     /// For a mirror whose manifest is lost or damaged, and for what an interrupted run has written after it.
-    #[arg(long, requires = "recursive")]
+    #[arg(long, requires = "recursive", conflicts_with = "signers")]
     ignore_manifest: bool,
     /// Restore owner, group, permissions, ACLs and attributes
     #[arg(long)]
     preserve: bool,
+    #[command(flatten)]
+    signers: SignersArgs,
     #[command(flatten)]
     destination: DestinationArgs,
     #[command(flatten)]
@@ -110,6 +112,8 @@ pub struct Verify {
     recursive: bool,
     #[command(flatten)]
     manifest: PinArgs,
+    #[command(flatten)]
+    signers: SignersArgs,
     #[command(flatten)]
     keys: OpenKeys,
     #[command(flatten)]
@@ -133,7 +137,7 @@ struct DestinationArgs {
     /// Overwrite existing outputs
     #[arg(short, long)]
     force: bool,
-    /// Go on where an interrupted run of the same command ended
+    /// Go on where the same command was interrupted
     ///
     /// Large files keep the chunks that are done. In a folder, an output is kept if its length and its time fit its input, and it
     /// is for the same keys. Do not combine this with --no-sync in folders: after a crash of a machine, an output may have its
@@ -199,6 +203,8 @@ pub struct Plan {
     pub paths: Vec<PathBuf>,
     pub destination: Destination,
     pub run: RunArgs,
+    /// Who must have signed the manifests of folders.
+    pub signers: SignersArgs,
     pub verbosity: Verbosity,
 }
 
@@ -256,7 +262,8 @@ impl Cli {
                 let suite = args.cipher.unwrap_or(Cipher::Aes256).into();
                 let what = What::Protect { keys: args.keys, suite, chunk_size: args.chunk_size.unwrap_or_default() };
                 let run = args.run.with(&args.dry_run);
-                Plan { what, mirror: None, paths: args.paths, destination, run, verbosity }
+                let signers = SignersArgs::default();
+                Plan { what, mirror: None, paths: args.paths, destination, run, signers, verbosity }
             }
             Command::Mirror(args) => {
                 let MirrorPlan { options, destination, keys, suite, chunk_size } = args.args.validate()?;
@@ -264,14 +271,16 @@ impl Cli {
                 let what = What::Protect { keys, suite, chunk_size };
                 let run = RunArgs { dry_run: options.dry_run, ..args.run };
                 let paths = vec![options.source.clone()];
-                Plan { what, mirror: Some(options), paths, destination, run, verbosity }
+                let signers = SignersArgs::default();
+                Plan { what, mirror: Some(options), paths, destination, run, signers, verbosity }
             }
             Command::Unprotect(args) => {
                 let carry = if args.preserve { Carry::All } else { Carry::New { umask: umask() } };
                 let destination = args.destination.destination(carry);
                 let what = What::Unprotect { keys: args.keys, ignores_manifest: args.ignore_manifest };
                 let run = args.run.with(&args.dry_run);
-                Plan { what, mirror: None, paths: args.paths, destination, run, verbosity }
+                let signers = args.signers;
+                Plan { what, mirror: None, paths: args.paths, destination, run, signers, verbosity }
             }
             Command::Verify(args) => {
                 let destination = Destination {
@@ -287,7 +296,8 @@ impl Cli {
                 let PinArgs { quick, .. } = args.manifest;
                 let what = What::Verify { keys: args.keys, quick, pins: args.manifest.pins() };
                 let run = args.run.with(&args.dry_run);
-                Plan { what, mirror: None, paths: args.paths, destination, run, verbosity }
+                let signers = args.signers;
+                Plan { what, mirror: None, paths: args.paths, destination, run, signers, verbosity }
             }
         };
         let to_stdout = matches!(plan.destination.outputs, Outputs::At(End::Standard));
@@ -301,6 +311,13 @@ impl Cli {
             return Err(Failure::usage(
                 "several processes cannot share standard input or output: - does not work here",
             ));
+        }
+        if plan.signers.files().next().is_some() && !plan.destination.recursive {
+            let line = "--signers needs --recursive: phalanx-mpi checks the signatures of manifests";
+            return Err(Failure::usage(line).hint("phalanx checks those of files"));
+        }
+        if plan.signers.files().next().is_some() && plan.destination.resume {
+            return Err(Failure::usage("--resume would leave plaintext whose signature was not checked yet"));
         }
         plan.destination.check(&plan.paths)?;
         Ok(plan)

@@ -1,6 +1,7 @@
 //! Which process does what: the parts of large files and the other tasks are given out in advance or on request.
 
 use crate::args::{Division, RunArgs};
+use crate::listed::MOST;
 use crate::message::Task;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -32,7 +33,8 @@ impl Runs {
         let ranks = ranks as u64;
         let longest = if resumes { LONGEST_RESUMABLE } else { LONGEST };
         let least = (chunks / (2 * ranks)).clamp(least_of(SHORTEST), least_of(SHORT));
-        Self { left: of, ranks, least, most: least_of(longest) }
+        // The nonces and tags of more chunks would not go to rank 0, and would have to be read again.
+        Self { left: of, ranks, least, most: least_of(longest).min(MOST) }
     }
 
     /// The next part: half of each process's share of what is left, so that all end at about the same time.
@@ -222,6 +224,13 @@ mod tests {
             }
             assert_eq!(end, chunks);
         }
+    }
+
+    #[test]
+    fn the_chunks_of_a_part_are_never_too_many_to_be_noted() {
+        let mut runs = Runs::new(0..10 << 20, 4096, 2, false);
+        let mut parts = std::iter::from_fn(|| runs.next());
+        assert!(parts.all(|part| part.end - part.start <= MOST));
     }
 
     #[test]

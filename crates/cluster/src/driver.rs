@@ -287,7 +287,17 @@ impl Driver<'_> {
     fn sealing(&self) -> Sealing<'_> {
         let Some(Keys::Protect { recipients, suite, .. }) = self.keys else { panic!("it protects files") };
         let Destination { sync, carry, .. } = self.plan.destination;
-        Sealing { recipients, suite: *suite, roster: self.roster.clone(), sync, carry, trees: Trees::of_user() }
+        Sealing {
+            recipients,
+            suite: *suite,
+            roster: self.roster.clone(),
+            sync,
+            carry,
+            trees: Trees::of_user(),
+            resumes: self.plan.destination.resume,
+            signer: None,
+            signers: None,
+        }
     }
 
     fn is_verifying(&self) -> bool {

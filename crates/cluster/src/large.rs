@@ -23,6 +23,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
+/// Why a large file is refused if somebody must have signed it.
+const UNSEEN: &str =
+    "not all of its chunks were compared with the manifest when they were opened: --division dynamic does that";
 const OTHER_STORAGE: &str = "use another file system, or one machine";
 
 /// A large file whose output has been begun.
@@ -309,6 +312,8 @@ impl Worker<'_> {
         let contents = match (holds, owned.output()) {
             (Some(holds), _) => Ok(holds.into()),
             (None, Some(output)) if self.is_protecting() => Contents::read(output.file()),
+            // What is stored by now may be another file than the one whose chunks were opened.
+            (None, _) if self.plan.signers.files().next().is_some() => Err(CoreError::Read(io::Error::other(UNSEEN))),
             (None, _) => Contents::read(owned.ends.input.file()),
         };
         let contents = contents.map_err(|e| at(e.into()))?;

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 /// The most chunks of a part whose nonces and tags go to rank 0. They take 3 MiB.
-const MOST: u64 = 1 << 16;
+pub const MOST: u64 = 1 << 16;
 
 impl Listed {
     /// Refuses a file that does not hold what the manifest lists.

@@ -15,6 +15,7 @@ use phalanx_host::mirror::manifest::{Above, Listed, Lost, Pins, refuse_lost};
 use phalanx_host::mirror::state::Trees;
 use phalanx_host::mirror::verdict::Compared;
 use phalanx_host::paths::{End, Route};
+use phalanx_host::signatures::Signing;
 use rustix::fs::{Timespec, Timestamps};
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -71,11 +72,16 @@ pub fn prepare(plan: &Plan, keys: Option<&Keys>, roster: &Arc<Roster>, tally: &F
     let mut walked = Vec::new();
     let (mut files, mut bytes) = (0, 0);
     let (made, key_files) = (Made::default(), worker::key_files(plan));
+    let signing = plan.signers.signing()?;
     let routes_failed = failure::each(&routes, |route| {
         let input = route.input.path();
         let output = (!is_verifying).then(|| route.output.path());
         let of = |path: &Path| path.as_os_str().as_bytes().to_vec();
         let meta = std::fs::metadata(input).map_err(|e| Failure::at(input, Error::read(e)))?;
+        if !meta.is_dir() && signing.signers().is_some() {
+            let line = format!("{}: --signers takes folders here", shown(input));
+            return Err(Failure::usage(line).hint("phalanx checks the signatures of files"));
+        }
         if meta.is_dir() {
             if !plan.destination.recursive {
                 return Err(Failure::folder(input));
@@ -83,7 +89,7 @@ pub fn prepare(plan: &Plan, keys: Option<&Keys>, roster: &Arc<Roster>, tally: &F
             let takes = plan.destination.force || plan.destination.resume;
             let existing = if takes { Existing::Replace(&made) } else { Existing::Keep };
             let tree = u32::try_from(trees.len()).map_err(|_| Failure::usage("too many folders"))?;
-            let compared = keys.map_or(Ok(None), |keys| compare(plan, keys, roster, input))?;
+            let compared = keys.map_or(Ok(None), |keys| compare(plan, keys, (roster, &signing), input))?;
             let (mut mirror, inode) = (None, tree::root(input)?.0.1);
             if let Some(output) = output.filter(|_| !plan.run.dry_run) {
                 let inode = tree::make_root(&inputs, input, output, existing, plan.destination.carry)?;
@@ -177,29 +183,44 @@ pub fn restore_times(roots: &[(PathBuf, PathBuf)]) {
 }
 
 /// Compares a folder of protected files with its manifest. `None` if that is not to be done.
-fn compare(plan: &Plan, keys: &Keys, roster: &Arc<Roster>, input: &Path) -> Outcome<Option<Compared>> {
+fn compare(
+    plan: &Plan,
+    keys: &Keys,
+    (roster, signing): (&Arc<Roster>, &Signing),
+    input: &Path,
+) -> Outcome<Option<Compared>> {
     let Keys::Open(opener) = keys else { return Ok(None) };
     let (pins, quick) = match &plan.what {
         What::Unprotect { ignores_manifest: true, .. } => return Ok(None),
         What::Verify { pins, quick, .. } => (pins.clone(), *quick),
         _ => (Pins::default(), false),
     };
-    if let Some(listed) = Listed::read(input, &**opener, roster.clone())? {
-        return listed.compare(input, &pins).map(Some);
-    }
     let lost = match &plan.what {
         What::Verify { .. } if pins.accept => Lost::Forgotten,
         What::Verify { .. } => Lost::Refused("verify --accept goes on without it"),
         _ => Lost::Refused("--ignore-manifest restores what is there"),
     };
-    match Listed::read_above(input, &**opener, roster.clone(), lost)? {
-        Some(Above { listed, root, within }) => listed.compare_within(&root, &pins, &within).map(Some),
-        None if quick || pins.names_one() => {
+    match Listed::read_at_or_above(input, &**opener, roster.clone(), lost, signing.first())? {
+        Some(Above { listed, root, within }) => {
+            check_signature(plan, signing, &root, &listed)?;
+            listed.compare_within(&root, &pins, &within).map(Some)
+        }
+        None if quick || pins.names_one() || signing.signers().is_some() => {
             let line = format!("{}: it has no manifest", shown(input));
             Err(Failure::new(Code::NotAuthentic, line).on(input))
         }
         None => refuse_lost(input, &Trees::of_user(), lost).map(|()| None),
     }
+}
+
+/// Checks the signature of a manifest, if somebody must have signed it, and says who has.
+fn check_signature(plan: &Plan, signing: &Signing, mirror: &Path, listed: &Listed) -> Outcome {
+    let Some(signers) = signing.signers() else { return Ok(()) };
+    let name = signers.check_tree(mirror, listed.signed, &listed.listing)?;
+    if !plan.verbosity.quiet {
+        complain(format!("{}: signed by {name}", shown(mirror)));
+    }
+    Ok(())
 }
 
 /// A file in a folder of outputs, which shows all processes that they see the same folder: the folder, the file's name

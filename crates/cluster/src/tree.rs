@@ -9,7 +9,7 @@ use phalanx_host::folders::{
     self, FOLDER, RESERVED_NAME, RIVAL_HINT, SAME_NAME, is_within, kind_name, open_parent, read_error,
 };
 use phalanx_host::lines::shown;
-use phalanx_host::mirror::MANIFEST;
+use phalanx_host::mirror::is_of_manifest;
 use phalanx_host::strays::{self, Strays};
 use phalanx_host::{Error, Result};
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
@@ -136,7 +136,7 @@ impl Worker<'_> {
         match kind {
             FileType::RegularFile if !is_temporary(of) => {
                 let Some(output) = self.plan.output_name(of) else {
-                    if folder.is_empty() && of == MANIFEST {
+                    if folder.is_empty() && is_of_manifest(of) {
                         return Ok(());
                     }
                     let path = shown(&self.roots.path(Some(tree), folder, of.as_bytes()));

@@ -117,10 +117,7 @@ pub fn cpu(py: Python<'_>, most: Option<usize>) -> PyResult<Roster> {
 
 /// Runs long work while other Python threads run. Signals of the main thread, such as Ctrl-C, end it with what their handlers
 /// raise.
-pub fn interruptible<T: Send>(
-    py: Python<'_>,
-    work: impl FnOnce(&dyn Progress) -> phalanx_host::Result<T> + Send,
-) -> PyResult<phalanx_host::Result<T>> {
+pub fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&dyn Progress) -> T + Send) -> PyResult<T> {
     let signals = Signals {
         caller: thread::current().id(),
         last: Mutex::new(Instant::now()),

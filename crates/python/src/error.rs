@@ -88,9 +88,11 @@ fn of(py: Python<'_>, path: Option<&Path>, error: Error, mut text: String) -> Py
         }
         Error::Core(CoreError::NotPhalanx | CoreError::Header(_)) => exception(py, "NotPhalanxError", text),
         Error::Core(CoreError::Version(_) | CoreError::Volume) => exception(py, "UnsupportedError", text),
-        Error::NoSuchKey(_) | Error::KeyDamaged(_) | Error::Core(CoreError::KeyText(_)) | Error::Refused(_) => {
-            exception(py, "KeyringError", text)
-        }
+        Error::NoSuchKey(_)
+        | Error::KeyLocked(_)
+        | Error::KeyDamaged(_)
+        | Error::Core(CoreError::KeyText(_))
+        | Error::Refused(_) => exception(py, "KeyringError", text),
         Error::Core(CoreError::Fault(_)) => exception(py, "EngineError", text),
         Error::Core(CoreError::Memory(_) | CoreError::KdfMemory(_)) => PyMemoryError::new_err(text),
         Error::KeyName(_)
@@ -167,6 +169,24 @@ pub fn of_failure(py: Python<'_>, failure: &Failure) -> PyErr {
         Code::NotAuthentic => exception(py, "AuthenticationError", text),
         Code::Other => exception(py, "EngineError", text),
     }
+}
+
+/// The exception of a failure of a signature, of its key or of its file of signers.
+pub fn of_signing(py: Python<'_>, failure: Failure) -> PyErr {
+    let path = failure.path().map(Path::to_owned);
+    let (code, line) = (failure.code(), failure.line().unwrap_or("it failed").to_owned());
+    match (failure.into_error(), code) {
+        (Some(error), _) => of(py, path.as_deref(), error, line),
+        (None, Code::Usage) => PyValueError::new_err(line),
+        (None, Code::NotAuthentic) => exception(py, "AuthenticationError", line),
+        (None, Code::InputOutput | Code::Other) => exception(py, "Error", line),
+    }
+}
+
+/// A length, and who has signed it.
+pub fn signed_length(py: Python<'_>, length: u64, signer: &str) -> PyResult<Py<PyAny>> {
+    let class = py.import(intern!(py, "phalanx._signed"))?.getattr("SignedLength")?;
+    Ok(class.call1((length, signer))?.unbind())
 }
 
 /// The exception of a failure in a tree: that of the error that it was made of, if there was one.

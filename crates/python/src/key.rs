@@ -206,7 +206,7 @@ pub fn note_file(path: &Path) {
 /// The files of keys and identities that this process has read, and those of the keyring.
 pub fn key_files() -> KeyFiles {
     let key_files = FILES.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
-    KeyFiles::new(&KeyArgs { key_files, keys: Vec::new(), password_file: None }, &[])
+    KeyFiles::new(&KeyArgs { key_files, ..KeyArgs::default() }, &[])
 }
 
 /// A key, or the name of one. It is in an `Arc`, because a key that moves within a vector would leave copies.

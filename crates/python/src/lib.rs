@@ -18,6 +18,7 @@ mod place;
 mod ranges;
 mod reader;
 mod set;
+mod signing;
 mod source;
 mod stores;
 mod tree;

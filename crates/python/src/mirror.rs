@@ -4,6 +4,7 @@ use crate::engines::{Stop, chunk_size, engines, interruptible_apart, suite};
 use crate::error;
 use crate::key::{KeyOrName, key_files};
 use crate::place::{Place, no_url};
+use crate::signing;
 use crate::stores::{self, StorageOptions};
 use crate::ways::{self, Keys, Secret};
 use phalanx_host::args::{RuleArg, RuleArgs, rule_of};
@@ -37,9 +38,9 @@ type Done =
 
 /// Makes or renews a mirror.
 #[pyfunction]
-#[pyo3(signature = (source, mirror, *, key, keys, password, recipients, cipher, chunk_size, delete, max_delete, delete_excluded,
+#[pyo3(signature = (source, mirror, *, key, keys, password, recipients, kms, cipher, chunk_size, delete, max_delete, delete_excluded,
     backup_dir, checksum, new, dry_run, exclude, exclude_from, only, exclude_caches, exclude_if_present, one_file_system, sync, threads,
-    engine, storage_options))]
+    engine, storage_options, sign))]
 #[expect(clippy::too_many_arguments, reason = "Python has them by name")]
 pub fn mirror(
     py: Python<'_>,
@@ -49,6 +50,7 @@ pub fn mirror(
     keys: Vec<KeyOrName>,
     password: Option<Secret>,
     recipients: Vec<String>,
+    kms: Vec<String>,
     cipher: &str,
     chunk_size: u64,
     delete: bool,
@@ -68,6 +70,7 @@ pub fn mirror(
     threads: Option<usize>,
     engine: &str,
     storage_options: Option<StorageOptions>,
+    sign: Option<PathBuf>,
 ) -> PyResult<Done> {
     no_url(Some(&source), "only a folder on a disk can be mirrored")?;
     let stores = stores::of_call(py, storage_options, mirror.is_url())?;
@@ -85,11 +88,12 @@ pub fn mirror(
         rules: rules(exclude, exclude_from).map_err(|failure| error::of_tree(py, failure))?,
     };
     let excludes = Excludes::new(choice).map_err(|failure| error::of_tree(py, failure))?;
+    let signing = signing::by(py, sign, suite, None)?;
     let mut key_files = key_files();
     if !recipients.is_empty() {
         key_files = key_files.sparing_identities();
     }
-    let recipients = Arc::new(ways::known(py, Keys { key, keys, password }, &recipients)?);
+    let recipients = Arc::new(ways::known(py, Keys { key, keys, password, kms }, &recipients)?);
     if checksum && recipients.opens_nothing() {
         return Err(PyValueError::new_err("checksum needs a key or a password: public keys cannot open the mirror"));
     }
@@ -105,7 +109,8 @@ pub fn mirror(
         dry_run,
         ..Options::new(source, mirror)
     };
-    let transfer = Transfer::with(Protect { recipients, suite, chunk_size }, destination, key_files, engines, QUIET);
+    let action = Protect { recipients, suite, chunk_size };
+    let transfer = Transfer::with(action, destination, key_files, engines, QUIET).signing(signing);
     // The environment is read here, because other threads could change it while this one is detached from the interpreter.
     let sealing = transfer.sealing();
     let (summary, changes, kept) = interruptible_apart(py, |stop| {

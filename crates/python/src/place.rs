@@ -1,6 +1,7 @@
 //! Where a file is: a path, or the URL of an object in a store.
 
 use phalanx_host::file::{Input, OutputPlace, Url, is_url};
+use phalanx_host::paths::End;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -56,6 +57,14 @@ impl Place {
         match self {
             Place::Path(path) => Input::open(path),
             Place::Object(url) => Input::open_object(url),
+        }
+    }
+
+    /// It as an end of a transfer.
+    pub fn as_end(&self) -> End {
+        match self {
+            Place::Path(path) => End::Path(path.clone()),
+            Place::Object(url) => End::Object(url.clone()),
         }
     }
 

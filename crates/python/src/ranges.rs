@@ -44,7 +44,8 @@ impl RangeOpening {
     }
 
     /// Opens the file. A password costs its key derivation.
-    #[pyo3(signature = (*, key = None, keys = Vec::new(), password = None, identities = Vec::new(), threads = None))]
+    #[pyo3(signature = (*, key = None, keys = Vec::new(), password = None, identities = Vec::new(), kms = Vec::new(), threads = None))]
+    #[expect(clippy::too_many_arguments, reason = "Python has them by name")]
     fn open(
         &mut self,
         py: Python<'_>,
@@ -52,9 +53,10 @@ impl RangeOpening {
         keys: Vec<KeyOrName>,
         password: Option<Secret>,
         identities: Vec<PathBuf>,
+        kms: Vec<String>,
         threads: Option<usize>,
     ) -> PyResult<RangeReader> {
-        let opener = ways::opener(py, Keys { key, keys, password }, &identities)?;
+        let opener = ways::opener(py, Keys { key, keys, password, kms }, &identities)?;
         let roster = Arc::new(cpu(py, threads)?);
         let inner = self.inner.take().ok_or_else(is_open)?;
         let threads = threads.unwrap_or_else(cores);

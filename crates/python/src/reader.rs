@@ -44,7 +44,7 @@ pub struct Reader {
 #[pymethods]
 impl Reader {
     #[new]
-    #[pyo3(signature = (path, object, key, keys, password, identities, cache, read_ahead, threads))]
+    #[pyo3(signature = (path, object, key, keys, password, identities, kms, cache, read_ahead, threads))]
     #[expect(clippy::too_many_arguments, reason = "phalanx.open has them by name")]
     fn new(
         py: Python<'_>,
@@ -54,12 +54,13 @@ impl Reader {
         keys: Vec<KeyOrName>,
         password: Option<Secret>,
         identities: Vec<PathBuf>,
+        kms: Vec<String>,
         cache: Option<usize>,
         read_ahead: Option<usize>,
         threads: Option<usize>,
     ) -> PyResult<Self> {
         no_url(path.as_deref(), "phalanx.open takes no URLs: phalanx.fsspec opens objects")?;
-        let opener = ways::opener(py, Keys { key, keys, password }, &identities)?;
+        let opener = ways::opener(py, Keys { key, keys, password, kms }, &identities)?;
         let mut options = ReaderOptions::new().roster(Arc::new(cpu(py, threads)?));
         options = cache.into_iter().fold(options, ReaderOptions::cache);
         options = read_ahead.into_iter().fold(options, ReaderOptions::read_ahead);

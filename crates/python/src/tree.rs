@@ -5,13 +5,15 @@ use crate::error;
 use crate::key::{KeyOrName, key_files};
 use crate::mirror::QUIET;
 use crate::place::Place;
+use crate::signing;
 use crate::stores::{self, StorageOptions};
-use crate::ways::{self, AtHand, Keys, Secret};
+use crate::ways::{self, Keys, Secret};
 use phalanx_core::tree::{Digest, TreeId};
 use phalanx_core::{Opener, Progress};
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::{Carry, Ends, unprotected_name};
+use phalanx_host::hand::Hand;
 use phalanx_host::lines::shown;
 use phalanx_host::mirror::check::{Checked, Depth, Finding};
 use phalanx_host::mirror::listing::{NodeId, State};
@@ -19,6 +21,7 @@ use phalanx_host::mirror::manifest::{Listed, Pins, explain, root};
 use phalanx_host::mirror::root::Root;
 use phalanx_host::mirror::state::{Trees, unhex};
 use phalanx_host::paths::{Destination, Outputs};
+use phalanx_host::signatures::Signers;
 use phalanx_host::transfer::action::{Action, Moved, Transfer};
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::transfer::objects;
@@ -31,13 +34,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many files are right and how many bytes of plaintext they have; the generation and the digest of the manifest; what is
+/// How many files are right and how many bytes of plaintext they have; the generation, the digest and the signer of the manifest; what is
 /// wrong: path, kind, and the rest of the line; and a line for all of that, if there is any.
-type Found = (u64, u64, u64, String, Vec<(PathBuf, &'static str, String)>, Option<String>);
+type Found = (u64, u64, u64, String, Option<String>, Vec<(PathBuf, &'static str, String)>, Option<String>);
 
 /// Checks a mirror against its manifest.
 #[pyfunction]
-#[pyo3(signature = (path, *, key, keys, password, identities, quick, expect, at_least, accept, threads, engine, storage_options))]
+#[pyo3(signature = (path, *, key, keys, password, identities, kms, quick, expect, at_least, accept, threads, engine, storage_options, signers,
+    revoked))]
 #[expect(clippy::too_many_arguments, reason = "Python has them by name")]
 pub fn verify_tree(
     py: Python<'_>,
@@ -46,6 +50,7 @@ pub fn verify_tree(
     keys: Vec<KeyOrName>,
     password: Option<Secret>,
     identities: Vec<PathBuf>,
+    kms: Vec<String>,
     quick: bool,
     expect: Option<&str>,
     at_least: Option<u64>,
@@ -53,6 +58,8 @@ pub fn verify_tree(
     threads: Option<usize>,
     engine: &str,
     storage_options: Option<StorageOptions>,
+    signers: Option<PathBuf>,
+    revoked: Option<PathBuf>,
 ) -> PyResult<Found> {
     let stores = stores::of_call(py, storage_options, path.is_url())?;
     let path = path.path().to_owned();
@@ -60,13 +67,14 @@ pub fn verify_tree(
     let digest = expect.map(|digits| unhex(digits).map(Digest).ok_or_else(wrong)).transpose()?;
     let pins = Pins { digest, generation: at_least, accept };
     let engines = engines(py, engine, threads)?;
-    let opener = ways::opener(py, Keys { key, keys, password }, &identities)?;
-    let transfer = Transfer::with(Open { opener }, nowhere(), key_files(), engines, QUIET);
+    let opener = ways::opener(py, Keys { key, keys, password, kms }, &identities)?;
+    let signing = signing::checked(py, signers, revoked)?;
+    let transfer = Transfer::with(Open { opener }, nowhere(), key_files(), engines, QUIET).signing(signing);
     // The environment is read attached to the interpreter, because other threads could change it otherwise.
     let check = Check { path: &path, transfer: &transfer, pins: &pins, trees: Trees::of_user(), quick };
     let checked = interruptible_apart(py, |stop| stores::during(stores.as_ref(), stop, || check.run(stop)))?;
     let checked = checked.map_err(|failure| error::of_tree(py, failure))?;
-    let Report { files, bytes, generation, digest, tree, findings } = checked;
+    let Report { files, bytes, generation, digest, signer, tree, findings } = checked;
     if !findings.is_empty() {
         explain(&path, tree);
         error::warn(py);
@@ -77,7 +85,7 @@ pub fn verify_tree(
     });
     let finding = |Finding { path: place, wrong }| (place, wrong.kind(), wrong.text(&path));
     let findings = findings.into_iter().map(finding).collect();
-    Ok((files, bytes, generation, digest.to_string(), findings, line))
+    Ok((files, bytes, generation, digest.to_string(), signer, findings, line))
 }
 
 /// Outputs that are not written.
@@ -108,6 +116,8 @@ struct Report {
     bytes: u64,
     generation: u64,
     digest: Digest,
+    /// Who has signed the manifest, if somebody must have.
+    signer: Option<String>,
     tree: TreeId,
     findings: Vec<Finding>,
 }
@@ -120,12 +130,14 @@ impl Check<'_> {
         let without = || Failure::new(Code::NotAuthentic, format!("{}: it has no manifest", shown(path)));
         let listed = Listed::read(path, &transfer.action.opener, roster)?.ok_or_else(without)?;
         listed.check_age_with(path, self.pins, &self.trees)?;
+        let check = |signers: &Signers| signers.check_tree(path, listed.signed, &listed.listing);
+        let signer = transfer.signing.signers().map(check).transpose()?;
         let (generation, digest, tree) = (listed.head.generation, listed.digest, listed.head.tree);
         let (listing, mut findings) =
             listed.findings(path, if self.quick { Depth::Chunks } else { Depth::Names }, &**stop)?;
         if self.quick {
             let (files, bytes) = listing.totals(|state| state != State::Dropped);
-            return Ok(Report { files, bytes, generation, digest, tree, findings });
+            return Ok(Report { files, bytes, generation, digest, signer, tree, findings });
         }
         let tally = Arc::new(Tally::keeping());
         let meter: &dyn Meter = &**stop;
@@ -143,13 +155,13 @@ impl Check<'_> {
         }
         findings.extend(tally.take().failures.into_iter().map(|failure| Finding::of_failure(path, failure)));
         findings.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(Report { files: tally.files(), bytes: tally.bytes(), generation, digest, tree, findings })
+        Ok(Report { files: tally.files(), bytes: tally.bytes(), generation, digest, signer, tree, findings })
     }
 }
 
 /// Opens files.
 struct Open {
-    opener: Opener<AtHand>,
+    opener: Opener<Hand>,
 }
 
 impl Action for Open {

@@ -3,16 +3,15 @@
 use crate::bytes::Bytes;
 use crate::error;
 use crate::key::{self, KeyOrName};
-use phalanx_age::Identities;
-use phalanx_core::{KdfLimit, KeyId, KeySource, Opener, Password, Recipient, Result, SecretKey};
-use phalanx_host::Keyring;
-use phalanx_host::secret_files;
+use phalanx_core::{KdfLimit, Opener, Password, Recipient, SecretKey};
+use phalanx_host::age;
+use phalanx_host::hand::Hand;
 use phalanx_host::secrets::{Own, Recipients};
-use phalanx_host::{age, secrets};
+use phalanx_host::services::Services;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A password: text or bytes.
 pub struct Secret(Password);
@@ -40,13 +39,19 @@ pub struct Keys {
     pub key: Option<KeyOrName>,
     pub keys: Vec<KeyOrName>,
     pub password: Option<Secret>,
+    /// URIs of key services.
+    pub kms: Vec<String>,
 }
 
 impl Keys {
     /// Those that open what they protect.
-    fn own(&self) -> Own {
+    fn own(&self, services: Services) -> Own {
         let keys = self.key.iter().chain(&self.keys).map(|key| SecretKey::clone(&key.0)).collect();
-        Own { keys, password: self.password.as_ref().map(|password| password.0.clone()) }
+        Own { keys, password: self.password.as_ref().map(|password| password.0.clone()), services }
+    }
+
+    fn services(&self, py: Python<'_>) -> PyResult<Services> {
+        Services::new("kms", &self.kms).map_err(|e| error::of_failure(py, &e))
     }
 
     /// All keys, each only once, and the password.
@@ -60,6 +65,11 @@ impl Keys {
 
 /// The recipients of a new file. With a password this takes long, because of Argon2.
 pub fn recipients(py: Python<'_>, keys: Keys, texts: &[String]) -> PyResult<Vec<Recipient>> {
+    let services = keys.services(py)?;
+    recipients_with(py, keys, texts, &services)
+}
+
+fn recipients_with(py: Python<'_>, keys: Keys, texts: &[String], services: &Services) -> PyResult<Vec<Recipient>> {
     let (keys, password) = keys.all();
     let mut found: Vec<_> = keys.iter().map(|key| Recipient::key(key)).collect();
     let others = py.detach(|| age::recipients("recipients", texts, &[])).map_err(|e| error::of_failure(py, &e))?;
@@ -67,59 +77,29 @@ pub fn recipients(py: Python<'_>, keys: Keys, texts: &[String]) -> PyResult<Vec<
     if let Some(password) = password {
         found.push(py.detach(|| Recipient::password(&password)).map_err(|e| error::plain(py, e))?);
     }
+    found.extend(py.detach(|| services.recipients()).map_err(|e| error::of_failure(py, &e))?);
     if found.is_empty() {
-        return Err(PyValueError::new_err("nothing would open it: name a key, a password or a recipient"));
+        return Err(PyValueError::new_err(
+            "nothing would open it: name a key, a password, a recipient or a key service",
+        ));
     }
     Ok(found)
 }
 
 /// The recipients of a mirror, and what of them opens it.
 pub fn known(py: Python<'_>, keys: Keys, texts: &[String]) -> PyResult<Recipients> {
-    let own = keys.own();
-    Ok(Recipients::known(recipients(py, keys, texts)?, own))
+    let services = keys.services(py)?;
+    let own = keys.own(services.clone());
+    Ok(Recipients::known(recipients_with(py, keys, texts, &services)?, own))
 }
 
-/// An opener with the keys that a call names. If it names nothing at all, the keys of the keyring are used.
-pub fn opener(py: Python<'_>, keys: Keys, identities: &[PathBuf]) -> PyResult<Opener<AtHand>> {
+/// An opener with the keys that a call names. If it names nothing at all, the keys of the keyring are used, and the services
+/// of the user's file.
+pub fn opener(py: Python<'_>, keys: Keys, identities: &[PathBuf]) -> PyResult<Opener<Hand>> {
+    let services = keys.services(py)?;
     let (keys, password) = keys.all();
     identities.iter().for_each(|path| key::note_file(path));
     let identities = py.detach(|| age::identities(identities)).map_err(|e| error::of_failure(py, &e))?;
-    let is_none_given = keys.is_empty() && password.is_none() && identities.is_empty();
-    let keyring = if is_none_given { secret_files::keyring().ok() } else { None };
-    let at_hand = AtHand { keys, keyring, found: Mutex::default(), identities, password };
-    Ok(Opener::new(at_hand, KdfLimit::default()))
-}
-
-/// The keys at hand.
-pub struct AtHand {
-    keys: Vec<Arc<SecretKey>>,
-    keyring: Option<Keyring>,
-    /// The keys that were found in the keyring. Each is looked up once.
-    found: Mutex<Vec<Arc<SecretKey>>>,
-    identities: Identities,
-    password: Option<Password>,
-}
-
-impl KeySource for AtHand {
-    fn key(&self, id: &KeyId) -> Result<Option<SecretKey>> {
-        if let Some(key) = self.keys.iter().find(|key| key.id() == *id) {
-            return Ok(Some(SecretKey::clone(key)));
-        }
-        let Some(keyring) = &self.keyring else { return Ok(None) };
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(key) = found.iter().find(|key| key.id() == *id) {
-            return Ok(Some(SecretKey::clone(key)));
-        }
-        let key = secrets::find_key(keyring, id)?.map(|(_, key)| Arc::new(key));
-        found.extend(key.clone());
-        Ok(key.map(|key| SecretKey::clone(&key)))
-    }
-
-    fn password(&self) -> Result<Option<Password>> {
-        Ok(self.password.clone())
-    }
-
-    fn identity(&self, files: &[&[u8]], opens: &mut dyn FnMut(usize, &SecretKey) -> bool) -> Result<Option<String>> {
-        self.identities.identity(files, opens)
-    }
+    let hand = Hand::new(keys, password, Arc::new(identities), services);
+    Ok(Opener::new(hand, KdfLimit::default()))
 }

@@ -40,7 +40,7 @@ struct Inner {
 #[pymethods]
 impl Writer {
     #[new]
-    #[pyo3(signature = (path, object, overwrite, key, keys, password, recipients, cipher, chunk_size, sync, threads))]
+    #[pyo3(signature = (path, object, overwrite, key, keys, password, recipients, kms, cipher, chunk_size, sync, threads))]
     #[expect(clippy::too_many_arguments, reason = "phalanx.open has them by name")]
     fn new(
         py: Python<'_>,
@@ -51,6 +51,7 @@ impl Writer {
         keys: Vec<KeyOrName>,
         password: Option<Secret>,
         recipients: Vec<String>,
+        kms: Vec<String>,
         cipher: &str,
         chunk_size: u64,
         sync: bool,
@@ -58,7 +59,7 @@ impl Writer {
     ) -> PyResult<Self> {
         no_url(path.as_deref(), "phalanx.open takes no URLs: phalanx.fsspec opens objects")?;
         let (suite, chunk_size) = (suite(cipher)?, self::chunk_size(chunk_size)?);
-        let recipients = ways::recipients(py, Keys { key, keys, password }, &recipients)?;
+        let recipients = ways::recipients(py, Keys { key, keys, password, kms }, &recipients)?;
         let roster = Arc::new(cpu(py, threads)?);
         let begin = || -> phalanx_host::Result<_> {
             let made = key_files().made();

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import child, child_args, child_env, is_one_line, names, needs, painted
+from conftest import REPOSITORY, child, child_args, child_env, is_one_line, names, needs, painted
 
 import phalanx
 
@@ -507,3 +507,27 @@ def test_a_forked_child_reaches_stores(tmp_path, moto):
     (tmp_path / "source").write_bytes(painted(LARGE))
     done = child(FORKED, tmp_path / "source", f"s3://{bucket}/x.phx", moto.url)
     assert done.stdout == f"{LARGE}\n" * 2 and done.returncode == 0, done.stderr
+
+
+def test_signatures_lie_beside_their_objects(server, bucket, options, key, tmp_path):
+    data = REPOSITORY / "crates/age/tests/data"
+    signers = tmp_path / "signers"
+    signers.write_text(f"alice@example.org {(data / 'ssh-ed25519.pub').read_text()}")
+    private = tmp_path / "alice"
+    private.touch(mode=0o600)
+    private.write_bytes((data / "ssh-ed25519").read_bytes())
+    source, url = tmp_path / "f", f"s3://{bucket}/f.phx"
+    source.write_bytes(painted(100_000))
+    phalanx.protect(source, key=key, output=url, storage_options=options, sign=private)
+    assert listed(server, bucket) == ["f.phx", "f.phx.sig"]
+    by = {"key": key, "storage_options": options, "signers": signers}
+    assert phalanx.verify(url, **by).signer == "alice@example.org"
+    assert phalanx.unprotect(url, output=tmp_path / "back", **by).read_bytes() == painted(100_000)
+    phalanx.protect(source, key=key, output=url, storage_options=options, overwrite=True)
+    for opens in (lambda: phalanx.verify(url, **by), lambda: phalanx.unprotect(url, output=tmp_path / "other", **by)):
+        with pytest.raises(phalanx.AuthenticationError, match="has signed is something else"):
+            opens()
+    assert not (tmp_path / "other").exists()
+    client(server.url).delete_object(Bucket=bucket, Key="f.phx.sig")
+    with pytest.raises(phalanx.AuthenticationError, match="f.phx: it is not signed: there is no s3://"):
+        phalanx.verify(url, **by)

@@ -105,15 +105,21 @@ def test_message_vectors_open_or_fail_as_they_should():
 
 
 def test_age_vectors_open(tmp_path):
-    for name, scenario in scenarios("age", 1):
+    seen = set()
+    for name, scenario in scenarios("age", 12):
         path = tmp_path / "scenario.phx"
         path.write_bytes(field(scenario, "file"))
         assert phalanx.verify(path, key=phalanx.Key.from_bytes(field(scenario, "key"))) == len(field(scenario, "plaintext"))
-        for recipient in scenario["recipients"]:
+        for recipient, opens in [(r, True) for r in scenario["recipients"]] + [(r, False) for r in scenario.get("refused", [])]:
             identity = tmp_path / "identity"
             identity.unlink(missing_ok=True)
             identity.touch(mode=0o600)
             identity.write_text(recipient["identity"])
-            opened = phalanx.unprotect(path, identities=[identity], output=tmp_path / "output", overwrite=True)
-            assert opened.read_bytes() == field(scenario, "plaintext"), (name, recipient["recipient"])
-        assert len(scenario["recipients"]) >= 2
+            seen.add((recipient["recipient"][:6], opens))
+            if opens:
+                opened = phalanx.unprotect(path, identities=[identity], output=tmp_path / "output", overwrite=True)
+                assert opened.read_bytes() == field(scenario, "plaintext"), (name, recipient["recipient"])
+            else:
+                with pytest.raises(phalanx.WrongKeyError):
+                    phalanx.verify(path, identities=[identity])
+    assert {("age1pq", True), ("age1pq", False), ("age1vk", True), ("ssh-ed", True), ("ssh-rs", True)} <= seen

@@ -6,6 +6,7 @@ use phalanx_host::file;
 use rustix::process::Signal;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -405,4 +406,75 @@ fn a_protected_folder_has_a_manifest() {
         fs::remove_dir_all(job.path("m")).unwrap();
         job.forget("m");
     }
+}
+
+#[test]
+fn a_manifest_is_an_own_one_unless_it_lists_what_was_left() {
+    let Some(job) = Job::new() else { return };
+    job.write("t/a", b"a");
+    let own = || fs::read_dir(job.path("state/trees")).unwrap().flatten().map(|entry| entry.path());
+    let own = || own().filter(|path| path.extension().is_some_and(|end| end == "own")).count();
+    job.run(2, &["protect", "-R", "t", "-o", "left", "--key-file", "k", "--resume"]).ok();
+    assert_eq!(own(), 0);
+    job.run(2, &MIRROR).ok();
+    assert_eq!(own(), 1);
+}
+
+#[test]
+fn a_signature_of_the_manifest_is_demanded() {
+    use phalanx_core::tree::{Signed, SignedText};
+    use phalanx_host::signatures::Signer;
+    let Some(job) = Job::new() else { return };
+    fill(&job);
+    job.run(2, &MIRROR).ok();
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../age/tests/data");
+    fs::copy(data.join("ssh-ed25519"), job.path("id")).unwrap();
+    fs::set_permissions(job.path("id"), Permissions::from_mode(0o600)).unwrap();
+    let public = fs::read_to_string(data.join("ssh-ed25519.pub")).unwrap();
+    fs::write(job.path("signers"), format!("ann@example.org {public}")).unwrap();
+    let signers = ["--signers", "signers"];
+    let (verify, unprotect) = ([&VERIFY[..], &signers].concat(), [&UNPROTECT[..], &signers].concat());
+    let unsigned = job.run(2, &verify).fails(3);
+    assert!(unsigned.error.contains("m/phalanx.tree: it is not signed"), "{}", unsigned.error);
+    let sign = || {
+        let stored = File::open(job.path("m/phalanx.tree")).unwrap();
+        let text = SignedText::read(&stored, Signed::Tree, |_| {}).unwrap();
+        let made = Signer::read(&job.path("id")).unwrap().sign(Path::new("m"), text).unwrap();
+        fs::write(job.path("m/phalanx.tree.sig"), made.armored()).unwrap();
+    };
+    sign();
+    for run in [&verify, &[&verify[..], &["--quick"]].concat()] {
+        let signed = job.run(2, run).ok();
+        assert!(signed.error.contains("m: signed by ann@example.org"), "{}", signed.error);
+    }
+    job.run(2, &unprotect).ok();
+    is_same(&job, "t", "back");
+    fs::remove_dir_all(job.path("back")).unwrap();
+    for path in ["m/program.phx", "m"] {
+        let args = [&["verify", path, "--key-file", "k"][..], &signers].concat();
+        job.run(2, &args).fails(2);
+    }
+    let resumed = job.run(2, &[&unprotect[..], &["--resume"]].concat()).fails(2);
+    assert!(resumed.error.contains("--resume would leave plaintext whose signature was not checked yet"));
+    assert!(!job.path("back").exists());
+    // A part of so many chunks that their tags are read once more: the file could have been exchanged.
+    File::create(job.path("t/large")).unwrap().set_len((65_536 << 12) + 1).unwrap();
+    job.run(1, &[&MIRROR[..], &["--chunk-size", "4K"]].concat()).ok();
+    sign();
+    job.run(1, &verify).ok();
+    let unseen = job.run(1, &[&verify[..], &["--division", "static"]].concat()).fails(4);
+    assert!(unseen.error.contains("large.phx: "), "{}", unseen.error);
+    assert!(unseen.error.contains("not all of its chunks were compared with the manifest"), "{}", unseen.error);
+    fs::remove_file(job.path("t/large")).unwrap();
+    // A manifest that somebody else wrote, and a mirror without one.
+    fs::write(job.path("t/new"), "new").unwrap();
+    job.run(2, &MIRROR).ok();
+    for run in [&verify, &unprotect] {
+        let other = job.run(2, run).fails(3);
+        assert!(other.error.contains("has signed is something else"), "{}", other.error);
+    }
+    fs::remove_file(job.path("m/phalanx.tree")).unwrap();
+    job.forget("m");
+    job.run(2, &verify).fails(3);
+    assert!(!job.path("back").exists());
 }

@@ -34,6 +34,7 @@ from ._errors import (
 from ._files import ProtectedReader, ProtectedWriter, open
 from ._native import Key, protect, seal, seal_many, unprotect, unseal, unseal_many, verify
 from ._server import RecordFailure, Server
+from ._signed import SignedLength
 from ._trees import Finding, MirrorChange, MirrorResult, TreeReport, mirror, verify_tree
 
 __version__ = _version("phalanx")
@@ -54,6 +55,7 @@ __all__ = [
     "RecordFailure",
     "Server",
     "ServerError",
+    "SignedLength",
     "TreeError",
     "TreeReport",
     "TruncatedError",

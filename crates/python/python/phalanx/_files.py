@@ -245,6 +245,7 @@ def open(
     keys: Sequence[Key | str] = (),
     password: str | Buffer | None = None,
     identities: Sequence[_Path] = (),
+    kms: Sequence[str] = (),
     cache: int | None = None,
     read_ahead: int | None = None,
     threads: int | None = None,
@@ -258,6 +259,7 @@ def open(
     keys: Sequence[Key | str] = (),
     password: str | Buffer | None = None,
     recipients: Sequence[str] = (),
+    kms: Sequence[str] = (),
     cipher: str = "aes-256",
     chunk_size: int = 1 << 20,
     sync: bool = True,
@@ -283,9 +285,9 @@ def open(file: Any, mode: str = "rb", **options: Any) -> ProtectedReader | Prote
     ``file`` is a path, or an object. To be read, an object has ``size`` and ``read_at(offset, n)``, which is called from several
     threads at once, or is a seekable binary file object, which is read under a lock. To be written to, it has ``write``.
 
-    Reading, ``key``, ``keys``, ``password`` and ``identities`` open the file; without any, the keys of the keyring are tried.
+    Reading, ``key``, ``keys``, ``password``, ``identities`` and ``kms`` open the file; without any, the keys of the keyring are tried.
     ``cache`` is how many bytes of opened chunks are kept, and ``read_ahead`` how many are opened ahead when the
-    file is read in order. Writing, ``key``, ``keys``, ``password`` and ``recipients`` say who can open it, and ``cipher`` and ``chunk_size`` how
+    file is read in order. Writing, ``key``, ``keys``, ``password``, ``recipients`` and ``kms`` say who can open it, and ``cipher`` and ``chunk_size`` how
     it is made. A file is replaced when the new one is complete. ``threads`` is how many threads seal or open.
 
     >>> key = phalanx.Key.generate()
@@ -322,12 +324,13 @@ def _reader(
     keys: Sequence[Key | str] = (),
     password: str | Buffer | None = None,
     identities: Sequence[_Path] = (),
+    kms: Sequence[str] = (),
     cache: int | None = None,
     read_ahead: int | None = None,
     threads: int | None = None,
 ) -> ProtectedReader:
     path, source = _path_or_object(file)
-    native = _native.Reader(path, source, key, keys, password, identities, cache, read_ahead, threads)
+    native = _native.Reader(path, source, key, keys, password, identities, kms, cache, read_ahead, threads)
     return ProtectedReader(native, path if path is not None else getattr(file, "name", None))
 
 
@@ -339,6 +342,7 @@ def _writer(
     keys: Sequence[Key | str] = (),
     password: str | Buffer | None = None,
     recipients: Sequence[str] = (),
+    kms: Sequence[str] = (),
     cipher: str = "aes-256",
     chunk_size: int = 1 << 20,
     sync: bool = True,
@@ -349,6 +353,6 @@ def _writer(
         raise TypeError("a path, or an object with write is needed")
     overwrite = mode == "wb"
     native = _native.Writer(
-        path, sink, overwrite, key, keys, password, recipients, cipher, chunk_size, sync, threads
+        path, sink, overwrite, key, keys, password, recipients, kms, cipher, chunk_size, sync, threads
     )
     return ProtectedWriter(native, path if path is not None else getattr(file, "name", None), mode)

@@ -59,7 +59,7 @@ class SecretsGuard(type(AsyncFileSystem)):  # type: ignore[misc]
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         kwargs = apply_config(cls, kwargs)
-        for option in ("keys", "identities", "recipients"):
+        for option in ("keys", "identities", "recipients", "kms"):
             if isinstance(kwargs.get(option), (str, bytes)):
                 raise TypeError(f"{option} is a sequence")
         for key in (kwargs.get("key"), *kwargs.get("keys", ())):

@@ -5,6 +5,8 @@ from typing import Any, Literal, TypeAlias, final, overload
 
 from typing_extensions import Buffer
 
+from ._signed import SignedLength
+
 __all__ = [
     "Gatherer",
     "Key",
@@ -65,6 +67,7 @@ def protect(
     keys: Sequence[Key | str] = ...,
     password: str | Buffer | None = None,
     recipients: Sequence[str] = ...,
+    kms: Sequence[str] = ...,
     cipher: str = "aes-256",
     chunk_size: int = ...,
     output: os.PathLike[str] | None = None,
@@ -73,6 +76,7 @@ def protect(
     threads: int | None = None,
     engine: str = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    sign: _Path | None = None,
 ) -> Path: ...
 @overload
 def protect(
@@ -82,6 +86,7 @@ def protect(
     keys: Sequence[Key | str] = ...,
     password: str | Buffer | None = None,
     recipients: Sequence[str] = ...,
+    kms: Sequence[str] = ...,
     cipher: str = "aes-256",
     chunk_size: int = ...,
     output: str,
@@ -90,6 +95,7 @@ def protect(
     threads: int | None = None,
     engine: str = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    sign: _Path | None = None,
 ) -> Path | Any: ...
 @overload
 def unprotect(
@@ -99,12 +105,15 @@ def unprotect(
     keys: Sequence[Key | str] = ...,
     password: str | Buffer | None = None,
     identities: Sequence[_Path] = ...,
+    kms: Sequence[str] = ...,
     output: os.PathLike[str] | None = None,
     overwrite: bool = False,
     sync: bool = True,
     threads: int | None = None,
     engine: str = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    signers: _Path | None = None,
+    revoked: _Path | None = None,
 ) -> Path: ...
 @overload
 def unprotect(
@@ -114,13 +123,17 @@ def unprotect(
     keys: Sequence[Key | str] = ...,
     password: str | Buffer | None = None,
     identities: Sequence[_Path] = ...,
+    kms: Sequence[str] = ...,
     output: str,
     overwrite: bool = False,
     sync: bool = True,
     threads: int | None = None,
     engine: str = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    signers: _Path | None = None,
+    revoked: _Path | None = None,
 ) -> Path | Any: ...
+@overload
 def verify(
     path: _Path,
     *,
@@ -128,10 +141,28 @@ def verify(
     keys: Sequence[Key | str] = ...,
     password: str | Buffer | None = None,
     identities: Sequence[_Path] = ...,
+    kms: Sequence[str] = ...,
     threads: int | None = None,
     engine: str = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    signers: None = None,
+    revoked: None = None,
 ) -> int: ...
+@overload
+def verify(
+    path: _Path,
+    *,
+    key: Key | str | None = None,
+    keys: Sequence[Key | str] = ...,
+    password: str | Buffer | None = None,
+    identities: Sequence[_Path] = ...,
+    kms: Sequence[str] = ...,
+    threads: int | None = None,
+    engine: str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+    signers: _Path,
+    revoked: _Path | None = None,
+) -> SignedLength: ...
 def mirror(
     source: _Path,
     mirror: _Path,
@@ -140,6 +171,7 @@ def mirror(
     keys: Sequence[Key | str],
     password: str | Buffer | None,
     recipients: Sequence[str],
+    kms: Sequence[str],
     cipher: str,
     chunk_size: int,
     delete: bool,
@@ -159,6 +191,7 @@ def mirror(
     threads: int | None,
     engine: str,
     storage_options: Mapping[str, Any] | None,
+    sign: _Path | None,
 ) -> tuple[
     tuple[int, int, int, int, int, int, int, int, str] | None,
     list[tuple[Path, str, Path | None]],
@@ -172,6 +205,7 @@ def verify_tree(
     keys: Sequence[Key | str],
     password: str | Buffer | None,
     identities: Sequence[_Path],
+    kms: Sequence[str],
     quick: bool,
     expect: str | None,
     at_least: int | None,
@@ -179,7 +213,9 @@ def verify_tree(
     threads: int | None,
     engine: str,
     storage_options: Mapping[str, Any] | None,
-) -> tuple[int, int, int, str, list[tuple[Path, str, str]], str | None]: ...
+    signers: _Path | None,
+    revoked: _Path | None,
+) -> tuple[int, int, int, str, str | None, list[tuple[Path, str, str]], str | None]: ...
 def seal(key: Key | str, record: Buffer, *, ad: Buffer | None = None, cipher: str = "aes-256") -> bytes: ...
 def unseal(key: Key | str, sealed: Buffer, *, ad: Buffer | None = None, cipher: str = "aes-256") -> bytes: ...
 def seal_many(
@@ -250,6 +286,7 @@ class RangeOpening:
         keys: Sequence[Key | str] = ...,
         password: str | Buffer | None = None,
         identities: Sequence[_Path] = ...,
+        kms: Sequence[str] = ...,
         threads: int | None = None,
     ) -> RangeReader: ...
 
@@ -272,6 +309,7 @@ class Reader:
         keys: Sequence[Key | str],
         password: str | Buffer | None,
         identities: Sequence[_Path],
+        kms: Sequence[str],
         cache: int | None,
         read_ahead: int | None,
         threads: int | None,
@@ -301,6 +339,7 @@ class Writer:
         keys: Sequence[Key | str],
         password: str | Buffer | None,
         recipients: Sequence[str],
+        kms: Sequence[str],
         cipher: str,
         chunk_size: int,
         sync: bool,

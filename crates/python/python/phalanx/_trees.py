@@ -80,6 +80,8 @@ class TreeReport:
     """The manifest's digest. It stands for the whole mirror."""
     findings: tuple[Finding, ...]
     """What is wrong, in the order of the paths."""
+    signer: str | None
+    """Who has signed the manifest, if ``signers`` was given."""
 
 
 @overload
@@ -91,6 +93,7 @@ def mirror(
     keys: Sequence[Key | str] = (),
     password: str | Buffer | None = None,
     recipients: Sequence[str] = (),
+    kms: Sequence[str] = (),
     cipher: str = "aes-256",
     chunk_size: int = 1 << 20,
     delete: bool = False,
@@ -110,6 +113,7 @@ def mirror(
     threads: int | None = None,
     engine: str = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    sign: _Path | None = None,
 ) -> MirrorResult: ...
 @overload
 def mirror(
@@ -120,6 +124,7 @@ def mirror(
     keys: Sequence[Key | str] = (),
     password: str | Buffer | None = None,
     recipients: Sequence[str] = (),
+    kms: Sequence[str] = (),
     cipher: str = "aes-256",
     chunk_size: int = 1 << 20,
     delete: bool = False,
@@ -139,6 +144,7 @@ def mirror(
     threads: int | None = None,
     engine: str = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    sign: _Path | None = None,
 ) -> tuple[MirrorChange, ...]: ...
 def mirror(
     source: _Path,
@@ -148,6 +154,7 @@ def mirror(
     keys: Sequence[Key | str] = (),
     password: str | Buffer | None = None,
     recipients: Sequence[str] = (),
+    kms: Sequence[str] = (),
     cipher: str = "aes-256",
     chunk_size: int = 1 << 20,
     delete: bool = False,
@@ -167,6 +174,7 @@ def mirror(
     threads: int | None = None,
     engine: str = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    sign: _Path | None = None,
 ) -> MirrorResult | tuple[MirrorChange, ...]:
     """Makes or renews the protected mirror of a folder, and writes only what has changed since the last run.
 
@@ -181,6 +189,9 @@ def mirror(
     for ``exclude_from``: ``"+ PATTERN"`` keeps what it matches. ``only`` names the only paths that are taken, relative to the
     source. ``exclude_caches``, ``exclude_if_present`` and ``one_file_system`` are the command's options. What is left out stays in
     the mirror, but for ``delete_excluded``.
+
+    ``sign`` is the path of an SSH key that signs the manifest, which stands for the whole mirror, as for :func:`phalanx.protect`. If
+    somebody else may have written the old manifest, such a run fails.
 
     ``dry_run`` writes nothing, and returns what would be done.
 
@@ -208,6 +219,7 @@ def mirror(
         keys=keys,
         password=password,
         recipients=recipients,
+        kms=kms,
         cipher=cipher,
         chunk_size=chunk_size,
         delete=delete,
@@ -227,6 +239,7 @@ def mirror(
         threads=threads,
         engine=engine,
         storage_options=storage_options,
+        sign=sign,
     )
     result = MirrorResult(*numbers, left_out=tuple(left_out)) if numbers else None
     if failures:
@@ -244,6 +257,7 @@ def verify_tree(
     keys: Sequence[Key | str] = (),
     password: str | Buffer | None = None,
     identities: Sequence[_Path] = (),
+    kms: Sequence[str] = (),
     quick: bool = False,
     expect: str | None = None,
     at_least: int | None = None,
@@ -251,6 +265,8 @@ def verify_tree(
     threads: int | None = None,
     engine: str = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    signers: _Path | None = None,
+    revoked: _Path | None = None,
 ) -> TreeReport:
     """Checks a mirror against its manifest, and every chunk of its files. Writes nothing to it.
 
@@ -261,6 +277,7 @@ def verify_tree(
     ``quick`` compares names, links, lengths and last chunks, and reads no other content. ``expect`` is the digest of the manifest
     that the mirror must have, and ``at_least`` the generation that it must have reached. This machine remembers the last generation
     of each mirror, and an older one is a :class:`RuntimeWarning`. ``accept`` takes the mirror as it is from now on.
+    With ``signers``, the manifest must be signed by one of them, as for :func:`phalanx.unprotect`.
     ``path`` can be the URL of a folder in an object store, as a str. ``storage_options`` is as for :func:`phalanx.protect`.
 
     >>> import os
@@ -275,12 +292,13 @@ def verify_tree(
     ... except phalanx.TreeError as error: print(*[finding.kind for finding in error.findings])
     renamed copy
     """
-    files, length, generation, digest, findings, line = _native.verify_tree(
+    files, length, generation, digest, signer, findings, line = _native.verify_tree(
         path,
         key=key,
         keys=keys,
         password=password,
         identities=identities,
+        kms=kms,
         quick=quick,
         expect=expect,
         at_least=at_least,
@@ -288,8 +306,10 @@ def verify_tree(
         threads=threads,
         engine=engine,
         storage_options=storage_options,
+        signers=signers,
+        revoked=revoked,
     )
-    report = TreeReport(files, length, generation, digest, tuple(Finding(*finding) for finding in findings))
+    report = TreeReport(files, length, generation, digest, tuple(Finding(*finding) for finding in findings), signer)
     if report.findings:
         error = TreeError(line)
         error.report = report

@@ -60,7 +60,7 @@ class PhalanxFileSystem(ProtectedStore):
     kept. They belong to a version of an object (its ETag, or its time and length), and a changed object is opened
     again. Where it takes a request to find out whether an object has changed, this is done once a second at most.
 
-    **Writing** needs ``key``, ``keys``, ``password`` or ``recipients``; ``cipher`` and ``chunk_size`` say how. The default of
+    **Writing** needs ``key``, ``keys``, ``password``, ``recipients`` or ``kms``; ``cipher`` and ``chunk_size`` say how. The default of
     ``chunk_size``, 64 KiB, suits reading by range from far away. A new object appears when it is complete: if a write fails, or
     ``with fs.open(…)`` is left by an exception, the old one stays. ``sync`` is whether local files are on the disk then.
 
@@ -103,6 +103,7 @@ class PhalanxFileSystem(ProtectedStore):
         password: Any = None,
         identities: Sequence[Any] = (),
         recipients: Sequence[str] = (),
+        kms: Sequence[str] = (),
         cipher: str = "aes-256",
         chunk_size: int = 64 << 10,
         sync: bool = True,
@@ -111,7 +112,7 @@ class PhalanxFileSystem(ProtectedStore):
         **storage_options: Any,
     ) -> None:
         password = password.reveal() if isinstance(password, Password) else password
-        ways = {"key": key, "keys": list(keys), "password": password, "threads": threads}
+        ways = {"key": key, "keys": list(keys), "password": password, "kms": list(kms), "threads": threads}
         opening = {**ways, "identities": list(identities)}
         sealing = {**ways, "recipients": list(recipients), "cipher": cipher, "chunk_size": chunk_size}
         below = (fs, target_protocol, target_options)

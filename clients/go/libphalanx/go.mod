@@ -1,0 +1,3 @@
+module phalanx/libphalanx
+
+go 1.22

@@ -4,7 +4,8 @@ package phalanx;
 public final class ChangedException extends PhalanxException {
     private static final long serialVersionUID = 1L;
 
-    ChangedException() {
+    /** The input changed. */
+    public ChangedException() {
         super("the input changed while it was read");
     }
 }

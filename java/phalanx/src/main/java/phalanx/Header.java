@@ -8,8 +8,12 @@ import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import phalanx.primitives.KeyWrap;
 
 /**
@@ -31,6 +35,8 @@ public final class Header {
     private static final int VOLUME_SLOT = 16;
     private static final long MEMORY_LIMIT = 1L << 20;
     private static final long WORK_LIMIT = 1L << 24;
+    /** How many pairs of an identity and a stanza of its type are tried. */
+    private static final int MOST_TRIALS = 4096;
 
     private final byte[] bytes;
     private final Suite suite;
@@ -159,9 +165,9 @@ public final class Header {
     }
 
     /**
-     * Finds a key or a password that opens the file: docs/format.md, section 5, step 4.
+     * Finds a key, an identity of age, a key service or a password that opens the file: docs/format.md, section 5, step 4.
      *
-     * @param keys the keys and the password at hand
+     * @param keys the keys, the identities, the services and the password at hand
      * @return the file's keys: close them
      * @throws WrongKeyException if nothing at hand opens the file
      * @throws KeyDerivationException if a password is needed and its derivation would take too much
@@ -174,7 +180,37 @@ public final class Header {
         }
         List<KeyId> unknown = new ArrayList<>();
         List<KeyException> refused = new ArrayList<>();
-        boolean tried = false;
+        Optional<Opened> opened = byKey(keys, unknown, refused);
+        if (opened.isEmpty()) {
+            opened = byIdentity(keys, refused);
+        }
+        Set<String> services = new LinkedHashSet<>();
+        boolean triedService = false;
+        if (opened.isEmpty()) {
+            ByService byService = byService(keys, services, refused);
+            opened = byService.opened();
+            triedService = byService.tried();
+        }
+        if (opened.isPresent()) {
+            return opened.get();
+        }
+        boolean hasPassword = slots.stream().anyMatch(slot -> slot instanceof Slot.OfPassword);
+        Optional<Password> password = hasPassword ? keys.password() : Optional.empty();
+        if (password.isPresent()) {
+            opened = byPassword(password.get());
+            if (opened.isPresent()) {
+                return opened.get();
+            }
+        }
+        long keySlots = slots.stream().filter(slot -> slot instanceof Slot.OfKey).count();
+        if (password.isPresent() || triedService || keySlots > unknown.size()) {
+            throw WrongKeyException.tried(refused);
+        }
+        boolean hasAge = slots.stream().anyMatch(slot -> slot instanceof Slot.OfAge);
+        throw WrongKeyException.none(unknown, hasAge, services, hasPassword, refused);
+    }
+
+    private Optional<Opened> byKey(KeyProvider keys, List<KeyId> unknown, List<KeyException> refused) throws IOException {
         for (int i = 0; i < slots.size(); i++) {
             if (!(slots.get(i) instanceof Slot.OfKey slot)) {
                 continue;
@@ -190,45 +226,130 @@ public final class Header {
                 unknown.add(slot.id());
                 continue;
             }
-            tried = true;
-            byte[] kek = key.get().kek();
-            Optional<FileKeys> opened = unwrap(kek, slot.secret());
-            Arrays.fill(kek, (byte) 0);
+            Optional<FileKeys> opened = unwrap(key.get().kek(), slot.secret());
             if (opened.isPresent()) {
-                return new Opened(opened.get(), i);
+                return Optional.of(new Opened(opened.get(), i));
             }
         }
-        boolean hasPassword = slots.stream().anyMatch(slot -> slot instanceof Slot.OfPassword);
-        Optional<Password> password = hasPassword ? keys.password() : Optional.empty();
-        if (password.isPresent()) {
-            tried = true;
-            checkLimits();
-            for (int i = 0; i < slots.size(); i++) {
-                if (slots.get(i) instanceof Slot.OfPassword slot) {
-                    int memory = (int) slot.memory();
-                    byte[] kek = password.get().kek(slot.secret().salt(), memory, (int) slot.passes(), slot.lanes());
-                    Optional<FileKeys> opened = unwrap(kek, slot.secret());
-                    Arrays.fill(kek, (byte) 0);
-                    if (opened.isPresent()) {
-                        return new Opened(opened.get(), i);
-                    }
+        return Optional.empty();
+    }
+
+    private Optional<Opened> byPassword(Password password) throws KeyDerivationException {
+        checkLimits();
+        for (int i = 0; i < slots.size(); i++) {
+            if (slots.get(i) instanceof Slot.OfPassword slot) {
+                int memory = (int) slot.memory();
+                byte[] kek = password.kek(slot.secret().salt(), memory, (int) slot.passes(), slot.lanes());
+                Optional<FileKeys> opened = unwrap(kek, slot.secret());
+                if (opened.isPresent()) {
+                    return Optional.of(new Opened(opened.get(), i));
                 }
             }
         }
-        if (tried) {
-            throw WrongKeyException.tried(refused);
-        }
-        boolean hasAge = slots.stream().anyMatch(slot -> slot instanceof Slot.OfAge);
-        throw WrongKeyException.none(unknown, hasAge, hasPassword, refused);
+        return Optional.empty();
     }
 
-    private Optional<FileKeys> unwrap(byte[] kek, Slot.Wrapped secret) {
-        Optional<byte[]> fileKey = KeyWrap.unwrap(kek, secret.key());
-        if (fileKey.isEmpty()) {
+    private Optional<Opened> byIdentity(KeyProvider keys, List<KeyException> refused) throws IOException {
+        List<AgeIdentity> identities = List.of();
+        try {
+            if (slots.stream().anyMatch(slot -> slot instanceof Slot.OfAge)) {
+                identities = keys.identities();
+            }
+        } catch (KeyException e) {
+            refused.add(e);
+        }
+        if (identities.isEmpty()) {
             return Optional.empty();
         }
-        FileKeys keys = FileKeys.ofFile(fileKey.get(), suite);
-        Arrays.fill(fileKey.get(), (byte) 0);
+        Map<Integer, AgeFile> files = ageFiles();
+        int left = MOST_TRIALS;
+        for (AgeIdentity identity : identities) {
+            for (Map.Entry<Integer, AgeFile> file : files.entrySet()) {
+                left -= file.getValue().stanzasFor(identity.kind());
+                if (left < 0) {
+                    refused.add(new KeyException(
+                            "no more than " + MOST_TRIALS + " pairs of an identity and a stanza were tried"));
+                    return Optional.empty();
+                }
+                Optional<FileKeys> opened = unwrap(identity, file.getValue());
+                if (opened.isPresent()) {
+                    return Optional.of(new Opened(opened.get(), file.getKey()));
+                }
+            }
+        }
+        return Optional.empty();
+    }
+
+    /** What came of the key services, and whether one has unwrapped a run key. */
+    private record ByService(Optional<Opened> opened, boolean tried) {}
+
+    private ByService byService(KeyProvider keys, Set<String> unopened, List<KeyException> refused) throws IOException {
+        int named = 0;
+        boolean tried = false;
+        for (int i = 0; i < slots.size(); i++) {
+            if (!(slots.get(i) instanceof Slot.OfService slot)) {
+                continue;
+            }
+            Optional<PhalanxKey> runKey = Optional.empty();
+            try {
+                if (named < KeyServices.MOST) {
+                    runKey = keys.runKey(slot.uri(), slot.secret().salt().clone());
+                    named += runKey.isPresent() ? 1 : 0;
+                }
+            } catch (KeyException e) {
+                named++;
+                refused.add(e);
+            }
+            if (runKey.isEmpty()) {
+                unopened.add(slot.uri());
+                continue;
+            }
+            tried = true;
+            Optional<FileKeys> opened = unwrap(runKey.get().kek(), slot.secret());
+            if (opened.isPresent()) {
+                return new ByService(Optional.of(new Opened(opened.get(), i)), true);
+            }
+        }
+        return new ByService(Optional.empty(), tried);
+    }
+
+    /** The age files that may hold the file key, by their slots. */
+    private Map<Integer, AgeFile> ageFiles() {
+        Map<Integer, AgeFile> files = new LinkedHashMap<>();
+        for (int i = 0; i < slots.size(); i++) {
+            if (slots.get(i) instanceof Slot.OfAge slot) {
+                try {
+                    files.put(i, AgeFile.ofSlot(slot.secret().key()));
+                } catch (AgeFile.Malformed e) {
+                    // It is passed over.
+                }
+            }
+        }
+        return files;
+    }
+
+    private Optional<FileKeys> unwrap(AgeIdentity identity, AgeFile file) {
+        try {
+            return file.open(identity).flatMap(this::authentic);
+        } catch (AgeFile.Malformed e) {
+            // It is passed over.
+            return Optional.empty();
+        }
+    }
+
+    /** The file's keys in a slot. Overwrites the key-encrypting key. */
+    private Optional<FileKeys> unwrap(byte[] kek, Slot.Wrapped secret) {
+        try {
+            return KeyWrap.unwrap(kek, secret.key()).flatMap(this::authentic);
+        } finally {
+            Arrays.fill(kek, (byte) 0);
+        }
+    }
+
+    /** The file's keys from the file key, if the header's tag confirms it. Overwrites the file key. */
+    private Optional<FileKeys> authentic(byte[] fileKey) {
+        FileKeys keys = FileKeys.ofFile(fileKey, suite);
+        Arrays.fill(fileKey, (byte) 0);
         if (keys.isTagOf(bytes)) {
             return Optional.of(keys);
         }

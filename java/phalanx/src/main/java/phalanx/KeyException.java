@@ -5,8 +5,8 @@ import java.util.Optional;
 import java.util.stream.Collectors;
 
 /**
- * A key of the keyring, or a file with a key or password, is missing, damaged or refused. It is refused if others could
- * read or change it, or if it is not a regular file.
+ * A key of the keyring, or a file with a key or password, is missing, damaged, locked or refused. It is refused if others could
+ * read or change it, or if it is not a regular file. Or a key service did not wrap or unwrap a run key; the cause says more.
  */
 public final class KeyException extends PhalanxException {
     private static final long serialVersionUID = 1L;
@@ -31,6 +31,10 @@ public final class KeyException extends PhalanxException {
         return new KeyException("no key named " + name + " in the keyring", true, null);
     }
 
+    static KeyException locked(String name) {
+        return new KeyException("the key " + name + " is locked", false, "phalanx key unlock " + name);
+    }
+
     /** A refusal, and the command that mends it, or null. */
     static KeyException refused(String what, String why, String remedy) {
         return new KeyException(what + " is refused because " + why, false, remedy);
@@ -43,7 +47,7 @@ public final class KeyException extends PhalanxException {
 
     /** All messages in one line. */
     static String messages(List<KeyException> all) {
-        return all.stream().map(KeyException::getMessage).collect(Collectors.joining("; "));
+        return all.stream().map(KeyException::getMessage).distinct().collect(Collectors.joining("; "));
     }
 
     /** The first command that mends one of them, or null. */
@@ -52,7 +56,7 @@ public final class KeyException extends PhalanxException {
     }
 
     /**
-     * The command that mends it, such as {@code chmod 600 PATH}.
+     * The command that mends it, such as {@code chmod 600 PATH} or {@code phalanx key unlock NAME}.
      *
      * @return empty if no single command does
      */
@@ -63,7 +67,7 @@ public final class KeyException extends PhalanxException {
     /**
      * Whether the keyring has no key of this name.
      *
-     * @return false if it has one that is damaged or refused
+     * @return false if it has one that is damaged, locked or refused
      */
     public boolean isMissing() {
         return missing;

@@ -1,11 +1,12 @@
 package phalanx;
 
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
 /**
- * The keys and the password that are at hand to open files. Several threads may use it.
+ * The keys, the identities of age, the key services and the password that are at hand to open files. Several threads may use it.
  *
  * <p>It owns what it returns: a reader does not close keys or passwords.
  */
@@ -21,7 +22,34 @@ public interface KeyProvider {
     Optional<PhalanxKey> key(KeyId id) throws IOException;
 
     /**
-     * The password. Asked for only if a file has a password slot, and no key opens it.
+     * The identities of age. Asked for only if a file has age slots, and no key opens it. The sender of a file that opens by an
+     * identity is unknown: see {@link AgeIdentity}.
+     *
+     * @return the identities, or none
+     * @throws KeyException if they are at hand but refused. Another way in may still open the file
+     * @throws IOException if they cannot be read
+     */
+    default List<AgeIdentity> identities() throws IOException {
+        return List.of();
+    }
+
+    /**
+     * The run key that a key service has wrapped. Asked for only if no key or identity opens a file, and for no more than 8 slots
+     * of a file. Anybody can write a file that names a service, so a service must not be asked unless the user has named it, by
+     * exactly this URI. {@link KeyServices} do all that.
+     *
+     * @param uri the URI in a slot of a file
+     * @param wrapped the run key as the service is said to have wrapped it: 1 to 4096 bytes
+     * @return the run key, or nothing if the user has not named the service
+     * @throws KeyException if the service does not unwrap it. Another way in may still open the file
+     * @throws IOException if this ends the search
+     */
+    default Optional<PhalanxKey> runKey(String uri, byte[] wrapped) throws IOException {
+        return Optional.empty();
+    }
+
+    /**
+     * The password. Asked for only if a file has a password slot, and no key, identity or key service opens it.
      *
      * @return the password, or nothing
      * @throws IOException if it cannot be read
@@ -39,6 +67,38 @@ public interface KeyProvider {
     static KeyProvider of(PhalanxKey... keys) {
         List<PhalanxKey> all = List.of(keys);
         return id -> all.stream().filter(key -> key.id().equals(id)).findFirst();
+    }
+
+    /**
+     * Provides an identity of age. The sender of a file that opens by it is unknown: see {@link AgeIdentity}.
+     *
+     * @param identity the identity
+     * @return the provider
+     */
+    static KeyProvider of(AgeIdentity identity) {
+        return of(List.of(identity));
+    }
+
+    /**
+     * Provides identities of age, such as those of a file. The sender of a file that opens by one of them is unknown: see {@link
+     * AgeIdentity}.
+     *
+     * @param identities the identities
+     * @return the provider
+     */
+    static KeyProvider of(List<AgeIdentity> identities) {
+        List<AgeIdentity> all = List.copyOf(identities);
+        return new KeyProvider() {
+            @Override
+            public Optional<PhalanxKey> key(KeyId id) {
+                return Optional.empty();
+            }
+
+            @Override
+            public List<AgeIdentity> identities() {
+                return all;
+            }
+        };
     }
 
     /**
@@ -62,7 +122,8 @@ public interface KeyProvider {
     }
 
     /**
-     * Provides the keys and the password of this provider, and otherwise those of another one.
+     * Provides the keys and the password of this provider, and otherwise those of another one; and the identities and key services
+     * of both.
      *
      * @param other the other provider
      * @return the provider
@@ -74,6 +135,19 @@ public interface KeyProvider {
             public Optional<PhalanxKey> key(KeyId id) throws IOException {
                 Optional<PhalanxKey> key = first.key(id);
                 return key.isPresent() ? key : other.key(id);
+            }
+
+            @Override
+            public List<AgeIdentity> identities() throws IOException {
+                List<AgeIdentity> all = new ArrayList<>(first.identities());
+                all.addAll(other.identities());
+                return all;
+            }
+
+            @Override
+            public Optional<PhalanxKey> runKey(String uri, byte[] wrapped) throws IOException {
+                Optional<PhalanxKey> runKey = first.runKey(uri, wrapped);
+                return runKey.isPresent() ? runKey : other.runKey(uri, wrapped);
             }
 
             @Override

@@ -11,17 +11,21 @@ import java.nio.file.attribute.FileAttribute;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A folder of named keys, each in a file {@code NAME.key} of 32 raw bytes. The command {@code phalanx key} manages it.
+ * A folder of named keys, each in a file {@code NAME.key} of 32 raw bytes. The command {@code phalanx key} manages it. A key that
+ * it has locked is in a protected file {@code NAME.ID.key.phx} instead, and cannot be used here before it is unlocked.
  * A folder or key that anybody but its user and root could read or change is refused.
  */
 public final class Keyring implements KeyProvider {
     private static final String VARIABLE = "PHALANX_KEYRING";
     private static final String EXTENSION = ".key";
+    private static final Pattern LOCKED = Pattern.compile("(.+)\\.([0-9a-f]{32})\\.key\\.phx", Pattern.DOTALL);
     private static final Pattern NAME = Pattern.compile("[A-Za-z0-9][A-Za-z0-9._@-]{0,63}");
     private static final int LONGEST_NAME = 64;
 
@@ -83,7 +87,7 @@ public final class Keyring implements KeyProvider {
     }
 
     /**
-     * The names of all keys, in order.
+     * The names of all keys, in order. Those of locked keys are among them.
      *
      * @return the names
      * @throws KeyException if others could change the keyring
@@ -93,19 +97,30 @@ public final class Keyring implements KeyProvider {
         if (!exists()) {
             return List.of();
         }
-        List<String> names = new ArrayList<>();
+        return entries().stream().map(Entry::name).distinct().toList();
+    }
+
+    /** The name of a key, and its id as text if it is locked, or else null. */
+    private record Entry(String name, String locked) {}
+
+    /** After a run was killed a key may be there both locked and not. */
+    private List<Entry> entries() throws IOException {
+        List<Entry> found = new ArrayList<>();
         try (DirectoryStream<Path> entries = Files.newDirectoryStream(folder)) {
             for (Path entry : entries) {
                 String file = entry.getFileName().toString();
-                if (file.endsWith(EXTENSION) && isName(file.substring(0, file.length() - EXTENSION.length()))) {
-                    names.add(file.substring(0, file.length() - EXTENSION.length()));
+                Matcher locked = LOCKED.matcher(file);
+                if (locked.matches() && isName(locked.group(1))) {
+                    found.add(new Entry(locked.group(1), locked.group(2)));
+                } else if (file.endsWith(EXTENSION) && isName(file.substring(0, file.length() - EXTENSION.length()))) {
+                    found.add(new Entry(file.substring(0, file.length() - EXTENSION.length()), null));
                 }
             }
         } catch (DirectoryIteratorException e) {
             throw e.getCause();
         }
-        names.sort(null);
-        return names;
+        found.sort(Comparator.comparing(Entry::name));
+        return found;
     }
 
     /**
@@ -113,7 +128,7 @@ public final class Keyring implements KeyProvider {
      *
      * @param name the name
      * @return the key: close it
-     * @throws KeyException if there is none, if it is damaged or not a regular file, or if others could read or change it
+     * @throws KeyException if there is none, if it is locked, damaged or not a regular file, or if others could read or change it
      * @throws IllegalArgumentException if no key may have this name
      * @throws IOException if it cannot be read
      */
@@ -126,12 +141,16 @@ public final class Keyring implements KeyProvider {
         try {
             secret = SecretFile.readRegular(file, "the key " + name, PhalanxKey.BYTES + 1);
         } catch (NoSuchFileException e) {
-            throw KeyException.missing(name);
+            throw isLocked(name) ? KeyException.locked(name) : KeyException.missing(name);
         }
         try (secret) {
             secret.checkPrivate();
             return key(name, secret);
         }
+    }
+
+    private boolean isLocked(String name) throws IOException {
+        return entries().stream().anyMatch(entry -> entry.locked() != null && entry.name().equals(name));
     }
 
     private static PhalanxKey key(String name, SecretFile secret) throws KeyException {
@@ -144,7 +163,7 @@ public final class Keyring implements KeyProvider {
     /**
      * The key with this id. Keys that cannot be used are skipped.
      *
-     * @throws KeyException if it is not there, but a refused or damaged key may be the right one
+     * @throws KeyException if it is not there, but it is locked, or a refused or damaged key may be the right one
      */
     @Override
     public Optional<PhalanxKey> key(KeyId id) throws IOException {
@@ -164,12 +183,19 @@ public final class Keyring implements KeyProvider {
      *
      * @param id the id
      * @return the key, or nothing if it is not there
-     * @throws KeyException if it is not there, but a refused or damaged key may be the right one
+     * @throws KeyException if it is not there, but it is locked, or a refused or damaged key may be the right one
      * @throws IOException if the keyring cannot be read
      */
     public Optional<Named> find(KeyId id) throws IOException {
         List<KeyException> unusable = new ArrayList<>();
-        for (String name : names()) {
+        for (Entry entry : exists() ? entries() : List.<Entry>of()) {
+            String name = entry.name();
+            if (entry.locked() != null) {
+                if (entry.locked().equals(id.toString())) {
+                    unusable.add(KeyException.locked(name));
+                }
+                continue;
+            }
             try (SecretFile secret = SecretFile.readRegular(file(name), "the key " + name, PhalanxKey.BYTES + 1)) {
                 PhalanxKey key = key(name, secret);
                 if (key.id().equals(id)) {
@@ -210,6 +236,9 @@ public final class Keyring implements KeyProvider {
             Files.createDirectories(folder);
         }
         SecretFile.checkFolder(folder, "the keyring " + folder);
+        if (isLocked(name)) {
+            throw new FileAlreadyExistsException(file.toString());
+        }
         byte[] bytes = key.expose();
         try (Output output = Output.create(file, false)) {
             Bytes.writeAt(output.channel(), bytes, 0, bytes.length, 0);

@@ -149,6 +149,18 @@ public record Layout(Suite suite, int chunkLog2, int headerLength, long plaintex
     }
 
     /**
+     * Where a part begins, if the file is divided into equal runs of chunks. The last part ends where part {@code parts} would begin.
+     *
+     * @param part which part, 0 … {@code parts}
+     * @param parts how many there are
+     * @return the index of the first chunk of the part
+     */
+    public long firstChunk(long part, int parts) {
+        long chunks = chunks();
+        return chunks / parts * part + Math.min(part, chunks % parts);
+    }
+
+    /**
      * The length of the whole file.
      *
      * @return the length in bytes

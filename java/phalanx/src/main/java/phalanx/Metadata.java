@@ -3,9 +3,12 @@ package phalanx;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
+import java.nio.file.SecureDirectoryStream;
 import java.nio.file.attribute.BasicFileAttributeView;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.GroupPrincipal;
@@ -53,25 +56,23 @@ final class Metadata {
         }
         setUserAttributes(userAttributes, to);
         times(from, to);
-        view.setPermissions(permissions);
+        setPermissions(to, permissions);
     }
 
     /** A plaintext gets times, and the permissions of a new file without those that the protected file lacks. */
     static void asNew(BasicFileAttributes from, Path to) throws IOException {
         times(from, to);
-        PosixFileAttributeView view = posix(to);
-        if (view != null && from instanceof PosixFileAttributes attributes) {
+        if (posix(to) != null && from instanceof PosixFileAttributes attributes) {
             Set<PosixFilePermission> permissions = permissions(attributes);
             permissions.retainAll(ofNew());
-            view.setPermissions(permissions);
+            setPermissions(to, permissions);
         }
     }
 
     /** An output of a stream gets the permissions of a new file. */
     static void asNew(Path to) throws IOException {
-        PosixFileAttributeView view = posix(to);
-        if (view != null) {
-            view.setPermissions(ofNew());
+        if (posix(to) != null) {
+            setPermissions(to, ofNew());
         }
     }
 
@@ -96,6 +97,29 @@ final class Metadata {
 
     private static PosixFileAttributeView posix(Path to) {
         return Files.getFileAttributeView(to, PosixFileAttributeView.class, LinkOption.NOFOLLOW_LINKS);
+    }
+
+    /**
+     * Follows no link. Java 25 and 27 do follow one when a file's path is all that they get, so they get its folder, opened.
+     */
+    private static void setPermissions(Path to, Set<PosixFilePermission> permissions) throws IOException {
+        DirectoryStream<Path> folder;
+        try {
+            folder = Files.newDirectoryStream(to.toAbsolutePath().getParent());
+        } catch (AccessDeniedException e) {
+            // Nobody else can list it either, and so find the name of a temporary file.
+            posix(to).setPermissions(permissions);
+            return;
+        }
+        try (folder) {
+            if (folder instanceof SecureDirectoryStream<Path> opened) {
+                opened.getFileAttributeView(to.getFileName(), PosixFileAttributeView.class, LinkOption.NOFOLLOW_LINKS)
+                        .setPermissions(permissions);
+            } else {
+                // The system has no such folders.
+                posix(to).setPermissions(permissions);
+            }
+        }
     }
 
     private static Set<PosixFilePermission> permissions(PosixFileAttributes attributes) {

@@ -11,8 +11,10 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.BasicFileAttributeView;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.FileAttribute;
+import java.nio.file.attribute.FileTime;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.security.SecureRandom;
 import java.util.HexFormat;
@@ -25,8 +27,11 @@ import phalanx.primitives.Sponge;
  * A file that appears whole under its name, or not at all. It is written under a temporary name beside its target,
  * synced and renamed. Without {@link #commit} it leaves nothing, even if a signal that the JVM can catch ends it. After
  * SIGKILL the temporary file stays.
+ *
+ * <p>It is for programs that divide a file among processes, such as the job of Spark. Others use {@link Protector} and {@link
+ * Unprotector}.
  */
-final class Output implements Closeable {
+public final class Output implements Closeable {
     private static final SecureRandom RANDOM = new SecureRandom();
     private static final int RANDOM_BYTES = 8;
     private static final int NAME_HASH = 16;
@@ -52,8 +57,17 @@ final class Output implements Closeable {
         this.fileKey = fileKey;
     }
 
-    /** Begins a file that will have this name. Until then, only its owner can read it. */
-    static Output create(Path target, boolean replaces) throws IOException {
+    /**
+     * Begins a file that will have this name. Until then, only its owner can read it.
+     *
+     * @param target the name
+     * @param replaces whether a file of that name is replaced
+     * @return the new file
+     * @throws FileAlreadyExistsException if there is one, and it is not to be replaced
+     * @throws OutputException if it cannot be written
+     * @throws IOException for other reasons
+     */
+    public static Output create(Path target, boolean replaces) throws IOException {
         // A link to a folder stays too: it may be on the way to a keyring.
         if (target.getFileName() == null || Files.isDirectory(target)) {
             throw new OutputException(new FileSystemException(target.toString(), null, "it is a folder"));
@@ -70,6 +84,33 @@ final class Output implements Closeable {
             } catch (IOException e) {
                 channel.close();
                 Files.deleteIfExists(temporary);
+                throw e;
+            }
+        } catch (IOException e) {
+            forget(temporary);
+            throw new OutputException(e);
+        }
+    }
+
+    /**
+     * Takes over a file that another process has written beside its target. No link is followed.
+     *
+     * @param target the name that it will have
+     * @param temporary the name that it has
+     * @param replaces whether a file of that name is replaced
+     * @return the file
+     * @throws OutputException if it is not there, or no regular file
+     * @throws IOException for other reasons
+     */
+    public static Output adopt(Path target, Path temporary, boolean replaces) throws IOException {
+        try {
+            register(temporary);
+            FileChannel channel =
+                    FileChannel.open(temporary, StandardOpenOption.READ, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
+            try {
+                return new Output(target, temporary, replaces, channel, fileKey(temporary));
+            } catch (IOException e) {
+                channel.close();
                 throw e;
             }
         } catch (IOException e) {
@@ -122,16 +163,77 @@ final class Output implements Closeable {
         }
     }
 
-    FileChannel channel() {
+    /**
+     * Its content.
+     *
+     * @return a channel that reads and writes
+     */
+    public FileChannel channel() {
         return channel;
     }
 
-    Path temporary() {
+    /**
+     * The name that it has before {@link #commit}.
+     *
+     * @return a path in the folder of its target
+     */
+    public Path temporary() {
         return temporary;
     }
 
-    /** Gives the file its name. With {@code sync}, its content is on the disk before that, and its name afterwards. */
-    void commit(boolean sync) throws IOException {
+    /**
+     * Takes over the permissions and times of the input, as {@link Protector} and {@link Unprotector} do.
+     *
+     * @param input the input
+     * @param attributes what the system said of it when it was opened
+     * @param isProtected whether this is the protected file of it. It then also gets the user's attributes, and owner and group if they
+     *     can be set
+     * @throws OutputException if that fails
+     */
+    public void resemble(Path input, BasicFileAttributes attributes, boolean isProtected) throws OutputException {
+        try {
+            checkPlace();
+            if (isProtected) {
+                Metadata.all(attributes, Metadata.userAttributes(input), temporary);
+            } else {
+                Metadata.asNew(attributes, temporary);
+            }
+        } catch (IOException e) {
+            throw new OutputException(e);
+        }
+    }
+
+    /**
+     * Gives it the permissions of a new file, and the time of its input, which has no permissions of this system.
+     *
+     * @param modified when the input was modified
+     * @throws OutputException if that fails
+     */
+    public void resembleNew(FileTime modified) throws OutputException {
+        try {
+            checkPlace();
+            Files.getFileAttributeView(temporary, BasicFileAttributeView.class, LinkOption.NOFOLLOW_LINKS)
+                    .setTimes(modified, null, null);
+            Metadata.asNew(temporary);
+        } catch (IOException e) {
+            throw new OutputException(e);
+        }
+    }
+
+    /** Leaves the file under its temporary name, whatever happens, for a later run. */
+    public void keep() {
+        forget(temporary);
+    }
+
+    /**
+     * Gives the file its name.
+     *
+     * @param sync whether its content is on the disk before that, and its name afterwards
+     * @throws FileAlreadyExistsException if there is a file of that name, and it is not to be replaced
+     * @throws OutputException if it cannot get the name
+     * @throws IOException for other reasons
+     */
+    public void commit(boolean sync) throws IOException {
         try {
             if (sync) {
                 channel.force(true);

@@ -6,7 +6,12 @@ import java.io.IOException;
 public final class OutputException extends PhalanxException {
     private static final long serialVersionUID = 1L;
 
-    OutputException(IOException cause) {
+    /**
+     * The output could not be written.
+     *
+     * @param cause why
+     */
+    public OutputException(IOException cause) {
         super("cannot write: " + cause.getMessage(), cause);
     }
 }

@@ -43,6 +43,18 @@ public final class PhalanxKey implements AutoCloseable {
     }
 
     /**
+     * The key of a text, as {@code phalanx key export --text} writes it: {@code phalanx-key-1-…}. Capital and small letters are
+     * equal, and hyphens and white space are ignored.
+     *
+     * @param text the text: wipe it
+     * @return the key
+     * @throws KeyException if it is not a key's text, or is mistyped
+     */
+    public static PhalanxKey ofText(char[] text) throws KeyException {
+        return KeyText.read(text);
+    }
+
+    /**
      * A new random key.
      *
      * @return the key
@@ -68,7 +80,9 @@ public final class PhalanxKey implements AutoCloseable {
      * @return a copy of its 32 bytes: wipe it after use
      */
     public byte[] expose() {
-        return open().clone();
+        synchronized (bytes) {
+            return open().clone();
+        }
     }
 
     /** Its bytes, not copied. */
@@ -91,7 +105,10 @@ public final class PhalanxKey implements AutoCloseable {
     }
 
     byte[] kek() {
-        return Kmac.of(open(), new byte[0], 32, "phalanx v1 key wrap");
+        // A key that is closed meanwhile must not become one of zeros, which everybody has.
+        synchronized (bytes) {
+            return Kmac.of(open(), new byte[0], 32, "phalanx v1 key wrap");
+        }
     }
 
     /** Whether both are the same key, compared in constant time. */

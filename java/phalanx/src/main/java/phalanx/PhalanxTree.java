@@ -39,6 +39,8 @@ import phalanx.TreeReport.Finding;
 public final class PhalanxTree {
     /** The name of the manifest in the root. */
     static final RawName MANIFEST = RawName.of("phalanx.tree");
+    /** The name of the manifest's signature, which the command checks. */
+    private static final RawName SIGNATURE = RawName.of("phalanx.tree.sig");
     /** What other programs may keep for a while in a folder of protected files (sections 8 and 11). */
     private static final Pattern FOR_A_WHILE = Pattern.compile("\\.phalanx-[0-9a-f]{32}\\.(rekey|resume|tmp)");
 
@@ -200,6 +202,7 @@ public final class PhalanxTree {
             if (open.isEmpty()) {
                 open.push(Open.of(root, ""));
                 open.peek().unlisted().remove(MANIFEST);
+                open.peek().unlisted().remove(SIGNATURE);
                 return true;
             }
             Open folder = open.peek();

@@ -1,7 +1,9 @@
 package phalanx;
 
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -10,11 +12,14 @@ import java.util.OptionalLong;
 import phalanx.primitives.KeyWrap;
 
 /**
- * The recipients of files: each key and each password opens them.
+ * The recipients of files: each key, each password, each key service and the identity of each recipient of age opens them.
  *
  * <pre>{@code
  * Recipients recipients = Recipients.of(key).and(password);
  * }</pre>
+ *
+ * <p>Public keys of all kinds can be mixed. A file is then no safer than the weakest of them: see {@link
+ * AgeRecipient#isPostQuantum}.
  */
 public final class Recipients {
     private static final int MEMORY = 65536;
@@ -33,17 +38,33 @@ public final class Recipients {
     private record Way(Password password, byte[] salt, int memory, int passes, int lanes) {}
 
     private final List<PhalanxKey> keys;
+    private final List<AgeRecipient> ages;
+    private final List<NamedService.RunKey> services;
     private final List<Way> passwords;
 
-    private Recipients(List<PhalanxKey> keys, List<Way> passwords) {
-        int ways = keys.size() + passwords.size();
+    private Recipients(
+            List<PhalanxKey> keys, List<AgeRecipient> ages, List<NamedService.RunKey> services, List<Way> passwords) {
+        int ways = keys.size() + ages.size() + services.size() + passwords.size();
         if (ways > Header.MOST_SLOTS) {
             throw new IllegalArgumentException("a file has 1 to 64 keys, not " + ways);
         }
         if (passwords.size() > Header.MOST_PASSWORDS) {
             throw new IllegalArgumentException("a file has at most 4 passwords");
         }
+        if (services.size() > KeyServices.MOST) {
+            throw new IllegalArgumentException("a file has at most " + KeyServices.MOST + " key services");
+        }
+        int length = Header.FIXED + 3 * ways + Slots.KEY_BYTES * keys.size()
+                + ages.stream().mapToInt(AgeRecipient::slotBytes).sum()
+                + services.stream().mapToInt(NamedService.RunKey::slotBytes).sum()
+                + Slots.PASSWORD_BYTES * passwords.size() + Header.TAG;
+        if (length > Header.LONGEST) {
+            throw new IllegalArgumentException(
+                    "too many recipients: a header has at most 65536 bytes, and these need " + length);
+        }
         this.keys = keys;
+        this.ages = ages;
+        this.services = services;
         this.passwords = passwords;
     }
 
@@ -54,7 +75,29 @@ public final class Recipients {
      * @return the recipients
      */
     public static Recipients of(PhalanxKey key) {
-        return new Recipients(List.of(key), List.of());
+        return new Recipients(List.of(key), List.of(), List.of(), List.of());
+    }
+
+    /**
+     * One recipient with a public key of age. Only its owner can then open files, and not the one who protects them.
+     *
+     * @param recipient the public key
+     * @return the recipients
+     */
+    public static Recipients of(AgeRecipient recipient) {
+        return new Recipients(List.of(), List.of(recipient), List.of(), List.of());
+    }
+
+    /**
+     * One recipient for each key service. Each is asked to wrap a run key, unless it has wrapped one for these services before.
+     *
+     * @param services the services, which must stay open as long as files are protected
+     * @return the recipients
+     * @throws KeyException if a service does not wrap the run key
+     * @throws IOException if the thread is interrupted
+     */
+    public static Recipients of(KeyServices services) throws IOException {
+        return none().and(services);
     }
 
     /**
@@ -65,7 +108,7 @@ public final class Recipients {
      * @throws IllegalArgumentException if it is empty
      */
     public static Recipients of(Password password) {
-        return new Recipients(List.of(), List.of()).and(password);
+        return none().and(password);
     }
 
     /**
@@ -78,7 +121,36 @@ public final class Recipients {
     public Recipients and(PhalanxKey key) {
         List<PhalanxKey> more = new ArrayList<>(keys);
         more.add(key);
-        return new Recipients(List.copyOf(more), passwords);
+        return new Recipients(List.copyOf(more), ages, services, passwords);
+    }
+
+    /**
+     * One more public key of age.
+     *
+     * @param recipient the public key
+     * @return these recipients and the public key
+     * @throws IllegalArgumentException if there are more than 64 recipients, or if their slots do not fit into a header of 65536
+     *     bytes, which holds 38 post-quantum ones
+     */
+    public Recipients and(AgeRecipient recipient) {
+        List<AgeRecipient> more = new ArrayList<>(ages);
+        more.add(recipient);
+        return new Recipients(keys, List.copyOf(more), services, passwords);
+    }
+
+    /**
+     * Key services in addition. Each is asked to wrap a run key, unless it has wrapped one for these services before.
+     *
+     * @param services the services, which must stay open as long as files are protected
+     * @return these recipients and the services
+     * @throws KeyException if a service does not wrap the run key
+     * @throws IOException if the thread is interrupted
+     * @throws IllegalArgumentException if there are more than 8 services or 64 recipients, or if their slots do not fit into a header
+     */
+    public Recipients and(KeyServices services) throws IOException {
+        List<NamedService.RunKey> more = new ArrayList<>(this.services);
+        more.addAll(services.runKeys());
+        return new Recipients(keys, ages, List.copyOf(more), passwords);
     }
 
     /**
@@ -101,12 +173,12 @@ public final class Recipients {
         RANDOM.nextBytes(salt);
         List<Way> more = new ArrayList<>(passwords);
         more.add(new Way(password, salt, memory, passes, lanes));
-        return new Recipients(keys, List.copyOf(more));
+        return new Recipients(keys, ages, services, List.copyOf(more));
     }
 
     /** No recipients, as a starting point for tests. */
     static Recipients none() {
-        return new Recipients(List.of(), List.of());
+        return new Recipients(List.of(), List.of(), List.of(), List.of());
     }
 
     /**
@@ -143,6 +215,14 @@ public final class Recipients {
             for (PhalanxKey key : keys) {
                 begin(out, 2, Slots.KEY_BYTES).put(key.id().toBytes()).put(key.wrap(fileKey));
             }
+            for (AgeRecipient recipient : ages) {
+                begin(out, 3, recipient.slotBytes()).put(recipient.tag(file)).put(AgeFile.make(recipient, fileKey));
+            }
+            for (NamedService.RunKey runKey : services) {
+                begin(out, Slots.SERVICE, runKey.slotBytes());
+                out.putShort((short) runKey.uri().length()).put(runKey.uri().getBytes(StandardCharsets.US_ASCII));
+                out.putShort((short) runKey.wrapped().length).put(runKey.wrapped()).put(runKey.key().wrap(fileKey));
+            }
             for (Way way : passwords) {
                 byte[] kek = way.password.kek(way.salt, way.memory, way.passes, way.lanes);
                 begin(out, 1, Slots.PASSWORD_BYTES).put(way.salt).putInt(way.memory).putInt(way.passes);
@@ -160,7 +240,7 @@ public final class Recipients {
     }
 
     private Header finish(ByteBuffer out, Suite suite, int chunkLog2, OptionalLong plaintextLength, FileKeys file) {
-        int slots = keys.size() + passwords.size();
+        int slots = keys.size() + ages.size() + services.size() + passwords.size();
         boolean isSmall = plaintextLength.isPresent() && plaintextLength.getAsLong() <= SMALL_PLAINTEXT;
         int page = isSmall ? SMALL_PAGE : PAGE;
         int least = out.position() + 3 + LEAST_PADDING + Header.TAG;

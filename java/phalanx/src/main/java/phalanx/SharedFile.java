@@ -277,8 +277,8 @@ public final class SharedFile implements Closeable {
      * @throws IOException if this process sees other files than the leader, or if reading or writing failed
      */
     public long work(int part, int parts, Executor executor, int threads, boolean syncs) throws IOException {
-        long first = start(part, parts);
-        long count = start(part + 1, parts) - first;
+        long first = layout.firstChunk(part, parts);
+        long count = layout.firstChunk(part + 1L, parts) - first;
         Crew crew = Crew.of(executor, threads);
         Path from = Path.of(input.path);
         try (Input in = Input.open(from)) {
@@ -298,11 +298,6 @@ public final class SharedFile implements Closeable {
             checkInput();
         }
         return layout.chunks() == 0 || count == 0 ? 0 : bytes(first, count);
-    }
-
-    private long start(long part, int parts) {
-        long chunks = layout.chunks();
-        return chunks / parts * part + Math.min(part, chunks % parts);
     }
 
     private long bytes(long first, long count) {

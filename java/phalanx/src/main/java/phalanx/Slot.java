@@ -28,21 +28,32 @@ public sealed interface Slot {
     record OfKey(KeyId id, Wrapped secret) implements Slot {}
 
     /**
-     * A way in for an identity of age, which this library skips.
+     * A way in for an identity of age. The slot does not show for which.
      *
      * @param bytes the length of the age file in it
+     * @param secret the age file
      */
-    record OfAge(int bytes) implements Slot {}
+    record OfAge(int bytes, Wrapped secret) implements Slot {}
 
     /**
-     * A slot of a type that this library does not know and skips.
+     * A way in for those whom a key service serves.
+     *
+     * @param uri names the service and its key. The writer of the file chose it, and readers ask only services that their users
+     *     have named
+     * @param bytes the length of the run key as the service wrapped it
+     * @param secret the wrapped run key and the wrapped file key
+     */
+    record OfService(String uri, int bytes, Wrapped secret) implements Slot {}
+
+    /**
+     * A slot of a type that this library does not know and skips, or for a key service and malformed.
      *
      * @param type its type
      * @param bytes the length of its body
      */
     record Unknown(int type, int bytes) implements Slot {}
 
-    /** A file key under a key-encrypting key. */
+    /** A file key under another key. */
     final class Wrapped {
         private final byte[] salt;
         private final byte[] key;

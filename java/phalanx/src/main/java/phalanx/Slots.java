@@ -2,6 +2,7 @@ package phalanx;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
 /** The bodies of slots: docs/format.md, section 4. */
@@ -10,6 +11,13 @@ final class Slots {
     static final int KEY_BYTES = 56;
     private static final int SHORTEST_AGE = 17;
     private static final int LONGEST_AGE = 16400;
+
+    /** The length of a file key that is wrapped. */
+    static final int WRAPPED_BYTES = 40;
+    static final int SERVICE = 4;
+    private static final int LONGEST_URI = 1024;
+    /** A longer URI is cut here in messages. */
+    private static final int SHOWN_URI = 64;
 
     private Slots() {}
 
@@ -30,10 +38,53 @@ final class Slots {
                 if (body.length < SHORTEST_AGE || body.length > LONGEST_AGE) {
                     throw new MalformedHeaderException("an age slot of the wrong length");
                 }
-                return new Slot.OfAge(body.length - KeyId.BYTES);
+                byte[] file = Arrays.copyOfRange(body, AgeRecipient.TAG, body.length);
+                return new Slot.OfAge(file.length, new Slot.Wrapped(null, file));
+            case SERVICE:
+                return service(body);
             default:
                 return new Slot.Unknown(type, body.length);
         }
+    }
+
+    /** One of another form is no way in, and counts like one of a type that is not known. */
+    private static Slot service(byte[] body) {
+        ByteBuffer fields = ByteBuffer.wrap(body).order(ByteOrder.LITTLE_ENDIAN);
+        byte[] uri = field(fields);
+        byte[] runKey = field(fields);
+        String text = uri == null ? "" : new String(uri, StandardCharsets.ISO_8859_1);
+        boolean isRunKey = runKey != null && runKey.length >= 1 && runKey.length <= NamedService.LONGEST_WRAPPED;
+        if (!isServiceUri(text) || !isRunKey || fields.remaining() != WRAPPED_BYTES) {
+            return new Slot.Unknown(SERVICE, body.length);
+        }
+        byte[] wrapped = new byte[WRAPPED_BYTES];
+        fields.get(wrapped);
+        return new Slot.OfService(text, runKey.length, new Slot.Wrapped(runKey, wrapped));
+    }
+
+    /** A field that begins with its length, or null. */
+    private static byte[] field(ByteBuffer fields) {
+        if (fields.remaining() < 2) {
+            return null;
+        }
+        int length = Short.toUnsignedInt(fields.getShort());
+        if (fields.remaining() < length) {
+            return null;
+        }
+        byte[] field = new byte[length];
+        fields.get(field);
+        return field;
+    }
+
+    /** Whether a text has the form of a key service's URI. */
+    static boolean isServiceUri(String text) {
+        return text != null && !text.isEmpty() && text.length() <= LONGEST_URI
+                && text.chars().allMatch(each -> each > ' ' && each <= '~');
+    }
+
+    /** A URI, shortened if it is long. */
+    static String brief(String uri) {
+        return uri.length() <= 2 * SHOWN_URI ? uri : uri.substring(0, SHOWN_URI) + "…";
     }
 
     private static Slot password(byte[] body) throws MalformedHeaderException {

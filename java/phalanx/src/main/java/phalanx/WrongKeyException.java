@@ -3,6 +3,7 @@ package phalanx;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 
 /** No key or password at hand opens the file. */
 public final class WrongKeyException extends PhalanxException {
@@ -30,12 +31,14 @@ public final class WrongKeyException extends PhalanxException {
     }
 
     /** There was nothing to try. */
-    static WrongKeyException none(List<KeyId> ids, boolean age, boolean password, List<KeyException> refused) {
+    static WrongKeyException none(
+            List<KeyId> ids, boolean age, Set<String> services, boolean password, List<KeyException> refused) {
         List<String> ways = new ArrayList<>();
         ids.forEach(id -> ways.add("key " + id));
         if (age) {
             ways.add("the identity of one of its age recipients");
         }
+        services.forEach(uri -> ways.add("the key service " + Slots.brief(uri)));
         if (password) {
             ways.add("a password");
         }
@@ -43,14 +46,14 @@ public final class WrongKeyException extends PhalanxException {
             ways.add("a kind of key that this program does not know");
         }
         return new WrongKeyException(with("no key at hand opens it: it needs " + String.join(" or ", ways), refused),
-                reason(ids, age, password, refused), KeyException.remedy(refused));
+                reason(ids, age || !services.isEmpty(), password, refused), KeyException.remedy(refused));
     }
 
-    private static Reason reason(List<KeyId> ids, boolean age, boolean password, List<KeyException> refused) {
+    private static Reason reason(List<KeyId> ids, boolean other, boolean password, List<KeyException> refused) {
         if (!refused.isEmpty()) {
             return Reason.REFUSED;
         }
-        if (age) {
+        if (other) {
             return Reason.OTHER;
         }
         if (!ids.isEmpty()) {

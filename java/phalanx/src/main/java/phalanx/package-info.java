@@ -7,6 +7,10 @@
  *   <li>{@link phalanx.PhalanxTree} checks a protected folder against its manifest, which {@link phalanx.Manifest} reads.
  *   <li>{@link phalanx.Messages} seals and opens many short messages at once.
  *   <li>{@link phalanx.Server} is a client of phalanx-server, which has the keys of many users.
+ *   <li>{@link phalanx.AgeRecipient} is a public key of age, for which files are protected, and {@link phalanx.AgeIdentity} the
+ *       private key that opens them. The sender of such a file is unknown.
+ *   <li>{@link phalanx.KeyServices} are the key services that may be asked, each a {@link phalanx.KeyService}: AWS KMS, Vault, or
+ *       any other that has a key and never gives it away.
  *   <li>{@link phalanx.Keyring} and {@link phalanx.KeyFiles} have the keys of the command {@code phalanx}.
  *   <li>{@link phalanx.Header}, {@link phalanx.Layout} and {@link phalanx.ChunkCipher} are for programs that divide files
  *       among processes, and for tools.

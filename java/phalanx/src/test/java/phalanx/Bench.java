@@ -53,8 +53,8 @@ public final class Bench {
     public static void main(String[] args) throws IOException, GeneralSecurityException {
         int warm = args.length > 0 ? Integer.parseInt(args[0]) : 15;
         int rounds = args.length > 1 ? Integer.parseInt(args[1]) : 21;
-        System.out.printf("%s %s, %d processors, medians of %d rounds%n", System.getProperty("java.vm.name"),
-                System.getProperty("java.vm.version"), Runtime.getRuntime().availableProcessors(), rounds);
+        System.out.printf("%s %s, %d processors, %s, medians of %d rounds%n", System.getProperty("java.vm.name"),
+                System.getProperty("java.vm.version"), Runtime.getRuntime().availableProcessors(), Sponge.engine(), rounds);
         new Bench().all(warm, rounds);
     }
 

@@ -28,7 +28,7 @@ class FormatVectorsTest {
     }
 
     static List<Vector> age() {
-        return Vectors.of("age", 1);
+        return Vectors.of("age", 12);
     }
 
     @ParameterizedTest
@@ -108,7 +108,7 @@ class FormatVectorsTest {
 
     @ParameterizedTest
     @MethodSource("age")
-    void ageSlotsAreSkipped(Vector vector) throws IOException {
+    void withoutAnIdentityAgeSlotsAreSkipped(Vector vector) throws IOException {
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         KeyProvider keys = Vectors.keys(vector);
         new Unprotector(keys).unprotect(new ByteArrayInputStream(vector.bytes("file")), out);

@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
@@ -23,6 +25,12 @@ class KeyringTest {
 
     private static void permit(Path path, String permissions) throws IOException {
         Files.setPosixFilePermissions(path, PosixFilePermissions.fromString(permissions));
+    }
+
+    private static byte[] protect(Recipients recipients) throws IOException {
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        new Protector(recipients).protect(new ByteArrayInputStream(new byte[10]), out);
+        return out.toByteArray();
     }
 
     @Test
@@ -88,6 +96,60 @@ class KeyringTest {
                     assertThrows(KeyException.class, () -> ring.load("work")).getMessage());
             assertThrows(KeyException.class, () -> KeyFiles.key(file));
         }
+    }
+
+    @Test
+    void lockedKeysAreNamedAndNotUsed() throws IOException {
+        Keyring ring = Keyring.in(folder.resolve("ring"));
+        PhalanxKey key = PhalanxKey.random();
+        ring.store("a.b", PhalanxKey.random());
+        Path locked = ring.folder().resolve("work." + key.id() + ".key.phx");
+        Files.write(locked, new byte[1]);
+        // These are no keys.
+        for (String name : List.of("x.key.phx", "x." + key.id().toString().substring(1) + ".key.phx", "x.phx",
+                "x." + key.id().toString().replaceAll("[0-9a-f]", "F") + ".key.phx", ".x." + key.id() + ".key.phx")) {
+            Files.write(ring.folder().resolve(name), new byte[1]);
+        }
+        assertEquals(List.of("a.b", "work"), ring.names());
+        KeyException e = assertThrows(KeyException.class, () -> ring.load("work"));
+        assertEquals("the key work is locked", e.getMessage());
+        assertEquals(Optional.of("phalanx key unlock work"), e.remedy());
+        assertTrue(!e.isMissing() && assertThrows(KeyException.class, () -> ring.load("x")).isMissing());
+        e = assertThrows(KeyException.class, () -> ring.key(key.id()));
+        assertEquals("the key work is locked", e.getMessage());
+        assertTrue(ring.key(PhalanxKey.random().id()).isEmpty(), "another key is not concerned");
+        assertThrows(FileAlreadyExistsException.class, () -> ring.store("work", key));
+        // Another way in still opens a file, and else the message names it.
+        byte[] file = protect(Recipients.of(key).and(Password.of("p".toCharArray()), 64, 1, 2));
+        KeyProvider both = ring.or(KeyProvider.of(Password.of("p".toCharArray())));
+        assertEquals(10, new Unprotector(both).verify(new ByteArrayInputStream(file)));
+        WrongKeyException wrong = assertThrows(WrongKeyException.class,
+                () -> new Unprotector(ring).verify(new ByteArrayInputStream(file)));
+        assertEquals("no key at hand opens it: it needs key " + key.id() + " or a password; the key work is locked", wrong.getMessage());
+        assertEquals(Optional.of("phalanx key unlock work"), wrong.remedy());
+        // A run was killed that locked or unlocked it.
+        Files.write(ring.folder().resolve("work.key"), key.expose());
+        permit(ring.folder().resolve("work.key"), "rw-------");
+        assertEquals(key, ring.load("work"));
+        assertEquals(key, ring.key(key.id()).orElseThrow());
+        assertEquals(List.of("a.b", "work"), ring.names());
+    }
+
+    /** As the program locks keys. */
+    @Test
+    void theProgramLocksAKey() throws IOException, InterruptedException {
+        String program = Needs.phalanx().toString();
+        Needs.run(folder, List.of(program, "key", "new", "work")).ok();
+        Keyring ring = Keyring.in(folder.resolve("ring"));
+        KeyId id = ring.load("work").id();
+        Path password = Files.writeString(folder.resolve("password"), "correct horse battery staple");
+        permit(password, "rw-------");
+        Needs.run(folder, List.of(program, "key", "lock", "work", "--password-file", "password")).ok();
+        assertEquals(List.of("work"), ring.names());
+        assertEquals("the key work is locked", assertThrows(KeyException.class, () -> ring.load("work")).getMessage());
+        assertEquals("the key work is locked", assertThrows(KeyException.class, () -> ring.key(id)).getMessage());
+        Needs.run(folder, List.of(program, "key", "unlock", "work", "--password-file", "password")).ok();
+        assertEquals(id, ring.load("work").id());
     }
 
     @Test

@@ -161,6 +161,7 @@ class PhalanxTreeTest {
         Files.createDirectories(at("a/deep/new/within"));
         Files.writeString(at("zero"), "");
         Files.writeString(at("a!/phalanx.tree"), "only the root has one");
+        Files.writeString(at("phalanx.tree.sig"), "the root may have the signature of its manifest");
         both("ADDITIONAL a/deep/new", "ADDITIONAL a!/phalanx.tree", "ADDITIONAL zero");
     }
 

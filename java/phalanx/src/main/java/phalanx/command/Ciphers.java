@@ -3,14 +3,14 @@ package phalanx.command;
 import phalanx.Suite;
 
 /** The names of {@code --cipher}, and the sizes of {@code --chunk-size}. */
-final class Ciphers {
+public final class Ciphers {
     static final String NAMES = "aes-256, aes-192, aes-128, aes-256-turbo or aes-256-gcm";
     private static final int SMALLEST_LOG2 = 12;
     private static final int LARGEST_LOG2 = 24;
 
     private Ciphers() {}
 
-    static Suite suite(Options options) throws Failure {
+    public static Suite suite(Options options) throws Failure {
         String name = options.one("--cipher").orElse("aes-256");
         return switch (name) {
             case "aes-256" -> Suite.AES_256_CTR_SHA3;
@@ -23,7 +23,7 @@ final class Ciphers {
     }
 
     /** The binary logarithm of {@code --chunk-size}. */
-    static int chunkLog2(Options options) throws Failure {
+    public static int chunkLog2(Options options) throws Failure {
         String text = options.one("--chunk-size").orElse("1M");
         for (int log2 = SMALLEST_LOG2; log2 <= LARGEST_LOG2; log2++) {
             int bytes = 1 << log2;

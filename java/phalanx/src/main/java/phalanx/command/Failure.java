@@ -21,11 +21,11 @@ import phalanx.TruncatedException;
 import phalanx.WrongKeyException;
 
 /** A failure of the command: one line on standard error, and an exit code for its kind. */
-final class Failure extends Exception {
+public final class Failure extends Exception {
     private static final long serialVersionUID = 1L;
 
     /** The kinds of failures, from the lowest rank. If several paths fail in one run, the highest one counts. */
-    enum Code {
+    public enum Code {
         /** Anything else. */
         OTHER(1),
         /** The command line is wrong. */
@@ -42,7 +42,7 @@ final class Failure extends Exception {
         }
 
         /** The exit code. */
-        int number() {
+        public int number() {
             return number;
         }
     }
@@ -71,45 +71,45 @@ final class Failure extends Exception {
         this.hint = hint;
     }
 
-    static Failure of(Code code, String line) {
+    public static Failure of(Code code, String line) {
         return new Failure(code, line, null);
     }
 
-    static Failure usage(String line) {
+    public static Failure usage(String line) {
         return new Failure(Code.USAGE, line, null);
     }
 
     /** A failure whose line has been written already. */
-    static Failure told(Code code) {
+    public static Failure told(Code code) {
         return new Failure(code, null, null);
     }
 
     /** A failure at a path. */
-    static Failure at(String path, Exception e) {
+    public static Failure at(String path, Exception e) {
         return new Failure(codeOf(e), Text.shown(path) + ": " + sentence(e), hint(e));
     }
 
     /** The failure for a folder, which only the program {@code phalanx} accepts. */
-    static Failure folder(String path) {
+    public static Failure folder(String path) {
         return new Failure(Code.INPUT_OUTPUT, Text.shown(path) + ": it is a folder", "the program phalanx takes folders");
     }
 
     /** A failure without a path. */
-    static Failure of(Exception e) {
+    public static Failure of(Exception e) {
         return new Failure(codeOf(e), sentence(e), hint(e));
     }
 
     /** The same failure with advice for the user. */
-    Failure hint(String advice) {
+    public Failure hint(String advice) {
         return new Failure(code, getMessage(), advice);
     }
 
-    Code code() {
+    public Code code() {
         return code;
     }
 
     /** Writes the line and the hint, unless the line has been written already. */
-    void report() {
+    public void report() {
         if (getMessage() != null) {
             Terminal.complain(getMessage(), hint);
         }
@@ -195,7 +195,7 @@ final class Failure extends Exception {
         if (e.lacksKey()) {
             return "phalanx key list shows yours";
         }
-        return e.lacksPassword() ? "name no key, and the password is asked for" : null;
+        return e.lacksPassword() ? "--password-file gives it; at a terminal it is asked for if no key is named" : null;
     }
 
     /** The system's message for a failure. Java leaves it out of the messages of some exceptions. */

@@ -1,17 +1,17 @@
 package phalanx.command;
 
 /** The failures of a run. A failure does not stop the run: its line is written at once, and the worst failure determines the exit code. */
-final class Failures {
+public final class Failures {
     private Failure.Code worst;
 
     /** Something that can fail. */
     @FunctionalInterface
-    interface Attempt {
+    public interface Attempt {
         void run() throws Failure;
     }
 
     /** Whether it succeeded. */
-    boolean attempt(Attempt attempt) {
+    public boolean attempt(Attempt attempt) {
         try {
             attempt.run();
             return true;
@@ -23,7 +23,7 @@ final class Failures {
     }
 
     /** Throws the worst of them. */
-    void end() throws Failure {
+    public void end() throws Failure {
         if (worst != null) {
             throw Failure.told(worst);
         }

@@ -112,6 +112,9 @@ final class Inspect {
         if (slot instanceof Slot.OfAge age) {
             return "age recipient, " + Text.count(age.bytes(), "byte");
         }
+        if (slot instanceof Slot.OfService service) {
+            return "key service " + service.uri() + ", run key of " + Text.count(service.bytes(), "byte");
+        }
         Slot.Unknown unknown = (Slot.Unknown) slot;
         return switch (unknown.type()) {
             case 16 -> "marks the config of a volume";
@@ -159,6 +162,9 @@ final class Inspect {
         }
         if (slot instanceof Slot.OfAge age) {
             return "{\"type\":\"age\",\"bytes\":" + age.bytes() + "}";
+        }
+        if (slot instanceof Slot.OfService service) {
+            return "{\"type\":\"service\",\"uri\":" + quoted(service.uri()) + ",\"bytes\":" + service.bytes() + "}";
         }
         Slot.Unknown unknown = (Slot.Unknown) slot;
         return "{\"type\":\"unknown\",\"number\":" + unknown.type() + ",\"bytes\":" + unknown.bytes() + "}";

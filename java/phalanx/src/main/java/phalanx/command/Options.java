@@ -7,9 +7,15 @@ import java.util.Map;
 import java.util.Optional;
 
 /** The arguments of one command: the options with their values, and the paths. */
-final class Options {
+public final class Options {
     /** An option: its long name, its letter or 0, and whether it takes a value and may be repeated. */
-    record Option(String name, char letter, boolean takesValue, boolean isRepeatable) {}
+    public record Option(String name, char letter, boolean takesValue, boolean isRepeatable) {}
+
+    /**
+     * A program: its name in hints, its commands with their options, and the options and commands that only the program in Rust has.
+     */
+    public record Program(
+            String name, Map<String, List<Option>> commands, List<String> elsewhere, List<String> commandsElsewhere) {}
 
     private static final List<Option> GENERAL = List.of(flag("--quiet", 'q'), flag("--verbose", 'v'), flag("--help", 'h'));
     private static final List<Option> KEYS =
@@ -31,27 +37,34 @@ final class Options {
     /** Options that only the program in Rust has. */
     private static final List<String> ELSEWHERE = List.of(
             "--recursive", "-R", "--engine", "-e", "--resume", "--remove", "--recipient", "-r", "--recipients-file",
-            "--identity", "-i", "--salvage", "--range", "--volume", "--preserve");
+            "--identity", "-i", "--salvage", "--range", "--volume", "--preserve", "--kms");
     private static final List<String> COMMANDS_ELSEWHERE =
             List.of("mount", "rekey", "init", "key", "engines", "completions", "man");
 
+    private static final Program OURS = new Program("phalanx", COMMANDS, ELSEWHERE, COMMANDS_ELSEWHERE);
+
+    private final Program program;
     private final String command;
     private final Map<String, List<String>> given = new LinkedHashMap<>();
     private final List<String> paths = new ArrayList<>();
 
-    private Options(String command) {
+    private Options(Program program, String command) {
+        this.program = program;
         this.command = command;
     }
 
-    private static Option flag(String name, char letter) {
+    /** An option without a value, with its letter or 0. */
+    public static Option flag(String name, char letter) {
         return new Option(name, letter, false, false);
     }
 
-    private static Option value(String name) {
+    /** An option with a value. */
+    public static Option value(String name) {
         return new Option(name, '\0', true, false);
     }
 
-    private static Option repeated(String name, char letter) {
+    /** An option with a value that may be repeated, with its letter or 0. */
+    public static Option repeated(String name, char letter) {
         return new Option(name, letter, true, true);
     }
 
@@ -71,15 +84,21 @@ final class Options {
 
     /** Parses the arguments after the name of a command. */
     static Options parse(String command, List<String> args) throws Failure {
-        if (!COMMANDS.containsKey(command)) {
-            if (COMMANDS_ELSEWHERE.contains(command)) {
-                throw Failure.usage("this program has no command " + command + ": the program phalanx has it")
-                        .hint("phalanx --help");
+        return parse(OURS, command, args);
+    }
+
+    /** Parses the arguments after the name of a command of any program. */
+    public static Options parse(Program program, String command, List<String> args) throws Failure {
+        String help = program.name + " --help";
+        if (!program.commands.containsKey(command)) {
+            if (program.commandsElsewhere.contains(command)) {
+                throw Failure.usage("this program has no command " + command + ": the program phalanx has it").hint(help);
             }
-            String perhaps = Similar.to(command, commands()).map(known -> ": did you mean " + known + "?").orElse("");
-            throw Failure.usage("unknown command " + Text.shown(command) + perhaps).hint("phalanx --help");
+            List<String> known = List.copyOf(program.commands.keySet());
+            String perhaps = Similar.to(command, known).map(similar -> ": did you mean " + similar + "?").orElse("");
+            throw Failure.usage("unknown command " + Text.shown(command) + perhaps).hint(help);
         }
-        Options options = new Options(command);
+        Options options = new Options(program, command);
         boolean pathsOnly = false;
         for (int i = 0; i < args.size(); i++) {
             String arg = args.get(i);
@@ -143,13 +162,13 @@ final class Options {
     }
 
     private Option find(String name) throws Failure {
-        List<Option> options = COMMANDS.get(command);
+        List<Option> options = program.commands.get(command);
         for (Option option : options) {
             if (option.name().equals(name) || name.equals("-" + option.letter())) {
                 return option;
             }
         }
-        if (ELSEWHERE.contains(name)) {
+        if (program.elsewhere.contains(name)) {
             throw wrong("this program has no option " + name + ": the program phalanx has it");
         }
         Optional<String> known = Similar.to(name, options.stream().map(Option::name).toList());
@@ -185,23 +204,23 @@ final class Options {
     }
 
     /** A mistake of the command line, with a hint where to read more. */
-    Failure wrong(String line) {
-        return Failure.usage(line).hint("phalanx " + command + " --help");
+    public Failure wrong(String line) {
+        return Failure.usage(line).hint(program.name + " " + command + " --help");
     }
 
-    boolean has(String name) {
+    public boolean has(String name) {
         return given.containsKey(name);
     }
 
-    Optional<String> one(String name) {
+    public Optional<String> one(String name) {
         return Optional.ofNullable(given.get(name)).map(values -> values.get(0));
     }
 
-    List<String> all(String name) {
+    public List<String> all(String name) {
         return given.getOrDefault(name, List.of());
     }
 
-    List<String> paths() {
+    public List<String> paths() {
         return paths;
     }
 }

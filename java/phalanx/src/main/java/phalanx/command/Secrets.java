@@ -10,7 +10,7 @@ import java.util.Locale;
  * Secrets in the command line. They are refused before any message can repeat them. Everybody who can list processes
  * sees arguments, and shells keep them.
  */
-final class Secrets {
+public final class Secrets {
     private static final String PASSWORD =
             "--password takes no value: a password does not belong in arguments, where others can see it";
     private static final String KEY =
@@ -23,7 +23,7 @@ final class Secrets {
     private Secrets() {}
 
     /** Refuses an argument that looks like a password after {@code --password}, or like a key's text. */
-    static void refuse(List<String> args) throws Failure {
+    public static void refuse(List<String> args) throws Failure {
         boolean afterPassword = false;
         boolean pathsOnly = false;
         for (String arg : args) {

@@ -10,7 +10,7 @@ import java.util.List;
 import phalanx.Keyring;
 
 /** The files that hold the user's keys and passwords, which no output replaces. */
-final class Spared {
+public final class Spared {
     /** The most links that a kernel follows. */
     private static final int MOST_LINKS = 40;
 
@@ -21,10 +21,6 @@ final class Spared {
         if (place.writesStandard()) {
             return;
         }
-        Path output = Places.path(place.output());
-        if (!Files.exists(output, LinkOption.NOFOLLOW_LINKS) || Files.isDirectory(output)) {
-            return;
-        }
         List<Path> keys = new ArrayList<>();
         for (String option : List.of("--key-file", "--password-file")) {
             for (String file : options.all(option)) {
@@ -32,6 +28,15 @@ final class Spared {
                 keys.add(file.equals(Places.STANDARD) ? Path.of("/dev/stdin") : Places.path(file));
             }
         }
+        check(place.output(), Places.path(place.output()), keys);
+    }
+
+    /** Refuses an output in the place of one of these files, or of a key of the keyring. */
+    public static void check(String name, Path output, List<Path> secrets) throws Failure {
+        if (!Files.exists(output, LinkOption.NOFOLLOW_LINKS) || Files.isDirectory(output)) {
+            return;
+        }
+        List<Path> keys = new ArrayList<>(secrets);
         Path parent = output.toAbsolutePath().getParent();
         boolean isSpared = false;
         try {
@@ -48,7 +53,7 @@ final class Spared {
             isSpared |= Files.isSymbolicLink(output) ? leadsBy(key, output) : isSame(key, output);
         }
         if (isSpared) {
-            throw Failure.usage(Text.shown(place.output())
+            throw Failure.usage(Text.shown(name)
                     + ": it holds a key or password, which no output replaces")
                     .hint("name another output, or move it away");
         }

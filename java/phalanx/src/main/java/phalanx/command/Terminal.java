@@ -9,30 +9,39 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
 /** Standard input, output and error. */
-final class Terminal {
+public final class Terminal {
     private Terminal() {}
 
     /** The hints that this run has written. */
     private static final Set<String> HINTS = ConcurrentHashMap.newKeySet();
+
+    /** The name of the program, with which its lines begin. */
+    private static volatile String program = "phalanx";
 
     /** A run begins. */
     static void begin() {
         HINTS.clear();
     }
 
+    /** A run of a program with another name begins. */
+    public static void begin(String name) {
+        program = name;
+        begin();
+    }
+
     /** Writes one line to standard error. If that is broken, nobody hears of it. */
-    static void complain(String line) {
+    public static void complain(String line) {
         complain(line, null);
     }
 
     /** The same with advice on a line of its own, unless that is null. The same advice is written once. */
-    static void complain(String line, String hint) {
+    public static void complain(String line, String hint) {
         boolean isNew = hint != null && HINTS.add(hint);
-        System.err.print("phalanx: " + Text.oneLine(line) + "\n" + (isNew ? "hint: " + Text.oneLine(hint) + "\n" : ""));
+        System.err.print(program + ": " + Text.oneLine(line) + "\n" + (isNew ? "hint: " + Text.oneLine(hint) + "\n" : ""));
     }
 
     /** Writes one line to standard output. */
-    static void say(String line) throws Failure {
+    public static void say(String line) throws Failure {
         PrintStream out = System.out;
         out.println(Text.oneLine(line));
         if (out.checkError()) {
@@ -41,7 +50,7 @@ final class Terminal {
     }
 
     /** Whether standard input (0), output (1) or error (2) is a terminal, as reported by Linux. */
-    static boolean isTerminal(int number) {
+    public static boolean isTerminal(int number) {
         try {
             String target = Files.readSymbolicLink(Path.of("/proc/self/fd/" + number)).toString();
             return target.startsWith("/dev/pts/") || target.startsWith("/dev/tty") || target.equals("/dev/console");

@@ -10,7 +10,7 @@ public final class Text {
     private Text() {}
 
     /** A path in a form that is safe to show: without control characters, which could deceive a terminal. */
-    static String shown(String path) {
+    public static String shown(String path) {
         if (path.length() <= LONGEST) {
             return oneLine(path);
         }
@@ -43,7 +43,7 @@ public final class Text {
     }
 
     /** "1 byte", "2 bytes", "3 passes". */
-    static String count(long n, String thing) {
+    public static String count(long n, String thing) {
         if (n == 1) {
             return n + " " + thing;
         }
@@ -61,7 +61,7 @@ public final class Text {
     }
 
     /** "589 kB in 14 ms, 42 MB/s". */
-    static String summary(long bytes, long nanos) {
+    public static String summary(long bytes, long nanos) {
         if (bytes == 0) {
             return brief(bytes, nanos);
         }

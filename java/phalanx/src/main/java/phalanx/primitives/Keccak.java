@@ -2,7 +2,7 @@ package phalanx.primitives;
 
 /**
  * The permutation Keccak-p[1600] (FIPS 202, section 3.3) of one state, unrolled. The JDK's and Bouncy Castle's are
- * slower here (java/README.md has the figures). No branch and no table index depends on a secret.
+ * slower here (docs/performance-java.md has the figures). No branch and no table index depends on a secret.
  */
 final class Keccak {
     /** Words of a state. */

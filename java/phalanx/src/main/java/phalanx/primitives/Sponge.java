@@ -1,8 +1,6 @@
 package phalanx.primitives;
 
-import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
-import java.nio.ByteOrder;
 import java.util.Arrays;
 
 /**
@@ -14,20 +12,29 @@ public final class Sponge {
     /** The length of a digest in bytes. */
     public static final int DIGEST = 32;
 
-    private static final VarHandle WORD =
-            MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+    private static final VarHandle WORD = Lanes.WORD;
     private static final int BLOCK_WORDS = Keccak.RATE / Long.BYTES;
-    /** From this number of slices on, a group with unused lanes is faster than one slice after another. */
-    private static final int WORTHWHILE = 40;
 
     private final int rounds;
     private final int domain;
+    private final Lanes lanes;
     private final long[] state = new long[Keccak.WORDS];
     private long[] wide;
 
-    private Sponge(int rounds, int domain) {
+    /** With lanes of one's own, for tests. */
+    Sponge(int rounds, int domain, Lanes lanes) {
         this.rounds = rounds;
         this.domain = domain;
+        this.lanes = lanes;
+    }
+
+    /**
+     * How this JVM hashes many slices.
+     *
+     * @return for example {@code vectors of 8}, or {@code loops over 64} without the module {@code jdk.incubator.vector}
+     */
+    public static String engine() {
+        return Lanes.HERE.title();
     }
 
     /**
@@ -36,7 +43,7 @@ public final class Sponge {
      * @return the hash function
      */
     public static Sponge sha3() {
-        return new Sponge(Keccak.ROUNDS, 0x06);
+        return new Sponge(Keccak.ROUNDS, 0x06, Lanes.HERE);
     }
 
     /**
@@ -46,7 +53,7 @@ public final class Sponge {
      * @return the hash function
      */
     public static Sponge turboShake(int domain) {
-        return new Sponge(12, domain);
+        return new Sponge(12, domain, Lanes.HERE);
     }
 
     /**
@@ -98,10 +105,10 @@ public final class Sponge {
     public int digests(byte[] data, int offset, int length, int slice, byte[] out) {
         int whole = length / slice;
         int done = 0;
-        while (whole - done >= WORTHWHILE) {
-            int lanes = Math.min(WideKeccak.LANES, whole - done);
-            group(data, offset + done * slice, lanes, slice, out, done * DIGEST);
-            done += lanes;
+        while (whole - done >= lanes.worthwhile) {
+            int taken = Math.min(lanes.states, whole - done);
+            group(data, offset + done * slice, taken, slice, out, done * DIGEST);
+            done += taken;
         }
         int count = (length + slice - 1) / slice;
         for (; done < count; done++) {
@@ -112,36 +119,30 @@ public final class Sponge {
     }
 
     /** The digests of a group of whole slices. The content of further lanes does not matter. */
-    private void group(byte[] data, int offset, int lanes, int slice, byte[] out, int outOffset) {
+    private void group(byte[] data, int offset, int taken, int slice, byte[] out, int outOffset) {
         if (wide == null) {
-            wide = new long[WideKeccak.WORDS];
+            wide = new long[lanes.words];
         }
         long[] s = wide;
-        Arrays.fill(s, 0, Keccak.WORDS * WideKeccak.STRIDE, 0);
+        int stride = lanes.stride;
+        Arrays.fill(s, 0, Keccak.WORDS * stride, 0);
         int words = slice / Long.BYTES;
         int first = 0;
         for (; words - first >= BLOCK_WORDS; first += BLOCK_WORDS) {
-            absorb(s, data, offset + first * Long.BYTES, lanes, slice, BLOCK_WORDS);
-            WideKeccak.permute(s, rounds);
+            lanes.absorb(s, data, offset + first * Long.BYTES, taken, slice);
+            lanes.permute(s, rounds);
         }
-        absorb(s, data, offset + first * Long.BYTES, lanes, slice, words - first);
-        for (int l = 0; l < lanes; l++) {
-            s[(words - first) * WideKeccak.STRIDE + l] ^= domain;
-            s[(BLOCK_WORDS - 1) * WideKeccak.STRIDE + l] ^= Long.MIN_VALUE;
-        }
-        WideKeccak.permute(s, rounds);
-        for (int l = 0; l < lanes; l++) {
-            for (int w = 0; w < DIGEST / Long.BYTES; w++) {
-                WORD.set(out, outOffset + l * DIGEST + w * Long.BYTES, s[w * WideKeccak.STRIDE + l]);
+        for (int l = 0; l < taken; l++) {
+            for (int w = first; w < words; w++) {
+                s[(w - first) * stride + l] ^= (long) WORD.get(data, offset + l * slice + w * Long.BYTES);
             }
+            s[(words - first) * stride + l] ^= domain;
+            s[(BLOCK_WORDS - 1) * stride + l] ^= Long.MIN_VALUE;
         }
-    }
-
-    private static void absorb(long[] s, byte[] data, int offset, int lanes, int slice, int words) {
-        for (int l = 0; l < lanes; l++) {
-            int at = offset + l * slice;
-            for (int w = 0; w < words; w++) {
-                s[w * WideKeccak.STRIDE + l] ^= (long) WORD.get(data, at + w * Long.BYTES);
+        lanes.permute(s, rounds);
+        for (int l = 0; l < taken; l++) {
+            for (int w = 0; w < DIGEST / Long.BYTES; w++) {
+                WORD.set(out, outOffset + l * DIGEST + w * Long.BYTES, s[w * stride + l]);
             }
         }
     }

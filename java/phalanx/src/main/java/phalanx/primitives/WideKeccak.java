@@ -1,30 +1,64 @@
 package phalanx.primitives;
 
 /**
- * The permutation of {@link Keccak} on many states side by side.
+ * The permutation of {@link Keccak} on many states side by side, in plain Java.
  *
- * <p>Word w of state l is at {@code w · STRIDE + l} of one array, so each line below is a loop over neighbouring words
+ * <p>Word w of state l is at {@code w · STRIDE + l} of one array, so each step is a loop over neighbouring words
  * without branches. C2 compiles such loops to vector instructions (AVX2, AVX-512, NEON). They are all in one array,
  * because C2 can then see that the lines of a loop do not overlap. Each loop is a separate method, because C2 gives up
  * on large methods.
  */
-final class WideKeccak {
-    /** States in a group. */
-    static final int LANES = 64;
-    /** The distance between two words of a state. */
-    static final int STRIDE = LANES;
-    /** Words of the array: the states, the same after rho and pi, and the parities of columns. */
-    static final int WORDS = 55 * STRIDE;
+final class WideKeccak extends Lanes {
+    private static final int LANES = 64;
+    /** The distance between two words of a state. At 64, some would be 4 KiB apart, which CPUs take for the same place. */
+    private static final int STRIDE = LANES + 8;
 
+    /** The states after rho and pi. */
     private static final int B = 25 * STRIDE;
+    /** The parities of columns. */
     private static final int C = 50 * STRIDE;
 
-    private WideKeccak() {}
+    WideKeccak() {
+        super(LANES, STRIDE, 55 * STRIDE, 28);
+    }
 
-    /** Applies the last {@code rounds} rounds to all states. */
-    static void permute(long[] s, int rounds) {
+    @Override
+    String title() {
+        return "loops over " + LANES;
+    }
+
+    @Override
+    void absorb(long[] s, byte[] data, int offset, int taken, int slice) {
+        for (int l = 0; l < taken; l++) {
+            int at = offset + l * slice;
+            s[l] ^= (long) WORD.get(data, at);
+            s[STRIDE + l] ^= (long) WORD.get(data, at + 8);
+            s[2 * STRIDE + l] ^= (long) WORD.get(data, at + 16);
+            s[3 * STRIDE + l] ^= (long) WORD.get(data, at + 24);
+            s[4 * STRIDE + l] ^= (long) WORD.get(data, at + 32);
+            s[5 * STRIDE + l] ^= (long) WORD.get(data, at + 40);
+            s[6 * STRIDE + l] ^= (long) WORD.get(data, at + 48);
+            s[7 * STRIDE + l] ^= (long) WORD.get(data, at + 56);
+            s[8 * STRIDE + l] ^= (long) WORD.get(data, at + 64);
+            s[9 * STRIDE + l] ^= (long) WORD.get(data, at + 72);
+            s[10 * STRIDE + l] ^= (long) WORD.get(data, at + 80);
+            s[11 * STRIDE + l] ^= (long) WORD.get(data, at + 88);
+            s[12 * STRIDE + l] ^= (long) WORD.get(data, at + 96);
+            s[13 * STRIDE + l] ^= (long) WORD.get(data, at + 104);
+            s[14 * STRIDE + l] ^= (long) WORD.get(data, at + 112);
+            s[15 * STRIDE + l] ^= (long) WORD.get(data, at + 120);
+            s[16 * STRIDE + l] ^= (long) WORD.get(data, at + 128);
+        }
+    }
+
+    @Override
+    void permute(long[] s, int rounds) {
         for (int round = Keccak.ROUNDS - rounds; round < Keccak.ROUNDS; round++) {
-            parities(s);
+            parity0(s);
+            parity1(s);
+            parity2(s);
+            parity3(s);
+            parity4(s);
             column0(s);
             column1(s);
             column2(s);
@@ -38,17 +72,37 @@ final class WideKeccak {
         }
     }
 
-    /** The first half of theta. */
-    private static void parities(long[] s) {
+    /** The first half of theta: the parity of one column. C2 does not vectorize a loop that writes all five. */
+    private static void parity0(long[] s) {
         for (int l = 0; l < LANES; l++) {
             s[C + l] =
                     s[l] ^ s[5 * STRIDE + l] ^ s[10 * STRIDE + l] ^ s[15 * STRIDE + l] ^ s[20 * STRIDE + l];
+        }
+    }
+
+    private static void parity1(long[] s) {
+        for (int l = 0; l < LANES; l++) {
             s[C + STRIDE + l] =
                     s[STRIDE + l] ^ s[6 * STRIDE + l] ^ s[11 * STRIDE + l] ^ s[16 * STRIDE + l] ^ s[21 * STRIDE + l];
+        }
+    }
+
+    private static void parity2(long[] s) {
+        for (int l = 0; l < LANES; l++) {
             s[C + 2 * STRIDE + l] =
                     s[2 * STRIDE + l] ^ s[7 * STRIDE + l] ^ s[12 * STRIDE + l] ^ s[17 * STRIDE + l] ^ s[22 * STRIDE + l];
+        }
+    }
+
+    private static void parity3(long[] s) {
+        for (int l = 0; l < LANES; l++) {
             s[C + 3 * STRIDE + l] =
                     s[3 * STRIDE + l] ^ s[8 * STRIDE + l] ^ s[13 * STRIDE + l] ^ s[18 * STRIDE + l] ^ s[23 * STRIDE + l];
+        }
+    }
+
+    private static void parity4(long[] s) {
+        for (int l = 0; l < LANES; l++) {
             s[C + 4 * STRIDE + l] =
                     s[4 * STRIDE + l] ^ s[9 * STRIDE + l] ^ s[14 * STRIDE + l] ^ s[19 * STRIDE + l] ^ s[24 * STRIDE + l];
         }

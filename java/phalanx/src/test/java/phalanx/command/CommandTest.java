@@ -15,9 +15,13 @@ import java.util.List;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import phalanx.KeyService;
+import phalanx.KeyServices;
 import phalanx.Keyring;
 import phalanx.Needs;
 import phalanx.PhalanxKey;
+import phalanx.Protector;
+import phalanx.Recipients;
 
 /** The command has the same output and exit codes as the program {@code phalanx}. */
 class CommandTest {
@@ -60,6 +64,7 @@ class CommandTest {
         "protect f --key nokey -o q",
         "protect f --key ../x -o q",
         "protect f --key pipe -o q",
+        "protect f --key locked -o q",
         "protect f --password-file empty -o q",
         "protect f f -o q --key work",
         "protect f f --output-dir folder --key work",
@@ -86,6 +91,9 @@ class CommandTest {
         "inspect --json good.phx",
         "inspect two.phx f nope folder",
         "inspect --json two.phx",
+        "inspect service.phx",
+        "inspect --json service.phx",
+        "verify locked.phx --key locked",
         "inspect suite.phx",
         "inspect short.phx",
         "--version",
@@ -115,10 +123,30 @@ class CommandTest {
         Needs.run(folder, List.of("mkfifo", "fifo", "ring/pipe.key")).ok();
         phalanx("protect", "f", "--key", "work", "--output", "good.phx").ok();
         phalanx("protect", "f", "--key", "work", "--password-file", "password", "--output", "two.phx").ok();
+        // The URI has characters that JSON escapes.
+        try (KeyServices services = KeyServices.of(new Service("test://a\"\\b"))) {
+            new Protector(Recipients.of(services)).protect(folder.resolve("f"), folder.resolve("service.phx"));
+        }
+        phalanx("key", "new", "locked").ok();
+        phalanx("protect", "f", "--key", "locked", "--output", "locked.phx").ok();
+        phalanx("key", "lock", "locked", "--password-file", "password").ok();
         altered("version.phx", 7);
         altered("suite.phx", 12);
         altered("header.phx", 500);
         Files.write(folder.resolve("short.phx"), Arrays.copyOf(Files.readAllBytes(folder.resolve("good.phx")), 1030));
+    }
+
+    /** A service that wraps anything. */
+    private record Service(String uri) implements KeyService {
+        @Override
+        public byte[] wrap(byte[] runKey) {
+            return new byte[7];
+        }
+
+        @Override
+        public byte[] unwrap(byte[] wrapped) {
+            throw new AssertionError("it is not asked");
+        }
     }
 
     private Path secret(String name, int length) throws IOException {

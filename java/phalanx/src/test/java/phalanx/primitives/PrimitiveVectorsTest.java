@@ -10,7 +10,6 @@ import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.util.HashSet;
 import java.util.Optional;
-import java.util.Random;
 import java.util.Set;
 import javax.crypto.Cipher;
 import javax.crypto.spec.IvParameterSpec;
@@ -108,33 +107,5 @@ class PrimitiveVectorsTest {
         byte[] out = new byte[length];
         sponge.hash(message, 0, message.length, out, 0, length);
         return out;
-    }
-
-    /** The digests of a group equal those of its slices, whatever their number and length. */
-    @Test
-    void groupsOfSlicesAreHashedAsSingleOnes() {
-        Random random = new Random(1);
-        for (Sponge sponge : new Sponge[] {Sponge.sha3(), Sponge.turboShake(0x50)}) {
-            for (int slice : new int[] {512, 1024, 2048, 4096}) {
-                for (int count : new int[] {0, 1, 39, 40, 41, 63, 64, 65, 100, 128, 130}) {
-                    for (int more : new int[] {0, 1, 8, slice - 1}) {
-                        int offset = random.nextInt(20);
-                        byte[] data = new byte[offset + count * slice + more];
-                        random.nextBytes(data);
-                        int length = data.length - offset;
-                        byte[] out = new byte[(count + 1) * Sponge.DIGEST];
-                        int digests = sponge.digests(data, offset, length, slice, out);
-                        assertEquals(count + (more > 0 ? 1 : 0), digests);
-                        byte[] one = new byte[Sponge.DIGEST];
-                        for (int i = 0; i < digests; i++) {
-                            sponge.hash(data, offset + i * slice, Math.min(slice, length - i * slice), one, 0, one.length);
-                            for (int j = 0; j < one.length; j++) {
-                                assertEquals(one[j], out[i * one.length + j]);
-                            }
-                        }
-                    }
-                }
-            }
-        }
     }
 }

@@ -1,0 +1,263 @@
+package phalanx;
+
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.SecureRandom;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.List;
+import java.util.Optional;
+import phalanx.primitives.ChaChaPoly;
+import phalanx.primitives.Hkdf;
+
+/**
+ * An age file, version 1, that may be in a slot: docs/format.md, section 4, and <a href="https://c2sp.org/age">c2sp.org/age</a>.
+ * Reading it takes time in proportion to its length.
+ */
+final class AgeFile {
+    /** One stanza belongs to the recipient, but some programs add others. */
+    static final int MOST_STANZAS = 8;
+
+    private static final String VERSION = "age-encryption.org/v1";
+    private static final String STANZA = "-> ";
+    private static final String END = "---";
+    private static final String PASSPHRASE = "scrypt";
+    /** Characters of a stanza's whole line of Base64. */
+    private static final int LINE = 64;
+    /** The length of an age file's own key. */
+    private static final int KEY = 16;
+    private static final int BODY = KEY + ChaChaPoly.TAG;
+    private static final int NONCE = 16;
+    /** After the header: a nonce, the 32 bytes of the file key, and a tag. */
+    private static final int PAYLOAD = NONCE + PhalanxKey.BYTES + ChaChaPoly.TAG;
+    /** The number of the first chunk, and that it is the last one. */
+    private static final byte[] ONLY_CHUNK = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+
+    private static final SecureRandom RANDOM = new SecureRandom();
+
+    private final List<Stanza> stanzas;
+    private final byte[] authenticated;
+    private final byte[] mac;
+    private final byte[] payload;
+
+    private AgeFile(List<Stanza> stanzas, byte[] authenticated, byte[] mac, byte[] payload) {
+        this.stanzas = stanzas;
+        this.authenticated = authenticated;
+        this.mac = mac;
+        this.payload = payload;
+    }
+
+    /** It is not an age file that may be in a slot, or a stanza breaks the rules of its type. Slots with one are passed over. */
+    static final class Malformed extends Exception {
+        private static final long serialVersionUID = 1L;
+
+        Malformed(String why) {
+            super(why);
+        }
+    }
+
+    /** One recipient's part of the header. */
+    private record Stanza(List<String> arguments, byte[] body) {
+        String type() {
+            return arguments.get(0);
+        }
+
+        AgeKind.Sent sent(AgeKind kind) throws Malformed {
+            if (arguments.size() != 2 || body.length != BODY) {
+                throw new Malformed("a stanza of the wrong form");
+            }
+            byte[] share = base64(arguments.get(1));
+            if (share.length != kind.share()) {
+                throw new Malformed("a stanza of the wrong length");
+            }
+            return new AgeKind.Sent(share, body);
+        }
+    }
+
+    /** The age file in a slot. Nothing is derived or decrypted. */
+    static AgeFile ofSlot(byte[] bytes) throws Malformed {
+        AgeFile file = parse(bytes);
+        if (file.payload.length != PAYLOAD) {
+            throw new Malformed("its payload is not a file key");
+        }
+        return file;
+    }
+
+    /** An age file with a payload of any length. */
+    static AgeFile parse(byte[] bytes) throws Malformed {
+        Lines lines = new Lines(bytes);
+        if (!lines.next().equals(VERSION)) {
+            throw new Malformed("not an age file of version 1");
+        }
+        List<Stanza> stanzas = new ArrayList<>();
+        int end = lines.at;
+        String line = lines.next();
+        while (line.startsWith(STANZA)) {
+            if (stanzas.size() == MOST_STANZAS) {
+                throw new Malformed("too many stanzas");
+            }
+            stanzas.add(stanza(line, lines));
+            end = lines.at;
+            line = lines.next();
+        }
+        if (!line.startsWith(END + " ") || stanzas.isEmpty()) {
+            throw new Malformed("no stanzas, or no end of the header");
+        }
+        byte[] mac = base64(line.substring(END.length() + 1));
+        if (mac.length != Hkdf.BYTES) {
+            throw new Malformed("an authentication code of the wrong length");
+        }
+        byte[] authenticated = Arrays.copyOf(bytes, end + END.length());
+        return new AgeFile(stanzas, authenticated, mac, Arrays.copyOfRange(bytes, lines.at, bytes.length));
+    }
+
+    private static Stanza stanza(String first, Lines lines) throws Malformed {
+        List<String> arguments = List.of(first.substring(STANZA.length()).split(" ", -1));
+        for (String argument : arguments) {
+            if (argument.isEmpty() || !argument.chars().allMatch(c -> c > ' ' && c <= '~')) {
+                throw new Malformed("a stanza with a character that is not allowed");
+            }
+        }
+        if (arguments.get(0).equals(PASSPHRASE)) {
+            throw new Malformed("a passphrase");
+        }
+        StringBuilder body = new StringBuilder();
+        String line;
+        do {
+            line = lines.next();
+            if (line.length() > LINE) {
+                throw new Malformed("a stanza with a long line");
+            }
+            body.append(line);
+        } while (line.length() == LINE);
+        return new Stanza(arguments, base64(body.toString()));
+    }
+
+    /** Decodes Base64 that has no padding and no other form. */
+    private static byte[] base64(String text) throws Malformed {
+        try {
+            byte[] bytes = Base64.getDecoder().decode(text);
+            if (encoded(bytes).equals(text)) {
+                return bytes;
+            }
+        } catch (IllegalArgumentException e) {
+            // The same failure as for another form.
+        }
+        throw new Malformed("Base64 that is not canonical");
+    }
+
+    private static String encoded(byte[] bytes) {
+        return Base64.getEncoder().withoutPadding().encodeToString(bytes);
+    }
+
+    /** The lines of a header. */
+    private static final class Lines {
+        private final byte[] bytes;
+        private int at;
+
+        Lines(byte[] bytes) {
+            this.bytes = bytes;
+        }
+
+        /** The next line, without its end. */
+        String next() throws Malformed {
+            for (int end = at; end < bytes.length; end++) {
+                if (bytes[end] == '\n') {
+                    String line = new String(bytes, at, end - at, StandardCharsets.ISO_8859_1);
+                    at = end + 1;
+                    return line;
+                }
+            }
+            throw new Malformed("its header is cut");
+        }
+    }
+
+    /** How many of its stanzas are of the type of a kind of keys. */
+    int stanzasFor(AgeKind kind) {
+        return (int) stanzas.stream().filter(stanza -> stanza.type().equals(kind.type())).count();
+    }
+
+    /** The content, if this identity opens the file. Wipe it. */
+    Optional<byte[]> open(AgeIdentity identity) throws Malformed {
+        for (Stanza stanza : stanzas) {
+            if (!stanza.type().equals(identity.kind().type())) {
+                continue;
+            }
+            Optional<byte[]> key = identity.unwrap(stanza.sent(identity.kind()));
+            if (key.isPresent()) {
+                try {
+                    return Optional.of(content(key.get()));
+                } finally {
+                    Arrays.fill(key.get(), (byte) 0);
+                }
+            }
+        }
+        return Optional.empty();
+    }
+
+    private byte[] content(byte[] key) throws Malformed {
+        if (!MessageDigest.isEqual(mac(key, authenticated), mac)) {
+            throw new Malformed("its header is not authentic");
+        }
+        if (payload.length < NONCE + ChaChaPoly.TAG) {
+            throw new Malformed("its payload is cut");
+        }
+        byte[] nonce = Arrays.copyOf(payload, NONCE);
+        byte[] payloadKey = Hkdf.derive(key, nonce, "payload".getBytes(StandardCharsets.US_ASCII));
+        try {
+            byte[] chunk = Arrays.copyOfRange(payload, NONCE, payload.length);
+            return ChaChaPoly.open(payloadKey, ONLY_CHUNK, chunk)
+                    .orElseThrow(() -> new Malformed("its payload is not authentic"));
+        } finally {
+            Arrays.fill(payloadKey, (byte) 0);
+        }
+    }
+
+    private static byte[] mac(byte[] key, byte[] authenticated) {
+        byte[] macKey = Hkdf.derive(key, new byte[0], "header".getBytes(StandardCharsets.US_ASCII));
+        try {
+            return Hkdf.mac(macKey, authenticated);
+        } finally {
+            Arrays.fill(macKey, (byte) 0);
+        }
+    }
+
+    /** A new age file for one recipient, with a file key as its content. */
+    static byte[] make(AgeRecipient recipient, byte[] fileKey) {
+        byte[] key = random(KEY);
+        byte[] nonce = random(NONCE);
+        byte[] payloadKey = Hkdf.derive(key, nonce, "payload".getBytes(StandardCharsets.US_ASCII));
+        try {
+            AgeKind.Sent sent = recipient.wrap(key);
+            byte[] header = header(recipient.kind(), sent.share(), sent.body()).getBytes(StandardCharsets.US_ASCII);
+            byte[] end = (" " + encoded(mac(key, header)) + "\n").getBytes(StandardCharsets.US_ASCII);
+            byte[] file = Arrays.copyOf(header, header.length + end.length + PAYLOAD);
+            System.arraycopy(end, 0, file, header.length, end.length);
+            System.arraycopy(nonce, 0, file, file.length - PAYLOAD, NONCE);
+            byte[] chunk = ChaChaPoly.seal(payloadKey, ONLY_CHUNK, fileKey);
+            System.arraycopy(chunk, 0, file, file.length - chunk.length, chunk.length);
+            return file;
+        } finally {
+            Arrays.fill(key, (byte) 0);
+            Arrays.fill(payloadKey, (byte) 0);
+        }
+    }
+
+    /** The header up to its authentication code. */
+    private static String header(AgeKind kind, byte[] share, byte[] body) {
+        return VERSION + "\n" + STANZA + kind.type() + " " + encoded(share) + "\n" + encoded(body) + "\n" + END;
+    }
+
+    /** The length of the files that {@link #make} makes. */
+    static int length(AgeKind kind) {
+        int end = 1 + encoded(new byte[Hkdf.BYTES]).length() + 1;
+        return header(kind, new byte[kind.share()], new byte[BODY]).length() + end + PAYLOAD;
+    }
+
+    private static byte[] random(int length) {
+        byte[] bytes = new byte[length];
+        RANDOM.nextBytes(bytes);
+        return bytes;
+    }
+}

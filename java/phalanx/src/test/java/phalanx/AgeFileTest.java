@@ -1,0 +1,191 @@
+package phalanx;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** Age files: the vectors of age's authors, and what may be in a slot. */
+class AgeFileTest {
+    private static final byte[] CONTENT = "0123456789abcdef0123456789ABCDEF".getBytes(StandardCharsets.US_ASCII);
+
+    static List<Path> vectors() throws IOException {
+        Path folder = Vectors.root().resolve("crates/age/tests/data/cctv");
+        try (Stream<Path> files = Files.list(folder)) {
+            List<Path> found = files.filter(path -> path.getFileName().toString().startsWith("hybrid")).sorted().toList();
+            assertEquals(18, found.size());
+            return found;
+        }
+    }
+
+    /** The vectors of c2sp.org/CCTV/age: a text with what is expected, an empty line, and the file. */
+    @ParameterizedTest
+    @MethodSource("vectors")
+    void vectorsHaveTheirResults(Path path) throws IOException, NoSuchAlgorithmException, AgeFile.Malformed {
+        byte[] bytes = Files.readAllBytes(path);
+        String text = new String(bytes, StandardCharsets.ISO_8859_1);
+        int end = text.indexOf("\n\n");
+        byte[] file = Arrays.copyOfRange(bytes, end + 2, bytes.length);
+        String expected = null;
+        String payload = null;
+        List<AgeIdentity> identities = new ArrayList<>();
+        for (String line : text.substring(0, end).lines().toList()) {
+            String value = line.substring(line.indexOf(": ") + 2);
+            if (line.startsWith("identity: ")) {
+                identities.add(AgeIdentity.parse(value));
+            }
+            expected = line.startsWith("expect: ") ? value : expected;
+            payload = line.startsWith("payload: ") ? value : payload;
+        }
+        assertFalse(identities.isEmpty());
+        switch (expected) {
+            case "success" -> {
+                byte[] hash = MessageDigest.getInstance("SHA-256").digest(open(file, identities).orElseThrow());
+                assertEquals(payload, HexFormat.of().formatHex(hash));
+            }
+            case "no match" -> assertTrue(open(file, identities).isEmpty());
+            case "header failure" -> assertThrows(AgeFile.Malformed.class, () -> open(file, identities));
+            default -> throw new AssertionError(expected);
+        }
+    }
+
+    private static Optional<byte[]> open(byte[] file, List<AgeIdentity> identities) throws AgeFile.Malformed {
+        AgeFile parsed = AgeFile.parse(file);
+        for (AgeIdentity identity : identities) {
+            Optional<byte[]> content = parsed.open(identity);
+            if (content.isPresent()) {
+                return content;
+            }
+        }
+        return Optional.empty();
+    }
+
+    @Test
+    void madeFilesOpenByTheirIdentityAlone() throws AgeFile.Malformed {
+        for (AgeKind kind : AgeKind.values()) {
+            AgeIdentity identity = AgeKeysTest.identity(kind, 1);
+            byte[] file = AgeFile.make(identity.recipient(), CONTENT);
+            assertEquals(AgeFile.length(kind), file.length);
+            assertArrayEquals(CONTENT, AgeFile.ofSlot(file).open(identity).orElseThrow());
+            assertFalse(Arrays.equals(file, AgeFile.make(identity.recipient(), CONTENT)));
+            for (AgeKind other : AgeKind.values()) {
+                assertTrue(AgeFile.ofSlot(file).open(AgeKeysTest.identity(other, 2)).isEmpty());
+                assertEquals(kind == other ? 1 : 0, AgeFile.ofSlot(file).stanzasFor(other));
+            }
+        }
+    }
+
+    @Test
+    void everyByteIsAuthentic() {
+        for (AgeKind kind : AgeKind.values()) {
+            AgeIdentity identity = AgeKeysTest.identity(kind, 1);
+            byte[] file = AgeFile.make(identity.recipient(), CONTENT);
+            // A long share is sampled, and all of the rest is tried.
+            for (int at = 0; at < file.length; at += kind == AgeKind.POST_QUANTUM && at > 50 && at < 1500 ? 97 : 1) {
+                byte[] altered = file.clone();
+                altered[at] ^= 1;
+                assertFalse(opens(altered, identity), kind + " " + at);
+            }
+            for (int length = 0; length < file.length; length++) {
+                byte[] cut = Arrays.copyOf(file, length);
+                assertThrows(AgeFile.Malformed.class, () -> AgeFile.ofSlot(cut), kind + " " + length);
+            }
+        }
+    }
+
+    private static boolean opens(byte[] file, AgeIdentity identity) {
+        try {
+            return AgeFile.ofSlot(file).open(identity).isPresent();
+        } catch (AgeFile.Malformed e) {
+            return false;
+        }
+    }
+
+    private static byte[] file(String stanzas, int payload) {
+        return ("age-encryption.org/v1\n" + stanzas + "--- " + "A".repeat(43) + "\n" + "p".repeat(payload))
+                .getBytes(StandardCharsets.ISO_8859_1);
+    }
+
+    @Test
+    void onlySomeFilesMayBeInASlot() throws AgeFile.Malformed {
+        String one = "-> X25519 abc\nAAAA\n";
+        AgeFile.ofSlot(file(one, 64));
+        AgeFile.ofSlot(file(one.repeat(8), 64));
+        AgeFile.ofSlot(file(one + "-> x-grease !~\n\n-> ssh-rsa tag\n" + "B".repeat(64) + "\n\n", 64));
+        List<byte[]> wrong = new ArrayList<>();
+        for (int payload : new int[] {0, 32, 63, 65, 128}) {
+            wrong.add(file(one, payload));
+        }
+        String[] stanzas = {
+            "", one.repeat(9), "-> scrypt salt 10\nAAAA\n", one + "-> scrypt salt 10\nAAAA\n", "-> \nAAAA\n",
+            "->  X25519\nAAAA\n", "-> X25519 \nAAAA\n", "-> X25519  a\nAAAA\n", "-> X25519\ta\nAAAA\n", "-> X25519 \u00e4\nAAAA\n",
+            "-> X25519\nAA=A\n", "-> X25519\nAA==\n", "-> X25519\nAB\n", "-> X25519\nA\n", "-> X25519\r\nAAAA\n", "-> X25519\n",
+            "X25519\nAAAA\n", "-> X25519\n" + "A".repeat(65) + "\n", "-> X25519\n" + "A".repeat(64) + "\n",
+        };
+        for (String each : stanzas) {
+            wrong.add(file(each, 64));
+        }
+        String good = new String(file(one, 64), StandardCharsets.ISO_8859_1);
+        for (String each : new String[] {
+            good.replace("v1", "v2"), good.replace("v1\n", "v1\r\n"), good.replace("--- ", "---"), good.replace("--- ", "---  "),
+            good.replace("--- A", "--- "), good.replace("A\np", "B\np"), good.replace("A\np", "A \np"), " " + good, "",
+            "-----BEGIN AGE ENCRYPTED FILE-----\n",
+        }) {
+            wrong.add(each.getBytes(StandardCharsets.ISO_8859_1));
+        }
+        for (byte[] each : wrong) {
+            String text = new String(each, StandardCharsets.ISO_8859_1);
+            assertNotEquals(good, text);
+            assertThrows(AgeFile.Malformed.class, () -> AgeFile.ofSlot(each), text);
+        }
+    }
+
+    /** A stanza of an identity's type that breaks the type's rules ends the search in its file, before anything is decrypted. */
+    @Test
+    void stanzasKeepTheRulesOfTheirTypes() throws AgeFile.Malformed {
+        for (AgeKind kind : AgeKind.values()) {
+            AgeIdentity identity = AgeKeysTest.identity(kind, 1);
+            String share = base64(kind.share());
+            String body = base64(32);
+            String[] wrong = {
+                stanza(kind, "", body), stanza(kind, " " + share + " x", body), stanza(kind, " " + share, base64(31)),
+                stanza(kind, " " + share, base64(33)), stanza(kind, " " + share, ""), stanza(kind, " " + base64(kind.share() - 1), body),
+                stanza(kind, " " + base64(kind.share() + 1), body), stanza(kind, " " + share + "=", body),
+                // The share is a point of low order.
+                stanza(kind, " " + share, body),
+            };
+            for (String each : wrong) {
+                AgeFile file = AgeFile.ofSlot(file(each, 64));
+                assertThrows(AgeFile.Malformed.class, () -> file.open(identity), each);
+                AgeKind other = kind == AgeKind.ELLIPTIC ? AgeKind.POST_QUANTUM : AgeKind.ELLIPTIC;
+                assertTrue(file.open(AgeKeysTest.identity(other, 1)).isEmpty());
+            }
+        }
+    }
+
+    private static String stanza(AgeKind kind, String arguments, String body) {
+        return "-> " + kind.type() + arguments + "\n" + body + "\n";
+    }
+
+    private static String base64(int zeros) {
+        return java.util.Base64.getEncoder().withoutPadding().encodeToString(new byte[zeros]);
+    }
+}

@@ -1,0 +1,169 @@
+package phalanx.spark;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.nio.file.NoSuchFileException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.CommonPathCapabilities;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import phalanx.command.Failure;
+import phalanx.command.Failures;
+import phalanx.command.Text;
+
+/** The files that the command line names, with their outputs. */
+final class Inputs {
+    private static final String EXTENSION = ".phx";
+
+    /**
+     * An input and its output.
+     *
+     * @param name the input in messages
+     * @param status what its file system says of it
+     * @param output the output, or null to verify
+     */
+    record Place(String name, FileStatus status, Path output) {}
+
+    private final Plan plan;
+    private final Configuration conf;
+
+    private Inputs(Plan plan, Configuration conf) {
+        this.plan = plan;
+        this.conf = conf;
+    }
+
+    /** All of them. Those that are none are reported and left out. */
+    static List<Place> of(Plan plan, Configuration conf, Failures failures) throws Failure {
+        Inputs inputs = new Inputs(plan, conf);
+        Path folder = inputs.folder();
+        List<Place> all = new ArrayList<>();
+        for (String name : plan.paths()) {
+            failures.attempt(() -> inputs.named(name, folder, all));
+        }
+        refuseCollisions(all);
+        return all;
+    }
+
+    private static Path path(String name) throws Failure {
+        try {
+            return new Path(name);
+        } catch (IllegalArgumentException e) {
+            throw Failure.usage(Text.shown(name) + ": it cannot be a path here (" + e.getMessage() + ")");
+        }
+    }
+
+    /** The folder of all outputs, or null. */
+    private Path folder() throws Failure {
+        if (plan.outputDir().isEmpty()) {
+            return null;
+        }
+        String name = plan.outputDir().get();
+        Path folder = path(name);
+        try {
+            FileSystem fs = Hadoop.of(folder, conf);
+            if (fs.getFileStatus(folder).isDirectory()) {
+                return fs.makeQualified(folder);
+            }
+        } catch (FileNotFoundException e) {
+            // An object store has no empty folders.
+            if (isStore(folder)) {
+                return folder;
+            }
+        } catch (IOException e) {
+            throw Hadoop.at(name, e);
+        }
+        throw Failure.of(Failure.Code.INPUT_OUTPUT, Text.shown(name) + ": no such folder")
+                .hint("--output-dir needs an existing one");
+    }
+
+    private boolean isStore(Path path) {
+        try {
+            return Hadoop.of(path, conf).hasPathCapability(path, CommonPathCapabilities.ABORTABLE_STREAM);
+        } catch (IOException e) {
+            return false;
+        }
+    }
+
+    /** What one argument names: a file, or files by a pattern of Hadoop. */
+    private void named(String name, Path folder, List<Place> all) throws Failure {
+        Path path = path(name);
+        FileStatus[] found;
+        boolean isPattern = false;
+        try {
+            FileSystem fs = Hadoop.of(path, conf);
+            found = literal(fs, path);
+            if (found == null) {
+                isPattern = true;
+                found = fs.globStatus(path);
+            }
+        } catch (IOException e) {
+            throw Hadoop.at(name, e);
+        }
+        if (found == null || found.length == 0) {
+            throw Failure.at(name, new NoSuchFileException(name));
+        }
+        if (isPattern && found.length > 1 && plan.output().isPresent()) {
+            throw Failure.usage("--output names one output, and there are several inputs").hint("use --output-dir");
+        }
+        for (FileStatus each : found) {
+            String shown = isPattern ? Work.shown(each.getPath()) : name;
+            if (each.isDirectory()) {
+                throw Failure.folder(shown);
+            }
+            all.add(new Place(shown, each, plan.what == Plan.What.VERIFY ? null : output(shown, each.getPath(), folder)));
+        }
+    }
+
+    /** A file or folder that has exactly this name. */
+    private static FileStatus[] literal(FileSystem fs, Path path) throws IOException {
+        try {
+            return new FileStatus[] {fs.getFileStatus(path)};
+        } catch (FileNotFoundException e) {
+            return null;
+        }
+    }
+
+    private Path output(String name, Path input, Path folder) throws Failure {
+        if (plan.output().isPresent()) {
+            Path output = path(plan.output().get());
+            try {
+                return Hadoop.of(output, conf).makeQualified(output);
+            } catch (IOException e) {
+                throw Hadoop.at(plan.output().get(), e);
+            }
+        }
+        String file = input.getName();
+        boolean hasEnding = file.endsWith(EXTENSION) && file.length() > EXTENSION.length();
+        if (plan.what == Plan.What.UNPROTECT && !hasEnding) {
+            throw Failure.usage(Text.shown(name) + ": no name for the output").hint("give one with --output");
+        }
+        String result = plan.what == Plan.What.PROTECT
+                ? file + EXTENSION
+                : file.substring(0, file.length() - EXTENSION.length());
+        return new Path(folder == null ? input.getParent() : folder, result);
+    }
+
+    /** No output may replace another one, or an input that is still to be read. */
+    private static void refuseCollisions(List<Place> places) throws Failure {
+        Map<Path, Optional<String>> taken = new HashMap<>();
+        places.forEach(place -> taken.put(place.status.getPath(), Optional.empty()));
+        for (Place place : places) {
+            Optional<String> other = place.output == null ? null : taken.put(place.output, Optional.of(place.name));
+            if (other != null) {
+                String input = Text.shown(place.name);
+                if (place.output.equals(place.status.getPath())) {
+                    throw Failure.usage(Text.shown(Work.shown(place.output)) + ": input and output are the same file");
+                }
+                throw Failure.usage(Text.shown(Work.shown(place.output)) + other
+                        .map(first -> ": it would be the output of both " + Text.shown(first) + " and " + input)
+                        .orElse(": it is an input, and would be the output of " + input));
+            }
+        }
+    }
+}

@@ -1,0 +1,322 @@
+package phalanx.spark;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.DirectoryStream;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileAttribute;
+import java.nio.file.attribute.FileTime;
+import java.nio.file.attribute.PosixFileAttributes;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.SecureRandom;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.Set;
+import java.util.SortedMap;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import phalanx.Layout;
+import phalanx.Output;
+import phalanx.OutputException;
+
+/**
+ * An output in a folder that all executors see. The first attempt at each part writes to its place in one file, which only gets its name
+ * in the end. Every other attempt writes a file of its own. If one of those counts, a first attempt may still be writing to the common
+ * file, so that file is not used: all parts that count are copied to a new one.
+ */
+final class LocalPlace extends Place {
+    private static final long serialVersionUID = 1L;
+    private static final int MARK = 32;
+    /** Without a common file, this many names are looked for to clean up. */
+    private static final int LIKELY_ATTEMPTS = 8;
+    /** The handle of a part in its place of the common file. */
+    private static final String COMMON = "common";
+
+    /** The common file, or null if the output is not divided. */
+    private String common;
+    /** Bytes by which an executor recognizes the common file, and where they are. */
+    private byte[] mark;
+    private long markAt;
+    /** The number of the common file, by which the driver recognizes it. */
+    private transient String inode;
+    /** The states of earlier runs that this one goes on with. */
+    private transient String previous = "";
+
+    LocalPlace(org.apache.hadoop.fs.Path output, Rules rules) {
+        super(output, rules);
+    }
+
+    private Path target() {
+        return Hadoop.local(output());
+    }
+
+    @Override
+    void begin(Item item, Layout layout, Earlier earlier, Configuration conf) throws IOException {
+        if (item.what() == Plan.What.PROTECT) {
+            mark = item.header();
+            markAt = 0;
+        } else {
+            mark = new byte[MARK];
+            new SecureRandom().nextBytes(mark);
+            markAt = layout.plaintextLength();
+        }
+        if (earlier != null) {
+            previous = earlier.state();
+            // What it has left must be there before anything is built on it.
+            for (String handle : earlier.parts().values()) {
+                Found.open(target(), handle).close();
+            }
+        }
+        // It is closed until all parts are done: a job may have more files than a process may have open.
+        try (Output out = Output.create(target(), rules().replaces())) {
+            writeFully(out.channel(), ByteBuffer.wrap(mark), markAt);
+            common = out.temporary().toAbsolutePath().toString();
+            inode = Found.inode(out.temporary());
+            out.keep();
+        } catch (FileAlreadyExistsException | OutputException e) {
+            throw e;
+        } catch (IOException e) {
+            throw new OutputException(e);
+        }
+    }
+
+    @Override
+    Sink open(Piece piece, Configuration conf) throws IOException {
+        boolean isCommon = common != null && piece.attempt() == 0;
+        try {
+            if (isCommon) {
+                return new InFile(sameFile(), piece.offset(), null, rules().syncs());
+            }
+            Path own = target().toAbsolutePath().resolveSibling(own(piece.part(), piece.attempt()));
+            Set<StandardOpenOption> options = Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
+            FileAttribute<?> mine = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"));
+            return new InFile(FileChannel.open(own, options, mine), 0, own, rules().syncs());
+        } catch (IOException e) {
+            throw new OutputException(e);
+        }
+    }
+
+    /** The common file, if it is the one that the driver has begun. */
+    private FileChannel sameFile() throws IOException {
+        FileChannel channel = FileChannel.open(
+                Path.of(common), StandardOpenOption.READ, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
+        byte[] found = new byte[mark.length];
+        if (!readFully(channel, ByteBuffer.wrap(found), markAt) || !Arrays.equals(found, mark)) {
+            channel.close();
+            throw new FileSystemException(common, null, "this executor sees another file there than the driver");
+        }
+        return channel;
+    }
+
+    /** A part, at its place in the common file or in a file of its own. */
+    private static final class InFile implements Sink {
+        private final FileChannel channel;
+        private final Path own;
+        private final boolean syncs;
+        private long position;
+        private boolean finished;
+
+        InFile(FileChannel channel, long position, Path own, boolean syncs) {
+            this.channel = channel;
+            this.position = position;
+            this.own = own;
+            this.syncs = syncs;
+        }
+
+        @Override
+        public void write(byte[] bytes, int offset, int length) throws IOException {
+            try {
+                writeFully(channel, ByteBuffer.wrap(bytes, offset, length), position);
+            } catch (IOException e) {
+                throw new OutputException(e);
+            }
+            position += length;
+        }
+
+        @Override
+        public String finish() throws IOException {
+            try {
+                if (syncs) {
+                    channel.force(true);
+                }
+                channel.close();
+                String handle = own == null ? COMMON : Found.handle(own, 0);
+                finished = true;
+                return handle;
+            } catch (IOException e) {
+                throw new OutputException(e);
+            }
+        }
+
+        @Override
+        public void close() throws IOException {
+            channel.close();
+            if (!finished && own != null) {
+                Files.deleteIfExists(own);
+            }
+        }
+    }
+
+    /** A file of an attempt or of an earlier run, and where a part begins in it. */
+    private record Found(FileChannel channel, Path path, long offset) implements AutoCloseable {
+        static String handle(Path file, long offset) throws IOException {
+            return inode(file) + ":" + offset + ":" + file.getFileName();
+        }
+
+        static String name(String handle) {
+            return handle.split(":", 3)[2];
+        }
+
+        /** Opens it beside the output, if it is the file that was meant. */
+        static Found open(Path target, String handle) throws IOException {
+            String[] fields = handle.split(":", 3);
+            Path path = target.toAbsolutePath().resolveSibling(Path.of(name(handle)).getFileName());
+            FileChannel channel = FileChannel.open(path, StandardOpenOption.READ, LinkOption.NOFOLLOW_LINKS);
+            try {
+                if (!inode(path).equals(fields[0])) {
+                    throw new FileSystemException(path.toString(), null, "its temporary file was replaced");
+                }
+                return new Found(channel, path, Long.parseLong(fields[1]));
+            } catch (IOException | RuntimeException e) {
+                channel.close();
+                throw e;
+            }
+        }
+
+        static String inode(Path path) throws IOException {
+            return String.valueOf(Files.getAttribute(path, "unix:ino", LinkOption.NOFOLLOW_LINKS));
+        }
+
+        @Override
+        public void close() throws IOException {
+            channel.close();
+        }
+    }
+
+    /** The names that belong to this run and to those before. */
+    @Override
+    String state() {
+        return Path.of(common).getFileName() + "/" + own() + (previous.isEmpty() ? "" : "/" + previous);
+    }
+
+    /** The common file of this run is an ordinary file to the next one. */
+    @Override
+    String later(Piece piece, String handle) throws IOException {
+        return handle.equals(COMMON) ? Found.handle(Path.of(common), piece.offset()) : handle;
+    }
+
+    @Override
+    void publish(Item item, Layout layout, SortedMap<Integer, String> parts, Configuration conf) throws IOException {
+        if (common == null) {
+            try (Found found = Found.open(target(), parts.get(0));
+                    Output own = Output.adopt(target(), found.path(), rules().replaces())) {
+                end(item, own, conf);
+            }
+            return;
+        }
+        boolean isSole = parts.values().stream().noneMatch(handle -> !handle.equals(COMMON) && Found.name(handle).startsWith(own()));
+        try (Output out = Output.adopt(target(), Path.of(common), rules().replaces());
+                Output fresh = isSole ? null : Output.create(target(), rules().replaces())) {
+            if (!Found.inode(out.temporary()).equals(inode)) {
+                throw new OutputException(new FileSystemException(common, null, "its temporary file was replaced"));
+            }
+            Output to = isSole ? out : fresh;
+            join(out, to, item, layout, parts);
+            end(item, to, conf);
+        }
+    }
+
+    /** Copies the parts that are not there to their places. */
+    private void join(Output out, Output to, Item item, Layout layout, Map<Integer, String> parts) throws IOException {
+        for (Map.Entry<Integer, String> part : parts.entrySet()) {
+            Piece piece = new Piece(item, part.getKey(), 0, layout);
+            boolean isCommon = part.getValue().equals(COMMON);
+            if (isCommon && to == out) {
+                continue;
+            }
+            try (Found found = isCommon ? null : Found.open(target(), part.getValue())) {
+                FileChannel from = isCommon ? out.channel() : found.channel();
+                long at = isCommon ? piece.offset() : found.offset();
+                copy(from, at, to.channel(), piece.offset(), piece.length());
+            }
+        }
+        boolean seals = item.what() == Plan.What.PROTECT;
+        to.channel().truncate(seals ? layout.fileLength() : layout.plaintextLength());
+    }
+
+    private static void copy(FileChannel from, long at, FileChannel to, long toAt, long length) throws IOException {
+        to.position(toAt);
+        long done = 0;
+        while (done < length) {
+            long copied = from.transferTo(at + done, length - done, to);
+            if (copied <= 0) {
+                throw new OutputException(new IOException("a part of it is gone"));
+            }
+            done += copied;
+        }
+    }
+
+    private void end(Item item, Output finished, Configuration conf) throws IOException {
+        org.apache.hadoop.fs.Path input = new org.apache.hadoop.fs.Path(item.input());
+        FileSystem from = Hadoop.of(input, conf);
+        if (Hadoop.isLocal(from)) {
+            Path path = Hadoop.local(input);
+            var attributes = Files.readAttributes(path, PosixFileAttributes.class);
+            finished.resemble(path, attributes, item.what() == Plan.What.PROTECT);
+        } else {
+            finished.resembleNew(FileTime.fromMillis(from.getFileStatus(input).getModificationTime()));
+        }
+        finished.commit(rules().syncs());
+    }
+
+    @Override
+    void discard(Item item, SortedMap<Integer, String> parts, Configuration conf) {
+        if (common == null) {
+            for (int attempt = 0; attempt < LIKELY_ATTEMPTS; attempt++) {
+                delete(own(0, attempt));
+            }
+            return;
+        }
+        for (String name : state().split("/")) {
+            delete(name);
+            try (DirectoryStream<Path> left = Files.newDirectoryStream(target().toAbsolutePath().getParent(), name + "??????.tmp")) {
+                left.forEach(file -> delete(file.getFileName().toString()));
+            } catch (IOException e) {
+                // They keep their temporary names.
+            }
+        }
+    }
+
+    private void delete(String name) {
+        try {
+            Files.deleteIfExists(target().toAbsolutePath().resolveSibling(name));
+        } catch (IOException e) {
+            // It keeps its temporary name.
+        }
+    }
+
+    private static void writeFully(FileChannel channel, ByteBuffer bytes, long at) throws IOException {
+        long position = at;
+        while (bytes.hasRemaining()) {
+            position += channel.write(bytes, position);
+        }
+    }
+
+    private static boolean readFully(FileChannel channel, ByteBuffer into, long at) throws IOException {
+        long position = at;
+        while (into.hasRemaining()) {
+            int read = channel.read(into, position);
+            if (read < 0) {
+                return false;
+            }
+            position += read;
+        }
+        return true;
+    }
+}

@@ -7,15 +7,13 @@ mod serve;
 use crate::backing::Backing;
 use crate::backing::drops::Witness;
 use crate::error::{Result, VolumeError};
+use crate::fuse::{Answer, Time};
 use crate::mount::Kernel;
 use crate::store::Store;
-use crate::tree::{Attr, Kind, Listing, SetAttr, Tree};
-use convert::{TTL, errno, file_attr, time_or_now};
-use fuser::{FileHandle, Generation, INodeNo, ReplyEmpty, ReplyEntry, Request, TimeOrNow};
+use crate::tree::{Attr, Kind, Listing, Owner, SetAttr, Tree};
+use convert::{answer, timespec};
 use handles::Handles;
-use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
-use zeroize::Zeroizing;
 
 /// A volume as a file system.
 pub struct Front {
@@ -40,7 +38,7 @@ struct Open {
 type OpenFolder = Mutex<Option<Arc<Listing>>>;
 
 /// The two names that every folder has in addition to its entries.
-const DOTS: [&str; 2] = [".", ".."];
+const DOTS: [&[u8]; 2] = [b".", b".."];
 
 /// How a mount has ended; `None` until then.
 pub type Ended = Arc<Mutex<Option<Result<()>>>>;
@@ -65,11 +63,9 @@ impl Front {
         attr
     }
 
-    fn entry(&self, attr: Result<Attr>, reply: ReplyEntry) {
-        match attr {
-            Ok(attr) => reply.entry(&TTL, &file_attr(&self.now(attr)), Generation(0)),
-            Err(error) => reply.error(errno(&error)),
-        }
+    /// The answer that has these attributes.
+    fn answer(&self, attr: Result<Attr>) -> Answer<Attr> {
+        answer(attr).map(|attr| self.now(attr))
     }
 
     /// The stored file of a node. Opens it if it is not open.
@@ -98,11 +94,11 @@ impl Front {
         Err(refused.unwrap_or(VolumeError::Refused(rustix::io::Errno::ACCESS)))
     }
 
-    fn set_size(&self, number: u64, size: u64, handle: Option<FileHandle>) -> Result<()> {
+    fn set_size(&self, number: u64, size: u64, handle: Option<u64>) -> Result<()> {
         if self.read_only {
             return Err(VolumeError::Refused(rustix::io::Errno::ROFS));
         }
-        match handle.and_then(|handle| self.files.get(handle.0)) {
+        match handle.and_then(|handle| self.files.get(handle)) {
             Some(open) => open.backing.set_len(size),
             None => {
                 let backing = self.backing_to_write(number)?;
@@ -113,22 +109,22 @@ impl Front {
 
     /// Clears set-user-ID and set-group-ID before a user who may not keep them changes the content. The kernel leaves
     /// this to the file system, so it is then made to forget the attributes.
-    fn take_set_ids(&self, request: &Request, number: INodeNo) -> Result<()> {
-        if self.tree.take_set_ids(number.0, request.gid())? {
-            self.kernel.forget_attributes(number.0);
+    fn take_set_ids(&self, by: Owner, number: u64) -> Result<()> {
+        if self.tree.take_set_ids(number, by.gid)? {
+            self.kernel.forget_attributes(number);
         }
         Ok(())
     }
 
     /// Calls [`Self::take_set_ids`] for requests where the kernel does not say who may keep these bits, unless the
     /// superuser makes them.
-    fn take_set_ids_of_users(&self, request: &Request, number: INodeNo) -> Result<()> {
-        if request.uid() == 0 { Ok(()) } else { self.take_set_ids(request, number) }
+    fn take_set_ids_of_users(&self, by: Owner, number: u64) -> Result<()> {
+        if by.uid == 0 { Ok(()) } else { self.take_set_ids(by, number) }
     }
 
     /// Sets the modification time of an open file. Returns the times that are still to be set.
-    fn set_times(&self, number: u64, atime: Option<TimeOrNow>, mtime: Option<TimeOrNow>) -> Result<SetAttr> {
-        let (atime, mut mtime) = (atime.map(time_or_now), mtime.map(time_or_now));
+    fn set_times(&self, number: u64, atime: Option<Time>, mtime: Option<Time>) -> Result<SetAttr> {
+        let (atime, mut mtime) = (atime.map(timespec), mtime.map(timespec));
         if let (Some(modified), Some(backing)) = (mtime, self.store.get(inode(number))) {
             backing.set_mtime(modified)?;
             mtime = None;
@@ -145,18 +141,23 @@ impl Front {
         Ok(self.backing(number)?.id())
     }
 
-    fn open_handle(&self, backing: Arc<Backing>, writes: bool) -> FileHandle {
-        FileHandle(self.files.add(Arc::new(Open { witness: backing.witness(), backing, writes })))
+    fn open_handle(&self, backing: Arc<Backing>, writes: bool) -> u64 {
+        self.files.add(Arc::new(Open { witness: backing.witness(), backing, writes }))
     }
 
     /// The list of an open folder. A read from the beginning makes a new list.
-    fn listing(&self, number: u64, handle: FileHandle, offset: u64) -> Result<Arc<Listing>> {
-        let open = self.folders.get(handle.0).ok_or(VolumeError::Refused(rustix::io::Errno::BADF))?;
+    fn listing(&self, number: u64, handle: u64, offset: u64) -> Result<Arc<Listing>> {
+        let open = self.folders.get(handle).ok_or(VolumeError::Refused(rustix::io::Errno::BADF))?;
         let mut listing = open.lock().unwrap_or_else(PoisonError::into_inner);
         match &*listing {
             Some(listing) if offset > 0 => Ok(listing.clone()),
             _ => Ok(listing.insert(self.tree.list(number)?).clone()),
         }
+    }
+
+    /// A file that a program has opened.
+    fn opened(&self, handle: u64) -> Answer<Arc<Open>> {
+        self.files.get(handle).ok_or(rustix::io::Errno::BADF)
     }
 
     /// Records that the metadata of a file has changed. The next sync of its content also makes sure that this is on
@@ -168,19 +169,7 @@ impl Front {
     }
 }
 
-thread_local! {
-    /// The data of the last read. Allocating memory for each read would cost more than decrypting.
-    static BUFFER: RefCell<Zeroizing<Vec<u8>>> = RefCell::default();
-}
-
 /// The inode for the number of a node.
 fn inode(number: u64) -> u64 {
     if number == u64::MAX { 1 } else { number }
-}
-
-fn done(result: Result<()>, reply: ReplyEmpty) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(&error)),
-    }
 }

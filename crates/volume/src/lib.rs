@@ -4,8 +4,9 @@
 //! - [`tree`] has the names of all entries, without the content of files.
 //! - [`Store`] has the content: each stored file is a [`Backing`], and a journal makes its changes whole.
 //! - [`front`] answers the kernel with both. [`view`] shows what `protect` made, for reading only. [`mount`] runs the
-//!   session of either.
-#![forbid(unsafe_code)]
+//!   session of either, and [`fuse`] is the kernel's protocol.
+// Only what talks to the kernel by io_uring and ioctl may contain unsafe code.
+#![deny(unsafe_code)]
 #![deny(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]
 
@@ -14,6 +15,7 @@ mod disk;
 mod error;
 pub mod folder;
 pub mod front;
+pub mod fuse;
 mod header;
 mod journal;
 pub mod mount;

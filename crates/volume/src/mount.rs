@@ -1,4 +1,4 @@
-//! The FUSE session of any [`fuser::Filesystem`]: it is mounted, serves until somebody unmounts it, and ends in order.
+//! The FUSE session of any [`Filesystem`]: it is mounted, serves until somebody unmounts it, and ends in order.
 //!
 //! First [`check_system`] and [`Mountpoint::new`] report what is missing, before a password is asked for. Then
 //! [`Session::mount`] mounts, and [`Session::run`] serves. [`Stopper::stop`] unmounts from any thread, and
@@ -7,7 +7,6 @@
 mod attach;
 mod detach;
 mod idle;
-mod linger;
 mod options;
 mod place;
 mod table;
@@ -17,23 +16,34 @@ pub use idle::Idler;
 pub use options::MountOptions;
 pub use place::{Mountpoint, check_system};
 
-pub use fuser::Filesystem;
-
+use crate::fuse::{Device, Filesystem, Notifier, Offer, Ring, Server};
 use attach::Attached;
-use fuser::{Config, INodeNo, InitFlags, KernelConfig, Notifier};
-use idle::{Clock, Noted};
+use idle::Clock;
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, OnceLock};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
-/// The longest request, in bytes.
-const REQUEST: u32 = 1 << 20;
-/// Each thread of a session reserves 18 MiB of addresses, which count where memory is locked.
+/// The most threads that serve, each with memory for a request of 1 MiB, unless the machine has more cores.
 const MOST_THREADS: usize = 32;
+
+/// By which way the kernel sends requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// By io_uring where the kernel offers it and the system allows it, and by the device otherwise.
+    #[default]
+    Auto,
+    /// By its device, `/dev/fuse`.
+    Device,
+    /// By io_uring. Small requests are answered faster.
+    Uring,
+}
 
 /// Why something cannot be mounted or unmounted.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +94,9 @@ pub enum MountError {
     /// The mountpoint is the source, contains it, or lies within it.
     #[error("{0}")]
     Overlap(&'static str),
+    /// The kernel does not send requests by io_uring.
+    #[error("the kernel does not offer FUSE by io_uring")]
+    NoUring,
     /// A system call failed.
     #[error("{doing} failed: {source}")]
     Io {
@@ -100,107 +113,71 @@ impl MountError {
     }
 }
 
-/// Asks the kernel, in [`Filesystem::init`], for requests of up to 1 MiB and parallel work in folders. What the kernel
-/// does not have is left out.
-///
-/// If `writable`, the kernel keeps what is written and passes it on in large pieces. The file system then has to clear
-/// set-user-ID and set-group-ID itself when content is changed, and in return the kernel does not look for capabilities
-/// before each write. Otherwise it drops what it keeps of a file whose length or time of modification has changed.
-pub fn tune(config: &mut KernelConfig, writable: bool) {
-    // If the kernel allows less, the error says how much.
-    if let Err(most) = config.set_max_write(REQUEST) {
-        let _ = config.set_max_write(most);
-    }
-    if let Err(most) = config.set_max_readahead(REQUEST) {
-        let _ = config.set_max_readahead(most);
-    }
-    let _ = config.set_max_background(64);
-    // FUSE_ASYNC_READ, FUSE_BIG_WRITES and FUSE_MAX_PAGES are asked for by fuser. It does not splice.
-    let more = if writable {
-        InitFlags::FUSE_WRITEBACK_CACHE | InitFlags::FUSE_HANDLE_KILLPRIV_V2
-    } else {
-        InitFlags::FUSE_AUTO_INVAL_DATA
-    };
-    for capability in (InitFlags::FUSE_PARALLEL_DIROPS | more).iter() {
-        let _ = config.add_capabilities(capability);
-    }
-}
-
 /// The way from a file system to the kernel, once [`Session::connect`] has been called.
 #[derive(Clone, Debug, Default)]
-pub struct Kernel(Arc<OnceLock<Connection>>);
-
-#[derive(Debug)]
-struct Connection {
-    notifier: Notifier,
-    /// If it is missing, threads sleep between requests.
-    device: Option<OwnedFd>,
-}
+pub struct Kernel(Arc<OnceLock<Notifier>>);
 
 impl Kernel {
     /// Makes the kernel forget the attributes of a node, which have changed.
     pub(crate) fn forget_attributes(&self, number: u64) {
-        if let Some(connection) = self.0.get() {
-            // It may have forgotten the node already.
-            let _ = connection.notifier.inval_inode(INodeNo(number), -1, 0);
-        }
-    }
-
-    /// Marks a short request, which is served until the returned value is dropped. Its thread then polls for the next
-    /// one for a while.
-    pub(crate) fn turn(&self) -> Turn<'_> {
-        Turn(self)
-    }
-}
-
-/// See [`Kernel::turn`].
-#[must_use]
-pub(crate) struct Turn<'a>(&'a Kernel);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        if let Some(device) = self.0.0.get().and_then(|connection| connection.device.as_ref()) {
-            linger::linger(device);
+        if let Some(notifier) = self.0.get() {
+            notifier.forget_attributes(number);
         }
     }
 }
 
 /// A mounted file system that is not served yet. It is unmounted on drop.
 pub struct Session<F: Filesystem> {
-    session: fuser::Session<Noted<F>>,
+    server: Server<F>,
+    device: Device,
+    threads: usize,
+    /// Empty if requests come by the device.
+    rings: Vec<Ring>,
     mounted: Mounted,
 }
 
 impl<F: Filesystem> Session<F> {
-    /// Mounts. `threads` threads will serve requests; without a number, one for each core, but at least two.
+    /// Mounts. So many threads will serve requests; without a number, one for each core and at least two, and by io_uring
+    /// two to four for each core.
     ///
     /// # Errors
-    /// If the system refuses, or lacks what [`check_system`] looks for; if the mountpoint is not as it was checked.
+    /// If the system refuses, or lacks what [`check_system`] looks for; if the mountpoint is not as it was checked; if
+    /// the kernel does not offer the way.
     pub fn mount(
         filesystem: F,
         mountpoint: &Mountpoint,
         options: &MountOptions,
+        way: Way,
         threads: Option<NonZeroUsize>,
     ) -> Result<Self, MountError> {
         let failed = |source| MountError::Io { doing: "mounting", source };
-        let cores = || thread::available_parallelism().map_or(1, NonZeroUsize::get).max(2);
-        let mut config = Config::default();
-        config.n_threads = Some(threads.map_or_else(cores, NonZeroUsize::get).min(MOST_THREADS));
-        config.clone_fd = true;
+        let threads = threads.map(|threads| threads.get().min(MOST_THREADS));
         mountpoint.check_again()?;
         let Attached { device, watch } = attach::attach(mountpoint, options)?;
         let stopper = Stopper::new(device.try_clone().map_err(failed)?, mountpoint.path());
         let clock = Arc::new(Clock::new());
-        let filesystem = Noted { filesystem, clock: clock.clone() };
-        let mounted = Mounted { stopper, clock, _watch: watch };
-        let session = fuser::Session::from_fd(filesystem, device, options.acl(), config).map_err(failed)?;
-        Ok(Self { session, mounted })
+        let mounted = Mounted { stopper, clock: clock.clone(), _watch: watch };
+        let device = Device::new(device);
+        let offer = Offer::take(&device).map_err(failed)?;
+        let rings = rings(&device, way, offer.has_ring(), threads)?;
+        let cores = || thread::available_parallelism().map_or(1, NonZeroUsize::get).max(2);
+        let threads = threads.unwrap_or_else(|| cores().min(MOST_THREADS));
+        offer.accept(&device, filesystem.caching(), !rings.is_empty()).map_err(failed)?;
+        let server = Server::new(filesystem, options.admitted(geteuid().as_raw()), Box::new(move || clock.used()));
+        Ok(Self { server, device, threads, rings, mounted })
+    }
+
+    /// By which way requests come: the device or io_uring.
+    #[must_use]
+    pub fn way(&self) -> Way {
+        if self.rings.is_empty() { Way::Device } else { Way::Uring }
     }
 
     /// Connects `kernel` to this session's kernel.
     pub fn connect(&self, kernel: &Kernel) {
-        let device = self.session.as_fd().try_clone_to_owned().ok();
-        let _ = kernel.0.set(Connection { notifier: self.session.notifier(), device });
+        if let Ok(notifier) = Notifier::new(self.device.as_fd()) {
+            let _ = kernel.0.set(notifier);
+        }
     }
 
     /// The value that unmounts it.
@@ -220,11 +197,92 @@ impl<F: Filesystem> Session<F> {
     /// # Errors
     /// If threads cannot be started, or the kernel's device fails.
     pub fn run(self) -> Result<(), MountError> {
-        let Self { session, mounted } = self;
-        match session.run() {
-            // It was unmounted before the kernel had sent its first request.
-            Err(_) if mounted.stopper.is_over() => Ok(()),
-            done => done.map_err(|source| MountError::Io { doing: "serving the mount", source }),
+        let Self { server, device, threads, rings, mounted } = self;
+        let mut crew = Crew::new(server);
+        let served = crew.serve(device, threads, rings, &mounted.stopper);
+        if served.is_err() {
+            // Requests would wait for the thread that has failed.
+            mounted.stopper.abandon();
+        }
+        if mounted.stopper.is_over() {
+            crew.join();
+        }
+        crew.server.destroy();
+        served.map_err(|source| MountError::Io { doing: "serving the mount", source })
+    }
+}
+
+/// The rings by which requests will come; none if they will come by the device.
+fn rings(device: &Device, way: Way, is_offered: bool, threads: Option<usize>) -> Result<Vec<Ring>, MountError> {
+    let all = || Ring::all(device.as_fd(), threads);
+    match (way, is_offered) {
+        (Way::Device, _) | (Way::Auto, false) => Ok(Vec::new()),
+        // Containers often forbid io_uring.
+        (Way::Auto, true) => Ok(all().unwrap_or_default()),
+        (Way::Uring, false) => Err(MountError::NoUring),
+        (Way::Uring, true) => all().map_err(|source| MountError::Io { doing: "setting up io_uring", source }),
+    }
+}
+
+/// The threads that serve.
+struct Crew<F: Filesystem> {
+    server: Arc<Server<F>>,
+    threads: Vec<JoinHandle<()>>,
+    ends: Sender<io::Result<()>>,
+    ended: Receiver<io::Result<()>>,
+}
+
+impl<F: Filesystem> Crew<F> {
+    fn new(server: Server<F>) -> Self {
+        let (ends, ended) = mpsc::channel();
+        Self { server: Arc::new(server), threads: Vec::new(), ends, ended }
+    }
+
+    /// Serves until the session ends, or a thread fails: the others may wait for requests then.
+    fn serve(&mut self, device: Device, threads: usize, rings: Vec<Ring>, stopper: &Stopper) -> io::Result<()> {
+        let (says, said) = mpsc::channel();
+        let is_by_ring = !rings.is_empty();
+        for (number, ring) in rings.into_iter().enumerate() {
+            let says = says.clone();
+            let registered = move |is_registered| {
+                let _ = says.send(is_registered);
+            };
+            self.start(format!("ring-{number}"), move |server| ring.run(server, registered))?;
+        }
+        drop(says);
+        // If the kernel has refused one of them, it sends requests by the device again.
+        let rests = is_by_ring && said.iter().all(|is_registered| is_registered);
+        for number in 1..if rests { 1 } else { threads } {
+            match device.again() {
+                Ok(device) => self.start(format!("fuse-{number}"), move |server| device.run(server, rests))?,
+                // It was unmounted before the kernel had sent its first request.
+                Err(_) if stopper.is_over() => break,
+                Err(e) => return Err(e),
+            }
+        }
+        self.start("fuse-0".into(), move |server| device.run(server, rests))?;
+        self.ended.iter().take(self.threads.len()).collect()
+    }
+
+    fn start(
+        &mut self,
+        name: String,
+        work: impl FnOnce(&Server<F>) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
+        let (server, ends) = (self.server.clone(), self.ends.clone());
+        let work = move || {
+            let panicked = |_| Err(io::Error::other("a thread has panicked"));
+            let ended = catch_unwind(AssertUnwindSafe(|| work(&server))).unwrap_or_else(panicked);
+            let _ = ends.send(ended);
+        };
+        self.threads.push(thread::Builder::new().name(name).spawn(work)?);
+        Ok(())
+    }
+
+    /// Waits for all threads, which end when the session is over.
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
         }
     }
 }

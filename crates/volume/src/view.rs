@@ -26,11 +26,9 @@ use self::nodes::{FolderEntry, Id, Kind, Nodes, Plain, Stamp};
 pub use self::objects::{ObjectView, Shown};
 pub use self::probe::Probe;
 use self::report::Report;
-use crate::mount::{Kernel, tune};
-use fuser::{
-    FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenAccMode,
-    OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, Request,
-};
+use crate::fuse::{Answer, Caching, Entries, Filesystem, Opened, Space};
+use crate::mount::Kernel;
+use crate::tree::{Attr, Kind as Type};
 use phalanx_core::tree::LastChunk;
 use phalanx_core::{KeySource, OpenedBy, Opener, Roster};
 use phalanx_host::file::is_temporary;
@@ -48,13 +46,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use zeroize::Zeroizing;
-
-/// How long the kernel may cache names and attributes.
-const TTL: Duration = Duration::from_secs(1);
-/// Inode numbers come from the tree, and are not reused while the kernel knows them.
-const GENERATION: Generation = Generation(0);
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// The flags of every open. A FIFO must not block it.
@@ -116,7 +107,6 @@ pub struct View<K: KeySource> {
     handles: Mutex<HashMap<u64, Handle>>,
     next_handle: AtomicU64,
     report: Report,
-    kernel: Kernel,
 }
 
 /// What a program has opened.
@@ -149,7 +139,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
             return Err(io::Error::other("neither a folder nor a file"));
         }
         let root = Id::of(&sys::fstat(&*folder)?);
-        let ViewOptions { memory, read_ahead, roster, manifest, log, opened, kernel } = options;
+        let ViewOptions { memory, read_ahead, roster, manifest, log, opened, kernel: _ } = options;
         Ok(Self {
             tree: Tree { path: path.to_owned(), folder: folder.clone(), single },
             nodes: Mutex::new(Nodes::new(root, folder)),
@@ -158,7 +148,6 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
             handles: Mutex::default(),
             next_handle: AtomicU64::new(1),
             report: Report::new(path, log),
-            kernel,
         })
     }
 
@@ -233,7 +222,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         Ok(folder)
     }
 
-    fn attributes(&self, ino: u64) -> io::Result<FileAttr> {
+    fn attributes(&self, ino: u64) -> io::Result<Attr> {
         if ino == nodes::ROOT {
             let stat = match &self.tree.single {
                 Some((stored, _)) => sys::statat(&*self.tree.folder, stored, AtFlags::SYMLINK_NOFOLLOW)?,
@@ -242,8 +231,8 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
             let mut attr = attr(ino, Kind::Folder, &stat, None);
             if self.tree.single.is_some() {
                 // Users who may read the file may look into the folder that is made up for it.
-                let may_read = stat.st_mode as u16 & 0o444;
-                (attr.perm, attr.nlink, attr.size) = (may_read | may_read >> 2, 2, 0);
+                let may_read = stat.st_mode & 0o444;
+                (attr.mode, attr.links, attr.size) = (may_read | may_read >> 2, 2, 0);
             }
             return Ok(attr);
         }
@@ -334,42 +323,39 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         path
     }
 
-    fn handle(&self, handle: FileHandle) -> io::Result<Handle> {
-        lock(&self.handles).get(&handle.0).cloned().ok_or(Errno::BADF.into())
+    fn handle(&self, handle: u64) -> io::Result<Handle> {
+        lock(&self.handles).get(&handle).cloned().ok_or(Errno::BADF.into())
     }
 
-    fn keep(&self, handle: Handle) -> FileHandle {
+    fn keep(&self, handle: Handle) -> u64 {
         let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
         lock(&self.handles).insert(number, handle);
-        FileHandle(number)
+        number
     }
 
-    fn release_handle(&self, handle: FileHandle) {
-        let gone = lock(&self.handles).remove(&handle.0);
+    fn release_handle(&self, handle: u64) {
+        let gone = lock(&self.handles).remove(&handle);
         if let Some(Handle::File(file)) = gone {
             self.files.close(file);
         }
     }
 
-    fn read_at(&self, handle: FileHandle, offset: u64, size: u32) -> io::Result<Zeroizing<Vec<u8>>> {
+    fn read_at(&self, handle: u64, offset: u64, out: &mut [u8]) -> io::Result<usize> {
         let Handle::File(file) = self.handle(handle)? else { return Err(Errno::ISDIR.into()) };
         let left = usize::try_from(file.len().saturating_sub(offset)).unwrap_or(usize::MAX);
-        let mut buf = Zeroizing::new(vec![0; left.min(size as usize)]);
-        let read = self.files.read_at(&file, &mut buf, offset).map_err(|e| self.report.failed(file.path(), &e))?;
-        buf.truncate(read);
-        Ok(buf)
+        let len = left.min(out.len());
+        self.files.read_at(&file, &mut out[..len], offset).map_err(|e| self.report.failed(file.path(), &e))
     }
 
-    fn list(&self, ino: u64, handle: FileHandle, offset: u64, reply: &mut ReplyDirectory) -> io::Result<()> {
+    fn list(&self, ino: u64, handle: u64, offset: u64, entries: &mut Entries<'_>) -> io::Result<()> {
         let Handle::Folder(listing) = self.handle(handle)? else { return Err(Errno::NOTDIR.into()) };
         let mut listing = lock(&listing);
         if let (Some((_, shown)), nodes::ROOT) = (&self.tree.single, ino) {
-            let entries = [(OsStr::new("."), FileType::Directory), (OsStr::new(".."), FileType::Directory)];
-            let entries = entries.into_iter().chain([(&**shown, FileType::RegularFile)]);
-            for (at, (name, kind)) in (1..).zip(entries).skip(usize::try_from(offset).unwrap_or(usize::MAX)) {
+            let all = [(&b"."[..], Type::Folder), (b"..", Type::Folder), (shown.as_bytes(), Type::File)];
+            for (at, (name, kind)) in (1..).zip(all).skip(usize::try_from(offset).unwrap_or(usize::MAX)) {
                 // The kernel gets the file's number when it looks it up.
-                if reply.add(INodeNo(if kind == FileType::Directory { nodes::ROOT } else { u64::MAX }), at, kind, name)
-                {
+                let number = if kind == Type::Folder { nodes::ROOT } else { u64::MAX };
+                if entries.add(number, at, kind, name) {
                     break;
                 }
             }
@@ -381,7 +367,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
                 let path = self.path(ino, &entry.stored);
                 self.report
                     .tell(&format!("{}: another entry has the name under which it would be shown", path.display()));
-            } else if reply.add(INodeNo(entry.ino), entry.next, entry.kind, &entry.name) {
+            } else if entries.add(entry.ino, entry.next, entry.kind, entry.name.as_bytes()) {
                 return Ok(());
             }
             listing.pass();
@@ -390,127 +376,85 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     }
 }
 
+/// The answer of a file system that is only read.
+fn answer<T>(result: io::Result<T>) -> Answer<T> {
+    // `ENOSYS` would make the kernel never send this request again and treat it as done.
+    result.map_err(|e| Errno::from_io_error(&e).filter(|errno| *errno != Errno::NOSYS).unwrap_or(Errno::IO))
+}
+
+/// Whether a file is opened for reading alone.
+fn only_reads(flags: i32) -> bool {
+    !OFlags::from_bits_retain(flags.cast_unsigned()).intersects(OFlags::WRONLY | OFlags::RDWR)
+}
+
 impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        tune(config, false);
-        Ok(())
+    fn caching(&self) -> Caching {
+        Caching::default()
     }
 
-    fn destroy(&mut self) {
+    fn destroy(&self) {
         lock(&self.handles).clear();
         self.files.clear();
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let _turn = self.kernel.turn();
-        let found = self.find(parent.0, name).and_then(|found| {
-            let ino = lock(&self.nodes).remember(parent.0, &found)?;
+    fn lookup(&self, parent: u64, name: &[u8]) -> Answer<Attr> {
+        answer(self.find(parent, OsStr::from_bytes(name)).and_then(|found| {
+            let ino = lock(&self.nodes).remember(parent, &found)?;
             Ok(found.attr(ino))
-        });
-        match found {
-            Ok(attr) => reply.entry(&TTL, &attr, GENERATION),
-            Err(e) => reply.error(fuser::Errno::from(e)),
-        }
+        }))
     }
 
-    fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
-        lock(&self.nodes).forget(ino.0, nlookup);
+    fn forget(&self, number: u64, times: u64) {
+        lock(&self.nodes).forget(number, times);
     }
 
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let _turn = self.kernel.turn();
-        match self.attributes(ino.0) {
-            Ok(attr) => reply.attr(&TTL, &attr),
-            Err(e) => reply.error(fuser::Errno::from(e)),
-        }
+    fn getattr(&self, number: u64) -> Answer<Attr> {
+        answer(self.attributes(number))
     }
 
-    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        let _turn = self.kernel.turn();
-        match self.target(ino.0) {
-            Ok(target) => reply.data(&target),
-            Err(e) => reply.error(fuser::Errno::from(e)),
-        }
+    fn readlink(&self, number: u64) -> Answer<Vec<u8>> {
+        answer(self.target(number))
     }
 
-    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let _turn = self.kernel.turn();
-        if flags.acc_mode() != OpenAccMode::O_RDONLY {
-            return reply.error(fuser::Errno::EROFS);
+    fn open(&self, number: u64, flags: i32) -> Answer<Opened> {
+        if !only_reads(flags) {
+            return Err(Errno::ROFS);
         }
-        match self.open_file(ino.0) {
-            Ok((handle, is_same)) => {
-                let flags = if is_same { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
-                reply.opened(self.keep(handle), flags);
-            }
-            Err(e) => reply.error(fuser::Errno::from(e)),
-        }
+        answer(self.open_file(number)).map(|(handle, keeps)| Opened { handle: self.keep(handle), keeps })
     }
 
-    fn read(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        match self.read_at(handle, offset, size) {
-            Ok(bytes) => reply.data(&bytes),
-            Err(e) => reply.error(fuser::Errno::from(e)),
-        }
+    fn read(&self, handle: u64, offset: u64, out: &mut [u8]) -> Answer<usize> {
+        answer(self.read_at(handle, offset, out))
     }
 
-    fn release(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        handle: FileHandle,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        _: bool,
-        reply: ReplyEmpty,
-    ) {
-        let _turn = self.kernel.turn();
+    fn release(&self, handle: u64) {
         self.release_handle(handle);
-        reply.ok();
     }
 
-    fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let _turn = self.kernel.turn();
-        match self.open_folder(ino.0) {
-            Ok(handle) => reply.opened(self.keep(handle), FopenFlags::empty()),
-            Err(e) => reply.error(fuser::Errno::from(e)),
-        }
+    fn opendir(&self, number: u64) -> Answer<Opened> {
+        answer(self.open_folder(number)).map(|handle| Opened { handle: self.keep(handle), keeps: false })
     }
 
-    fn readdir(&self, _: &Request, ino: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let _turn = self.kernel.turn();
-        match self.list(ino.0, handle, offset, &mut reply) {
-            Ok(()) => reply.ok(),
-            Err(e) => reply.error(fuser::Errno::from(e)),
-        }
+    fn readdir(&self, number: u64, handle: u64, offset: u64, entries: &mut Entries<'_>) -> Answer<()> {
+        answer(self.list(number, handle, offset, entries))
     }
 
-    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        let _turn = self.kernel.turn();
+    fn releasedir(&self, handle: u64) {
         self.release_handle(handle);
-        reply.ok();
     }
 
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match sys::fstatvfs(&*self.tree.folder) {
-            Ok(s) => {
-                let block = u32::try_from(s.f_bsize).unwrap_or(4096);
-                let fragment = u32::try_from(s.f_frsize).unwrap_or(4096);
-                let longest = u32::try_from(s.f_namemax).unwrap_or(255);
-                reply.statfs(s.f_blocks, s.f_bfree, s.f_bavail, s.f_files, s.f_ffree, block, longest, fragment);
-            }
-            Err(e) => reply.error(fuser::Errno::from(io::Error::from(e))),
-        }
+    fn statfs(&self) -> Answer<Space> {
+        let stat = sys::fstatvfs(&*self.tree.folder)?;
+        Ok(Space {
+            blocks: stat.f_blocks,
+            free: stat.f_bfree,
+            available: stat.f_bavail,
+            files: stat.f_files,
+            free_files: stat.f_ffree,
+            block: u32::try_from(stat.f_bsize).unwrap_or(4096),
+            longest_name: u32::try_from(stat.f_namemax).unwrap_or(255),
+            fragment: u32::try_from(stat.f_frsize).unwrap_or(4096),
+        })
     }
 }
 

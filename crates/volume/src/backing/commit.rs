@@ -6,6 +6,7 @@ use crate::backing::drops::{Drops, Witness};
 use crate::backing::page::Page;
 use crate::backing::plan::{LONG, Part, Plan};
 use crate::error::{Result, VolumeError};
+use crate::fuse::roam;
 use crate::journal::{Journal, Table};
 use crate::shared::Uncommitted;
 use phalanx_core::volume::{Place, Records};
@@ -246,6 +247,9 @@ impl Backing {
             }
         };
         let threads = if plan.unsealed_len > LONG { self.shared.threads.min(plan.parts.len()) } else { 1 };
+        if threads > 1 {
+            roam();
+        }
         thread::scope(|scope| {
             for _ in 1..threads {
                 // If the system gives no thread, this one does everything.

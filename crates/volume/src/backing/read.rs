@@ -6,6 +6,7 @@ use crate::backing::cache::ChunkId;
 use crate::backing::content::Content;
 use crate::backing::page::Page;
 use crate::error::{Result, VolumeError};
+use crate::fuse::roam;
 use phalanx_core::volume::{Place, Records};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -125,6 +126,7 @@ impl Backing {
                 let right = right.lock().unwrap_or_else(PoisonError::into_inner).take();
                 right.map_or(Ok(()), |right| self.open_run_into(content, middle..run.end, right))
             };
+            roam();
             return thread::scope(|scope| {
                 let other = thread::Builder::new().spawn_scoped(scope, open_right);
                 let mine = self.open_run_into(content, run.start..middle, left);

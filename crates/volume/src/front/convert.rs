@@ -1,102 +1,39 @@
-//! Conversions between the types of the tree and those of FUSE.
+//! Conversions between the results of the tree and the answers to the kernel.
 
-use crate::error::VolumeError;
-use crate::tree::{Attr, Kind, Owner};
-use fuser::{Errno, FileAttr, FileType, INodeNo, ReplyXattr, Request, TimeOrNow};
-use rustix::fs::Timespec;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use crate::error::Result;
+use crate::fuse::{Answer, Time};
+use crate::tree::Kind;
+use rustix::fs::{FileType, Timespec};
+use rustix::io::Errno;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How long the kernel may cache names and attributes. Nobody else should change the volume; if somebody does, it shows
-/// after this time.
-pub(super) const TTL: Duration = Duration::from_secs(1);
-
-pub(super) fn errno(error: &VolumeError) -> Errno {
-    match error.errno() {
+pub(super) fn answer<T>(result: Result<T>) -> Answer<T> {
+    result.map_err(|error| match error.errno() {
         // `ENOSYS` would make the kernel never send this request again and treat it as done.
-        rustix::io::Errno::NOSYS => Errno::EIO,
-        errno => Errno::from_i32(errno.raw_os_error()),
-    }
+        Errno::NOSYS => Errno::IO,
+        errno => errno,
+    })
 }
 
-pub(super) fn owner(request: &Request) -> Owner {
-    Owner { uid: request.uid(), gid: request.gid() }
-}
-
-pub(super) fn file_attr(attr: &Attr) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(attr.number),
-        size: attr.size,
-        blocks: attr.blocks,
-        atime: time(attr.atime),
-        mtime: time(attr.mtime),
-        ctime: time(attr.ctime),
-        crtime: UNIX_EPOCH,
-        kind: file_type(attr.kind),
-        perm: attr.mode as u16,
-        nlink: attr.links,
-        uid: attr.uid,
-        gid: attr.gid,
-        rdev: attr.device as u32,
-        blksize: attr.block_size,
-        flags: 0,
-    }
-}
-
-pub(super) fn file_type(kind: Kind) -> FileType {
-    match kind {
-        Kind::Folder => FileType::Directory,
-        Kind::File => FileType::RegularFile,
-        Kind::Link => FileType::Symlink,
-        Kind::Fifo => FileType::NamedPipe,
-        Kind::Socket => FileType::Socket,
-        Kind::Char => FileType::CharDevice,
-        Kind::Block => FileType::BlockDevice,
-    }
-}
-
-pub(super) fn kind(file_type: rustix::fs::FileType) -> Option<Kind> {
-    use rustix::fs::FileType as Type;
+/// The kind that `mknod` makes.
+pub(super) fn kind(file_type: FileType) -> Option<Kind> {
     Some(match file_type {
-        Type::RegularFile => Kind::File,
-        Type::Fifo => Kind::Fifo,
-        Type::Socket => Kind::Socket,
-        Type::CharacterDevice => Kind::Char,
-        Type::BlockDevice => Kind::Block,
+        FileType::RegularFile => Kind::File,
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => Kind::Socket,
+        FileType::CharacterDevice => Kind::Char,
+        FileType::BlockDevice => Kind::Block,
         _ => return None,
     })
 }
 
-/// Converts seconds, which may lie before 1970, and nanoseconds.
-fn time((seconds, nanos): (i64, u32)) -> SystemTime {
-    let whole = Duration::from_secs(seconds.unsigned_abs());
-    let base = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
-    base.and_then(|base| base.checked_add(Duration::from_nanos(nanos.into()))).unwrap_or(UNIX_EPOCH)
-}
-
-pub(super) fn time_or_now(time: TimeOrNow) -> Timespec {
-    let time = match time {
-        TimeOrNow::SpecificTime(time) => time,
-        TimeOrNow::Now => SystemTime::now(),
-    };
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => Timespec { tv_sec: since.as_secs() as i64, tv_nsec: since.subsec_nanos().into() },
-        Err(before) => {
-            let before = before.duration();
-            let (seconds, nanos) = (before.as_secs() as i64, i64::from(before.subsec_nanos()));
-            if nanos == 0 {
-                Timespec { tv_sec: -seconds, tv_nsec: 0 }
-            } else {
-                Timespec { tv_sec: -seconds - 1, tv_nsec: 1_000_000_000 - nanos }
-            }
+pub(super) fn timespec(time: Time) -> Timespec {
+    match time {
+        Time::At(seconds, nanos) => Timespec { tv_sec: seconds, tv_nsec: nanos.into() },
+        Time::Now => {
+            // A clock before 1970 is wrong.
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            Timespec { tv_sec: since.as_secs().cast_signed(), tv_nsec: since.subsec_nanos().into() }
         }
-    }
-}
-
-/// Answers with the value if there is room for it, or with its length if `room` is 0.
-pub(super) fn sized(value: &[u8], room: u32, reply: ReplyXattr) {
-    match room as usize {
-        0 => reply.size(value.len() as u32),
-        room if room < value.len() => reply.error(Errno::ERANGE),
-        _ => reply.data(value),
     }
 }

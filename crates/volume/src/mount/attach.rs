@@ -1,7 +1,5 @@
 //! Mounting: root uses the kernel directly, other users the program fusermount3. The result is the kernel's device, on
 //! which the file system is served.
-//!
-//! fuser could mount too, but at the end it would unmount whatever is at the mountpoint by then.
 
 use super::place::{self, Mountpoint};
 use super::{MountError, MountOptions};

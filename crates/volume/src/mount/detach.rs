@@ -94,7 +94,7 @@ impl Stopper {
     /// [`MountError::Covered`] if something else is mounted on top, or on a folder in it. Otherwise if the system
     /// refuses, or does not show which mount is the session's own.
     pub fn stop(&self) -> Result<Stopped, MountError> {
-        drop(self.take_name()?);
+        drop(self.take_name(UnmountFlags::empty())?);
         Ok(if self.is_over() { Stopped::Unmounted } else { Stopped::Busy })
     }
 
@@ -157,9 +157,11 @@ impl Stopper {
         is_gone(expire(&path))
     }
 
-    /// Unmounts a mount that is no longer served. The kernel must not write to it: it would wait for ever.
+    /// Unmounts a mount that is no longer served. The kernel must not write to it: it would wait for ever. Where it can,
+    /// the session is over afterwards.
     pub(super) fn abandon(&self) {
-        let Ok(Nameless(folder)) = self.take_name() else { return };
+        // Root ends the session by force. The others who may do that have a file for it, which is not everywhere.
+        let Ok(Nameless(folder)) = self.take_name(UnmountFlags::FORCE) else { return };
         if let Some(id) = self.0.id.filter(|_| !self.is_over()) {
             let _ = fs::write(format!("/sys/fs/fuse/connections/{}/abort", id.device.1), "1");
         }
@@ -169,9 +171,9 @@ impl Stopper {
         }
     }
 
-    fn take_name(&self) -> Result<Nameless, MountError> {
+    fn take_name(&self, flags: UnmountFlags) -> Result<Nameless, MountError> {
         let Some(MountFolder { path, folder }) = self.find()? else { return Ok(Nameless(None)) };
-        match detach(folder.as_fd()) {
+        match detach(folder.as_fd(), flags) {
             Err(Errno::PERM) => detach_as_user(&path)?,
             done => done.map_err(MountError::io("unmounting"))?,
         }
@@ -209,8 +211,8 @@ impl Stopper {
 }
 
 /// Detaches the mount of an opened folder from the file tree.
-fn detach(folder: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    rustix::mount::unmount(format!("/proc/self/fd/{}", folder.as_raw_fd()), UnmountFlags::DETACH)
+fn detach(folder: BorrowedFd<'_>, flags: UnmountFlags) -> rustix::io::Result<()> {
+    rustix::mount::unmount(format!("/proc/self/fd/{}", folder.as_raw_fd()), UnmountFlags::DETACH | flags)
 }
 
 /// Unmounts what is at a path if it is marked and unused; otherwise marks it (`AGAIN`).

@@ -1,7 +1,7 @@
 //! The options of a mount: those that are always set, and those of `-o`.
 
 use super::MountError;
-use fuser::SessionACL;
+use crate::fuse::Admitted;
 use rustix::mount::MountFlags;
 use std::path::Path;
 
@@ -150,7 +150,7 @@ impl MountOptions {
     /// The options of FUSE itself, for the kernel.
     pub(super) fn data(&self) -> String {
         let mut data = String::from("default_permissions");
-        // The kernel admits all other users, and fuser then refuses those who are not root.
+        // The kernel admits all other users, and the session then refuses those who are not root.
         if self.lets_others() {
             data.push_str(",allow_other");
         }
@@ -170,12 +170,12 @@ impl MountOptions {
         words
     }
 
-    /// Who has access, for fuser.
-    pub(super) fn acl(&self) -> SessionACL {
+    /// Who has access, if this user mounts.
+    pub(super) fn admitted(&self, user: u32) -> Admitted {
         match (self.allow_other, self.allow_root) {
-            (true, _) => SessionACL::All,
-            (_, true) => SessionACL::RootAndOwner,
-            _ => SessionACL::Owner,
+            (false, true) => Admitted::RootAndOwner(user),
+            // Without allow_other the kernel itself admits only this user.
+            _ => Admitted::All,
         }
     }
 }
@@ -242,8 +242,8 @@ mod tests {
         assert_eq!(asked.data(), "default_permissions,allow_other,max_read=65536");
         let words = "fsname=x,subtype=y,default_permissions,allow_other,max_read=65536,suid,dev,ro,noexec";
         assert_eq!(asked.words().join(","), words);
-        let acls = ["exec", "allow_root", "allow_other,auto_unmount"].map(|words| options(words).acl());
-        assert_eq!(acls, [SessionACL::Owner, SessionACL::RootAndOwner, SessionACL::All]);
+        let acls = ["exec", "allow_root", "allow_other,auto_unmount"].map(|words| options(words).admitted(7));
+        assert_eq!(acls, [Admitted::All, Admitted::RootAndOwner(7), Admitted::All]);
         assert!(options("allow_other,auto_unmount").words().ends_with(&["auto_unmount".into()]));
     }
 

@@ -23,10 +23,6 @@ pub fn check_system(options: &MountOptions) -> Result<(), MountError> {
             _ => MountError::NoDevice,
         });
     }
-    // fuser expects this.
-    if std::env::var_os("FUSERMOUNT_PATH").is_some_and(|path| path.to_str().is_none()) {
-        return Err(MountError::Option("FUSERMOUNT_PATH is not valid UTF-8".into()));
-    }
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }

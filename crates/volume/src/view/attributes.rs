@@ -2,14 +2,13 @@
 
 use super::FILE;
 use super::nodes::{FolderEntry, Id, Kind};
-use fuser::{FileAttr, FileType, INodeNo};
+use crate::tree::{Attr, Kind as Type};
 use phalanx_core::format::Header;
 use rustix::fs::{self as sys, Mode, Stat};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::BufReader;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, SystemTime};
 
 /// The length of the plaintext, computed from the header and the file's length. It is not authenticated before the file
 /// is opened. It is 0 if the file cannot be a protected file; opening it reports why.
@@ -26,58 +25,32 @@ pub fn plain_len(folder: &OwnedFd, stored: &OsStr, stat: &Stat) -> u64 {
 }
 
 impl FolderEntry {
-    pub fn attr(&self, ino: u64) -> FileAttr {
+    pub fn attr(&self, ino: u64) -> Attr {
         attr(ino, self.kind, &self.stat, self.plain.map(|plain| plain.len))
     }
 }
 
-pub fn attr(ino: u64, kind: Kind, stat: &Stat, plain_len: Option<u64>) -> FileAttr {
+pub fn attr(ino: u64, kind: Kind, stat: &Stat, plain_len: Option<u64>) -> Attr {
     let size = plain_len.unwrap_or(u64::try_from(stat.st_size).unwrap_or(0));
     let (kind, may) = match kind {
-        Kind::Folder => (FileType::Directory, 0o7777),
-        Kind::File => (FileType::RegularFile, 0o555),
-        Kind::Link => (FileType::Symlink, 0o777),
+        Kind::Folder => (Type::Folder, 0o7777),
+        Kind::File => (Type::File, 0o555),
+        Kind::Link => (Type::Link, 0o777),
     };
-    let mtime = time(stat.st_mtime, stat.st_mtime_nsec);
-    FileAttr {
-        ino: INodeNo(ino),
+    let time = |seconds: i64, nanos: u64| (seconds, u32::try_from(nanos).unwrap_or(0));
+    Attr {
+        number: ino,
         size,
         blocks: size.div_ceil(512),
         atime: time(stat.st_atime, stat.st_atime_nsec),
-        mtime,
+        mtime: time(stat.st_mtime, stat.st_mtime_nsec),
         ctime: time(stat.st_ctime, stat.st_ctime_nsec),
-        crtime: mtime,
         kind,
-        perm: stat.st_mode as u16 & may,
-        nlink: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
+        mode: stat.st_mode & may,
+        links: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
         uid: stat.st_uid,
         gid: stat.st_gid,
-        rdev: 0,
-        blksize: 4096,
-        flags: 0,
-    }
-}
-
-/// A time of the file system, which may lie before 1970.
-pub(super) fn time(seconds: i64, nanos: u64) -> SystemTime {
-    let whole = Duration::from_secs(seconds.unsigned_abs());
-    let at =
-        if seconds < 0 { SystemTime::UNIX_EPOCH.checked_sub(whole) } else { SystemTime::UNIX_EPOCH.checked_add(whole) };
-    at.and_then(|at| at.checked_add(Duration::from_nanos(nanos))).unwrap_or(SystemTime::UNIX_EPOCH)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_may_lie_before_1970() {
-        let (second, half) = (Duration::from_secs(1), Duration::from_millis(500));
-        assert_eq!(time(1, 500_000_000), SystemTime::UNIX_EPOCH + second + half);
-        assert_eq!(time(-1, 500_000_000), SystemTime::UNIX_EPOCH - half);
-        // No time of a file system makes this panic.
-        for seconds in [i64::MIN, i64::MAX] {
-            let _ = time(seconds, u64::MAX);
-        }
+        device: 0,
+        block_size: 4096,
     }
 }

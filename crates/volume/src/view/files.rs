@@ -2,6 +2,7 @@
 //! longest is dropped, and made again when its file is read again.
 
 use super::{TellOpened, lock};
+use crate::fuse::roam;
 use phalanx_core::format::Header;
 use phalanx_core::{Error, KeySource, Opener, ReadAt, Reader, ReaderOptions, Result, Roster};
 use std::collections::HashMap;
@@ -109,6 +110,8 @@ impl<K: KeySource, I: Clone + Eq + Hash> Files<K, I> {
 
     /// Opens a file, or shares it if it is open already and unchanged. An error comes with the path.
     pub fn open(&self, file: Stored, path: PathBuf, id: I) -> Result<Arc<OpenFile<I>>, (PathBuf, Error)> {
+        // A reader starts threads.
+        roam();
         if let Some((open, handles)) = lock(&self.state).open.get_mut(&id) {
             *handles += 1;
             return Ok(open.clone());
@@ -171,6 +174,7 @@ impl<K: KeySource, I: Clone + Eq + Hash> Files<K, I> {
 
     /// Reads plaintext, as [`Reader::read_at`] does.
     pub fn read_at(&self, file: &Arc<OpenFile<I>>, buf: &mut [u8], offset: u64) -> Result<usize> {
+        roam();
         self.with(file, |reader| reader.read_at(buf, offset))
     }
 

@@ -1,6 +1,6 @@
 //! Listing a folder: which of its entries are shown, and under which names.
 
-use fuser::FileType;
+use crate::tree::Kind;
 use phalanx_host::file::is_temporary;
 use rustix::fs::{self as sys, AtFlags, Dir, Mode, OFlags};
 use std::ffi::{OsStr, OsString};
@@ -29,7 +29,7 @@ pub fn stored_name(name: &OsStr) -> OsString {
 #[derive(Debug)]
 pub struct Entry {
     pub ino: u64,
-    pub kind: FileType,
+    pub kind: Kind,
     pub name: OsString,
     pub stored: OsString,
     /// Where the next one begins.
@@ -105,8 +105,8 @@ fn shown(dir: &Dir, entry: &sys::DirEntry) -> io::Result<Option<Entry>> {
     let as_it_is =
         |kind| Entry { ino, kind, name: stored.clone(), stored: stored.clone(), next, is_hidden_by_other: false };
     Ok(match kind {
-        Some(sys::FileType::Directory) => Some(as_it_is(FileType::Directory)),
-        Some(sys::FileType::Symlink) if !is_temporary(&stored) => Some(as_it_is(FileType::Symlink)),
+        Some(sys::FileType::Directory) => Some(as_it_is(Kind::Folder)),
+        Some(sys::FileType::Symlink) if !is_temporary(&stored) => Some(as_it_is(Kind::Link)),
         Some(sys::FileType::RegularFile) if !is_temporary(&stored) => match plain_name(&stored) {
             Some(name) => {
                 let other = kind_of(dir, &name)?;
@@ -115,7 +115,7 @@ fn shown(dir: &Dir, entry: &sys::DirEntry) -> io::Result<Option<Entry>> {
                     Some(sys::FileType::Symlink) => !is_temporary(&name),
                     _ => false,
                 };
-                Some(Entry { ino, kind: FileType::RegularFile, name, stored, next, is_hidden_by_other })
+                Some(Entry { ino, kind: Kind::File, name, stored, next, is_hidden_by_other })
             }
             None => None,
         },

@@ -10,14 +10,13 @@ mod serve;
 mod source;
 mod tree;
 
-use super::attributes::time;
 use super::files::{Files, OpenFile, Stored, read_header};
 use super::listed::Listed;
 use super::probe::is_of_keys;
 use super::report::Report;
 use super::{Probe, ViewOptions};
 use crate::mount::Kernel;
-use fuser::{FileAttr, FileType, INodeNo};
+use crate::tree::{Attr, Kind};
 use phalanx_core::tree::LastChunk;
 use phalanx_core::{Error, KeySource, Opener, ProtectedFile, Reader, Source};
 use phalanx_host::file::{InputObject, ListedObject, ObjectFolder, Url, stores};
@@ -31,7 +30,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use zeroize::Zeroizing;
 
 /// How many files are tried before the mount, if there is no manifest that the keys open.
 const TRIED: usize = 16;
@@ -64,7 +62,7 @@ struct Known {
     version: Option<String>,
 }
 
-/// A read-only plain view of objects: see the module. It is a [`Filesystem`](fuser::Filesystem) for
+/// A read-only plain view of objects: see the module. It is a [`Filesystem`](crate::fuse::Filesystem) for
 /// [`Session::mount`](crate::mount::Session::mount).
 pub struct ObjectView<K: KeySource> {
     path: PathBuf,
@@ -207,32 +205,30 @@ impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
         Ok(lock(&self.known).entry(id).or_insert(Known { len, version: None }).len)
     }
 
-    fn attributes(&self, id: NodeId) -> io::Result<FileAttr> {
+    fn attributes(&self, id: NodeId) -> io::Result<Attr> {
         let listing = self.listing();
         let kind = self.kind(id);
         let (may, size) = match kind {
-            FileType::RegularFile => (0o555, self.len(id)?),
-            FileType::Symlink => (0o777, listing.target(id).map_or(0, |target| target.len() as u64)),
+            Kind::File => (0o555, self.len(id)?),
+            Kind::Link => (0o777, listing.target(id).map_or(0, |target| target.len() as u64)),
             _ => (0o7777, 0),
         };
         let modified = listing.modified(id);
-        let modified = time(modified.seconds, modified.nanoseconds.into());
-        Ok(FileAttr {
-            ino: INodeNo(ino_of(id)),
+        let modified = (modified.seconds, modified.nanoseconds);
+        Ok(Attr {
+            number: ino_of(id),
             size,
             blocks: size.div_ceil(512),
             atime: modified,
             mtime: modified,
             ctime: modified,
-            crtime: modified,
             kind,
-            perm: listing.mode(id) & may,
-            nlink: 1,
+            mode: u32::from(listing.mode(id)) & may,
+            links: 1,
             uid: self.owner.0,
             gid: self.owner.1,
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
+            device: 0,
+            block_size: 4096,
         })
     }
 
@@ -294,14 +290,11 @@ impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
         gone.into_iter().for_each(|file| self.files.close(file));
     }
 
-    fn read_at(&self, handle: u64, offset: u64, size: u32) -> io::Result<Zeroizing<Vec<u8>>> {
+    fn read_at(&self, handle: u64, offset: u64, out: &mut [u8]) -> io::Result<usize> {
         let file = lock(&self.handles).get(&handle).cloned().ok_or(Errno::BADF)?;
         let left = usize::try_from(file.len().saturating_sub(offset)).unwrap_or(usize::MAX);
-        let mut buf = Zeroizing::new(vec![0; left.min(size as usize)]);
-        let read = self.files.read_at(&file, &mut buf, offset);
-        let read = read.map_err(|e| self.report.failed(file.path(), &e))?;
-        buf.truncate(read);
-        Ok(buf)
+        let len = left.min(out.len());
+        self.files.read_at(&file, &mut out[..len], offset).map_err(|e| self.report.failed(file.path(), &e))
     }
 
     /// The entry with a number that the kernel knows.
@@ -311,11 +304,11 @@ impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
     }
 
     /// The kind of an entry.
-    fn kind(&self, id: NodeId) -> FileType {
+    fn kind(&self, id: NodeId) -> Kind {
         match (self.listing().is_folder(id), self.listing().file(id)) {
-            (true, _) => FileType::Directory,
-            (false, Some(_)) => FileType::RegularFile,
-            (false, None) => FileType::Symlink,
+            (true, _) => Kind::Folder,
+            (false, Some(_)) => Kind::File,
+            (false, None) => Kind::Link,
         }
     }
 }

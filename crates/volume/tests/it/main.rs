@@ -7,3 +7,4 @@ mod store;
 mod tampering;
 mod tree;
 mod vectors;
+mod ways;

@@ -1,31 +1,29 @@
 //! The requests of the kernel.
 
-use super::super::{GENERATION, TTL};
+use super::super::{answer, only_reads};
 use super::{ObjectView, ino_of};
-use crate::mount::tune;
-use fuser::{
-    FileHandle, FileType, Filesystem, FopenFlags, INodeNo, KernelConfig, LockOwner, OpenAccMode, OpenFlags, ReplyAttr,
-    ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, Request,
-};
+use crate::fuse::{Answer, Caching, Entries, Filesystem, Opened, Space};
+use crate::tree::{Attr, Kind};
 use phalanx_core::KeySource;
 use phalanx_host::lock::lock;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 
 impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
-    fn list(&self, ino: u64, offset: u64, reply: &mut ReplyDirectory) -> io::Result<()> {
-        let folder = self.node(ino)?;
-        let entries = self.listed.children(folder);
+    fn list(&self, ino: u64, offset: u64, entries: &mut Entries<'_>) -> io::Result<()> {
+        let children = self.listed.children(self.node(ino)?);
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        for (place, name) in [".", ".."].into_iter().enumerate().skip(from) {
-            if reply.add(INodeNo(ino), place as u64 + 1, FileType::Directory, name) {
+        for (place, name) in [&b"."[..], b".."].into_iter().enumerate().skip(from) {
+            if entries.add(ino, place as u64 + 1, Kind::Folder, name) {
                 return Ok(());
             }
         }
-        let from = from.saturating_sub(2).min(entries.len());
-        for (place, id) in (from..).zip(&entries[from..]) {
-            if reply.add(INodeNo(ino_of(*id)), place as u64 + 3, self.kind(*id), self.listing().name(*id)) {
+        let from = from.saturating_sub(2).min(children.len());
+        for (place, id) in (from..).zip(&children[from..]) {
+            let name = self.listing().name(*id);
+            if entries.add(ino_of(*id), place as u64 + 3, self.kind(*id), name.as_bytes()) {
                 break;
             }
         }
@@ -38,100 +36,56 @@ impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
 }
 
 impl<K: KeySource + Send + Sync + 'static> Filesystem for ObjectView<K> {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        tune(config, false);
-        Ok(())
+    fn caching(&self) -> Caching {
+        Caching::default()
     }
 
-    fn destroy(&mut self) {
+    fn destroy(&self) {
         lock(&self.handles).clear();
         self.files.clear();
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = self.node(parent.0).and_then(|folder| self.listed.child(folder, name).ok_or(Errno::NOENT.into()));
-        match found.and_then(|id| self.attributes(id)) {
-            Ok(attr) => reply.entry(&TTL, &attr, GENERATION),
-            Err(e) => reply.error(fuser::Errno::from(e)),
-        }
+    fn lookup(&self, parent: u64, name: &[u8]) -> Answer<Attr> {
+        let child = |folder| self.listed.child(folder, OsStr::from_bytes(name)).ok_or(Errno::NOENT.into());
+        answer(self.node(parent).and_then(child).and_then(|id| self.attributes(id)))
     }
 
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.node(ino.0).and_then(|id| self.attributes(id)) {
-            Ok(attr) => reply.attr(&TTL, &attr),
-            Err(e) => reply.error(fuser::Errno::from(e)),
-        }
+    fn getattr(&self, number: u64) -> Answer<Attr> {
+        answer(self.node(number).and_then(|id| self.attributes(id)))
     }
 
-    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        let _turn = self.kernel.turn();
-        match self.target(ino.0) {
-            Ok(target) => reply.data(target.as_encoded_bytes()),
-            Err(e) => reply.error(fuser::Errno::from(e)),
-        }
+    fn readlink(&self, number: u64) -> Answer<Vec<u8>> {
+        answer(self.target(number).map(|target| target.as_bytes().to_vec()))
     }
 
-    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        if flags.acc_mode() != OpenAccMode::O_RDONLY {
-            return reply.error(fuser::Errno::EROFS);
+    fn open(&self, number: u64, flags: i32) -> Answer<Opened> {
+        if !only_reads(flags) {
+            return Err(Errno::ROFS);
         }
-        match self.node(ino.0).and_then(|id| self.open_handle(id)) {
-            Ok((handle, is_same)) => {
-                let flags = if is_same { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
-                reply.opened(FileHandle(handle), flags);
-            }
-            Err(e) => reply.error(fuser::Errno::from(e)),
-        }
+        let opened = self.node(number).and_then(|id| self.open_handle(id));
+        answer(opened).map(|(handle, keeps)| Opened { handle, keeps })
     }
 
-    fn read(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        match self.read_at(handle.0, offset, size) {
-            Ok(bytes) => reply.data(&bytes),
-            Err(e) => reply.error(fuser::Errno::from(e)),
-        }
+    fn read(&self, handle: u64, offset: u64, out: &mut [u8]) -> Answer<usize> {
+        answer(self.read_at(handle, offset, out))
     }
 
-    fn release(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        handle: FileHandle,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        _: bool,
-        reply: ReplyEmpty,
-    ) {
-        // Closing may wait for requests that are under way, and nobody needs to wait for that.
-        reply.ok();
-        self.close_handle(handle.0);
+    /// Closing may wait for requests that are under way.
+    fn release(&self, handle: u64) {
+        self.close_handle(handle);
     }
 
-    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let _turn = self.kernel.turn();
+    fn opendir(&self, _: u64) -> Answer<Opened> {
         // What a folder has does not change.
-        reply.opened(FileHandle(0), FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE);
+        Ok(Opened { handle: 0, keeps: true })
     }
 
-    fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let _turn = self.kernel.turn();
-        match self.list(ino.0, offset, &mut reply) {
-            Ok(()) => reply.ok(),
-            Err(e) => reply.error(fuser::Errno::from(e)),
-        }
+    fn readdir(&self, number: u64, _: u64, offset: u64, entries: &mut Entries<'_>) -> Answer<()> {
+        answer(self.list(number, offset, entries))
     }
 
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+    fn statfs(&self) -> Answer<Space> {
         // A store does not say how much room it has.
-        reply.statfs(0, 0, 0, 0, 0, 4096, 255, 4096);
+        Ok(Space { block: 4096, longest_name: 255, fragment: 4096, ..Space::default() })
     }
 }

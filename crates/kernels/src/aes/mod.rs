@@ -168,10 +168,12 @@ impl Key {
     /// Whether the schedule is that of the key, computed again without AES instructions.
     #[must_use]
     pub fn is_right(&self) -> bool {
-        // This is a `Key`, so that it is wiped. Both schedules are secret, but whether they are equal is not.
+        // This is a `Key`, so that it is wiped. Both schedules are secret, but whether they are equal is not. All bytes are
+        // compared, so that the time does not say where the first difference is.
         let again =
             Self { round_keys: portable::expand(self.raw(), self.rounds, portable::sub_word), rounds: self.rounds };
-        again.round_keys == self.round_keys
+        let both = again.round_keys.as_flattened().iter().zip(self.round_keys.as_flattened());
+        both.fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
     }
 
     /// The key itself: the schedule begins with it.

@@ -172,8 +172,11 @@ pub mod mounts {
     pub const GOCRYPTFS: &str = "gocryptfs";
     pub const SUITE_1: &str = "phalanx, suite 1";
     pub const SUITE_5: &str = "phalanx, suite 5";
+    /// By each way in which the kernel sends requests. The others take the one that the program takes by itself.
+    pub const BY_DEVICE: &str = "phalanx, suite 1, /dev/fuse";
+    pub const BY_URING: &str = "phalanx, suite 1, io_uring";
     /// All contestants, in the order of tables.
-    pub const CONTESTANTS: [&str; 5] = [PLAIN, BINDFS, GOCRYPTFS, SUITE_1, SUITE_5];
+    pub const CONTESTANTS: [&str; 7] = [PLAIN, BINDFS, GOCRYPTFS, SUITE_1, SUITE_5, BY_DEVICE, BY_URING];
     /// The contestant that shows what is possible without encryption.
     pub const CEILING: &str = BINDFS;
     /// The engine of these rows: whole commands, or work through a mount.

@@ -271,6 +271,8 @@ pub enum DeviceCommand {
     Resident(On),
     /// Measure the engine from host to host
     Engine(On),
+    /// Measure the CPU's engines, the device's and both together, by size, in memory
+    Crews(On),
     /// Make a file of random bytes
     File { file: String, bytes: u64 },
     /// Show rows on one page

@@ -26,6 +26,7 @@ pub fn run(command: &DeviceCommand) -> Outcome {
         DeviceCommand::Kernels(on) => each(on, |device| measure::kernels(device, on.quick)),
         DeviceCommand::Resident(on) => each(on, |device| measure::resident(device, on.quick)),
         DeviceCommand::Engine(on) => each(on, |device| measure::engine(device, on.quick)),
+        DeviceCommand::Crews(on) => each(on, |device| measure::crews(device, on.quick)),
         DeviceCommand::File { file, bytes } => summary::make(file, *bytes).map_err(failed),
         DeviceCommand::Summary { file } => summary::print(file).map_err(failed),
     }

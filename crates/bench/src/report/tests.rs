@@ -17,8 +17,14 @@ fn machines() -> Vec<Machine> {
 }
 
 /// The machine with the most complete answer to one of the 52 tables and figures, and this answer.
-fn best<'a>(machines: &'a [Machine], id: &str) -> (&'a Machine, Part) {
-    machines.iter().map(|machine| (machine, answer(machine, id))).max_by_key(|(_, part)| part.judged()).unwrap()
+fn best<'a>(machines: impl IntoIterator<Item = &'a Machine>, id: &str) -> (&'a Machine, Part) {
+    let answers = machines.into_iter().map(|machine| (machine, answer(machine, id)));
+    answers.max_by_key(|(_, part)| part.judged()).unwrap()
+}
+
+/// The best answer of a machine without a GPU.
+fn best_of_cpus<'a>(machines: &'a [Machine], id: &str) -> (&'a Machine, Part) {
+    best(machines.iter().filter(|machine| !machine.has_gpu()), id)
 }
 
 fn answer(machine: &Machine, id: &str) -> Part {
@@ -98,7 +104,7 @@ fn sentences_name_the_figures_of_the_rows() {
     }
     assert!(count > 100, "{count}");
     // One of them is computed here from the rows again.
-    let (machine, part) = best(&machines, "p1-fig-4");
+    let (machine, part) = best_of_cpus(&machines, "p1-fig-4");
     let mean = |scheme: &str, engine: &str| {
         let is_it = |row: &&crate::row::Row| {
             row.operation == "protect" && row.measure == "AES" && row.scheme.starts_with(scheme) && row.engine == engine
@@ -142,12 +148,12 @@ fn conclusions_that_do_not_hold_have_a_reason() {
     let machines = machines();
     let page = Page::of(&machines);
     assert!(!page.contains("a conclusion no longer holds") && !page.contains("does not hold here"));
-    let verdict = |id: &str| best(&machines, id).1.verdict();
+    let verdict = |id: &str| best_of_cpus(&machines, id).1.verdict();
     assert_eq!(verdict("p1-fig-3"), Verdict::Changed(Reason::SmallFiles));
     assert_eq!(verdict("p1-fig-5"), Verdict::Changed(Reason::FasterHardware));
     assert_eq!(verdict("p1-fig-11"), Verdict::Changed(Reason::OtherFormat));
     let tally = page.split("<ul class=\"tally\">").nth(1).unwrap().split("</ul>").next().unwrap();
-    for reason in [Reason::SmallFiles, Reason::FasterHardware] {
+    for reason in [Reason::OtherFormat, Reason::FasterHardware, Reason::Refuted] {
         assert!(tally.contains(reason.words()), "{tally}");
     }
 }

@@ -13,7 +13,7 @@ use crate::measure::mounted::{self, unmount_below};
 use crate::measure::programs::{find, versions_of};
 use crate::measure::scratch::{Backing, backings, require_disk};
 use crate::measure::{Contestant, Error, Result, Row, Rows, Scratch, Setup, Step, in_turns};
-use crate::names::mounts::{BINDFS, ENGINE, GOCRYPTFS, MEMORY, RATIO, SUITE_1, SUITE_5, TIME};
+use crate::names::mounts::{BINDFS, BY_DEVICE, BY_URING, ENGINE, GOCRYPTFS, MEMORY, RATIO, SUITE_1, SUITE_5, TIME};
 use crate::names::volume::EXPERIMENT;
 use contestant::{Volume, volumes};
 use std::cell::RefCell;
@@ -142,7 +142,9 @@ fn write(
         let of_phase = || all.iter().map(|rows| &rows[i]);
         rows.write_all(of_phase().cloned())?;
         let of = |name: &str| of_phase().find(|row| row.scheme == name).and_then(|row| row.median_s);
-        for (name, asked) in [(BINDFS, None), (SUITE_1, phase.asked[0]), (SUITE_5, phase.asked[1])] {
+        let ways = [(BY_DEVICE, None), (BY_URING, None)];
+        let asked = [(BINDFS, None), (SUITE_1, phase.asked[0]), (SUITE_5, phase.asked[1])];
+        for (name, asked) in asked.into_iter().chain(ways) {
             let Some((ours, peer)) = of(name).zip(of(GOCRYPTFS)) else { continue };
             let bar = asked.and_then(|at_least| {
                 setup.bar(format!("at least {at_least} times as fast as gocryptfs"), peer / ours >= at_least)

@@ -7,11 +7,15 @@ use phalanx_bench::measure::machine;
 use phalanx_bench::measure::setup::Setup;
 use phalanx_bench::record::Line;
 use phalanx_bench::row::Row;
-use phalanx_core::engine::{Fault, Levels, Op};
+use phalanx_core::engine::{CpuEngine, Engine, Fault, Levels, Op};
+use phalanx_core::{Roster, Suite};
 use phalanx_gpu::{
-    AesLaunch, Device, DeviceInfo, Direction, KeyDigest, Kind, Reason, Result, Slice, Span, Stream, Variant,
+    AesLaunch, Device, DeviceInfo, Direction, GpuEngine, KeyDigest, Kind, Reason, Result, Slice, Span, Stream, Variant,
 };
+use phalanx_host::engines::measure::measure;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// A row without times: its case, and the names of operation, measure and scheme.
@@ -69,6 +73,36 @@ pub fn engine(device: &Device, quick: bool) -> Result<()> {
     for lanes in all_lanes {
         for job in jobs {
             bench.engine(device, &HostToHost::new(device, if quick { bytes / 4 } else { bytes }, *lanes, *job))?;
+        }
+    }
+    Ok(())
+}
+
+/// Measures the CPU's engine, the device's and both together, through the schedule, with a copy into each job: what a file
+/// in memory would take. Together they are measured with a quarter, a half and all of the CPU's threads, because the
+/// device's lanes need some too. A size that does not fit into the time for its engine is left out.
+pub fn crews(device: &Device, quick: bool) -> Result<()> {
+    const SIZES: [u64; 5] = [1 << 20, 16 << 20, 128 << 20, 1 << 30, 8 << 30];
+    let sizes = if quick || device.info().kind != Kind::Gpu { &SIZES[..2] } else { &SIZES[..] };
+    Bench::new(device, quick)?;
+    let levels = Levels::detect();
+    let cores = thread::available_parallelism().map_or(1, |n| n.get());
+    let cpu = |threads: usize| Arc::new(CpuEngine::parallel(threads, levels)) as Arc<dyn Engine>;
+    let gpu: Arc<dyn Engine> = Arc::new(GpuEngine::new(device.clone(), levels.keccak));
+    let mut some: Vec<usize> = [cores / 4, cores / 2, cores].into_iter().filter(|threads| *threads > 0).collect();
+    some.dedup();
+    let mut all = vec![("cpu", cores, vec![cpu(cores)]), ("gpu", 0, vec![gpu.clone()])];
+    all.extend(some.into_iter().map(|threads| ("hybrid", threads, vec![cpu(threads), gpu.clone()])));
+    for (name, threads, engines) in all {
+        let curve = measure(&Roster::new(&engines), levels, sizes, Duration::from_secs(5))
+            .map_err(|error| device.info().error(Reason::Refused(error.to_string())))?;
+        for (op, operation) in [(Op::Seal, "seal"), (Op::Open, "open")] {
+            for (bytes, seconds) in curve.points(op) {
+                let case = format!("{} {}: {} MiB", device.info().api, device.info().index, bytes >> 20);
+                let names = [operation, "in memory", Suite::default().name(), name];
+                let row = Row { bytes: *bytes, items: 1, threads, ..Row::of("gpu", case, names) };
+                print!("{}", Line::Row(Box::new(row.timed(vec![*seconds]))).json());
+            }
         }
     }
     Ok(())

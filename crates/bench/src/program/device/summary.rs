@@ -64,6 +64,18 @@ pub fn print(file: &str) -> Result<(), String> {
     for row in of("device memory") {
         println!("  {:<40} {:>9} {:8.2}", row.scheme, row.case.rsplit(": ").next().unwrap_or_default(), speed(row));
     }
+    println!("through the schedule, in memory, GB/s: cpu, gpu, and hybrid by the CPU's threads");
+    let mut lines: Vec<(String, String)> = Vec::new();
+    for row in of("in memory") {
+        let name = format!("{}, {}", row.case, row.operation);
+        let threads = if row.engine == "hybrid" { format!(" {}", row.threads) } else { String::new() };
+        let cell = format!("  {}{threads} {:.2}", row.engine, speed(row));
+        match lines.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, cells)) => cells.push_str(&cell),
+            None => lines.push((name, cell)),
+        }
+    }
+    lines.iter().for_each(|(name, cells)| println!("  {name:<28}{cells}"));
     println!("host to host, GB/s                              copies    seal  of copies  seal and open");
     for copies in of("ceiling").iter().filter(|row| row.operation == "copy both ways") {
         let engine = |operation: &str| {

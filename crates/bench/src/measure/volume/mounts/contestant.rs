@@ -4,10 +4,13 @@ use crate::measure::mounted::{Mounted, missing};
 use crate::measure::programs::{command, failure, finish, require};
 use crate::measure::scratch::random;
 use crate::measure::{Error, Result, Scratch};
-use crate::names::mounts::{BINDFS, GOCRYPTFS, PLAIN, SUITE_1, SUITE_5};
+use crate::names::mounts::{BINDFS, BY_DEVICE, BY_URING, GOCRYPTFS, PLAIN, SUITE_1, SUITE_5};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Whether the kernel sends requests by io_uring.
+const ENABLED: &str = "/sys/module/fuse/parameters/enable_uring";
 
 /// A folder to work in: a mounted volume, or a plain folder.
 pub struct Volume {
@@ -28,8 +31,10 @@ pub fn volumes(phalanx: &Path, place: &Scratch) -> Vec<(&'static str, Result<Vol
         (PLAIN, Volume::plain(place)),
         (BINDFS, Volume::bindfs(place)),
         (GOCRYPTFS, Volume::gocryptfs(place)),
-        (SUITE_1, Volume::phalanx(phalanx, place, SUITE_1, "")),
-        (SUITE_5, Volume::phalanx(phalanx, place, SUITE_5, "--cipher aes-256-turbo")),
+        (SUITE_1, Volume::phalanx(phalanx, place, SUITE_1, "", "")),
+        (SUITE_5, Volume::phalanx(phalanx, place, SUITE_5, "--cipher aes-256-turbo", "")),
+        (BY_DEVICE, Volume::phalanx(phalanx, place, BY_DEVICE, "", "--fuse dev")),
+        (BY_URING, Volume::phalanx(phalanx, place, BY_URING, "", "--fuse uring")),
     ]
 }
 
@@ -52,7 +57,7 @@ impl Volume {
         if let Some(why) = missing() {
             return Err(Error::NotRun(why));
         }
-        let folder = name.replace(", ", "-").replace(' ', "-");
+        let folder = name.replace(", ", "-").replace([' ', '/'], "-");
         let make = |what: &str| place.folder(&format!("{folder}-{what}"));
         let (stored, at) = (make("stored")?, make("mounted")?);
         let key = place.secret(&format!("{folder}-key"), key)?;
@@ -85,22 +90,31 @@ impl Volume {
         Self::new(GOCRYPTFS, place, &require("gocryptfs")?, b"correct horse battery staple\n", Some(init), mount)
     }
 
-    /// Phalanx, with the option that names a suite if it is not the default.
-    fn phalanx(program: &Path, place: &Scratch, name: &'static str, cipher: &str) -> Result<Self> {
+    /// Phalanx, with the options that name a suite and a way if they are not the default.
+    fn phalanx(program: &Path, place: &Scratch, name: &'static str, cipher: &str, way: &str) -> Result<Self> {
         if !program.is_file() {
             return Err(Error::NotRun("no phalanx (--phalanx names one)".into()));
         }
-        let mut help = command("{program} init --help", &[("program", program)]);
-        let help = help.output().map_err(|e| failure(&help)(&e.to_string()))?;
-        if !help.status.success() {
+        let help = |of: &str| {
+            let mut help = command(&format!("{{program}} {of} --help"), &[("program", program)]);
+            let help = help.output().map_err(|e| failure(&help)(&e.to_string()))?;
+            Ok::<_, Error>(help.status.success().then(|| String::from_utf8_lossy(&help.stdout).into_owned()))
+        };
+        let Some(of_init) = help("init")? else {
             return Err(Error::NotRun("this phalanx has no volumes".into()));
-        }
-        if !String::from_utf8_lossy(&help.stdout).contains(cipher.trim_start_matches("--cipher ")) {
+        };
+        if !of_init.contains(cipher.trim_start_matches("--cipher ")) {
             return Err(Error::NotRun("this phalanx does not have the suite".into()));
         }
+        if !way.is_empty() && !help("mount")?.is_some_and(|text| text.contains("--fuse")) {
+            return Err(Error::NotRun("this phalanx has one way alone".into()));
+        }
+        if way.ends_with("uring") && !std::fs::read_to_string(ENABLED).is_ok_and(|text| text.starts_with('Y')) {
+            return Err(Error::NotRun("no FUSE by io_uring".into()));
+        }
         let init = format!("{{program}} init {{stored}} --key-file {{key}} {cipher}");
-        let mount = "{program} mount {stored} {at} --key-file {key} --daemon";
-        Self::new(name, place, program, &random::<32>(7), Some(&init), mount)
+        let mount = format!("{{program}} mount {{stored}} {{at}} --key-file {{key}} --daemon {way}");
+        Self::new(name, place, program, &random::<32>(7), Some(&init), &mount)
     }
 
     pub fn mount(&mut self) -> Result<()> {

@@ -84,6 +84,7 @@ const STAND_IN: &str = r#"#!/bin/sh
 set -e
 case "$1 $2" in
   "init --help") echo "--key-file --cipher aes-256-turbo"; exit;;
+  "mount --help") echo "--fuse"; exit;;
 esac
 command=$1 folder=$2; shift 2
 case $command in
@@ -114,7 +115,7 @@ fn mounted_volumes_do_all_the_work_and_are_compared() {
     let few = |task: &Task<'_>| task.name != "random";
     let phases = phases(out.path(), few);
     let rows = rows(out.path(), few, |place| volumes(&phalanx, place));
-    for name in [PLAIN, GOCRYPTFS, SUITE_1, SUITE_5] {
+    for name in [PLAIN, GOCRYPTFS, SUITE_1, SUITE_5, BY_DEVICE] {
         assert_measured(&rows, name, phases);
     }
     let ceilings = rows.iter().filter(|row| row.scheme == BINDFS && row.measure == RATIO && row.speedup.is_some());

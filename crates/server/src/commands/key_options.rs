@@ -9,19 +9,22 @@ pub const ALL: &str = "--key-file, --key, --identity or --password-file";
 
 /// What was given, by name.
 pub fn names(keys: &OpenKeys) -> Vec<String> {
-    let OpenKeys { keys, identities } = keys;
+    let OpenKeys { keys, identities, services } = keys;
     let names = keys.keys.iter().map(|name| format!("the key {name}"));
     let files = keys.key_files.iter().chain(identities).chain(&keys.password_file);
-    names.chain(files.map(|path| shown(path))).collect()
+    let command = keys.password_command.iter().map(|command| format!("--password-command {command}"));
+    names.chain(files.map(|path| shown(path))).chain(command).chain(services.iter().cloned()).collect()
 }
 
 /// The options that open what was made with these, each with a space before it.
 pub fn that_open(keys: &ProtectKeys) -> String {
-    let KeyArgs { password_file, keys: names, key_files } = &keys.keys;
+    let KeyArgs { password_file, password_command, keys: names, key_files } = &keys.keys;
     let names = names.iter().map(|name| format!(" --key {}", word(Path::new(name))));
     let files = key_files.iter().map(|path| format!(" --key-file {}", word(path)));
     let password = password_file.iter().map(|path| format!(" --password-file {}", word(path)));
-    let mut options: String = names.chain(files).chain(password).collect();
+    let command = password_command.iter().map(|command| format!(" --password-command {}", word(Path::new(command))));
+    let services = keys.services.iter().map(|uri| format!(" --kms {}", word(Path::new(uri))));
+    let mut options: String = names.chain(files).chain(password).chain(command).chain(services).collect();
     let has_recipients = !keys.recipients.is_empty() || !keys.recipients_files.is_empty();
     if options.is_empty() && has_recipients && !keys.password {
         options.push_str(" --identity FILE");

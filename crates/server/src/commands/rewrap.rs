@@ -64,8 +64,9 @@ pub fn run(rewrap: Rewrap, verbosity: Verbosity) -> Outcome {
     let folder = Folder::of(&rewrap.dir)?;
     let name = rewrap.name.or(rewrap.key).unwrap_or_default();
     let path = key::path("/v1/transit/rewrap", &name, "")?;
-    let keys = KeyArgs { password_file: rewrap.password_file, keys: Vec::new(), key_files: rewrap.key_files };
-    let client = Client::new(&folder, &OpenKeys { keys, identities: rewrap.identities }, verbosity)?;
+    let keys = KeyArgs { password_file: rewrap.password_file, key_files: rewrap.key_files, ..KeyArgs::default() };
+    let keys = OpenKeys { keys, identities: rewrap.identities, ..OpenKeys::default() };
+    let client = Client::new(&folder, &keys, verbosity)?;
     // With the words for commands, and before there is any input.
     key::read(&client, &name)?;
     let input = stdio::input().map_err(|e| Failure::new(Code::InputOutput, format!("standard input: {e}")))?;

@@ -170,16 +170,23 @@ impl Server {
         kill_process(pid, signal).expect("no signal can be sent");
     }
 
-    /// Waits until it ends.
+    /// Waits until it has ended and all that it wrote to standard error has been read.
     pub fn wait(&mut self) -> ExitStatus {
         let end = Instant::now() + PATIENCE;
-        loop {
+        let status = loop {
             if let Some(status) = self.child.try_wait().expect("it cannot be waited for") {
-                return status;
+                break status;
             }
             assert!(Instant::now() < end, "the server does not end\n{}", self.stderr());
             thread::sleep(Duration::from_millis(3));
+        };
+        let mut lines = self.lines.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        while !lines.1 {
+            let left = end.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "its standard error does not end\n{}", lines.0.join("\n"));
+            lines = self.lines.more.wait_timeout(lines, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+        status
     }
 
     /// Ends it as `kill -9` does, at once and without warning, and returns its folder.

@@ -6,7 +6,7 @@ mod stream;
 pub(crate) use block::Block;
 pub use stream::Stream;
 
-use crate::driver::{Argument, DeviceInfo, Driver, MemoryId, PinnedId};
+use crate::driver::{Argument, DeviceInfo, Driver, Kind, MemoryId, PinnedId};
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
 use std::fmt;
@@ -58,14 +58,18 @@ impl Drop for Shared {
 /// How long a wait may take unless [`Device::set_time_limit`] says otherwise: far longer than any work takes.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
+/// The same for a device that is the CPU. It shares its cores with all that runs on the machine.
+const TIME_LIMIT_OF_CPU: Duration = Duration::from_secs(300);
+
 impl Device {
     /// A device whose modules must pass this self-test before they get data.
     pub(crate) fn untested(driver: Box<dyn Driver>, self_test: SelfTest) -> Self {
+        let limit = if driver.info().kind == Kind::Cpu { TIME_LIMIT_OF_CPU } else { TIME_LIMIT };
         let shared = Shared {
             driver: ManuallyDrop::new(driver),
             self_test,
             tested: Default::default(),
-            limit: AtomicU64::new(TIME_LIMIT.as_millis() as u64),
+            limit: AtomicU64::new(limit.as_millis() as u64),
             prepared_in: OnceLock::new(),
             dead: OnceLock::new(),
         };
@@ -78,8 +82,9 @@ impl Device {
         self.shared.driver.info()
     }
 
-    /// Sets how long each wait for the device may take. Without this call it is 30 seconds. A device that takes longer
-    /// is dead, and the memory that its last work can still reach is neither freed nor used again.
+    /// Sets how long each wait for the device may take. Without this call it is 30 seconds, and 300 for a device that is
+    /// the CPU. A device that takes longer is dead, and the memory that its last work can still reach is neither freed
+    /// nor used again.
     pub fn set_time_limit(&self, limit: Duration) {
         self.shared.limit.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }

@@ -1,0 +1,332 @@
+//! The driver's functions, as C calls them.
+#![allow(non_snake_case, reason = "they are the driver's names")]
+
+use crate::compile::MOST_SHARED;
+use crate::driver::{Done, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE, MEMORY, MOST_THREADS, State};
+use crate::launch::{ILLEGAL_ADDRESS, LAUNCH_FAILED};
+use crate::memory::Place;
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_float, c_int, c_uint, c_void};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// The name by which users see that this is no GPU.
+const NAME: &[u8] = b"simulated GPU\0";
+
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| Mutex::new(State::new()));
+
+thread_local! {
+    /// The context that is current on the thread.
+    static CURRENT: Cell<u64> = const { Cell::new(0) };
+}
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn code(done: Done) -> c_int {
+    done.err().unwrap_or(0)
+}
+
+/// A call for the device, in the current context.
+fn inside(call: impl FnOnce(&mut State) -> Done) -> c_int {
+    let mut state = state();
+    code(state.check(CURRENT.get()).and_then(|()| call(&mut state)))
+}
+
+/// Where a caller wants a result.
+#[repr(transparent)]
+struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    fn give(self, value: T) -> Done {
+        if self.0.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        // SAFETY: it comes from C only, whose callers give the address of a value of this type, as the driver demands.
+        unsafe { self.0.write(value) };
+        Ok(())
+    }
+}
+
+/// Contexts, modules, functions, streams and events are numbers.
+type Handle = u64;
+
+/// Declares the driver's functions.
+macro_rules! exports {
+    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            extern "C" fn $name($($argument: $kind),*) -> c_int $body
+        )*
+    };
+}
+
+// The device.
+exports! {
+    fn cuInit(flags: c_uint) {
+        if flags == 0 { 0 } else { INVALID_VALUE }
+    }
+
+    fn cuDriverGetVersion(version: Out<c_int>) {
+        code(version.give(12_000))
+    }
+
+    fn cuGetErrorString(error: c_int, text: Out<*const c_char>) {
+        let known = match error {
+            0 => c"no error",
+            1 => c"invalid argument",
+            2 => c"out of memory",
+            201 => c"invalid device context",
+            218 => c"a PTX JIT compilation failed",
+            400 => c"invalid resource handle",
+            500 => c"named symbol not found",
+            600 => c"device not ready",
+            701 => c"too many resources requested for launch",
+            ILLEGAL_ADDRESS | LAUNCH_FAILED => state().text,
+            _ => return INVALID_VALUE,
+        };
+        code(text.give(known.as_ptr()))
+    }
+
+    fn cuDeviceGetCount(count: Out<c_int>) {
+        code(count.give(1))
+    }
+
+    fn cuDeviceGet(device: Out<c_int>, index: c_int) {
+        code(if index == 0 { device.give(0) } else { Err(INVALID_VALUE) })
+    }
+
+    fn cuDeviceGetName(name: *mut u8, len: c_int, device: c_int) {
+        let len = usize::try_from(len).unwrap_or(0);
+        if name.is_null() || device != 0 || len < NAME.len() {
+            return INVALID_VALUE;
+        }
+        // SAFETY: the caller's text has `len` bytes.
+        unsafe { name.copy_from_nonoverlapping(NAME.as_ptr(), NAME.len()) };
+        0
+    }
+
+    fn cuDeviceGetPCIBusId(address: *mut u8, len: c_int, device: c_int) {
+        const ADDRESS: &[u8] = b"FFFF:FF:1F.0\0";
+        let len = usize::try_from(len).unwrap_or(0);
+        if address.is_null() || device != 0 || len < ADDRESS.len() {
+            return INVALID_VALUE;
+        }
+        // SAFETY: the caller's text has `len` bytes.
+        unsafe { address.copy_from_nonoverlapping(ADDRESS.as_ptr(), ADDRESS.len()) };
+        0
+    }
+
+    fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: c_int) {
+        code(if device == 0 { bytes.give(MEMORY) } else { Err(INVALID_VALUE) })
+    }
+
+    fn cuDeviceGetAttribute(value: Out<c_int>, attribute: c_int, device: c_int) {
+        // Threads of a block, threads of a warp, clock in kHz, multiprocessors, compute capability 5.2, shared memory of a block.
+        let known = match attribute {
+            1 => MOST_THREADS as c_int,
+            10 => 32,
+            13 => 1000,
+            16 => 1,
+            75 => 5,
+            76 => 2,
+            97 => MOST_SHARED as c_int,
+            _ => return INVALID_VALUE,
+        };
+        code(if device == 0 { value.give(known) } else { Err(INVALID_VALUE) })
+    }
+
+    fn cuDevicePrimaryCtxRetain(context: Out<Handle>, device: c_int) {
+        code(if device == 0 { context.give(state().retain()) } else { Err(INVALID_VALUE) })
+    }
+
+    fn cuDevicePrimaryCtxRelease_v2(device: c_int) {
+        code(if device == 0 { state().release() } else { Err(INVALID_VALUE) })
+    }
+
+    fn cuCtxSetCurrent(context: Handle) {
+        CURRENT.set(context);
+        0
+    }
+}
+
+// Kernels.
+exports! {
+    fn cuModuleLoadDataEx(
+        module: Out<Handle>,
+        image: *const c_char,
+        count: c_uint,
+        options: *const c_int,
+        values: *const *mut c_void,
+    ) {
+        // Room for a text, and its length in place of an address.
+        const LOG: [c_int; 2] = [5, 6];
+        if image.is_null() || count != 2 || options.is_null() || values.is_null() {
+            return INVALID_VALUE;
+        }
+        // SAFETY: the caller gives two options and two values. The image is a text with its end.
+        let (options, log, len, ptx) =
+            unsafe { (*options.cast::<[c_int; 2]>(), *values, *values.add(1) as usize, CStr::from_ptr(image)) };
+        let Ok(ptx) = ptx.to_str() else { return INVALID_PTX };
+        if options != LOG || log.is_null() || len == 0 {
+            return INVALID_VALUE;
+        }
+        inside(|state| match state.load(ptx) {
+            Ok(loaded) => module.give(loaded),
+            Err(text) => {
+                eprintln!("simulated GPU: {text}");
+                let text = &text.as_bytes()[..text.len().min(len - 1)];
+                // SAFETY: the caller's room has `len` bytes.
+                unsafe {
+                    log.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
+                    log.cast::<u8>().add(text.len()).write(0);
+                }
+                Err(INVALID_PTX)
+            }
+        })
+    }
+
+    fn cuModuleUnload(module: Handle) {
+        inside(|state| state.unload(module))
+    }
+
+    fn cuModuleGetFunction(function: Out<Handle>, module: Handle, name: *const c_char) {
+        if name.is_null() {
+            return INVALID_VALUE;
+        }
+        // SAFETY: the name is a text with its end.
+        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+        inside(|state| function.give(state.function(module, &name)?))
+    }
+
+    fn cuFuncGetAttribute(value: Out<c_int>, attribute: c_int, function: Handle) {
+        // The most threads of a block.
+        inside(|state| match (attribute, state.is_function(function)) {
+            (_, false) => Err(INVALID_HANDLE),
+            (0, true) => value.give(MOST_THREADS as c_int),
+            _ => Err(INVALID_VALUE),
+        })
+    }
+
+    fn cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int) {
+        // The most dynamic shared memory.
+        inside(|state| match (attribute, u64::try_from(value)) {
+            (8, Ok(len)) => state.allow_dynamic(function, len),
+            _ => Err(INVALID_VALUE),
+        })
+    }
+
+    fn cuLaunchKernel(
+        function: Handle,
+        blocks: c_uint,
+        blocks_y: c_uint,
+        blocks_z: c_uint,
+        threads: c_uint,
+        threads_y: c_uint,
+        threads_z: c_uint,
+        dynamic: c_uint,
+        stream: Handle,
+        arguments: *const *const u8,
+        extra: *const c_void,
+    ) {
+        // The default stream, and blocks of more dimensions, are not simulated.
+        if [blocks_y, blocks_z, threads_y, threads_z] != [1; 4] || !extra.is_null() || arguments.is_null() {
+            return INVALID_VALUE;
+        }
+        inside(|state| {
+            let places = state.parameters(function)?;
+            let mut bytes = vec![0u64; places.last().map_or(0, |(at, len)| (at + len).div_ceil(8))];
+            for (i, (at, len)) in places.into_iter().enumerate() {
+                // SAFETY: the caller gives the address of each of the kernel's parameters.
+                unsafe {
+                    let argument = *arguments.add(i);
+                    bytes.as_mut_ptr().cast::<u8>().add(at).copy_from_nonoverlapping(argument, len);
+                }
+            }
+            state.launch(function, (blocks, threads), dynamic.into(), bytes, stream)
+        })
+    }
+}
+
+// Memory.
+exports! {
+    fn cuMemAlloc_v2(address: Out<u64>, len: usize) {
+        inside(|state| address.give(state.allocate(len)?))
+    }
+
+    fn cuMemFree_v2(address: u64) {
+        inside(|state| state.free(address))
+    }
+
+    fn cuMemHostAlloc(address: Out<usize>, len: usize, flags: c_uint) {
+        // Portable and mapped.
+        inside(|state| if flags & !3 == 0 { address.give(state.pin(len, flags & 2 != 0)?) } else { Err(INVALID_VALUE) })
+    }
+
+    fn cuMemFreeHost(address: usize) {
+        inside(|state| state.unpin(address))
+    }
+
+    fn cuMemHostGetDevicePointer_v2(address: Out<u64>, host: usize, flags: c_uint) {
+        inside(|state| match state.memory.mapped(host) {
+            Some(mapped) if flags == 0 => address.give(mapped),
+            _ => Err(INVALID_VALUE),
+        })
+    }
+
+    fn cuMemsetD8Async(to: u64, value: u8, len: usize, stream: Handle) {
+        inside(|state| state.fill(to, value, len, stream))
+    }
+
+    fn cuMemcpyHtoDAsync_v2(to: u64, from: usize, len: usize, stream: Handle) {
+        inside(|state| state.copy(Place::Host(from), Place::Device(to), len, stream))
+    }
+
+    fn cuMemcpyDtoHAsync_v2(to: usize, from: u64, len: usize, stream: Handle) {
+        inside(|state| state.copy(Place::Device(from), Place::Host(to), len, stream))
+    }
+
+    fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, len: usize, stream: Handle) {
+        inside(|state| state.copy(Place::Device(from), Place::Device(to), len, stream))
+    }
+}
+
+// Streams and events.
+exports! {
+    fn cuStreamCreate(stream: Out<Handle>, flags: c_uint) {
+        // A stream that does not wait for the default one: any other is not simulated.
+        inside(|state| if flags == 1 { stream.give(state.stream()) } else { Err(INVALID_VALUE) })
+    }
+
+    fn cuStreamDestroy_v2(stream: Handle) {
+        inside(|state| state.close(stream))
+    }
+
+    fn cuStreamQuery(stream: Handle) {
+        inside(|state| state.query(stream))
+    }
+
+    fn cuStreamSynchronize(stream: Handle) {
+        inside(|state| state.finish(stream))
+    }
+
+    fn cuEventCreate(event: Out<Handle>, _flags: c_uint) {
+        inside(|state| event.give(state.event()))
+    }
+
+    fn cuEventDestroy_v2(event: Handle) {
+        inside(|state| state.forget(event))
+    }
+
+    fn cuEventRecord(event: Handle, stream: Handle) {
+        inside(|state| state.record(event, stream))
+    }
+
+    fn cuEventQuery(event: Handle) {
+        inside(|state| state.query_event(event))
+    }
+
+    fn cuEventElapsedTime(milliseconds: Out<c_float>, from: Handle, to: Handle) {
+        inside(|state| milliseconds.give(state.between(from, to)?))
+    }
+}

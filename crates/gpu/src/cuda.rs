@@ -24,6 +24,9 @@ pub(crate) fn devices() -> Result<Vec<DeviceInfo>> {
     })
 }
 
+/// The name of the device of `crates/gpu/simulate`, which takes the driver's place in tests.
+const SIMULATED: &str = "simulated GPU";
+
 /// The driver's code for having no device.
 const NO_DEVICE: Code = Code(100);
 
@@ -59,13 +62,14 @@ fn describe(library: &Library, index: c_int) -> std::result::Result<DeviceInfo, 
     let [major, minor] = [ask(attribute::CAPABILITY_MAJOR)?, ask(attribute::CAPABILITY_MINOR)?];
     let (version, subversion) = (version / 1000, version % 1000 / 10);
     *name.last_mut().expect("it has bytes") = 0;
+    // SAFETY: the last byte is 0.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().trim().to_owned();
     Ok(DeviceInfo {
         api: Api::Cuda,
         index: index as usize,
-        // SAFETY: the last byte is 0.
-        name: unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().trim().to_owned(),
+        kind: if name == SIMULATED { Kind::Cpu } else { Kind::Gpu },
+        name,
         driver: format!("CUDA {version}.{subversion}, compute capability {major}.{minor}"),
-        kind: Kind::Gpu,
         memory: memory as u64,
         largest_buffer: memory as u64,
         compute_units: ask(attribute::MULTIPROCESSORS)?,

@@ -36,7 +36,7 @@ impl fmt::Display for Api {
 pub enum Kind {
     /// A GPU.
     Gpu,
-    /// The CPU, through OpenCL.
+    /// The CPU, through OpenCL or a simulated driver.
     Cpu,
     /// Anything else.
     Other,
@@ -82,6 +82,12 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
+    /// Whether NVIDIA's driver is simulated on the CPU, for tests. Such times say nothing about a GPU.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.api == Api::Cuda && self.kind == Kind::Cpu
+    }
+
     /// An error that names this device.
     #[must_use]
     pub fn error(&self, reason: Reason) -> Error {

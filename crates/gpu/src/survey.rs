@@ -1,11 +1,12 @@
 //! The GPUs of this machine: which ones exist, which may be used, and the first that works.
 
-use crate::{Api, Device, DeviceInfo, Kind, Reason};
+use crate::{Device, DeviceInfo, Kind, Reason};
 use std::env;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// If this environment variable is 1, an OpenCL device may be the CPU itself, for tests of the engine without a GPU.
+/// If this environment variable is 1, a device may be the CPU itself, through OpenCL or simulated, for tests of the engine without a
+/// GPU.
 pub const CPU_VARIABLE: &str = "PHALANX_OPENCL_CPU";
 
 /// Whether a device is used, and why not.
@@ -112,12 +113,13 @@ impl Survey {
 
 /// Why a device must not be used; `None` if it may.
 fn unfit(info: &DeviceInfo) -> Option<String> {
-    // The CPU's own engine is faster than OpenCL on the CPU.
-    let is_cpu = info.api == Api::OpenCl && info.kind == Kind::Cpu;
+    // The CPU's own engine is faster than OpenCL on the CPU, or than a simulated GPU.
+    let is_cpu = info.kind == Kind::Cpu;
     let is_admitted = || env::var_os(CPU_VARIABLE).is_some_and(|value| value == "1");
     match info.kind {
         Kind::Gpu => None,
         _ if is_cpu && is_admitted() => None,
+        _ if info.is_simulated() => Some(format!("it is simulated, on the CPU itself ({CPU_VARIABLE}=1 admits it)")),
         _ if is_cpu => Some(format!("it is the CPU itself ({CPU_VARIABLE}=1 admits it)")),
         _ => Some("it is no GPU".into()),
     }

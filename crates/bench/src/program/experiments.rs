@@ -10,6 +10,7 @@ use phalanx_bench::merged;
 use phalanx_bench::row::{BUSY, Row};
 use phalanx_bench::run::Experiment;
 use phalanx_core::engine::Levels;
+use phalanx_gpu::Device;
 use std::cell::Cell;
 use std::io::{self, IsTerminal};
 use std::num::NonZeroUsize;
@@ -81,13 +82,21 @@ fn setup(args: &Experiments) -> Outcome<Setup> {
         resume: args.run.resume,
         levels: levels()?,
         threads: all_cores(),
-        device: phalanx_gpu::find(),
+        device: phalanx_gpu::find().and_then(measurable),
         program,
         volume: args.volume.clone(),
         hpc,
         peers,
         service,
     })
+}
+
+/// A device whose times are worth a row.
+fn measurable(device: Device) -> Result<Device, String> {
+    if device.info().is_simulated() {
+        return Err(format!("{}: its times say nothing about a GPU", device.info().name));
+    }
+    Ok(device)
 }
 
 /// The absolute path of what the user has named, if anything.

@@ -384,6 +384,7 @@ impl State {
 fn log(digest: &str, kernel: &str, blocks: u32, threads: u32) -> Result<(), String> {
     let Some(path) = std::env::var_os("PHALANX_SIMULATE_LOG") else { return Ok(()) };
     let line = format!("{digest} {kernel} {blocks} {threads}\n");
-    let written = OpenOptions::new().create(true).append(true).open(&path).and_then(|mut file| file.write_all(line.as_bytes()));
+    let written =
+        OpenOptions::new().create(true).append(true).open(&path).and_then(|mut file| file.write_all(line.as_bytes()));
     written.map_err(|e| format!("{}: {e}", path.display()))
 }

@@ -70,7 +70,10 @@ impl Launch {
             5 => (LAUNCH_FAILED, format!("{} races with a write by {}", self.access(), self.by())),
             6 => (LAUNCH_FAILED, format!("{} races with a read by {}", self.access(), self.by())),
             7 => (ILLEGAL_ADDRESS, format!("{} is in memory that cannot be written", self.access())),
-            8 => (LAUNCH_FAILED, format!("it waits at the barrier of line {}, and other threads at this one", self.other)),
+            8 => (
+                LAUNCH_FAILED,
+                format!("it waits at the barrier of line {}, and other threads at this one", self.other),
+            ),
             9 => (LAUNCH_FAILED, "it ended, and other threads wait at this barrier".into()),
             10 => (LAUNCH_FAILED, "a division by zero".into()),
             11 => (LAUNCH_FAILED, "it runs for ever".into()),

@@ -20,6 +20,6 @@ mod exports;
 mod launch;
 mod memory;
 mod ptx;
-mod translate;
 #[cfg(test)]
 mod tests;
+mod translate;

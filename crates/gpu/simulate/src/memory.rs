@@ -9,6 +9,7 @@ use std::ptr::null_mut;
 /// The length of a guard zone, and what allocations are aligned to on the host.
 const GUARD: usize = 4096;
 const GUARD_BYTE: u8 = 0xc3;
+static INTACT: [u8; GUARD] = [GUARD_BYTE; GUARD];
 /// What memory holds before it is written.
 const FRESH: u8 = 0xa5;
 /// Addresses of the device begin here, at multiples of `STEP`, with at least one step unused between allocations.
@@ -37,7 +38,8 @@ impl Guarded {
     fn is_intact(&self) -> bool {
         let zone = |at: *mut u8| {
             // SAFETY: the zones before and behind the bytes belong to the allocation, and only a mistake writes there.
-            unsafe { std::slice::from_raw_parts(at, GUARD) }.iter().all(|byte| *byte == GUARD_BYTE)
+            let bytes = unsafe { std::slice::from_raw_parts(at, GUARD) };
+            bytes == INTACT
         };
         zone(self.start.wrapping_sub(GUARD)) && zone(self.start.wrapping_add(self.len))
     }
@@ -127,9 +129,8 @@ impl Memory {
 
     /// Frees memory of the device.
     pub fn free(&mut self, address: u64) -> Option<Result<(), String>> {
-        if self.allocations.get(&address)?.written.is_none() {
-            return None;
-        }
+        // Pinned memory is freed in another way.
+        self.allocations.get(&address)?.written.as_ref()?;
         Some(self.remove(address))
     }
 
@@ -197,7 +198,9 @@ impl Memory {
                 };
                 let is_never = |written: &Vec<u8>| written[range.clone()].contains(&0);
                 if allocation.written.as_ref().is_some_and(is_never) {
-                    return Err(format!("simulated GPU: of {len} bytes at {address:#x} some are copied and were never written"));
+                    return Err(format!(
+                        "simulated GPU: of {len} bytes at {address:#x} some are copied and were never written"
+                    ));
                 }
                 allocation.guarded.start.wrapping_add(range.start).cast_const()
             }

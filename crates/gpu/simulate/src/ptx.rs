@@ -138,7 +138,9 @@ fn variable(tokens: &mut Tokens) -> Result<Variable> {
     let line = tokens.line();
     let align = if tokens.take(".align") { tokens.unsigned()? } else { 1 };
     let kind = tokens.word()?;
-    let Some(size) = [(".b8", 1), (".b32", 4), (".u32", 4), (".b64", 8), (".u64", 8)].iter().find(|(name, _)| *name == kind) else {
+    let Some(size) =
+        [(".b8", 1), (".b32", 4), (".u32", 4), (".b64", 8), (".u64", 8)].iter().find(|(name, _)| *name == kind)
+    else {
         return refuse(line, format!("a variable of type {kind} is not simulated"));
     };
     let size: u64 = size.1;

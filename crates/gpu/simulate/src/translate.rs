@@ -249,7 +249,13 @@ fn expression(line: u32, opcode: &[&str], from: &[Operand], names: &Names) -> Re
         (["neg", "s32"], 1) => (32, format!("0u - {}", value(0, 32)?)),
         (["and" | "or" | "xor", kind], 2) => {
             let bits = untyped(kind);
-            let sign = if opcode[0] == "and" { '&' } else if opcode[0] == "or" { '|' } else { '^' };
+            let sign = if opcode[0] == "and" {
+                '&'
+            } else if opcode[0] == "or" {
+                '|'
+            } else {
+                '^'
+            };
             (bits, format!("{} {sign} {}", value(0, bits)?, value(1, bits)?))
         }
         (["add" | "sub", "s32" | "s64"], 2) => {
@@ -312,5 +318,8 @@ fn expression(line: u32, opcode: &[&str], from: &[Operand], names: &Names) -> Re
 
 /// The width of an untyped operation. 0 if it is not simulated.
 fn untyped(kind: &str) -> u32 {
-    [("pred", 1), ("b16", 16), ("b32", 32), ("b64", 64)].iter().find_map(|(name, bits)| (*name == kind).then_some(*bits)).unwrap_or(0)
+    [("pred", 1), ("b16", 16), ("b32", 32), ("b64", 64)]
+        .iter()
+        .find_map(|(name, bits)| (*name == kind).then_some(*bits))
+        .unwrap_or(0)
 }

@@ -10,6 +10,9 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The kernels as plain C. Every machine that builds this has a C compiler.
 pub fn plain_c() -> Option<Device> {
+    if !is_wanted("plain-c") {
+        return None;
+    }
     static DEVICE: OnceLock<Device> = OnceLock::new();
     Some(DEVICE.get_or_init(|| Device::with_driver(Box::new(plain_c::PlainC::new())).unwrap()).clone())
 }
@@ -17,6 +20,9 @@ pub fn plain_c() -> Option<Device> {
 /// The first OpenCL device. Tests use it one after another: PoCL 3.1 aborts if two threads launch a kernel at the same time
 /// that was never launched before (`found->ref_count > 0`).
 pub fn opencl() -> Option<Device> {
+    if !is_wanted("opencl") {
+        return None;
+    }
     static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::new(());
     thread_local! {
@@ -27,6 +33,15 @@ pub fn opencl() -> Option<Device> {
         held.get_or_init(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
     });
     DEVICE.get_or_init(|| first(Api::OpenCl, "opencl")).clone()
+}
+
+/// Whether a device takes part. PHALANX_ONLY names the one that does, for `scripts/simulate`.
+fn is_wanted(name: &str) -> bool {
+    let is_wanted = std::env::var("PHALANX_ONLY").map_or(true, |only| only == name);
+    if !is_wanted {
+        println!("skipped: {name} (PHALANX_ONLY)");
+    }
+    is_wanted
 }
 
 /// The first CUDA device.

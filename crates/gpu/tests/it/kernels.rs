@@ -18,7 +18,7 @@ macro_rules! on_all_devices {
 }
 
 on_all_devices! {
-    ctr_lengths ctr_counters ctr_launches ctr_spans ctr_spans_of_many_lengths ctr_tiles ctr_users ecb p1_layout official_vectors
+    ctr_lengths ctr_counters ctr_launches ctr_spans ctr_counters_of_spans ctr_spans_of_many_lengths ctr_tiles ctr_users ecb p1_layout official_vectors
     replaced sha3_slices turboshake_slices key_digests timing ranges
 }
 

@@ -74,7 +74,11 @@ impl Tokens {
     }
 
     pub fn expect(&mut self, text: &str) -> Result<()> {
-        if self.take(text) { Ok(()) } else { refuse(self.line(), format!("{text} is missing before {:?}", self.peek())) }
+        if self.take(text) {
+            Ok(())
+        } else {
+            refuse(self.line(), format!("{text} is missing before {:?}", self.peek()))
+        }
     }
 
     /// A name, directive or opcode, or a number as it is written.

@@ -8,7 +8,26 @@ const TUPLES: usize = 4096;
 /// Tuples of four words: numbers at the edges of what instructions treat differently, and any numbers.
 fn tuples() -> Vec<[u32; 4]> {
     const EDGES: [u32; 20] = [
-        0, 1, 2, 5, 15, 16, 31, 32, 33, 63, 64, 65, 255, 256, 0x103, 0x7fff_ffff, 0x8000_0000, 0xffff_fffe, u32::MAX, 0x8421_f0a5,
+        0,
+        1,
+        2,
+        5,
+        15,
+        16,
+        31,
+        32,
+        33,
+        63,
+        64,
+        65,
+        255,
+        256,
+        0x103,
+        0x7fff_ffff,
+        0x8000_0000,
+        0xffff_fffe,
+        u32::MAX,
+        0x8421_f0a5,
     ];
     let mut x = 1u64;
     let mut next = move || {
@@ -85,7 +104,13 @@ fn prmt(a: u32, b: u32, selector: u32) -> u64 {
     let chosen = (0..4).map(|i| {
         let nibble = selector >> (4 * i) & 15;
         let byte = bytes[nibble as usize % 8];
-        let byte = if nibble < 8 { byte } else if byte >= 128 { 255 } else { 0 };
+        let byte = if nibble < 8 {
+            byte
+        } else if byte >= 128 {
+            255
+        } else {
+            0
+        };
         u64::from(byte) << (8 * i)
     });
     chosen.sum()
@@ -94,7 +119,9 @@ fn prmt(a: u32, b: u32, selector: u32) -> u64 {
 #[test]
 fn shifts() {
     check(&[
-        ("shl.b32 %r90, %r10, %r11; cvt.u64.u32 %rd90, %r90;", |[a, n, ..]| of_bits(32, |i| i >= n && bit(a.into(), i - n))),
+        ("shl.b32 %r90, %r10, %r11; cvt.u64.u32 %rd90, %r90;", |[a, n, ..]| {
+            of_bits(32, |i| i >= n && bit(a.into(), i - n))
+        }),
         ("shl.b64 %rd90, %rd10, %r12;", |[a, b, n, _]| of_bits(64, |i| i >= n && bit(long(a, b), i - n))),
         ("shr.u32 %r90, %r10, %r11; cvt.u64.u32 %rd90, %r90;", |[a, n, ..]| {
             of_bits(32, |i| n < 32 && i + n < 32 && bit(a.into(), i + n))
@@ -107,9 +134,10 @@ fn shifts() {
             let n = n % 32;
             of_bits(32, |i| bit(long(a, b), 32 + i - n))
         }),
-        ("cvt.u16.u32 %rs1, %r10; shr.u16 %rs2, %rs1, 7; st.global.u8 [%rd4+SELF], %rs2; ld.global.u8 %rd90, [%rd4+SELF];", |[a, ..]| {
-            u64::from(a as u16 >> 7) & 255
-        }),
+        (
+            "cvt.u16.u32 %rs1, %r10; shr.u16 %rs2, %rs1, 7; st.global.u8 [%rd4+SELF], %rs2; ld.global.u8 %rd90, [%rd4+SELF];",
+            |[a, ..]| u64::from(a as u16 >> 7) & 255,
+        ),
     ]);
 }
 
@@ -118,7 +146,10 @@ fn parts_of_words() {
     check(&[
         ("bfe.u32 %r90, %r10, %r11, %r12; cvt.u64.u32 %rd90, %r90;", |[a, at, len, _]| bfe(a, at, len, false)),
         ("bfe.s32 %r90, %r10, %r11, %r12; cvt.u64.u32 %rd90, %r90;", |[a, at, len, _]| bfe(a, at, len, true)),
-        ("bfe.s32 %r90, %r10, 5, 1; cvt.u64.u32 %rd90, %r90;", |[a, ..]| if bit(a.into(), 5) { u32::MAX.into() } else { 0 }),
+        (
+            "bfe.s32 %r90, %r10, 5, 1; cvt.u64.u32 %rd90, %r90;",
+            |[a, ..]| if bit(a.into(), 5) { u32::MAX.into() } else { 0 },
+        ),
         ("bfi.b32 %r90, %r10, %r11, %r12, %r13; cvt.u64.u32 %rd90, %r90;", |[a, b, at, len]| {
             bfi(32, a.into(), b.into(), at, len)
         }),
@@ -141,7 +172,9 @@ fn sums_products_and_logic() {
         ("neg.s32 %r90, %r10; cvt.u64.u32 %rd90, %r90;", |[a, ..]| a.wrapping_neg().into()),
         ("mul.lo.s32 %r90, %r10, %r11; cvt.u64.u32 %rd90, %r90;", |[a, b, ..]| a.wrapping_mul(b).into()),
         ("mul.wide.u32 %rd90, %r10, %r11;", |[a, b, ..]| u64::from(a) * u64::from(b)),
-        ("mad.lo.s32 %r90, %r10, %r11, %r12; cvt.u64.u32 %rd90, %r90;", |[a, b, c, _]| a.wrapping_mul(b).wrapping_add(c).into()),
+        ("mad.lo.s32 %r90, %r10, %r11, %r12; cvt.u64.u32 %rd90, %r90;", |[a, b, c, _]| {
+            a.wrapping_mul(b).wrapping_add(c).into()
+        }),
         ("or.b32 %r91, %r11, 1; div.u32 %r90, %r10, %r91; cvt.u64.u32 %rd90, %r90;", |[a, b, ..]| (a / (b | 1)).into()),
         ("or.b32 %r91, %r11, 1; rem.u32 %r90, %r10, %r91; cvt.u64.u32 %rd90, %r90;", |[a, b, ..]| (a % (b | 1)).into()),
         ("min.u32 %r90, %r10, %r11; cvt.u64.u32 %rd90, %r90;", |[a, b, ..]| a.min(b).into()),
@@ -152,9 +185,10 @@ fn sums_products_and_logic() {
         ("not.b64 %rd90, %rd10;", |[a, b, ..]| !long(a, b)),
         ("not.b32 %r90, %r10; cvt.u64.u32 %rd90, %r90;", |[a, ..]| (!a).into()),
         ("xor.b32 %r90, %r10, %r11; cvt.u64.u32 %rd90, %r90;", |[a, b, ..]| (a ^ b).into()),
-        ("cvt.u16.u32 %rs1, %r10; cvt.u16.u32 %rs2, %r11; xor.b16 %rs3, %rs1, %rs2; st.global.u8 [%rd4+SELF], %rs3; ld.global.u8 %rd90, [%rd4+SELF];", |[a, b, ..]| {
-            u64::from((a ^ b) & 255)
-        }),
+        (
+            "cvt.u16.u32 %rs1, %r10; cvt.u16.u32 %rs2, %r11; xor.b16 %rs3, %rs1, %rs2; st.global.u8 [%rd4+SELF], %rs3; ld.global.u8 %rd90, [%rd4+SELF];",
+            |[a, b, ..]| u64::from((a ^ b) & 255),
+        ),
     ]);
 }
 
@@ -167,13 +201,17 @@ fn choices() {
         ("setp.gt.u32 %p1, %r10, %r11; selp.b64 %rd90, 1, 0, %p1;", |[a, b, ..]| (a > b).into()),
         ("setp.eq.s32 %p1, %r10, %r11; selp.b64 %rd90, 1, 0, %p1;", |[a, b, ..]| (a == b).into()),
         ("setp.ne.s32 %p1, %r10, %r11; selp.b64 %rd90, 1, 0, %p1;", |[a, b, ..]| (a != b).into()),
-        ("setp.lt.s32 %p1, %r10, %r11; selp.b64 %rd90, 1, 0, %p1;", |[a, b, ..]| (a.cast_signed() < b.cast_signed()).into()),
-        ("setp.eq.s32 %p1, %r10, %r11; setp.lt.u32 %p2, %r12, 64; or.pred %p3, %p1, %p2; and.pred %p4, %p1, %p2; xor.pred %p5, %p3, %p4; selp.b64 %rd90, 1, 0, %p5;", |[a, b, c, _]| {
-            ((a == b) != (c < 64)).into()
+        ("setp.lt.s32 %p1, %r10, %r11; selp.b64 %rd90, 1, 0, %p1;", |[a, b, ..]| {
+            (a.cast_signed() < b.cast_signed()).into()
         }),
-        ("setp.lt.u32 %p1, %r10, 64; not.pred %p2, %p1; selp.b32 %r90, %r11, %r12, %p2; cvt.u64.u32 %rd90, %r90;", |[a, b, c, _]| {
-            if a < 64 { c } else { b }.into()
-        }),
+        (
+            "setp.eq.s32 %p1, %r10, %r11; setp.lt.u32 %p2, %r12, 64; or.pred %p3, %p1, %p2; and.pred %p4, %p1, %p2; xor.pred %p5, %p3, %p4; selp.b64 %rd90, 1, 0, %p5;",
+            |[a, b, c, _]| ((a == b) != (c < 64)).into(),
+        ),
+        (
+            "setp.lt.u32 %p1, %r10, 64; not.pred %p2, %p1; selp.b32 %r90, %r11, %r12, %p2; cvt.u64.u32 %rd90, %r90;",
+            |[a, b, c, _]| if a < 64 { c } else { b }.into(),
+        ),
         ("setp.lt.u32 %p1, %r10, 64; @!%p1 mov.u64 %rd90, 7;", |[a, ..]| if a < 64 { 0 } else { 7 }),
     ]);
 }

@@ -38,14 +38,25 @@ const OWN: &str = "mad.lo.s32 %r5, %r2, %r4, %r3;\nmul.wide.u32 %rd5, %r5, 4;\na
 fn accesses_beyond_memory() {
     passes("", &format!("{OWN}ld.global.u32 %r10, [%rd3];\nst.global.u32 [%rd4], %r10;"), (2, 8));
     let beyond = "in global memory is in no memory";
-    expect("", &format!("{OWN}st.global.u32 [%rd4+4], %r3;"), (2, 8), &["k, line 26", "block 1, thread 7: a write of 4 bytes", beyond]);
-    expect("", &format!("{OWN}ld.global.u32 %r10, [%rd3+-4];"), (2, 8), &["block 0, thread 0: a read of 4 bytes", beyond]);
+    expect(
+        "",
+        &format!("{OWN}st.global.u32 [%rd4+4], %r3;"),
+        (2, 8),
+        &["k, line 26", "block 1, thread 7: a write of 4 bytes", beyond],
+    );
+    expect(
+        "",
+        &format!("{OWN}ld.global.u32 %r10, [%rd3+-4];"),
+        (2, 8),
+        &["block 0, thread 0: a read of 4 bytes", beyond],
+    );
     // Partly beyond the end.
     expect("", "ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%rd1+56];", (1, 1), &["a read of 16 bytes", beyond]);
     // Not the device's memory at all.
     expect("", "mov.u64 %rd3, 16;\nst.global.u8 [%rd3], %rs1;", (1, 1), &["a write of 1 bytes at 0x10", beyond]);
     let shared = ".shared .align 4 .b8 words[32];\n.shared .align 4 .b8 others[32];";
-    let store = "mov.u64 %rd3, words;\nmul.wide.u32 %rd4, %r3, 4;\nadd.s64 %rd3, %rd3, %rd4;\nst.shared.u32 [%rd3], %r3;";
+    let store =
+        "mov.u64 %rd3, words;\nmul.wide.u32 %rd4, %r3, 4;\nadd.s64 %rd3, %rd3, %rd4;\nst.shared.u32 [%rd3], %r3;";
     passes(shared, store, (1, 8));
     expect(shared, store, (1, 9), &["thread 8", "in shared memory is in no memory"]);
     expect("", "mov.u64 %rd3, 16777216;\nld.global.u32 %r10, [%rd3];", (1, 1), &["0x1000000", beyond]);
@@ -56,18 +67,25 @@ fn accesses_that_are_not_aligned_or_never_written() {
     expect("", "ld.global.u32 %r10, [%rd1+2];", (1, 1), &["is not at a multiple of its length"]);
     expect("", "ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%rd1+8];", (1, 1), &["a read of 16 bytes", "multiple"]);
     expect("", "ld.global.u32 %r10, [%rd2];", (1, 1), &["was never written"]);
-    expect("", "st.global.u8 [%rd2], %rs1;\nld.global.u32 %r10, [%rd2];", (1, 1), &["a read of 4 bytes", "never written"]);
+    expect(
+        "",
+        "st.global.u8 [%rd2], %rs1;\nld.global.u32 %r10, [%rd2];",
+        (1, 1),
+        &["a read of 4 bytes", "never written"],
+    );
     let shared = ".shared .align 4 .b8 words[32];";
     expect(shared, "mov.u64 %rd3, words;\nld.shared.u32 %r10, [%rd3];", (1, 1), &["shared memory was never written"]);
     // What an earlier block left in shared memory is gone.
-    let left = "mov.u64 %rd3, words;\nsetp.ne.s32 %p1, %r2, 0;\n@!%p1 st.shared.u32 [%rd3], %r3;\nld.shared.u32 %r10, [%rd3];";
+    let left =
+        "mov.u64 %rd3, words;\nsetp.ne.s32 %p1, %r2, 0;\n@!%p1 st.shared.u32 [%rd3], %r3;\nld.shared.u32 %r10, [%rd3];";
     expect(shared, left, (2, 1), &["block 1", "shared memory was never written"]);
 }
 
 #[test]
 fn races_in_shared_memory() {
     let shared = ".shared .align 4 .b8 words[32];";
-    let mine = "mov.u64 %rd3, words;\nmul.wide.u32 %rd4, %r3, 4;\nadd.s64 %rd4, %rd3, %rd4;\nst.shared.u32 [%rd4], %r3;\n";
+    let mine =
+        "mov.u64 %rd3, words;\nmul.wide.u32 %rd4, %r3, 4;\nadd.s64 %rd4, %rd3, %rd4;\nst.shared.u32 [%rd4], %r3;\n";
     let read = "ld.shared.u32 %r10, [%rd3+4];\n";
     passes(shared, &format!("{mine}bar.sync 0;\n{read}"), (2, 8));
     let again = format!("{mine}bar.sync 0;\n{mine}{read}");
@@ -90,7 +108,8 @@ fn races_in_global_memory() {
     // A barrier orders the threads of its block only.
     expect("", &format!("{one}bar.sync 0;\nld.global.u32 %r10, [%rd2];"), (2, 8), &["global memory races with a"]);
     // One reads and a thread of another block writes.
-    let other = "setp.ne.s32 %p1, %r2, 0;\n@!%p1 ld.global.u32 %r10, [%rd1];\nbar.sync 0;\n@%p1 st.global.u32 [%rd1], %r3;";
+    let other =
+        "setp.ne.s32 %p1, %r2, 0;\n@!%p1 ld.global.u32 %r10, [%rd1];\nbar.sync 0;\n@%p1 st.global.u32 [%rd1], %r3;";
     expect("", other, (2, 1), &["global memory races with a"]);
     // The next launch comes later.
     let mut device = Device::new();
@@ -102,7 +121,12 @@ fn races_in_global_memory() {
 
 #[test]
 fn barriers_that_not_all_threads_reach() {
-    expect("", "setp.lt.u32 %p1, %r3, 3;\n@%p1 bra $end;\nbar.sync 0;\n$end:", (1, 8), &["line 24", "thread 0: it ended, and other threads wait"]);
+    expect(
+        "",
+        "setp.lt.u32 %p1, %r3, 3;\n@%p1 bra $end;\nbar.sync 0;\n$end:",
+        (1, 8),
+        &["line 24", "thread 0: it ended, and other threads wait"],
+    );
     let two = "setp.lt.u32 %p1, %r3, 3;\n@%p1 bra $other;\nbar.sync 0;\nbra.uni $end;\n$other:\nbar.sync 0;\n$end:";
     expect("", two, (1, 8), &["waits at the barrier of line"]);
 }

@@ -73,7 +73,10 @@ fn unknown_declarations() {
         (ptx(".const .f32 x = 1;", "", ""), "line 4: a variable of type .f32 is not simulated"),
         (ptx("", ".local .align 4 .b8 x[4];", ""), "line 15: , is missing before"),
         (ptx("", ".reg .f32 %f<3>;", ""), "line 15: a register of type .f32 is not simulated"),
-        (plain.replace(".param .u32 k_param_2", ".param .align 4 .b8 k_param_2[4]"), "line 8: a parameter of type .align"),
+        (
+            plain.replace(".param .u32 k_param_2", ".param .align 4 .b8 k_param_2[4]"),
+            "line 8: a parameter of type .align",
+        ),
         (plain.replace(")\n{", ")\n.maxntid 64, 1, 1\n{"), "line 10: { is missing before"),
     ] {
         let text = refused(&ptx);

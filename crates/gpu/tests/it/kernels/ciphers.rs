@@ -122,6 +122,23 @@ fn check_spans(device: &Device, launch: &AesLaunch, key_len: usize, lens: &[usiz
     }
 }
 
+/// Carries out of each word of the counter, in spans of one key and of many.
+pub fn ctr_counters_of_spans(device: &Device) {
+    let lens = [300 * 16 + 3, 33 * 16, 257 * 16 + 15, 1500 * 16, 40, 16];
+    let (mut spans, keys, plain) = spans_of(&lens);
+    for limit in [1u128 << 16, 1 << 32, 1 << 64, 1 << 96, 0] {
+        for (span, before) in spans.iter_mut().zip([1, 32, 255, 1024, 2, 1]) {
+            span.counter = limit.wrapping_sub(before).to_be_bytes();
+        }
+        let of_one_key: Vec<_> = spans.iter().map(|span| Span { key: 1, ..span.clone() }).collect();
+        for variant in Variant::ALL {
+            for spans in [&spans, &of_one_key] {
+                check_keys_and_spans(device, &small(variant), 32, spans, &keys, &plain);
+            }
+        }
+    }
+}
+
 /// Spans within tiles, which begin at and between multiples of 1024 counters.
 pub fn ctr_tiles(device: &Device) {
     let launch = small(Variant::Bitsliced);

@@ -12,4 +12,5 @@ mod faults;
 mod kernels;
 mod ptx;
 mod sbox;
+mod simulated;
 mod takeover;

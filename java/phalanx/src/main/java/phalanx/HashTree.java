@@ -1,5 +1,6 @@
 package phalanx;
 
+import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
 import phalanx.primitives.Sponge;
@@ -33,12 +34,39 @@ final class HashTree {
     synchronized void add(long index, byte[] chunk, int overhead) {
         byte[] leaf = new byte[1 + overhead];
         System.arraycopy(chunk, 0, leaf, 1, overhead);
-        byte[] hash = hash(leaf);
-        Place place = new Place(0, index);
+        add(0, index, hash(leaf));
+    }
+
+    /** Adds a complete subtree, of which no leaf was added before. */
+    synchronized void add(int level, long index, byte[] subtree) {
+        byte[] hash = subtree;
+        Place place = new Place(level, index);
         for (byte[] sibling; (sibling = subtrees.remove(place.sibling())) != null; place = place.above()) {
             hash = place.isLeft() ? node(hash, sibling) : node(sibling, hash);
         }
         subtrees.put(place, hash);
+    }
+
+    /** What takes a complete subtree. */
+    interface Taker {
+        void take(int level, long index, byte[] hash) throws IOException;
+    }
+
+    /** All complete subtrees that are not part of a greater one. */
+    synchronized void subtrees(Taker taker) throws IOException {
+        for (Map.Entry<Place, byte[]> subtree : subtrees.entrySet()) {
+            taker.take(subtree.getKey().level, subtree.getKey().index, subtree.getValue());
+        }
+    }
+
+    /** Whether exactly this many leaves have been added, from the first one on. */
+    synchronized boolean isWhole(long leaves) {
+        for (int level = 0; level < Long.SIZE; level++) {
+            if ((leaves >>> level & 1) == 1 && !subtrees.containsKey(new Place(level, (leaves >>> level) - 1))) {
+                return false;
+            }
+        }
+        return subtrees.size() == Long.bitCount(leaves);
     }
 
     /** The root of a tree whose leaves have all been added. */

@@ -6,6 +6,8 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
+import java.security.SecureRandom;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HexFormat;
@@ -29,21 +31,22 @@ import java.util.UUID;
  * }</pre>
  */
 public final class Manifest {
-    private static final byte[] MAGIC = "PHXTREE1".getBytes(StandardCharsets.US_ASCII);
-    private static final int MOST_RULES = 1 << 20;
-    private static final int MOST_FOLDERS = 1 << 16;
-    private static final int LONGEST_NAME = 4096;
-    private static final int PERMISSIONS = 07777;
-    private static final int SECOND = 1_000_000_000;
+    static final byte[] MAGIC = "PHXTREE1".getBytes(StandardCharsets.US_ASCII);
+    static final int MOST_RULES = 1 << 20;
+    static final int MOST_FOLDERS = 1 << 16;
+    static final int LONGEST_NAME = 4096;
+    static final int LONGEST_TARGET = 65535;
+    static final int PERMISSIONS = 07777;
+    static final int SECOND = 1_000_000_000;
     private static final RawName DOT = RawName.of(".");
     private static final RawName DOTS = RawName.of("..");
     /** The name before all others. */
     private static final RawName NONE = RawName.of("");
 
-    private static final int END = 0;
-    private static final int FOLDER = 1;
-    private static final int FILE = 2;
-    private static final int LINK = 3;
+    static final int END = 0;
+    static final int FOLDER = 1;
+    static final int FILE = 2;
+    static final int LINK = 3;
 
     private final InputStream in;
     private final Head head;
@@ -62,7 +65,39 @@ public final class Manifest {
      * @param previous the digest of the manifest before it, in hexadecimal digits; zeros for the first
      * @param rules which entries of the source were left out, one rule a line
      */
-    public record Head(UUID tree, long generation, long written, String previous, String rules) {}
+    public record Head(UUID tree, long generation, long written, String previous, String rules) {
+        private static final String NO_DIGEST = "00".repeat(Contents.ROOT);
+        private static final SecureRandom RANDOM = new SecureRandom();
+
+        /**
+         * The head of the first manifest of a new tree. As in all programs its generation is the time.
+         *
+         * @param rules which entries of the source were left out
+         * @return the head, with a random id
+         */
+        public static Head first(String rules) {
+            ByteBuffer id = ByteBuffer.allocate(2 * Long.BYTES);
+            RANDOM.nextBytes(id.array());
+            long now = Instant.now().getEpochSecond();
+            return new Head(new UUID(id.getLong(), id.getLong()), now, now, NO_DIGEST, rules);
+        }
+
+        /**
+         * The head of the manifest that follows this one. Its generation is greater than all that are known, and than those that other
+         * machines wrote before now.
+         *
+         * @param digest the digest of this manifest, in hexadecimal digits
+         * @param seen the greatest generation of this tree that was seen, unsigned; 0 if none was
+         * @param otherRules which entries of the source were left out
+         * @return the head
+         */
+        public Head next(String digest, long seen, String otherRules) {
+            long now = Instant.now().getEpochSecond();
+            long last = Long.compareUnsigned(generation, seen) > 0 ? generation : seen;
+            long following = last == -1 ? last : last + 1;
+            return new Head(tree, Long.compareUnsigned(now, following) > 0 ? now : following, now, digest, otherRules);
+        }
+    }
 
     private Manifest(InputStream in) throws IOException {
         this.in = in;
@@ -203,13 +238,17 @@ public final class Manifest {
             }
             return;
         }
-        boolean isSpecial = name.equals(DOT) || name.equals(DOTS) || name.contains('/') || name.contains(0);
-        if (name.length() == 0 || isSpecial) {
+        if (!isName(name)) {
             throw new MalformedManifestException("a name is no file's name");
         }
         if (lastNames.set(lastNames.size() - 1, name).compareTo(name) >= 0) {
             throw new MalformedManifestException("its names are not in order");
         }
+    }
+
+    /** Whether a file can have this name. */
+    static boolean isName(RawName name) {
+        return name.length() > 0 && !name.equals(DOT) && !name.equals(DOTS) && !name.contains('/') && !name.contains(0);
     }
 
     private TreeEntry file(RawName name, TreeEntry.Attributes attributes) throws IOException {

@@ -38,9 +38,9 @@ import phalanx.TreeReport.Finding;
  */
 public final class PhalanxTree {
     /** The name of the manifest in the root. */
-    static final RawName MANIFEST = RawName.of("phalanx.tree");
+    public static final RawName MANIFEST = RawName.of("phalanx.tree");
     /** The name of the manifest's signature, which the command checks. */
-    private static final RawName SIGNATURE = RawName.of("phalanx.tree.sig");
+    public static final RawName SIGNATURE = RawName.of("phalanx.tree.sig");
     /** What other programs may keep for a while in a folder of protected files (sections 8 and 11). */
     private static final Pattern FOR_A_WHILE = Pattern.compile("\\.phalanx-[0-9a-f]{32}\\.(rekey|resume|tmp)");
 

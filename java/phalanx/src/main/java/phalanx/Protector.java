@@ -133,6 +133,29 @@ public final class Protector {
     }
 
     /**
+     * Protects a folder: each file as a file of its own, and last the manifest {@code phalanx.tree}, which lists all of them. So {@link
+     * PhalanxTree} and {@code phalanx verify --recursive} find what is missing, additional, exchanged or older. Files are protected one after
+     * another. What is neither a file, a folder nor a link is left out.
+     *
+     * @param source the folder
+     * @param folder the new folder, which must not exist
+     * @param excludes what is left out
+     * @param problems hears of entries that cannot be read, or are no files
+     * @return the digest of the manifest, in hexadecimal digits
+     * @throws java.nio.file.FileAlreadyExistsException if the output exists
+     * @throws IOException if a file could not be protected. What has been written stays, without a manifest
+     */
+    public String protectTree(Path source, Path folder, Excludes excludes, SourceTree.Problems problems) throws IOException {
+        TreeNode root = SourceTree.of(source, excludes, problems);
+        new TreeProtection(this).write(root, source, folder);
+        Protector notGcm = suite == Suite.AES_256_GCM ? withSuite(Suite.AES_256_CTR_SHA3) : this;
+        Path manifest = folder.resolve(PhalanxTree.MANIFEST.path());
+        notGcm.protect(root.manifest(Manifest.Head.first(excludes.text())), manifest);
+        Metadata.all(Input.attributes(source), Map.of(), folder);
+        return Contents.read(manifest).toString();
+    }
+
+    /**
      * Protects a file as a stream, which stays open.
      *
      * @param input a regular file

@@ -30,25 +30,64 @@ public final class RawName implements Comparable<RawName> {
         return new RawName(name.getBytes(StandardCharsets.UTF_8));
     }
 
-    /** The name of a path's last part. Only its URI has the bytes: its text is decoded, and not every name is text. */
-    static RawName of(Path path) {
-        String uri = path.toUri().getRawPath();
-        int end = uri.endsWith("/") ? uri.length() - 1 : uri.length();
-        String name = uri.substring(uri.lastIndexOf('/', end - 1) + 1, end);
-        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-        for (int i = 0; i < name.length(); i++) {
-            if (name.charAt(i) == '%') {
-                bytes.write(HexFormat.fromHexDigits(name, i + 1, i + 3));
-                i += 2;
-            } else {
-                bytes.write(name.charAt(i));
-            }
+    /**
+     * The name of a path's last part.
+     *
+     * @param path a path of the default file system
+     * @return its bytes, as the system has them
+     */
+    public static RawName of(Path path) {
+        byte[] whole = bytesOf(path);
+        int end = whole.length > 1 && whole[whole.length - 1] == '/' ? whole.length - 1 : whole.length;
+        int begin = end;
+        while (begin > 0 && whole[begin - 1] != '/') {
+            begin--;
         }
-        return new RawName(bytes.toByteArray());
+        return new RawName(Arrays.copyOfRange(whole, begin, end));
     }
 
-    /** These bytes as a path, whatever the locale: relative, unless they begin with a slash. */
-    Path path() {
+    /**
+     * Where a link leads.
+     *
+     * @param target what {@link java.nio.file.Files#readSymbolicLink} has returned
+     * @return its bytes, as the system has them
+     */
+    public static RawName ofTarget(Path target) {
+        byte[] whole = bytesOf(target);
+        int end = whole.length;
+        // A slash that is not the target's says that a folder is there.
+        if (whole[end - 1] == '/' && !target.toString().endsWith("/")) {
+            end--;
+        }
+        int begin = 0;
+        if (!target.isAbsolute()) {
+            byte[] above = bytesOf(Path.of("").toAbsolutePath());
+            begin = above[above.length - 1] == '/' ? above.length : above.length + 1;
+        }
+        return new RawName(Arrays.copyOfRange(whole, begin, end));
+    }
+
+    /** An absolute path. Only its URI has the bytes: its text is decoded, and not every name is text. */
+    private static byte[] bytesOf(Path path) {
+        String uri = path.toUri().getRawPath();
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        for (int i = 0; i < uri.length(); i++) {
+            if (uri.charAt(i) == '%') {
+                bytes.write(HexFormat.fromHexDigits(uri, i + 1, i + 3));
+                i += 2;
+            } else {
+                bytes.write(uri.charAt(i));
+            }
+        }
+        return bytes.toByteArray();
+    }
+
+    /**
+     * These bytes as a path, whatever the locale.
+     *
+     * @return the path: relative, unless they begin with a slash
+     */
+    public Path path() {
         boolean isAbsolute = bytes[0] == '/';
         StringBuilder uri = new StringBuilder("file:///");
         for (int i = isAbsolute ? 1 : 0; i < bytes.length; i++) {
@@ -58,8 +97,18 @@ public final class RawName implements Comparable<RawName> {
         return isAbsolute ? absolute : absolute.subpath(0, absolute.getNameCount());
     }
 
-    /** This name with more behind it. */
-    RawName with(String suffix) {
+    /** The entry of this name in a folder, whatever the locale. */
+    Path inFolder(Path folder) {
+        return folder.resolve(path());
+    }
+
+    /**
+     * This name with more behind it.
+     *
+     * @param suffix what follows, such as {@code .phx}
+     * @return the longer name
+     */
+    public RawName with(String suffix) {
         byte[] more = suffix.getBytes(StandardCharsets.UTF_8);
         byte[] both = Arrays.copyOf(bytes, bytes.length + more.length);
         System.arraycopy(more, 0, both, bytes.length, more.length);

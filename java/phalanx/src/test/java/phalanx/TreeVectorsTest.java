@@ -82,6 +82,7 @@ class TreeVectorsTest {
         byte[] bytes = vector.bytes("manifest");
         if (vector.text("expect").equals("ok")) {
             check(vector, Manifest.read(new ByteArrayInputStream(bytes)));
+            assertArrayEquals(bytes, writtenAgain(bytes));
             return;
         }
         PhalanxException e = assertThrows(PhalanxException.class, () -> readToTheEnd(bytes));
@@ -90,6 +91,12 @@ class TreeVectorsTest {
         assertEquals(!isVersion, e instanceof MalformedManifestException, e.getMessage());
         String rule = e.getMessage().replace("malformed manifest: ", "");
         assertEquals(vector.text("expect"), isVersion ? "version" : rule(rule));
+    }
+
+    /** The writer makes the same bytes of what the reader has found. */
+    private static byte[] writtenAgain(byte[] bytes) throws IOException {
+        Manifest manifest = Manifest.read(new ByteArrayInputStream(bytes));
+        return TreeNode.read(manifest).manifest(manifest.head()).readAllBytes();
     }
 
     private static String rule(String message) {

@@ -26,6 +26,21 @@ public final class Contents {
     }
 
     /**
+     * Contents that were noted somewhere.
+     *
+     * @param last the 48 bytes of {@link #last}
+     * @param root the 32 bytes of {@link #root}
+     * @return the contents
+     * @throws IllegalArgumentException if the lengths are others
+     */
+    public static Contents of(byte[] last, byte[] root) {
+        if (last.length != LAST || root.length != ROOT) {
+            throw new IllegalArgumentException("contents have 48 and 32 bytes");
+        }
+        return new Contents(last.clone(), root.clone());
+    }
+
+    /**
      * Reads them from a protected file. Of its chunks, only nonces and tags are read, and nothing is checked.
      *
      * @param file the protected file

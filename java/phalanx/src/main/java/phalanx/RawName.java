@@ -31,6 +31,16 @@ public final class RawName implements Comparable<RawName> {
     }
 
     /**
+     * A name as bytes.
+     *
+     * @param bytes its bytes
+     * @return the name
+     */
+    public static RawName ofBytes(byte[] bytes) {
+        return new RawName(bytes.clone());
+    }
+
+    /**
      * The name of a path's last part.
      *
      * @param path a path of the default file system
@@ -135,6 +145,15 @@ public final class RawName implements Comparable<RawName> {
             }
         }
         return false;
+    }
+
+    /**
+     * Whether the bytes are text in UTF-8.
+     *
+     * @return whether {@link #toString} says all of it
+     */
+    public boolean isText() {
+        return of(toString()).equals(this);
     }
 
     @Override

@@ -46,6 +46,8 @@ public final class Options {
     private final Program program;
     private final String command;
     private final Map<String, List<String>> given = new LinkedHashMap<>();
+    /** All options with their values, in their order. */
+    private final List<Map.Entry<String, String>> inOrder = new ArrayList<>();
     private final List<String> paths = new ArrayList<>();
 
     private Options(Program program, String command) {
@@ -182,6 +184,7 @@ public final class Options {
             throw wrong(option.name() + " is given twice");
         }
         values.add(value);
+        inOrder.add(Map.entry(option.name(), value));
     }
 
     private void check() throws Failure {
@@ -192,7 +195,7 @@ public final class Options {
         refuseTogether("--password", "--password-file");
         refuseTogether("--output", "--output-dir");
         if (paths.isEmpty()) {
-            String path = command.equals("protect") ? "PATH" : "PATH.phx";
+            String path = command.equals("protect") ? "PATH" : command.equals("mirror") ? "SOURCE" : "PATH.phx";
             throw wrong("missing: " + path);
         }
     }
@@ -218,6 +221,11 @@ public final class Options {
 
     public List<String> all(String name) {
         return given.getOrDefault(name, List.of());
+    }
+
+    /** These options with their values, in the order of the command line. */
+    public List<Map.Entry<String, String>> inOrder(List<String> names) {
+        return inOrder.stream().filter(option -> names.contains(option.getKey())).toList();
     }
 
     public List<String> paths() {

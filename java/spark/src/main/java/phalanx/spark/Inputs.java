@@ -13,6 +13,7 @@ import org.apache.hadoop.fs.CommonPathCapabilities;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import phalanx.Contents;
 import phalanx.command.Failure;
 import phalanx.command.Failures;
 import phalanx.command.Text;
@@ -27,11 +28,41 @@ final class Inputs {
      * @param name the input in messages
      * @param status what its file system says of it
      * @param output the output, or null to verify
+     * @param listed what the manifest of its tree lists, or null if it is no file of a tree
      */
-    record Place(String name, FileStatus status, Path output) {}
+    record Place(String name, FileStatus status, Path output, Listed listed) {}
+
+    /**
+     * What a manifest lists.
+     *
+     * @param contents what the protected file has to hold, or null if it is still to be written
+     * @param length the length of the plaintext
+     */
+    record Listed(Contents contents, long length) {
+        /** A file of a tree that is to be listed when it is written. */
+        static final Listed WHEN_WRITTEN = new Listed(null, 0);
+    }
+
+    /**
+     * A folder that is taken as a whole.
+     *
+     * @param name its name in messages
+     * @param path the folder
+     * @param output the folder of the outputs, or null to verify
+     */
+    record Folder(String name, Path path, Path output) {}
+
+    /**
+     * What the command line names.
+     *
+     * @param files single files
+     * @param folders whole folders
+     */
+    record Named(List<Place> files, List<Folder> folders) {}
 
     private final Plan plan;
     private final Configuration conf;
+    private final List<Folder> folders = new ArrayList<>();
 
     private Inputs(Plan plan, Configuration conf) {
         this.plan = plan;
@@ -39,7 +70,7 @@ final class Inputs {
     }
 
     /** All of them. Those that are none are reported and left out. */
-    static List<Place> of(Plan plan, Configuration conf, Failures failures) throws Failure {
+    static Named of(Plan plan, Configuration conf, Failures failures) throws Failure {
         Inputs inputs = new Inputs(plan, conf);
         Path folder = inputs.folder();
         List<Place> all = new ArrayList<>();
@@ -47,10 +78,10 @@ final class Inputs {
             failures.attempt(() -> inputs.named(name, folder, all));
         }
         refuseCollisions(all);
-        return all;
+        return new Named(all, inputs.folders);
     }
 
-    private static Path path(String name) throws Failure {
+    static Path path(String name) throws Failure {
         try {
             return new Path(name);
         } catch (IllegalArgumentException e) {
@@ -113,10 +144,14 @@ final class Inputs {
         }
         for (FileStatus each : found) {
             String shown = isPattern ? Work.shown(each.getPath()) : name;
-            if (each.isDirectory()) {
-                throw Failure.folder(shown);
+            if (each.isDirectory() && plan.isRecursive()) {
+                folders.add(new Folder(shown, each.getPath(), plan.what == Plan.What.VERIFY ? null : output(shown, each.getPath(), folder)));
+                continue;
             }
-            all.add(new Place(shown, each, plan.what == Plan.What.VERIFY ? null : output(shown, each.getPath(), folder)));
+            if (each.isDirectory()) {
+                throw Failure.of(Failure.Code.INPUT_OUTPUT, Text.shown(shown) + ": it is a folder").hint("--recursive takes folders");
+            }
+            all.add(new Place(shown, each, plan.what == Plan.What.VERIFY ? null : output(shown, each.getPath(), folder), null));
         }
     }
 

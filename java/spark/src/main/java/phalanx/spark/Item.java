@@ -20,10 +20,11 @@ import phalanx.Suite;
  * @param chunkLog2 the binary logarithm of the chunk size, to protect
  * @param header the header, or null if it is not divided: then the executor makes or reads it
  * @param parts how many parts it has
+ * @param tracks whether the nonces and tags of its chunks are needed, because a manifest lists them
  */
 record Item(
         int number, Plan.What what, String name, String input, Seen seen, Place place, int suite, int chunkLog2, byte[] header,
-        int parts) implements Serializable {
+        int parts, boolean tracks) implements Serializable {
 
     boolean isDivided() {
         return header != null;

@@ -6,9 +6,12 @@ import java.util.TreeMap;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import phalanx.ChangedException;
+import phalanx.Contents;
 import phalanx.Layout;
 import phalanx.OutputException;
+import phalanx.PartialContents;
 import phalanx.command.Failure;
+import phalanx.command.Text;
 import phalanx.hadoop.Keys;
 
 /** On the driver: how far a file is. It gets its name when the last part is done. */
@@ -18,7 +21,12 @@ final class Progress {
     private final Layout layout;
     private final Configuration conf;
     private final boolean resumes;
+    /** What a manifest lists, if it is to be that. */
+    private final Inputs.Listed listed;
     private final SortedMap<Integer, String> done = new TreeMap<>();
+    private final PartialContents contents = new PartialContents();
+    private long stored;
+    private long chunks;
     private int left;
     private long bytes;
     private Failure failure;
@@ -29,8 +37,9 @@ final class Progress {
     /** Whether the record lacks something. */
     private boolean isChanged = true;
 
-    Progress(Item item, Layout layout, Configuration conf, boolean resumes) {
+    Progress(Item item, Layout layout, Inputs.Listed listed, Configuration conf, boolean resumes) {
         this.item = item;
+        this.listed = listed;
         this.layout = layout;
         this.conf = conf;
         this.resumes = resumes && item.isDivided() && item.what() == Plan.What.PROTECT;
@@ -42,9 +51,14 @@ final class Progress {
     }
 
     /** Takes over what an earlier run has done. */
-    synchronized void resume(SortedMap<Integer, String> earlier) {
+    synchronized void resume(Record record) {
         isResumed = true;
-        for (var part : earlier.entrySet()) {
+        stored = layout.fileLength();
+        chunks = layout.chunks();
+        if (item.tracks()) {
+            contents.join(record.contents());
+        }
+        for (var part : record.done().entrySet()) {
             done.put(part.getKey(), part.getValue());
             bytes += new Piece(item, part.getKey(), 0, layout).plaintext();
             left--;
@@ -81,10 +95,25 @@ final class Progress {
         } else {
             done.put(outcome.part(), outcome.handle());
             bytes += outcome.bytes();
+            stored = outcome.found().stored();
+            chunks = outcome.found().chunks();
+            if (item.tracks()) {
+                contents.join(outcome.found().contents());
+            }
             isChanged = true;
             isAdvanced = true;
         }
         return left == 0;
+    }
+
+    /** The length of the protected file. */
+    synchronized long stored() {
+        return stored;
+    }
+
+    /** What the protected file holds, when all of it was written or read. */
+    synchronized Contents contents() {
+        return contents.whole(chunks).orElseThrow(() -> new IllegalStateException("parts of its contents are missing"));
     }
 
     /** Gives the output its name, or removes what there is of it. */
@@ -112,6 +141,12 @@ final class Progress {
             }
         } catch (IOException e) {
             return Hadoop.at(item.name(), e);
+        }
+        if (listed != null && listed.contents() != null) {
+            boolean isListed = contents().equals(listed.contents()) && bytes == listed.length();
+            if (!isListed) {
+                return Failure.of(Failure.Code.NOT_AUTHENTIC, Text.shown(item.name()) + ": not the content that the manifest lists");
+            }
         }
         if (item.place() == null) {
             return null;
@@ -162,7 +197,8 @@ final class Progress {
                 Piece piece = new Piece(item, part.getKey(), 0, layout);
                 later.put(part.getKey(), item.place().later(piece, part.getValue()));
             }
-            new Record(item.input(), item.seen(), item.header(), item.parts(), item.place().state(), later)
+            byte[] tracked = item.tracks() ? contents.toBytes() : new byte[0];
+            new Record(item.input(), item.seen(), item.header(), item.parts(), item.place().state(), later, tracked)
                     .write(item.place().output(), Held.keys(conf).recipients(), conf);
             isChanged = false;
         } catch (IOException e) {

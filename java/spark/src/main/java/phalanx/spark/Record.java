@@ -30,9 +30,11 @@ import phalanx.Unprotector;
  * @param parts how many parts there are
  * @param state that of the {@link Place}
  * @param done the handles of the parts that are done
+ * @param contents the nonces and tags of the chunks that are done, joined; empty if nobody asked for them
  */
-record Record(String input, Seen seen, byte[] header, int parts, String state, SortedMap<Integer, String> done) {
-    private static final String FORMAT = "phalanx-spark 1";
+record Record(
+        String input, Seen seen, byte[] header, int parts, String state, SortedMap<Integer, String> done, byte[] contents) {
+    private static final String FORMAT = "phalanx-spark 2";
 
     static Path path(Path output) {
         return new Path(output.getParent(), Place.record(output));
@@ -57,29 +59,45 @@ record Record(String input, Seen seen, byte[] header, int parts, String state, S
                 out.writeInt(each.getKey());
                 out.writeUTF(each.getValue());
             }
+            out.writeInt(contents.length);
+            out.write(contents);
         }
-        FileSystem fs = Hadoop.of(output, conf);
+        store(plain.toByteArray(), path(output), recipients, conf);
+    }
+
+    /** Replaces a file that only later runs read. */
+    static void store(byte[] plain, Path path, Recipients recipients, Configuration conf) throws IOException {
+        FileSystem fs = Hadoop.of(path, conf);
         Protector protector = new Protector(recipients).on(Runnable::run, 1);
-        InputStream in = new ByteArrayInputStream(plain.toByteArray());
+        InputStream in = new ByteArrayInputStream(plain);
         if (Hadoop.isLocal(fs)) {
             // Under a temporary name, so that no link is followed.
-            protector.replacing().withoutSync().protect(in, Hadoop.local(path(output)));
+            protector.replacing().withoutSync().protect(in, Hadoop.local(path));
             return;
         }
-        try (OutputStream out = fs.create(path(output), true)) {
+        try (OutputStream out = fs.create(path, true)) {
             protector.protect(in, out);
+        }
+    }
+
+    /** Such a file, or null if there is none that the keys at hand have made. */
+    static byte[] stored(Path path, KeyProvider keys, Configuration conf) throws IOException {
+        ByteArrayOutputStream plain = new ByteArrayOutputStream();
+        try (InputStream stored = Hadoop.of(path, conf).open(path)) {
+            new Unprotector(keys).on(Runnable::run, 1).unprotect(stored, plain);
+            return plain.toByteArray();
+        } catch (FileNotFoundException | PhalanxException e) {
+            return null;
         }
     }
 
     /** The record of an output, or null if there is none that the keys at hand have made for it. */
     static Record read(Path output, KeyProvider keys, Configuration conf) throws IOException {
-        ByteArrayOutputStream plain = new ByteArrayOutputStream();
-        try (InputStream stored = Hadoop.of(output, conf).open(path(output))) {
-            new Unprotector(keys).on(Runnable::run, 1).unprotect(stored, plain);
-        } catch (FileNotFoundException | PhalanxException e) {
+        byte[] plain = stored(path(output), keys, conf);
+        if (plain == null) {
             return null;
         }
-        DataInputStream in = new DataInputStream(new ByteArrayInputStream(plain.toByteArray()));
+        DataInputStream in = new DataInputStream(new ByteArrayInputStream(plain));
         if (!in.readUTF().equals(FORMAT) || !in.readUTF().equals(output.toString())) {
             return null;
         }
@@ -92,7 +110,8 @@ record Record(String input, Seen seen, byte[] header, int parts, String state, S
         for (int left = in.readInt(); left > 0; left--) {
             done.put(in.readInt(), in.readUTF());
         }
-        return new Record(input, seen, header, parts, state, done);
+        byte[] contents = in.readNBytes(in.readInt());
+        return new Record(input, seen, header, parts, state, done, contents);
     }
 
     static void delete(Path output, Configuration conf) throws IOException {

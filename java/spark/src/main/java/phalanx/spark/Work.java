@@ -23,6 +23,7 @@ import phalanx.FileKeys;
 import phalanx.Header;
 import phalanx.Layout;
 import phalanx.OutputException;
+import phalanx.PartialContents;
 import phalanx.PhalanxException;
 import phalanx.Recipients;
 import phalanx.Suite;
@@ -79,12 +80,12 @@ final class Work extends AbstractFunction2<TaskContext, Iterator<byte[]>, byte[]
                 throw new RuntimeException(item.name() + ": " + e.getMessage(), e);
             }
             String name = e instanceof OutputException && item.place() != null ? shown(item.place().output()) : item.name();
-            return new Outcome(item.number(), part, null, 0, Hadoop.at(name, e));
+            return Outcome.failed(item.number(), part, Hadoop.at(name, e));
         } catch (IllegalArgumentException | OutOfMemoryError e) {
             Failure failure = e instanceof OutOfMemoryError
                     ? Failure.of(Failure.Code.OTHER, item.name() + ": not enough memory: --executor-memory gives more")
                     : Failure.of(Failure.Code.OTHER, item.name() + ": " + e.getMessage());
-            return new Outcome(item.number(), part, null, 0, failure);
+            return Outcome.failed(item.number(), part, failure);
         }
     }
 
@@ -144,14 +145,19 @@ final class Work extends AbstractFunction2<TaskContext, Iterator<byte[]>, byte[]
                     if (seals && part == 0) {
                         sink.write(header.toBytes(), 0, header.length());
                     }
-                    chunks(piece, keys, in, sink);
+                    PartialContents contents = item.tracks() ? new PartialContents() : null;
+                    chunks(piece, keys, in, sink, contents);
                     String handle = sink == null ? "" : sink.finish();
-                    return new Outcome(item.number(), part, handle, piece.plaintext(), null);
+                    Layout layout = piece.layout();
+                    Outcome.Found found = new Outcome.Found(
+                            layout.fileLength(), layout.chunks(), contents == null ? new byte[0] : contents.toBytes());
+                    return new Outcome(item.number(), part, handle, piece.plaintext(), found, null);
                 }
             }
         }
 
-        private void chunks(Piece piece, FileKeys keys, FSDataInputStream in, Sink sink) throws IOException {
+        private void chunks(Piece piece, FileKeys keys, FSDataInputStream in, Sink sink, PartialContents contents)
+                throws IOException {
             Layout layout = piece.layout();
             ChunkCipher cipher = new ChunkCipher(keys, layout.chunkLog2());
             int overhead = layout.suite().overhead();
@@ -168,6 +174,9 @@ final class Work extends AbstractFunction2<TaskContext, Iterator<byte[]>, byte[]
                         cipher.seal(chunk, 0, length, index, layout.isLast(index));
                     } else {
                         cipher.open(chunk, 0, length, index, layout.isLast(index));
+                    }
+                    if (contents != null) {
+                        contents.add(index, chunk, overhead);
                     }
                     if (sink != null) {
                         sink.write(chunk, seals ? 0 : overhead, seals ? length + overhead : length);

@@ -20,6 +20,7 @@ import org.junit.jupiter.api.io.TempDir;
 import phalanx.KeyProvider;
 import phalanx.Keyring;
 import phalanx.PhalanxKey;
+import phalanx.PhalanxTree;
 import phalanx.Unprotector;
 
 /**
@@ -155,6 +156,73 @@ class ClusterIT {
             assertDone(driver, output);
             try (var passed = Files.list(gate)) {
                 assertFalse(passed.anyMatch(each -> each.getFileName().toString().equals("at-0")), "the first part was done again");
+            }
+        } finally {
+            driver.destroyForcibly();
+        }
+    }
+
+    /** A folder with a large file, whose reads wait at the gate, and small ones. */
+    private Path makeSource() throws IOException {
+        Path source = Files.createDirectories(top.resolve("source/a"));
+        Files.move(top.resolve("large"), source.resolve("large"));
+        for (int i = 0; i < 20; i++) {
+            Files.write(source.resolve("small" + i), new byte[i * 1000]);
+        }
+        return source.getParent();
+    }
+
+    private void assertMirrored(Path source, Path mirror) throws IOException {
+        assertEquals(List.of(), new PhalanxTree(KeyProvider.of(key)).verify(mirror).findings(), said());
+        Path again = top.resolve("again");
+        new Unprotector(KeyProvider.of(key)).replacing().unprotect(mirror.resolve("a/large.phx"), again);
+        assertArrayEquals(plaintext, Files.readAllBytes(again));
+        try (var left = Files.walk(mirror)) {
+            assertEquals(List.of(), left.filter(each -> each.getFileName().toString().startsWith(".phalanx")).toList());
+        }
+    }
+
+    @Test
+    void anExecutorOfAMirrorIsKilledInTheMiddle() throws IOException, InterruptedException {
+        Path source = makeSource();
+        Path mirror = top.resolve("mirror");
+        Process driver = submit("local-cluster[2,1,1024]", List.of("spark.hadoop.fs.test.gate.from=1"),
+                "mirror", "-k", "work", "test://" + source, mirror.toString());
+        try {
+            ProcessHandle executor = ProcessHandle.of(Long.parseLong(Files.readString(firstOf(driver)))).orElseThrow();
+            executor.destroyForcibly();
+            executor.onExit().join();
+            assertFalse(Files.exists(mirror.resolve("phalanx.tree")));
+            Files.createFile(gate.resolve("open"));
+            assertEquals(0, driver.waitFor(), said());
+            assertMirrored(source, mirror);
+        } finally {
+            driver.destroyForcibly();
+        }
+    }
+
+    @Test
+    void aKilledDriverOfAMirrorLeavesNoManifestAndTheNextOneCompletes() throws IOException, InterruptedException {
+        Path source = makeSource();
+        Path mirror = top.resolve("mirror");
+        String[] args = {"mirror", "-k", "work", "test://" + source, mirror.toString()};
+        Process driver = submit("local[2]", List.of("spark.hadoop.fs.test.gate.from=" + (20 << 20)), args);
+        try {
+            // The last part of the large file waits at the gate, and the others are done.
+            while (done(mirror.resolve("a/large.phx")) < 2) {
+                assertTrue(driver.isAlive(), said());
+                driver.waitFor(10, TimeUnit.MILLISECONDS);
+            }
+            driver.destroyForcibly().waitFor();
+            assertFalse(Files.exists(mirror.resolve("a/large.phx")));
+            assertFalse(Files.exists(mirror.resolve("phalanx.tree")));
+            Files.createFile(gate.resolve("open"));
+            driver = submit("local[2]", List.of("spark.hadoop.fs.test.gate.from=0"), args);
+            assertEquals(0, driver.waitFor(), said());
+            assertMirrored(source, mirror);
+            try (var passed = Files.list(gate)) {
+                // Small files begin at 0, too. Of the large one only the last part has passed, in the first run.
+                assertEquals(1, passed.filter(each -> !each.getFileName().toString().matches("open|at-0|arriving.*")).count());
             }
         } finally {
             driver.destroyForcibly();

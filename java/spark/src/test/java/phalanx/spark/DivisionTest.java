@@ -18,7 +18,7 @@ class DivisionTest {
             for (int cores : new int[] {1, 2, 31 * 8}) {
                 int parts = new Division(cores).parts(length, layout.chunks(), Division.LONGEST_IN_MEMORY);
                 assertTrue(parts >= 1 && parts <= 1000);
-                Item item = new Item(0, Plan.What.PROTECT, "", "", new Seen(length, 0, ""), null, 1, 20, new byte[1], parts);
+                Item item = new Item(0, Plan.What.PROTECT, "", "", new Seen(length, 0, ""), null, 1, 20, new byte[1], parts, false);
                 long end = 0;
                 for (int part = 0; part < parts; part++) {
                     Piece piece = new Piece(item, part, 0, layout);
@@ -36,7 +36,7 @@ class DivisionTest {
     void batchesHaveEveryFileOnce() {
         List<Item> small = new ArrayList<>();
         for (int i = 0; i < 5000; i++) {
-            small.add(new Item(i, Plan.What.VERIFY, "", "", new Seen(i % 7 == 0 ? 15 << 20 : 100, 0, ""), null, 0, 0, null, 1));
+            small.add(new Item(i, Plan.What.VERIFY, "", "", new Seen(i % 7 == 0 ? 15 << 20 : 100, 0, ""), null, 0, 0, null, 1, false));
         }
         List<Work.Batch> batches = new Division(2).batches(small);
         List<Integer> numbers = new ArrayList<>();

@@ -223,7 +223,7 @@ class JobTest extends Fixture {
         fail(2, "it would be the output of both", "protect", "-k", "work", "--output-dir", folder.toString(),
                 one.toString(), two.toString());
         fail(2, "unknown option --recursiv", "protect", "--recursiv", one.toString());
-        fail(2, "the program phalanx has it", "protect", "-R", one.toString());
-        fail(2, "the program phalanx has it", "mirror", one.toString());
+        fail(2, "the program phalanx has it", "protect", "--remove", one.toString());
+        fail(2, "the program phalanx has it", "mount", one.toString());
     }
 }

@@ -33,7 +33,7 @@ class PlaceTest extends Fixture {
     private Item item(Place place, Path input) throws IOException {
         Files.write(input, new byte[4 * CHUNK]);
         return new Item(0, Plan.What.UNPROTECT, "input", "file://" + input, new Seen(LAYOUT.fileLength(), 0, ""), place,
-                1, 12, new byte[1], 4);
+                1, 12, new byte[1], 4, false);
     }
 
     private Sink open(Item item, int part, int attempt) throws IOException {

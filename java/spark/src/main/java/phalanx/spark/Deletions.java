@@ -1,0 +1,197 @@
+package phalanx.spark;
+
+import java.io.IOException;
+import java.util.List;
+import java.util.OptionalLong;
+import java.util.Set;
+import phalanx.OutputException;
+import phalanx.RawName;
+import phalanx.TreeEntry;
+import phalanx.TreeNode;
+import phalanx.command.Failure;
+import phalanx.command.Terminal;
+import phalanx.command.Text;
+import phalanx.spark.TreeComparison.Gone;
+
+/** What a run deletes in a mirror, and what it refuses to delete. The rules are those of {@code phalanx mirror}. */
+final class Deletions {
+    /** A run that would delete more files than this, and more than half of them, is refused. */
+    private static final long MANY = 100;
+    /** So many entries without an input are named. */
+    private static final int NAMED = 10;
+
+    private final Plan plan;
+    private final Job job;
+    private final TreeRoot source;
+    private final TreeRoot mirror;
+    private final TreeComparison compared;
+    /** Whether the mirror has a manifest. */
+    private final boolean hasManifest;
+    /** Whether a run that was ended has left something. */
+    private final boolean wentOn;
+
+    Deletions(Plan plan, Job job, TreeRoot source, TreeRoot mirror, TreeComparison compared, boolean hasManifest, boolean wentOn) {
+        this.plan = plan;
+        this.job = job;
+        this.source = source;
+        this.mirror = mirror;
+        this.compared = compared;
+        this.hasManifest = hasManifest;
+        this.wentOn = wentOn;
+    }
+
+    /** Refuses to replace what others have put there, and a run that would delete suspiciously much. */
+    void refuse(TreeNode there) throws Failure {
+        boolean hasObjects = mirror.isStore() && !hasManifest && !wentOn && there != null && count(there) > 0;
+        if (plan.isMirror() && hasObjects && !plan.isNew()) {
+            throw Failure.of(Failure.Code.INPUT_OUTPUT, Text.shown(mirror.shown("")) + ": it has objects already, and no manifest")
+                    .hint("--new makes a mirror there, and replaces objects of the same names");
+        }
+        long listed = compared.gone.stream().filter(each -> !each.isFolder()).count() - compared.moves.size();
+        long all = listed + (hasManifest ? strays() : 0);
+        // A source whose disk is not mounted may have other files.
+        long fresh = compared.tasks.stream().filter(task -> task.state() == TreeComparison.State.NEW).count();
+        boolean stays = compared.unchanged > 0 || compared.tasks.size() > fresh;
+        String name = Text.shown(source.shown(""));
+        if (!plan.deletes()) {
+            if (plan.isMirror() && compared.filesBefore > 0 && !stays) {
+                Terminal.complain("warning: " + name + ": it has none of the mirror's " + Text.count(compared.filesBefore, "file"));
+            }
+            return;
+        }
+        OptionalLong most = plan.maxDelete();
+        String line;
+        if (most.isPresent() && Long.compareUnsigned(all, most.getAsLong()) > 0) {
+            line = all + " files would be deleted, and --max-delete allows " + Long.toUnsignedString(most.getAsLong());
+        } else if (most.isEmpty() && listed > 0 && !stays) {
+            line = "it has none of the mirror's files, and all " + listed + " would be deleted";
+        } else if (most.isEmpty() && listed > MANY && listed * 2 > compared.filesBefore) {
+            line = listed + " of the mirror's " + compared.filesBefore + " files would be deleted";
+        } else if (most.isEmpty() && mirror.isStore() && all > MANY && all * 2 > compared.filesBefore) {
+            line = all + " objects would be deleted, and the mirror has " + compared.filesBefore + " files";
+        } else {
+            return;
+        }
+        throw Failure.of(Failure.Code.INPUT_OUTPUT, name + ": " + line + ": nothing was done").hint("--max-delete " + all + " insists");
+    }
+
+    /** How many files without an input there are. In folders, one of these counts as one. */
+    private long strays() {
+        return mirror.isStore() ? compared.strays.stream().mapToLong(stray -> count(stray.node())).sum() : compared.strays.size();
+    }
+
+    private static long count(TreeNode node) {
+        return node.isFolder() ? node.children().values().stream().mapToLong(Deletions::count).sum() : node.entry() == null ? 0 : 1;
+    }
+
+    /** Says what would be deleted. */
+    void print() throws Failure {
+        if (!plan.deletes()) {
+            return;
+        }
+        Set<TreeNode> moved = java.util.Collections.newSetFromMap(new java.util.IdentityHashMap<>());
+        compared.moves.forEach(move -> moved.add(move.from().node()));
+        for (Gone each : compared.gone) {
+            if (!moved.contains(each.node())) {
+                Terminal.say("deleted " + Text.shown(each.path()));
+            }
+        }
+        for (Gone stray : hasManifest ? compared.strays : List.<Gone>of()) {
+            Terminal.say("deleted " + Text.shown(stray.path()));
+        }
+    }
+
+    /** Deletes what has the name of an entry of another kind. */
+    void makeWay() {
+        compared.inTheWay.forEach(each -> delete(each, stored(each)));
+    }
+
+    private static String stored(Gone each) {
+        return each.node().entry() instanceof TreeEntry.File ? each.path() + ".phx" : each.path();
+    }
+
+    private boolean delete(Gone each, String stored) {
+        try {
+            return mirror.delete(stored, each.isFolder());
+        } catch (IOException e) {
+            job.fail(Hadoop.at(mirror.shown(stored), new OutputException(e)));
+            return false;
+        }
+    }
+
+    /** Deletes what is gone at the source, unless something has failed. Returns how many files and links that were. */
+    long deleteIfAllIsWell(boolean isWell, Set<Gone> moved, Set<String> touched) {
+        long deleted = 0;
+        if (plan.deletes() && !isWell) {
+            Terminal.complain("warning: something failed, so nothing is deleted in the mirror");
+        }
+        boolean deletes = plan.deletes() && isWell;
+        for (Gone each : deletes ? compared.gone : List.<Gone>of()) {
+            boolean isListed = each.folder().children().get(each.node().entry().name()) == each.node();
+            if (!isListed || !delete(each, stored(each))) {
+                continue;
+            }
+            each.folder().children().remove(each.node().entry().name());
+            touch(each.path(), touched);
+            deleted += each.isFolder() ? 0 : 1;
+            say(each);
+        }
+        boolean deletesStrays = deletes && hasManifest;
+        int named = 0;
+        long left = 0;
+        for (Gone stray : compared.strays) {
+            long count = deletesStrays ? stray(stray.path(), stray.node()) : -1;
+            if (count < 0) {
+                left++;
+                if (named++ < NAMED && !plan.isQuiet()) {
+                    Terminal.complain(Text.shown(mirror.shown(stray.path())) + ": it has no input, and stays");
+                }
+            } else {
+                touch(stray.path(), touched);
+                deleted += count;
+                say(stray);
+            }
+        }
+        if (left > NAMED && !plan.isQuiet()) {
+            Terminal.complain(Text.shown(mirror.shown("")) + ": " + (left - NAMED) + " more entries have no input, and stay");
+        }
+        return deleted;
+    }
+
+    private void say(Gone each) {
+        if (plan.isVerbose() && !plan.isQuiet()) {
+            try {
+                Terminal.say("deleted " + Text.shown(each.path()));
+            } catch (Failure e) {
+                job.fail(e);
+            }
+        }
+    }
+
+    private static void touch(String path, Set<String> touched) {
+        int slash = path.lastIndexOf('/');
+        touched.add(slash < 0 ? "" : path.substring(0, slash));
+    }
+
+    /** Deletes stored files, links, and folders of such. Returns how many files and links, or −1 if something of it stays. */
+    private long stray(String path, TreeNode node) {
+        String name = path.substring(path.lastIndexOf('/') + 1);
+        boolean isStored = name.endsWith(".phx") && name.length() > ".phx".length();
+        if (!node.isFolder()) {
+            boolean isOurs = node.entry() instanceof TreeEntry.Link || node.entry() instanceof TreeEntry.File && isStored;
+            return isOurs && delete(new Gone(path, node, null), path) ? 1 : -1;
+        }
+        // A folder with a manifest of its own is another mirror.
+        if (node.children().containsKey(RawName.of(StoredManifest.NAME))) {
+            return -1;
+        }
+        long deleted = 0;
+        boolean stays = false;
+        for (var child : node.children().entrySet()) {
+            long count = stray(path + "/" + child.getKey(), child.getValue());
+            stays |= count < 0;
+            deleted += Math.max(0, count);
+        }
+        return stays || !delete(new Gone(path, node, null), path) ? -1 : deleted;
+    }
+}

@@ -1,0 +1,369 @@
+package phalanx.spark;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.FileTime;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.List;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import phalanx.Contents;
+import phalanx.KeyProvider;
+import phalanx.Manifest;
+import phalanx.PhalanxFile;
+import phalanx.PhalanxTree;
+
+/** Folders and mirrors, with their manifests. */
+class TreeTest extends Fixture {
+    private static final int LARGE = (17 << 20) + 5;
+
+    private Path source;
+    private Path mirror;
+
+    @BeforeEach
+    void makeSource() throws IOException {
+        source = Files.createDirectories(folder.resolve("source"));
+        mirror = folder.resolve("mirror");
+        Files.createDirectories(source.resolve("a/deep"));
+        Files.createDirectory(source.resolve("none"));
+        put("a/large", bytes(LARGE));
+        put("a/deep/small", bytes(1000));
+        put("empty", new byte[0]);
+        put("a:b%20c", bytes(10));
+        Files.createSymbolicLink(source.resolve("link"), Path.of("a/large"));
+        Files.setPosixFilePermissions(source.resolve("a"), PosixFilePermissions.fromString("rwxr-x---"));
+    }
+
+    private Path put(String name, byte[] bytes) throws IOException {
+        Path file = Files.write(source.resolve(name), bytes);
+        Files.setLastModifiedTime(file, FileTime.fromMillis(1_600_000_000_123L));
+        return file;
+    }
+
+    private void mirror(String... options) {
+        String[] all = {"mirror", "-k", "work", source.toString(), mirror.toString()};
+        succeed(joined(all, options));
+    }
+
+    private static String[] joined(String[] first, String... second) {
+        String[] all = java.util.Arrays.copyOf(first, first.length + second.length);
+        System.arraycopy(second, 0, all, first.length, second.length);
+        return all;
+    }
+
+    private void assertWhole(Path tree) throws IOException {
+        assertEquals(List.of(), new PhalanxTree(KeyProvider.of(key)).verify(tree).findings());
+    }
+
+    private Manifest.Head head(Path tree) throws IOException {
+        try (PhalanxFile file = PhalanxFile.open(tree.resolve("phalanx.tree"), KeyProvider.of(key)); InputStream in = file.inputStream()) {
+            return Manifest.read(in).head();
+        }
+    }
+
+    private static String digest(Path tree) throws IOException {
+        return Contents.read(tree.resolve("phalanx.tree")).toString();
+    }
+
+    @Test
+    void aMirrorHasAManifestAndIsRenewed() throws IOException {
+        mirror();
+        assertTrue(said.contains("5 files new, 0 unchanged"), said);
+        assertWhole(mirror);
+        assertEquals(List.of("a", "a:b%20c.phx", "empty.phx", "link", "none", "phalanx.tree"), names(mirror));
+        assertEquals("rwxr-x---", PosixFilePermissions.toString(Files.getPosixFilePermissions(mirror.resolve("a"))));
+        assertEquals(Files.getLastModifiedTime(source.resolve("a")), Files.getLastModifiedTime(mirror.resolve("a")));
+        String digest = digest(mirror);
+        mirror();
+        assertTrue(said.contains("0 files new, 5 unchanged; 0.0 MB"), said);
+        assertEquals(digest, digest(mirror));
+        put("empty", bytes(3));
+        put("new", bytes(4));
+        Files.move(source.resolve("a/large"), source.resolve("none/moved"));
+        Files.setPosixFilePermissions(source.resolve("a:b%20c"), PosixFilePermissions.fromString("rw-------"));
+        mirror();
+        assertTrue(said.contains("1 file new, 1 changed, 1 moved, 1 with new permissions, 2 unchanged"), said);
+        assertWhole(mirror);
+        assertEquals(digest, head(mirror).previous());
+        assertEquals(-1, Files.mismatch(source.resolve("none/moved"), restored("none/moved")));
+    }
+
+    private Path restored(String name) throws IOException {
+        Path again = top.resolve("again");
+        new phalanx.Unprotector(KeyProvider.of(key)).replacing().unprotect(mirror.resolve(name + ".phx"), again);
+        return again;
+    }
+
+    @Test
+    void whatIsGoneStaysUntilItIsDeleted() throws IOException {
+        for (int i = 0; i < 4; i++) {
+            put("gone" + i, bytes(5));
+        }
+        mirror();
+        for (int i = 0; i < 4; i++) {
+            Files.delete(source.resolve("gone" + i));
+        }
+        Files.delete(source.resolve("link"));
+        Files.write(mirror.resolve("stray.phx"), bytes(10));
+        Files.write(mirror.resolve("readme"), bytes(10));
+        mirror();
+        assertTrue(said.contains("stray.phx: it has no input, and stays"), said);
+        assertTrue(Files.exists(mirror.resolve("gone0.phx")));
+        fail(4, "7 files would be deleted, and --max-delete allows 3: nothing was done", "mirror", "-k", "work", source.toString(),
+                mirror.toString(), "--delete", "--max-delete", "3");
+        assertTrue(Files.exists(mirror.resolve("gone0.phx")));
+        mirror("--delete", "--dry-run");
+        assertTrue(said.contains("deleted gone0\n") && said.contains("deleted stray.phx\n"), said);
+        mirror("--delete");
+        assertTrue(said.contains("6 deleted"), said);
+        assertEquals(List.of("a", "a:b%20c.phx", "empty.phx", "none", "phalanx.tree", "readme"), names(mirror));
+        Files.delete(mirror.resolve("readme"));
+        assertWhole(mirror);
+        for (String left : List.of("a/large", "a/deep/small", "empty", "a:b%20c")) {
+            Files.delete(source.resolve(left));
+        }
+        fail(4, "it has none of the mirror's files, and all 4 would be deleted: nothing was done", "mirror", "-k", "work", source.toString(),
+                mirror.toString(), "--delete");
+        assertWhole(mirror);
+    }
+
+    @Test
+    void rulesLeaveOut() throws IOException {
+        put("x.tmp", bytes(5));
+        put("keep.tmp", bytes(5));
+        Path list = Files.writeString(top.resolve("list"), "# a comment\n+ keep.tmp\n*.tmp\ndeep/\n");
+        mirror();
+        mirror("--delete", "--exclude-from", list.toString());
+        // What is in the mirror already and is now left out stays.
+        assertTrue(Files.exists(mirror.resolve("x.tmp.phx")));
+        assertEquals("include keep.tmp\nexclude *.tmp\nexclude deep/\n", head(mirror).rules());
+        assertWhole(mirror);
+        mirror("--delete", "--delete-excluded", "--exclude-from", list.toString());
+        assertFalse(Files.exists(mirror.resolve("x.tmp.phx")));
+        assertFalse(Files.exists(mirror.resolve("a/deep")));
+        assertTrue(Files.exists(mirror.resolve("keep.tmp.phx")));
+        assertWhole(mirror);
+        fail(2, "pattern a[b: a [ in it has no ]", "mirror", "-k", "work", source.toString(), mirror.toString(), "--exclude", "a[b");
+        fail(2, "the program phalanx has it", "mirror", "-k", "work", source.toString(), mirror.toString(), "--exclude-caches");
+    }
+
+    @Test
+    void verifyFindsWhatIsWrong() throws IOException {
+        put("b", bytes(7));
+        put("c", bytes(8));
+        put("old", bytes(9));
+        mirror();
+        Path old = Files.copy(mirror.resolve("old.phx"), top.resolve("old.phx"));
+        Files.write(source.resolve("old"), bytes(9));
+        mirror();
+        long generation = head(mirror).generation();
+        succeed("verify", "-R", "-k", "work", mirror.toString(), "--at-least", String.valueOf(generation), "--expect", digest(mirror));
+        assertTrue(said.contains("generation " + Long.toUnsignedString(generation)), said);
+        assertTrue(said.contains("7 files, "), said);
+        fail(3, "which is before", "verify", "-R", "-k", "work", mirror.toString(), "--at-least", String.valueOf(generation + 1));
+        fail(3, "its manifest has the digest", "verify", "-R", "-k", "work", mirror.toString(), "--expect", "ab".repeat(32));
+        Files.copy(old, mirror.resolve("old.phx"), StandardCopyOption.REPLACE_EXISTING);
+        Files.move(mirror.resolve("b.phx"), mirror.resolve("x"));
+        Files.move(mirror.resolve("c.phx"), mirror.resolve("b.phx"));
+        Files.move(mirror.resolve("x"), mirror.resolve("c.phx"));
+        Files.move(mirror.resolve("empty.phx"), mirror.resolve("other.phx"));
+        Files.delete(mirror.resolve("a:b%20c.phx"));
+        Files.delete(mirror.resolve("link"));
+        Files.createSymbolicLink(mirror.resolve("link"), Path.of("elsewhere"));
+        Files.createDirectory(mirror.resolve("more"));
+        for (String quick : new String[] {"--quick", "--no-quick"}) {
+            String[] args = {"verify", "-R", "-k", "work", mirror.toString()};
+            fail(3, "old.phx: another version: the manifest lists other content", quick.equals("--quick") ? joined(args, quick) : args);
+            for (String line : List.of(
+                    "b.phx: exchanged with " + mirror + "/c.phx", "c.phx: exchanged with " + mirror + "/b.phx",
+                    "empty.phx: missing: it was renamed to " + mirror + "/other.phx",
+                    "other.phx: additional: it has the content of " + mirror + "/empty.phx",
+                    "a:b%20c.phx: missing: the manifest lists it", "link: another version: the manifest lists another target",
+                    "more: additional: the manifest does not list it", "; 8 failed")) {
+                assertTrue(said.contains(line), () -> line + "\n" + said);
+            }
+        }
+    }
+
+    @Test
+    void aChangedChunkIsFoundByTheFullCheckOnly() throws IOException {
+        mirror();
+        byte[] stored = Files.readAllBytes(mirror.resolve("a/large.phx"));
+        stored[stored.length / 2] ^= 1;
+        Files.write(mirror.resolve("a/large.phx"), stored);
+        succeed("verify", "-R", "--quick", "-k", "work", mirror.toString());
+        assertTrue(said.contains("4 files in place; content was not read"), said);
+        fail(3, "a/large.phx: damaged in chunk", "verify", "-R", "-k", "work", mirror.toString());
+        Path out = folder.resolve("out");
+        fail(3, "a/large.phx: damaged in chunk", "unprotect", "-R", "-k", "work", mirror.toString(), "-o", out.toString());
+        assertFalse(Files.exists(out.resolve("a/large")));
+        assertEquals(-1, Files.mismatch(source.resolve("a/deep/small"), out.resolve("a/deep/small")));
+    }
+
+    @Test
+    void aTreeIsRestored() throws IOException {
+        Files.setPosixFilePermissions(source.resolve("a:b%20c"), PosixFilePermissions.fromString("rwxr-xr-x"));
+        mirror();
+        Path out = folder.resolve("out");
+        succeed("unprotect", "-R", "-k", "work", mirror.toString(), "-o", out.toString());
+        assertTrue(said.contains("4 files, "), said);
+        assertEquals(List.of("a", "a:b%20c", "empty", "link", "none"), names(out));
+        assertEquals(-1, Files.mismatch(source.resolve("a/large"), out.resolve("a/large")));
+        assertEquals(Path.of("a/large"), Files.readSymbolicLink(out.resolve("link")));
+        for (String same : List.of("a/large", "a", "none", "")) {
+            assertEquals(Files.getLastModifiedTime(source.resolve(same)), Files.getLastModifiedTime(out.resolve(same)), same);
+        }
+        assertTrue(Files.isExecutable(out.resolve("a:b%20c")));
+        fail(4, "out: it is a folder already", "unprotect", "-R", "-k", "work", mirror.toString(), "-o", out.toString());
+        // What is not listed is not written, and older content is not either.
+        Files.copy(mirror.resolve("empty.phx"), mirror.resolve("more.phx"));
+        Files.copy(mirror.resolve("a:b%20c.phx"), mirror.resolve("empty.phx"), StandardCopyOption.REPLACE_EXISTING);
+        Path less = folder.resolve("less");
+        fail(3, "more.phx: additional: it has the content of", "unprotect", "-R", "-k", "work", mirror.toString(), "-o", less.toString());
+        assertEquals(List.of("a", "a:b%20c", "link", "none"), names(less));
+    }
+
+    @Test
+    void protectTakesFolders() throws IOException {
+        succeed("protect", "-R", "-k", "work", "--cipher", "aes-256-gcm", source.toString());
+        Path stored = folder.resolve("source.phx");
+        assertWhole(stored);
+        String digest = digest(stored);
+        fail(4, "source.phx: it is a folder already", "protect", "-R", "-k", "work", source.toString());
+        succeed("protect", "-R", "-k", "work", "--resume", source.toString());
+        assertEquals(digest, digest(stored));
+        succeed("protect", "-R", "-k", "work", "--force", source.toString());
+        assertTrue(said.contains("4 changed"), said);
+        assertEquals(digest, head(stored).previous());
+        assertWhole(stored);
+        Path out = Files.createDirectory(folder.resolve("out"));
+        succeed("unprotect", "-R", "-k", "work", "--output-dir", out.toString(), stored.toString());
+        assertEquals(List.of("source"), names(out));
+        fail(4, "source: it is a folder", "protect", "-k", "work", source.toString());
+    }
+
+    /** File systems with and without folders keep links in the manifest alone. */
+    @ParameterizedTest
+    @ValueSource(strings = {"test", "store", "copied"})
+    void otherFileSystemsHaveMirrors(String scheme) throws IOException {
+        String there = scheme + "://" + mirror;
+        if (scheme.equals("store")) {
+            // The store of the tests has its parts in folders, which others do not need, and takes no colon.
+            Files.createDirectories(mirror.resolve("a/deep"));
+        }
+        Files.move(source.resolve("a:b%20c"), source.resolve("ab%20c"));
+        succeed("mirror", "-k", "work", source.toString(), there);
+        assertTrue(said.contains("5 files new"), said);
+        succeed("verify", "-R", "-k", "work", there);
+        assertTrue(said.contains("4 files, "), said);
+        succeed("verify", "-R", "--quick", "-k", "work", there);
+        String digest = digest(mirror);
+        succeed("mirror", "-k", "work", source.toString(), there);
+        assertTrue(said.contains("0 files new, 5 unchanged"), said);
+        assertEquals(digest, digest(mirror));
+        put("empty", bytes(30));
+        Files.delete(source.resolve("a/deep/small"));
+        succeed("mirror", "-k", "work", "--delete", source.toString(), there);
+        assertTrue(said.contains("1 changed, 1 deleted"), said);
+        succeed("verify", "-R", "-k", "work", there);
+        Path out = folder.resolve("out");
+        succeed("unprotect", "-R", "-k", "work", there, "-o", out.toString());
+        assertArrayEquals(Files.readAllBytes(source.resolve("empty")), Files.readAllBytes(out.resolve("empty")));
+        assertEquals(Path.of("a/large"), Files.readSymbolicLink(out.resolve("link")));
+        Files.delete(mirror.resolve("ab%20c.phx"));
+        fail(3, "ab%20c.phx: missing", "verify", "-R", "-k", "work", there);
+    }
+
+    @Test
+    void aFileThatFailsIsLeftAsItWasAndTheNextRunCompletes() throws IOException {
+        mirror();
+        String from = "test://" + source;
+        byte[] before = Files.readAllBytes(mirror.resolve("a/large.phx"));
+        byte[] large = bytes(LARGE);
+        Files.write(source.resolve("a/large"), large);
+        put("new", bytes(9));
+        put("a:b%20c", bytes(11));
+        TestFs.FAILS_FROM.set(1 << 20);
+        fail(4, "a cable was pulled", "mirror", "-k", "work", "--delete", from, mirror.toString());
+        assertTrue(said.contains("something failed, so nothing is deleted"), said);
+        assertArrayEquals(before, Files.readAllBytes(mirror.resolve("a/large.phx")));
+        // The manifest lists what is there: the old content, and the new file.
+        assertWholeButForUnfinished();
+        assertTrue(Files.exists(mirror.resolve("new.phx")));
+        TestFs.FAILS_FROM.set(Long.MAX_VALUE);
+        succeed("mirror", "-k", "work", from, mirror.toString());
+        assertWhole(mirror);
+        assertArrayEquals(large, Files.readAllBytes(restored("a/large")));
+        assertTrue(names(mirror.resolve("a")).stream().noneMatch(name -> name.startsWith(".phalanx")));
+    }
+
+    private void assertWholeButForUnfinished() throws IOException {
+        var findings = new PhalanxTree(KeyProvider.of(key)).verify(mirror).findings();
+        assertEquals(List.of(), findings.stream().filter(finding -> !finding.path().contains(".phalanx-")).toList());
+    }
+
+    /** A run that was killed may have replaced a file by another one of the same length, and the source may have gone back since. */
+    @Test
+    void theJournalOfAKilledRunIsBelieved() throws IOException {
+        put("same", "version 1".getBytes());
+        mirror();
+        FileTime time = Files.getLastModifiedTime(source.resolve("same"));
+        // What such a run has done: the intention, and the file.
+        TreeRoot root = TreeRoot.of(new org.apache.hadoop.fs.Path(mirror.toString()), new org.apache.hadoop.conf.Configuration());
+        Journal journal = Journal.of(root, KeyProvider.of(key), new org.apache.hadoop.conf.Configuration());
+        journal.begin(List.of("same"), phalanx.Recipients.of(key));
+        Files.writeString(top.resolve("plain"), "version 2");
+        new phalanx.Protector(phalanx.Recipients.of(key)).replacing().protect(top.resolve("plain"), mirror.resolve("same.phx"));
+        Files.setLastModifiedTime(source.resolve("same"), time);
+        mirror();
+        assertTrue(said.contains("1 changed, 5 unchanged"), said);
+        assertEquals("version 1", Files.readString(restored("same")));
+        assertWhole(mirror);
+        assertTrue(names(mirror).stream().noneMatch(name -> name.startsWith(".phalanx")));
+    }
+
+    @Test
+    void whatCannotBeAMirrorIsRefused() throws IOException {
+        fail(2, "the mirror is within the source", "mirror", "-k", "work", source.toString(), source + "/m");
+        fail(4, "No such file or directory", "mirror", "-k", "work", source.toString(), folder + "/no/such");
+        fail(4, "No such file or directory", "mirror", "-k", "work", folder + "/nothing", mirror.toString());
+        fail(2, "missing: MIRROR", "mirror", "-k", "work", source.toString());
+        fail(2, "--max-delete needs --delete", "mirror", "-k", "work", source.toString(), mirror.toString(), "--max-delete", "5");
+        fail(2, "--quick needs --recursive", "verify", "--quick", source.toString());
+        // A link in the place of a folder is not followed.
+        Files.createDirectories(mirror);
+        Path outside = Files.createDirectory(top.resolve("outside"));
+        Files.createSymbolicLink(mirror.resolve("a"), outside);
+        fail(4, "a: cannot write: it is no folder", "mirror", "-k", "work", source.toString(), mirror.toString());
+        assertEquals(List.of(), names(outside));
+        Files.createDirectories(source.resolve("x.phx"));
+        put("x", bytes(1));
+        fail(4, "x.phx: cannot read: its name in the mirror would be that of another entry", "mirror", "-k", "work", source.toString(),
+                mirror.toString());
+        Path plain = Files.createDirectory(folder.resolve("plain"));
+        fail(4, "there is no protected file in it", "verify", "-R", "-k", "work", plain.toString());
+        assertTrue(said.contains("no manifest, so nothing is known of what is missing or older"), said);
+        fail(3, "it has no manifest", "verify", "-R", "--quick", "-k", "work", plain.toString());
+    }
+
+    @Test
+    void otherKeysRenewNothing() throws IOException {
+        mirror();
+        phalanx.Keyring.in(top.resolve("ring")).store("other", phalanx.PhalanxKey.random());
+        String digest = digest(mirror);
+        fail(3, mirror + ": ", "mirror", "-k", "other", source.toString(), mirror.toString());
+        assertEquals(digest, digest(mirror));
+        assertNotEquals("", said);
+    }
+}

@@ -19,7 +19,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
-import java.util.regex.Pattern;
 import phalanx.TreeReport.Fault;
 import phalanx.TreeReport.Finding;
 
@@ -41,9 +40,6 @@ public final class PhalanxTree {
     public static final RawName MANIFEST = RawName.of("phalanx.tree");
     /** The name of the manifest's signature, which the command checks. */
     public static final RawName SIGNATURE = RawName.of("phalanx.tree.sig");
-    /** What other programs may keep for a while in a folder of protected files (sections 8 and 11). */
-    private static final Pattern FOR_A_WHILE = Pattern.compile("\\.phalanx-[0-9a-f]{32}\\.(rekey|resume|tmp)");
-
     private final KeyProvider keys;
     private final Crew crew;
 
@@ -154,7 +150,8 @@ public final class PhalanxTree {
             } catch (DirectoryIteratorException e) {
                 throw e.getCause();
             }
-            stored.keySet().removeIf(stray -> FOR_A_WHILE.matcher(stray.toString()).matches());
+            // What other programs keep for a while in a folder of protected files (sections 8 and 11).
+            stored.keySet().removeIf(SourceTree::isTemporary);
             return new Open(path, name, stored);
         }
 

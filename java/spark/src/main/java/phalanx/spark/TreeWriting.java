@@ -12,6 +12,7 @@ import java.util.TreeMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
@@ -35,6 +36,9 @@ import phalanx.spark.TreeComparison.Task;
  * Executors write the files. The manifest is written last.
  */
 final class TreeWriting {
+    /** Names that are only given by Java programs, with a random part. */
+    private static final Pattern UNFINISHED = Pattern.compile("\\.phalanx-[0-9a-f]{32}-[0-9a-f]{16}\\.tmp");
+
     private final Plan plan;
     private final Configuration conf;
     private final Job job;
@@ -50,6 +54,7 @@ final class TreeWriting {
     private TreeComparison compared;
     /** The folders whose times the work has changed. */
     private final Set<String> touched = new HashSet<>();
+    private final List<String> unfinished = new ArrayList<>();
     private int leftOut;
 
     TreeWriting(Plan plan, Configuration conf, Job job) {
@@ -106,6 +111,9 @@ final class TreeWriting {
                 (path, why) -> job.fail(Hadoop.at(source.shown(path), why)));
         deletions = new Deletions(plan, job, source, mirror, compared, before != null, journal.hasRecords());
         deletions.refuse(there);
+        if (journal.hasRecords()) {
+            findUnfinished(there, "");
+        }
         if (plan.isDryRun()) {
             print();
             return;
@@ -114,6 +122,28 @@ final class TreeWriting {
             write(before, excludes.text());
         } catch (IOException e) {
             throw Hadoop.at(Work.shown(to), e instanceof OutputException ? e : new OutputException(e));
+        }
+    }
+
+    /** Files that a killed run of Java programs has left. */
+    private void findUnfinished(TreeNode folder, String path) {
+        folder.children().forEach((name, node) -> {
+            if (node.isFolder()) {
+                findUnfinished(node, path + name + "/");
+            } else if (UNFINISHED.matcher(name.toString()).matches()) {
+                unfinished.add(path + name);
+            }
+        });
+    }
+
+    private void removeUnfinished() {
+        for (String each : unfinished) {
+            try {
+                mirror.delete(each, false);
+                touch(each);
+            } catch (IOException e) {
+                // It keeps its temporary name.
+            }
         }
     }
 
@@ -172,6 +202,10 @@ final class TreeWriting {
         compared.moves.forEach(move -> moved.add(move.from()));
         files(links(refresh(counts), counts), recipients, counts);
         long deleted = deletions.deleteIfAllIsWell(job.failed() - failedBefore == 0, moved, touched);
+        if (job.failed() == failedBefore) {
+            // Nothing goes on with them any more.
+            removeUnfinished();
+        }
         settleFolders();
         boolean isSame = before != null && !wentOn && before.head().rules().equals(excludes)
                 && TreeComparison.isSame(compared.next, before.root());

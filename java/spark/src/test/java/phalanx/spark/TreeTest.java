@@ -326,7 +326,9 @@ class TreeTest extends Fixture {
         Files.writeString(top.resolve("plain"), "version 2");
         new phalanx.Protector(phalanx.Recipients.of(key)).replacing().protect(top.resolve("plain"), mirror.resolve("same.phx"));
         Files.setLastModifiedTime(source.resolve("same"), time);
+        Files.write(mirror.resolve("a/.phalanx-" + "ab".repeat(16) + "-" + "cd".repeat(8) + ".tmp"), bytes(5));
         mirror();
+        assertEquals(List.of("deep", "large.phx"), names(mirror.resolve("a")));
         assertTrue(said.contains("1 changed, 5 unchanged"), said);
         assertEquals("version 1", Files.readString(restored("same")));
         assertWhole(mirror);

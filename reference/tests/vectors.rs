@@ -2,7 +2,7 @@
 
 use phalanx_reference as reference;
 use phalanx_vectors::primitives::{
-    AesCmac, AesCtr, AesEcb, AesGcm, AesKw, AesSiv, Argon2id, Cshake, Kmac, Sha3, TurboShake, tests,
+    AesCmac, AesCtr, AesEcb, AesGcm, AesKw, AesSiv, Argon2id, Cshake, Kmac, Sha3, Sha3MonteCarlo, TurboShake, tests,
 };
 use phalanx_vectors::{Expect, Format, Hex};
 use reference::server::Place;
@@ -18,7 +18,7 @@ mod volumes;
 #[test]
 fn primitives() {
     let count: usize = phalanx_vectors::names("primitives").iter().map(|name| run_primitive(name)).sum();
-    assert!(count >= 1816, "only {count} tests");
+    assert!(count >= 2333, "only {count} tests");
 }
 
 /// Runs the tests of a file, and counts them.
@@ -45,6 +45,13 @@ fn run_primitive(name: &str) -> usize {
         }),
         "sha3-256" => each(tests(name), |test: &Sha3| {
             assert_eq!(reference::sha3_256(&test.message)[..], *test.digest, "{test:?}");
+        }),
+        "sha3-256-mct" => each(tests(name), |test: &Sha3MonteCarlo| {
+            let mut last = test.seed.to_vec();
+            for digest in &test.digests {
+                (0..1000).for_each(|_| last = reference::sha3_256(&last).to_vec());
+                assert_eq!(last, **digest, "{}", test.name);
+            }
         }),
         "cshake256" => each(tests(name), |test: &Cshake| {
             let output = reference::cshake256(&test.message, test.output_bits, &test.function, &test.customization);

@@ -40,6 +40,7 @@ mod rekey;
 mod rekey_cut_short;
 mod rekey_mirror;
 mod rekey_reports;
+mod rekey_two_faults;
 mod removal;
 mod resume;
 mod signatures;

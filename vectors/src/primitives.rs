@@ -96,6 +96,15 @@ pub struct Sha3 {
     pub digest: Hex,
 }
 
+/// `sha3-256-mct`: each of the digests is that of the one before it, hashed a thousand times. The first is that of the seed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sha3MonteCarlo {
+    pub name: String,
+    pub seed: Hex,
+    pub digests: Vec<Hex>,
+}
+
 /// `cshake256`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -13,6 +13,8 @@
 #![deny(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]
 
+#[cfg(test)]
+mod cctv;
 mod file;
 mod identity;
 mod outline;

@@ -196,3 +196,6 @@ impl PartialEq for PrivateKey {
 }
 
 impl Eq for PrivateKey {}
+
+#[cfg(test)]
+mod tests;

@@ -5,13 +5,16 @@
 mod common;
 
 mod batch;
+mod bounded;
 mod coalescer;
 mod contents;
 mod engines;
+mod libraries;
 mod pipeline;
 mod ranges;
 mod reader;
 mod reader_faults;
+mod secrets;
 mod services;
 mod stack;
 mod tampering;

@@ -314,7 +314,7 @@ mod tests {
             })
         };
         assert_eq!(wrong(&|_, _| {}), ANSWERS);
-        for at in 0..1109 {
+        for at in (0..1109).step_by(if cfg!(miri) { 554 } else { 1 }) {
             assert_ne!(wrong(&|_, data| data[at] ^= 0x10), ANSWERS, "{at}");
         }
         assert_ne!(wrong(&|_, data| data[512..1024].rotate_left(16)), ANSWERS);
@@ -346,7 +346,7 @@ mod tests {
     fn both_key_schedules_agree() {
         if Level::AesNi.is_available() {
             for (len, rounds) in [(16, 10), (24, 12), (32, 14)] {
-                for fill in 0..=255 {
+                for fill in (0..=255).step_by(if cfg!(miri) { 85 } else { 1 }) {
                     let key: Vec<u8> = (0..len).map(|i: u8| i.wrapping_mul(37) ^ fill).collect();
                     // SAFETY: is_available() found the instructions.
                     let by_instruction = unsafe { aesni::expand(&key, rounds) };

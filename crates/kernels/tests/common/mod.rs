@@ -5,6 +5,9 @@ pub fn paint(len: usize) -> Vec<u8> {
     (0..=250u8).cycle().take(len).collect()
 }
 
+/// Loops over lengths, places and counts take each of them, or a few under Miri, which is thousands of times slower.
+pub const STEP: usize = if cfg!(miri) { 97 } else { 1 };
+
 /// xorshift64*: the same numbers in every run.
 pub struct Random(pub u64);
 

@@ -27,7 +27,7 @@ impl State {
     fn restore(&self, s: &Sandbox) {
         s.write("f.phx", &self.file);
         match &self.side {
-            Some(bytes) => s.write(&side(), bytes),
+            Some(bytes) => drop(s.write(&side(), bytes)),
             None => drop(fs::remove_file(s.path(&side()))),
         }
     }

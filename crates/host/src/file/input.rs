@@ -113,12 +113,13 @@ pub struct Stamp {
 impl Stamp {
     /// The stamp of a file with these properties.
     #[must_use]
+    #[allow(clippy::unnecessary_cast, reason = "rustix over libc, which Miri needs, has another type")]
     pub fn new(stat: &Stat) -> Self {
         Self {
             id: (stat.st_dev, stat.st_ino),
             len: stat.st_size,
-            modified: (stat.st_mtime, stat.st_mtime_nsec),
-            changed: (stat.st_ctime, stat.st_ctime_nsec),
+            modified: (stat.st_mtime, stat.st_mtime_nsec as u64),
+            changed: (stat.st_ctime, stat.st_ctime_nsec as u64),
         }
     }
 

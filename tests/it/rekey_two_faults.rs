@@ -81,7 +81,7 @@ fn two_faults_leave_the_old_or_the_new_ways_in() {
     }
     let states: Vec<_> = states.into_iter().collect();
     // Unless the sweep is exhaustive, some of the states.
-    let step = if is_exhaustive() { 1 } else { 5 };
+    let step = if is_exhaustive() { 1 } else { 3 };
     let (mut pairs, mut seen) = (0, [0; 2]);
     for (number, state) in states.iter().enumerate().step_by(step) {
         with_each_fault(&s, state, |fault, _| {
@@ -102,5 +102,5 @@ fn two_faults_leave_the_old_or_the_new_ways_in() {
     old.restore(&s);
     opens(&s, "ab");
     println!("{singles} faults leave {killed} states; {pairs} second faults from {} states: {seen:?}", states.len());
-    assert!(singles >= 25 && killed > 3 && pairs > 60 && seen[0] > 10 && seen[1] > 10, "{singles}, {pairs}, {seen:?}");
+    assert!(singles >= 25 && killed > 3 && pairs > 60 && seen[0] > 5 && seen[1] > 5, "{singles}, {pairs}, {seen:?}");
 }

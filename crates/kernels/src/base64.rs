@@ -192,7 +192,7 @@ mod tests {
     fn every_length_is_encoded_and_decoded_as_a_library_does() {
         let bytes: Vec<u8> = (0..200_u32).map(|i| (i * 151 + 7) as u8).collect();
         for (decode, encode) in levels() {
-            for len in (0..bytes.len()).step_by(if cfg!(miri) { 7 } else { 1 }) {
+            for len in (0..bytes.len()).step_by(if cfg!(miri) { 37 } else { 1 }) {
                 let wanted = Base64::encode_string(&bytes[..len]);
                 let mut place = vec![0; wanted.len()];
                 encode(&bytes[..len], &mut place);
@@ -204,8 +204,9 @@ mod tests {
 
     #[test]
     fn every_character_at_every_place_is_taken_as_a_library_does() {
+        // Miri takes a few places and bytes.
         for len in [4, 64, 68, 128, 132] {
-            for place in 0..len {
+            for place in (0..len).step_by(if cfg!(miri) { 17 } else { 1 }) {
                 for byte in (0..=127).step_by(if cfg!(miri) { 31 } else { 1 }).filter(|byte| *byte != b'=') {
                     let mut text = vec![b'Q'; len];
                     text[place] = byte;

@@ -157,13 +157,14 @@ mod tests {
     fn any_wrong_or_exchanged_characters_are_found() {
         let text = text();
         let places = || (PREFIX.len()..LEN).filter(|i| text[*i] != b'-');
-        for i in places() {
-            for c in *b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567" {
+        // Miri takes a few places.
+        for i in places().step_by(if cfg!(miri) { 25 } else { 1 }) {
+            for c in b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".iter().copied().step_by(if cfg!(miri) { 9 } else { 1 }) {
                 let mut wrong = text.clone();
                 wrong[i] = c;
                 assert!(c == text[i] || read(&wrong).unwrap_err() == Unreadable::Checksum, "{i} {c}");
             }
-            for j in places().filter(|j| text[*j] != text[i]) {
+            for j in places().step_by(if cfg!(miri) { 25 } else { 1 }).filter(|j| text[*j] != text[i]) {
                 let mut wrong = text.clone();
                 wrong.swap(i, j);
                 assert_eq!(read(&wrong).unwrap_err(), Unreadable::Checksum, "{i} {j}");

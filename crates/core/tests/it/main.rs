@@ -9,6 +9,7 @@ mod bounded;
 mod coalescer;
 mod contents;
 mod engines;
+mod failing_outputs;
 mod libraries;
 mod pipeline;
 mod ranges;

@@ -74,7 +74,7 @@ fn every_call_of_an_output_may_fail() {
     // More than a job of chunks.
     let plain = painted((3 << 20) + 5);
     for engine in engines() {
-        let name = engine.info().name.to_string();
+        let name = engine.info().name.clone();
         let roster = Roster::new(&[engine]);
         let (stored, writes) = fail_everywhere(&format!("protect by {name}"), |output| {
             let size = ChunkSize::new(1 << 16).unwrap();

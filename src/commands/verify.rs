@@ -73,7 +73,11 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
             return Err(no_manifest(path));
         }
         if !is_mirror && !demands_manifest && phalanx_volume::is_volume(path) {
-            return verify_volume::run(path, &transfer.action.opener, &args.engine, verbosity);
+            let check = if args.manifest.accept { verify_volume::accept } else { verify_volume::run };
+            return check(path, &transfer.action.opener, &args.engine, verbosity);
+        }
+        if args.manifest.accept && !args.recursive {
+            return Err(Failure::usage("--accept is for volumes, and for mirrors with --recursive"));
         }
         if !is_mirror {
             volumes::check(path)?;

@@ -7,6 +7,7 @@ pub mod kills;
 mod model;
 mod power;
 mod restore;
+mod rollback;
 mod ways;
 pub mod workload;
 

@@ -6,19 +6,19 @@ use crate::backing::page::PagePool;
 use crate::disk::{Disk, reports_lost_writes};
 use crate::error::{Result, VolumeError};
 use crate::header;
-use crate::journal::{Journal, Owner};
+use crate::journal::{Journal, Owner, RESERVED, Table};
 use crate::options::StoreOptions;
+use crate::versions::{Failed, Versions};
 use phalanx_core::Roster;
-use phalanx_core::format::{FileKeys, Header};
-use phalanx_core::volume::{Chunks, Config, Holes, Records};
-use rustix::fs::fstat;
+use phalanx_core::volume::{Chunks, Config, Records};
+use rustix::fs::{fstat, fstatvfs};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, Weak};
 use std::time::{Duration, Instant};
 
 /// Device and inode.
@@ -40,6 +40,10 @@ pub(crate) struct Shared<F> {
     pub options: StoreOptions,
     /// `None` in a mount for reading only.
     pub journal: Option<Journal>,
+    /// Which state of each file is the last, in a volume that has this.
+    pub versions: Option<Versions>,
+    /// The memory that the tags of chunks take, in bytes.
+    pub tag_bytes: AtomicUsize,
     /// The number of epochs that have ended. Commits hold the lock for reading, and a checkpoint, which ends the epoch,
     /// for writing.
     pub epoch: RwLock<u64>,
@@ -93,8 +97,12 @@ const NAMED: usize = 256;
 /// all of them, so the limit is also at most half the number of files that a process may open.
 const NAMED_AT_ONCE: usize = 100_000;
 
+/// How long an epoch lasts in a volume with a table of versions. After a kill, what happened in the last one can be undone
+/// from outside, as a whole.
+const LONGEST: Duration = Duration::from_secs(30);
+
 impl<F: Uncommitted> Shared<F> {
-    pub fn new(root: &OwnedFd, config: Config, options: StoreOptions, journal: Option<Journal>) -> Result<Self> {
+    pub fn new(root: &OwnedFd, config: Config, options: StoreOptions, journal: Option<Journal>, versions: Option<Versions>) -> Result<Self> {
         let failed = |e| VolumeError::io("cannot look at the volume's folder", e);
         let root = File::from(root.try_clone().map_err(|e| VolumeError::io("cannot copy a descriptor", e))?);
         let device = fstat(&root).map_err(failed)?.st_dev;
@@ -107,6 +115,8 @@ impl<F: Uncommitted> Shared<F> {
             config,
             options,
             journal,
+            versions,
+            tag_bytes: AtomicUsize::new(0),
             device,
             root,
             epoch: RwLock::new(0),
@@ -212,6 +222,9 @@ impl<F: Uncommitted> Shared<F> {
     /// Whether the epoch should end before the next commit.
     pub fn should_end_epoch(&self) -> bool {
         let limit = if self.syncs_at_once { self.named_at_once } else { NAMED };
+        if self.versions.as_ref().is_some_and(Versions::wants_epoch) {
+            return true;
+        }
         self.journal.as_ref().is_some_and(Journal::is_filling) || self.named().files.len() >= limit
     }
 
@@ -219,10 +232,20 @@ impl<F: Uncommitted> Shared<F> {
     pub fn checkpoint(&self) -> Result<()> {
         let journal = self.writable()?;
         let mut epoch = self.epoch.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if journal.last().is_none() && self.named().files.is_empty() {
+        let needs_batch = self.versions.as_ref().is_some_and(Versions::needs_batch);
+        if journal.last().is_none() && self.named().files.is_empty() && !needs_batch {
             return Ok(());
         }
-        let ended = self.sync_named().and_then(|()| journal.trim(self.disk()));
+        let ended = self.sync_named().map_err(Failed::Hard).and_then(|()| match &self.versions {
+            Some(versions) => self.end_epoch(versions, journal),
+            None => journal.trim(self.disk()).map_err(Failed::Hard),
+        });
+        let ended = match ended {
+            // The journal stays, and so does everything that it has.
+            Err(Failed::Softly(why)) => return Err(why),
+            Err(Failed::Hard(why)) => Err(why),
+            Ok(()) => Ok(()),
+        };
         match ended {
             Ok(()) => {
                 *epoch += 1;
@@ -233,6 +256,76 @@ impl<F: Uncommitted> Shared<F> {
             Err(ref why) => self.break_off(why),
         }
         ended
+    }
+
+    /// Puts the versions of all files into the table, and begins the epoch that it then names.
+    fn end_epoch(&self, versions: &Versions, journal: &Journal) -> Result<(), Failed> {
+        let (disk, keys) = (self.disk(), self.config.keys());
+        let is_room = || {
+            fstatvfs(&self.root).is_ok_and(|state| state.f_bavail.saturating_mul(state.f_frsize) >= 2 * RESERVED)
+        };
+        let epoch = versions.checkpoint(disk, keys, is_room)?;
+        journal.restart(disk, epoch);
+        match versions.compact(disk, keys) {
+            Ok(Some(epoch)) => journal.restart(disk, epoch),
+            // The old table is as good as a shorter one.
+            Ok(None) | Err(Failed::Softly(_)) => {}
+            Err(failed) => return Err(failed),
+        }
+        Ok(())
+    }
+
+    /// Writes a short transaction. Returns the number of transactions that the mount has written with it, and the epoch,
+    /// which does not end while the caller has it.
+    pub fn append(&self, table: &Table) -> Result<(u64, RwLockReadGuard<'_, u64>)> {
+        let journal = self.writable()?;
+        let cost = Journal::cost(table.len(), 0);
+        loop {
+            let epoch = self.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+            if self.should_end_epoch() || !journal.promise(cost) {
+                drop(epoch);
+                self.checkpoint()?;
+                continue;
+            }
+            let appended = journal.append(self.disk(), self.config.keys(), table, 0, std::iter::empty());
+            journal.release(cost);
+            return Ok((appended?, epoch));
+        }
+    }
+
+    /// Records that a file is about to be removed. If a run is killed after the removal, the next one knows of it. If it
+    /// fails, the file is still there, and the record says nothing.
+    pub fn removing(&self, key: Key, id: [u8; 16]) {
+        let mut table = Table::default();
+        table.gone(Owner { inode: key.1, id });
+        // Without the record, the removal counts when the epoch ends.
+        drop(self.append(&table));
+    }
+
+    /// Records that a file was removed from a folder. The removal may not be on the disk yet.
+    pub fn removed(&self, key: Key, id: [u8; 16], folder: (u64, &Arc<OwnedFd>)) {
+        let Some(versions) = &self.versions else { return };
+        let _epoch = self.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        versions.gone(id, self.find(key).is_some(), folder);
+    }
+
+    /// Records that a file is about to get one more name. Otherwise the removal of one would be taken for its own.
+    pub fn linking(&self, key: Key, id: [u8; 16]) -> Result<()> {
+        let Some(versions) = &self.versions else { return Ok(()) };
+        if versions.get(id).is_some_and(|version| !version.is_linked()) {
+            let mut table = Table::default();
+            table.linked(Owner { inode: key.1, id });
+            let (_, _epoch) = self.append(&table)?;
+            versions.link(id);
+        }
+        Ok(())
+    }
+
+    /// Makes sure that what the journal says of new, removed and linked files is on the disk.
+    pub fn sync_records(&self) -> Result<()> {
+        let (Some(_), Some(journal)) = (&self.versions, &self.journal) else { return Ok(()) };
+        let synced = journal.sync(self.disk(), journal.written());
+        synced.map_err(|e| VolumeError::io("cannot sync the journal", e)).inspect_err(|e| self.break_off(e))
     }
 
     fn sync_named(&self) -> Result<()> {
@@ -300,6 +393,10 @@ impl<F: Uncommitted> Shared<F> {
         if table.get(&key).is_some_and(|weak| weak.strong_count() == 0) {
             table.remove(&key);
         }
+        drop(table);
+        if let Some(versions) = &self.versions {
+            versions.forget(owner.id);
+        }
     }
 
     pub fn find(&self, key: Key) -> Option<Arc<F>> {
@@ -354,7 +451,11 @@ impl<F: Uncommitted> Shared<F> {
                 file.commit_quietly();
             }
             let is_idle = |last: Instant| last.elapsed() >= self.options.trim_after;
-            if self.journal.as_ref().and_then(Journal::last).is_some_and(is_idle) && self.writable().is_ok() {
+            let is_long = |first: Instant| self.versions.is_some() && first.elapsed() >= LONGEST;
+            let journal = self.journal.as_ref();
+            let ends = journal.and_then(Journal::last).is_some_and(is_idle)
+                || journal.and_then(Journal::first).is_some_and(is_long);
+            if ends && self.writable().is_ok() {
                 // Its failure has been reported.
                 let _ = self.checkpoint();
             }
@@ -415,7 +516,7 @@ impl<F: Uncommitted> Shared<F> {
     }
 
     /// Opens the header of a stored file.
-    pub fn header(&self, file: &File) -> Result<(Header, FileKeys, Holes)> {
+    pub fn header(&self, file: &File) -> Result<header::Opened> {
         header::read(file, &self.config)
     }
 }

@@ -84,18 +84,18 @@ fn headers_of_files_keep_their_holes_and_belong_to_one_volume() {
     let (_, config) = volume(Suite::default());
     let (header, keys) = config.new_file().unwrap();
     assert_eq!(header.bytes().len(), HEADER_LEN);
-    let (found, holes) = config.open_file(&header).unwrap();
+    let (found, holes, state) = config.open_file(&header).unwrap();
     assert_eq!(found.volume_file_id(), keys.volume_file_id());
-    assert!(holes.ranges().is_empty());
+    assert!(holes.ranges().is_empty() && state.is_none());
 
     for count in [1, 2, 239, MAX_HOLES as u64] {
         let ranges: Vec<_> = (0..count).map(|i| 3 * i..3 * i + 2).collect();
         let holes = Holes::new(ranges).unwrap();
-        let with = config.with_holes(&header, &keys, &holes).unwrap();
+        let with = config.with(&header, &keys, &holes, None).unwrap();
         assert_eq!(with.bytes().len(), HEADER_LEN);
         assert_eq!(config.open_file(&with).unwrap().1, holes);
         assert_eq!(
-            config.open_file(&config.with_holes(&with, &keys, &Holes::default()).unwrap()).unwrap().1,
+            config.open_file(&config.with(&with, &keys, &Holes::default(), None).unwrap()).unwrap().1,
             Holes::default()
         );
         assert_eq!(holes.around(1), Some(0..2));

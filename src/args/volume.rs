@@ -61,7 +61,8 @@ pub struct InitPlan {
 
 impl Init {
     pub fn validate(self) -> Outcome<InitPlan> {
-        let Self { dir, keys, password, generate_password, recovery_key, cipher, chunk_size, rollback_protection } = self;
+        let Self { dir, keys, password, generate_password, recovery_key, cipher, chunk_size, rollback_protection } =
+            self;
         if matches!(cipher, Some(Cipher::Aes256Gcm)) {
             return Err(Failure::usage("a volume cannot have aes-256-gcm, which writes each chunk once")
                 .hint("choose aes-256 or aes-256-turbo"));

@@ -28,7 +28,8 @@ pub fn run(plan: InitPlan, verbosity: Verbosity) -> Outcome {
         copy.finish(&key_copies::line(&key))?;
         ways.push(Recipient::key(&key));
     }
-    phalanx_volume::create_with(&dir, suite, chunk_size, features, &ways).map_err(|e| volume_failures::of_volume(&dir, e))?;
+    phalanx_volume::create_with(&dir, suite, chunk_size, features, &ways)
+        .map_err(|e| volume_failures::of_volume(&dir, e))?;
     if !verbosity.quiet {
         let dir = shown(&dir);
         complain_with(format!("{dir}: new volume made"), Some(&format!("phalanx mount {dir} MOUNTPOINT mounts it")));

@@ -33,12 +33,14 @@ pub fn accept(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosit
     {
         let volume = Volume::open_to_accept(dir, opener).map_err(|e| not_opened(dir, e))?;
         if !volume.config.features().rollback_protection {
-            return Err(Failure::usage(format!("{}: it has no table of versions, so --accept changes nothing", shown(dir))));
+            return Err(Failure::usage(format!(
+                "{}: it has no table of versions, so --accept changes nothing",
+                shown(dir)
+            )));
         }
         let options = volume_engines::for_volume(engine, volume.config.suite(), verbosity)?;
         let log = shown(dir);
-        let options =
-            StoreOptions { on_damage: Box::new(move |line| complain(format!("{log}: {line}"))), ..options };
+        let options = StoreOptions { on_damage: Box::new(move |line| complain(format!("{log}: {line}"))), ..options };
         let seen = volume_age::seen(volume.config.keys().volume_id());
         let accepted = versions::accept(&volume.root, &volume.config, &options, seen).map_err(at_volume)?;
         volume_age::note(dir, accepted.generation);
@@ -96,11 +98,16 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
         let missing = if found.missing > 0 { format!("; {} missing", found.missing) } else { String::new() };
         let unknown = if names > 0 { format!("; {names} reported above") } else { String::new() };
         let bytes = count(found.bytes, "byte");
-        said = say(format!("{}: {files} in {folders}, {bytes}: whole and authentic{failures}{missing}{unknown}", shown(dir)));
+        said = say(format!(
+            "{}: {files} in {folders}, {bytes}: whole and authentic{failures}{missing}{unknown}",
+            shown(dir)
+        ));
     }
     let verified = match failed + names + found.missing {
         0 => Ok(()),
-        _ if names + found.missing == 0 && !report.altered.load(Ordering::Relaxed) => Err(Failure::written(Code::InputOutput)),
+        _ if names + found.missing == 0 && !report.altered.load(Ordering::Relaxed) => {
+            Err(Failure::written(Code::InputOutput))
+        }
         _ => Err(Failure::written(Code::NotAuthentic)),
     };
     worse(verified, said)

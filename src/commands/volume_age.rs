@@ -14,7 +14,9 @@ pub fn check(dir: &Path, generation: Generation) -> bool {
         Some(seen) => {
             let how = match seen.generation == now.generation {
                 true => "it is another one than was seen here last, of the same generation".into(),
-                false => format!("it has generation {}, and generation {} was seen here", now.generation, seen.generation),
+                false => {
+                    format!("it has generation {}, and generation {} was seen here", now.generation, seen.generation)
+                }
             };
             complain_with(
                 format!("warning: {}: {how}: the whole volume may have been put back", shown(dir)),

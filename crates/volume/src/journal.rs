@@ -133,7 +133,15 @@ struct At {
 impl Journal {
     /// An empty journal. Nothing in the file counts.
     pub fn new(file: File) -> Result<Self> {
-        let at = At { epoch: random_epoch()?, sequence: 0, offset: 0, promised: 0, written: 0, first: Instant::now(), last: Instant::now() };
+        let at = At {
+            epoch: random_epoch()?,
+            sequence: 0,
+            offset: 0,
+            promised: 0,
+            written: 0,
+            first: Instant::now(),
+            last: Instant::now(),
+        };
         Ok(Self { file, at: Mutex::new(at), synced: Mutex::new(0), has_failed: AtomicBool::new(false) })
     }
 

@@ -66,11 +66,7 @@ pub(crate) fn apply_to(
 
 /// Puts the versions of the files into the table. A file that was removed and is still there stays in it: a power cut
 /// has undone the removal.
-fn note_versions(
-    versions: &Versions,
-    records: &HashMap<[u8; 16], Vec<&Record>>,
-    targets: &HashMap<[u8; 16], Target>,
-) {
+fn note_versions(versions: &Versions, records: &HashMap<[u8; 16], Vec<&Record>>, targets: &HashMap<[u8; 16], Target>) {
     for (id, records) in records {
         let mut version = versions.get(*id);
         for record in records {

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, Weak};
 use std::time::{Duration, Instant};
@@ -101,8 +101,19 @@ const NAMED_AT_ONCE: usize = 100_000;
 /// from outside, as a whole.
 const LONGEST: Duration = Duration::from_secs(30);
 
+/// Whether there is so much space that some may be reserved.
+pub(crate) fn is_room(root: impl AsFd) -> bool {
+    fstatvfs(root).is_ok_and(|state| state.f_bavail.saturating_mul(state.f_frsize) >= 2 * RESERVED)
+}
+
 impl<F: Uncommitted> Shared<F> {
-    pub fn new(root: &OwnedFd, config: Config, options: StoreOptions, journal: Option<Journal>, versions: Option<Versions>) -> Result<Self> {
+    pub fn new(
+        root: &OwnedFd,
+        config: Config,
+        options: StoreOptions,
+        journal: Option<Journal>,
+        versions: Option<Versions>,
+    ) -> Result<Self> {
         let failed = |e| VolumeError::io("cannot look at the volume's folder", e);
         let root = File::from(root.try_clone().map_err(|e| VolumeError::io("cannot copy a descriptor", e))?);
         let device = fstat(&root).map_err(failed)?.st_dev;
@@ -261,10 +272,7 @@ impl<F: Uncommitted> Shared<F> {
     /// Puts the versions of all files into the table, and begins the epoch that it then names.
     fn end_epoch(&self, versions: &Versions, journal: &Journal) -> Result<(), Failed> {
         let (disk, keys) = (self.disk(), self.config.keys());
-        let is_room = || {
-            fstatvfs(&self.root).is_ok_and(|state| state.f_bavail.saturating_mul(state.f_frsize) >= 2 * RESERVED)
-        };
-        let epoch = versions.checkpoint(disk, keys, is_room)?;
+        let epoch = versions.checkpoint(disk, keys, || is_room(&self.root))?;
         journal.restart(disk, epoch);
         match versions.compact(disk, keys) {
             Ok(Some(epoch)) => journal.restart(disk, epoch),

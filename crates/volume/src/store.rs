@@ -6,11 +6,11 @@ use crate::header;
 use crate::journal::{Epoch, JOURNAL, Journal, RESERVED};
 use crate::options::StoreOptions;
 use crate::recover;
-use crate::shared::Key;
+use crate::shared::{Key, is_room};
 use crate::tree::{Removal, Removals};
 use crate::versions::{Generation, Versions};
 use phalanx_core::volume::Config;
-use rustix::fs::{FileType, Mode, OFlags, fstat, fstatvfs, openat};
+use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -267,7 +267,9 @@ fn open_journal(
     };
     if options.read_only {
         return match open_journal_file(root, OFlags::RDONLY)? {
-            Some(file) if !crate::journal::read(&file, config.keys(), which)?.is_empty() => Err(VolumeError::Unfinished),
+            Some(file) if !crate::journal::read(&file, config.keys(), which)?.is_empty() => {
+                Err(VolumeError::Unfinished)
+            }
             _ => Ok(None),
         };
     }
@@ -291,7 +293,10 @@ fn open_journal(
         }
     };
     // On a disk that is nearly full, or a file system without this call, the journal grows as it is written.
-    let is_room = fstatvfs(root).is_ok_and(|state| state.f_bavail.saturating_mul(state.f_frsize) >= 2 * RESERVED);
+    let is_room = is_room(root);
+    if let Some(versions) = versions {
+        versions.reserve(&*options.disk, is_room);
+    }
     // What was applied just now stays, until the table has it.
     if is_room && !versions.is_some_and(Versions::needs_batch) {
         match options.disk.extend(&file, 0, RESERVED) {

@@ -7,8 +7,8 @@ pub(crate) mod batch;
 use crate::disk::Disk;
 use crate::error::{Result, VolumeError};
 use crate::folder::{Fresh, NEW, SAFELY};
-use batch::{Found, Id};
 pub(crate) use batch::Version;
+use batch::{Found, Id};
 use phalanx_core::volume::{Config, VolumeKeys};
 use phalanx_host::lock::lock;
 use rustix::fd::OwnedFd;
@@ -25,8 +25,10 @@ pub use accept::{Accepted, accept};
 /// The name of the table in the root folder of a volume.
 pub const VERSIONS: &str = "phalanx.versions";
 
-/// Space that is kept reserved behind the table, in bytes, so that a full disk does not keep a checkpoint from ending.
+/// Space that is kept reserved behind the table, in bytes, so that a full disk does not keep a checkpoint from ending: while
+/// it is mounted and there is much, and always.
 const RESERVED: u64 = 4 << 20;
+const LEAST_RESERVED: u64 = 64 << 10;
 /// A table that is longer than twice a new one and this is made anew, in bytes.
 const SLACK: u64 = 64 << 10;
 /// How many folders are kept open to be synced. With more, the whole file system is synced.
@@ -225,7 +227,12 @@ impl Versions {
 
     /// Syncs the folders in which files were removed, and appends what has changed. Nothing changes the table meanwhile.
     /// Returns the id of the new epoch.
-    pub fn checkpoint(&self, disk: &dyn Disk, keys: &VolumeKeys, is_room: impl Fn() -> bool) -> Result<[u8; 16], Failed> {
+    pub fn checkpoint(
+        &self,
+        disk: &dyn Disk,
+        keys: &VolumeKeys,
+        is_room: impl Fn() -> bool,
+    ) -> Result<[u8; 16], Failed> {
         self.sync_folders(disk).map_err(Failed::Hard)?;
         if self.lock().changed.len() > batch::MOST {
             return self.renew(disk, keys);
@@ -280,12 +287,13 @@ impl Versions {
         inner.found.end = end + bytes.len() as u64;
         (inner.found.generation, inner.found.mac) = (generation, mac);
         self.has_begun(&mut inner);
-        if inner.found.end + RESERVED / 2 > inner.reserved && is_room() {
-            // If it cannot be reserved, the table grows as it is written.
-            let is_reserved = disk.reserve(&file, inner.found.end, RESERVED).is_ok();
-            inner.reserved = if is_reserved { inner.found.end + RESERVED } else { 0 };
+        let epoch = epoch_of(&inner.found);
+        let is_short = inner.found.end + LEAST_RESERVED > inner.reserved;
+        drop(inner);
+        if is_short {
+            self.reserve(disk, is_room());
         }
-        Ok(epoch_of(&inner.found))
+        Ok(epoch)
     }
 
     fn has_begun(&self, inner: &mut Inner) {
@@ -306,12 +314,29 @@ impl Versions {
         Ok(epoch_of(&inner.found))
     }
 
-    /// Gives the reserved space back.
-    pub fn end(&self, disk: &dyn Disk) {
+    /// Reserves space behind the table. If there is none, the table grows as it is written.
+    pub fn reserve(&self, disk: &dyn Disk, is_room: bool) {
         let mut inner = self.lock();
-        if std::mem::take(&mut inner.reserved) > 0 {
+        let lens = [RESERVED, LEAST_RESERVED];
+        for len in &lens[usize::from(!is_room)..] {
+            if disk.reserve(&inner.file, inner.found.end, *len).is_ok() {
+                inner.reserved = inner.found.end + len;
+                return;
+            }
+        }
+        inner.reserved = 0;
+    }
+
+    /// Gives most of the reserved space back.
+    pub fn end(&self, disk: &dyn Disk) {
+        {
+            let inner = self.lock();
+            if inner.reserved <= inner.found.end + LEAST_RESERVED {
+                return;
+            }
             let _ = disk.set_len(&inner.file, inner.found.end);
         }
+        self.reserve(disk, false);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -367,7 +392,9 @@ fn open_file(root: &OwnedFd, access: OFlags) -> Result<Option<File>> {
         Ok(file) => File::from(file),
         Err(Errno::NOENT) => return Ok(None),
         // A link, a socket, or a device without a driver.
-        Err(Errno::LOOP | Errno::NXIO | Errno::NODEV | Errno::ISDIR) => return Err(VolumeError::Versions("was altered")),
+        Err(Errno::LOOP | Errno::NXIO | Errno::NODEV | Errno::ISDIR) => {
+            return Err(VolumeError::Versions("was altered"));
+        }
         Err(e) => return Err(failed(e)),
     };
     let stat = fstat(&file).map_err(failed)?;

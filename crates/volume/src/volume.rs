@@ -146,12 +146,7 @@ impl Volume {
         Self::open_as(dir, opener, OFlags::RDONLY, FlockOperation::NonBlockingLockExclusive)
     }
 
-    fn open_as(
-        dir: &Path,
-        opener: &Opener<impl KeySource>,
-        access: OFlags,
-        lock: FlockOperation,
-    ) -> Result<Self> {
+    fn open_as(dir: &Path, opener: &Opener<impl KeySource>, access: OFlags, lock: FlockOperation) -> Result<Self> {
         let root = open_root(dir)?;
         let read_only = lock == FlockOperation::NonBlockingLockShared;
         let config = File::from(openat(&root, CONFIG, access | folder::SAFELY, Mode::empty())?);

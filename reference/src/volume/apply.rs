@@ -80,12 +80,7 @@ pub fn apply_journal_with(config: &Config, stored: &mut Stored, table: Option<&m
 }
 
 /// The entries of the files that the journal names (§10.9).
-fn set_versions(
-    table: &mut Table,
-    stored: &Stored,
-    records: &[&Record],
-    files: &BTreeMap<[u8; 16], (u64, Backing)>,
-) {
+fn set_versions(table: &mut Table, stored: &Stored, records: &[&Record], files: &BTreeMap<[u8; 16], (u64, Backing)>) {
     for id in records.iter().map(|record| record.file_id).collect::<BTreeSet<_>>() {
         let of_file = || records.iter().filter(|record| record.file_id == id);
         let is_gone = of_file().any(|record| record.what == What::Gone);

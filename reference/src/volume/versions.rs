@@ -97,7 +97,13 @@ impl Table {
     }
 
     /// Writes the next batch.
-    pub fn seal(&self, keys: &VolumeKeys, random: &[u8; 16], set: &[([u8; 16], [u8; 16])], removed: &[[u8; 16]]) -> Vec<u8> {
+    pub fn seal(
+        &self,
+        keys: &VolumeKeys,
+        random: &[u8; 16],
+        set: &[([u8; 16], [u8; 16])],
+        removed: &[[u8; 16]],
+    ) -> Vec<u8> {
         let mut batch = MAGIC.to_vec();
         batch.extend((self.generation + 1).to_le_bytes());
         batch.extend(random);

@@ -1,21 +1,14 @@
 //! Volumes with protection against rollback, as their users see them.
 
-use super::{is_sound, mount, unmount};
+use super::{init_as, is_sound, mount, unmount};
 use crate::common::Sandbox;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Makes a volume that finds older states, and its key in the file key.
-pub fn init(s: &Sandbox, volume: &str, chunk_size: &str) {
-    s.secret("key", [7; 32]);
-    let args = ["-q", "init", volume, "--key-file", "key", "--chunk-size", chunk_size, "--rollback-protection"];
-    s.run(&args).ok();
-}
-
 /// A volume with the files `file` and `other`, and where `file` is stored; `None` if this system does not allow mounts.
 fn volume(s: &Sandbox) -> Option<PathBuf> {
-    init(s, "vol", "4K");
+    init_as(s, "vol", "4K", true);
     let mounted = mount(s, "vol")?;
     s.write("mnt/file", "one");
     s.write("mnt/other", "other");
@@ -157,7 +150,7 @@ fn a_whole_volume_put_back_is_told_where_it_was_seen() {
 #[test]
 fn accept_is_for_volumes_with_a_table_and_for_mirrors() {
     let s = Sandbox::new();
-    super::init(&s, "plain", "4K");
+    init_as(&s, "plain", "4K", false);
     s.run(&["verify", "plain", "--accept", "--key-file", "key"]).fails(2);
     assert!(!Path::new(&s.path("plain/phalanx.versions")).exists());
     s.write("file.phx", "");

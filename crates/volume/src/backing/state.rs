@@ -114,7 +114,9 @@ impl Backing {
             for index in index..end {
                 let tag = tags.next().expect("there is one for each chunk");
                 let is_right = match &known {
-                    Some(known) => known[(first + (index - run.start.max(group << log2)) as usize) * TAG..][..TAG].ct_eq(tag),
+                    Some(known) => {
+                        known[(first + (index - run.start.max(group << log2)) as usize) * TAG..][..TAG].ct_eq(tag)
+                    }
                     None => sums.sum(group, tag).ct_eq(&state.sums[group as usize]),
                 };
                 if !bool::from(is_right) {
@@ -167,7 +169,8 @@ impl Backing {
         let chunks = content.layout.chunks();
         let (group_log2, count) = State::shape(chunks);
         let is_same_size = group_log2 == old.group_log2;
-        let mut next = NextState { state: State { group_log2, sums: Vec::with_capacity(count as usize) }, groups: Vec::new() };
+        let mut next =
+            NextState { state: State { group_log2, sums: Vec::with_capacity(count as usize) }, groups: Vec::new() };
         for group in 0..count {
             let range = chunks_of(group, group_log2, chunks);
             let is_same = is_same_size

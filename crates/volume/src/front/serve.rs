@@ -61,9 +61,7 @@ impl Filesystem for Front {
     fn mknod(&self, by: Owner, parent: u64, name: &[u8], mode: u32, device: u32) -> Answer<Attr> {
         let may = mode & 0o7777;
         self.answer(match kind(FileType::from_raw_mode(mode)) {
-            Some(Kind::File) => {
-                self.make_file(by, parent, name, may).map(|(attr, _)| attr)
-            }
+            Some(Kind::File) => self.make_file(by, parent, name, may).map(|(attr, _)| attr),
             Some(kind) => self.tree.mknod(parent, name, kind, may, device.into(), by),
             None => Err(VolumeError::Refused(Errno::INVAL)),
         })

@@ -1,7 +1,7 @@
 //! Taking a volume as it is: its table of versions is made anew.
 
-use super::batch::{Found, Id, Version};
 use super::batch;
+use super::batch::{Found, Id, Version};
 use super::{Failed, Generation, open_file, replace};
 use crate::error::{Result, VolumeError};
 use crate::header;

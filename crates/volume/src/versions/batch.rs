@@ -200,7 +200,8 @@ mod tests {
         let (mut bytes, base) = whole(keys, &entries, 5).unwrap();
         let mut ends = vec![bytes.len()];
         let mut mac = base.mac;
-        for (generation, set, removed) in [(6, vec![([1; 16], Version([21; 16]))], vec![]), (7, vec![], vec![[2; 16]])] {
+        for (generation, set, removed) in [(6, vec![([1; 16], Version([21; 16]))], vec![]), (7, vec![], vec![[2; 16]])]
+        {
             let batch = seal(keys, &mac, generation, &set, &removed).unwrap();
             (mac, _) = (batch.1, bytes.extend_from_slice(&batch.0));
             ends.push(bytes.len());

@@ -292,7 +292,9 @@ fn a_chunk_put_back_gets_no_new_sum() {
     let mounted = lab.mount();
     let backing = open(&mounted, "file").unwrap();
     // In its group, at its edge, and a growth that makes all groups anew: none of them is stored.
-    for (at, bytes) in [(11 * CHUNK, painted(3, CHUNK)), (12 * CHUNK + 5, painted(3, 9)), (len, painted(3, 800 * CHUNK))] {
+    for (at, bytes) in
+        [(11 * CHUNK, painted(3, CHUNK)), (12 * CHUNK + 5, painted(3, 9)), (len, painted(3, 800 * CHUNK))]
+    {
         let written = backing.write_at(at as u64, &bytes).and_then(|()| backing.commit(&backing.witness()));
         assert_eq!(written.unwrap_err().errno(), Errno::IO);
     }

@@ -53,7 +53,8 @@ fn sparse(case: &mut Case) -> (File, Vec<u8>) {
 }
 
 fn files(cases: &mut Vec<Case>) {
-    let mut case = Case::protected("rollback-files", "files of several lengths, one of them with groups of several chunks");
+    let mut case =
+        Case::protected("rollback-files", "files of several lengths, one of them with groups of several chunks");
     let root = case.root();
     for len in [0, 1, 4096, 3 * 4096 + 7] {
         case.file(&root, format!("{len}").as_bytes(), &painted(len), &[]);
@@ -175,16 +176,18 @@ fn states(cases: &mut Vec<Case>) {
     case.damaged_file(&root, b"f", bytes);
     cases.push(case);
     for count in [100, 101] {
-        let mut case = Case::protected(&format!("rollback-holes-{count}"), "as many holes as the header may have, or one more");
+        let mut case =
+            Case::protected(&format!("rollback-holes-{count}"), "as many holes as the header may have, or one more");
         let root = case.root();
         let holes: Vec<(u64, u64)> = (0..count).map(|i| (2 * i, 1)).collect();
-        let mut content = vec![0; 2 * count as usize * 4096];
-        for i in 0..count as usize {
-            // Zeros, which are data in every second chunk. What is stored of them is short in a vector.
-            content[(2 * i + 1) * 4096] = 0;
-        }
-        content.truncate(content.len() - 4000);
+        let content = vec![0; 2 * count as usize * 4096 - 4000];
         let file = case.file(&root, b"f", &content, &holes);
+        // Damaged chunks are short in a vector. Each is in a group of its own with a hole.
+        let last = 4096 + 4144 * (2 * count as usize - 1);
+        case.writer.bytes(&file.path)[4096..last].fill(0);
+        let mut pieces: Vec<Option<Vec<u8>>> = (0..count).flat_map(|_| [Some(vec![0; 4096]), None]).collect();
+        *pieces.last_mut().unwrap() = Some(vec![0; 96]);
+        case.want(&file.path, Plain::File(Some(pieces)));
         if count > 100 {
             case.want(&file.path, Plain::File(None));
         }
@@ -204,7 +207,8 @@ fn batches(cases: &mut Vec<Case>) {
     bytes.truncate(len - 1);
     cases.push(case);
 
-    let (mut case, file) = with_file("rollback-last-batch-altered", "the last batch is not authentic, and counts as absent", 100);
+    let (mut case, file) =
+        with_file("rollback-last-batch-altered", "the last batch is not authentic, and counts as absent", 100);
     let id = case.id(&file);
     case.writer.append(&[], &[id]);
     *case.writer.bytes(b"phalanx.versions").last_mut().unwrap() ^= 1;
@@ -214,7 +218,8 @@ fn batches(cases: &mut Vec<Case>) {
     case.writer.bytes(b"phalanx.versions").extend([0; 500]);
     cases.push(case);
 
-    let (mut case, file) = with_file("rollback-generation-skipped", "the last batch skips a generation, and counts as absent", 100);
+    let (mut case, file) =
+        with_file("rollback-generation-skipped", "the last batch skips a generation, and counts as absent", 100);
     let id = case.id(&file);
     let random = case.writer.draw();
     let skipping = v::Table { generation: case.writer.table.generation + 1, ..case.writer.table.clone() };
@@ -222,7 +227,8 @@ fn batches(cases: &mut Vec<Case>) {
     case.writer.bytes(b"phalanx.versions").extend(batch);
     cases.push(case);
 
-    let (mut case, file) = with_file("rollback-batch-not-next", "the last batch does not go on from the one before", 100);
+    let (mut case, file) =
+        with_file("rollback-batch-not-next", "the last batch does not go on from the one before", 100);
     let id = case.id(&file);
     let random = case.writer.draw();
     let other = v::Table { mac: [1; 32], ..case.writer.table.clone() };
@@ -277,7 +283,8 @@ fn journals(cases: &mut Vec<Case>) {
         ]
     };
     let content = [painted(4096), painted_from(9, 200)].concat();
-    let (mut case, file) = with_file("rollback-journal", "a transaction of the table's epoch, with the file's new header", 5000);
+    let (mut case, file) =
+        with_file("rollback-journal", "a transaction of the table's epoch, with the file's new header", 5000);
     let records = changed(&mut case, &file);
     let journal = case.writer.transactions(vec![records]).concat();
     case.journal(journal, 1);
@@ -305,7 +312,8 @@ fn journals(cases: &mut Vec<Case>) {
     case.want(&file.path, Plain::File(None));
     cases.push(case);
 
-    let mut case = Case::protected("rollback-journal-known", "a new file that the table does not have, and the journal does");
+    let mut case =
+        Case::protected("rollback-journal-known", "a new file that the table does not have, and the journal does");
     case.writer.put_table();
     let root = case.root();
     let file = case.file(&root, b"f", &painted(100), &[]);

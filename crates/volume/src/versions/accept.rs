@@ -2,7 +2,7 @@
 
 use super::batch;
 use super::batch::{Found, Id, Version};
-use super::{Failed, Generation, open_file, replace};
+use super::{Failed, Generation, epoch_of, open_file, replace};
 use crate::error::{Result, VolumeError};
 use crate::header;
 use crate::journal::Epoch;
@@ -42,13 +42,15 @@ pub fn accept(root: &OwnedFd, config: &Config, options: &StoreOptions, at_least:
         return Err(rustix::io::Errno::OPNOTSUPP.into());
     }
     // Something else in the place of the table is replaced.
-    let old = match open_file(root, OFlags::RDONLY) {
-        Ok(Some(file)) => batch::read(&file, config.keys())?.0,
-        Ok(None) | Err(VolumeError::Versions(_)) => Found::default(),
+    let (old, is_altered) = match open_file(root, OFlags::RDONLY) {
+        Ok(Some(file)) => batch::read(&file, config.keys())?,
+        Ok(None) | Err(VolumeError::Versions(_)) => (Found::default(), true),
         Err(e) => return Err(e),
     };
+    // Without a whole table nothing says which epoch counts, and the journal may have the only whole copy of a change.
+    let which = if is_altered || old.end == 0 { Epoch::Unchecked } else { Epoch::Only(epoch_of(&old)) };
     if let Some(journal) = crate::store::open_journal_file(root, OFlags::RDWR)? {
-        recover::apply_to(root, &journal, config, options, Epoch::Unchecked, None)?;
+        recover::apply_to(root, &journal, config, options, which, None)?;
     }
     let entries = files(root, config, &old)?;
     let is_new = |(id, version): &(&Id, &Version)| !old.entries.get(*id).is_some_and(|old| old.is_of(**version));

@@ -60,7 +60,8 @@ impl State {
     /// Reads the body of a slot. `None` if it is malformed.
     pub fn read(body: &[u8]) -> Option<Self> {
         let (group_log2, sums) = body.split_first()?;
-        let lawful = *group_log2 < 64 && sums.len().is_multiple_of(16) && (1..=MAX_GROUPS as usize).contains(&(sums.len() / 16));
+        let lawful =
+            *group_log2 < 64 && sums.len().is_multiple_of(16) && (1..=MAX_GROUPS as usize).contains(&(sums.len() / 16));
         lawful.then(|| Self { group_log2: *group_log2, sums: sums.chunks(16).map(array).collect() })
     }
 }

@@ -101,7 +101,7 @@ impl Backing {
                 let mut table = Table::default();
                 table.known(Owner { inode: key.1, id }, &version.0);
                 let (_, epoch) = shared.append(&table)?;
-                versions.set(id, version);
+                versions.insert(id, version);
                 epoch
             }
             None => {
@@ -175,6 +175,11 @@ impl Backing {
         let chunks = Chunks::new(&stored.header, &keys);
         let written = shared.journal.as_ref().map_or(0, |journal| journal.written());
         let flags = fcntl_getfl(&file).map_err(|e| VolumeError::io("cannot look at a descriptor", e))?;
+        if shared.versions.as_ref().is_some_and(|versions| !versions.opened(keys.volume_file_id(), key)) {
+            let text = format!("the stored file with inode {} is a copy of one that is in use", key.1);
+            shared.tell_once(key, None, &text);
+            return Err(VolumeError::Damaged(text));
+        }
         Ok(Arc::new_cyclic(|me| Self {
             me: me.clone(),
             can_write: flags.contains(OFlags::RDWR),

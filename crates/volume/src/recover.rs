@@ -79,10 +79,12 @@ fn note_versions(versions: &Versions, records: &HashMap<[u8; 16], Vec<&Record>>,
         }
         let is_gone = records.iter().any(|record| matches!(record, Record::Gone));
         match (targets.get(id), version) {
-            (Some(target), Some(version)) if target.has_name => versions.set(*id, version),
+            (Some(target), Some(version)) if target.has_name => versions.insert(*id, version),
             // What was being made under a temporary name is removed by and by.
             (Some(target), _) if !target.has_name => versions.remove(*id),
             (None, _) if is_gone => versions.remove(*id),
+            // It was moved away from outside, and must not come back as it was before.
+            (None, Some(version)) if versions.get(*id).is_some() => versions.set(*id, version),
             _ => {}
         }
     }

@@ -232,7 +232,7 @@ impl<F: Uncommitted> Shared<F> {
     /// Whether the epoch should end before the next commit.
     pub fn should_end_epoch(&self) -> bool {
         let limit = if self.syncs_at_once { self.named_at_once } else { NAMED };
-        if self.versions.as_ref().is_some_and(Versions::wants_epoch) {
+        if self.versions.as_ref().is_some_and(|versions| versions.wants_epoch(self.named_at_once)) {
             return true;
         }
         self.journal.as_ref().is_some_and(Journal::is_filling) || self.named().files.len() >= limit
@@ -335,7 +335,7 @@ impl<F: Uncommitted> Shared<F> {
         }
         drop(table);
         if let Some(versions) = &self.versions {
-            versions.forget(owner.id);
+            versions.closed(owner.id, key);
         }
     }
 

@@ -7,10 +7,11 @@ use crate::journal::{Epoch, JOURNAL, Journal, RESERVED};
 use crate::options::StoreOptions;
 use crate::recover;
 use crate::shared::{Key, is_room};
-use crate::tree::{Removal, Removals};
+use crate::tree::{Act, Removal, Removals};
 use crate::versions::{Generation, Versions};
 use phalanx_core::volume::Config;
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -34,7 +35,8 @@ impl Store {
     /// journal cannot be read, applied or made.
     pub fn open(root: &OwnedFd, config: Config, options: StoreOptions) -> Result<Arc<Self>> {
         let any_version = options.read_only && options.any_version;
-        let versions = if any_version { None } else { Versions::open(root, &config, options.read_only)? };
+        let versions =
+            if any_version { None } else { Versions::open(root, &config, &*options.disk, options.read_only)? };
         let journal = open_journal(root, &config, &options, versions.as_ref())?;
         let shared = Arc::new(Shared::new(root, config, options, journal, versions)?);
         if shared.versions.as_ref().is_some_and(Versions::needs_batch) {
@@ -167,6 +169,7 @@ impl Store {
     /// Records that a new file did not get a name.
     pub(crate) fn not_made(&self, id: [u8; 16]) {
         if let Some(versions) = &self.shared.versions {
+            let _epoch = self.shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
             versions.remove(id);
         }
     }
@@ -202,16 +205,22 @@ impl Removals for Store {
         Some(Removal { inode, id })
     }
 
-    fn removing(&self, Removal { inode, id }: Removal, links: u64) {
-        if self.is_last_name(id, links <= 1) {
-            self.shared.removing((self.shared.device, inode), id);
+    fn remove(
+        &self,
+        Removal { inode, id }: Removal,
+        links: &dyn Fn() -> u64,
+        folder: (u64, &Arc<OwnedFd>),
+        is_replaced: bool,
+        act: &mut Act<'_>,
+    ) -> Result<(), Errno> {
+        let is_last = self.is_last_name(id, links() <= 1);
+        // The epoch does not end between the record and the removal.
+        let _epoch = self.shared.removing((self.shared.device, inode), id, is_last, is_replaced);
+        act()?;
+        if self.is_last_name(id, links() == 0) {
+            self.shared.removed(id, folder);
         }
-    }
-
-    fn removed(&self, Removal { inode, id }: Removal, links: u64, folder: (u64, &Arc<OwnedFd>)) {
-        if self.is_last_name(id, links == 0) {
-            self.shared.removed((self.shared.device, inode), id, folder);
-        }
+        Ok(())
     }
 
     fn linking(&self, Removal { inode, id }: Removal) -> Result<()> {
@@ -243,11 +252,11 @@ pub(crate) fn open_journal_file(root: &OwnedFd, how: OFlags) -> Result<Option<Fi
         let stat = fstat(&file)?;
         // A second name may belong to somebody else's file.
         let is_ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_nlink == 1;
-        if is_ours { Ok(file) } else { Err(rustix::io::Errno::INVAL) }
+        if is_ours { Ok(file) } else { Err(Errno::INVAL) }
     };
     match open() {
         Ok(file) => Ok(Some(file)),
-        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(Errno::NOENT) => Ok(None),
         Err(e) => Err(VolumeError::io("cannot open the journal", e)),
     }
 }
@@ -279,7 +288,7 @@ fn open_journal(
                 None => recover::apply(root, &file, config, options)?,
                 Some(versions) => {
                     if recover::apply_to(root, &file, config, options, which, Some(versions))? {
-                        versions.wants_epoch();
+                        versions.want_epoch();
                     }
                 }
             }
@@ -289,7 +298,7 @@ fn open_journal(
             let failed = |e| VolumeError::io("cannot open the journal", e);
             let file = open_journal_file(root, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
             sync_folder(root).map_err(failed)?;
-            file.ok_or(VolumeError::Refused(rustix::io::Errno::NOENT))?
+            file.ok_or(VolumeError::Refused(Errno::NOENT))?
         }
     };
     // On a disk that is nearly full, or a file system without this call, the journal grows as it is written.
@@ -313,7 +322,7 @@ fn open_journal(
 
 fn sync_folder(dir: &OwnedFd) -> rustix::io::Result<()> {
     match rustix::fs::fsync(dir) {
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOTSUP) => Ok(()),
+        Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
         done => done,
     }
 }

@@ -24,6 +24,6 @@ pub use list::Entry;
 pub use listing::Listing;
 pub use make::Owner;
 pub use node::ROOT;
-pub use removals::{Removal, Removals};
+pub use removals::{Act, Removal, Removals};
 pub use rename::RenameMode;
 pub use xattr::SetMode;

@@ -7,14 +7,17 @@ pub(crate) mod batch;
 use crate::disk::Disk;
 use crate::error::{Result, VolumeError};
 use crate::folder::{Fresh, NEW, SAFELY};
+use crate::shared::Key;
 pub(crate) use batch::Version;
 use batch::{Found, Id};
 use phalanx_core::volume::{Config, VolumeKeys};
 use phalanx_host::lock::lock;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, fchown, fstat, fsync, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, Uid, fchmod, fchown, fstat, fsync, openat, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,8 +79,8 @@ struct Inner {
     has_begun: bool,
     /// The entries that were set or removed since the last batch.
     changed: HashSet<Id>,
-    /// Files that were removed and are still open. They do not come back.
-    dead: HashSet<Id>,
+    /// The files that are open, each with how often.
+    open: HashMap<Id, (Key, usize)>,
     /// The folders in which files were removed since the last batch, and whether there were more.
     folders: Vec<(u64, Arc<OwnedFd>)>,
     has_more_folders: bool,
@@ -92,12 +95,17 @@ impl Versions {
     ///
     /// # Errors
     /// [`VolumeError::Versions`] if it is missing or was altered. Otherwise if it cannot be read.
-    pub fn open(root: &OwnedFd, config: &Config, read_only: bool) -> Result<Option<Self>> {
+    pub fn open(root: &OwnedFd, config: &Config, disk: &dyn Disk, read_only: bool) -> Result<Option<Self>> {
         if !config.features().rollback_protection {
             return Ok(None);
         }
         let file = open_file(root, if read_only { OFlags::RDONLY } else { OFlags::RDWR })?;
         let Some(file) = file else { return Err(VolumeError::Versions("is missing")) };
+        if !read_only {
+            // What a killed run has written may not be on the disk yet, and more is built on it.
+            let synced = disk.sync_data(&file).and_then(|()| Ok(sync_root(root)?));
+            synced.map_err(|e| VolumeError::Io { what: "cannot sync the table of versions", error: e })?;
+        }
         let (found, is_altered) = batch::read(&file, config.keys())?;
         if found.end == 0 || is_altered {
             return Err(VolumeError::Versions("was altered"));
@@ -112,7 +120,7 @@ impl Versions {
             found,
             has_begun: false,
             changed: HashSet::new(),
-            dead: HashSet::new(),
+            open: HashMap::new(),
             folders: Vec::new(),
             has_more_folders: false,
             seen: None,
@@ -161,12 +169,19 @@ impl Versions {
         (inner.found.entries.len() - inner.found.entries.keys().filter(is_seen).count()) as u64
     }
 
-    /// Records the new state of a file. One that was removed stays so, and one that had several names too.
+    /// Records the state of a file that is new, or was found.
+    pub fn insert(&self, id: Id, version: Version) {
+        let mut inner = self.lock();
+        let version = version.after(inner.found.entries.get(&id).copied());
+        inner.found.entries.insert(id, version);
+        inner.changed.insert(id);
+    }
+
+    /// Records the new state of a file. One that was removed stays so.
     pub fn set(&self, id: Id, version: Version) {
         let mut inner = self.lock();
-        if !inner.dead.contains(&id) {
-            let version = version.after(inner.found.entries.get(&id).copied());
-            inner.found.entries.insert(id, version);
+        if let Some(entry) = inner.found.entries.get_mut(&id) {
+            *entry = version.after(Some(*entry));
             inner.changed.insert(id);
         }
     }
@@ -180,22 +195,20 @@ impl Versions {
         }
     }
 
-    /// Records that there is no such file.
+    /// Records that there is no such file, wherever it was.
     pub fn remove(&self, id: Id) {
         let mut inner = self.lock();
         if inner.found.entries.remove(&id).is_some() {
             inner.changed.insert(id);
+            inner.has_more_folders = true;
         }
     }
 
     /// Records that a file was removed from a folder. The caller holds the lock of the epoch.
-    pub fn gone(&self, id: Id, is_open: bool, folder: (u64, &Arc<OwnedFd>)) {
+    pub fn gone(&self, id: Id, folder: (u64, &Arc<OwnedFd>)) {
         let mut inner = self.lock();
         inner.found.entries.remove(&id);
         inner.changed.insert(id);
-        if is_open {
-            inner.dead.insert(id);
-        }
         if inner.folders.iter().any(|(number, _)| *number == folder.0) {
             return;
         }
@@ -206,18 +219,43 @@ impl Versions {
         }
     }
 
-    /// Records that nobody uses a removed file any more.
-    pub fn forget(&self, id: Id) {
-        self.lock().dead.remove(&id);
+    /// Records that a file is open. Returns `false` if another stored file with its id is: a copy that was made from
+    /// outside. Only one of them could be the last version after a change.
+    pub fn opened(&self, id: Id, key: Key) -> bool {
+        let mut inner = self.lock();
+        let open = inner.open.entry(id).or_insert((key, 0));
+        let is_it = open.0 == key;
+        open.1 += usize::from(is_it);
+        is_it
     }
 
-    /// Whether a commit of this mount needs an epoch of its own first. A checkpoint then begins one.
-    pub fn wants_epoch(&self) -> bool {
-        let wants = !self.lock().has_begun;
+    /// Records that nobody uses an open file any more.
+    pub fn closed(&self, id: Id, key: Key) {
+        let mut inner = self.lock();
+        if let Some(open) = inner.open.get_mut(&id).filter(|open| open.0 == key) {
+            open.1 = open.1.saturating_sub(1);
+            if open.1 == 0 {
+                inner.open.remove(&id);
+            }
+        }
+    }
+
+    /// Whether a new epoch has to begin before the next commit: this mount has begun none yet, or so many entries have
+    /// changed that the next mount could not open all files after a kill.
+    pub fn wants_epoch(&self, most: usize) -> bool {
+        let wants = {
+            let inner = self.lock();
+            !inner.has_begun || inner.changed.len() >= most
+        };
         if wants {
             self.is_wanted.store(true, Ordering::Release);
         }
         wants
+    }
+
+    /// Makes the next checkpoint begin an epoch, even if there is nothing to append.
+    pub fn want_epoch(&self) {
+        self.is_wanted.store(true, Ordering::Release);
     }
 
     /// Whether a checkpoint has something to append, or was asked for.
@@ -282,7 +320,7 @@ impl Versions {
             (inner.file.clone(), found.end, next(found.generation).map_err(Failed::Hard)?, found.mac, inner.changes())
         };
         let (bytes, mac) = batch::seal(keys, &before, generation, &set, &removed).map_err(Failed::Softly)?;
-        write_at_end(disk, &file, &bytes, end)?;
+        write_at_end(disk, &file, &bytes, end).inspect_err(|_| self.lock().reserved = 0)?;
         let mut inner = self.lock();
         inner.found.end = end + bytes.len() as u64;
         (inner.found.generation, inner.found.mac) = (generation, mac);
@@ -369,7 +407,9 @@ fn write_at_end(disk: &dyn Disk, file: &File, bytes: &[u8], end: u64) -> Result<
     let failed = |e| VolumeError::io("cannot write the table of versions", e);
     // What a killed run has left behind the table would look as if it had been altered.
     if file.metadata().map_err(|e| Failed::Hard(failed(e)))?.len() > end {
-        disk.set_len(file, end).map_err(|e| Failed::Hard(failed(e)))?;
+        // A part of it that comes back after a power cut would be the end of the next one.
+        let cut = disk.set_len(file, end).and_then(|()| disk.sync_data(file));
+        cut.map_err(|e| Failed::Hard(failed(e)))?;
     }
     if let Err(e) = disk.write(file, bytes, end) {
         return Err(match (failed(e), disk.set_len(file, end)) {
@@ -377,8 +417,11 @@ fn write_at_end(disk: &dyn Disk, file: &File, bytes: &[u8], end: u64) -> Result<
             (e, _) => Failed::Hard(e),
         });
     }
-    let synced = disk.sync_data(file);
-    synced.map_err(|e| Failed::Hard(VolumeError::Io { what: "cannot sync the table of versions", error: e }))
+    disk.sync_data(file).map_err(|e| {
+        // The next mount must not take it for one that is on the disk.
+        let _ = disk.set_len(file, end);
+        Failed::Hard(VolumeError::Io { what: "cannot sync the table of versions", error: e })
+    })
 }
 
 fn epoch_of(found: &Found) -> [u8; 16] {
@@ -403,6 +446,13 @@ fn open_file(root: &OwnedFd, access: OFlags) -> Result<Option<File>> {
     if is_ours { Ok(Some(file)) } else { Err(VolumeError::Versions("was altered")) }
 }
 
+fn sync_root(root: &OwnedFd) -> Result<(), Errno> {
+    match fsync(root) {
+        Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
 /// Puts a new table in place of the old one. It is on the disk before it replaces that, and its name is afterwards.
 fn replace(root: &OwnedFd, disk: &dyn Disk, bytes: &[u8]) -> Result<File, Failed> {
     let failed = |e: Errno| VolumeError::io("cannot write the table of versions", e);
@@ -413,6 +463,11 @@ fn replace(root: &OwnedFd, disk: &dyn Disk, bytes: &[u8]) -> Result<File, Failed
     let file = File::from(file);
     let write = || {
         let owner = fstat(root).map_err(failed)?;
+        if let Ok(old) = statat(root, VERSIONS, AtFlags::SYMLINK_NOFOLLOW)
+            && FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
+        {
+            fchmod(&file, Mode::from_raw_mode(old.st_mode & 0o666)).map_err(failed)?;
+        }
         if rustix::process::geteuid().is_root() && owner.st_uid != 0 {
             // The owner of the folder can then use it without the superuser.
             fchown(&file, Some(Uid::from_raw(owner.st_uid)), Some(Gid::from_raw(owner.st_gid))).map_err(failed)?;
@@ -425,8 +480,8 @@ fn replace(root: &OwnedFd, disk: &dyn Disk, bytes: &[u8]) -> Result<File, Failed
         let _ = unlinkat(root, &*name, AtFlags::empty());
         Failed::Softly(e)
     })?;
-    match fsync(root) {
-        Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => Ok(file),
+    match sync_root(root) {
+        Ok(()) => Ok(file),
         Err(e) => Err(Failed::Hard(VolumeError::Io { what: "cannot sync the volume's folder", error: e.into() })),
     }
 }

@@ -114,6 +114,8 @@ fn set_versions(table: &mut Table, stored: &Stored, records: &[&Record], files: 
             (Some(true), Some(version)) => _ = table.entries.insert(id, version),
             (Some(false), _) => _ = table.entries.remove(&id),
             (None, _) if is_gone => _ = table.entries.remove(&id),
+            // It may come back, but only as it was last.
+            (None, Some(version)) if table.entries.contains_key(&id) => _ = table.entries.insert(id, version),
             _ => {}
         }
     }

@@ -52,6 +52,7 @@ impl Backing {
     pub(super) fn plan(&self, content: &Content) -> Result<Plan> {
         let chunk_len = self.chunks.chunk_len();
         let holes = Holes::new(content.holes.clone())
+            .filter(|holes| holes.ranges().len() <= self.shared.config.max_holes())
             .ok_or(VolumeError::Core(phalanx_core::Error::Header("a malformed list of holes")))?;
         let has_header = holes != content.stored_holes || content.stored_state.is_some();
         let len_of = |chunks: &Range<u64>| {

@@ -16,6 +16,8 @@ use subtle::ConstantTimeEq;
 const TAG: usize = 32;
 /// The memory that the tags of all files take, in bytes, unless each has only those that it used last.
 const LIMIT: usize = 64 << 20;
+/// How many bytes of tags are kept from one commit.
+const KEPT: usize = 8 << 20;
 
 /// The tags of chunks that are committed.
 #[derive(Default)]
@@ -59,6 +61,8 @@ pub(super) struct KnownTags {
 pub(super) struct NextState {
     pub state: State,
     groups: Vec<(u64, Arc<Vec<u8>>)>,
+    /// The groups whose sums are new.
+    changed: Vec<u64>,
 }
 
 /// The state of a new file whose only chunk has this nonce and tag.
@@ -169,8 +173,12 @@ impl Backing {
         let chunks = content.layout.chunks();
         let (group_log2, count) = State::shape(chunks);
         let is_same_size = group_log2 == old.group_log2;
-        let mut next =
-            NextState { state: State { group_log2, sums: Vec::with_capacity(count as usize) }, groups: Vec::new() };
+        let mut next = NextState {
+            state: State { group_log2, sums: Vec::with_capacity(count as usize) },
+            groups: Vec::new(),
+            changed: Vec::new(),
+        };
+        let mut kept = 0;
         for group in 0..count {
             let range = chunks_of(group, group_log2, chunks);
             let is_same = is_same_size
@@ -185,7 +193,9 @@ impl Backing {
             let of_group = Arc::new(self.next_tags(content, old, tags, range)?);
             let sums = self.sums.as_ref().ok_or_else(|| VolumeError::Damaged("a file without sums".into()))?;
             next.state.sums.push(sums.sum(group, &of_group));
-            if group_log2 > 0 {
+            next.changed.push(group);
+            kept += of_group.len();
+            if group_log2 > 0 && kept <= KEPT {
                 next.groups.push((group, of_group));
             }
         }
@@ -219,9 +229,7 @@ impl Backing {
             let mut known = self.known_tags();
             let is_same_size = was.is_some_and(|was| was.group_log2 == next.state.group_log2);
             let stale = |group: &u64| {
-                !is_same_size
-                    || *group >= next.state.sums.len() as u64
-                    || next.groups.binary_search_by_key(group, |(group, _)| *group).is_ok()
+                !is_same_size || *group >= next.state.sums.len() as u64 || next.changed.binary_search(group).is_ok()
             };
             let gone: Vec<u64> = known.groups.keys().copied().filter(|group| stale(group)).collect();
             for group in gone {

@@ -46,20 +46,29 @@ impl<F: Uncommitted> Shared<F> {
         }
     }
 
-    /// Records that a file is about to be removed. If a run is killed after the removal, the next one knows of it. If it
-    /// fails, the file is still there, and the record says nothing.
-    pub fn removing(&self, key: Key, id: [u8; 16]) {
+    /// Records that a file is about to lose a name, which may be its last. If a run is killed after the removal, the next
+    /// one knows of it. If it fails, the file is still there, and the record says nothing. If it is replaced, what replaces it
+    /// is known after a power cut. The epoch does not end while the caller has the result.
+    pub fn removing(&self, key: Key, id: [u8; 16], is_last: bool, is_replaced: bool) -> RwLockReadGuard<'_, u64> {
         let mut table = Table::default();
         table.gone(Owner { inode: key.1, id });
         // Without the record, the removal counts when the epoch ends.
-        drop(self.append(&table));
+        let appended = if is_last { self.append(&table).ok() } else { None };
+        if is_replaced {
+            let _ = self.sync_records();
+        }
+        match appended {
+            Some((_, epoch)) => epoch,
+            None => self.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner()),
+        }
     }
 
-    /// Records that a file was removed from a folder. The removal may not be on the disk yet.
-    pub fn removed(&self, key: Key, id: [u8; 16], folder: (u64, &Arc<OwnedFd>)) {
-        let Some(versions) = &self.versions else { return };
-        let _epoch = self.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        versions.gone(id, self.find(key).is_some(), folder);
+    /// Records that a file was removed from a folder. The removal may not be on the disk yet. The caller holds the lock of
+    /// the epoch.
+    pub fn removed(&self, id: [u8; 16], folder: (u64, &Arc<OwnedFd>)) {
+        if let Some(versions) = &self.versions {
+            versions.gone(id, folder);
+        }
     }
 
     /// Records that a file is about to get one more name. Otherwise the removal of one would be taken for its own.
@@ -69,6 +78,8 @@ impl<F: Uncommitted> Shared<F> {
             let mut table = Table::default();
             table.linked(Owner { inode: key.1, id });
             let (_, _epoch) = self.append(&table)?;
+            // If the name came to the disk and the record did not, the removal of one name would be that of the file.
+            self.sync_records()?;
             versions.link(id);
         }
         Ok(())

@@ -18,16 +18,27 @@ pub struct Removal {
     pub id: [u8; 16],
 }
 
+/// Takes a name away.
+pub type Act<'a> = dyn FnMut() -> Result<(), Errno> + 'a;
+
 /// Is told which files lose or get a name.
 pub trait Removals: Send + Sync {
     /// Identifies a stored file. `open` opens it for reading, if that is necessary.
     fn identify(&self, inode: u64, open: &dyn Fn() -> Option<File>) -> Option<Removal>;
 
-    /// A file is about to lose one of this many names. That may fail.
-    fn removing(&self, removal: Removal, links: u64);
-
-    /// A file has lost a name in a folder, which has this number and this descriptor. `links` more are left.
-    fn removed(&self, removal: Removal, links: u64, folder: (u64, &Arc<OwnedFd>));
+    /// Takes a name away from a file by `act`, in a folder which has this number and this descriptor. `links` says how many
+    /// names there are. With `is_replaced` another entry gets the name.
+    ///
+    /// # Errors
+    /// Those of `act`.
+    fn remove(
+        &self,
+        removal: Removal,
+        links: &dyn Fn() -> u64,
+        folder: (u64, &Arc<OwnedFd>),
+        is_replaced: bool,
+        act: &mut Act<'_>,
+    ) -> Result<(), Errno>;
 
     /// A file is about to get one more name.
     ///
@@ -52,17 +63,20 @@ impl Tree {
         removals.identify(stat.st_ino, &|| open(handle, &stat).ok())
     }
 
-    /// Identifies a file, and tells that it is about to lose a name.
-    pub(super) fn removing(&self, handle: &OwnedFd) -> Option<Removal> {
-        let removal = self.identify(handle)?;
-        self.removals.get()?.removing(removal, links(handle).unwrap_or(1));
-        Some(removal)
-    }
-
-    /// Tells that a file has lost a name in a folder.
-    pub(super) fn removed(&self, removal: Option<Removal>, handle: &OwnedFd, dir: &Dir) {
-        if let (Some(removals), Some(removal)) = (self.removals.get(), removal) {
-            removals.removed(removal, links(handle).unwrap_or(0), (dir.folder.number, &dir.fd));
+    /// Takes a name away by `act` from the inode of a descriptor that is good for attributes only.
+    pub(super) fn unname(
+        &self,
+        handle: &OwnedFd,
+        dir: &Dir,
+        is_replaced: bool,
+        mut act: impl FnMut() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        match (self.removals.get(), self.identify(handle)) {
+            (Some(removals), Some(removal)) => {
+                let links = || links(handle).unwrap_or(0);
+                removals.remove(removal, &links, (dir.folder.number, &dir.fd), is_replaced, &mut act)
+            }
+            _ => act(),
         }
     }
 

@@ -27,9 +27,7 @@ impl Tree {
         let stored = self.names.seal(&dir.id, name)?;
         let _guard = write(&dir.folder.lock);
         let (pin, inode) = self.pin(&dir, &stored.entry)?;
-        let file = self.removing(&pin);
-        unlinkat(&dir.fd, &*stored.entry, AtFlags::empty())?;
-        self.removed(file, &pin, &dir);
+        self.unname(&pin, &dir, false, || unlinkat(&dir.fd, &*stored.entry, AtFlags::empty()))?;
         remove_full(&dir.fd, &stored);
         self.gone(&dir, &stored.entry, inode, pin);
         Ok(())
@@ -116,7 +114,8 @@ impl Tree {
         let is_only = fstat(&pin).is_ok_and(|stat| stat.st_nlink == 1);
         let (folder, stat) = (fd.try_clone().map(Arc::new), fstat(fd));
         if let (true, Some(file), Ok(stat), Ok(folder)) = (is_only, self.identify(&pin), stat, folder) {
-            removals.removed(file, 0, (stat.st_ino, &folder));
+            // It is removed just after this. If that fails, it is no entry of the volume either.
+            let _ = removals.remove(file, &|| 0, (stat.st_ino, &folder), false, &mut || Ok(()));
         }
     }
 

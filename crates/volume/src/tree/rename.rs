@@ -168,9 +168,7 @@ impl Tree {
             Some(_) => {
                 let (pin, inode) = self.pin(to.dir, to.entry())?;
                 self.write_full(to.dir, to.stored)?;
-                let replaced = self.removing(&pin);
-                renameat(&from.dir.fd, from.entry(), &to.dir.fd, to.entry())?;
-                self.removed(replaced, &pin, to.dir);
+                self.unname(&pin, to.dir, true, || renameat(&from.dir.fd, from.entry(), &to.dir.fd, to.entry()))?;
                 self.gone(to.dir, to.entry(), inode, pin);
             }
         }
@@ -200,9 +198,7 @@ impl Tree {
                 Some(_) => {
                     let (pin, inode) = self.pin(to.dir, to.entry())?;
                     self.write_full(to.dir, to.stored)?;
-                    let replaced = self.removing(&pin);
-                    renameat(&to.dir.fd, &*temporary, &to.dir.fd, to.entry())?;
-                    self.removed(replaced, &pin, to.dir);
+                    self.unname(&pin, to.dir, true, || renameat(&to.dir.fd, &*temporary, &to.dir.fd, to.entry()))?;
                     self.gone(to.dir, to.entry(), inode, pin);
                 }
             }

@@ -5,7 +5,7 @@ use super::batch::{Found, Id, Version};
 use super::{Failed, Generation, epoch_of, open_file, replace};
 use crate::error::{Result, VolumeError};
 use crate::header;
-use crate::journal::Epoch;
+use crate::journal::{self, Epoch};
 use crate::names::is_entry;
 use crate::options::StoreOptions;
 use crate::recover::{self, walk};
@@ -49,8 +49,9 @@ pub fn accept(root: &OwnedFd, config: &Config, options: &StoreOptions, at_least:
     };
     // Without a whole table nothing says which epoch counts, and the journal may have the only whole copy of a change.
     let which = if is_altered || old.end == 0 { Epoch::Unchecked } else { Epoch::Only(epoch_of(&old)) };
-    if let Some(journal) = crate::store::open_journal_file(root, OFlags::RDWR)? {
-        recover::apply_to(root, &journal, config, options, which, None)?;
+    let journal = crate::store::open_journal_file(root, OFlags::RDWR)?;
+    if let Some(journal) = &journal {
+        recover::apply_to(root, journal, config, options, which, None)?;
     }
     let entries = files(root, config, &old)?;
     let is_new = |(id, version): &(&Id, &Version)| !old.entries.get(*id).is_some_and(|old| old.is_of(**version));
@@ -61,6 +62,10 @@ pub fn accept(root: &OwnedFd, config: &Config, options: &StoreOptions, at_least:
     match replace(root, &*options.disk, &bytes) {
         Ok(_) => {}
         Err(Failed::Softly(e) | Failed::Hard(e)) => return Err(e),
+    }
+    if let Some(journal) = &journal {
+        // It does not count any more.
+        journal::trim(&*options.disk, journal)?;
     }
     let generation = Generation { volume: config.keys().volume_id(), number: found.generation, mac: found.mac };
     Ok(Accepted { files: entries.len() as u64, new, missing, generation })

@@ -6,7 +6,7 @@ use phalanx_core::{KdfLimit, Opener};
 use phalanx_volume::versions::{self, Accepted};
 use phalanx_volume::{Disk, StoreOptions, System, Volume};
 
-fn accept(lab: &Lab) -> Accepted {
+pub fn accept(lab: &Lab) -> Accepted {
     accept_on(lab, Arc::new(System), 0).unwrap()
 }
 

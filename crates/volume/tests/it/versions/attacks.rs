@@ -311,3 +311,54 @@ fn a_chunk_put_back_gets_no_new_sum() {
     drop(mounted);
     assert_eq!(lab.get("file").unwrap(), painted(4, len));
 }
+
+#[test]
+fn a_file_hidden_while_the_journal_is_applied_does_not_come_back_as_it_was() {
+    let lab = Lab::new();
+    lab.put("file", &painted(1, 5000));
+    let (stored, old) = (lab.stored("file"), lab.copy());
+    let mounted = lab.mount();
+    put(&mounted, "file", &painted(2, 5000));
+    drop(mounted);
+    let new = fs::read(&stored).unwrap();
+    fs::remove_file(&stored).unwrap();
+    drop(lab.mount());
+    lab.put_back(&old, |path| path == stored);
+    assert_eq!(lab.get("file"), None);
+    fs::write(&stored, new).unwrap();
+    assert_eq!(lab.get("file").unwrap(), painted(2, 5000));
+}
+
+#[test]
+fn a_copy_of_an_open_file_is_not_opened_beside_it() {
+    let lab = Lab::new();
+    lab.put("file", b"one");
+    lab.put("other", b"other");
+    let (file, other) = (lab.stored("file"), lab.stored("other"));
+    fs::copy(&file, &other).unwrap();
+    let mounted = lab.mount();
+    let backing = open(&mounted, "file").unwrap();
+    assert_eq!(get(&mounted, "other"), None);
+    backing.write_at(0, b"two").unwrap();
+    backing.sync(&backing.witness(), false).unwrap();
+    drop(backing);
+    // Now it is an old version.
+    assert_eq!(get(&mounted, "other"), None);
+    assert_eq!(get(&mounted, "file").unwrap(), b"two");
+    mounted.store.close().unwrap();
+    drop(mounted);
+    assert_eq!(lab.get("file").unwrap(), b"two");
+}
+
+#[test]
+fn a_journal_without_a_table_is_trimmed_by_an_acceptance() {
+    let lab = Lab::new();
+    lab.put("file", b"one");
+    let mounted = lab.mount();
+    put(&mounted, "file", b"two");
+    drop(mounted);
+    fs::remove_file(lab.path().join(TABLE)).unwrap();
+    super::accept::accept(&lab);
+    assert!(!fs::read(lab.path().join(JOURNAL)).unwrap().starts_with(b"PHXJRNL1"));
+    assert_eq!(lab.get("file").unwrap(), b"two");
+}

@@ -177,6 +177,7 @@ fn a_file_with_several_names_stays_until_the_last_is_gone() {
             mounted.store.close().unwrap();
         }
         drop(mounted);
+        drop(lab.mount());
         verify_finds_nothing(&lab);
         lab.put_back(&old, |path| path == stored);
         assert_eq!(lab.get("file"), None);

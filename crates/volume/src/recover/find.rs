@@ -65,7 +65,10 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
                 }
             }
         }
-        Ok(if found.len() == claims.len() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        // A file may have a name that is none of the volume's before its own.
+        let has_table = config.features().rollback_protection;
+        let is_done = found.len() == claims.len() && (!has_table || found.values().all(|target| target.has_name));
+        Ok(if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     let mut skipped = None;
     let is_missing = |found: &HashMap<Id, Target>| claims.iter().any(|(id, c)| !c.is_gone && !found.contains_key(id));

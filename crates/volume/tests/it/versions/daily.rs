@@ -299,3 +299,18 @@ fn a_volume_is_not_made_over_somebody_elses_table() {
     fs::write(dir.path().join(TABLE), fs::read(Lab::new().path().join(TABLE)).unwrap()).unwrap();
     make(dir.path()).unwrap();
 }
+
+#[test]
+fn a_foreign_name_of_a_file_does_not_hide_its_own_when_the_journal_is_applied() {
+    let lab = Lab::new();
+    lab.put("file", b"one");
+    let stored = lab.stored("file");
+    for foreign in ["0.copy", "zzz.copy", "kept.by.somebody"] {
+        fs::hard_link(&stored, lab.path().join(foreign)).unwrap();
+    }
+    let mounted = lab.mount();
+    put(&mounted, "file", b"two");
+    drop(mounted);
+    assert_eq!(lab.get("file").unwrap(), b"two");
+    verify_finds_nothing(&lab);
+}

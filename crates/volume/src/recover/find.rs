@@ -46,7 +46,7 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
         }
     }
     let hints: HashSet<u64> = claims.values().map(|claim| claim.inode).collect();
-    let (mut found, mut torn): (HashMap<Id, Target>, HashMap<u64, (File, KeySlot, bool)>) = Default::default();
+    let (mut found, mut torn): (HashMap<Id, Target>, Torn) = Default::default();
     walk(root, &mut |dir, name, inode| {
         if hints.contains(&inode)
             && let Some((file, inode)) = open_regular(dir, name)?
@@ -122,6 +122,8 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
 /// Where the key slot lies in a header. It is the same in all headers of a file, so a torn header has it whole.
 const KEY_SLOT: Range<usize> = 18..77;
 type KeySlot = [u8; KEY_SLOT.end - KEY_SLOT.start];
+/// By inode, the files whose headers do not open, each with what lies in the place of the key slot, and whether it has a name.
+type Torn = HashMap<u64, (File, KeySlot, bool)>;
 
 /// The bytes where the key slot of a stored file lies; `None` if the file is too short for a header.
 fn key_slot(file: &File) -> Result<Option<KeySlot>> {

@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(parts(3..8), [4..6, 7..8]);
         assert_eq!(parts(10..15), [] as [Range<u64>; 0]);
         assert_eq!(parts(5..5), [] as [Range<u64>; 0]);
-        assert_eq!(data(&[], 3..5).collect::<Vec<_>>(), [3..5]);
+        assert!(data(&[], 3..5).eq(std::iter::once(3..5)));
         assert_eq!(rank(&holes, 0..30, 8), 5);
         assert_eq!(rank(&holes, 4..8, 5), 1);
     }

@@ -11,6 +11,8 @@ use std::path::Path;
 const UNMOUNT: &str = "fusermount3 -u unmounts it";
 const FINISH: &str = "mount the volume once for writing, which finishes them";
 
+const ACCEPT: &str = "phalanx verify --accept takes the volume as it is";
+
 /// A failure of a volume.
 pub fn of_volume(dir: &Path, error: VolumeError) -> Failure {
     let line = |text: &str| format!("{}: {text}", shown(dir));
@@ -18,6 +20,7 @@ pub fn of_volume(dir: &Path, error: VolumeError) -> Failure {
         VolumeError::Core(error) => Failure::at(dir, error),
         VolumeError::Host(error) => Failure::at(dir, error),
         VolumeError::Damaged(text) => Failure::new(Code::NotAuthentic, line(&text)),
+        VolumeError::Versions(_) => Failure::new(Code::NotAuthentic, line(&error.to_string())).hint(ACCEPT),
         VolumeError::Refused(Errno::ROFS) => Failure::new(Code::InputOutput, line("its file system is read-only"))
             .hint("--read-only mounts it for reading"),
         VolumeError::Refused(errno) => {

@@ -67,7 +67,7 @@ fn config(out: &mut Lines, stored: &mut Stored) -> Config {
     out.line("K_journal", &keys.journal);
     out.text("```\n");
     put(stored, b"phalanx.volume", Kind::File(file));
-    Config { suite: 1, chunk_log2: 12, keys }
+    Config { suite: 1, chunk_log2: 12, has_versions: false, keys }
 }
 
 fn folder(out: &mut Lines, stored: &mut Stored, config: &Config) -> [u8; 16] {

@@ -1,6 +1,7 @@
 //! The arguments of `init`.
 
 use clap::{Args, ValueHint};
+use phalanx_core::volume::Features;
 use phalanx_core::{ChunkSize, Suite};
 use phalanx_host::args::{self, Cipher, KeyArgs};
 use phalanx_host::failure::{Failure, Outcome};
@@ -37,6 +38,13 @@ pub struct Init {
     /// make small reads and writes fast, large ones save a little space (48 bytes for each chunk).
     #[arg(long, value_name = "SIZE", value_parser = args::chunk_size)]
     chunk_size: Option<ChunkSize>,
+    /// Find files that were put back to an older version from outside
+    ///
+    /// The volume then has a table of the last version of each file. Reading a file that was put back, or one that was deleted,
+    /// fails, and verify names it. verify --accept takes the volume as it is. Programs before this option cannot open such a
+    /// volume.
+    #[arg(long)]
+    rollback_protection: bool,
 }
 
 /// What `init` is to do.
@@ -48,11 +56,13 @@ pub struct InitPlan {
     pub recovery_key: Option<PathBuf>,
     pub suite: Suite,
     pub chunk_size: ChunkSize,
+    pub features: Features,
 }
 
 impl Init {
     pub fn validate(self) -> Outcome<InitPlan> {
-        let Self { dir, keys, password, generate_password, recovery_key, cipher, chunk_size } = self;
+        let Self { dir, keys, password, generate_password, recovery_key, cipher, chunk_size, rollback_protection } =
+            self;
         if matches!(cipher, Some(Cipher::Aes256Gcm)) {
             return Err(Failure::usage("a volume cannot have aes-256-gcm, which writes each chunk once")
                 .hint("choose aes-256 or aes-256-turbo"));
@@ -67,6 +77,7 @@ impl Init {
             return Err(Failure::usage("--generate-password and --recovery-key - both need standard output"));
         }
         let suite = cipher.unwrap_or(Cipher::Aes256).into();
-        Ok(InitPlan { dir, keys, password, generate_password, recovery_key, suite, chunk_size })
+        let features = Features { rollback_protection };
+        Ok(InitPlan { dir, keys, password, generate_password, recovery_key, suite, chunk_size, features })
     }
 }

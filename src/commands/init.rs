@@ -12,7 +12,7 @@ use phalanx_host::secrets::Recipients;
 use phalanx_host::verbosity::Verbosity;
 
 pub fn run(plan: InitPlan, verbosity: Verbosity) -> Outcome {
-    let InitPlan { dir, keys, password, generate_password, recovery_key, suite, chunk_size } = plan;
+    let InitPlan { dir, keys, password, generate_password, recovery_key, suite, chunk_size, features } = plan;
     phalanx_volume::check_new(&dir).map_err(|e| volume_failures::of_volume(&dir, e))?;
     let key_files = KeyFiles::new(&keys, &[]);
     let recipients =
@@ -28,7 +28,8 @@ pub fn run(plan: InitPlan, verbosity: Verbosity) -> Outcome {
         copy.finish(&key_copies::line(&key))?;
         ways.push(Recipient::key(&key));
     }
-    phalanx_volume::create(&dir, suite, chunk_size, &ways).map_err(|e| volume_failures::of_volume(&dir, e))?;
+    phalanx_volume::create_with(&dir, suite, chunk_size, features, &ways)
+        .map_err(|e| volume_failures::of_volume(&dir, e))?;
     if !verbosity.quiet {
         let dir = shown(&dir);
         complain_with(format!("{dir}: new volume made"), Some(&format!("phalanx mount {dir} MOUNTPOINT mounts it")));

@@ -18,6 +18,7 @@ pub mod unprotect;
 pub mod verify;
 mod verify_volume;
 pub mod version;
+mod volume_age;
 mod volume_file;
 mod volume_tree;
 mod volumes;

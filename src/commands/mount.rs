@@ -1,6 +1,6 @@
 //! `phalanx mount`
 
-use super::{mount_objects, verify_volume, volumes};
+use super::{mount_objects, verify_volume, volume_age, volumes};
 use crate::args::{Background, MountPlan};
 use crate::daemon;
 use crate::volume_engines;
@@ -74,6 +74,7 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
         ..options
     };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
+    let is_known = store.generation().is_some_and(|generation| volume_age::check(&plan.tree, generation));
     let plain_len = {
         let store = store.clone();
         move |len| store.plain_len(len)
@@ -82,11 +83,14 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
     let root = volume.root.try_clone().map_err(|e| Failure::at(&plan.tree, Error::read(e)))?;
     let tree = Arc::new(Tree::open(root, &volume.config, options).map_err(at_volume)?);
     let (kernel, ended) = (Kernel::default(), Ended::default());
-    let front = Front::new(tree, store, read_only, kernel.clone(), ended.clone());
+    let front = Front::new(tree, store.clone(), read_only, kernel.clone(), ended.clone());
     let served = serve(front, &kernel, &mountpoint, plan, verbosity);
     let closed = ended.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(Ok(()));
     if let (Err(_), Err(error)) = (&served, &closed) {
         complain(format!("{name}: {error}"));
+    }
+    if let (Ok(()), true, Some(generation)) = (&closed, is_known, store.generation()) {
+        volume_age::note(&plan.tree, generation);
     }
     served.and(closed.map_err(at_volume))
 }

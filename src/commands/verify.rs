@@ -32,6 +32,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+const ACCEPT: &str = "--accept is for volumes, and for mirrors with --recursive";
+
 pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
     if args.json.json {
         report::begin(Status::Whole);
@@ -58,6 +60,9 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
         if is_url(path) && args.recursive {
             return objects(&transfer, End::from(path.clone()).path(), &args, &mut totals);
         }
+        if is_url(path) && args.manifest.accept {
+            return Err(Failure::usage(ACCEPT));
+        }
         if is_url(path) {
             return totals.count(one(&transfer, path));
         }
@@ -73,7 +78,13 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
             return Err(no_manifest(path));
         }
         if !is_mirror && !demands_manifest && phalanx_volume::is_volume(path) {
-            return verify_volume::run(path, &transfer.action.opener, &args.engine, verbosity);
+            // With --recursive, it is about mirrors.
+            let accepts = args.manifest.accept && !args.recursive;
+            let check = if accepts { verify_volume::accept } else { verify_volume::run };
+            return check(path, &transfer.action.opener, &args.engine, verbosity);
+        }
+        if args.manifest.accept && !args.recursive {
+            return Err(Failure::usage(ACCEPT));
         }
         if !is_mirror {
             volumes::check(path)?;

@@ -1,6 +1,6 @@
 //! `phalanx verify` for a volume.
 
-use super::volumes;
+use super::{volume_age, volumes};
 use crate::progress::Bar;
 use crate::volume_engines;
 use crate::volume_failures;
@@ -17,15 +17,41 @@ use phalanx_host::say::say;
 use phalanx_host::secrets::AtHand;
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
-use phalanx_host::words::count;
+use phalanx_host::words::{count, others};
 use phalanx_volume::tree::{Tree, TreeOptions};
 use phalanx_volume::verify::{Findings, verify};
-use phalanx_volume::{Store, StoreOptions, Volume, VolumeError, is_folder_of_volume, is_volume};
+use phalanx_volume::{Store, StoreOptions, Volume, VolumeError, is_folder_of_volume, is_volume, versions};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Takes a volume as it is, and then checks it.
+pub fn accept(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: Verbosity) -> Outcome {
+    let at_volume = |e| volume_failures::of_volume(dir, e);
+    {
+        let volume = Volume::open_to_accept(dir, opener).map_err(|e| not_opened(dir, e))?;
+        if !volume.config.features().rollback_protection {
+            return Err(Failure::usage(format!(
+                "{}: it has no table of versions, so --accept changes nothing",
+                shown(dir)
+            )));
+        }
+        let options = volume_engines::for_volume(engine, volume.config.suite(), verbosity)?;
+        let log = shown(dir);
+        let options = StoreOptions { on_damage: Box::new(move |line| complain(format!("{log}: {line}"))), ..options };
+        let seen = volume_age::seen(volume.config.keys().volume_id());
+        let accepted = versions::accept(&volume.root, &volume.config, &options, seen).map_err(at_volume)?;
+        volume_age::note(dir, accepted.generation);
+        if !verbosity.quiet {
+            let files = count(accepted.files, "file");
+            let others = others([(accepted.new, "new or changed"), (accepted.missing, "forgotten")]);
+            complain(format!("{}: taken as it is: {files}{others}", shown(dir)));
+        }
+    }
+    run(dir, opener, engine, verbosity)
+}
 
 pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: Verbosity) -> Outcome {
     let at_volume = |e| volume_failures::of_volume(dir, e);
@@ -35,6 +61,9 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
     // The store itself reports no damage: `Report` does, with the path.
     let options = StoreOptions { read_only: true, ..options };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
+    if let Some(generation) = store.generation() {
+        volume_age::check(dir, generation);
+    }
     let plain_len = {
         let store = store.clone();
         move |len| store.plain_len(len)
@@ -56,17 +85,29 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
     let found = verify(&tree, &store, engines::threads(engine), &report);
     report.meter.finish();
     let (names, failed) = (names.load(Ordering::Relaxed), found.failed);
+    if found.missing > 0 {
+        let (files, are) = (count(found.missing, "file"), if found.missing == 1 { "is" } else { "are" });
+        let line = format!("{}: {files} of its last state {are} not there", shown(dir));
+        let hint = "deleted from outside, or shortly before a power cut; verify --accept forgets them";
+        Failure::new(Code::NotAuthentic, line).hint(hint).on(dir).report();
+    }
     let mut said = Ok(());
     if !verbosity.quiet && !report::is_on() {
         let (files, folders) = (count(found.files, "file"), count(found.folders, "folder"));
         let failures = if failed > 0 { format!("; {failed} failed") } else { String::new() };
+        let missing = if found.missing > 0 { format!("; {} missing", found.missing) } else { String::new() };
         let unknown = if names > 0 { format!("; {names} reported above") } else { String::new() };
         let bytes = count(found.bytes, "byte");
-        said = say(format!("{}: {files} in {folders}, {bytes}: whole and authentic{failures}{unknown}", shown(dir)));
+        said = say(format!(
+            "{}: {files} in {folders}, {bytes}: whole and authentic{failures}{missing}{unknown}",
+            shown(dir)
+        ));
     }
-    let verified = match failed + names {
+    let verified = match failed + names + found.missing {
         0 => Ok(()),
-        _ if names == 0 && !report.altered.load(Ordering::Relaxed) => Err(Failure::written(Code::InputOutput)),
+        _ if names + found.missing == 0 && !report.altered.load(Ordering::Relaxed) => {
+            Err(Failure::written(Code::InputOutput))
+        }
         _ => Err(Failure::written(Code::NotAuthentic)),
     };
     worse(verified, said)

@@ -34,7 +34,8 @@ pub fn run(
     let at_volume = |e| volume_failures::of_volume(dir, e);
     let volume = Volume::open(dir, opener, true).map_err(at_volume)?;
     let options = volume_engines::for_volume(&plan.engine, volume.config.suite(), verbosity)?;
-    let options = StoreOptions { read_only: true, ..options };
+    // The user names the stored file, perhaps one of a backup.
+    let options = StoreOptions { read_only: true, any_version: true, ..options };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
     let (routes, named) = plan.destination.routes(&plan.paths, |name| Some(name.to_owned()))?;
     named?;

@@ -7,16 +7,24 @@ pub mod kills;
 mod model;
 mod power;
 mod restore;
+mod rollback;
 mod ways;
 pub mod workload;
 
 use crate::common::Sandbox;
 use crate::mount::Mounted;
 
-/// Makes a volume, and its key in the file key.
+/// Makes a volume, and its key in the file key. If PHALANX_ROLLBACK is set, it is one with protection against rollback.
 fn init(s: &Sandbox, volume: &str, chunk_size: &str) {
+    init_as(s, volume, chunk_size, std::env::var_os("PHALANX_ROLLBACK").is_some());
+}
+
+/// Makes a volume with or without protection against rollback.
+fn init_as(s: &Sandbox, volume: &str, chunk_size: &str, is_protected: bool) {
     s.secret("key", [7; 32]);
-    s.run(&["-q", "init", volume, "--key-file", "key", "--chunk-size", chunk_size]).ok();
+    let args = ["-q", "init", volume, "--key-file", "key", "--chunk-size", chunk_size];
+    let protection: &[&str] = if is_protected { &["--rollback-protection"] } else { &[] };
+    s.run(&[&args, protection].concat()).ok();
 }
 
 /// Mounts a volume on the folder mnt. If this system does not allow mounts, prints a line and returns `None`.

@@ -32,6 +32,7 @@ pub enum Expect {
     NoConfig,
     Root,
     Journal,
+    Versions,
 }
 
 /// A protected file, of the folder `format`.

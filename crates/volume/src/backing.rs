@@ -12,17 +12,21 @@ mod plan;
 mod read;
 mod read_ahead;
 mod sealed;
+mod state;
 mod write;
 
 use crate::backing::drops::Drops;
 use crate::error::{Result, VolumeError};
-use crate::journal::Owner;
+use crate::header;
+use crate::journal::{Owner, Table};
 use crate::shared::Key;
-use content::Content;
+use crate::versions::{Verdict, Version};
+use content::{Content, Stored};
 use phalanx_core::format::{FileKeys, Header};
-use phalanx_core::volume::{Chunks, Holes, Place};
+use phalanx_core::volume::{Chunks, Holes, Place, Sums};
 use rustix::fs::{OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fcntl_getfl, fstat, futimens};
 use rustix::io::Errno;
+use state::KnownTags;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
@@ -42,6 +46,9 @@ pub struct Backing {
     owner: Owner,
     keys: FileKeys,
     chunks: Chunks,
+    /// In a volume with a table of versions.
+    sums: Option<Sums>,
+    tags: Mutex<KnownTags>,
     content: RwLock<Content>,
     /// The length of the plaintext with the changes in memory.
     len: AtomicU64,
@@ -78,14 +85,35 @@ impl Backing {
         let chunks = Chunks::new(&header, &keys);
         let mut records = chunks.records(1, 0)?;
         chunks.seal(shared.roster(0), &mut records, &[Place { index: 0, last: true, len: 0 }])?;
+        let (header, state) = match &shared.versions {
+            Some(_) => {
+                let state = state::first(&keys, records.record(0, 0));
+                (shared.config.with(&header, &keys, &Holes::default(), Some(&state))?, Some(state))
+            }
+            None => (header, None),
+        };
         let bytes = [header.bytes(), records.bytes()].concat();
         shared.disk().write(&file, &bytes, 0).map_err(|e| VolumeError::io("cannot write a new file", e))?;
         // Even if nothing more is written to it, it is synced when the volume is unmounted.
-        if shared.should_end_epoch() {
-            shared.checkpoint()?;
-        }
-        let epoch = shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let backing = Self::new(shared, file, key, header, keys, Holes::default(), 0, true, *epoch)?;
+        let epoch = match &shared.versions {
+            Some(versions) => {
+                let (id, version) = (keys.volume_file_id(), Version::of(header.bytes()));
+                let mut table = Table::default();
+                table.known(Owner { inode: key.1, id }, &version.0);
+                let (_, epoch) = shared.append(&table)?;
+                versions.insert(id, version);
+                epoch
+            }
+            None => {
+                if shared.should_end_epoch() {
+                    shared.checkpoint()?;
+                }
+                shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+            }
+        };
+        let layout = header.layout_for_plaintext(0)?;
+        let stored = Stored { header, layout, holes: Holes::default(), state };
+        let backing = Self::new(shared, file, key, stored, keys, true, *epoch)?;
         shared.name(backing.owner, &backing.file, true);
         Ok(backing)
     }
@@ -97,7 +125,7 @@ impl Backing {
             VolumeError::Damaged(text)
         };
         let checked = shared.header(&file);
-        let (header, keys, holes) = checked.map_err(|e| match e {
+        let header::Opened { header, keys, holes, state } = checked.map_err(|e| match e {
             VolumeError::Core(e) if !matches!(e, phalanx_core::Error::Read(_)) => damaged(&e.to_string()),
             e => e,
         })?;
@@ -106,10 +134,25 @@ impl Backing {
         if holes.ranges().last().is_some_and(|hole| hole.end >= layout.chunks()) {
             return Err(damaged("a hole lies at its end"));
         }
+        if state.as_ref().is_some_and(|state| !state.fits(layout.chunks())) {
+            return Err(damaged("it has another length than its header says"));
+        }
+        if let Some(versions) = &shared.versions {
+            match versions.check(keys.volume_file_id(), Version::of(header.bytes())) {
+                Verdict::Latest => {}
+                // A name was looked up before it was removed.
+                _ if stat.st_nlink == 0 => return Err(VolumeError::Refused(Errno::STALE)),
+                Verdict::Other => return Err(damaged("it is not the last version of this file")),
+                Verdict::Unknown => {
+                    return Err(damaged("it was removed before, or a power cut came before it was synced"));
+                }
+            }
+        }
         // The epoch first: if it ends just now, the file is no longer named.
         let epoch = shared.epochs();
         let is_fresh = shared.is_named_fresh(Owner { inode: key.1, id: keys.volume_file_id() });
-        let backing = Self::new(shared, file, key, header, keys, holes, layout.plaintext_len(), is_fresh, epoch)?;
+        let stored = Stored { header, layout, holes, state };
+        let backing = Self::new(shared, file, key, stored, keys, is_fresh, epoch)?;
         backing.write_content().drops = Drops::found(shared.drop_of(backing.owner.id));
         // The length is authentic if the last chunk is.
         let content = backing.read_content();
@@ -118,22 +161,25 @@ impl Backing {
         Ok(backing)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that is known of a file")]
     fn new(
         shared: &Arc<Shared>,
         file: File,
         key: Key,
-        header: Header,
+        stored: Stored,
         keys: FileKeys,
-        holes: Holes,
-        len: u64,
         is_fresh: bool,
         epoch: u64,
     ) -> Result<Arc<Self>> {
-        let layout = header.layout_for_plaintext(len)?;
-        let chunks = Chunks::new(&header, &keys);
+        let len = stored.layout.plaintext_len();
+        let sums = stored.state.as_ref().map(|_| keys.volume_sums());
+        let chunks = Chunks::new(&stored.header, &keys);
         let written = shared.journal.as_ref().map_or(0, |journal| journal.written());
         let flags = fcntl_getfl(&file).map_err(|e| VolumeError::io("cannot look at a descriptor", e))?;
+        if shared.versions.as_ref().is_some_and(|versions| !versions.opened(keys.volume_file_id(), key)) {
+            let text = format!("the stored file with inode {} is a copy of one that is in use", key.1);
+            shared.tell_once(key, None, &text);
+            return Err(VolumeError::Damaged(text));
+        }
         Ok(Arc::new_cyclic(|me| Self {
             me: me.clone(),
             can_write: flags.contains(OFlags::RDWR),
@@ -142,9 +188,11 @@ impl Backing {
             key,
             number: shared.number(),
             owner: Owner { inode: key.1, id: keys.volume_file_id() },
+            sums,
+            tags: Mutex::default(),
             keys,
             chunks,
-            content: RwLock::new(Content::new(header, layout, holes, is_fresh, written, epoch)),
+            content: RwLock::new(Content::new(stored, is_fresh, written, epoch)),
             len: AtomicU64::new(len),
             dirty_bytes: AtomicUsize::new(0),
             reads: ahead::Reads::default(),
@@ -278,6 +326,7 @@ impl Drop for Backing {
         self.shared.forget(self.key, self.number, self.owner, &self.file);
         let left = self.dirty_bytes();
         self.shared.dirty_bytes.fetch_sub(left, Ordering::Relaxed);
+        self.forget_tags();
     }
 }
 

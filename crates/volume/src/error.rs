@@ -42,6 +42,9 @@ pub enum VolumeError {
     /// The volume is mounted for reading only, or a failed disk has made it so.
     #[error("the volume cannot be written to")]
     ReadOnly,
+    /// The table of versions cannot be used: it is missing or was altered.
+    #[error("its table of versions {0}")]
+    Versions(&'static str),
     /// Changes of an interrupted run have to be finished before the volume can be read.
     #[error("a run was interrupted, and its changes are not finished")]
     Unfinished,
@@ -67,7 +70,7 @@ impl VolumeError {
             Self::Full => Errno::NOSPC,
             Self::Io { error, .. } => Errno::from_io_error(error).unwrap_or(Errno::IO),
             Self::Core(phalanx_core::Error::Memory(_)) => Errno::NOMEM,
-            Self::Core(_) | Self::Host(_) | Self::Damaged(_) => Errno::IO,
+            Self::Core(_) | Self::Host(_) | Self::Damaged(_) | Self::Versions(_) => Errno::IO,
         }
     }
 

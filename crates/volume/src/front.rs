@@ -47,7 +47,25 @@ impl Front {
     /// Serves this tree and this store to the kernel. The result of closing the store goes to `ended`.
     #[must_use]
     pub fn new(tree: Arc<Tree>, store: Arc<Store>, read_only: bool, kernel: Kernel, ended: Ended) -> Self {
+        if store.has_versions() {
+            tree.tell_removals(store.clone());
+        }
         Self { tree, store, files: Handles::default(), folders: Handles::default(), read_only, kernel, ended }
+    }
+
+    /// Makes a file.
+    fn make_file(&self, by: Owner, parent: u64, name: &[u8], mode: u32) -> Result<(Attr, Arc<Backing>)> {
+        let mut made = None;
+        let make = |file| {
+            let backing = self.store.create(file)?;
+            made = Some(backing.id());
+            Ok(backing)
+        };
+        let created = self.tree.create(parent, name, mode & 0o7777, by, make);
+        if let (Err(_), Some(id)) = (&created, made) {
+            self.store.not_made(id);
+        }
+        created
     }
 
     /// The attributes, with the changes that are only in memory.

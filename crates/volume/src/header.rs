@@ -2,15 +2,24 @@
 
 use crate::error::{Result, VolumeError};
 use phalanx_core::format::{FileKeys, Header, Layout};
-use phalanx_core::volume::{Config, HEADER_LEN, Holes};
+use phalanx_core::volume::{Config, HEADER_LEN, Holes, State};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+
+/// A header that was opened.
+pub(crate) struct Opened {
+    pub header: Header,
+    pub keys: FileKeys,
+    pub holes: Holes,
+    /// In a volume with a table of versions.
+    pub state: Option<State>,
+}
 
 /// Reads and opens the header of a stored file.
 ///
 /// # Errors
 /// [`VolumeError::Core`] if it is not one of this volume.
-pub(crate) fn read(file: &File, config: &Config) -> Result<(Header, FileKeys, Holes)> {
+pub(crate) fn read(file: &File, config: &Config) -> Result<Opened> {
     let mut bytes = [0; HEADER_LEN];
     file.read_exact_at(&mut bytes, 0).map_err(|e| match e.kind() {
         std::io::ErrorKind::UnexpectedEof => phalanx_core::Error::Truncated("its header is not whole").into(),
@@ -23,10 +32,10 @@ pub(crate) fn read(file: &File, config: &Config) -> Result<(Header, FileKeys, Ho
 ///
 /// # Errors
 /// [`VolumeError::Core`] if it is not one of this volume.
-pub(crate) fn open(bytes: &[u8; HEADER_LEN], config: &Config) -> Result<(Header, FileKeys, Holes)> {
+pub(crate) fn open(bytes: &[u8; HEADER_LEN], config: &Config) -> Result<Opened> {
     let header = Header::read(&mut &bytes[..])?;
-    let (keys, holes) = config.open_file(&header)?;
-    Ok((header, keys, holes))
+    let (keys, holes, state) = config.open_file(&header)?;
+    Ok(Opened { header, keys, holes, state })
 }
 
 /// The layout of the chunks in a stored file of this length.

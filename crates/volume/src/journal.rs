@@ -47,6 +47,12 @@ pub(crate) enum Record {
     Length(u64),
     /// These chunks lie in their places already.
     Written(Range<u64>),
+    /// The file is new, and its header is in its place: the first half of its tag. Only in volumes with a table.
+    Known([u8; 16]),
+    /// The file was removed. Only in volumes with a table.
+    Gone,
+    /// The file gets one more name. Only in volumes with a table.
+    Linked,
 }
 
 /// The table of a transaction that is being made.
@@ -82,6 +88,23 @@ impl Table {
         bytes.extend_from_slice(&chunks.start.to_le_bytes());
         bytes.extend_from_slice(&(chunks.end - chunks.start).to_le_bytes());
     }
+
+    pub fn known(&mut self, owner: Owner, tag: &[u8; 16]) {
+        self.record(5, owner).extend_from_slice(tag);
+    }
+
+    pub fn gone(&mut self, owner: Owner) {
+        self.record(6, owner);
+    }
+
+    pub fn linked(&mut self, owner: Owner) {
+        self.record(7, owner);
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 /// The journal of a volume that is mounted for writing.
@@ -102,13 +125,23 @@ struct At {
     promised: u64,
     /// How many transactions this mount has written.
     written: u64,
+    /// When the first transaction of the epoch was written.
+    first: Instant,
     last: Instant,
 }
 
 impl Journal {
     /// An empty journal. Nothing in the file counts.
     pub fn new(file: File) -> Result<Self> {
-        let at = At { epoch: epoch()?, sequence: 0, offset: 0, promised: 0, written: 0, last: Instant::now() };
+        let at = At {
+            epoch: random_epoch()?,
+            sequence: 0,
+            offset: 0,
+            promised: 0,
+            written: 0,
+            first: Instant::now(),
+            last: Instant::now(),
+        };
         Ok(Self { file, at: Mutex::new(at), synced: Mutex::new(0), has_failed: AtomicBool::new(false) })
     }
 
@@ -146,6 +179,12 @@ impl Journal {
     pub fn last(&self) -> Option<Instant> {
         let at = self.lock();
         (at.offset > 0).then_some(at.last)
+    }
+
+    /// When the first transaction of this epoch was written, if there is one.
+    pub fn first(&self) -> Option<Instant> {
+        let at = self.lock();
+        (at.offset > 0).then_some(at.first)
     }
 
     /// How many transactions this mount has written.
@@ -190,6 +229,9 @@ impl Journal {
             bytes.extend_from_slice(part);
         }
         write(&mut bytes)?;
+        if at.offset == 0 {
+            at.first = Instant::now();
+        }
         at.offset = offset;
         at.sequence += 1;
         at.written += 1;
@@ -222,9 +264,19 @@ impl Journal {
         let mut synced = self.synced.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut at = self.lock();
         trim(disk, &self.file)?;
-        (at.epoch, at.sequence, at.offset) = (epoch()?, 0, 0);
+        (at.epoch, at.sequence, at.offset) = (random_epoch()?, 0, 0);
         *synced = at.written;
         Ok(())
+    }
+
+    /// Begins the epoch that the table of versions names. That is on the disk, so no transaction before it counts any
+    /// more, whether it can be overwritten or not.
+    pub fn restart(&self, disk: &dyn Disk, epoch: [u8; 16]) {
+        let mut synced = self.synced.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut at = self.lock();
+        let _ = disk.write(&self.file, &[0; TRIMMED], 0);
+        (at.epoch, at.sequence, at.offset) = (epoch, 0, 0);
+        *synced = at.written;
     }
 
     fn lock(&self) -> MutexGuard<'_, At> {
@@ -238,7 +290,7 @@ pub(crate) fn trim(disk: &dyn Disk, file: &File) -> Result<()> {
     trimmed.map_err(|e| VolumeError::io("cannot trim the journal", e))
 }
 
-fn epoch() -> Result<[u8; 16]> {
+fn random_epoch() -> Result<[u8; 16]> {
     let mut epoch = [0; 16];
     getrandom::fill(&mut epoch).map_err(phalanx_core::Error::Random)?;
     Ok(epoch)
@@ -247,14 +299,28 @@ fn epoch() -> Result<[u8; 16]> {
 /// The records of a transaction.
 pub(crate) type Transaction = Vec<(Owner, Record)>;
 
+/// Which transactions of a journal count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Epoch {
+    /// Those of any epoch, in a volume without a table of versions.
+    Any,
+    /// Those of the epoch that the table of versions names.
+    Only([u8; 16]),
+    /// Those of any epoch, in a volume with a table of versions that is made anew.
+    Unchecked,
+}
+
 /// Reads the transactions of a journal file that are authentic, from the first on. The ciphertexts are not looked at.
 ///
 /// # Errors
 /// If the file cannot be read. Nothing that it holds is an error.
-pub(crate) fn read(file: &File, keys: &VolumeKeys) -> Result<Vec<Transaction>> {
+pub(crate) fn read(file: &File, keys: &VolumeKeys, which: Epoch) -> Result<Vec<Transaction>> {
     let failed = |e| VolumeError::io("cannot read the journal", e);
     let file_len = file.metadata().map_err(failed)?.len();
     let (mut found, mut offset, mut epoch): (Vec<Transaction>, u64, Option<[u8; 16]>) = (Vec::new(), 0, None);
+    if let Epoch::Only(only) = which {
+        epoch = Some(only);
+    }
     let mut bytes = Vec::new();
     loop {
         if file_len.saturating_sub(offset) < (HEAD + MAC) as u64 {
@@ -283,14 +349,14 @@ pub(crate) fn read(file: &File, keys: &VolumeKeys) -> Result<Vec<Transaction>> {
             return Ok(found);
         }
         let data = offset + (HEAD + table_len + MAC) as u64;
-        let Some(transaction) = parse(&signed[HEAD..], data, data_len) else { return Ok(found) };
+        let Some(transaction) = parse(&signed[HEAD..], data, data_len, which != Epoch::Any) else { return Ok(found) };
         found.push(transaction);
         offset = data + data_len as u64;
     }
 }
 
 /// The records of a table; `None` if it is not in the format.
-fn parse(mut table: &[u8], mut at: u64, data_len: usize) -> Option<Transaction> {
+fn parse(mut table: &[u8], mut at: u64, data_len: usize, has_table: bool) -> Option<Transaction> {
     let end = at + data_len as u64;
     let mut records = Vec::new();
     while !table.is_empty() {
@@ -311,6 +377,9 @@ fn parse(mut table: &[u8], mut at: u64, data_len: usize) -> Option<Transaction> 
                 let first = number()?;
                 Record::Written(first..first.saturating_add(number()?))
             }
+            5 if has_table => Record::Known(*take(&mut table)?),
+            6 if has_table => Record::Gone,
+            7 if has_table => Record::Linked,
             _ => return None,
         };
         records.push((owner, record));

@@ -26,6 +26,7 @@ mod shared;
 mod store;
 pub mod tree;
 pub mod verify;
+pub mod versions;
 pub mod view;
 mod volume;
 
@@ -36,4 +37,4 @@ pub use error::{Result, VolumeError};
 pub use journal::JOURNAL;
 pub use options::StoreOptions;
 pub use store::Store;
-pub use volume::{Volume, check_new, create, is_folder_of_volume, is_volume};
+pub use volume::{Volume, check_new, create, create_with, is_folder_of_volume, is_volume};

@@ -15,6 +15,9 @@ pub struct StoreOptions {
     pub threshold: usize,
     /// Whether nothing may be changed.
     pub read_only: bool,
+    /// Whether files of any version are opened, also in a volume that finds older ones, and even if its table of versions is
+    /// missing. Only for reading.
+    pub any_version: bool,
     /// The caller sets the time of each change by [`Backing::set_mtime`](crate::Backing::set_mtime). Otherwise a change
     /// has the time at which it is made.
     pub has_explicit_times: bool,
@@ -40,6 +43,7 @@ impl Default for StoreOptions {
             large: roster,
             threshold: usize::MAX,
             read_only: false,
+            any_version: false,
             has_explicit_times: false,
             dirty_limit: 48 << 20,
             commit_after: Duration::from_secs(1),

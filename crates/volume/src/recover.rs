@@ -3,13 +3,16 @@
 
 mod find;
 mod target;
-mod walk;
+pub(crate) mod walk;
+
+pub(crate) use find::open_to_read;
 
 use crate::error::{Result, VolumeError};
 use crate::header;
-use crate::journal::{self, Record, Transaction};
+use crate::journal::{self, Epoch, Record, Transaction};
 use crate::options::StoreOptions;
 use crate::recover::target::{Sealed, Target};
+use crate::versions::{Version, Versions};
 use phalanx_core::volume::Config;
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,9 +23,28 @@ use std::os::fd::OwnedFd;
 /// # Errors
 /// If something cannot be read, written or synced. The journal then stays as it is.
 pub(crate) fn apply(root: &OwnedFd, journal: &File, config: &Config, options: &StoreOptions) -> Result<()> {
-    let mut transactions = journal::read(journal, config.keys())?;
+    if apply_to(root, journal, config, options, Epoch::Any, None)? {
+        journal::trim(&*options.disk, journal)?;
+    }
+    Ok(())
+}
+
+/// Applies the journal and syncs the files, but does not trim it. The versions that the files have then are put into the
+/// table. Returns whether there was anything to apply.
+///
+/// # Errors
+/// If something cannot be read, written or synced.
+pub(crate) fn apply_to(
+    root: &OwnedFd,
+    journal: &File,
+    config: &Config,
+    options: &StoreOptions,
+    which: Epoch,
+    versions: Option<&Versions>,
+) -> Result<bool> {
+    let mut transactions = journal::read(journal, config.keys(), which)?;
     if transactions.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     // A killed run may not have synced it, and files are overwritten by what it holds.
     options.disk.sync_data(journal).map_err(|e| VolumeError::io("cannot sync the journal", e))?;
@@ -33,10 +55,39 @@ pub(crate) fn apply(root: &OwnedFd, journal: &File, config: &Config, options: &S
         records.entry(owner.id).or_default().push(record);
     }
     for (id, target) in &targets {
-        let its = records.remove(id).unwrap_or_default();
-        target.apply(its.into_iter(), journal, config, options)?;
+        let its = records.get(id).map_or(&[][..], Vec::as_slice);
+        target.apply(its.iter().copied(), journal, config, options)?;
     }
-    journal::trim(&*options.disk, journal)
+    if let Some(versions) = versions {
+        note_versions(versions, &records, &targets);
+    }
+    Ok(true)
+}
+
+/// Puts the versions of the files into the table. A file that was removed and is still there stays in it: a power cut
+/// has undone the removal.
+fn note_versions(versions: &Versions, records: &HashMap<[u8; 16], Vec<&Record>>, targets: &HashMap<[u8; 16], Target>) {
+    for (id, records) in records {
+        let mut version = versions.get(*id);
+        for record in records {
+            match record {
+                Record::Header(bytes) => version = Some(Version::of(&bytes[..]).after(version)),
+                Record::Known(known) => version = Some(Version(*known).after(version)),
+                Record::Linked => version = version.map(Version::linked),
+                _ => {}
+            }
+        }
+        let is_gone = records.iter().any(|record| matches!(record, Record::Gone));
+        match (targets.get(id), version) {
+            (Some(target), Some(version)) if target.has_name => versions.insert(*id, version),
+            // What was being made under a temporary name is removed by and by.
+            (Some(target), _) if !target.has_name => versions.remove(*id),
+            (None, _) if is_gone => versions.remove(*id),
+            // It was moved away from outside, and must not come back as it was before.
+            (None, Some(version)) if versions.get(*id).is_some() => versions.set(*id, version),
+            _ => {}
+        }
+    }
 }
 
 /// Leaves out the first transaction with an unusable record, and all that follow. A record is unusable if its chunk or
@@ -57,10 +108,11 @@ fn keep_whole(
                         || target.read(*index, true, sealed, journal, options)?.is_some()
                 }
                 (Record::Header(bytes), _) => {
-                    header::open(bytes, config).is_ok_and(|(_, keys, _)| keys.volume_file_id() == owner.id)
+                    header::open(bytes, config).is_ok_and(|opened| opened.keys.volume_file_id() == owner.id)
                 }
                 (Record::Length(len), _) => header::layout_of(config, *len).is_ok(),
-                (Record::Chunk { .. }, None) | (Record::Written(_), _) => true,
+                (Record::Chunk { .. }, None) => true,
+                (Record::Written(_) | Record::Known(_) | Record::Gone | Record::Linked, _) => true,
             };
             if !is_whole {
                 transactions.truncate(place);

@@ -1,5 +1,7 @@
 //! What a store and its files share.
 
+mod records;
+
 use crate::backing::ahead::Ahead;
 use crate::backing::cache::Cache;
 use crate::backing::page::PagePool;
@@ -8,9 +10,9 @@ use crate::error::{Result, VolumeError};
 use crate::header;
 use crate::journal::{Journal, Owner};
 use crate::options::StoreOptions;
+use crate::versions::{Failed, Versions};
 use phalanx_core::Roster;
-use phalanx_core::format::{FileKeys, Header};
-use phalanx_core::volume::{Chunks, Config, Holes, Records};
+use phalanx_core::volume::{Chunks, Config, Records};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -20,6 +22,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, Weak};
 use std::time::{Duration, Instant};
+
+pub(crate) use records::is_room;
 
 /// Device and inode.
 pub(crate) type Key = (u64, u64);
@@ -40,6 +44,10 @@ pub(crate) struct Shared<F> {
     pub options: StoreOptions,
     /// `None` in a mount for reading only.
     pub journal: Option<Journal>,
+    /// Which state of each file is the last, in a volume that has this.
+    pub versions: Option<Versions>,
+    /// The memory that the tags of chunks take, in bytes.
+    pub tag_bytes: AtomicUsize,
     /// The number of epochs that have ended. Commits hold the lock for reading, and a checkpoint, which ends the epoch,
     /// for writing.
     pub epoch: RwLock<u64>,
@@ -93,8 +101,18 @@ const NAMED: usize = 256;
 /// all of them, so the limit is also at most half the number of files that a process may open.
 const NAMED_AT_ONCE: usize = 100_000;
 
+/// How long an epoch lasts in a volume with a table of versions. After a kill, what happened in the last one can be undone
+/// from outside, as a whole.
+const LONGEST: Duration = Duration::from_secs(30);
+
 impl<F: Uncommitted> Shared<F> {
-    pub fn new(root: &OwnedFd, config: Config, options: StoreOptions, journal: Option<Journal>) -> Result<Self> {
+    pub fn new(
+        root: &OwnedFd,
+        config: Config,
+        options: StoreOptions,
+        journal: Option<Journal>,
+        versions: Option<Versions>,
+    ) -> Result<Self> {
         let failed = |e| VolumeError::io("cannot look at the volume's folder", e);
         let root = File::from(root.try_clone().map_err(|e| VolumeError::io("cannot copy a descriptor", e))?);
         let device = fstat(&root).map_err(failed)?.st_dev;
@@ -107,6 +125,8 @@ impl<F: Uncommitted> Shared<F> {
             config,
             options,
             journal,
+            versions,
+            tag_bytes: AtomicUsize::new(0),
             device,
             root,
             epoch: RwLock::new(0),
@@ -212,6 +232,9 @@ impl<F: Uncommitted> Shared<F> {
     /// Whether the epoch should end before the next commit.
     pub fn should_end_epoch(&self) -> bool {
         let limit = if self.syncs_at_once { self.named_at_once } else { NAMED };
+        if self.versions.as_ref().is_some_and(|versions| versions.wants_epoch(self.named_at_once)) {
+            return true;
+        }
         self.journal.as_ref().is_some_and(Journal::is_filling) || self.named().files.len() >= limit
     }
 
@@ -219,10 +242,20 @@ impl<F: Uncommitted> Shared<F> {
     pub fn checkpoint(&self) -> Result<()> {
         let journal = self.writable()?;
         let mut epoch = self.epoch.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if journal.last().is_none() && self.named().files.is_empty() {
+        let needs_batch = self.versions.as_ref().is_some_and(Versions::needs_batch);
+        if journal.last().is_none() && self.named().files.is_empty() && !needs_batch {
             return Ok(());
         }
-        let ended = self.sync_named().and_then(|()| journal.trim(self.disk()));
+        let ended = self.sync_named().map_err(Failed::Hard).and_then(|()| match &self.versions {
+            Some(versions) => self.end_epoch(versions, journal),
+            None => journal.trim(self.disk()).map_err(Failed::Hard),
+        });
+        let ended = match ended {
+            // The journal stays, and so does everything that it has.
+            Err(Failed::Softly(why)) => return Err(why),
+            Err(Failed::Hard(why)) => Err(why),
+            Ok(()) => Ok(()),
+        };
         match ended {
             Ok(()) => {
                 *epoch += 1;
@@ -300,6 +333,10 @@ impl<F: Uncommitted> Shared<F> {
         if table.get(&key).is_some_and(|weak| weak.strong_count() == 0) {
             table.remove(&key);
         }
+        drop(table);
+        if let Some(versions) = &self.versions {
+            versions.closed(owner.id, key);
+        }
     }
 
     pub fn find(&self, key: Key) -> Option<Arc<F>> {
@@ -354,7 +391,11 @@ impl<F: Uncommitted> Shared<F> {
                 file.commit_quietly();
             }
             let is_idle = |last: Instant| last.elapsed() >= self.options.trim_after;
-            if self.journal.as_ref().and_then(Journal::last).is_some_and(is_idle) && self.writable().is_ok() {
+            let is_long = |first: Instant| self.versions.is_some() && first.elapsed() >= LONGEST;
+            let journal = self.journal.as_ref();
+            let ends = journal.and_then(Journal::last).is_some_and(is_idle)
+                || journal.and_then(Journal::first).is_some_and(is_long);
+            if ends && self.writable().is_ok() {
                 // Its failure has been reported.
                 let _ = self.checkpoint();
             }
@@ -415,7 +456,7 @@ impl<F: Uncommitted> Shared<F> {
     }
 
     /// Opens the header of a stored file.
-    pub fn header(&self, file: &File) -> Result<(Header, FileKeys, Holes)> {
+    pub fn header(&self, file: &File) -> Result<header::Opened> {
         header::read(file, &self.config)
     }
 }

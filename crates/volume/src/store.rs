@@ -3,12 +3,15 @@
 use crate::backing::{Backing, Shared};
 use crate::error::{Result, VolumeError};
 use crate::header;
-use crate::journal::{JOURNAL, Journal, RESERVED};
+use crate::journal::{Epoch, JOURNAL, Journal, RESERVED};
 use crate::options::StoreOptions;
 use crate::recover;
-use crate::shared::Key;
+use crate::shared::{Key, is_room};
+use crate::tree::{Act, Removal, Removals};
+use crate::versions::{Generation, Versions};
 use phalanx_core::volume::Config;
-use rustix::fs::{FileType, Mode, OFlags, fstat, fstatvfs, openat};
+use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -31,8 +34,18 @@ impl Store {
     /// [`VolumeError::Unfinished`] if a killed run left something and the mount is for reading only. Otherwise if the
     /// journal cannot be read, applied or made.
     pub fn open(root: &OwnedFd, config: Config, options: StoreOptions) -> Result<Arc<Self>> {
-        let journal = open_journal(root, &config, &options)?;
-        let shared = Arc::new(Shared::new(root, config, options, journal)?);
+        let any_version = options.read_only && options.any_version;
+        let versions =
+            if any_version { None } else { Versions::open(root, &config, &*options.disk, options.read_only)? };
+        let journal = open_journal(root, &config, &options, versions.as_ref())?;
+        let shared = Arc::new(Shared::new(root, config, options, journal, versions)?);
+        if shared.versions.as_ref().is_some_and(Versions::needs_batch) {
+            // What the journal had is in the files. Without space for the table it stays, until something is written.
+            match shared.checkpoint() {
+                Ok(()) | Err(VolumeError::Full) => {}
+                Err(e) => return Err(e),
+            }
+        }
         let thread = (!shared.options.read_only).then(|| {
             let shared = shared.clone();
             std::thread::spawn(move || {
@@ -116,11 +129,61 @@ impl Store {
         }
         let ended = self.shared.checkpoint();
         self.shared.closed.store(true, Ordering::Release);
+        if let Some(versions) = &self.shared.versions {
+            versions.end(self.shared.disk());
+        }
         if let (Ok(()), Some(journal)) = (&ended, &self.shared.journal) {
             // The space of the journal is given back. It is empty already.
             let _ = self.shared.options.disk.set_len(&journal.file, 0);
         }
         result.and(ended)
+    }
+
+    /// The state of the volume, if it has a table of versions.
+    #[must_use]
+    pub fn generation(&self) -> Option<Generation> {
+        Some(self.shared.versions.as_ref()?.generation(self.shared.config.keys()))
+    }
+
+    /// From now on, remembers which files are opened, for [`Store::missing`].
+    pub fn count_files(&self) {
+        if let Some(versions) = &self.shared.versions {
+            versions.count_files();
+        }
+    }
+
+    /// How many files the table of versions has that were not opened since [`Store::count_files`].
+    #[must_use]
+    pub fn missing(&self) -> u64 {
+        self.shared.versions.as_ref().map_or(0, Versions::missing)
+    }
+
+    /// Makes sure that what the journal says of new and removed files is on the disk, for a user who syncs a folder.
+    ///
+    /// # Errors
+    /// If the system reports that something was not written.
+    pub fn sync_records(&self) -> Result<()> {
+        self.shared.sync_records()
+    }
+
+    /// Records that a new file did not get a name.
+    pub(crate) fn not_made(&self, id: [u8; 16]) {
+        if let Some(versions) = &self.shared.versions {
+            let _epoch = self.shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+            versions.remove(id);
+        }
+    }
+
+    /// Whether a name is a file's last. The number of links is believed only if the volume itself has made some.
+    fn is_last_name(&self, id: [u8; 16], by_links: bool) -> bool {
+        let version = self.shared.versions.as_ref().and_then(|versions| versions.get(id));
+        version.is_some_and(|version| by_links || !version.is_linked())
+    }
+
+    /// Whether older states of files are found.
+    #[must_use]
+    pub fn has_versions(&self) -> bool {
+        self.shared.versions.is_some()
     }
 
     fn end_thread(&self) {
@@ -129,6 +192,39 @@ impl Store {
         if let Some(handle) = handle {
             let _ = handle.join();
         }
+    }
+}
+
+impl Removals for Store {
+    fn identify(&self, inode: u64, open: &dyn Fn() -> Option<File>) -> Option<Removal> {
+        let id = match self.get(inode) {
+            Some(backing) => backing.id(),
+            // One that is not whole has no entry in the table, or keeps it.
+            None => self.shared.header(&open()?).ok()?.keys.volume_file_id(),
+        };
+        Some(Removal { inode, id })
+    }
+
+    fn remove(
+        &self,
+        Removal { inode, id }: Removal,
+        links: &dyn Fn() -> u64,
+        folder: (u64, &Arc<OwnedFd>),
+        is_replaced: bool,
+        act: &mut Act<'_>,
+    ) -> Result<(), Errno> {
+        let is_last = self.is_last_name(id, links() <= 1);
+        // The epoch does not end between the record and the removal.
+        let _epoch = self.shared.removing((self.shared.device, inode), id, is_last, is_replaced);
+        act()?;
+        if self.is_last_name(id, links() == 0) {
+            self.shared.removed(id, folder);
+        }
+        Ok(())
+    }
+
+    fn linking(&self, Removal { inode, id }: Removal) -> Result<()> {
+        self.shared.linking((self.shared.device, inode), id)
     }
 }
 
@@ -148,40 +244,70 @@ fn key(file: &File) -> Result<Key> {
     }
 }
 
-/// Opens the journal. For a mount for writing, applies its content and returns it. A mount for reading only gets
-/// `None`, and an error if the journal holds anything.
-fn open_journal(root: &OwnedFd, config: &Config, options: &StoreOptions) -> Result<Option<Journal>> {
+/// Opens the file of the journal; `None` if there is none.
+pub(crate) fn open_journal_file(root: &OwnedFd, how: OFlags) -> Result<Option<File>> {
     let common = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let open = |flags: OFlags, mode: Mode| {
-        let file = File::from(openat(root, JOURNAL, common | flags, mode)?);
+    let open = || {
+        let file = File::from(openat(root, JOURNAL, common | how, Mode::RUSR | Mode::WUSR)?);
         let stat = fstat(&file)?;
         // A second name may belong to somebody else's file.
         let is_ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_nlink == 1;
-        if is_ours { Ok(file) } else { Err(rustix::io::Errno::INVAL) }
+        if is_ours { Ok(file) } else { Err(Errno::INVAL) }
     };
-    let failed = |e| VolumeError::io("cannot open the journal", e);
+    match open() {
+        Ok(file) => Ok(Some(file)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(e) => Err(VolumeError::io("cannot open the journal", e)),
+    }
+}
+
+/// Opens the journal. For a mount for writing, applies its content and returns it. A mount for reading only gets
+/// `None`, and an error if the journal holds anything.
+fn open_journal(
+    root: &OwnedFd,
+    config: &Config,
+    options: &StoreOptions,
+    versions: Option<&Versions>,
+) -> Result<Option<Journal>> {
+    let which = match versions {
+        Some(versions) => Epoch::Only(versions.epoch()),
+        None if config.features().rollback_protection => Epoch::Unchecked,
+        None => Epoch::Any,
+    };
     if options.read_only {
-        return match open(OFlags::RDONLY, Mode::empty()) {
-            Ok(file) if !crate::journal::read(&file, config.keys())?.is_empty() => Err(VolumeError::Unfinished),
-            Ok(_) | Err(rustix::io::Errno::NOENT) => Ok(None),
-            Err(e) => Err(failed(e)),
+        return match open_journal_file(root, OFlags::RDONLY)? {
+            Some(file) if !crate::journal::read(&file, config.keys(), which)?.is_empty() => {
+                Err(VolumeError::Unfinished)
+            }
+            _ => Ok(None),
         };
     }
-    let file = match open(OFlags::RDWR, Mode::empty()) {
-        Ok(file) => {
-            recover::apply(root, &file, config, options)?;
+    let file = match open_journal_file(root, OFlags::RDWR)? {
+        Some(file) => {
+            match versions {
+                None => recover::apply(root, &file, config, options)?,
+                Some(versions) => {
+                    if recover::apply_to(root, &file, config, options, which, Some(versions))? {
+                        versions.want_epoch();
+                    }
+                }
+            }
             file
         }
-        Err(rustix::io::Errno::NOENT) => {
-            let file = open(OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+        None => {
+            let failed = |e| VolumeError::io("cannot open the journal", e);
+            let file = open_journal_file(root, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
             sync_folder(root).map_err(failed)?;
-            file
+            file.ok_or(VolumeError::Refused(Errno::NOENT))?
         }
-        Err(e) => return Err(failed(e)),
     };
     // On a disk that is nearly full, or a file system without this call, the journal grows as it is written.
-    let is_room = fstatvfs(root).is_ok_and(|state| state.f_bavail.saturating_mul(state.f_frsize) >= 2 * RESERVED);
-    if is_room {
+    let is_room = is_room(root);
+    if let Some(versions) = versions {
+        versions.reserve(&*options.disk, is_room);
+    }
+    // What was applied just now stays, until the table has it.
+    if is_room && !versions.is_some_and(Versions::needs_batch) {
         match options.disk.extend(&file, 0, RESERVED) {
             Ok(()) => options.disk.sync_data(&file).map_err(|e| VolumeError::io("cannot sync the journal", e))?,
             // Some file systems keep the space that they could get.
@@ -196,7 +322,7 @@ fn open_journal(root: &OwnedFd, config: &Config, options: &StoreOptions) -> Resu
 
 fn sync_folder(dir: &OwnedFd) -> rustix::io::Result<()> {
     match rustix::fs::fsync(dir) {
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOTSUP) => Ok(()),
+        Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
         done => done,
     }
 }

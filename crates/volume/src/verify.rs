@@ -25,6 +25,8 @@ pub struct Verified {
     pub bytes: u64,
     /// The entries that are damaged or could not be read. Names that cannot be decrypted are not among them.
     pub failed: u64,
+    /// The files that the table of versions has and that are not there.
+    pub missing: u64,
 }
 
 /// Receives what [`verify`] finds, from all of its threads.
@@ -42,6 +44,7 @@ pub trait Findings: Sync {
 /// Entries whose names cannot be decrypted are reported by the tree's `on_damage`.
 #[must_use]
 pub fn verify(tree: &Tree, store: &Store, threads: usize, findings: &dyn Findings) -> Verified {
+    store.count_files();
     let work = Work::default();
     work.push(vec![Task { number: ROOT, path: PathBuf::new(), is_folder: true }]);
     let run = || {
@@ -65,6 +68,7 @@ pub fn verify(tree: &Tree, store: &Store, threads: usize, findings: &dyn Finding
             sum.bytes += found.bytes;
             sum.failed += found.failed;
         }
+        sum.missing = store.missing();
         sum
     })
 }
@@ -155,7 +159,8 @@ fn file(tree: &Tree, store: &Store, task: &Task, findings: &dyn Findings) -> Res
         return Ok(len);
     }
     let more = if others > 0 { format!(" and {others} more") } else { String::new() };
-    Err(VolumeError::Damaged(format!("damaged in chunk {}{more}", damaged.join(", "))))
+    let what = if store.has_versions() { "damaged or old" } else { "damaged" };
+    Err(VolumeError::Damaged(format!("{what} in chunk {}{more}", damaged.join(", "))))
 }
 
 fn attributes(tree: &Tree, number: u64, file: [u8; 16]) -> Result<()> {

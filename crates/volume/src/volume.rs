@@ -3,7 +3,8 @@
 use crate::error::{Result, VolumeError};
 use crate::folder::{self, FOLDER, NEW};
 use crate::names::{Names, RECORD_LEN};
-use phalanx_core::volume::{CONFIG, Config};
+use crate::versions::{self, VERSIONS};
+use phalanx_core::volume::{CONFIG, Config, Features};
 use phalanx_core::{ChunkSize, KeySource, Opener, Recipient, Suite};
 use phalanx_host::file::{self, Existing, Output};
 use rustix::fd::OwnedFd;
@@ -58,6 +59,8 @@ fn check_empty(fd: &OwnedFd) -> Result<()> {
         match entry.file_name().to_bytes() {
             b"." | b".." => {}
             name if name == CONFIG.as_bytes() => return Err(Errno::EXIST.into()),
+            // A killed run may have left a table. Another volume's table stays where it is.
+            name if name == VERSIONS.as_bytes() => others |= !versions::is_left(fd),
             name => others |= name != FOLDER.as_bytes() && !name.starts_with(NEW.as_bytes()) && !is_unfinished(name),
         }
     }
@@ -75,7 +78,21 @@ fn is_unfinished(name: &[u8]) -> bool {
 /// # Errors
 /// Those of [`check_new`] and [`Config::create`]; or if the folder cannot be made or written to.
 pub fn create(dir: &Path, suite: Suite, chunk_size: ChunkSize, recipients: &[Recipient]) -> Result<()> {
-    let (bytes, config) = Config::create(suite, chunk_size, recipients)?;
+    create_with(dir, suite, chunk_size, Features::default(), recipients)
+}
+
+/// Makes a volume with these features, as [`create`] does.
+///
+/// # Errors
+/// Those of [`create`].
+pub fn create_with(
+    dir: &Path,
+    suite: Suite,
+    chunk_size: ChunkSize,
+    features: Features,
+    recipients: &[Recipient],
+) -> Result<()> {
+    let (bytes, config) = Config::create_with(suite, chunk_size, features, recipients)?;
     match mkdirat(CWD, dir, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(errno.into()),
@@ -87,6 +104,7 @@ pub fn create(dir: &Path, suite: Suite, chunk_size: ChunkSize, recipients: &[Rec
         Err(errno) => return Err(errno.into()),
     }
     folder::init(&root, &Names::new(config.keys()))?;
+    versions::init(&root, &config)?;
     let failed = |error| VolumeError::Io { what: "cannot write the config", error };
     let output = Output::create_in(File::from(root).into(), CONFIG.as_ref(), Existing::Keep)?;
     output.file().write_all(&bytes).map_err(failed)?;
@@ -113,12 +131,24 @@ impl Volume {
     /// # Errors
     /// [`VolumeError::Busy`] if somebody else uses it. Those of [`Config::open`], or of the system.
     pub fn open(dir: &Path, opener: &Opener<impl KeySource>, read_only: bool) -> Result<Self> {
-        let root = open_root(dir)?;
-        let (access, lock) = if read_only {
-            (OFlags::RDONLY, FlockOperation::NonBlockingLockShared)
+        if read_only {
+            Self::open_as(dir, opener, OFlags::RDONLY, FlockOperation::NonBlockingLockShared)
         } else {
-            (OFlags::RDWR, FlockOperation::NonBlockingLockExclusive)
-        };
+            Self::open_as(dir, opener, OFlags::RDWR, FlockOperation::NonBlockingLockExclusive)
+        }
+    }
+
+    /// Opens a volume whose table of versions is to be made anew: nobody else uses it, but the config is only read.
+    ///
+    /// # Errors
+    /// Those of [`Volume::open`].
+    pub fn open_to_accept(dir: &Path, opener: &Opener<impl KeySource>) -> Result<Self> {
+        Self::open_as(dir, opener, OFlags::RDONLY, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    fn open_as(dir: &Path, opener: &Opener<impl KeySource>, access: OFlags, lock: FlockOperation) -> Result<Self> {
+        let root = open_root(dir)?;
+        let read_only = lock == FlockOperation::NonBlockingLockShared;
         let config = File::from(openat(&root, CONFIG, access | folder::SAFELY, Mode::empty())?);
         match patiently(|| flock(&config, lock)) {
             Ok(()) => {}

@@ -1,8 +1,9 @@
 //! Applying a journal (§10.7).
 
 use super::backing::{layout, read_backing};
-use super::journal::{Record, What, read_journal};
-use super::{BACKING_HEADER_LEN, Backing, Config, Kind, Stored};
+use super::journal::{Record, What, read_journal_of};
+use super::versions::{self, Table};
+use super::{BACKING_HEADER_LEN, Backing, Config, Entry, Kind, Stored};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The result of applying a journal.
@@ -19,8 +20,14 @@ pub type LeftOut = ([u8; 16], u64);
 
 /// Applies the journal to the files, and overwrites its first transaction with zeros.
 pub fn apply_journal(config: &Config, stored: &mut Stored) -> Applied {
+    apply_journal_with(config, stored, None)
+}
+
+/// Applies the journal. The entries of the table of versions become those that it then has (§10.9).
+pub fn apply_journal_with(config: &Config, stored: &mut Stored, table: Option<&mut Table>) -> Applied {
     let journal = stored.file(b"phalanx.journal").unwrap_or_default();
-    let transactions = read_journal(&config.keys.journal, journal);
+    let epoch = table.as_ref().map(|table| table.epoch());
+    let transactions = read_journal_of(&config.keys.journal, journal, epoch);
     let Some((_, first_end)) = transactions.first() else { return Applied::default() };
     let first_end = *first_end;
 
@@ -56,6 +63,10 @@ pub fn apply_journal(config: &Config, stored: &mut Stored) -> Applied {
             }
         }
     }
+    if let Some(table) = table {
+        let whole: Vec<&Record> = whole.iter().copied().flatten().collect();
+        set_versions(table, stored, &whole, &files);
+    }
     left_out.sort_unstable();
     left_out.dedup(); // a file with two names was written twice
 
@@ -66,6 +77,48 @@ pub fn apply_journal(config: &Config, stored: &mut Stored) -> Applied {
         bytes[..first_end].fill(0);
     }
     Applied { transactions: whole.len(), left_out }
+}
+
+/// The entries of the files that the journal names (§10.9).
+fn set_versions(table: &mut Table, stored: &Stored, records: &[&Record], files: &BTreeMap<[u8; 16], (u64, Backing)>) {
+    for id in records.iter().map(|record| record.file_id).collect::<BTreeSet<_>>() {
+        let of_file = || records.iter().filter(|record| record.file_id == id);
+        let is_gone = of_file().any(|record| record.what == What::Gone);
+        let hint = of_file().next_back().map(|record| record.inode);
+        // A removed file is looked for by its inode alone.
+        let found = files.get(&id).map(|(inode, _)| *inode).filter(|inode| !is_gone || Some(*inode) == hint);
+        let is_named = |inode: u64| {
+            let is_its = |(path, entry): (&Vec<u8>, &Entry)| {
+                let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+                let rest = name.strip_prefix(b"phalanx.name.").unwrap_or(name);
+                entry.inode == inode && !rest.contains(&b'.')
+            };
+            stored.entries.iter().any(is_its)
+        };
+        let mut version = table.entries.get(&id).copied();
+        for record in of_file() {
+            let flags = version.map_or(0, |version| version[15]);
+            let mut new = match &record.what {
+                What::Header(header) => versions::version(header),
+                What::Known(version) => *version,
+                What::Linked => match version {
+                    Some(version) => [&version[..15], &[1]].concat().try_into().expect("16 bytes"),
+                    None => continue,
+                },
+                _ => continue,
+            };
+            new[15] |= flags;
+            version = Some(new);
+        }
+        match (found.map(is_named), version) {
+            (Some(true), Some(version)) => _ = table.entries.insert(id, version),
+            (Some(false), _) => _ = table.entries.remove(&id),
+            (None, _) if is_gone => _ = table.entries.remove(&id),
+            // It may come back, but only as it was last.
+            (None, Some(version)) if table.entries.contains_key(&id) => _ = table.entries.insert(id, version),
+            _ => {}
+        }
+    }
 }
 
 /// Where the key slot lies in a header. All headers of a file have it there, so a partly written header has it too.
@@ -135,6 +188,7 @@ fn changes<'a>(config: &Config, file: &Backing, records: impl Iterator<Item = &'
             What::Written { first, count } => {
                 changes.chunks.retain(|index, _| index.checked_sub(*first).is_none_or(|behind| behind >= *count));
             }
+            What::Known(_) | What::Gone | What::Linked => {}
         }
     }
     let header = changes.header.and_then(|header| read_backing(config, header));

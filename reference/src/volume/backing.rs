@@ -1,6 +1,7 @@
 //! The files of a volume (§10.6).
 
 use super::Config;
+use super::versions::{SLOT_STATE, State, groups, sum, tags_of};
 use crate::chunk::{open_chunk, seal_chunk};
 use crate::file::Recipe;
 use crate::header::{find_file_key, read_header, seal_header};
@@ -15,6 +16,8 @@ pub const BACKING_HEADER_LEN: usize = 4096;
 const SLOT_HOLES: u8 = 17;
 /// The most holes that a file may have.
 const MAX_HOLES: usize = 240;
+/// The same with rollback protection.
+const MAX_HOLES_WITH_STATE: usize = 100;
 
 /// The header of a file of a volume, opened.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub struct Backing {
     pub file_id: [u8; 16],
     /// Each hole's first chunk and its count.
     pub holes: Vec<(u64, u64)>,
+    /// The sums of the chunks, in a volume with rollback protection.
+    pub state: Option<State>,
     chunk_log2: u8,
 }
 
@@ -40,7 +45,8 @@ pub fn read_backing(config: &Config, file: &[u8]) -> Option<Backing> {
     let slots_are_valid = count(2) == 1
         && count(SLOT_HOLES) <= 1
         && count(0) <= 1
-        && header.slots.iter().all(|(kind, _)| [0, 2, SLOT_HOLES].contains(kind));
+        && count(SLOT_STATE) == usize::from(config.has_versions)
+        && header.slots.iter().all(|(kind, _)| [0, 2, SLOT_HOLES, SLOT_STATE].contains(kind));
     if (header.len, header.suite, header.chunk_log2) != (BACKING_HEADER_LEN, config.suite, config.chunk_log2)
         || !slots_are_valid
     {
@@ -51,8 +57,15 @@ pub fn read_backing(config: &Config, file: &[u8]) -> Option<Backing> {
         Some((_, body)) => read_holes(body)?,
         None => Vec::new(),
     };
+    if config.has_versions && holes.len() > MAX_HOLES_WITH_STATE {
+        return None;
+    }
+    let state = match header.slots.iter().find(|(kind, _)| *kind == SLOT_STATE) {
+        Some((_, body)) => Some(State::read(body)?),
+        None => None,
+    };
     let keys = file_keys(&file_key, header.suite);
-    Some(Backing { file_id: file_id(&keys), keys, holes, chunk_log2: header.chunk_log2 })
+    Some(Backing { file_id: file_id(&keys), keys, holes, state, chunk_log2: header.chunk_log2 })
 }
 
 /// The holes in the body of a slot of type 17. `None` if the slot is malformed.
@@ -100,13 +113,28 @@ impl Backing {
         if self.holes.last().is_some_and(|(first, count)| first + count > n - 1) {
             return None; // a hole contains the last chunk, or lies after it
         }
-        let chunks = file[BACKING_HEADER_LEN..].chunks(self.whole());
-        let open = |(i, chunk): (usize, &[u8])| {
+        if self.state.as_ref().is_some_and(|state| (state.group_log2, state.sums.len() as u64) != groups(n)) {
+            return None;
+        }
+        let chunks: Vec<&[u8]> = file[BACKING_HEADER_LEN..].chunks(self.whole()).collect();
+        let open = |(i, chunk): (usize, &&[u8])| {
             let i = i as u64;
-            if self.in_hole(i) { Some(vec![0; 1 << self.chunk_log2]) } else { self.open_chunk(i, i + 1 == n, chunk) }
+            if self.in_hole(i) {
+                Some(vec![0; 1 << self.chunk_log2])
+            } else {
+                self.open_chunk(i, i + 1 == n, chunk).filter(|_| self.has_its_sum(i, &chunks))
+            }
         };
-        let opened: Vec<Option<Vec<u8>>> = chunks.enumerate().map(open).collect();
+        let opened: Vec<Option<Vec<u8>>> = chunks.iter().enumerate().map(open).collect();
         opened.last()?.is_some().then_some(opened)
+    }
+
+    /// Whether the tags of a chunk's group give its sum (§10.9).
+    fn has_its_sum(&self, index: u64, chunks: &[&[u8]]) -> bool {
+        let Some(State { group_log2, sums }) = &self.state else { return true };
+        let group = index >> group_log2;
+        let tags = tags_of(group, *group_log2, chunks, |index| self.in_hole(index));
+        sum(&self.keys, group, &tags) == sums[group as usize]
     }
 
     /// The plaintext of one chunk. `None` if it is not authentic.

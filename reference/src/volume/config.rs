@@ -13,6 +13,8 @@ pub struct Config {
     pub suite: u8,
     /// The binary logarithm of the length of their chunks.
     pub chunk_log2: u8,
+    /// Whether bit 0 of the features is set: the volume has rollback protection (§10.9).
+    pub has_versions: bool,
     /// The volume's keys.
     pub keys: VolumeKeys,
 }
@@ -34,6 +36,8 @@ pub struct VolumeKeys {
     pub xattrs: [u8; 64],
     /// `K_journal`.
     pub journal: [u8; 32],
+    /// `K_versions`.
+    pub versions: [u8; 32],
 }
 
 impl VolumeKeys {
@@ -50,6 +54,7 @@ impl VolumeKeys {
             links: of_64("phalanx v1 volume links"),
             xattrs: of_64("phalanx v1 volume xattrs"),
             journal: of_32("phalanx v1 volume journal"),
+            versions: of_32("phalanx v1 volume versions"),
         }
     }
 }
@@ -68,12 +73,14 @@ pub fn open_config(file: &[u8], passwords: &[&[u8]], keys: &[[u8; 32]]) -> Resul
         return Err(Error::Header);
     }
     let (_, body) = header.slots.iter().find(|(kind, _)| *kind == SLOT_VOLUME).unwrap();
-    if body.len() != 8 || u32_at(body, 0) != Some(1) || u32_at(body, 4) != Some(0) {
+    if body.len() != 8 || u32_at(body, 0) != Some(1) || ![Some(0), Some(1)].contains(&u32_at(body, 4)) {
         return Err(Error::Header);
     }
+    let has_versions = body[4] == 1;
     let file_key = find_file_key(VOLUME_WRAP, file, &header, passwords, keys, &[])?;
     if !open_chunks(file, &header, &file_key)?.is_empty() {
         return Err(Error::Altered);
     }
-    Ok(Config { suite: header.suite, chunk_log2: header.chunk_log2, keys: VolumeKeys::new(&file_key) })
+    let keys = VolumeKeys::new(&file_key);
+    Ok(Config { suite: header.suite, chunk_log2: header.chunk_log2, has_versions, keys })
 }

@@ -54,6 +54,12 @@ pub enum What {
         /// Their number.
         count: u64,
     },
+    /// Kind 5: a new file, of this version (§10.9).
+    Known([u8; 16]),
+    /// Kind 6: the file is about to be removed (§10.9).
+    Gone,
+    /// Kind 7: the file gets one more name (§10.9).
+    Linked,
 }
 
 /// The length of a chunk's nonce and tag. No volume has suite 4.
@@ -68,6 +74,9 @@ pub fn seal_transaction(key: &[u8; 32], transaction: &Transaction) -> Vec<u8> {
             What::Header(_) => 2,
             What::Length(_) => 3,
             What::Written { .. } => 4,
+            What::Known(_) => 5,
+            What::Gone => 6,
+            What::Linked => 7,
         };
         table.extend(kind.to_le_bytes());
         table.extend(inode.to_le_bytes());
@@ -83,6 +92,8 @@ pub fn seal_transaction(key: &[u8; 32], transaction: &Transaction) -> Vec<u8> {
             What::Header(header) => table.extend(header),
             What::Length(len) => table.extend(len.to_le_bytes()),
             What::Written { first, count } => table.extend([first.to_le_bytes(), count.to_le_bytes()].concat()),
+            What::Known(version) => table.extend(version),
+            What::Gone | What::Linked => {}
         }
     }
     let mut bytes = MAGIC.to_vec();
@@ -99,10 +110,16 @@ pub fn seal_transaction(key: &[u8; 32], transaction: &Transaction) -> Vec<u8> {
 /// The transactions of a journal, each with the offset of its end, as far as the journal alone can tell. The tags of the chunks, which
 /// need the keys of the files, are not checked.
 pub fn read_journal(key: &[u8; 32], journal: &[u8]) -> Vec<(Transaction, usize)> {
+    read_journal_of(key, journal, None)
+}
+
+/// The transactions of a journal, in a volume with rollback protection if the epoch that counts is given (§10.9).
+pub fn read_journal_of(key: &[u8; 32], journal: &[u8], only: Option<[u8; 16]>) -> Vec<(Transaction, usize)> {
     let mut transactions: Vec<(Transaction, usize)> = Vec::new();
     let mut at = 0;
-    while let Some((transaction, len)) = read_transaction(key, &journal[at..]) {
-        let epoch = transactions.first().map_or(transaction.epoch, |(first, _)| first.epoch);
+    while let Some((transaction, len)) = read_transaction(key, &journal[at..], only.is_some()) {
+        let first = only.or(transactions.first().map(|(first, _)| first.epoch));
+        let epoch = first.unwrap_or(transaction.epoch);
         if transaction.epoch != epoch || transaction.sequence != transactions.len() as u64 {
             break;
         }
@@ -113,7 +130,7 @@ pub fn read_journal(key: &[u8; 32], journal: &[u8]) -> Vec<(Transaction, usize)>
 }
 
 /// The transaction at the beginning of `bytes`, and its length. `None` if there is none.
-fn read_transaction(key: &[u8; 32], bytes: &[u8]) -> Option<(Transaction, usize)> {
+fn read_transaction(key: &[u8; 32], bytes: &[u8], has_versions: bool) -> Option<(Transaction, usize)> {
     if !bytes.starts_with(MAGIC) {
         return None;
     }
@@ -129,12 +146,12 @@ fn read_transaction(key: &[u8; 32], bytes: &[u8]) -> Option<(Transaction, usize)
     }
     let epoch = array(&covered[8..24]);
     let sequence = u64::from_le_bytes(array(&covered[24..32]));
-    let records = read_records(&covered[TABLE_AT..], data)?;
+    let records = read_records(&covered[TABLE_AT..], data, has_versions)?;
     Some((Transaction { epoch, sequence, records }, TABLE_AT + table_len + 32 + data_len))
 }
 
 /// The records of a table. `None` unless both the table and the data end with the last of them.
-fn read_records(mut table: &[u8], mut data: &[u8]) -> Option<Vec<Record>> {
+fn read_records(mut table: &[u8], mut data: &[u8], has_versions: bool) -> Option<Vec<Record>> {
     let mut records = Vec::new();
     while !table.is_empty() {
         let kind = u32::from_le_bytes(array(take(&mut table, 4)?));
@@ -150,6 +167,9 @@ fn read_records(mut table: &[u8], mut data: &[u8]) -> Option<Vec<Record>> {
             2 => What::Header(take(&mut table, BACKING_HEADER_LEN)?.to_vec()),
             3 => What::Length(take_u64(&mut table)?),
             4 => What::Written { first: take_u64(&mut table)?, count: take_u64(&mut table)? },
+            5 if has_versions => What::Known(array(take(&mut table, 16)?)),
+            6 if has_versions => What::Gone,
+            7 if has_versions => What::Linked,
             _ => return None,
         };
         records.push(Record { inode, file_id, what });

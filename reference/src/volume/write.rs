@@ -5,6 +5,7 @@ use super::config::{Config, VolumeKeys, volume_slot};
 use super::journal::{Record, Transaction, What, seal_transaction};
 use super::names::{folder_record, full_is_needed, seal_link, seal_name, seal_xattr, stored_name};
 use super::stored::{Entry, Kind, Special, Stored, Xattrs, join};
+use super::versions::{State, Table, version};
 use super::{BACKING_HEADER_LEN, Backing};
 use crate::chunk::seal_chunk;
 use crate::file::{Recipe, seal_file};
@@ -18,6 +19,8 @@ pub struct Writer {
     pub stored: Stored,
     /// The config.
     pub config: Config,
+    /// The table of versions that is to be written, in a volume with rollback protection.
+    pub table: Table,
     label: String,
     drawn: u64,
     inodes: u64,
@@ -46,13 +49,19 @@ pub struct Made {
 impl Writer {
     /// A volume without entries. `ways` are the slots of the config other than that of type 16.
     pub fn new(label: &str, suite: u8, chunk_log2: u8, ways: &[Slot]) -> Self {
+        Self::with(label, suite, chunk_log2, ways, false)
+    }
+
+    /// The same, with rollback protection if `has_versions`. The table is not written yet.
+    pub fn with(label: &str, suite: u8, chunk_log2: u8, ways: &[Slot], has_versions: bool) -> Self {
         let keys = VolumeKeys::new(&[0; 32]); // until the file key of the config is drawn
-        let config = Config { suite, chunk_log2, keys };
-        let mut writer = Self { stored: Stored::default(), config, label: label.to_string(), drawn: 0, inodes: 1 };
+        let config = Config { suite, chunk_log2, has_versions, keys };
+        let (stored, table) = (Stored::default(), Table::default());
+        let mut writer = Self { stored, config, table, label: label.to_string(), drawn: 0, inodes: 1 };
         writer.put(b"", Kind::Folder);
         let file_key = writer.draw();
         writer.config.keys = VolumeKeys::new(&file_key);
-        let slots = [ways, &[volume_slot(1, 0)]].concat();
+        let slots = [ways, &[volume_slot(1, u32::from(has_versions))]].concat();
         let recipe = Recipe { file_key, suite, chunk_log2, slots, nonces: vec![writer.draw::<16>().to_vec()] };
         writer.put(b"phalanx.volume", Kind::File(seal_file(&recipe, b"")));
         let id = writer.draw();
@@ -122,7 +131,12 @@ impl Writer {
         let chunks = plaintext.len().div_ceil(1 << self.config.chunk_log2).max(1);
         let file_key = self.draw();
         let nonces: Vec<[u8; 16]> = (0..chunks).map(|_| self.draw()).collect();
-        let bytes = seal_backing(&self.config, &file_key, holes, &[], &nonces, plaintext);
+        let mut bytes = seal_backing(&self.config, &file_key, holes, &[], &nonces, plaintext);
+        if self.config.has_versions {
+            let keys = crate::file_keys(&file_key, self.config.suite);
+            bytes = with_state(&self.config, &file_key, holes, &bytes);
+            self.table.entries.insert(super::file_id(&keys), version(&bytes));
+        }
         self.raw_file(folder, name, file_key, bytes)
     }
 
@@ -132,6 +146,24 @@ impl Writer {
         let path = join(&folder.path, &stored);
         let inode = self.put(&path, Kind::File(bytes));
         Made { path, inode, file_key }
+    }
+
+    /// Writes a table with one batch, which has all entries.
+    pub fn put_table(&mut self) {
+        let entries: Vec<_> = self.table.entries.iter().map(|(id, version)| (*id, *version)).collect();
+        let random = self.draw();
+        let batch = Table::default().seal(&self.config.keys, &random, &entries, &[]);
+        self.table = Table::read(&self.config.keys, &batch).expect("a whole batch");
+        self.put(b"phalanx.versions", Kind::File(batch));
+    }
+
+    /// Appends a batch to the table.
+    pub fn append(&mut self, set: &[([u8; 16], [u8; 16])], removed: &[[u8; 16]]) {
+        let random = self.draw();
+        let batch = self.table.seal(&self.config.keys, &random, set, removed);
+        self.bytes(b"phalanx.versions").extend(batch);
+        let keys = self.config.keys.clone();
+        self.table = Table::read(&keys, self.bytes(b"phalanx.versions")).expect("whole batches");
     }
 
     /// Makes a symbolic link, and returns its stored path.
@@ -195,11 +227,25 @@ impl Writer {
 
     /// The bytes of transactions of one epoch, each from its records.
     pub fn transactions(&mut self, records: Vec<Vec<Record>>) -> Vec<Vec<u8>> {
-        let epoch = self.draw();
+        let epoch = if self.config.has_versions { self.table.epoch() } else { self.draw() };
         let seal = |(sequence, records)| {
             let transaction = Transaction { epoch, sequence: sequence as u64, records };
             seal_transaction(&self.config.keys.journal, &transaction)
         };
         records.into_iter().enumerate().map(seal).collect()
     }
+}
+
+/// A file with the state of its chunks in its header, which has no such slot yet (§10.9).
+///
+/// # Panics
+/// If the slots do not fit into the header.
+pub fn with_state(config: &Config, file_key: &[u8; 32], holes: &[(u64, u64)], file: &[u8]) -> Vec<u8> {
+    let keys = crate::file_keys(file_key, config.suite);
+    let whole = 48 + (1 << config.chunk_log2);
+    let chunks: Vec<&[u8]> = file[BACKING_HEADER_LEN..].chunks(whole).collect();
+    let in_hole = |index: u64| holes.iter().any(|(first, count)| (*first..first + count).contains(&index));
+    let slot = State::of(&keys, &chunks, in_hole).slot();
+    let header = seal_backing(config, file_key, holes, &[slot], &[[0; 16]], b"");
+    [&header[..BACKING_HEADER_LEN], &file[BACKING_HEADER_LEN..]].concat()
 }

@@ -280,6 +280,16 @@ fn volume() -> Vec<Message> {
         ),
         at(VolumeError::ReadOnly, "it is mounted with `--read-only`, or the disk failed", ""),
         at(VolumeError::Unfinished, "a mount was killed", ""),
+        at(
+            VolumeError::Versions("is missing"),
+            "`phalanx.versions` was removed from a volume with rollback protection",
+            "restore it, if you have it",
+        ),
+        at(
+            VolumeError::Versions("was altered"),
+            "`phalanx.versions` was altered or cut, or something else lies in its place",
+            "restore it, if you have it",
+        ),
     ];
     complete(all, &["Core", "Host"], &[("crates/volume/src/error.rs", "VolumeError")])
 }

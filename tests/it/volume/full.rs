@@ -2,7 +2,7 @@
 
 use super::kills::{rounds, seed};
 use super::workload::{Random, Stop, Worker};
-use super::{init, is_sound, mount, unmount};
+use super::{init, init_as, is_sound, mount, unmount};
 use crate::common::{Mounted as Disk, Sandbox, has, skip, wait_for};
 use crate::mount::{Mounted, is_fuse_here};
 use rustix::fs::statvfs;
@@ -39,17 +39,26 @@ pub fn disk(s: &Sandbox, kind: &str, mib: u64) -> Option<Disk> {
 
 #[test]
 fn a_full_disk_loses_nothing_that_was_synced() {
+    // The journal reserves 40 MiB if there is enough space.
+    fill_disks(&[("tmpfs", 16), ("tmpfs", 60), ("ext4", 80)], false);
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_synced_with_rollback_protection() {
+    fill_disks(&[("tmpfs", 16), ("ext4", 80)], true);
+}
+
+fn fill_disks(disks: &[(&str, u64)], is_protected: bool) {
     if !is_fuse_here() {
         return;
     }
     let seed = seed();
     println!("PHALANX_SEED={seed}");
     let rounds = rounds(1, 1);
-    // The journal reserves 40 MiB if there is enough space.
-    for (number, (kind, mib)) in [("tmpfs", 16), ("tmpfs", 60), ("ext4", 80)].into_iter().enumerate() {
+    for (number, &(kind, mib)) in disks.iter().enumerate() {
         let s = Sandbox::new();
         let Some(_disk) = disk(&s, kind, mib) else { continue };
-        let refused = fill(&s, seed + number as u64, rounds);
+        let refused = fill(&s, seed + number as u64, rounds, is_protected);
         println!("{kind} of {mib} MiB: {refused} operations refused");
     }
 }
@@ -216,8 +225,8 @@ fn lost_writes_are_reported_by_the_next_sync() {
     assert_eq!(fs::read_to_string(mounted.path("f")).unwrap(), "hello");
 }
 
-fn fill(s: &Sandbox, seed: u64, rounds: u64) -> u64 {
-    init(s, "disk/vol", "4K");
+fn fill(s: &Sandbox, seed: u64, rounds: u64, is_protected: bool) -> u64 {
+    init_as(s, "disk/vol", "4K", is_protected);
     let mut random = Random::new(seed ^ 0xf011);
     let mut workers: Vec<_> = (0..2).map(|i| Worker::new(&s.path(&format!("mnt/{i}")), seed * 3 + i)).collect();
     for worker in &mut workers {

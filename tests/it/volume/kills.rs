@@ -1,7 +1,7 @@
 //! The mount is killed at random moments. The next mount must have everything that was stored before.
 
 use super::workload::{Random, Stop, Worker};
-use super::{init, is_sound, mount, unmount};
+use super::{init_as, is_sound, mount, unmount};
 use crate::common::{Sandbox, is_exhaustive};
 use crate::mount::{is_fuse_here, is_mounted};
 use rustix::process::Signal;
@@ -27,25 +27,34 @@ const SWEPT: u64 = 60;
 
 #[test]
 fn stored_data_survives_kills() {
+    survive(rounds(6, SWEPT), false);
+}
+
+#[test]
+fn stored_data_survives_kills_with_rollback_protection() {
+    survive(rounds(4, SWEPT / 2), true);
+}
+
+fn survive(rounds: u64, is_protected: bool) {
     if !is_fuse_here() {
         return;
     }
-    let (seed, rounds) = (seed(), rounds(6, SWEPT));
+    let seed = seed();
     println!("PHALANX_SEED={seed}");
     // Each folder has a worker. Some volumes see many kills, others few.
     let (mut left, mut volume) = (rounds, 0);
     while left > 0 {
         let count = left.min(50);
         let chunk_size = ["4K", "4K", "64K", "16K"][volume as usize % 4];
-        let steps = kill_a_volume(seed + volume, chunk_size, count);
+        let steps = kill_a_volume(seed + volume, chunk_size, count, is_protected);
         println!("{count} kills, chunks of {chunk_size}: {steps} operations");
         (left, volume) = (left - count, volume + 1);
     }
 }
 
-fn kill_a_volume(seed: u64, chunk_size: &str, rounds: u64) -> u64 {
+fn kill_a_volume(seed: u64, chunk_size: &str, rounds: u64, is_protected: bool) -> u64 {
     let s = Sandbox::new();
-    init(&s, "vol", chunk_size);
+    init_as(&s, "vol", chunk_size, is_protected);
     let mut random = Random::new(seed ^ 0x5eed);
     let mut workers: Vec<_> = (0..3).map(|i| Worker::new(&s.path(&format!("mnt/{i}")), seed * 3 + i)).collect();
     for round in 0..rounds {

@@ -5,7 +5,7 @@ use super::full::disk;
 use super::kills::{rounds, seed};
 use super::model::Content;
 use super::workload::Random;
-use super::{init, is_sound, mount};
+use super::{init_as, is_sound, mount};
 use crate::common::{Mounted as Disk, Sandbox};
 use crate::mount::is_fuse_here;
 use rustix::fs::statfs;
@@ -204,15 +204,24 @@ fn sync(random: &mut Random, known: &Mutex<Known>, path: &str, id: u64, file: &F
 
 #[test]
 fn synced_data_survives_a_power_cut() {
+    survive(rounds(1, 6), false);
+}
+
+#[test]
+fn synced_data_survives_a_power_cut_with_rollback_protection() {
+    survive(rounds(1, 3), true);
+}
+
+fn survive(rounds: u64, is_protected: bool) {
     if !is_fuse_here() {
         return;
     }
-    let (seed, rounds) = (seed(), rounds(1, 6));
+    let seed = seed();
     let is_long = rounds > 1;
     println!("PHALANX_SEED={seed}");
     let s = Sandbox::new();
     let Some(first) = disk(&s, "ext4", 96) else { return };
-    init(&s, "disk/vol", "4K");
+    init_as(&s, "disk/vol", "4K", is_protected);
     let Some(mut mounted) = mount(&s, "disk/vol") else { return };
     let mut all: Vec<Known> = (0..3).map(|_| Known::default()).collect();
     for writer in 0..all.len() {
@@ -232,7 +241,7 @@ fn synced_data_survives_a_power_cut() {
             let at = format!("{at}, copy {number}");
             syncs += known.iter().map(|known| known.syncs).sum::<u64>();
             let _disk = remount(&s);
-            check(&s, &mut known, &at);
+            check(&s, &mut known, &at, is_protected);
             all = known;
         }
     }
@@ -245,7 +254,9 @@ fn remount(s: &Sandbox) -> Disk {
 }
 
 /// Checks that all guaranteed data are there, and that only data that were never synced are damaged.
-fn check(s: &Sandbox, all: &mut [Known], at: &str) {
+fn check(s: &Sandbox, all: &mut [Known], at: &str, is_protected: bool) {
+    // The copies of the disk are several pasts of one volume, which a machine would report.
+    let _ = fs::remove_dir_all(s.path("state/volumes"));
     let mut mounted = mount(s, "disk/vol").unwrap();
     let mut unsynced = Vec::new();
     for (writer, known) in all.iter_mut().enumerate() {
@@ -257,6 +268,13 @@ fn check(s: &Sandbox, all: &mut [Known], at: &str) {
     assert!(mounted.log().is_empty() || !unsynced.is_empty(), "{at}: {}", mounted.log());
     mounted.unmount();
     assert_eq!(mounted.ended().code(), Some(0), "{at}: {}", mounted.log());
+    if is_protected {
+        // The removal of a file may have come to the disk, and not the record of it.
+        let lines = s.run(&["-q", "verify", "disk/vol", "--key-file", "key"]).error();
+        let is_of_removals = |line: &str| line.contains("of its last state") || line.starts_with("hint: ");
+        assert!(lines.lines().all(is_of_removals), "{at}: {lines}");
+        s.run(&["-q", "verify", "--accept", "disk/vol", "--key-file", "key"]).ok();
+    }
     is_sound(s, "disk/vol");
 }
 

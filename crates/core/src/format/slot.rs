@@ -14,6 +14,8 @@ const AGE_LEN: Error = Error::Header("an age slot of the wrong length");
 pub(crate) const VOLUME: u8 = 16;
 /// The type of the slot that lists the holes of a volume's file. It is a [`Slot::Unknown`] too.
 pub(crate) const HOLES: u8 = 17;
+/// The type of the slot with the sums of a file's chunks.
+pub(crate) const STATE: u8 = 18;
 /// The length in bytes of the longest age file in a slot.
 pub const MAX_AGE_FILE: usize = 16384;
 /// The type of a slot for a key service. One whose body is malformed is a [`Slot::Unknown`].

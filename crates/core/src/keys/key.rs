@@ -230,11 +230,38 @@ impl FileKeys {
         Kmac256::new(&self.content().mac, b"phalanx v1 volume file").tag_128(b"")
     }
 
+    /// Makes the sums of the file's chunks, if it is a volume's with protection against rollback.
+    #[must_use]
+    pub fn volume_sums(&self) -> Sums {
+        static LABEL: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 volume group"));
+        Sums(LABEL.key(&self.content().mac))
+    }
+
     /// The tag that identifies a recipient in its age slot, given the recipient's canonical text. Anybody who can open
     /// the file can match slots to recipients.
     #[must_use]
     pub fn recipient_tag(&self, recipient: &str) -> [u8; 16] {
         Kmac256::new(&self.content().mac, b"phalanx v1 recipient").tag_128(recipient.as_bytes())
+    }
+}
+
+/// Makes the sums of a file's groups of chunks: `docs/format-volumes.md`, section 10.9.
+#[derive(Clone, Debug)]
+pub struct Sums(Kmac256);
+
+impl Sums {
+    /// The sum of a group, given the tags of its chunks in order, 32 bytes each:
+    /// KMAC256(K_mac, group ‖ tags, 128, "phalanx v1 volume group").
+    #[must_use]
+    pub fn sum(&self, group: u64, tags: &[u8]) -> [u8; 16] {
+        // Most groups have one chunk.
+        if let Ok(tag) = <&[u8; 32]>::try_from(tags) {
+            let mut message = [0; 40];
+            message[..8].copy_from_slice(&group.to_le_bytes());
+            message[8..].copy_from_slice(tag);
+            return self.0.tag_128(&message);
+        }
+        self.0.tag_128(&[&group.to_le_bytes()[..], tags].concat())
     }
 }
 

@@ -18,14 +18,40 @@ use std::fmt;
 /// The name of the config in the root folder of a volume.
 pub const CONFIG: &str = "phalanx.volume";
 
-/// The version of volumes that this program knows, and no features: the body of the slot.
-const BODY: [u8; 8] = [1, 0, 0, 0, 0, 0, 0, 0];
+/// The version of volumes that this program knows: the first half of the slot's body. The features are the other half.
+const VERSION: [u8; 4] = [1, 0, 0, 0];
+/// The bit of the feature [`Features::rollback_protection`].
+const ROLLBACK_PROTECTION: u32 = 1;
+
+/// What a volume has that not every volume has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// Older states of its files are found: each header has the sums of the chunks, and a table has the tags of all
+    /// headers.
+    pub rollback_protection: bool,
+}
+
+impl Features {
+    fn body(self) -> Vec<u8> {
+        let bits = if self.rollback_protection { ROLLBACK_PROTECTION } else { 0 };
+        [VERSION, bits.to_le_bytes()].concat()
+    }
+
+    /// The features that a slot's body names; `None` if it has another version or an unknown feature.
+    fn parse(body: [u8; 8]) -> Option<Self> {
+        let (version, bits) = body.split_at(4);
+        let bits = u32::from_le_bytes(bits.try_into().expect("four bytes"));
+        let features = Self { rollback_protection: bits & ROLLBACK_PROTECTION != 0 };
+        (version == VERSION && bits & !ROLLBACK_PROTECTION == 0).then_some(features)
+    }
+}
 
 /// The content of a volume's config.
 #[derive(Clone)]
 pub struct Config {
     suite: Suite,
     chunk_size: ChunkSize,
+    features: Features,
     keys: VolumeKeys,
 }
 
@@ -36,6 +62,19 @@ impl Config {
     /// [`Error::Header`] for suite 4, which must not write a chunk twice. Those of
     /// [`NewFile::new`](crate::NewFile::new), and [`Error::Recipient`] for an age recipient.
     pub fn create(suite: Suite, chunk_size: ChunkSize, recipients: &[Recipient]) -> Result<(Vec<u8>, Self)> {
+        Self::create_with(suite, chunk_size, Features::default(), recipients)
+    }
+
+    /// Draws the keys of a new volume with these features, as [`Config::create`] does.
+    ///
+    /// # Errors
+    /// Those of [`Config::create`].
+    pub fn create_with(
+        suite: Suite,
+        chunk_size: ChunkSize,
+        features: Features,
+        recipients: &[Recipient],
+    ) -> Result<(Vec<u8>, Self)> {
         check_suite(suite)?;
         let file_key = SecretKey::random()?;
         let keys = file_key.file_keys(suite);
@@ -43,12 +82,12 @@ impl Config {
         if slots.is_empty() {
             return Err(Error::KeyCount(0));
         }
-        slots.push(Slot::Unknown { kind: VOLUME, body: BODY.to_vec() });
+        slots.push(Slot::Unknown { kind: VOLUME, body: features.body() });
         let header = Header::padded(suite, chunk_size.0, slots, &keys)?;
         let mut bytes = Vec::new();
         let sink = Sink::Stream(Box::new(&mut bytes));
         pipeline::seal(&Roster::cpu(), &header, &keys, Source::stream(&[][..]), sink, None, &())?;
-        Ok((bytes, Self { suite, chunk_size, keys: VolumeKeys::new(&file_key) }))
+        Ok((bytes, Self { suite, chunk_size, features, keys: VolumeKeys::new(&file_key) }))
     }
 
     /// Reads a config with the keys at hand, and checks it completely.
@@ -62,7 +101,8 @@ impl Config {
             return Err(Error::Extended("the config of a volume has no content"));
         }
         let chunk_size = ChunkSize(header.chunk_log2());
-        Ok(Self { suite: header.suite(), chunk_size, keys: VolumeKeys::new(&file_key) })
+        let features = features(&header)?;
+        Ok(Self { suite: header.suite(), chunk_size, features, keys: VolumeKeys::new(&file_key) })
     }
 
     /// The suite of the volume's files.
@@ -75,6 +115,12 @@ impl Config {
     #[must_use]
     pub fn chunk_size(&self) -> ChunkSize {
         self.chunk_size
+    }
+
+    /// What the volume has that not every volume has.
+    #[must_use]
+    pub fn features(&self) -> Features {
+        self.features
     }
 
     /// The volume's keys.
@@ -94,19 +140,25 @@ impl fmt::Debug for Config {
 fn check(header: &Header) -> Result<()> {
     header.check_purpose(Purpose::Volume)?;
     check_suite(header.suite())?;
-    let mut volume = header.slots().iter().filter(|slot| slot.kind() == VOLUME);
-    match (volume.next(), volume.next()) {
-        (Some(Slot::Unknown { body, .. }), None) if *body == BODY => {}
-        (Some(Slot::Unknown { body, .. }), None) if body.len() == BODY.len() => {
-            return Err(Error::Header("a newer kind of volume, which this program does not know"));
-        }
-        _ => return Err(Error::Header("a volume slot of the wrong length, or several")),
-    }
+    features(header)?;
     let is_allowed = |slot: &Slot| !matches!(slot, Slot::Age { .. }) && (slot.kind() <= 2 || slot.kind() == VOLUME);
     if header.slots().iter().all(is_allowed) {
         Ok(())
     } else {
         Err(Error::Header("a volume opens by keys and passwords only"))
+    }
+}
+
+fn features(header: &Header) -> Result<Features> {
+    const NEWER: Error = Error::Header("a newer kind of volume, which this program does not know");
+    const MALFORMED: Error = Error::Header("a volume slot of the wrong length, or several");
+    let mut volume = header.slots().iter().filter(|slot| slot.kind() == VOLUME);
+    match (volume.next(), volume.next()) {
+        (Some(Slot::Unknown { body, .. }), None) => {
+            let body = body.as_slice().try_into().map_err(|_| MALFORMED)?;
+            Features::parse(body).ok_or(NEWER)
+        }
+        _ => Err(MALFORMED),
     }
 }
 

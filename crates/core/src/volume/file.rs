@@ -2,17 +2,20 @@
 
 use crate::format::chunk_size::ChunkSize;
 use crate::format::header::Header;
-use crate::format::slot::{HOLES, Slot};
+use crate::format::slot::{HOLES, STATE, Slot};
 use crate::keys::key::{FileKeys, SecretKey};
 use crate::volume::config::Config;
 use crate::volume::keys::VolumeKeys;
+use crate::volume::state::State;
 use crate::{Error, Result};
 use std::ops::Range;
 
 /// The length of the header of each file, in bytes.
 pub const HEADER_LEN: usize = 4096;
-/// How many holes a file lists at most.
+/// How many holes a file lists at most, in a volume without other slots in the headers.
 pub const MAX_HOLES: usize = 240;
+/// How many beside the sums of its chunks.
+const MAX_HOLES_WITH_STATE: usize = 100;
 
 /// The holes of a file: ranges of chunks that were never written, in ascending order, with a chunk or more between two
 /// of them.
@@ -64,7 +67,13 @@ impl Holes {
 }
 
 impl Config {
-    /// The header and the keys of a new file, under a new file key.
+    /// How many holes a file of this volume lists at most.
+    #[must_use]
+    pub fn max_holes(&self) -> usize {
+        if self.features().rollback_protection { MAX_HOLES_WITH_STATE } else { MAX_HOLES }
+    }
+
+    /// The header and the keys of a new file, under a new file key. The header has no state yet.
     ///
     /// # Errors
     /// [`Error::Random`] if the system gives no random bytes.
@@ -81,15 +90,17 @@ impl Config {
     /// # Errors
     /// [`Error::Header`] if it is not like the headers of a volume's files, [`Error::WrongKey`] if it belongs to
     /// another volume.
-    pub fn open_file(&self, header: &Header) -> Result<(FileKeys, Holes)> {
+    pub fn open_file(&self, header: &Header) -> Result<(FileKeys, Holes, Option<State>)> {
         if header.bytes().len() != HEADER_LEN || (header.suite(), header.chunk_log2()) != self.shape() {
             return Err(Error::Header("not as in the files of this volume"));
         }
-        let (mut wrapped, mut holes, mut padding) = (None, None, false);
+        let (mut wrapped, mut holes, mut state, mut padding) = (None, None, None, false);
+        let has_state = self.features().rollback_protection;
         for slot in header.slots() {
             let is_first = match slot {
                 Slot::Key { id, wrapped: key } if *id == self.keys().files_id => wrapped.replace(key).is_none(),
                 Slot::Unknown { kind: HOLES, body } => holes.replace(body).is_none(),
+                Slot::Unknown { kind: STATE, body } if has_state => state.replace(body).is_none(),
                 Slot::Padding(_) => !std::mem::replace(&mut padding, true),
                 _ => false,
             };
@@ -104,16 +115,23 @@ impl Config {
             return Err(Error::WrongKey);
         }
         let holes = holes.map_or(Some(Holes::default()), |body| Holes::parse(body));
-        Ok((keys, holes.ok_or(Error::Header("a malformed list of holes"))?))
+        let holes = holes.filter(|holes| holes.ranges().len() <= self.max_holes());
+        let holes = holes.ok_or(Error::Header("a malformed list of holes"))?;
+        let state = match (state, has_state) {
+            (Some(body), _) => Some(State::parse(body).ok_or(Error::Header("malformed sums of its chunks"))?),
+            (None, true) => return Err(Error::Header("no sums of its chunks")),
+            (None, false) => None,
+        };
+        Ok((keys, holes, state))
     }
 
-    /// The header of the same file with other holes.
+    /// The header of the same file with other holes and another state.
     ///
     /// # Errors
     /// None, for a header that [`Config::open_file`] has opened.
-    pub fn with_holes(&self, header: &Header, keys: &FileKeys, holes: &Holes) -> Result<Header> {
+    pub fn with(&self, header: &Header, keys: &FileKeys, holes: &Holes, state: Option<&State>) -> Result<Header> {
         let key = header.slots().iter().filter(|slot| matches!(slot, Slot::Key { .. })).cloned();
-        self.header(key.chain(holes.slot()).collect(), keys)
+        self.header(key.chain(holes.slot()).chain(state.map(State::slot)).collect(), keys)
     }
 
     fn header(&self, slots: Vec<Slot>, keys: &FileKeys) -> Result<Header> {

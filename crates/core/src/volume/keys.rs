@@ -27,6 +27,7 @@ pub struct VolumeKeys {
     /// Encrypts extended attributes.
     pub xattrs: SivKey,
     journal: SecretKey,
+    versions: SecretKey,
 }
 
 impl VolumeKeys {
@@ -48,6 +49,7 @@ impl VolumeKeys {
             links: siv(b"phalanx v1 volume links"),
             xattrs: siv(b"phalanx v1 volume xattrs"),
             journal: volume.derived(b"phalanx v1 volume journal"),
+            versions: volume.derived(b"phalanx v1 volume versions"),
         }
     }
 
@@ -55,6 +57,18 @@ impl VolumeKeys {
     #[must_use]
     pub fn journal_mac(&self, transaction: &[u8]) -> [u8; 32] {
         Kmac256::new(self.journal.expose(), b"phalanx v1 volume transaction").tag(transaction)
+    }
+
+    /// The MAC of a batch of the table of versions, given the MAC of the batch before and all its bytes before the MAC.
+    #[must_use]
+    pub fn batch_mac(&self, before: &[u8; 32], batch: &[u8]) -> [u8; 32] {
+        Kmac256::new(self.versions.expose(), b"phalanx v1 volume batch").tag(&[before, batch].concat())
+    }
+
+    /// A value that names the volume, for what is remembered of it elsewhere. Only those who can open the volume know it.
+    #[must_use]
+    pub fn volume_id(&self) -> [u8; 16] {
+        Kmac256::new(self.versions.expose(), b"phalanx v1 volume id").tag_128(b"")
     }
 
     /// The named key that opens the volume's files, for tools that open single files.

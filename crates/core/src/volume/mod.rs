@@ -5,9 +5,11 @@ mod chunks;
 mod config;
 mod file;
 mod keys;
+mod state;
 
-pub use crate::keys::key::FileKeys;
+pub use crate::keys::key::{FileKeys, Sums};
 pub use chunks::{Chunks, Place, Records};
-pub use config::{CONFIG, Config};
+pub use config::{CONFIG, Config, Features};
 pub use file::{HEADER_LEN, Holes, MAX_HOLES};
 pub use keys::{SivKey, VolumeKeys};
+pub use state::{MAX_GROUPS, State};

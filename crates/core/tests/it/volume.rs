@@ -1,7 +1,7 @@
 //! The config of a volume, and the headers and chunks of its files.
 
 use phalanx_core::format::{Header, Slot};
-use phalanx_core::volume::{Chunks, Config, HEADER_LEN, Holes, MAX_HOLES, Place};
+use phalanx_core::volume::{Chunks, Config, Features, HEADER_LEN, Holes, MAX_GROUPS, MAX_HOLES, Place, State};
 use phalanx_core::{
     ChunkSize, Error, KdfLimit, Opener, ProtectedFile, Reader, Recipient, Roster, SecretKey, Source, Suite, Ways,
 };
@@ -84,18 +84,18 @@ fn headers_of_files_keep_their_holes_and_belong_to_one_volume() {
     let (_, config) = volume(Suite::default());
     let (header, keys) = config.new_file().unwrap();
     assert_eq!(header.bytes().len(), HEADER_LEN);
-    let (found, holes) = config.open_file(&header).unwrap();
+    let (found, holes, state) = config.open_file(&header).unwrap();
     assert_eq!(found.volume_file_id(), keys.volume_file_id());
-    assert!(holes.ranges().is_empty());
+    assert!(holes.ranges().is_empty() && state.is_none());
 
     for count in [1, 2, 239, MAX_HOLES as u64] {
         let ranges: Vec<_> = (0..count).map(|i| 3 * i..3 * i + 2).collect();
         let holes = Holes::new(ranges).unwrap();
-        let with = config.with_holes(&header, &keys, &holes).unwrap();
+        let with = config.with(&header, &keys, &holes, None).unwrap();
         assert_eq!(with.bytes().len(), HEADER_LEN);
         assert_eq!(config.open_file(&with).unwrap().1, holes);
         assert_eq!(
-            config.open_file(&config.with_holes(&with, &keys, &Holes::default()).unwrap()).unwrap().1,
+            config.open_file(&config.with(&with, &keys, &Holes::default(), None).unwrap()).unwrap().1,
             Holes::default()
         );
         assert_eq!(holes.around(1), Some(0..2));
@@ -104,6 +104,51 @@ fn headers_of_files_keep_their_holes_and_belong_to_one_volume() {
     assert!(matches!(volume(Suite::default()).1.open_file(&header), Err(Error::Header(_))));
     let (_, turbo) = volume(Suite::Aes256CtrTurboShake);
     assert!(matches!(turbo.open_file(&header), Err(Error::Header(_))));
+}
+
+#[test]
+fn a_volume_keeps_its_features_and_headers_their_state() {
+    let features = Features { rollback_protection: true };
+    let size = ChunkSize::new(CHUNK as u64).unwrap();
+    let made = Config::create_with(Suite::default(), size, features, &[Recipient::key(&key())]).unwrap();
+    let (bytes, config) = (&made.0, &made.1);
+    let found = open(bytes).unwrap();
+    assert_eq!((found.features(), config.features()), (features, features));
+    assert_eq!(found.keys().volume_id(), config.keys().volume_id());
+    assert_eq!(found.keys().batch_mac(&[1; 32], b"x"), config.keys().batch_mac(&[1; 32], b"x"));
+    assert_ne!(found.keys().batch_mac(&[1; 32], b"x"), config.keys().batch_mac(&[2; 32], b"x"));
+    assert_eq!(open(&volume(Suite::default()).0).unwrap().features(), Features::default());
+
+    let (header, keys) = config.new_file().unwrap();
+    // A file has a state in such a volume, and none in others.
+    assert!(matches!(config.open_file(&header), Err(Error::Header(_))));
+    let holes = |count: u64| Holes::new((0..count).map(|i| 2 * i..2 * i + 1).collect()).unwrap();
+    let state = State { group_log2: 3, sums: vec![[7; 16]; MAX_GROUPS as usize] };
+    let most = config.max_holes() as u64;
+    let full = config.with(&header, &keys, &holes(most), Some(&state)).unwrap();
+    assert_eq!(full.bytes().len(), HEADER_LEN);
+    let (_, found_holes, found_state) = config.open_file(&full).unwrap();
+    assert_eq!((found_holes, found_state), (holes(most), Some(state.clone())));
+    let more = config.with(&header, &keys, &holes(most + 1), Some(&state)).unwrap();
+    assert!(matches!(config.open_file(&more), Err(Error::Header(_))));
+    let (_, plain) = volume(Suite::default());
+    let (header, keys) = plain.new_file().unwrap();
+    let with = plain.with(&header, &keys, &Holes::default(), Some(&state)).unwrap();
+    assert!(matches!(plain.open_file(&with), Err(Error::Header(_))));
+    assert_eq!(plain.max_holes(), MAX_HOLES);
+}
+
+#[test]
+fn sums_depend_on_the_file_the_group_and_the_tags() {
+    let (_, config) = volume(Suite::default());
+    let (one, other) = (config.new_file().unwrap().1.volume_sums(), config.new_file().unwrap().1.volume_sums());
+    let sums =
+        [one.sum(0, &[1; 32]), one.sum(1, &[1; 32]), one.sum(0, &[2; 32]), one.sum(0, &[1; 64]), one.sum(0, &[])];
+    for (i, sum) in sums.iter().enumerate() {
+        assert!(!sums[..i].contains(sum), "{i}");
+    }
+    assert_ne!(other.sum(0, &[1; 32]), sums[0]);
+    assert_eq!(one.sum(0, &[1; 32]), sums[0]);
 }
 
 #[test]

@@ -22,9 +22,12 @@ pub struct PinArgs {
     /// Fail unless the mirror's manifest has this generation or a later one
     #[arg(long, value_name = "GENERATION", requires = "recursive")]
     at_least: Option<u64>,
-    /// Take a mirror that is older than the last one seen here
-    #[arg(long, requires = "recursive")]
-    accept: bool,
+    /// Take a mirror that is older than the last one seen here, or a volume as it is
+    ///
+    /// A volume that was made with --rollback-protection is checked, and its files are the last versions from now on, whatever they
+    /// were before. Files that are missing are forgotten. What is damaged stays so.
+    #[arg(long)]
+    pub accept: bool,
 }
 
 impl PinArgs {

@@ -58,6 +58,13 @@ impl Trees {
         Self { folder: home::state().map(|state| state.join("trees")) }
     }
 
+    /// The mounted volumes with a table of versions, of which the generation and the MAC of the last batch are remembered in the
+    /// same way.
+    #[must_use]
+    pub fn volumes_of_user() -> Self {
+        Self { folder: home::state().map(|state| state.join("volumes")) }
+    }
+
     /// The last manifest seen of a tree.
     #[must_use]
     pub fn seen(&self, tree: TreeId) -> Option<Seen> {

@@ -5,10 +5,13 @@ use crate::backing::content::Content;
 use crate::backing::drops::{Drops, Witness};
 use crate::backing::page::Page;
 use crate::backing::plan::{LONG, Part, Plan};
+use crate::backing::state::{NextState, Tags};
 use crate::error::{Result, VolumeError};
 use crate::fuse::roam;
 use crate::journal::{Journal, Table};
 use crate::shared::Uncommitted;
+use crate::versions::Version;
+use phalanx_core::format::Header;
 use phalanx_core::volume::{Place, Records};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -110,11 +113,11 @@ impl Backing {
         }
         let mut is_first = true;
         // The epoch does not end before the commit does.
-        let (epoch, _promise, durable, sealed) = loop {
+        let (epoch, _promise, durable, prepared) = loop {
             let epoch = shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
             if shared.should_end_epoch() || !journal.promise(plan.cost) {
                 drop(epoch);
-                shared.checkpoint()?;
+                shared.checkpoint().map_err(|e| self.not_begun(content, e, &plan))?;
                 continue;
             }
             let promise = Promise { journal, cost: plan.cost };
@@ -124,11 +127,11 @@ impl Backing {
             }
             let durable = sync || !content.is_fresh;
             match self.prepare(content, journal, &plan, *epoch, durable) {
-                Ok(sealed) => break (epoch, promise, durable, sealed),
+                Ok(prepared) => break (epoch, promise, durable, prepared),
                 // Ending the epoch makes room in the journal, which helps if no space could be reserved for it.
                 Err(VolumeError::Full) if std::mem::take(&mut is_first) && self.cut_back(content, &plan).is_ok() => {
                     drop((epoch, promise));
-                    shared.checkpoint()?;
+                    shared.checkpoint().map_err(|e| self.not_begun(content, e, &plan))?;
                 }
                 Err(e) => return Err(self.abort(content, e, &plan)),
             }
@@ -136,10 +139,19 @@ impl Backing {
         if durable {
             self.sync_journal(content, journal)?;
         }
-        self.write_in_place(content, &plan, &sealed).inspect_err(|e| shared.break_off(e))?;
+        self.write_in_place(content, &plan, &prepared).inspect_err(|e| shared.break_off(e))?;
+        if let (Some(versions), Some((header, _))) = (&shared.versions, &prepared.header) {
+            versions.set(self.owner.id, Version::of(header.bytes()));
+        }
         drop(epoch);
-        self.finish(content, plan, sealed);
+        self.finish(content, plan, prepared);
         Ok(())
+    }
+
+    /// Handles a checkpoint that has failed before a commit. If the disk is full, the changes are dropped, as when there is
+    /// no space for them.
+    fn not_begun(&self, content: &mut Content, why: VolumeError, plan: &Plan) -> VolumeError {
+        if matches!(why, VolumeError::Full) { self.abort(content, why, plan) } else { why }
     }
 
     /// Everything that can fail without harm: reserves space, seals all chunks, writes those that replace nothing, and
@@ -151,7 +163,7 @@ impl Backing {
         plan: &Plan,
         epoch: u64,
         durable: bool,
-    ) -> Result<Vec<Option<Records>>> {
+    ) -> Result<Prepared> {
         let shared = &*self.shared;
         let (disk, keys) = (shared.disk(), shared.config.keys());
         self.reserve(content, plan)?;
@@ -164,7 +176,8 @@ impl Backing {
                 self.sync_journal(content, journal)?;
             }
         }
-        let sealed = self.seal(content, plan)?;
+        let (sealed, tags) = self.seal(content, plan)?;
+        let header = if plan.has_header { Some(self.next_header(content, plan, &tags)?) } else { None };
         if durable && (content.direct_unsynced || !plan.direct.is_empty()) {
             // The system reports lost writes only once. A second sync would succeed.
             let synced = disk.sync_data(&self.file).map_err(|e| VolumeError::io("cannot sync a stored file", e));
@@ -172,7 +185,7 @@ impl Backing {
             content.direct_unsynced = false;
         }
         let mut table = Table::default();
-        if let Some(header) = &plan.header {
+        if let Some((header, _)) = &header {
             table.header(self.owner, header.bytes());
         }
         table.length(self.owner, content.layout.file_len());
@@ -194,7 +207,14 @@ impl Backing {
         content.transactions = journal.append(disk, keys, &table, plan.data_len, data.into_iter())?;
         self.is_logged(content, epoch);
         content.direct_unsynced |= !durable && !plan.direct.is_empty();
-        Ok(sealed)
+        Ok(Prepared { sealed, header })
+    }
+
+    /// The header after a commit of these chunks.
+    fn next_header(&self, content: &Content, plan: &Plan, tags: &Tags) -> Result<(Header, Option<NextState>)> {
+        let next = content.stored_state.as_ref().map(|state| self.next_state(content, state, tags)).transpose()?;
+        let state = next.as_ref().map(|next| &next.state);
+        Ok((self.shared.config.with(&content.header, &self.keys, &plan.holes, state)?, next))
     }
 
     fn is_logged(&self, content: &mut Content, epoch: u64) {
@@ -231,15 +251,17 @@ impl Backing {
     }
 
     /// Seals all parts that are not sealed yet, and writes those that need no journal to their places.
-    fn seal(&self, content: &Content, plan: &Plan) -> Result<Vec<Option<Records>>> {
+    /// Also returns the tags of all chunks, if the file has sums of them.
+    fn seal(&self, content: &Content, plan: &Plan) -> Result<(Vec<Option<Records>>, Tags)> {
         let sealed: Vec<OnceLock<Records>> = plan.parts.iter().map(|_| OnceLock::new()).collect();
+        let tags = Mutex::new(Tags::default());
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
         let work = || {
             while let Some((part, place)) = {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 plan.parts.get(at).zip(sealed.get(at))
             } {
-                if let Err(e) = self.prepare_part(content, part, place) {
+                if let Err(e) = self.prepare_part(content, part, place, &tags) {
                     // The others need not go on.
                     next.store(plan.parts.len(), Ordering::Relaxed);
                     failed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(e);
@@ -261,12 +283,28 @@ impl Backing {
         });
         match failed.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
             Some(e) => Err(e),
-            None => Ok(sealed.into_iter().map(OnceLock::into_inner).collect()),
+            None => {
+                let tags = tags.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+                Ok((sealed.into_iter().map(OnceLock::into_inner).collect(), tags.sorted()))
+            }
         }
     }
 
-    fn prepare_part(&self, content: &Content, part: &Part, sealed: &OnceLock<Records>) -> Result<()> {
+    fn prepare_part(
+        &self,
+        content: &Content,
+        part: &Part,
+        sealed: &OnceLock<Records>,
+        tags: &Mutex<Tags>,
+    ) -> Result<()> {
         let records = if part.is_sealed { None } else { Some(self.seal_part(content, part)?) };
+        if content.stored_state.is_some() {
+            let (records, first) = part.records(content, records.as_ref());
+            let mut tags = tags.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            for (place, &index) in part.chunks.iter().enumerate() {
+                tags.add(index, records.record(first + place, 0));
+            }
+        }
         let written = if part.is_direct { self.write_part(content, part, records.as_ref()) } else { Ok(()) };
         match records {
             Some(records) if part.is_direct => self.shared.give_records(records, 0),
@@ -311,13 +349,13 @@ impl Backing {
     }
 
     /// Writes the chunks that the journal already has to their places in the file.
-    fn write_in_place(&self, content: &Content, plan: &Plan, sealed: &[Option<Records>]) -> Result<()> {
+    fn write_in_place(&self, content: &Content, plan: &Plan, prepared: &Prepared) -> Result<()> {
         let disk = self.shared.disk();
         let failed = |e| VolumeError::io("cannot write a stored file", e);
-        for (part, records) in plan.parts.iter().zip(sealed).filter(|(part, _)| !part.is_direct) {
+        for (part, records) in plan.parts.iter().zip(&prepared.sealed).filter(|(part, _)| !part.is_direct) {
             self.write_part(content, part, records.as_ref())?;
         }
-        if let Some(header) = &plan.header {
+        if let Some((header, _)) = &prepared.header {
             disk.write(&self.file, header.bytes(), 0).map_err(failed)?;
         }
         if content.layout.file_len() < content.stored.file_len() {
@@ -335,11 +373,15 @@ impl Backing {
     }
 
     /// Updates the content after the changes in memory were committed.
-    fn finish(&self, content: &mut Content, plan: Plan, sealed: Vec<Option<Records>>) {
+    fn finish(&self, content: &mut Content, plan: Plan, prepared: Prepared) {
+        let Prepared { sealed, header } = prepared;
         content.stored = content.layout;
         content.stored_holes = plan.holes;
-        if let Some(header) = plan.header {
+        if let Some((header, next)) = header {
             content.header = header;
+            if let Some(next) = next {
+                content.stored_state = Some(self.take_state(next, content.stored_state.as_ref()));
+            }
         }
         content.generation += 1;
         self.remove_changes(content, 0..u64::MAX);
@@ -369,7 +411,7 @@ impl Backing {
             shared.break_off(&VolumeError::io("cannot cut a stored file", e));
             return why;
         }
-        if matches!(why, VolumeError::Full | VolumeError::Io { .. }) {
+        if matches!(why, VolumeError::Full | VolumeError::Io { .. } | VolumeError::Damaged(_)) {
             content.drops.add(why.errno());
             shared.remember_drop(self.owner.id, why.errno());
             content.layout = content.stored;
@@ -415,6 +457,12 @@ impl Backing {
         }
         Ok(())
     }
+}
+
+/// What a commit has prepared: the sealed chunks, and the new header with what it says of them.
+struct Prepared {
+    sealed: Vec<Option<Records>>,
+    header: Option<(Header, Option<NextState>)>,
 }
 
 /// Room in the journal that a commit may use.

@@ -4,7 +4,7 @@ use crate::backing::drops::Drops;
 use crate::backing::page::Page;
 use crate::backing::sealed::SealedRuns;
 use phalanx_core::format::{Header, Layout};
-use phalanx_core::volume::Holes;
+use phalanx_core::volume::{Holes, State};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -15,6 +15,8 @@ pub(super) struct Content {
     pub header: Header,
     pub stored: Layout,
     pub stored_holes: Holes,
+    /// In a volume with a table of versions.
+    pub stored_state: Option<State>,
     /// As it is now.
     pub layout: Layout,
     pub holes: Vec<Range<u64>>,
@@ -40,6 +42,14 @@ pub(super) struct Content {
     pub generation: u64,
 }
 
+/// A file as its header says.
+pub(super) struct Stored {
+    pub header: Header,
+    pub layout: Layout,
+    pub holes: Holes,
+    pub state: Option<State>,
+}
+
 /// Consecutive chunks that are all pages or all in one sealed run, and that either all replace something or all replace
 /// nothing.
 pub(super) struct Piece {
@@ -49,9 +59,11 @@ pub(super) struct Piece {
 }
 
 impl Content {
-    pub fn new(header: Header, layout: Layout, holes: Holes, is_fresh: bool, transactions: u64, epoch: u64) -> Self {
+    pub fn new(opened: Stored, is_fresh: bool, transactions: u64, epoch: u64) -> Self {
+        let Stored { header, layout, holes, state } = opened;
         Self {
             header,
+            stored_state: state,
             stored: layout,
             holes: holes.ranges().to_vec(),
             stored_holes: holes,
@@ -167,7 +179,7 @@ mod tests {
         let made = Config::create(Suite::default(), ChunkSize::new(4096).unwrap(), &[recipient]).unwrap();
         let (header, _) = made.1.new_file().unwrap();
         let layout = header.layout_for_plaintext(100 * 4096).unwrap();
-        Content::new(header, layout, Holes::default(), false, 0, 0)
+        Content::new(Stored { header, layout, holes: Holes::default(), state: None }, false, 0, 0)
     }
 
     /// Compares the list of holes with a list of all chunks.

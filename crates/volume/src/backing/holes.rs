@@ -3,7 +3,6 @@
 use crate::backing::Backing;
 use crate::backing::content::Content;
 use crate::error::{Result, VolumeError};
-use phalanx_core::volume::MAX_HOLES;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -96,7 +95,7 @@ impl Backing {
     /// Makes sure that the list of holes may grow by one: if it is full, fills the smallest with chunks of zeros.
     /// Changes may be committed.
     pub(super) fn free_a_hole(&self, content: &mut Content) -> Result<()> {
-        while content.holes.len() >= MAX_HOLES {
+        while content.holes.len() >= self.shared.config.max_holes() {
             let smallest = content.holes.iter().enumerate().min_by_key(|(_, hole)| hole.end - hole.start);
             let place = smallest.map(|(place, _)| place).expect("the list is full");
             while !content.holes[place].is_empty() {

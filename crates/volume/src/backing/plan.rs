@@ -4,7 +4,6 @@ use crate::backing::Backing;
 use crate::backing::content::{Content, Piece};
 use crate::error::{Result, VolumeError};
 use crate::journal::Journal;
-use phalanx_core::format::Header;
 use phalanx_core::volume::{Holes, Records};
 use std::ops::Range;
 
@@ -18,8 +17,8 @@ pub(super) const LARGEST: usize = 16 << 20;
 
 /// The steps of a commit.
 pub(super) struct Plan {
-    /// The new header, if the holes have changed.
-    pub header: Option<Header>,
+    /// Whether the header changes: the holes have, or it has the sums of the chunks.
+    pub has_header: bool,
     pub holes: Holes,
     pub parts: Vec<Part>,
     /// The chunks that go to their places without the journal.
@@ -53,12 +52,9 @@ impl Backing {
     pub(super) fn plan(&self, content: &Content) -> Result<Plan> {
         let chunk_len = self.chunks.chunk_len();
         let holes = Holes::new(content.holes.clone())
+            .filter(|holes| holes.ranges().len() <= self.shared.config.max_holes())
             .ok_or(VolumeError::Core(phalanx_core::Error::Header("a malformed list of holes")))?;
-        let header = if holes == content.stored_holes {
-            None
-        } else {
-            Some(self.shared.config.with_holes(&content.header, &self.keys, &holes)?)
-        };
+        let has_header = holes != content.stored_holes || content.stored_state.is_some();
         let len_of = |chunks: &Range<u64>| {
             content.layout.plaintext_len().min(chunks.end * chunk_len as u64) - chunks.start * chunk_len as u64
         };
@@ -102,8 +98,8 @@ impl Backing {
             }
         }
         // The records of chunks have 88 bytes, those of lengths 36, of ranges 44, and of headers 4124.
-        let table_len = 36 + 88 * journaled + 44 * direct.len() + header.as_ref().map_or(0, |_| 4124);
+        let table_len = 36 + 88 * journaled + 44 * direct.len() + if has_header { 4124 } else { 0 };
         let cost = Journal::cost(table_len, data_len) + Journal::cost(36, 0);
-        Ok(Plan { header, holes, parts, direct, unsealed_len, data_len, cost })
+        Ok(Plan { has_header, holes, parts, direct, unsealed_len, data_len, cost })
     }
 }

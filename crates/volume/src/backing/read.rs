@@ -181,9 +181,16 @@ impl Backing {
         }
         let place = |index| Place { index, last: content.stored.is_last(index), len: content.stored.data_len(index) };
         let places: Vec<_> = run.clone().map(place).collect();
+        let tags = self.stored_tags(content, &run, &records);
         let verdicts = self.chunks.open(self.shared.roster(len), &mut records, &places)?;
         if verdicts.all_passed() {
-            return Ok(records);
+            return match self.check_tags(content, &run, &tags) {
+                Ok(()) => Ok(records),
+                Err(e) => {
+                    self.shared.give_records(records, len);
+                    Err(e)
+                }
+            };
         }
         let errors = verdicts.failed().iter().map(|place| self.damaged(run.start + *place as u64));
         let errors: Vec<_> = errors.collect();

@@ -4,7 +4,6 @@ use crate::backing::Backing;
 use crate::backing::content::Content;
 use crate::backing::page::Page;
 use crate::error::{Result, VolumeError};
-use phalanx_core::volume::MAX_HOLES;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 
@@ -32,7 +31,7 @@ impl Backing {
         let content = &mut *guard;
         let layout = self.layout(content, end.max(content.layout.plaintext_len()))?;
         // Each of the three parts may need one more hole.
-        let has_holes = content.holes.len() + 3 <= MAX_HOLES;
+        let has_holes = content.holes.len() + 3 <= self.shared.config.max_holes();
         let run = match run {
             // The file has become shorter meanwhile, or holes may have to be filled.
             Some(run) if layout.is_last(run.chunks.end - 1) || !has_holes => {

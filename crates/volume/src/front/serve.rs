@@ -61,10 +61,7 @@ impl Filesystem for Front {
     fn mknod(&self, by: Owner, parent: u64, name: &[u8], mode: u32, device: u32) -> Answer<Attr> {
         let may = mode & 0o7777;
         self.answer(match kind(FileType::from_raw_mode(mode)) {
-            Some(Kind::File) => {
-                let made = self.tree.create(parent, name, may, by, |file| self.store.create(file));
-                made.map(|(attr, _)| attr)
-            }
+            Some(Kind::File) => self.make_file(by, parent, name, may).map(|(attr, _)| attr),
             Some(kind) => self.tree.mknod(parent, name, kind, may, device.into(), by),
             None => Err(VolumeError::Refused(Errno::INVAL)),
         })
@@ -115,8 +112,7 @@ impl Filesystem for Front {
     }
 
     fn create(&self, by: Owner, parent: u64, name: &[u8], mode: u32) -> Answer<(Attr, Opened)> {
-        let make = |file| self.store.create(file);
-        let (attr, backing) = answer(self.tree.create(parent, name, mode & 0o7777, by, make))?;
+        let (attr, backing) = answer(self.make_file(by, parent, name, mode))?;
         Ok((attr, Opened { handle: self.open_handle(backing, true), keeps: true }))
     }
 
@@ -217,7 +213,10 @@ impl Filesystem for Front {
     }
 
     fn fsyncdir(&self, number: u64) -> Answer<()> {
-        if self.read_only { Ok(()) } else { answer(self.tree.sync_folder(number)) }
+        if self.read_only {
+            return Ok(());
+        }
+        answer(self.store.sync_records().and_then(|()| self.tree.sync_folder(number)))
     }
 
     fn statfs(&self) -> Answer<Space> {

@@ -7,7 +7,7 @@ use crate::journal::{Record, Transaction};
 use crate::names::is_entry;
 use crate::recover::target::Target;
 use crate::recover::walk::walk;
-use phalanx_core::volume::{Chunks, Config, HEADER_LEN};
+use phalanx_core::volume::{Config, HEADER_LEN};
 use rustix::fs::{FileType, Mode, OFlags, chmod, fchmod, fstat, open, openat};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
@@ -26,6 +26,8 @@ struct Claim<'t> {
     inode: u64,
     /// Its headers, each with its number among all records.
     headers: Vec<(usize, &'t [u8; HEADER_LEN])>,
+    /// Whether it was about to be removed. If that failed, or a power cut has undone it, the file still has its inode.
+    is_gone: bool,
 }
 
 /// The files that the transactions name and that still exist.
@@ -37,32 +39,40 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
     for (number, (owner, record)) in transactions.iter().flatten().enumerate() {
         let claim = claims.entry(owner.id).or_default();
         claim.inode = owner.inode;
-        if let Record::Header(bytes) = record {
-            claim.headers.push((number, bytes));
+        match record {
+            Record::Header(bytes) => claim.headers.push((number, bytes)),
+            Record::Gone => claim.is_gone = true,
+            _ => {}
         }
     }
     let hints: HashSet<u64> = claims.values().map(|claim| claim.inode).collect();
-    let (mut found, mut torn): (HashMap<Id, Target>, HashMap<u64, (File, KeySlot)>) = Default::default();
+    let (mut found, mut torn): (HashMap<Id, Target>, Torn) = Default::default();
     walk(root, &mut |dir, name, inode| {
         if hints.contains(&inode)
             && let Some((file, inode)) = open_regular(dir, name)?
         {
             match target(file, inode, config)? {
-                Ok((id, target)) if claims.get(&id).is_some_and(|claim| claim.inode == inode) => {
+                Ok((id, mut target)) if claims.get(&id).is_some_and(|claim| claim.inode == inode) => {
+                    target.has_name = is_entry(name.to_bytes()) || found.get(&id).is_some_and(|target| target.has_name);
                     found.insert(id, target);
                 }
                 Ok(_) => {}
                 Err(file) => {
                     if let Some(slot) = key_slot(&file)? {
-                        torn.insert(inode, (file, slot));
+                        let has_name = is_entry(name.to_bytes()) || torn.get(&inode).is_some_and(|(.., has)| *has);
+                        torn.insert(inode, (file, slot, has_name));
                     }
                 }
             }
         }
-        Ok(if found.len() == claims.len() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        // A file may have a name that is none of the volume's before its own.
+        let has_table = config.features().rollback_protection;
+        let is_done = found.len() == claims.len() && (!has_table || found.values().all(|target| target.has_name));
+        Ok(if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     let mut skipped = None;
-    if found.len() < claims.len() {
+    let is_missing = |found: &HashMap<Id, Target>| claims.iter().any(|(id, c)| !c.is_gone && !found.contains_key(id));
+    if is_missing(&found) {
         // The missing files are gone, the volume has been copied, or a killed run has left their headers half written.
         let mut unreadable = None;
         skipped = walk(root, &mut |dir, name, _| {
@@ -76,7 +86,7 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
             });
             match opened {
                 Ok(Some((id, target))) if claims.contains_key(&id) => {
-                    found.entry(id).or_insert(target);
+                    found.entry(id).or_insert(target).has_name = true;
                 }
                 Ok(_) => {}
                 // It may not be one of them.
@@ -88,22 +98,21 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
     }
     // These headers are half written, but the journal has them whole. The inode may have belonged to another file
     // before, whose records are then the earlier ones.
-    for (inode, (file, slot)) in torn {
+    for (inode, (file, slot, has_name)) in torn {
         let its = claims.iter().filter(|(id, claim)| !found.contains_key(*id) && claim.inode == inode);
         let whole = its.filter_map(|(id, claim)| {
             claim.headers.iter().rev().filter(|(_, bytes)| bytes[KEY_SLOT] == slot).find_map(|(number, bytes)| {
-                let (header, keys, holes) = header::open(bytes, config).ok()?;
-                (keys.volume_file_id() == *id).then_some((*number, *id, header, keys, holes))
+                let opened = header::open(bytes, config).ok()?;
+                (opened.keys.volume_file_id() == *id).then_some((*number, *id, opened))
             })
         });
-        if let Some((_, id, header, keys, holes)) = whole.max_by_key(|(number, ..)| *number) {
-            let chunks = Chunks::new(&header, &keys);
-            found.insert(id, Target { file, header, holes, chunks, inode });
+        if let Some((_, id, opened)) = whole.max_by_key(|(number, ..)| *number) {
+            found.insert(id, Target { has_name, ..Target::new(file, inode, opened) });
         }
     }
     match skipped {
         // What was skipped may hold a file that the journal names.
-        Some(errno) if found.len() < claims.len() => {
+        Some(errno) if is_missing(&found) => {
             Err(VolumeError::io("cannot look at everything that an interrupted run may have changed", errno))
         }
         _ => Ok(found),
@@ -113,6 +122,8 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
 /// Where the key slot lies in a header. It is the same in all headers of a file, so a torn header has it whole.
 const KEY_SLOT: Range<usize> = 18..77;
 type KeySlot = [u8; KEY_SLOT.end - KEY_SLOT.start];
+/// By inode, the files whose headers do not open, each with what lies in the place of the key slot, and whether it has a name.
+type Torn = HashMap<u64, (File, KeySlot, bool)>;
 
 /// The bytes where the key slot of a stored file lies; `None` if the file is too short for a header.
 fn key_slot(file: &File) -> Result<Option<KeySlot>> {
@@ -128,10 +139,7 @@ fn key_slot(file: &File) -> Result<Option<KeySlot>> {
 /// A file with its id, or only the file if its header is not one of this volume.
 fn target(file: File, inode: u64, config: &Config) -> Result<Result<(Id, Target), File>> {
     match header::read(&file, config) {
-        Ok((header, keys, holes)) => {
-            let chunks = Chunks::new(&header, &keys);
-            Ok(Ok((keys.volume_file_id(), Target { file, header, holes, chunks, inode })))
-        }
+        Ok(opened) => Ok(Ok((opened.keys.volume_file_id(), Target::new(file, inode, opened)))),
         Err(VolumeError::Core(_)) => Ok(Err(file)),
         Err(e) => Err(e),
     }
@@ -140,30 +148,40 @@ fn target(file: File, inode: u64, config: &Config) -> Result<Result<(Id, Target)
 /// Opens a regular file for reading and writing, even if its permissions forbid that to its owner.
 fn open_regular(dir: &OwnedFd, name: &CStr) -> Result<Option<(File, u64)>> {
     let failed = |e| VolumeError::io("cannot open a stored file that a killed run was changing", e);
+    open_as(dir, name, OFlags::RDWR).map_err(failed)
+}
+
+/// Opens a regular file for reading, even if its permissions forbid that to its owner.
+pub(crate) fn open_to_read(dir: &OwnedFd, name: &CStr) -> Result<Option<File>> {
+    let opened = open_as(dir, name, OFlags::RDONLY).map_err(|e| VolumeError::io("cannot open a stored file", e));
+    Ok(opened?.map(|(file, _)| file))
+}
+
+fn open_as(dir: &OwnedFd, name: &CStr, access: OFlags) -> Result<Option<(File, u64)>, Errno> {
     let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let path = match openat(dir, name, flags | OFlags::PATH, Mode::empty()) {
         Ok(path) => path,
         Err(Errno::NOENT) => return Ok(None),
-        Err(e) => return Err(failed(e)),
+        Err(e) => return Err(e),
     };
-    let stat = fstat(&path).map_err(failed)?;
+    let stat = fstat(&path)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(None);
     }
     // This opens the same file, even if something else has its name by now.
     let again = format!("/proc/self/fd/{}", path.as_raw_fd());
-    let file = match open(&*again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+    let file = match open(&*again, access | OFlags::CLOEXEC, Mode::empty()) {
         Err(Errno::ACCESS) => {
             let mode = Mode::from_raw_mode(stat.st_mode);
-            chmod(&*again, mode | Mode::RUSR | Mode::WUSR).map_err(failed)?;
-            let opened = open(&*again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+            chmod(&*again, mode | Mode::RUSR | Mode::WUSR)?;
+            let opened = open(&*again, access | OFlags::CLOEXEC, Mode::empty());
             match &opened {
-                Ok(file) => fchmod(file, mode).map_err(failed)?,
-                Err(_) => chmod(&*again, mode).map_err(failed)?,
+                Ok(file) => fchmod(file, mode)?,
+                Err(_) => chmod(&*again, mode)?,
             }
             opened
         }
         opened => opened,
     };
-    Ok(Some((File::from(file.map_err(failed)?), stat.st_ino)))
+    Ok(Some((File::from(file?), stat.st_ino)))
 }

@@ -1,7 +1,7 @@
 //! A stored file that the journal names, and how the journal is applied to it.
 
 use crate::error::{Result, VolumeError};
-use crate::header;
+use crate::header::{self, Opened};
 use crate::journal::{Record, SEAL};
 use crate::options::StoreOptions;
 use phalanx_core::format::{Header, Layout};
@@ -18,6 +18,8 @@ pub(super) struct Target {
     pub holes: Holes,
     pub chunks: Chunks,
     pub inode: u64,
+    /// Whether an entry of the volume leads to it. It may be one that was being made.
+    pub has_name: bool,
 }
 
 /// A chunk of the journal: nonce and tag, and where its ciphertext lies.
@@ -29,6 +31,11 @@ pub(super) struct Sealed {
 }
 
 impl Target {
+    pub fn new(file: File, inode: u64, opened: Opened) -> Self {
+        let chunks = Chunks::new(&opened.header, &opened.keys);
+        Self { file, header: opened.header, holes: opened.holes, chunks, inode, has_name: false }
+    }
+
     /// The bytes of a chunk as they are stored, if they are authentic in this place.
     pub fn read(
         &self,
@@ -88,6 +95,7 @@ impl Target {
                     chunks.split_off(&range.start);
                     chunks.extend(behind);
                 }
+                Record::Known(_) | Record::Gone | Record::Linked => {}
             }
         }
         if count == 0 {
@@ -103,7 +111,7 @@ impl Target {
         };
         let opened = new_header.map(|bytes| header::open(bytes, config)).transpose();
         let Ok(opened) = opened else { return damaged("have a header that is not authentic") };
-        let holes = opened.as_ref().map_or(&self.holes, |(_, _, holes)| holes);
+        let holes = opened.as_ref().map_or(&self.holes, |opened| &opened.holes);
         for (index, sealed) in chunks {
             if holes.around(index).is_some() {
                 continue;

@@ -9,13 +9,13 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// The function that visits an entry, with its folder, its name, and its inode as the folder has it.
-pub(super) type Visit<'v> = dyn FnMut(&OwnedFd, &CStr, u64) -> Result<ControlFlow<()>> + 'v;
+pub(crate) type Visit<'v> = dyn FnMut(&OwnedFd, &CStr, u64) -> Result<ControlFlow<()>> + 'v;
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Visits everything in a folder and the folders in it, except folders and links, through descriptors. If a folder was
 /// left out, returns why.
-pub(super) fn walk(root: &OwnedFd, visit: &mut Visit<'_>) -> Result<Option<Errno>> {
+pub(crate) fn walk(root: &OwnedFd, visit: &mut Visit<'_>) -> Result<Option<Errno>> {
     let here = root.as_fd().try_clone_to_owned().map_err(|e| VolumeError::io("cannot walk the volume", e))?;
     let stat = fstat(&here).map_err(failed)?;
     let mut walk = Walk { root, here, device: stat.st_dev, path: Vec::new(), skipped: None };

@@ -9,6 +9,7 @@ use crate::names::{FolderId, Names, RECORD_LEN};
 use crate::tree::descriptors::{Descriptors, Limits};
 use crate::tree::kind::Kind;
 use crate::tree::node::{Dropped, EntryPlace, Folder, Nodes, ROOT, read};
+use crate::tree::removals::Removals;
 use phalanx_core::volume::Config;
 use phalanx_host::lock::lock;
 use rustix::fd::{AsFd, OwnedFd};
@@ -17,7 +18,7 @@ use rustix::io::Errno;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// Gives the plaintext length for a stored length, in bytes; `None` if no stored file has that length.
 pub type PlainLen = Box<dyn Fn(u64) -> Option<u64> + Send + Sync>;
@@ -59,6 +60,7 @@ pub struct Tree {
     /// Whether the system has lost writes to a folder. It reports that only once, and a second sync would succeed.
     pub(super) is_lost: AtomicBool,
     pub(super) options: TreeOptions,
+    pub(super) removals: OnceLock<Arc<dyn Removals>>,
     /// Whether new entries can be given to another user.
     pub(super) is_privileged: bool,
 }
@@ -121,6 +123,7 @@ impl Tree {
             reported: Mutex::default(),
             is_lost: AtomicBool::new(false),
             options,
+            removals: OnceLock::new(),
             is_privileged: rustix::process::geteuid().is_root(),
         })
     }

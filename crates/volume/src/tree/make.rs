@@ -173,6 +173,7 @@ impl Tree {
         if stored.full.is_some() {
             self.check_free(&dir, &stored.entry)?;
         }
+        self.linking(&handle)?;
         self.write_full(&dir, &stored)?;
         let linked = linkat(CWD, through_proc(&handle), &dir.fd, &*stored.entry, AtFlags::SYMLINK_FOLLOW);
         linked.inspect_err(|_| remove_full(&dir.fd, &stored))?;

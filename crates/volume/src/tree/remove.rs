@@ -27,7 +27,7 @@ impl Tree {
         let stored = self.names.seal(&dir.id, name)?;
         let _guard = write(&dir.folder.lock);
         let (pin, inode) = self.pin(&dir, &stored.entry)?;
-        unlinkat(&dir.fd, &*stored.entry, AtFlags::empty())?;
+        self.unname(&pin, &dir, false, || unlinkat(&dir.fd, &*stored.entry, AtFlags::empty()))?;
         remove_full(&dir.fd, &stored);
         self.gone(&dir, &stored.entry, inode, pin);
         Ok(())
@@ -106,6 +106,19 @@ impl Tree {
         }
     }
 
+    /// Tells that a file that was being made does not become one of the volume.
+    fn forget_left(&self, fd: &OwnedFd, name: &[u8]) {
+        let Some(removals) = self.removals.get() else { return };
+        let Ok(pin) = openat(fd, name, OFlags::PATH | SAFELY, Mode::empty()) else { return };
+        // One with another name is not only being made.
+        let is_only = fstat(&pin).is_ok_and(|stat| stat.st_nlink == 1);
+        let (folder, stat) = (fd.try_clone().map(Arc::new), fstat(fd));
+        if let (true, Some(file), Ok(stat), Ok(folder)) = (is_only, self.identify(&pin), stat, folder) {
+            // It is removed just after this. If that fails, it is no entry of the volume either.
+            let _ = removals.remove(file, &|| 0, (stat.st_ino, &folder), false, &mut || Ok(()));
+        }
+    }
+
     /// Removes what a killed run has left in a folder, but at most [`MAX_REMOVED`] entries. What cannot be removed
     /// stays, and does no harm.
     pub(super) fn remove_left(&self, fd: &OwnedFd, names: &[Vec<u8>]) {
@@ -114,6 +127,7 @@ impl Tree {
         }
         let mut budget = MAX_REMOVED;
         for name in names.iter().filter(|name| !self.fresh.is_own(name)) {
+            self.forget_left(fd, name);
             remove_deep(fd, name, MAX_LEFT, &mut budget);
         }
     }

@@ -168,7 +168,7 @@ impl Tree {
             Some(_) => {
                 let (pin, inode) = self.pin(to.dir, to.entry())?;
                 self.write_full(to.dir, to.stored)?;
-                renameat(&from.dir.fd, from.entry(), &to.dir.fd, to.entry())?;
+                self.unname(&pin, to.dir, true, || renameat(&from.dir.fd, from.entry(), &to.dir.fd, to.entry()))?;
                 self.gone(to.dir, to.entry(), inode, pin);
             }
         }
@@ -198,7 +198,7 @@ impl Tree {
                 Some(_) => {
                     let (pin, inode) = self.pin(to.dir, to.entry())?;
                     self.write_full(to.dir, to.stored)?;
-                    renameat(&to.dir.fd, &*temporary, &to.dir.fd, to.entry())?;
+                    self.unname(&pin, to.dir, true, || renameat(&to.dir.fd, &*temporary, &to.dir.fd, to.entry()))?;
                     self.gone(to.dir, to.entry(), inode, pin);
                 }
             }

@@ -7,4 +7,5 @@ mod store;
 mod tampering;
 mod tree;
 mod vectors;
+mod versions;
 mod ways;

@@ -84,6 +84,9 @@ pub fn mount(folder: &Path, at_hand: AtHand, read_only: bool, disk: Arc<dyn Disk
     };
     let options = TreeOptions { read_only, plain_len: Box::new(plain_len), on_damage: Arc::new(log) };
     let tree = Tree::open(volume.root.try_clone().unwrap(), &volume.config, options).map_err(Refused::Tree)?;
+    if store.has_versions() {
+        tree.tell_removals(store.clone());
+    }
     Ok(Mounted { store, tree, told, _volume: volume })
 }
 

@@ -3,12 +3,12 @@
 mod crash;
 mod damage;
 mod deep;
-mod disk;
+pub mod disk;
 mod dropped;
 mod model;
 mod speed;
 
-use phalanx_core::volume::Config;
+use phalanx_core::volume::{Config, Features};
 use phalanx_core::{ChunkSize, Recipient, SecretKey, Suite};
 use phalanx_volume::{Backing, Disk, Store, StoreOptions, System};
 use rustix::fs::{Mode, OFlags, open, openat};
@@ -33,9 +33,21 @@ impl Volume {
     }
 
     fn within(dir: tempfile::TempDir, suite: Suite, chunk_len: u64) -> Self {
+        Self::with(dir, suite, chunk_len, Features::default())
+    }
+
+    /// A volume with a table of versions.
+    fn protected(suite: Suite, chunk_len: u64) -> Self {
+        Self::with(tempfile::tempdir().unwrap(), suite, chunk_len, Features { rollback_protection: true })
+    }
+
+    fn with(dir: tempfile::TempDir, suite: Suite, chunk_len: u64, features: Features) -> Self {
         let recipient = Recipient::key(&SecretKey::random().unwrap());
-        let (_, config) = Config::create(suite, ChunkSize::new(chunk_len).unwrap(), &[recipient]).unwrap();
-        Self { dir, config, told: Arc::default(), threshold: usize::MAX }
+        let size = ChunkSize::new(chunk_len).unwrap();
+        let (_, config) = Config::create_with(suite, size, features, &[recipient]).unwrap();
+        let volume = Self { dir, config, told: Arc::default(), threshold: usize::MAX };
+        phalanx_volume::versions::init(&volume.root(), &volume.config).unwrap();
+        volume
     }
 
     fn root(&self) -> OwnedFd {

@@ -39,8 +39,8 @@ impl Tracked {
     }
 }
 
-fn prepared(suite: Suite) -> (Volume, Vec<Tracked>) {
-    let volume = Volume::new(suite, 4096);
+fn prepared(suite: Suite, protected: bool) -> (Volume, Vec<Tracked>) {
+    let volume = if protected { Volume::protected(suite, 4096) } else { Volume::new(suite, 4096) };
     let store = volume.store();
     let mut files = Vec::new();
     for (name, len) in [("old", 30_000), ("sparse", 500_000)] {
@@ -111,10 +111,11 @@ fn options(volume: &Volume, disk: Arc<Faulty>) -> StoreOptions {
 }
 
 /// Runs the workload until the call `at`. Returns the volume as it is left, what may be in it, and the number of calls.
-fn run(suite: Suite, seed: u64, steps: usize, at: usize) -> (Volume, Vec<Tracked>, Arc<Faulty>) {
-    let (volume, mut files) = prepared(suite);
+fn run(suite: Suite, protected: bool, seed: u64, steps: usize, at: usize) -> (Volume, Vec<Tracked>, Arc<Faulty>) {
+    let (volume, mut files) = prepared(suite, protected);
     let disk = Arc::new(Faulty::new(Fault::KilledAt(at)));
-    for name in ["old", "sparse", "phalanx.journal"] {
+    let table = protected.then_some("phalanx.versions");
+    for name in ["old", "sparse", "phalanx.journal"].into_iter().chain(table) {
         disk.know(volume.file(name, OFlags::RDWR));
     }
     if let Ok(store) = Store::open(&volume.root(), volume.config.clone(), options(&volume, disk.clone())) {
@@ -145,11 +146,18 @@ fn every(calls: usize, most: usize) -> impl Iterator<Item = usize> {
 
 #[test]
 fn a_kill_at_any_call_loses_nothing_that_was_committed() {
-    for (suite, seed) in [(Suite::default(), 11), (Suite::Aes256CtrTurboShake, 12), (Suite::default(), 13)] {
-        let calls = run(suite, seed, 40, usize::MAX).2.calls();
+    let turbo = Suite::Aes256CtrTurboShake;
+    for (suite, protected, seed) in [
+        (Suite::default(), false, 11),
+        (turbo, false, 12),
+        (Suite::default(), false, 13),
+        (Suite::default(), true, 14),
+        (turbo, true, 15),
+    ] {
+        let calls = run(suite, protected, seed, 40, usize::MAX).2.calls();
         assert!(calls > 60, "{calls}");
         for at in every(calls, 15) {
-            let (volume, files, _) = run(suite, seed, 40, at);
+            let (volume, files, _) = run(suite, protected, seed, 40, at);
             volume.told.lock().unwrap().clear();
             let store = volume.store();
             for file in &files {
@@ -167,10 +175,10 @@ fn a_kill_at_any_call_loses_nothing_that_was_committed() {
 
 #[test]
 fn a_power_cut_at_any_call_loses_nothing_that_was_synced() {
-    for seed in [21, 22, 23] {
-        let calls = run(Suite::default(), seed, 40, usize::MAX).2.calls();
+    for (protected, seed) in [(false, 21), (false, 22), (false, 23), (true, 24), (true, 25), (true, 26)] {
+        let calls = run(Suite::default(), protected, seed, 40, usize::MAX).2.calls();
         for at in every(calls, 15) {
-            let (volume, files, disk) = run(Suite::default(), seed, 40, at);
+            let (volume, files, disk) = run(Suite::default(), protected, seed, 40, at);
             let mut random = Random(seed * 1000 + at as u64 + 1);
             disk.cut_power(|| random.below(2) == 0);
             let store = volume.store();
@@ -186,12 +194,18 @@ fn a_power_cut_at_any_call_loses_nothing_that_was_synced() {
 
 #[test]
 fn a_kill_while_the_journal_is_applied_loses_nothing() {
+    for protected in [false, true] {
+        kill_while_the_journal_is_applied(protected);
+    }
+}
+
+fn kill_while_the_journal_is_applied(protected: bool) {
     let suite = Suite::default();
-    let calls = run(suite, 31, 40, usize::MAX).2.calls();
+    let calls = run(suite, protected, 31, 40, usize::MAX).2.calls();
     for at in [calls / 3, calls / 2, calls - 4] {
         let step = if is_exhaustive() { 1 } else { 9 };
         for again in (0..).step_by(step) {
-            let (volume, files, _) = run(suite, 31, 40, at);
+            let (volume, files, _) = run(suite, protected, 31, 40, at);
             let disk = Arc::new(Faulty::new(Fault::KilledAt(again)));
             let opened = Store::open(&volume.root(), volume.config.clone(), options(&volume, disk.clone()));
             drop(opened);
@@ -209,9 +223,15 @@ fn a_kill_while_the_journal_is_applied_loses_nothing() {
 
 #[test]
 fn a_full_disk_at_any_call_drops_changes_and_reports_it() {
+    for protected in [false, true] {
+        fill(protected);
+    }
+}
+
+fn fill(protected: bool) {
     let (seed, steps) = (41, 40);
     let full = |at: usize, count: usize| {
-        let (volume, mut files) = prepared(Suite::default());
+        let (volume, mut files) = prepared(Suite::default(), protected);
         let disk = Arc::new(Faulty::new(Fault::FullAt(at, count)));
         let store = Store::open(&volume.root(), volume.config.clone(), options(&volume, disk.clone())).unwrap();
         let mut random = Random(seed);

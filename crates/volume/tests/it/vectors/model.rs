@@ -1,6 +1,6 @@
 //! Writing a volume of the vectors to a real folder, and what a reader must find in it.
 
-use phalanx_reference::volume::{Record, Transaction, open_config, read_journal, seal_transaction};
+use phalanx_reference::volume::{Record, Transaction, open_config, read_journal_of, seal_transaction};
 use phalanx_vectors::Hex;
 use phalanx_vectors::volume::{Pieces, Plain, PlainKind, StoredKind, Volume};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat, setxattr};
@@ -118,7 +118,9 @@ fn renumber_journal(volume: &Volume, at: &Path, new: &dyn Fn(u64) -> u64) {
     let keys: Vec<[u8; 32]> = volume.key.iter().map(Hex::array).collect();
     let file = |wanted: &str| files(volume).find(|(path, _)| *path == wanted).unwrap().1;
     let config = open_config(file("phalanx.volume"), &[], &keys).unwrap();
-    let transactions = read_journal(&config.keys.journal, file("phalanx.journal"));
+    let journal = file("phalanx.journal");
+    let epoch = config.has_versions.then(|| journal[8..24].try_into().unwrap());
+    let transactions = read_journal_of(&config.keys.journal, journal, epoch);
     assert_eq!(transactions.len(), volume.transactions, "a journal that this test cannot write again");
     let renumbered = |record: Record| Record { inode: new(record.inode), ..record };
     let seal = |(transaction, _): (Transaction, usize)| {

@@ -5,6 +5,7 @@ mod journals;
 mod names;
 mod refused;
 mod refused_config;
+mod rollback;
 #[allow(dead_code, missing_docs)]
 #[path = "../../../worked_volume.rs"]
 pub mod worked_volume;
@@ -23,6 +24,7 @@ pub(super) fn all() -> Vec<Made> {
     journals::add(&mut cases);
     refused_config::add(&mut cases);
     refused::add(&mut cases);
+    rollback::add(&mut cases);
     cases.push(worked_example());
     cases.iter().map(Case::json).collect()
 }
@@ -195,7 +197,8 @@ impl Case {
     /// The SHA3-256 of each stored file that the journal changes, and of the journal, after it has been applied.
     fn after(&self) -> String {
         let mut stored = self.writer.stored.clone();
-        v::apply_journal(&self.writer.config, &mut stored);
+        let mut table = self.writer.config.has_versions.then(|| self.writer.table.clone());
+        v::apply_journal_with(&self.writer.config, &mut stored, table.as_mut());
         let changed = stored.entries.iter().filter(|(path, entry)| self.writer.stored.entries[*path] != **entry);
         let digest = |(path, _): (&Vec<u8>, &Entry)| {
             let digest = reference::sha3_256(stored.file(path).unwrap());

@@ -27,12 +27,12 @@ fn keys(cases: &mut Vec<Case>) {
     let end = bytes.len() - 48;
     bytes[end - 1] ^= 1;
     cases.push(case);
-    for (name, comment, at) in [
-        ("refused-features-unauthentic", "a features bit is set, and the tag is not right", 59 + 18 + 7),
-        ("refused-version-unauthentic", "the volume's version is 2, and the tag is not right", 59 + 18 + 3),
+    for (name, comment, at, more) in [
+        ("refused-features-unauthentic", "an unknown features bit is set, and the tag is not right", 59 + 18 + 7, 2),
+        ("refused-version-unauthentic", "the volume's version is 2, and the tag is not right", 59 + 18 + 3, 1),
     ] {
         let mut case = Case::new(name, comment).refused("header");
-        case.writer.bytes(b"phalanx.volume")[at] += 1;
+        case.writer.bytes(b"phalanx.volume")[at] += more;
         cases.push(case);
     }
     let comment = "the key slot is wrapped under the label of files";
@@ -57,11 +57,11 @@ fn forms(cases: &mut Vec<Case>) {
         cases.push(case);
     };
     add("refused-suite-4", "a config of suite 4", "header", config(4, 12, vec![key_slot(), good()], b""));
-    for bit in [0, 31] {
+    for bit in [1, 31] {
         let slots = vec![key_slot(), v::volume_slot(1, 1 << bit)];
         add(
             &format!("refused-features-bit-{bit}"),
-            "a bit of the features is set",
+            "an unknown bit of the features is set",
             "header",
             config(1, 12, slots, b""),
         );

@@ -88,7 +88,11 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
     if found.missing > 0 {
         let (files, are) = (count(found.missing, "file"), if found.missing == 1 { "is" } else { "are" });
         let line = format!("{}: {files} of its last state {are} not there", shown(dir));
-        let hint = "deleted from outside, or shortly before a power cut; verify --accept forgets them";
+        let hint = if failed + names > 0 {
+            "some may be below what could not be read, which is named above"
+        } else {
+            "deleted from outside, or shortly before a power cut; verify --accept forgets them"
+        };
         Failure::new(Code::NotAuthentic, line).hint(hint).on(dir).report();
     }
     let mut said = Ok(());

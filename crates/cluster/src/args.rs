@@ -293,6 +293,9 @@ impl Cli {
                     carry: Carry::All,
                 };
                 args.manifest.validate(&args.paths)?;
+                if args.manifest.accept && !args.recursive {
+                    return Err(Failure::usage("--accept goes with --recursive"));
+                }
                 let PinArgs { quick, .. } = args.manifest;
                 let what = What::Verify { keys: args.keys, quick, pins: args.manifest.pins() };
                 let run = args.run.with(&args.dry_run);

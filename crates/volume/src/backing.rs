@@ -141,7 +141,7 @@ impl Backing {
             match versions.check(keys.volume_file_id(), Version::of(header.bytes())) {
                 Verdict::Latest => {}
                 // A name was looked up before it was removed.
-                _ if stat.st_nlink == 0 => return Err(VolumeError::Refused(Errno::STALE)),
+                _ if fstat(&file).is_ok_and(|now| now.st_nlink == 0) => return Err(VolumeError::Refused(Errno::STALE)),
                 Verdict::Other => return Err(damaged("it is not the last version of this file")),
                 Verdict::Unknown => {
                     return Err(damaged("it was removed before, or a power cut came before it was synced"));

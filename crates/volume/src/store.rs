@@ -215,7 +215,8 @@ impl Removals for Store {
     ) -> Result<(), Errno> {
         let is_last = self.is_last_name(id, links() <= 1);
         // The epoch does not end between the record and the removal.
-        let _epoch = self.shared.removing((self.shared.device, inode), id, is_last, is_replaced);
+        let _epoch =
+            self.shared.removing((self.shared.device, inode), id, is_last, is_replaced).map_err(|e| e.errno())?;
         act()?;
         if self.is_last_name(id, links() == 0) {
             self.shared.removed(id, folder);

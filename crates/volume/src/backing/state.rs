@@ -6,7 +6,7 @@ use crate::backing::content::Content;
 use crate::error::{Result, VolumeError};
 use crate::journal::SEAL;
 use phalanx_core::volume::{FileKeys, Records, State};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
@@ -55,6 +55,8 @@ fn tag_of(record: &[u8]) -> [u8; TAG] {
 pub(super) struct KnownTags {
     groups: HashMap<u64, Arc<Vec<u8>>>,
     bytes: usize,
+    /// Groups whose tags are not those of their sums. They are not read again for each of their chunks.
+    bad: HashSet<u64>,
 }
 
 /// The state after a commit, and the tags of the groups whose sums are new.
@@ -134,10 +136,16 @@ impl Backing {
 
     /// The tags of the chunks of a stored group that are in no hole. They are read once, and are right.
     fn group_tags(&self, content: &Content, state: &State, group: u64) -> Result<Arc<Vec<u8>>> {
-        if let Some(known) = self.known_tags().groups.get(&group) {
-            return Ok(known.clone());
-        }
         let chunks = chunks_of(group, state.group_log2, content.stored.chunks());
+        let (known, is_bad) = {
+            let known = self.known_tags();
+            (known.groups.get(&group).cloned(), known.bad.contains(&group))
+        };
+        match known {
+            Some(known) => return Ok(known),
+            None if is_bad => return Err(self.old(chunks)),
+            None => {}
+        }
         let mut tags = Vec::new();
         for part in data(content.stored_holes.ranges(), chunks.clone()) {
             for index in part {
@@ -149,6 +157,7 @@ impl Backing {
         let sum = self.sums.as_ref().map(|sums| sums.sum(group, &tags));
         let is_right = sum.zip(state.sums.get(group as usize)).is_some_and(|(sum, known)| sum.ct_eq(known).into());
         if !is_right {
+            self.known_tags().bad.insert(group);
             return Err(self.old(chunks));
         }
         let tags = Arc::new(tags);
@@ -227,6 +236,7 @@ impl Backing {
     pub(super) fn take_state(&self, next: NextState, was: Option<&State>) -> State {
         {
             let mut known = self.known_tags();
+            known.bad.clear();
             let is_same_size = was.is_some_and(|was| was.group_log2 == next.state.group_log2);
             let stale = |group: &u64| {
                 !is_same_size || *group >= next.state.sums.len() as u64 || next.changed.binary_search(group).is_ok()

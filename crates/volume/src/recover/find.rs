@@ -86,7 +86,10 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
             });
             match opened {
                 Ok(Some((id, target))) if claims.contains_key(&id) => {
-                    found.entry(id).or_insert(target).has_name = true;
+                    let (inode, is_gone) = (target.inode, claims[&id].is_gone);
+                    let known = found.entry(id).or_insert(target);
+                    // The name of a copy is not that of the file, and a removed file is known by its inode alone.
+                    known.has_name |= known.inode == inode && !is_gone;
                 }
                 Ok(_) => {}
                 // It may not be one of them.

@@ -49,18 +49,24 @@ impl<F: Uncommitted> Shared<F> {
     /// Records that a file is about to lose a name, which may be its last. If a run is killed after the removal, the next
     /// one knows of it. If it fails, the file is still there, and the record says nothing. If it is replaced, what replaces it
     /// is known after a power cut. The epoch does not end while the caller has the result.
-    pub fn removing(&self, key: Key, id: [u8; 16], is_last: bool, is_replaced: bool) -> RwLockReadGuard<'_, u64> {
+    pub fn removing(
+        &self,
+        key: Key,
+        id: [u8; 16],
+        is_last: bool,
+        is_replaced: bool,
+    ) -> Result<RwLockReadGuard<'_, u64>> {
         let mut table = Table::default();
         table.gone(Owner { inode: key.1, id });
         // Without the record, the removal counts when the epoch ends.
         let appended = if is_last { self.append(&table).ok() } else { None };
         if is_replaced {
-            let _ = self.sync_records();
+            self.sync_records()?;
         }
-        match appended {
+        Ok(match appended {
             Some((_, epoch)) => epoch,
             None => self.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner()),
-        }
+        })
     }
 
     /// Records that a file was removed from a folder. The removal may not be on the disk yet. The caller holds the lock of

@@ -330,6 +330,30 @@ fn a_file_hidden_while_the_journal_is_applied_does_not_come_back_as_it_was() {
 }
 
 #[test]
+fn a_copy_of_a_removed_file_undoes_no_removal() {
+    let lab = Lab::new();
+    lab.put("file", b"secret");
+    lab.put("other", b"one");
+    let (stored, other) = (lab.stored("file"), lab.stored("other"));
+    let beside = tempfile::tempdir_in(lab.path().parent().unwrap()).unwrap();
+    let (kept, copy, aside) = (beside.path().join("kept"), beside.path().join("copy"), beside.path().join("aside"));
+    // So the copy has another inode than the file had.
+    fs::hard_link(&stored, kept).unwrap();
+    fs::copy(&stored, &copy).unwrap();
+    let mounted = lab.mount();
+    put(&mounted, "other", b"two");
+    mounted.tree.unlink(ROOT, b"file").unwrap();
+    drop(mounted);
+    // While a file is missing, the others of the journal are looked for under all names.
+    fs::rename(&other, &aside).unwrap();
+    fs::rename(&copy, &stored).unwrap();
+    drop(lab.mount());
+    fs::rename(&aside, &other).unwrap();
+    assert_eq!(lab.get("file"), None);
+    assert_eq!(lab.get("other").unwrap(), b"two");
+}
+
+#[test]
 fn a_copy_of_an_open_file_is_not_opened_beside_it() {
     let lab = Lab::new();
     lab.put("file", b"one");

@@ -47,7 +47,7 @@ final class Deletions {
             throw Failure.of(Failure.Code.INPUT_OUTPUT, Text.shown(mirror.shown("")) + ": it has objects already, and no manifest")
                     .hint("--new makes a mirror there, and replaces objects of the same names");
         }
-        long listed = compared.gone.stream().filter(each -> !each.isFolder()).count() - compared.moves.size();
+        long listed = files(compared.gone) - compared.moves.size() + files(compared.inTheWay);
         long all = listed + (hasManifest ? strays() : 0);
         // A source whose disk is not mounted may have other files.
         long fresh = compared.tasks.stream().filter(task -> task.state() == TreeComparison.State.NEW).count();
@@ -75,6 +75,10 @@ final class Deletions {
         throw Failure.of(Failure.Code.INPUT_OUTPUT, name + ": " + line + ": nothing was done").hint("--max-delete " + all + " insists");
     }
 
+    private static long files(List<Gone> all) {
+        return all.stream().filter(each -> !each.isFolder()).count();
+    }
+
     /** How many files without an input there are. In folders, one of these counts as one. */
     private long strays() {
         return mirror.isStore() ? compared.strays.stream().mapToLong(stray -> count(stray.node())).sum() : compared.strays.size();
@@ -86,6 +90,9 @@ final class Deletions {
 
     /** Says what would be deleted. */
     void print() throws Failure {
+        for (Gone each : compared.inTheWay) {
+            Terminal.say("deleted " + Text.shown(each.path()));
+        }
         if (!plan.deletes()) {
             return;
         }
@@ -101,9 +108,16 @@ final class Deletions {
         }
     }
 
-    /** Deletes what has the name of an entry of another kind. */
-    void makeWay() {
-        compared.inTheWay.forEach(each -> delete(each, stored(each)));
+    /** Deletes what has the name of an entry of another kind. Returns how many files and links that were. */
+    long makeWay() {
+        long deleted = 0;
+        for (Gone each : compared.inTheWay) {
+            if (delete(each, stored(each))) {
+                deleted += each.isFolder() ? 0 : 1;
+                say(each);
+            }
+        }
+        return deleted;
     }
 
     private static String stored(Gone each) {

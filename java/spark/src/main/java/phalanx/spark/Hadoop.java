@@ -40,6 +40,19 @@ final class Hadoop {
         return java.nio.file.Path.of(path.toUri().getPath());
     }
 
+    /** Whether there is nothing at a path. Local files that cannot be opened have the same exception as those that are not there. */
+    static boolean isAbsent(FileSystem fs, Path path) throws IOException {
+        if (isLocal(fs)) {
+            return java.nio.file.Files.notExists(local(path), java.nio.file.LinkOption.NOFOLLOW_LINKS);
+        }
+        try {
+            fs.getFileStatus(path);
+            return false;
+        } catch (java.io.FileNotFoundException e) {
+            return true;
+        }
+    }
+
     /** A failure at a path. Hadoop's exceptions have other types than those of the JDK. */
     static Failure at(String name, Exception e) {
         boolean isOutput = e instanceof OutputException;

@@ -197,12 +197,19 @@ final class Job {
         try {
             attempt.run();
         } catch (Failure e) {
-            failed.incrementAndGet();
-            synchronized (failures) {
-                failures.attempt(() -> {
-                    throw e;
-                });
-            }
+            note(e);
+        } catch (RuntimeException e) {
+            // In a thread of its own nobody else would see it.
+            note(Failure.of(Failure.Code.OTHER, "unexpected: " + e));
+        }
+    }
+
+    private void note(Failure failure) {
+        failed.incrementAndGet();
+        synchronized (failures) {
+            failures.attempt(() -> {
+                throw failure;
+            });
         }
     }
 

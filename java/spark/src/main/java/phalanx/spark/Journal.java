@@ -24,7 +24,7 @@ import phalanx.TreeEntry;
  * a name that all programs know as that of unfinished work.
  */
 final class Journal {
-    private static final String FORMAT = "phalanx-spark tree 1";
+    private static final String FORMAT = "phalanx-spark tree 2";
     /** A journal that takes long to write is written seldom. */
     private static final int PAUSES = 20;
 
@@ -55,8 +55,13 @@ final class Journal {
         if (!in.readUTF().equals(FORMAT)) {
             return;
         }
+        // That of another mirror says nothing of what was written in this one.
+        boolean isOwn = in.readUTF().equals(path.toString());
         for (int left = in.readInt(); left > 0; left--) {
             intended.add(text(in));
+        }
+        if (!isOwn) {
+            return;
         }
         for (int left = in.readInt(); left > 0; left--) {
             String entry = text(in);
@@ -127,6 +132,7 @@ final class Journal {
         ByteArrayOutputStream plain = new ByteArrayOutputStream();
         try (DataOutputStream out = new DataOutputStream(plain)) {
             out.writeUTF(FORMAT);
+            out.writeUTF(path.toString());
             out.writeInt(intended.size());
             for (String entry : intended) {
                 text(out, entry);

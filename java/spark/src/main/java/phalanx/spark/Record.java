@@ -86,7 +86,12 @@ record Record(
         try (InputStream stored = Hadoop.of(path, conf).open(path)) {
             new Unprotector(keys).on(Runnable::run, 1).unprotect(stored, plain);
             return plain.toByteArray();
-        } catch (FileNotFoundException | PhalanxException e) {
+        } catch (PhalanxException e) {
+            return null;
+        } catch (FileNotFoundException e) {
+            if (!Hadoop.isAbsent(Hadoop.of(path, conf), path)) {
+                throw new IOException(e.getMessage(), e);
+            }
             return null;
         }
     }

@@ -43,6 +43,9 @@ record StoredManifest(Manifest.Head head, String digest, TreeNode root) {
             try (InputStream in = tree.fs().open(tree.at(NAME)); OutputStream out = Files.newOutputStream(copy)) {
                 in.transferTo(out);
             } catch (FileNotFoundException e) {
+                if (!Hadoop.isAbsent(tree.fs(), tree.at(NAME))) {
+                    throw new IOException(NAME + ": " + e.getMessage(), e);
+                }
                 return null;
             }
             try (PhalanxFile file = PhalanxFile.open(copy, keys); InputStream in = new BufferedInputStream(file.inputStream(), 1 << 16)) {

@@ -149,7 +149,7 @@ final class TreeComparison {
             } else if (rules.deletes || !before.isFolder()) {
                 belonging.add(stored(before, name));
                 belonging.add(stored(now, name));
-                collect(before, at, null, inTheWay);
+                collect(before, at, child(there, stored(before, name)), inTheWay);
                 countFiles(before);
                 entry(now, null, null, name, at, into);
             } else {
@@ -264,7 +264,7 @@ final class TreeComparison {
                 && (before.entry() instanceof TreeEntry.File) != (rival.entry() instanceof TreeEntry.File);
         if (hasRival && (rules.deletes || !before.isFolder())) {
             belonging.add(stored);
-            collect(before, at, null, inTheWay);
+            collect(before, at, child(there, stored), inTheWay);
             countFiles(before);
             return;
         }
@@ -277,9 +277,23 @@ final class TreeComparison {
         node.children().values().forEach(this::countFiles);
     }
 
-    private static void collect(TreeNode node, String at, TreeNode folder, List<Gone> into) {
-        node.children().forEach((name, child) -> collect(child, at + "/" + name, null, into));
-        into.add(new Gone(at, node, folder));
+    /**
+     * Notes an entry of the old manifest and all in it, as far as the mirror has it: where a link lies in the place of a folder, what it leads
+     * to is not the mirror's.
+     */
+    private void collect(TreeNode node, String at, TreeNode found, List<Gone> into) {
+        node.children().forEach((name, child) -> {
+            TreeNode within = child(found, stored(child, name));
+            if (name.isText() && (within != null || needsNothing(child))) {
+                collect(child, at + "/" + name, within, into);
+            }
+        });
+        into.add(new Gone(at, node, null));
+    }
+
+    /** Whether nothing but the manifest has the entry. */
+    private boolean needsNothing(TreeNode node) {
+        return node.isFolder() && rules.isStore || node.entry() instanceof TreeEntry.Link && !rules.hasLinks;
     }
 
     /**
@@ -292,19 +306,20 @@ final class TreeComparison {
         belonging.add(stored);
         filesBefore += before.isFolder() ? 0 : 1;
         TreeNode found = child(there, stored);
-        boolean needsNothing = before.isFolder() && rules.isStore || before.entry() instanceof TreeEntry.Link && !rules.hasLinks;
-        if (found == null && !needsNothing) {
+        if (found == null && !needsNothing(before)) {
             return;
         }
+        // Hadoop's paths are text, and cannot name it.
+        List<Gone> noted = name.isText() ? away : null;
         TreeNode node = new TreeNode(before.entry());
         into.children().put(name, node);
         Set<RawName> within = new HashSet<>();
-        before.children().forEach((child, entry) -> add(entry, child, found, at + "/" + child, node, within, away));
+        before.children().forEach((child, entry) -> add(entry, child, found, at + "/" + child, node, within, noted));
         if (before.isFolder()) {
             findStrays(found, at + "/", within);
         }
-        if (away != null) {
-            away.add(new Gone(at, node, into));
+        if (noted != null) {
+            noted.add(new Gone(at, node, into));
         } else if (!before.isFolder()) {
             unchanged++;
         }

@@ -33,6 +33,8 @@ final class TreeReading {
     private TreeRoot mirror;
     private TreeRoot output;
     private int done;
+    /** Folders that could not be made. */
+    private final java.util.Set<String> lost = new java.util.HashSet<>();
 
     TreeReading(Plan plan, Configuration conf, Job job) {
         this.plan = plan;
@@ -58,7 +60,7 @@ final class TreeReading {
         } catch (IOException e) {
             throw Hadoop.at(folder.name(), e);
         }
-        TreeNode root = manifest == null ? unlisted(there) : manifest.root();
+        TreeNode root = manifest == null ? unlisted(there, "") : manifest.root();
         Map<String, TreeEntry.File> files = new TreeMap<>();
         if (manifest == null) {
             lackManifest();
@@ -111,17 +113,22 @@ final class TreeReading {
     }
 
     /** What the names in a folder without a manifest say. */
-    private static TreeNode unlisted(TreeNode there) {
+    private TreeNode unlisted(TreeNode there, String path) {
         TreeNode folder = new TreeNode(there.entry());
         there.children().forEach((name, node) -> {
             String text = name.toString();
             boolean isStored = text.endsWith(".phx") && text.length() > ".phx".length();
             if (node.isFolder()) {
-                folder.children().put(name, unlisted(node));
+                folder.children().put(name, unlisted(node, path + name + "/"));
             } else if (node.entry() instanceof TreeEntry.Link) {
                 folder.children().put(name, node);
             } else if (node.entry() instanceof TreeEntry.File && isStored) {
                 phalanx.RawName plain = phalanx.RawName.of(text.substring(0, text.length() - ".phx".length()));
+                TreeNode rival = there.children().get(plain);
+                if (rival != null && rival.isFolder()) {
+                    job.fail(Hadoop.at(mirror.shown(path + name), new IOException("a folder has the name that it would be unprotected to")));
+                    return;
+                }
                 folder.children().put(plain, new TreeNode(
                         new TreeEntry.File(plain, node.entry().attributes(), 0, 1, 0, 0, null)));
             }
@@ -210,6 +217,7 @@ final class TreeReading {
         }
     }
 
+    /** Makes folders and links. Nothing is done below a folder that could not be made. */
     private void folders(TreeNode folder, String path, Map<String, TreeEntry.File> files) {
         folder.children().forEach((name, child) -> {
             String at = path + name;
@@ -221,6 +229,7 @@ final class TreeReading {
                     restore(at, link);
                 }
             } catch (IOException e) {
+                lost.add(at);
                 files.keySet().removeIf(within -> within.startsWith(at + "/"));
                 job.fail(Hadoop.at(output.shown(at), e instanceof OutputException ? e : new OutputException(e)));
             }
@@ -239,6 +248,9 @@ final class TreeReading {
     }
 
     private void settleFolders(TreeNode folder, String path) {
+        if (lost.contains(path)) {
+            return;
+        }
         folder.children().forEach((name, child) -> {
             if (child.isFolder()) {
                 settleFolders(child, path.isEmpty() ? name.toString() : path + "/" + name);

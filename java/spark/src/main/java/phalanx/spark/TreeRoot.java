@@ -105,9 +105,27 @@ final class TreeRoot {
         return below.equals(above) || below.startsWith(above.endsWith("/") ? above : above + "/");
     }
 
+    /** Its path without links, also if it is not there yet. */
     private static String real(TreeRoot root) throws IOException {
         String path = root.path.toUri().getPath();
-        return root.isLocal && Files.exists(java.nio.file.Path.of(path)) ? java.nio.file.Path.of(path).toRealPath().toString() : path;
+        if (!root.isLocal) {
+            return path;
+        }
+        java.nio.file.Path local = java.nio.file.Path.of(path);
+        java.nio.file.Path above = local;
+        while (above.getParent() != null && !Files.exists(above)) {
+            above = above.getParent();
+        }
+        return above.toRealPath().resolve(above.relativize(local)).normalize().toString();
+    }
+
+    /** The name is not text in UTF-8, which paths of Hadoop are. */
+    static final class NotText extends IOException {
+        private static final long serialVersionUID = 1;
+
+        NotText() {
+            super("its name is not text in UTF-8, which paths of Hadoop are");
+        }
     }
 
     /**
@@ -131,6 +149,11 @@ final class TreeRoot {
         for (FileStatus status : fs.listStatus(folder)) {
             RawName name = RawName.of(status.getPath().getName());
             String entry = above + name;
+            if (status.getPath().depth() != folder.depth() + 1) {
+                // An object whose name has empty parts, or leads upwards.
+                problems.leftOut(entry, null);
+                continue;
+            }
             if (excludes.excludes(RawName.of(entry), status.isDirectory())) {
                 continue;
             }
@@ -165,7 +188,7 @@ final class TreeRoot {
                 refuseBytes(child.getValue(), above + child.getKey() + "/", problems);
             } else {
                 child.setValue(new TreeNode(null));
-                problems.leftOut(above + child.getKey(), new IOException("its name is not text in UTF-8, which paths of Hadoop are"));
+                problems.leftOut(above + child.getKey(), new NotText());
             }
         }
     }
@@ -256,6 +279,15 @@ final class TreeRoot {
     boolean rename(String from, String to) throws IOException {
         if (fs.exists(at(to)) || !fs.exists(at(from))) {
             return false;
+        }
+        if (isLocal) {
+            try {
+                Files.move(Hadoop.local(at(from)), Hadoop.local(at(to)), StandardCopyOption.ATOMIC_MOVE);
+                return true;
+            } catch (java.nio.file.AtomicMoveNotSupportedException e) {
+                // Another file system begins within the tree.
+                return false;
+            }
         }
         return fs.rename(at(from), at(to));
     }

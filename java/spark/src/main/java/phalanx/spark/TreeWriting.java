@@ -100,7 +100,7 @@ final class TreeWriting {
             refusePlaces();
             before = StoredManifest.read(mirror, keys.provider());
             journal = Journal.of(mirror, keys.provider(), conf);
-            there = mirror.status() == null ? null : mirror.list(Excludes.NONE, (path, why) -> {});
+            there = mirror.status() == null ? null : listMirror();
         } catch (IOException e) {
             throw Hadoop.at(Work.shown(to), e);
         }
@@ -123,6 +123,20 @@ final class TreeWriting {
         } catch (IOException e) {
             throw Hadoop.at(Work.shown(to), e instanceof OutputException ? e : new OutputException(e));
         }
+    }
+
+    /** What is in the mirror. What cannot be listed would be taken for gone. */
+    private TreeNode listMirror() throws IOException {
+        List<IOException> problems = new ArrayList<>();
+        TreeNode there = mirror.list(Excludes.NONE, (path, why) -> {
+            if (why != null && !(why instanceof TreeRoot.NotText)) {
+                problems.add(new IOException(path + ": " + why.getMessage(), why));
+            }
+        });
+        if (!problems.isEmpty()) {
+            throw problems.get(0);
+        }
+        return there;
     }
 
     /** Files that a killed run of Java programs has left. */
@@ -194,14 +208,14 @@ final class TreeWriting {
         List<String> intended = new ArrayList<>();
         compared.tasks.stream().filter(task -> task.node().entry() instanceof TreeEntry.File).forEach(task -> intended.add(task.path()));
         journal.begin(intended, recipients);
-        deletions.makeWay();
+        long madeWay = deletions.makeWay();
         makeFolders();
         Map<State, Integer> counts = new TreeMap<>();
         move(counts);
         Set<Gone> moved = new HashSet<>();
         compared.moves.forEach(move -> moved.add(move.from()));
         files(links(refresh(counts), counts), recipients, counts);
-        long deleted = deletions.deleteIfAllIsWell(job.failed() - failedBefore == 0, moved, touched);
+        long deleted = madeWay + deletions.deleteIfAllIsWell(job.failed() - failedBefore == 0, moved, touched);
         if (job.failed() == failedBefore) {
             // Nothing goes on with them any more.
             removeUnfinished();
@@ -238,6 +252,7 @@ final class TreeWriting {
             if (!isMade) {
                 lost.add(task.path());
                 compared.tasks.removeIf(within -> within.path().startsWith(task.path() + "/"));
+                compared.moves.removeIf(move -> move.task().path().startsWith(task.path() + "/"));
             }
         }
     }
@@ -263,7 +278,8 @@ final class TreeWriting {
         if (task.folder() == null) {
             return;
         }
-        if (task.old() == null) {
+        // A folder that could not be made is not there, and nothing that was listed in it.
+        if (task.old() == null || task.node().isFolder()) {
             task.folder().children().remove(task.node().entry().name());
         } else {
             task.node().set(task.old().entry());
@@ -378,6 +394,9 @@ final class TreeWriting {
             records.shutdownNow();
         }
         left.forEach(TreeWriting::giveUp);
+        if (!left.isEmpty() && job.failed() == failedBefore) {
+            job.fail(Failure.of(Failure.Code.OTHER, Text.shown(mirror.shown("")) + ": " + Text.count(left.size(), "file") + " not written"));
+        }
     }
 
     /** What was written, with the time that the input had when it was read. */

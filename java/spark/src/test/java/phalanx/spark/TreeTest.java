@@ -308,6 +308,70 @@ class TreeTest extends Fixture {
         assertTrue(names(mirror.resolve("a")).stream().noneMatch(name -> name.startsWith(".phalanx")));
     }
 
+    /** What is in the way of another kind of entry counts as deleted, and what a link in the mirror leads to is not the mirror's. */
+    @Test
+    void aFolderThatBecomesSomethingElseIsCountedAndNoLinkIsFollowed() throws IOException {
+        Files.createDirectory(source.resolve("data"));
+        for (int i = 0; i < 3; i++) {
+            put("data/" + i, bytes(5));
+        }
+        mirror();
+        for (int i = 0; i < 3; i++) {
+            Files.delete(source.resolve("data/" + i));
+        }
+        Files.delete(source.resolve("data"));
+        put("data", bytes(7));
+        fail(4, "3 files would be deleted, and --max-delete allows 2: nothing was done", "mirror", "-k", "work", source.toString(),
+                mirror.toString(), "--delete", "--max-delete", "2");
+        assertEquals(3, names(mirror.resolve("data")).size());
+        Path outside = Files.move(mirror.resolve("data"), top.resolve("outside"));
+        Files.createSymbolicLink(mirror.resolve("data"), outside);
+        mirror("--delete");
+        assertEquals(3, names(outside).size());
+        assertWhole(mirror);
+    }
+
+    /** One failure does not stop the others, and nothing is moved through a link in the place of a folder. */
+    @Test
+    void aFolderThatCannotBeMadeIsLeftOutAlone() throws IOException {
+        put("moves", bytes(9));
+        mirror();
+        Path outside = Files.move(mirror.resolve("a"), top.resolve("outside"));
+        Files.createSymbolicLink(mirror.resolve("a"), outside);
+        Files.move(source.resolve("moves"), source.resolve("a/moves"));
+        put("new", bytes(4));
+        fail(4, "it is no folder", "mirror", "-k", "work", source.toString(), mirror.toString());
+        assertEquals(List.of("deep", "large.phx"), names(outside));
+        assertTrue(Files.exists(mirror.resolve("new.phx")));
+        Files.delete(mirror.resolve("a"));
+        mirror("--delete");
+        assertWhole(mirror);
+        assertEquals(-1, Files.mismatch(source.resolve("a/moves"), restored("a/moves")));
+    }
+
+    /** A manifest that cannot be opened is not one that is not there. */
+    @Test
+    void aManifestThatCannotBeOpenedEndsTheRun() throws IOException {
+        mirror();
+        Files.move(mirror.resolve("phalanx.tree"), top.resolve("kept"));
+        Files.createDirectory(mirror.resolve("phalanx.tree"));
+        fail(4, "phalanx.tree", "mirror", "-k", "work", source.toString(), mirror.toString());
+        fail(4, "phalanx.tree", "verify", "-R", "-k", "work", mirror.toString());
+        Files.delete(mirror.resolve("phalanx.tree"));
+        Files.move(top.resolve("kept"), mirror.resolve("phalanx.tree"));
+        mirror();
+        assertTrue(said.contains("0 files new, 5 unchanged"), said);
+    }
+
+    @Test
+    void aStoredFileThatWouldBecomeAFolderIsNamed() throws IOException {
+        mirror();
+        Files.delete(mirror.resolve("phalanx.tree"));
+        Files.copy(mirror.resolve("empty.phx"), mirror.resolve("a.phx"));
+        fail(4, "a folder has the name that it would be unprotected to", "verify", "-R", "-k", "work", mirror.toString());
+        assertTrue(said.contains("4 files"), said);
+    }
+
     private void assertWholeButForUnfinished() throws IOException {
         var findings = new PhalanxTree(KeyProvider.of(key)).verify(mirror).findings();
         assertEquals(List.of(), findings.stream().filter(finding -> !finding.path().contains(".phalanx-")).toList());

@@ -47,9 +47,9 @@ pub(crate) enum Record {
     Length(u64),
     /// These chunks lie in their places already.
     Written(Range<u64>),
-    /// The file is new, and its header is in its place: the first half of its tag. Only in volumes with a table.
+    /// The file is new, and its header is in its place: its version. Only in volumes with a table.
     Known([u8; 16]),
-    /// The file was removed. Only in volumes with a table.
+    /// The file is about to be removed. Only in volumes with a table.
     Gone,
     /// The file gets one more name. Only in volumes with a table.
     Linked,
@@ -89,8 +89,8 @@ impl Table {
         bytes.extend_from_slice(&(chunks.end - chunks.start).to_le_bytes());
     }
 
-    pub fn known(&mut self, owner: Owner, tag: &[u8; 16]) {
-        self.record(5, owner).extend_from_slice(tag);
+    pub fn known(&mut self, owner: Owner, version: &[u8; 16]) {
+        self.record(5, owner).extend_from_slice(version);
     }
 
     pub fn gone(&mut self, owner: Owner) {

@@ -1,4 +1,4 @@
-//! The table of versions: which state of each file is the last (`docs/format-volumes.md`, section 10.9). It is in memory
+//! The table of versions: which state of each file is the last (`docs/format-versions.md`). It is in memory
 //! while the volume is mounted, and a checkpoint appends what has changed.
 
 mod accept;

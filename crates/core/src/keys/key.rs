@@ -245,7 +245,7 @@ impl FileKeys {
     }
 }
 
-/// Makes the sums of a file's groups of chunks: `docs/format-volumes.md`, section 10.9.
+/// Makes the sums of a file's groups of chunks: `docs/format-versions.md`.
 #[derive(Clone, Debug)]
 pub struct Sums(Kmac256);
 

@@ -1,4 +1,4 @@
-//! The state of a file in a volume with protection against rollback: `docs/format-volumes.md`, section 10.9.
+//! The state of a file in a volume with protection against rollback: `docs/format-versions.md`.
 
 use crate::format::slot::{STATE, Slot};
 

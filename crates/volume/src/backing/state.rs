@@ -1,5 +1,5 @@
 //! The sums of a file's chunks, in a volume that finds older states: checked when chunks are read, and made anew when they
-//! are committed (`docs/format-volumes.md`, section 10.9).
+//! are committed (`docs/format-versions.md`).
 
 use crate::backing::Backing;
 use crate::backing::content::Content;

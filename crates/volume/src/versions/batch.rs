@@ -1,4 +1,4 @@
-//! The batches of the table of versions as they are stored (`docs/format-volumes.md`, section 10.9).
+//! The batches of the table of versions as they are stored (`docs/format-versions.md`).
 
 use crate::error::{Result, VolumeError};
 use phalanx_core::volume::{HEADER_LEN, VolumeKeys};

@@ -134,7 +134,7 @@ final class Deletions {
     }
 
     /** Deletes what is gone at the source, unless something has failed. Returns how many files and links that were. */
-    long deleteIfAllIsWell(boolean isWell, Set<Gone> moved, Set<String> touched) {
+    long deleteIfAllIsWell(boolean isWell, Set<String> touched) {
         long deleted = 0;
         if (plan.deletes() && !isWell) {
             Terminal.complain("warning: something failed, so nothing is deleted in the mirror");

@@ -26,7 +26,6 @@ import phalanx.command.Failure;
 import phalanx.command.Terminal;
 import phalanx.command.Text;
 import phalanx.hadoop.Keys;
-import phalanx.spark.TreeComparison.Gone;
 import phalanx.spark.TreeComparison.Move;
 import phalanx.spark.TreeComparison.State;
 import phalanx.spark.TreeComparison.Task;
@@ -212,10 +211,8 @@ final class TreeWriting {
         makeFolders();
         Map<State, Integer> counts = new TreeMap<>();
         move(counts);
-        Set<Gone> moved = new HashSet<>();
-        compared.moves.forEach(move -> moved.add(move.from()));
         files(links(refresh(counts), counts), recipients, counts);
-        long deleted = madeWay + deletions.deleteIfAllIsWell(job.failed() - failedBefore == 0, moved, touched);
+        long deleted = madeWay + deletions.deleteIfAllIsWell(job.failed() == failedBefore, touched);
         if (job.failed() == failedBefore) {
             // Nothing goes on with them any more.
             removeUnfinished();

@@ -7,6 +7,7 @@
 //! `wire` has the layout of requests and answers, `serve` calls the file system, and `init` is the agreement with the
 //! kernel that begins a session.
 
+mod awake;
 #[allow(unsafe_code)]
 mod device;
 mod init;

@@ -1,5 +1,6 @@
 //! Requests by `/dev/fuse`: each is read by one system call and answered by another.
 
+use super::awake::Lookout;
 use super::wire::{HEAD, Head, answer_head, numbers_len, opcode};
 use super::{Filesystem, LONGEST, Server};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -9,11 +10,9 @@ use rustix::ioctl::{Setter, ioctl};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// How long a thread polls for the next request. Programs that work on small files send one within this time.
-const LINGER: Duration = Duration::from_micros(50);
 /// How long a thread rests that gets only what nobody waits for.
 const REST: Duration = Duration::from_millis(2);
 
@@ -78,6 +77,7 @@ impl Device {
     /// Serves requests until the session ends. `rests`: others serve what programs wait for.
     pub fn run<F: Filesystem>(&self, server: &Server<F>, rests: bool) -> io::Result<()> {
         let mut buffer = self.buffer();
+        let lookout = Lookout::default();
         loop {
             let (head, numbers, data, len) = match self.next(&mut buffer) {
                 Ok(request) => request,
@@ -100,24 +100,15 @@ impl Device {
                 // More come at once after that, and by then nobody has had to wake this thread.
                 thread::sleep(REST);
             } else if is_short(head.opcode) {
-                self.linger();
+                lookout.linger(false, &server.traffic, || self.is_called());
             }
         }
     }
 
-    /// Polls, and returns when a request is there, when the session ends, or after [`LINGER`].
-    ///
-    /// Waking a sleeping thread on another core takes longer than most requests. Other threads that want to run on this
-    /// core run first.
-    fn linger(&self) {
+    /// Whether a request is there, or the session has ended.
+    fn is_called(&self) -> bool {
         const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let start = Instant::now();
-        loop {
-            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&NOW)) {
-                Ok(0) if start.elapsed() < LINGER => thread::yield_now(),
-                _ => return,
-            }
-        }
+        poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&NOW)) != Ok(0)
     }
 }
 

@@ -9,6 +9,7 @@
 //! as threads. A thread stays on the core of its queue for short requests: to wake a thread on another core takes longer
 //! than such a request. For long requests, and before it starts threads ([`roam`]), it may go to any core.
 
+use super::awake::{self, Lookout};
 use super::wire::{self, Head, answer_head};
 use super::{Filesystem, LONGEST, Server};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
@@ -19,6 +20,7 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// The length of data from which a request is long, in bytes: then it takes longer than going to another core.
 const LONG: u32 = 64 << 10;
@@ -99,6 +101,8 @@ pub struct Ring {
     places: Vec<Place>,
     /// `None` if its thread may run on any core.
     home: Option<Home>,
+    /// Where its thread looks out after short requests, if it does not sleep at once.
+    lookout: Option<Arc<Lookout>>,
 }
 
 thread_local! {
@@ -120,6 +124,11 @@ struct Home {
 /// starts then.
 pub(crate) fn roam() {
     stay(false);
+}
+
+/// Whether the calling thread has to stay on its core.
+fn stays() -> bool {
+    HOME.with_borrow(|home| home.as_ref().is_some_and(|home| home.stays))
 }
 
 fn stay(stays: bool) {
@@ -155,8 +164,13 @@ impl Ring {
             Some(threads) => rings.extend(Self::shared(device, &own, threads, cores)?),
             None => {
                 let depth = threads.map_or_else(|| depth(own.len()), |threads| threads.div_ceil(own.len().max(1)));
-                for queue in own.iter().flat_map(|queue| std::iter::repeat_n(*queue, depth)) {
-                    rings.push(Self::new(device, &[queue], Some(queue.into()), cores)?);
+                for queue in &own {
+                    let lookout = (own.len() == awake::CORES).then(Arc::<Lookout>::default);
+                    for _ in 0..depth {
+                        let mut ring = Self::new(device, &[*queue], Some((*queue).into()), cores)?;
+                        ring.lookout = lookout.clone();
+                        rings.push(ring);
+                    }
                 }
             }
         }
@@ -177,10 +191,11 @@ impl Ring {
             .setup_r_disabled()
             .setup_single_issuer()
             .setup_defer_taskrun()
+            .setup_taskrun_flag()
             .setup_submit_all()
             .build((places.len() as u32).next_power_of_two())?;
         ring.submitter().register_files(&[device.as_raw_fd()])?;
-        Ok(Self { ring, places, home: core.map(|core| Home { core, cores, stays: false }) })
+        Ok(Self { ring, places, home: core.map(|core| Home { core, cores, stays: false }), lookout: None })
     }
 
     /// Serves requests until the session ends. Calls `registered` when the kernel has answered whether it takes the
@@ -201,6 +216,7 @@ impl Ring {
             self.serve(done.user_data() as usize, server)?;
         }
         while left > 0 {
+            self.linger(server)?;
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -220,6 +236,16 @@ impl Ring {
                     self.ring.submit()?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Answers short requests, and waits awake for the next one.
+    fn linger<F: Filesystem>(&mut self, server: &Server<F>) -> io::Result<()> {
+        if let Some(lookout) = self.lookout.as_ref().filter(|_| stays()) {
+            self.ring.submit()?;
+            let ring = &mut self.ring;
+            lookout.linger(true, &server.traffic, || ring.submission().taskrun() || !ring.completion().is_empty());
         }
         Ok(())
     }

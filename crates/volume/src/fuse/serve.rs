@@ -1,5 +1,6 @@
 //! Passing a request on to the file system, and its answer back.
 
+use super::awake::Traffic;
 use super::wire::{Body, Entries, Fields, Head, WriteFlags, name, opcode};
 use super::{Answer, Change, Filesystem, LONGEST, Opened, ROOT, Space, Time};
 use rustix::io::Errno;
@@ -23,12 +24,20 @@ pub struct Server<F> {
     keeps_nothing: bool,
     /// Called for each request that shows that somebody uses the file system.
     used: Box<dyn Fn() + Send + Sync>,
+    pub traffic: Traffic,
 }
 
 impl<F: Filesystem> Server<F> {
     pub fn new(filesystem: F, admitted: Admitted, used: Box<dyn Fn() + Send + Sync>) -> Self {
         let caching = filesystem.caching();
-        Self { lifetime: caching.lifetime(), keeps_nothing: caching.is_exclusive, filesystem, admitted, used }
+        Self {
+            lifetime: caching.lifetime(),
+            keeps_nothing: caching.is_exclusive,
+            filesystem,
+            admitted,
+            used,
+            traffic: Traffic::new(),
+        }
     }
 
     /// Ends the file system.

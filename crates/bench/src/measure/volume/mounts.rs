@@ -31,12 +31,13 @@ pub fn versions() -> Vec<String> {
         ("fusermount3", "--version"),
         ("tar", "--version"),
         ("git", "--version"),
+        ("npm", "--version"),
     ])
 }
 
 /// What these measurements need that this machine lacks.
 pub fn missing(setup: &Setup) -> Vec<String> {
-    let programs = ["gocryptfs", "bindfs", "fio", "tar", "git"];
+    let programs = ["gocryptfs", "bindfs", "fio", "tar", "git", "npm"];
     let missing = programs.into_iter().filter(|name| find(name).is_none()).map(String::from);
     let phalanx = (!setup.program.is_file()).then(|| "phalanx".to_owned());
     let fuse = mounted::missing().map(|why| why.trim_start_matches("no ").to_owned());

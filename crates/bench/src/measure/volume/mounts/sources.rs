@@ -1,14 +1,15 @@
-//! A source tree, as an archive and as a repository. It is made up, and always the same.
+//! A source tree, as an archive, as a repository and as packages of npm. It is made up, and always the same.
 
 use crate::measure::programs::{command, finish, require};
 use crate::measure::volume::ciphertext::text;
 use crate::measure::{Error, Random, Result, Scratch};
+use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Files in a folder of the tree.
-const IN_A_FOLDER: u64 = 16;
+pub const IN_A_FOLDER: u64 = 16;
 
 /// The tree, made once in a run.
 fn tree(scratch: &Scratch, files: u64) -> Result<PathBuf> {
@@ -63,4 +64,41 @@ pub fn repository(scratch: &Scratch, files: u64) -> Result<PathBuf> {
         }
     }
     Ok(path)
+}
+
+/// An application that depends on packages with so many files of the tree in all: `package.json` and its lock file, which
+/// names the packages' archives. The error explains why there is none.
+pub fn application(scratch: &Scratch, files: u64) -> Result<PathBuf> {
+    require("npm")?;
+    let (tar, path) = (require("tar")?, scratch.path("application"));
+    if path.exists() {
+        return Ok(path);
+    }
+    let (tree, archives) = (tree(scratch, files)?, scratch.path("archives"));
+    fs::create_dir_all(&archives).map_err(Error::at(&archives))?;
+    let (mut dependencies, mut locked) = (Map::new(), Map::new());
+    for part in 0..files.div_ceil(IN_A_FOLDER) {
+        let folder = tree.join(format!("module-{}", part / 8)).join(format!("part-{part}"));
+        let (name, archive) = (format!("part-{part}"), archives.join(format!("part-{part}.tgz")));
+        write(&archives.join("package.json"), &json!({ "name": name, "version": "1.0.0" }))?;
+        // In the archive of a package everything lies in one folder, whose name does not matter.
+        let parts = [("tar", &*tar), ("archive", &*archive), ("archives", &*archives), ("folder", &*folder)];
+        let line = "{tar} -czf {archive} --transform s,^\\./,,;s,^,package/, -C {archives} package.json -C {folder} .";
+        finish(command(line, &parts))?;
+        let source = json!(format!("file:{}", archive.display()));
+        locked.insert(format!("node_modules/{name}"), json!({ "version": "1.0.0", "resolved": source }));
+        dependencies.insert(name, source);
+    }
+    let root = json!({ "name": "bench", "version": "1.0.0", "dependencies": dependencies });
+    locked.insert(String::new(), root.clone());
+    let lock =
+        json!({ "name": "bench", "version": "1.0.0", "lockfileVersion": 3, "requires": true, "packages": locked });
+    fs::create_dir(&path).map_err(Error::at(&path))?;
+    write(&path.join("package.json"), &root)?;
+    write(&path.join("package-lock.json"), &lock)?;
+    Ok(path)
+}
+
+fn write(path: &Path, value: &Value) -> Result<()> {
+    fs::write(path, value.to_string()).map_err(Error::at(path))
 }

@@ -5,7 +5,7 @@
 //! where the program is, and its next request stays on that core.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,25 +22,42 @@ const AWAY: Duration = Duration::from_millis(1);
 /// than one that only yields.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
 
-/// When any thread answered the last short request.
+/// How long one thread of a program alone has to have sent short requests. Several make use of all cores themselves.
+const ALONE: Duration = Duration::from_millis(1);
+
+/// The short requests that all threads of a mount answer. Times are in nanoseconds since `begin`.
 pub struct Traffic {
     begin: Instant,
-    /// In nanoseconds since `begin`.
+    /// When the last one was answered.
     last: AtomicU64,
+    /// The thread of a program that sent it.
+    sender: AtomicU32,
+    /// Since when only that one has sent any.
+    alone_since: AtomicU64,
 }
 
 impl Traffic {
     pub fn new() -> Self {
-        Self { begin: Instant::now(), last: AtomicU64::new(0) }
+        let zero = || AtomicU64::new(0);
+        Self { begin: Instant::now(), last: zero(), sender: AtomicU32::new(0), alone_since: zero() }
     }
 
-    fn set(&self, now: Instant) {
+    fn answered(&self, now: Instant, sender: u32) {
         let since = now.saturating_duration_since(self.begin).as_nanos();
-        self.last.store(u64::try_from(since).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let since = u64::try_from(since).unwrap_or(u64::MAX);
+        self.last.store(since, Ordering::Relaxed);
+        if sender != 0 && self.sender.swap(sender, Ordering::Relaxed) != sender {
+            self.alone_since.store(since, Ordering::Relaxed);
+        }
     }
 
     fn last(&self) -> Instant {
         self.begin + Duration::from_nanos(self.last.load(Ordering::Relaxed))
+    }
+
+    fn is_of_one(&self, now: Instant) -> bool {
+        let since = self.begin + Duration::from_nanos(self.alone_since.load(Ordering::Relaxed));
+        now.saturating_duration_since(since) >= ALONE
     }
 }
 
@@ -72,18 +89,18 @@ impl Pause {
 }
 
 impl Lookout {
-    /// Call it after the answer to a short request. Returns when the thread is called, or when it may sleep. `follows`: it
-    /// stays awake as long as any thread answers short requests.
-    pub fn linger(&self, follows: bool, traffic: &Traffic, mut is_called: impl FnMut() -> bool) {
+    /// Call it after the answer to a short request of this thread of a program. Returns when the calling thread is called,
+    /// or when it may sleep. `follows`: it looks out as long as any thread answers such requests, if they come from one.
+    pub fn linger(&self, follows: bool, traffic: &Traffic, sender: u32, mut is_called: impl FnMut() -> bool) {
         let begin = Instant::now();
-        traffic.set(begin);
+        traffic.answered(begin, sender);
         let Some(mut pause) = self.pause.try_lock().ok().filter(|pause| pause.is_over(begin)) else {
             return;
         };
         let mut now = begin;
         while !is_called() {
             let last = if follows { traffic.last() } else { begin };
-            if now.saturating_duration_since(last) > LINGER {
+            if follows && !traffic.is_of_one(now) || now.saturating_duration_since(last) > LINGER {
                 return;
             }
             // Whatever else wants to run on this core runs first.
@@ -100,13 +117,21 @@ impl Lookout {
 mod tests {
     use super::*;
 
+    /// Thread 7 has sent requests for some time.
+    fn long() -> Traffic {
+        let mut traffic = Traffic::new();
+        traffic.begin -= 2 * ALONE;
+        traffic.sender.store(7, Ordering::Relaxed);
+        traffic
+    }
+
     #[test]
     fn it_ends_when_the_thread_is_called() {
-        let (traffic, mut asked) = (Traffic::new(), 0);
-        Lookout::default().linger(true, &traffic, || {
+        let (traffic, mut asked) = (long(), 0);
+        Lookout::default().linger(true, &traffic, 7, || {
             asked += 1;
             // Requests go on, so nothing else ends it.
-            traffic.set(Instant::now() + LINGER);
+            traffic.answered(Instant::now() + LINGER, 7);
             asked == 5
         });
         assert!((1..=5).contains(&asked), "fewer if others needed the core");
@@ -116,26 +141,39 @@ mod tests {
     fn it_ends_when_there_are_no_requests() {
         for follows in [false, true] {
             let lookout = Lookout::default();
-            lookout.linger(follows, &Traffic::new(), || false);
+            lookout.linger(follows, &long(), 7, || false);
             assert!(lookout.pause.try_lock().is_ok(), "others may look out now");
         }
+    }
+
+    #[test]
+    fn where_several_threads_send_requests_it_does_not_follow() {
+        let (traffic, mut asked) = (long(), 0);
+        Lookout::default().linger(true, &traffic, 8, || {
+            asked += 1;
+            traffic.answered(Instant::now() + LINGER, 7 + asked % 2);
+            false
+        });
+        assert_eq!(asked, 1);
+        traffic.answered(Instant::now(), 0);
+        assert_ne!(traffic.sender.load(Ordering::Relaxed), 0, "nobody waits for that");
     }
 
     #[test]
     fn one_thread_of_a_core_is_enough() {
         let lookout = Lookout::default();
         let _held = lookout.pause.lock().unwrap();
-        lookout.linger(true, &Traffic::new(), || unreachable!("another one looks out"));
+        lookout.linger(true, &long(), 7, || unreachable!("another one looks out"));
     }
 
     #[test]
     fn nobody_looks_out_during_a_pause() {
         let lookout = Lookout::default();
         lookout.pause.lock().unwrap().until = Some(Instant::now() + Duration::from_secs(3600));
-        lookout.linger(true, &Traffic::new(), || unreachable!("there is a pause"));
+        lookout.linger(true, &long(), 7, || unreachable!("there is a pause"));
         lookout.pause.lock().unwrap().until = Some(Instant::now());
         let mut is_asked = false;
-        lookout.linger(true, &Traffic::new(), || {
+        lookout.linger(true, &long(), 7, || {
             is_asked = true;
             true
         });

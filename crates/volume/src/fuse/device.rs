@@ -93,14 +93,13 @@ impl Device {
                 continue;
             } else {
                 let answer = server.serve(&head, &numbers, data, len);
-                let (head, data) = (answer_head(head.unique, answer), &data[..answer.unwrap_or(0)]);
-                self.answer(&head, data)?;
+                self.answer(&answer_head(head.unique, answer), &data[..answer.unwrap_or(0)])?;
             }
             if rests {
                 // More come at once after that, and by then nobody has had to wake this thread.
                 thread::sleep(REST);
             } else if is_short(head.opcode) {
-                lookout.linger(false, &server.traffic, || self.is_called());
+                lookout.linger(false, &server.traffic, head.thread, || self.is_called());
             }
         }
     }

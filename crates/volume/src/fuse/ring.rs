@@ -103,6 +103,8 @@ pub struct Ring {
     home: Option<Home>,
     /// Where its thread looks out after short requests, if it does not sleep at once.
     lookout: Option<Arc<Lookout>>,
+    /// Whose request was served last.
+    sender: u32,
 }
 
 thread_local! {
@@ -195,7 +197,7 @@ impl Ring {
             .setup_submit_all()
             .build((places.len() as u32).next_power_of_two())?;
         ring.submitter().register_files(&[device.as_raw_fd()])?;
-        Ok(Self { ring, places, home: core.map(|core| Home { core, cores, stays: false }), lookout: None })
+        Ok(Self { ring, places, home: core.map(|core| Home { core, cores, stays: false }), lookout: None, sender: 0 })
     }
 
     /// Serves requests until the session ends. Calls `registered` when the kernel has answered whether it takes the
@@ -245,7 +247,9 @@ impl Ring {
         if let Some(lookout) = self.lookout.as_ref().filter(|_| stays()) {
             self.ring.submit()?;
             let ring = &mut self.ring;
-            lookout.linger(true, &server.traffic, || ring.submission().taskrun() || !ring.completion().is_empty());
+            lookout.linger(true, &server.traffic, self.sender, || {
+                ring.submission().taskrun() || !ring.completion().is_empty()
+            });
         }
         Ok(())
     }
@@ -264,6 +268,7 @@ impl Ring {
         let answer = server.serve(&head, &header[NUMBERS..2 * NUMBERS], data, u32::from_ne_bytes(len) as usize);
         header[..16].copy_from_slice(&answer_head(head.unique, answer));
         header[DATA_LEN..DATA_LEN + 4].copy_from_slice(&(answer.unwrap_or(0) as u32).to_ne_bytes());
+        self.sender = head.thread;
         self.submit(number, COMMIT_AND_FETCH, u64::from_ne_bytes(commit_id))
     }
 

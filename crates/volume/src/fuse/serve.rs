@@ -326,7 +326,7 @@ mod tests {
     }
 
     fn head(opcode: u32, uid: u32) -> Head {
-        Head { opcode, unique: 1, node: 3, by: Owner { uid, gid: 0 } }
+        Head { opcode, unique: 1, node: 3, by: Owner { uid, gid: 0 }, thread: 1 }
     }
 
     /// Numbers of 64 bits. Two of 32 bits are one of them.

@@ -71,6 +71,8 @@ pub struct Head {
     pub unique: u64,
     pub node: u64,
     pub by: Owner,
+    /// The thread that waits for the answer; 0 if nobody in particular does.
+    pub thread: u32,
 }
 
 impl Head {
@@ -78,7 +80,8 @@ impl Head {
         let mut fields = Fields(bytes);
         let (_len, opcode) = (fields.u32()?, fields.u32()?);
         let (unique, node) = (fields.u64()?, fields.u64()?);
-        Ok(Self { opcode, unique, node, by: Owner { uid: fields.u32()?, gid: fields.u32()? } })
+        let by = Owner { uid: fields.u32()?, gid: fields.u32()? };
+        Ok(Self { opcode, unique, node, by, thread: fields.u32()? })
     }
 
     /// Nobody waits for an answer, and none may be sent.

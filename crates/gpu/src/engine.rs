@@ -9,7 +9,8 @@
 //! buffer. Units there that are not authentic are overwritten before the buffer is returned.
 
 use crate::cipher::{AesLaunch, Direction, RoundKeys, Spans};
-use crate::device::{Block, Buffer, Device, Pinned, Stream};
+use crate::device::{Block, Buffer, Device, Stream};
+use crate::digests::{Digests, WINDOW_DIGESTS};
 use crate::driver::Kind;
 use crate::error::{Error, Reason, Result};
 use crate::hash::Slices;
@@ -24,15 +25,13 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// The suites that a device can run.
-const SUITES: &[Suite] =
+pub(crate) const SUITES: &[Suite] =
     &[Suite::Aes256CtrSha3, Suite::Aes192CtrSha3, Suite::Aes128CtrSha3, Suite::Aes256CtrTurboShake];
 /// Buffers of at least this length, in bytes, are pinned. Shorter ones are faster to copy than to pin.
 const WORTH_PINNING: usize = 1 << 20;
-/// The threads of each group that hashes: few, so that even a short job uses all multiprocessors.
-const HASH_THREADS: u32 = 32;
 /// The most that a span and a slice take in a block, in bytes.
-const SPAN_LEN: usize = 32;
-const SLICE_LEN: usize = 8;
+pub(crate) const SPAN_LEN: usize = 32;
+pub(crate) const SLICE_LEN: usize = 8;
 /// A lane's memory has room for a job's chunks and for 1/16 of their length more, for the nonces, tags and header
 /// between them.
 const BETWEEN: usize = 16;
@@ -42,8 +41,6 @@ const LANES: usize = 8;
 /// A job of more windows than this waits after each group of this many. A wait has a limit, and one wait for all of a
 /// very long message could exceed it.
 const WINDOWS_A_WAIT: usize = 32;
-/// The digests of a window begin at multiples of this, in bytes. OpenCL devices require at most 512.
-const WINDOW_DIGESTS: usize = 512;
 
 /// Seals and opens jobs on a device.
 pub struct GpuEngine {
@@ -219,10 +216,7 @@ impl Lane {
     fn new(device: &Device, limits: Limits) -> Result<Self> {
         let mut stream = device.stream()?;
         let data = stream.buffer(limits.len)?;
-        // These kernels take the same time for all data and keys: see `docs/security.md`.
-        let default = AesLaunch::default();
-        let threads = default.threads.min(device.max_threads(default.kernel("aes_ctr_tiles"))?);
-        let launch = AesLaunch { threads, ..default };
+        let launch = constant_time_launch(device)?;
         // This is enough for a job with the shortest slices of the format. Other jobs may need more, and then get it.
         let block = Block::new(device, Block::room([64 << 10, limits.slices * SLICE_LEN]))?;
         let digests = Digests::new(&mut stream, limits.slices * DIGEST)?;
@@ -248,7 +242,7 @@ impl Lane {
         self.stream.finish()?;
         self.block.as_mut().expect("it was sent").clear();
 
-        let digests: Vec<_> = ready.iter().flat_map(|each| self.digests.of(each)).copied().collect();
+        let digests: Vec<_> = ready.iter().flat_map(|each| self.digests.of(each.digests.clone())).copied().collect();
         let failed = engine::tag(keccak, job, &digests);
         let Job { buf, units, .. } = job;
         let pair = pair(buf);
@@ -326,64 +320,15 @@ impl Lane {
     }
 
     fn hash(&mut self, suite: Suite, each: &Ready<'_>) -> Result<()> {
-        let mut digests = self.digests.on_device(each.digests.clone());
-        match suite {
-            Suite::Aes256CtrTurboShake => {
-                self.stream.turboshake_slices(HASH_THREADS, &each.slices, &self.data, &mut digests)?;
-            }
-            _ => self.stream.sha3_slices(HASH_THREADS, &each.slices, &self.data, &mut digests)?,
-        }
-        self.digests.fetch(&mut self.stream, each.digests.clone())
+        self.digests.make(&mut self.stream, suite, &each.slices, &self.data, each.digests.clone())
     }
 }
 
-/// Where the digests of a job's slices lie.
-enum Digests {
-    /// In pinned memory that kernels write to.
-    Mapped(Buffer),
-    /// On the device, and the memory that they are copied to.
-    Copied(Buffer, Pinned),
-}
-
-impl Digests {
-    fn new(stream: &mut Stream, len: usize) -> Result<Self> {
-        let len = len.next_multiple_of(WINDOW_DIGESTS);
-        Ok(match stream.device().mapped(len)? {
-            Some(mapped) => Self::Mapped(mapped),
-            None => Self::Copied(stream.buffer(len)?, stream.device().pinned(len)?),
-        })
-    }
-
-    fn make_room(&mut self, stream: &mut Stream, len: usize) -> Result<()> {
-        let (Self::Mapped(memory) | Self::Copied(memory, _)) = &*self;
-        if memory.len() < len {
-            *self = Self::new(stream, len)?;
-        }
-        Ok(())
-    }
-
-    /// The memory that kernels write them to.
-    fn on_device(&self, place: Range<usize>) -> Buffer {
-        let (Self::Mapped(memory) | Self::Copied(memory, _)) = self;
-        memory.part(place)
-    }
-
-    /// Starts copying them to the host, unless kernels write them there.
-    fn fetch(&mut self, stream: &mut Stream, place: Range<usize>) -> Result<()> {
-        let Self::Copied(memory, to) = self else { return Ok(()) };
-        // SAFETY: nothing uses the bytes until the stream is finished. If that fails, this value is dropped, and if the
-        // device is dead, they are not freed.
-        unsafe { stream.start_download(memory, place.start, to, place) }
-    }
-
-    /// The digests of a window, after the stream is finished.
-    fn of(&self, each: &Ready<'_>) -> &[[u8; DIGEST]] {
-        let all = match self {
-            Self::Mapped(memory) => memory.host().expect("it is the host's"),
-            Self::Copied(_, to) => to,
-        };
-        all[each.digests.clone()].as_chunks().0
-    }
+/// The launch for all jobs. These kernels take the same time for all data and keys: see `docs/security.md`.
+pub(crate) fn constant_time_launch(device: &Device) -> Result<AesLaunch> {
+    let default = AesLaunch::default();
+    let threads = default.threads.min(device.max_threads(default.kernel("aes_ctr_tiles"))?);
+    Ok(AesLaunch { threads, ..default })
 }
 
 fn pair(buf: &mut engine::Buffer) -> &mut Pair {

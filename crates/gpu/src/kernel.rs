@@ -1,5 +1,8 @@
 //! The kernels' source, and the PTX that is made from it.
 
+#[cfg(feature = "papers")]
+use std::sync::OnceLock;
+
 /// Kernels that are compiled and loaded together. A driver takes seconds to compile a large module, so each is as small
 /// as its use allows. Protecting a file takes [`Module::AesBitsliceTiles`] and one module of hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -138,7 +141,8 @@ impl Module {
         }
     }
 
-    /// The PTX that `scripts/make-ptx` made from the source.
+    /// The PTX that `scripts/make-ptx` made from the source. That of the papers' modules is compressed in the program,
+    /// because only the laboratory loads it.
     #[must_use]
     pub fn ptx(self) -> &'static str {
         match self {
@@ -146,20 +150,30 @@ impl Module {
             Module::AesBitslice => include_str!("../ptx/aes_bitslice.ptx"),
             Module::AesBitsliceKeys => include_str!("../ptx/aes_bitslice_keys.ptx"),
             #[cfg(feature = "papers")]
-            Module::AesBitslicePapers => include_str!("../ptx/aes_bitslice_papers.ptx"),
+            Module::AesBitslicePapers => self.unpacked(include_bytes!("../ptx/aes_bitslice_papers.ptx.zlib")),
             #[cfg(feature = "papers")]
-            Module::AesTable1 => include_str!("../ptx/aes_table1.ptx"),
+            Module::AesTable1 => self.unpacked(include_bytes!("../ptx/aes_table1.ptx.zlib")),
             #[cfg(feature = "papers")]
-            Module::AesTable4 => include_str!("../ptx/aes_table4.ptx"),
+            Module::AesTable4 => self.unpacked(include_bytes!("../ptx/aes_table4.ptx.zlib")),
             #[cfg(feature = "papers")]
-            Module::AesTable4Wide => include_str!("../ptx/aes_table4_wide.ptx"),
+            Module::AesTable4Wide => self.unpacked(include_bytes!("../ptx/aes_table4_wide.ptx.zlib")),
             Module::Sha3 => include_str!("../ptx/sha3.ptx"),
             Module::TurboShake => include_str!("../ptx/turboshake.ptx"),
             #[cfg(feature = "papers")]
-            Module::Kmac => include_str!("../ptx/kmac.ptx"),
+            Module::Kmac => self.unpacked(include_bytes!("../ptx/kmac.ptx.zlib")),
             #[cfg(feature = "papers")]
-            Module::Md5 => include_str!("../ptx/md5.ptx"),
+            Module::Md5 => self.unpacked(include_bytes!("../ptx/md5.ptx.zlib")),
         }
+    }
+
+    /// The PTX that was compressed. Only the first call for a module unpacks it.
+    #[cfg(feature = "papers")]
+    fn unpacked(self, packed: &[u8]) -> &'static str {
+        static TEXTS: [OnceLock<String>; Module::ALL.len()] = [const { OnceLock::new() }; Module::ALL.len()];
+        TEXTS[self as usize].get_or_init(|| {
+            let bytes = miniz_oxide::inflate::decompress_to_vec_zlib(packed).expect("`make-ptx` compressed it");
+            String::from_utf8(bytes).expect("PTX is text")
+        })
     }
 }
 

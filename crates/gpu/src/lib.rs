@@ -5,7 +5,8 @@
 //! them [`devices`] finds nothing. A [`Device`] must pass a self-test with known answers before it gets data.
 //!
 //! A [`Stream`] of a device takes work: copies to and from a [`Buffer`], and launches of kernels. The streams of a
-//! device run in parallel, each used by its own thread. [`GpuEngine`] uses them as an engine of `phalanx-core`.
+//! device run in parallel, each used by its own thread. [`GpuEngine`] uses them as an engine of `phalanx-core`: plaintext is
+//! in the host's memory. With [`Resident`] it is in the device's, and the host never has it.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::must_use_candidate)]
@@ -13,6 +14,7 @@
 mod cipher;
 mod cuda;
 mod device;
+mod digests;
 pub mod driver;
 #[cfg(feature = "papers")]
 mod energy;
@@ -23,6 +25,7 @@ mod kernel;
 mod opencl;
 mod pinned;
 mod plan;
+mod resident;
 mod schedule;
 mod selftest;
 mod survey;
@@ -40,6 +43,7 @@ pub use error::{Error, Reason, Result};
 pub use hash::{KeyDigest, Label, RawKeys};
 pub use hash::{Slice, Slices};
 pub use kernel::{Kernel, Module};
+pub use resident::{Resident, Sealed};
 pub use survey::{CPU_VARIABLE, State, Survey, find};
 
 /// The devices of this machine, those of CUDA first. Then, for each interface without devices, the reason in one line.

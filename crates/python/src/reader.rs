@@ -1,7 +1,7 @@
 //! Reading by range.
 
 use crate::bytes::{contiguous, memory, new_bytes};
-use crate::engines::{cipher, cpu};
+use crate::engines::{cipher, cores, cpu};
 use crate::error::{self, check_process, closed};
 use crate::key::KeyOrName;
 use crate::place::no_url;
@@ -20,6 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 
+/// How much each thread reads at once into a caller's buffer, unless a single chunk is longer, in bytes.
+const PIECE: usize = 2 << 20;
+
 type Inner = phalanx_core::Reader<Source>;
 
 /// A protected file that is read by range. ``phalanx.open`` makes it.
@@ -36,6 +39,7 @@ pub struct Reader {
     size: u64,
     chunk_size: usize,
     cipher: String,
+    threads: usize,
     is_closed: AtomicBool,
     turn: Turn,
     pid: u32,
@@ -85,6 +89,7 @@ impl Reader {
             size,
             chunk_size,
             cipher,
+            threads: threads.unwrap_or_else(cores),
             is_closed: AtomicBool::new(false),
             turn,
             pid,
@@ -139,6 +144,21 @@ impl Reader {
         // The library checks and decrypts elsewhere, and copies the result into this memory.
         let memory = memory(&mut buffer);
         self.detached(py, || self.with_cursor(|cursor| fill(cursor, memory)))
+    }
+
+    /// Fills a buffer with the bytes from `offset` on, with as many threads as the reader has, and returns how many it got. The
+    /// cursor does not move.
+    fn readinto_at(&self, py: Python<'_>, offset: u64, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
+        check_process(py, self.pid)?;
+        let mut buffer = contiguous(buffer)?;
+        if buffer.readonly() {
+            return Err(PyBufferError::new_err("the buffer is read-only"));
+        }
+        let memory = memory(&mut buffer);
+        let wanted = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX).min(memory.len());
+        let memory = &mut memory[..wanted];
+        self.detached(py, || self.fill_side_by_side(memory, offset))?;
+        Ok(wanted)
     }
 
     fn seek(&self, py: Python<'_>, offset: i64, whence: i32) -> PyResult<u64> {
@@ -203,6 +223,36 @@ impl Reader {
         self.inner.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Failed::Closed)
     }
 
+    /// Reads pieces side by side. Of several errors, the one nearest to the beginning is returned.
+    fn fill_side_by_side(&self, memory: &mut [u8], offset: u64) -> Result<(), Failed> {
+        let inner = self.get()?;
+        let pieces = pieces(memory, offset, PIECE.max(self.chunk_size));
+        let helpers = if self.path.is_some() { pieces.len().min(self.threads).saturating_sub(1) } else { 0 };
+        let pieces = Mutex::new(pieces.into_iter());
+        let failed: Mutex<Option<(u64, Error)>> = Mutex::default();
+        let take = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let work = || {
+            while let Some((at, piece)) = take() {
+                let Err(error) = inner.read_at(piece, at) else { continue };
+                // No other piece is begun. All pieces before this one have been begun, and may fail too.
+                while take().is_some() {}
+                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                if failed.as_ref().is_none_or(|(first, _)| at < *first) {
+                    *failed = Some((at, error));
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..helpers {
+                // If the system gives no thread, the existing ones do the work.
+                let _ = thread::Builder::new().name("phalanx-pieces".into()).spawn_scoped(scope, work);
+            }
+            work();
+        });
+        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failed.map_or(Ok(()), |(_, error)| Err(Failed::Library(error)))
+    }
+
     /// Works with the cursor, which moves only if the work succeeds.
     fn with_cursor<T>(&self, work: impl FnOnce(&mut Inner) -> std::io::Result<T>) -> Result<T, Failed> {
         if self.is_closed.load(Ordering::Relaxed) {
@@ -251,6 +301,18 @@ impl Drop for Reader {
             let _ = thread::Builder::new().spawn(move || drop(mem::ManuallyDrop::into_inner(inner)));
         }
     }
+}
+
+/// Divides memory for the bytes from `offset` on into pieces that end at multiples of `piece`, so that no chunk is opened twice.
+fn pieces(mut memory: &mut [u8], offset: u64, piece: usize) -> Vec<(u64, &mut [u8])> {
+    let (mut pieces, mut at) = (Vec::new(), offset);
+    while !memory.is_empty() {
+        let len = (piece - (at % piece as u64) as usize).min(memory.len());
+        let (first, rest) = memory.split_at_mut(len);
+        pieces.push((at, first));
+        (at, memory) = (at + len as u64, rest);
+    }
+    pieces
 }
 
 /// Fills the buffer, or reads to the end of the file.

@@ -12,6 +12,7 @@ import pytest
 
 import phalanx
 import phalanx.aio
+import phalanx.safetensors
 from conftest import REPOSITORY, missing, needs
 
 PACKAGE = Path(phalanx.__file__).parent
@@ -19,7 +20,7 @@ PACKAGE = Path(phalanx.__file__).parent
 
 def public():
     """Everything that people call, by its name: functions, classes and their methods."""
-    for module in (phalanx, phalanx.aio):
+    for module in (phalanx, phalanx.aio, phalanx.safetensors):
         yield module.__name__, module
         for name in module.__all__:
             thing = getattr(module, name)
@@ -70,6 +71,8 @@ EXAMPLES = {example.name: example for example in examples()}
 def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
     if "pyarrow" in "".join(example.source for example in EXAMPLES[name].examples):
         needs("pyarrow")
+    if name.startswith("phalanx.safetensors"):
+        needs("numpy")
     monkeypatch.chdir(tmp_path)
     output = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
@@ -80,6 +83,7 @@ def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["protect", "unprotect", "verify", "open", "seal", "unseal", "seal_many", "unseal_many", "seal_column", "mirror", "verify_tree"])
 def test_main_functions_have_examples(name):
     assert f"phalanx.{name}" in EXAMPLES
+    assert "phalanx.safetensors.load_file" in EXAMPLES
 
 
 @pytest.mark.parametrize("path", [Path(__file__).parents[1] / "README.md", REPOSITORY / "GUIDE.md"], ids=lambda path: path.name)

@@ -27,6 +27,11 @@ SHOWN = {
         ["20000"],
         ["not authentic: [7, 8, 9]", "opened all the same: 997 of 1000", "seal_column"],
     ),
+    "safetensors_text": (
+        ["numpy"],
+        [],
+        ["which begin with b'PHALANX\\x01'", "a file is sealed and its key is kept", "embedding F32 (25, 12)", "after one changed bit: "],
+    ),
     "asyncio_service": ([], [], ["10,000 requests", "the record of another user: ", "its last line: b'a line\\n'"]),
 }
 

@@ -269,6 +269,8 @@ pub enum DeviceCommand {
     Kernels(On),
     /// Measure sealing of data that lie on the device
     Resident(On),
+    /// Check opening into the device's memory and sealing from there, and measure it beside plain copies
+    Opened(On),
     /// Measure the engine from host to host
     Engine(On),
     /// Measure the CPU's engines, the device's and both together, by size, in memory

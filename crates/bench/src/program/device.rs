@@ -4,6 +4,7 @@
 mod check;
 mod engine;
 mod measure;
+mod opened;
 mod summary;
 mod takeover;
 
@@ -25,6 +26,7 @@ pub fn run(command: &DeviceCommand) -> Outcome {
         DeviceCommand::Ceilings(on) => each(on, |device| measure::ceilings(device, on.quick)),
         DeviceCommand::Kernels(on) => each(on, |device| measure::kernels(device, on.quick)),
         DeviceCommand::Resident(on) => each(on, |device| measure::resident(device, on.quick)),
+        DeviceCommand::Opened(on) => each(on, |device| opened::opened(device, on.quick)),
         DeviceCommand::Engine(on) => each(on, |device| measure::engine(device, on.quick)),
         DeviceCommand::Crews(on) => each(on, |device| measure::crews(device, on.quick)),
         DeviceCommand::File { file, bytes } => summary::make(file, *bytes).map_err(failed),

@@ -217,6 +217,21 @@ impl Stream {
         self.device.ask(|driver, _| unsafe { driver.copy(self.id, from, to, len) })
     }
 
+    /// Starts a copy of a range of one buffer to another, `at` bytes from its beginning.
+    pub(crate) fn copy_range(&mut self, from: &Buffer, range: Range<usize>, to: &mut Buffer, at: usize) -> Result<()> {
+        self.check(from, range.clone())?;
+        self.check(to, at..at.saturating_add(range.len()))?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        if Arc::ptr_eq(&from.memory, &to.memory) {
+            return self.device.refuse("a copy within one allocation");
+        }
+        let (from, to) = ((from.memory.id, from.at + range.start), (to.memory.id, to.at + at));
+        // SAFETY: the ranges were checked, and lie in two allocations.
+        self.device.ask(|driver, _| unsafe { driver.copy(self.id, from, to, range.len()) })
+    }
+
     /// Waits for all work of the stream.
     ///
     /// # Errors

@@ -71,6 +71,14 @@ class ProtectedReader(io.RawIOBase):
         """Reads ``n`` bytes from ``offset`` on, or fewer at the end of the file. Any number of threads may call it."""
         return self._native.read_at(offset, n)
 
+    def readinto_at(self, offset: int, buffer: Buffer, /) -> int:
+        """Fills a buffer with the bytes from ``offset`` on, with several threads if it is long, and returns how many bytes it got.
+
+        They are fewer than it has only at the end of the file. The cursor does not move, and any number of threads may call it.
+        """
+        with memoryview(buffer) as view, view.cast("B") as data:
+            return self._native.readinto_at(offset, data)
+
     def protected_range(self, start: int, stop: int) -> tuple[int, int]:
         """The bytes of the stored file that a range of the plaintext needs, besides those that were read at the opening.
 

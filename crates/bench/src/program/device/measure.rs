@@ -108,6 +108,11 @@ pub fn crews(device: &Device, quick: bool) -> Result<()> {
     Ok(())
 }
 
+/// Prints the head of rows.
+pub(super) fn print_head(device: &Device, quick: bool) {
+    print!("{}", Line::Head(Box::new(head(device, quick))).json());
+}
+
 /// The head, which names the machine and device of the rows.
 fn head(device: &Device, quick: bool) -> Head {
     let setup = Setup {
@@ -136,7 +141,7 @@ impl<'a> Bench<'a> {
             (Kind::Gpu, true) => 1 << 26,
             _ => 1 << 20,
         };
-        print!("{}", Line::Head(Box::new(head(device, quick))).json());
+        print_head(device, quick);
         let bytes = bytes.min((info.largest_buffer / 4) as usize).next_multiple_of(1 << 20);
         Ok(Self { info, stream: device.stream()?, runs: if quick { 3 } else { 7 }, bytes })
     }

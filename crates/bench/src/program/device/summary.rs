@@ -64,6 +64,10 @@ pub fn print(file: &str) -> Result<(), String> {
     for row in of("device memory") {
         println!("  {:<40} {:>9} {:8.2}", row.scheme, row.case.rsplit(": ").next().unwrap_or_default(), speed(row));
     }
+    println!("from pinned memory to device memory, GB/s: copied plain, and opened there");
+    for row in of("pinned to device memory") {
+        println!("  {:<40} {:>9} {:8.2}", format!("{}, {}", row.scheme, row.operation), row.case, speed(row));
+    }
     println!("through the schedule, in memory, GB/s: cpu, gpu, and hybrid by the CPU's threads");
     let mut lines: Vec<(String, String)> = Vec::new();
     for row in of("in memory") {

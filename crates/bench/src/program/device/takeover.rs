@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-fn wrong(device: &Device, what: impl std::fmt::Display) -> phalanx_gpu::Error {
+pub(super) fn wrong(device: &Device, what: impl std::fmt::Display) -> phalanx_gpu::Error {
     device.info().error(Reason::SelfTest(what.to_string()))
 }
 
 /// A job with chunks of these lengths.
-fn job(suite: Suite, lens: &[usize], buffer: Buffer) -> Job {
+pub(super) fn job(suite: Suite, lens: &[usize], buffer: Buffer) -> Job {
     let keys = SecretKey::from_slice(&[7; 32]).expect("32 bytes").file_keys(suite).content().clone();
     let mut job = Job::of_chunks(Op::Seal, suite, 20, [keys].into(), buffer);
     let mut at = 0;

@@ -1,0 +1,246 @@
+"""Protected safetensors files: models and arrays, read tensor by tensor.
+
+:func:`load_file` and :func:`save_file` are called as those of the package ``safetensors``, which is not needed. :func:`open` reads
+single tensors. Arrays are numpy's, or PyTorch's with ``framework="torch"``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from . import _files
+from ._tensors import SIZES, SafetensorsError, Tensor, build, header_length, parse
+
+if TYPE_CHECKING:
+    from ._native import _Path
+
+__all__ = ["SafetensorsError", "TensorFile", "load_file", "open", "save_file"]
+
+# Tensors begin at multiples of this in the memory of :func:`load_file`, if they do in the file.
+_ALIGNMENT = 64
+# Opened chunks that a reader keeps, in bytes. Each thread opens its own range of the file, so few are used again.
+_CACHE = 4 << 20
+_NUMPY = {
+    "BOOL": "?", "U8": "u1", "I8": "i1", "I16": "<i2", "U16": "<u2", "F16": "<f2", "I32": "<i4", "U32": "<u4", "F32": "<f4",
+    "I64": "<i8", "U64": "<u8", "F64": "<f8", "C64": "<c8",
+}  # fmt: skip
+# Types that numpy does not have: they need the package ml_dtypes.
+_ML = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
+_TORCH = {
+    "BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "U16": "uint16", "F16": "float16", "BF16": "bfloat16",
+    "I32": "int32", "U32": "uint32", "F32": "float32", "I64": "int64", "U64": "uint64", "F64": "float64", "C64": "complex64",
+    "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
+}  # fmt: skip
+
+
+def load_file(
+    file: _Path | object,
+    *,
+    device: str = "cpu",
+    framework: str = "numpy",
+    names: Iterable[str] | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Reads a protected safetensors file: all tensors, or those with these ``names``.
+
+    ``file``, and ``key``, ``keys``, ``password``, ``identities``, ``kms`` and ``threads`` are as for :func:`phalanx.open`. Every byte is
+    authenticated before it is returned. ``framework`` is ``numpy`` or ``torch``. With ``device="cuda"``, or ``cuda:0``, the result is
+    PyTorch's on that GPU: the CPU opens each tensor, which then crosses as plaintext.
+
+    Without ``names``, all tensors share one piece of memory, which lives as long as one of them. What is not a safetensors file
+    raises :class:`SafetensorsError`, a ``ValueError``.
+
+    >>> import numpy as np
+    >>> import phalanx.safetensors
+    >>> key = phalanx.Key.generate()
+    >>> phalanx.safetensors.save_file({"weight": np.ones((2, 3), np.float32)}, "model.safetensors.phx", key=key)
+    >>> float(phalanx.safetensors.load_file("model.safetensors.phx", key=key)["weight"].sum())
+    6.0
+    """
+    make = _maker(framework, device)
+    with open(file, **options) as tensors:
+        if names is not None:
+            return {name: make(tensors._bytes_of(name), tensors[name]) for name in names}
+        memory = tensors._all_bytes()
+        return {name: make(memory[tensor.start : tensor.stop], tensor) for name, tensor in tensors.items()}
+
+
+def save_file(
+    tensors: Mapping[str, Any],
+    file: _Path | object,
+    *,
+    metadata: Mapping[str, str] | None = None,
+    overwrite: bool = True,
+    **options: Any,
+) -> None:
+    """Writes arrays of numpy or PyTorch, by their names, to a protected safetensors file.
+
+    ``file``, and ``key``, ``keys``, ``password``, ``recipients``, ``kms``, ``cipher``, ``chunk_size``, ``sync`` and ``threads`` are as for
+    :func:`phalanx.open`. The file has its name when it is complete. Unless ``overwrite`` is set, it must not exist. The plaintext is what the package ``safetensors`` writes.
+    """
+    kinds = {name: _kind_of(name, tensor) for name, tensor in tensors.items()}
+    header, order = build(
+        {name: (dtype, shape, SIZES[dtype] * _count(shape)) for name, (dtype, shape) in kinds.items()},
+        None if metadata is None else dict(metadata),
+    )
+    with _files.open(file, "wb" if overwrite else "xb", **options) as writer:
+        writer.write(header)
+        for name in order:
+            writer.write(_flat(tensors[name]))
+
+
+def open(file: _Path | object, **options: Any) -> TensorFile:  # noqa: A001 (phalanx.open, too)
+    """Opens a protected safetensors file, to read single tensors: a :class:`TensorFile`. The options are those of :func:`phalanx.open`."""
+    options.setdefault("cache", _CACHE)
+    # Whole tensors are read, by all threads: nothing is to be read ahead.
+    options.setdefault("read_ahead", 0)
+    reader = _files._reader(file, **options)
+    try:
+        return TensorFile(reader)
+    except BaseException:
+        reader.close()
+        raise
+
+
+class TensorFile(Mapping[str, Tensor]):
+    """A protected safetensors file that is open: its tensors' types and shapes by their names, in the order of their bytes."""
+
+    def __init__(self, reader: _files.ProtectedReader) -> None:
+        length = header_length(reader.read_at(0, 8), reader.size)
+        self._reader = reader
+        self._begin = 8 + length
+        self._tensors, self.metadata = parse(reader.read_at(8, length), reader.size - self._begin)
+
+    def read(self, name: str, *, device: str = "cpu", framework: str = "numpy") -> Any:
+        """Reads one tensor, into memory of its own. Any number of threads may call it."""
+        return _maker(framework, device)(self._bytes_of(name), self[name])
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def close(self) -> None:
+        """Closes the file, and wipes the opened chunks."""
+        self._reader.close()
+
+    def __enter__(self) -> TensorFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _bytes_of(self, name: str) -> Any:
+        tensor = self[name]
+        return self._filled(tensor.start, tensor.stop)
+
+    def _all_bytes(self) -> Any:
+        return self._filled(0, self._reader.size - self._begin)
+
+    def _filled(self, start: int, stop: int) -> Any:
+        memory = _aligned(stop - start)
+        if len(memory) and self._reader.readinto_at(self._begin + start, memory) != len(memory):
+            raise SafetensorsError("the file ended early")
+        return memory
+
+
+def _aligned(length: int) -> Any:
+    """Bytes of numpy's, without content, at a multiple of 64."""
+    np = _module("numpy", "numpy")
+    memory = np.empty(length + _ALIGNMENT, np.uint8)
+    skipped = -memory.ctypes.data % _ALIGNMENT
+    return memory[skipped : skipped + length]
+
+
+def _maker(framework: str, device: str) -> Any:
+    """A function that makes an array of bytes and what is known of the tensor."""
+    kind = device.partition(":")[0]
+    if kind not in ("cpu", "cuda"):
+        raise ValueError(f"device is cpu or cuda, not {device!r}")
+    if framework not in ("numpy", "torch"):
+        raise ValueError(f"framework is numpy or torch, not {framework!r}")
+    if kind == "cuda":
+        torch = _module("torch", f"device={device!r}")
+        if not torch.cuda.is_available():
+            raise RuntimeError(f"device={device!r} needs a GPU, and PyTorch finds none")
+        return lambda memory, tensor: _of_torch(memory, tensor).to(device)
+    if framework == "torch":
+        _module("torch", "framework='torch'")
+        return _of_torch
+    return _of_numpy
+
+
+def _of_numpy(memory: Any, tensor: Tensor) -> Any:
+    np = _module("numpy", "numpy")
+    if tensor.dtype in _NUMPY:
+        dtype = np.dtype(_NUMPY[tensor.dtype])
+    else:
+        dtype = np.dtype(getattr(_module("ml_dtypes", f"the type {tensor.dtype} in numpy"), _ML[tensor.dtype]))
+    return _fit(memory, dtype.itemsize).view(dtype).reshape(tensor.shape)
+
+
+def _of_torch(memory: Any, tensor: Tensor) -> Any:
+    torch = _module("torch", "framework='torch'")
+    dtype = getattr(torch, _TORCH[tensor.dtype])
+    if not len(memory):
+        return torch.empty(tensor.shape, dtype=dtype)
+    return torch.from_numpy(_fit(memory, SIZES[tensor.dtype])).view(dtype).reshape(tensor.shape)
+
+
+def _fit(memory: Any, size: int) -> Any:
+    """The bytes at a place for elements of this size: they are copied if a file has them at another one."""
+    return memory if memory.ctypes.data % size == 0 else memory.copy()
+
+
+def _kind_of(name: str, tensor: Any) -> tuple[str, tuple[int, ...]]:
+    """The type of an array by its name in the format, and its shape."""
+    if not isinstance(name, str) or name == "__metadata__":
+        raise SafetensorsError(f"a tensor cannot be called {name!r}")
+    kind = str(tensor.dtype).removeprefix("torch.")
+    for known, torch_name in _TORCH.items():
+        if kind == torch_name:
+            return known, tuple(tensor.shape)
+    for known, code in _NUMPY.items():
+        # In either order of bytes.
+        if not _is_torch(tensor) and tensor.dtype.newbyteorder("<") == code:
+            return known, tuple(tensor.shape)
+    raise SafetensorsError(f"tensor {name!r} has the type {kind}, which the format does not have")
+
+
+def _is_torch(tensor: Any) -> bool:
+    return type(tensor).__module__.partition(".")[0] == "torch"
+
+
+def _flat(tensor: Any) -> Any:
+    """The bytes of an array, little-endian, in the order of rows. They are copied only if they do not lie so."""
+    np = _module("numpy", "numpy")
+    if _is_torch(tensor):
+        torch = _module("torch", "tensors of PyTorch")
+        tensor = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    array = np.ascontiguousarray(tensor)
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    return array.reshape(-1).view(np.uint8)
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for length in shape:
+        count *= length
+    return count
+
+
+def _module(name: str, use: str) -> Any:
+    with contextlib.suppress(ImportError):
+        return importlib.import_module(name)
+    raise ModuleNotFoundError(f"{use} needs the package {name}, which is not installed", name=name)

@@ -74,9 +74,10 @@ public final class FileKeys implements AutoCloseable {
 
     /** The tag of a header. The array has room for the tag at its end. */
     byte[] headerTag(byte[] header) {
-        Kmac kmac = new Kmac(mac, "phalanx v1 header");
-        kmac.update(header, 0, header.length - Header.TAG);
-        return kmac.finish(Header.TAG);
+        try (Kmac kmac = new Kmac(mac, "phalanx v1 header")) {
+            kmac.update(header, 0, header.length - Header.TAG);
+            return kmac.finish(Header.TAG);
+        }
     }
 
     /** Whether the tag at the end of a header is right. */

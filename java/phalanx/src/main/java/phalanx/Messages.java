@@ -236,11 +236,12 @@ public final class Messages {
             byte[] associated = new byte[Sponge.DIGEST];
             sha3.hash(associatedData, 0, associatedData.length, associated, 0, associated.length);
             int digests = unit.digest(unitBytes, suite.overhead(), length, SLICE);
-            Kmac kmac = new Kmac(keys.mac(), "phalanx v1 message");
-            kmac.update(unitBytes, 0, suite.nonceBytes());
-            kmac.update(associated, 0, associated.length);
-            kmac.update(unit.digests(), 0, digests);
-            return kmac.finish(suite.tagBytes());
+            try (Kmac kmac = new Kmac(keys.mac(), "phalanx v1 message")) {
+                kmac.update(unitBytes, 0, suite.nonceBytes());
+                kmac.update(associated, 0, associated.length);
+                kmac.update(unit.digests(), 0, digests);
+                return kmac.finish(suite.tagBytes());
+            }
         }
     }
 }

@@ -11,7 +11,8 @@
  *       private key that opens them. The sender of such a file is unknown.
  *   <li>{@link phalanx.KeyServices} are the key services that may be asked, each a {@link phalanx.KeyService}: AWS KMS, Vault, or
  *       any other that has a key and never gives it away.
- *   <li>{@link phalanx.Keyring} and {@link phalanx.KeyFiles} have the keys of the command {@code phalanx}.
+ *   <li>{@link phalanx.Keyring} and {@link phalanx.KeyFiles} have the keys of the command {@code phalanx}. {@link phalanx.NamedKeys} are those
+ *       that the settings of an engine name.
  *   <li>{@link phalanx.Header}, {@link phalanx.Layout} and {@link phalanx.ChunkCipher} are for programs that divide files
  *       among processes, and for tools.
  * </ul>

@@ -2,7 +2,11 @@ package phalanx.hadoop;
 
 import java.io.IOException;
 import java.net.URI;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.util.Arrays;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FilterFileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
@@ -62,9 +66,35 @@ public final class Inner extends FilterFileSystem {
         rename(temporary, file, overwrite ? Options.Rename.OVERWRITE : Options.Rename.NONE);
     }
 
+    /** In local folders without a moment in which another writer's file of that name could be replaced. */
     @Override
     @SuppressWarnings("deprecation")
     public void rename(Path from, Path to, Options.Rename... options) throws IOException {
-        super.rename(from, to, options);
+        boolean overwrites = Arrays.asList(options).contains(Options.Rename.OVERWRITE);
+        if (overwrites || !isLinked(from, to)) {
+            super.rename(from, to, options);
+        }
+    }
+
+    /**
+     * Renames a file of a local folder by a link, which is only made where nothing is. The local file system of Hadoop looks whether the name is
+     * free, and renames then.
+     *
+     * @return whether it is done; if not, links cannot be had there, or this is no local file
+     */
+    private boolean isLinked(Path from, Path to) throws IOException {
+        if (!(fs instanceof LocalFileSystem local) || local.exists(local.getChecksumFile(from))) {
+            return false;
+        }
+        java.nio.file.Path source = local.pathToFile(from).toPath();
+        try {
+            Files.createLink(local.pathToFile(to).toPath(), source);
+        } catch (java.nio.file.FileAlreadyExistsException e) {
+            throw new FileAlreadyExistsException("rename destination " + to + " already exists.");
+        } catch (FileSystemException | UnsupportedOperationException e) {
+            return false;
+        }
+        Files.delete(source);
+        return true;
     }
 }

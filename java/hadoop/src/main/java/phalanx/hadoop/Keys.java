@@ -2,26 +2,19 @@ package phalanx.hadoop;
 
 import java.io.Closeable;
 import java.io.IOException;
-import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.List;
-import java.util.Locale;
+import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.security.ProviderUtils;
 import org.apache.hadoop.security.alias.CredentialProvider;
 import org.apache.hadoop.security.alias.CredentialProviderFactory;
-import phalanx.KeyFiles;
 import phalanx.KeyProvider;
-import phalanx.KeyService;
-import phalanx.KeyServices;
-import phalanx.Keyring;
+import phalanx.NamedKeys;
 import phalanx.PhalanxKey;
 import phalanx.Recipients;
 
 /**
- * The keys that a configuration names. It has their names and never the keys, since configurations are logged, shown in web pages
- * and written to files. They are fetched when they are first needed.
+ * The keys that a configuration names, those of Hadoop's credential providers included. They are fetched when they are first needed.
  */
 public final class Keys implements Closeable {
     /** The setting with the names of the keys that files are protected for. */
@@ -31,19 +24,10 @@ public final class Keys implements Closeable {
     /** The setting with the folder of the keyring. */
     public static final String KEYRING = "fs.phalanx.keyring";
 
-    private static final String FILE = "file:";
     private static final String CREDENTIAL = "credential:";
-    private static final String SERVICE = "kms:";
 
     private final Configuration conf;
-    private final List<PhalanxKey> keys = new ArrayList<>();
-    /** How many of the keys, from the first on, files are protected for. */
-    private int writers;
-    private KeyServices services;
-    private KeyServices openingServices;
-    private KeyProvider provider;
-    private Recipients recipients;
-    private boolean closed;
+    private final NamedKeys named;
 
     /**
      * The keys that a configuration names.
@@ -52,6 +36,29 @@ public final class Keys implements Closeable {
      */
     public Keys(Configuration conf) {
         this.conf = conf;
+        named = new NamedKeys(new Settings(conf), Map.of(CREDENTIAL, this::credential));
+    }
+
+    private record Settings(Configuration conf) implements NamedKeys.Settings {
+        @Override
+        public String keys() {
+            return KEYS;
+        }
+
+        @Override
+        public String openKeys() {
+            return OPEN_KEYS;
+        }
+
+        @Override
+        public String keyring() {
+            return KEYRING;
+        }
+
+        @Override
+        public String value(String setting) {
+            return conf.getTrimmed(setting, "");
+        }
     }
 
     /**
@@ -60,9 +67,8 @@ public final class Keys implements Closeable {
      * @return the keys, which are overwritten when this is closed
      * @throws IOException if one of them cannot be had
      */
-    public synchronized KeyProvider provider() throws IOException {
-        fetch();
-        return provider;
+    public KeyProvider provider() throws IOException {
+        return named.provider();
     }
 
     /**
@@ -71,72 +77,8 @@ public final class Keys implements Closeable {
      * @return the recipients
      * @throws IOException if one of them cannot be had, or none is named
      */
-    public synchronized Recipients recipients() throws IOException {
-        fetch();
-        if (recipients == null) {
-            Recipients all = null;
-            for (PhalanxKey key : keys.subList(0, writers)) {
-                all = all == null ? Recipients.of(key) : all.and(key);
-            }
-            if (services != null) {
-                all = all == null ? Recipients.of(services) : all.and(services);
-            }
-            if (all == null) {
-                throw new IOException("no key to protect files with: set " + KEYS + " to the name of one");
-            }
-            recipients = all;
-        }
-        return recipients;
-    }
-
-    private void fetch() throws IOException {
-        if (closed) {
-            throw new IOException("the file system is closed");
-        }
-        if (provider != null) {
-            return;
-        }
-        try {
-            services = fetch(KEYS);
-            writers = keys.size();
-            openingServices = fetch(OPEN_KEYS);
-            provider = openers();
-        } catch (IOException | RuntimeException e) {
-            closeKeys();
-            throw e;
-        }
-    }
-
-    /** Fetches the keys that a setting names. Returns the key services among them, which are not asked yet, or null. */
-    private KeyServices fetch(String setting) throws IOException {
-        List<KeyService> asked = new ArrayList<>();
-        for (String name : conf.getTrimmedStringCollection(setting)) {
-            if (name.startsWith(SERVICE)) {
-                asked.add(service(setting, name.substring(SERVICE.length())));
-            } else {
-                keys.add(key(setting, name));
-            }
-        }
-        return asked.isEmpty() ? null : KeyServices.of(asked);
-    }
-
-    /** Whoever names keys wants files that these open, and not those of anybody who shares a key of the keyring. */
-    private KeyProvider openers() {
-        KeyProvider all = KeyProvider.of(keys.toArray(PhalanxKey[]::new));
-        for (KeyServices each : new KeyServices[] {services, openingServices}) {
-            all = each == null ? all : all.or(each);
-        }
-        boolean isNamed = !keys.isEmpty() || services != null || openingServices != null;
-        Keyring ring = isNamed ? null : ring();
-        return ring == null ? all : ring;
-    }
-
-    private static KeyService service(String setting, String uri) throws IOException {
-        try {
-            return KeyService.program(uri);
-        } catch (IllegalArgumentException e) {
-            throw new IOException(setting + ": " + e.getMessage());
-        }
+    public Recipients recipients() throws IOException {
+        return named.recipients();
     }
 
     /**
@@ -148,33 +90,7 @@ public final class Keys implements Closeable {
      * @throws IOException if there is none of that name
      */
     public PhalanxKey key(String setting, String name) throws IOException {
-        refuseSecret(setting, name);
-        try {
-            if (name.startsWith(FILE)) {
-                return KeyFiles.key(Path.of(name.substring(FILE.length())));
-            }
-            if (name.startsWith(CREDENTIAL)) {
-                return credential(name.substring(CREDENTIAL.length()));
-            }
-            Keyring ring = ring();
-            if (ring == null) {
-                throw new IOException("there is no home folder for keys: set " + KEYRING);
-            }
-            return ring.load(name);
-        } catch (IOException | IllegalArgumentException e) {
-            // What is no name may be a secret in a form that nobody has thought of.
-            boolean isName = Keyring.isName(name) || name.startsWith(FILE) || name.startsWith(CREDENTIAL);
-            throw new IOException(setting + ": " + (isName ? "the key " + name + ": " + e.getMessage() : "one of them is no name"));
-        }
-    }
-
-    /** Refuses a key itself, which has no place in a configuration, without repeating it. */
-    private static void refuseSecret(String setting, String name) throws IOException {
-        String bare = name.replaceAll("[-\\s]", "").toLowerCase(Locale.ROOT);
-        boolean isHex = bare.length() >= 64 && bare.matches("[0-9a-f]*");
-        if (bare.startsWith("phalanxkey1") || bare.startsWith("agesecretkey") || isHex) {
-            throw new IOException(setting + " has a key itself, which everybody sees who sees the configuration: name the key instead");
-        }
+        return named.key(setting, name);
     }
 
     /** The key whose text one of Hadoop's credential providers has. Never one that the configuration itself has. */
@@ -195,37 +111,9 @@ public final class Keys implements Closeable {
         throw new IOException("no credential provider has it: see " + CredentialProviderFactory.CREDENTIAL_PROVIDER_PATH);
     }
 
-    /** The keyring, or null if there is no place for one. */
-    private Keyring ring() {
-        String folder = conf.getTrimmed(KEYRING, "");
-        if (!folder.isEmpty()) {
-            return Keyring.in(Path.of(folder));
-        }
-        try {
-            return Keyring.usual();
-        } catch (IllegalStateException e) {
-            return null;
-        }
-    }
-
-    private void closeKeys() {
-        keys.forEach(PhalanxKey::close);
-        keys.clear();
-        for (KeyServices each : new KeyServices[] {services, openingServices}) {
-            if (each != null) {
-                each.close();
-            }
-        }
-        services = null;
-        openingServices = null;
-    }
-
     /** Overwrites the keys. */
     @Override
-    public synchronized void close() {
-        closed = true;
-        provider = null;
-        recipients = null;
-        closeKeys();
+    public void close() {
+        named.close();
     }
 }

@@ -8,9 +8,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
@@ -52,6 +58,69 @@ class WritingTest extends Fixture {
                 }
             }
         }
+    }
+
+    /** Tables count on this: of those who write the next version, one does it. */
+    @Test
+    void ofManyThatMakeAFileAtOnceOneDoes() throws Exception {
+        int writers = 4;
+        ExecutorService threads = Executors.newFixedThreadPool(writers);
+        try {
+            for (int round = 0; round < 200; round++) {
+                String name = "version" + round;
+                boolean isRenamed = round % 2 == 0;
+                CyclicBarrier together = new CyclicBarrier(writers);
+                List<Future<Boolean>> made = new ArrayList<>();
+                for (int i = 0; i < writers; i++) {
+                    byte[] own = {(byte) i};
+                    Path temporary = folder.resolve(name + "-" + i);
+                    made.add(threads.submit(() -> isRenamed ? isRenamed(temporary, name, own, together) : isMade(name, own, together)));
+                }
+                int winner = -1;
+                for (int i = 0; i < writers; i++) {
+                    if (made.get(i).get()) {
+                        assertEquals(-1, winner, "two made " + name);
+                        winner = i;
+                    }
+                }
+                assertArrayEquals(new byte[] {(byte) winner}, read(name));
+            }
+        } finally {
+            threads.shutdownNow();
+        }
+        assertTrue(stored().stream().noneMatch(each -> each.startsWith(".phalanx")));
+    }
+
+    private boolean isMade(String name, byte[] content, CyclicBarrier together) throws Exception {
+        FSDataOutputStream out = fs.create(path(name), false);
+        out.write(content);
+        together.await();
+        try {
+            out.close();
+            return true;
+        } catch (FileAlreadyExistsException e) {
+            return false;
+        }
+    }
+
+    private boolean isRenamed(Path temporary, String name, byte[] content, CyclicBarrier together) throws Exception {
+        String from = temporary.getFileName().toString();
+        write(from, content);
+        FileContext context = FileContext.getFileContext(URI.create("phalanx+file:///"), contextual());
+        together.await();
+        try {
+            context.rename(context.makeQualified(path(from)), context.makeQualified(path(name)), Options.Rename.NONE);
+            return true;
+        } catch (FileAlreadyExistsException e) {
+            fs.delete(path(from), false);
+            return false;
+        }
+    }
+
+    private Configuration contextual() {
+        Configuration other = new Configuration(conf);
+        other.set("fs.AbstractFileSystem.phalanx+file.impl", PhalanxFs.class.getName());
+        return other;
     }
 
     @Test

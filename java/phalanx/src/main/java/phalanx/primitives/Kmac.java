@@ -1,15 +1,34 @@
 package phalanx.primitives;
 
+import java.lang.invoke.VarHandle;
 import java.nio.charset.StandardCharsets;
-import org.bouncycastle.crypto.macs.KMAC;
-import org.bouncycastle.crypto.params.KeyParameter;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * KMAC256 (SP 800-185, section 4.3) under one key and with one customization string, by Bouncy Castle. A value of this
- * type belongs to one thread. It holds the key, which cannot be wiped there.
+ * KMAC256 (SP 800-185, section 4.3) under one key and with one customization string. A value of this type belongs to one thread. {@link #close}
+ * overwrites what it has of the key.
  */
-public final class Kmac {
-    private final KMAC kmac;
+public final class Kmac implements AutoCloseable {
+    private static final int RATE = Keccak.RATE;
+    private static final int DOMAIN = 0x04;
+    private static final VarHandle WORD = Lanes.WORD;
+
+    /** The states after the first block, which depends on the customization string alone. The format has a few of these. */
+    private static final Map<String, long[]> BEGUN = new ConcurrentHashMap<>();
+
+    /** The state after the key. */
+    private final long[] keyed;
+    private final long[] s;
+    /** How many bytes of a block are in the state. */
+    private int at;
+
+    /** The state after some first blocks. */
+    private Kmac(long[] begun) {
+        s = begun.clone();
+        keyed = new long[Keccak.WORDS];
+    }
 
     /**
      * Under a key.
@@ -18,8 +37,20 @@ public final class Kmac {
      * @param customization the customization string, in ASCII
      */
     public Kmac(byte[] key, String customization) {
-        kmac = new KMAC(256, customization.getBytes(StandardCharsets.US_ASCII));
-        kmac.init(new KeyParameter(key));
+        this(BEGUN.computeIfAbsent(customization, Kmac::begin));
+        leftEncode(RATE);
+        encode(key);
+        pad();
+        System.arraycopy(s, 0, keyed, 0, s.length);
+    }
+
+    private static long[] begin(String customization) {
+        Kmac first = new Kmac(new long[Keccak.WORDS]);
+        first.leftEncode(RATE);
+        first.encode("KMAC".getBytes(StandardCharsets.US_ASCII));
+        first.encode(customization.getBytes(StandardCharsets.US_ASCII));
+        first.pad();
+        return first.s;
     }
 
     /**
@@ -32,9 +63,10 @@ public final class Kmac {
      * @return the output
      */
     public static byte[] of(byte[] key, byte[] message, int length, String customization) {
-        Kmac kmac = new Kmac(key, customization);
-        kmac.update(message, 0, message.length);
-        return kmac.finish(length);
+        try (Kmac kmac = new Kmac(key, customization)) {
+            kmac.update(message, 0, message.length);
+            return kmac.finish(length);
+        }
     }
 
     /**
@@ -45,7 +77,59 @@ public final class Kmac {
      * @param length its length
      */
     public void update(byte[] data, int offset, int length) {
-        kmac.update(data, offset, length);
+        int from = offset;
+        int end = offset + length;
+        while (from < end) {
+            if ((at & 7) == 0 && end - from >= Long.BYTES) {
+                s[at >> 3] ^= (long) WORD.get(data, from);
+                at += Long.BYTES;
+                from += Long.BYTES;
+            } else {
+                s[at >> 3] ^= (data[from] & 0xffL) << ((at & 7) * 8);
+                at++;
+                from++;
+            }
+            if (at == RATE) {
+                pad();
+            }
+        }
+    }
+
+    /** Fills the block with zeros, and goes on with the next one. */
+    private void pad() {
+        if (at > 0) {
+            Keccak.permute(s, Keccak.ROUNDS);
+            at = 0;
+        }
+    }
+
+    /** A text, with its length in bits before it. */
+    private void encode(byte[] text) {
+        leftEncode(text.length * 8L);
+        update(text, 0, text.length);
+    }
+
+    private void leftEncode(long value) {
+        byte[] encoded = new byte[9];
+        int count = bytes(value, encoded, 1);
+        encoded[0] = (byte) count;
+        update(encoded, 0, count + 1);
+    }
+
+    private void rightEncode(long value) {
+        byte[] encoded = new byte[9];
+        int count = bytes(value, encoded, 0);
+        encoded[count] = (byte) count;
+        update(encoded, 0, count + 1);
+    }
+
+    /** The bytes of a number, the highest one that is not 0 first, and at least one. Returns their count. */
+    private static int bytes(long value, byte[] into, int offset) {
+        int count = Math.max(1, (Long.SIZE - Long.numberOfLeadingZeros(value) + 7) / 8);
+        for (int i = 0; i < count; i++) {
+            into[offset + i] = (byte) (value >>> (8 * (count - 1 - i)));
+        }
+        return count;
     }
 
     /**
@@ -55,8 +139,27 @@ public final class Kmac {
      * @return the output
      */
     public byte[] finish(int length) {
+        rightEncode(length * 8L);
+        s[at >> 3] ^= (long) DOMAIN << ((at & 7) * 8);
+        s[RATE / Long.BYTES - 1] ^= Long.MIN_VALUE;
+        Keccak.permute(s, Keccak.ROUNDS);
         byte[] out = new byte[length];
-        kmac.doFinal(out, 0, length);
+        for (int done = 0; done < length; done++) {
+            int i = done % RATE;
+            if (i == 0 && done > 0) {
+                Keccak.permute(s, Keccak.ROUNDS);
+            }
+            out[done] = (byte) (s[i >> 3] >>> ((i & 7) * 8));
+        }
+        System.arraycopy(keyed, 0, s, 0, s.length);
+        at = 0;
         return out;
+    }
+
+    /** Overwrites what is left of the key. */
+    @Override
+    public void close() {
+        Arrays.fill(keyed, 0);
+        Arrays.fill(s, 0);
     }
 }

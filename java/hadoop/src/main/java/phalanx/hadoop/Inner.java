@@ -2,8 +2,10 @@ package phalanx.hadoop;
 
 import java.io.IOException;
 import java.net.URI;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.util.Arrays;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
@@ -87,13 +89,21 @@ public final class Inner extends FilterFileSystem {
             return false;
         }
         java.nio.file.Path source = local.pathToFile(from).toPath();
+        java.nio.file.Path target = local.pathToFile(to).toPath();
         try {
-            Files.createLink(local.pathToFile(to).toPath(), source);
+            Files.createLink(target, source);
         } catch (java.nio.file.FileAlreadyExistsException e) {
-            throw new FileAlreadyExistsException("rename destination " + to + " already exists.");
+            // A server may have made the link, and its answer was lost.
+            if (!Files.isSameFile(source, target)) {
+                throw new FileAlreadyExistsException("rename destination " + to + " already exists.");
+            }
+        } catch (AccessDeniedException | NoSuchFileException e) {
+            throw e;
         } catch (FileSystemException | UnsupportedOperationException e) {
             return false;
         }
+        // That of a file which had the name before.
+        Files.deleteIfExists(local.pathToFile(local.getChecksumFile(to)).toPath());
         Files.delete(source);
         return true;
     }

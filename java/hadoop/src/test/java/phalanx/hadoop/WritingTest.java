@@ -91,6 +91,18 @@ class WritingTest extends Fixture {
         assertTrue(stored().stream().noneMatch(each -> each.startsWith(".phalanx")));
     }
 
+    /** Hadoop would compare the new file with it. */
+    @Test
+    void theChecksumOfAnEarlierFileGoes() throws Exception {
+        Path checksum = folder.resolve(".made.phx.crc");
+        Files.write(checksum, new byte[] {1});
+        try (FSDataOutputStream out = fs.create(path("made"), false)) {
+            out.write(7);
+        }
+        assertFalse(Files.exists(checksum));
+        assertArrayEquals(new byte[] {7}, read("made"));
+    }
+
     private boolean isMade(String name, byte[] content, CyclicBarrier together) throws Exception {
         FSDataOutputStream out = fs.create(path(name), false);
         out.write(content);

@@ -17,12 +17,14 @@ public final class Kmac implements AutoCloseable {
 
     /** The states after the first block, which depends on the customization string alone. The format has a few of these. */
     private static final Map<String, long[]> BEGUN = new ConcurrentHashMap<>();
+    private static final int MOST_BEGUN = 64;
 
     /** The state after the key. */
     private final long[] keyed;
     private final long[] s;
     /** How many bytes of a block are in the state. */
     private int at;
+    private boolean closed;
 
     /** The state after some first blocks. */
     private Kmac(long[] begun) {
@@ -34,17 +36,32 @@ public final class Kmac implements AutoCloseable {
      * Under a key.
      *
      * @param key the key
-     * @param customization the customization string, in ASCII
+     * @param customization the customization string
+     * @throws IllegalArgumentException if the customization string is not in ASCII
      */
     public Kmac(byte[] key, String customization) {
-        this(BEGUN.computeIfAbsent(customization, Kmac::begin));
+        this(begun(customization));
         leftEncode(RATE);
         encode(key);
         pad();
         System.arraycopy(s, 0, keyed, 0, s.length);
     }
 
+    private static long[] begun(String customization) {
+        long[] begun = BEGUN.get(customization);
+        if (begun == null) {
+            begun = begin(customization);
+            if (BEGUN.size() < MOST_BEGUN) {
+                BEGUN.put(customization, begun);
+            }
+        }
+        return begun;
+    }
+
     private static long[] begin(String customization) {
+        if (!StandardCharsets.US_ASCII.newEncoder().canEncode(customization)) {
+            throw new IllegalArgumentException("the customization string is not in ASCII");
+        }
         Kmac first = new Kmac(new long[Keccak.WORDS]);
         first.leftEncode(RATE);
         first.encode("KMAC".getBytes(StandardCharsets.US_ASCII));
@@ -75,8 +92,10 @@ public final class Kmac implements AutoCloseable {
      * @param data the array with the part
      * @param offset its first byte
      * @param length its length
+     * @throws IllegalStateException after {@link #close}
      */
     public void update(byte[] data, int offset, int length) {
+        requireOpen();
         int from = offset;
         int end = offset + length;
         while (from < end) {
@@ -137,8 +156,10 @@ public final class Kmac implements AutoCloseable {
      *
      * @param length the length of the output in bytes, which is part of the computation
      * @return the output
+     * @throws IllegalStateException after {@link #close}
      */
     public byte[] finish(int length) {
+        requireOpen();
         rightEncode(length * 8L);
         s[at >> 3] ^= (long) DOMAIN << ((at & 7) * 8);
         s[RATE / Long.BYTES - 1] ^= Long.MIN_VALUE;
@@ -156,9 +177,16 @@ public final class Kmac implements AutoCloseable {
         return out;
     }
 
+    private void requireOpen() {
+        if (closed) {
+            throw new IllegalStateException("its key was overwritten");
+        }
+    }
+
     /** Overwrites what is left of the key. */
     @Override
     public void close() {
+        closed = true;
         Arrays.fill(keyed, 0);
         Arrays.fill(s, 0);
     }

@@ -1,6 +1,7 @@
 package phalanx.primitives;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.nio.charset.StandardCharsets;
 import java.util.Random;
@@ -46,5 +47,28 @@ class KmacTest {
                 }
             }
         }
+    }
+
+    /** Their lengths in bits take up to three bytes. Bouncy Castle takes no longer keys. */
+    @Test
+    void longMessagesAndOutputsAreThoseOfBouncyCastle() {
+        for (int length : new int[] {0, 8191, 8192, 70_000}) {
+            byte[] key = bytes(255);
+            byte[] message = bytes(length);
+            assertArrayEquals(theirs(key, message, length + 1, "long"), Kmac.of(key, message, length + 1, "long"));
+        }
+    }
+
+    @Test
+    void nothingIsComputedWithoutAKey() {
+        Kmac kmac = new Kmac(bytes(32), "closed");
+        kmac.close();
+        assertThrows(IllegalStateException.class, () -> kmac.update(new byte[1], 0, 1));
+        assertThrows(IllegalStateException.class, () -> kmac.finish(32));
+    }
+
+    @Test
+    void otherStringsThanAsciiAreRefused() {
+        assertThrows(IllegalArgumentException.class, () -> new Kmac(new byte[32], "\u00e9"));
     }
 }

@@ -37,7 +37,8 @@ pub enum Sealed<'a> {
 /// In the *plain* memory they lie one after another, without gaps, from a place on that is a multiple of 16. So the
 /// chunks of a file become one array. All units but the last have a multiple of 16 bytes, as whole chunks have.
 ///
-/// The caller chooses the windows: each call takes the chunks that it names, of at most 32 GiB. All work is done on the
+/// The caller chooses the windows: each call takes the chunks that it names, in the first 32 GiB of the plain
+/// memory. All work is done on the
 /// stream that was given to [`Resident::new`], after what the caller has started on it. Several values with their own
 /// streams overlap copies with kernels.
 ///
@@ -101,16 +102,16 @@ impl Resident {
     /// # Errors
     /// [`Reason::Refused`](crate::Reason::Refused), before anything is started, if
     /// - the job seals, has messages, bytes in its buffer, or a suite without kernels,
-    /// - a unit's key is missing, its range is not in `sealed`, or a unit but the last has no whole blocks,
-    /// - `at` is not a multiple of 16, or the plaintext does not fit behind it or is longer than 32 GiB,
+    /// - a unit's key is missing, a key has another length than the suite's, a unit's range is not in `sealed`, or a unit but the last has no whole blocks,
+    /// - `at` is not a multiple of 16, or the plaintext does not fit behind it or ends beyond the first 32 GiB of `plain`,
     /// - memory is on another device, or `sealed` and `plain` are the same.
     ///
     /// Otherwise as for [`Stream::aes_ctr_spans`]. After a failure the place in `plain` may hold anything but
     /// plaintext that is not authentic.
     pub fn open(&mut self, job: &mut Job, sealed: Sealed<'_>, plain: &mut Buffer, at: usize) -> Result<Verdicts> {
         let verdicts = self.start_open(job, sealed, plain, at)?;
-        self.stream.finish()?;
-        Ok(verdicts)
+        let done = self.stream.finish();
+        self.settle(done).map(|()| verdicts)
     }
 
     /// Opens chunks as [`Resident::open`] does, but only starts decrypting. The tags are checked already, and the
@@ -122,7 +123,10 @@ impl Resident {
     pub fn start_open(&mut self, job: &mut Job, sealed: Sealed<'_>, plain: &mut Buffer, at: usize) -> Result<Verdicts> {
         self.check_job(job, Op::Open)?;
         let end = match sealed {
-            Sealed::Pinned(pinned) => pinned.len(),
+            Sealed::Pinned(pinned) => {
+                self.stream.check_pinned(pinned)?;
+                pinned.len()
+            }
             Sealed::Device(buffer) => buffer.len(),
         };
         let place = self.check_places(job, end, plain, at)?;
@@ -154,6 +158,7 @@ impl Resident {
     /// Those of [`Resident::seal`]. The pinned memory is then dropped, because the device may still write to it.
     pub fn seal_to_host(&mut self, job: &mut Job, plain: &Buffer, at: usize, mut sealed: Pinned) -> Result<Pinned> {
         self.check_job(job, Op::Seal)?;
+        self.stream.check_pinned(&sealed)?;
         let place = self.check_places(job, sealed.len(), plain, at)?;
         let done = self.seal_window(job, plain, place, |stream, work, from, to| {
             let to = to..to + from.len();
@@ -168,6 +173,7 @@ impl Resident {
     fn settle<T>(&mut self, done: Result<T>) -> Result<T> {
         done.inspect_err(|_| {
             let _ = self.stream.finish();
+            self.stream.stop_gathering();
             self.block = None;
             self.work = None;
         })
@@ -186,6 +192,9 @@ impl Resident {
         }
         if job.units.iter().any(|unit| unit.key as usize >= job.keys.len()) {
             return device.refuse("a chunk has no key");
+        }
+        if job.keys.iter().any(|keys| keys.encrypt().len() != job.suite.key_len()) {
+            return device.refuse("a key has another length than the suite's");
         }
         Ok(())
     }

@@ -89,6 +89,11 @@ impl Stream {
         self.block = Some(block);
     }
 
+    /// Drops what was gathered, and nothing gathers from now on.
+    pub(crate) fn stop_gathering(&mut self) {
+        self.block = None;
+    }
+
     /// Starts copying the gathered bytes to the device, and returns the block.
     ///
     /// # Safety
@@ -163,6 +168,7 @@ impl Stream {
         part: Range<usize>,
     ) -> Result<()> {
         self.check(to, at..at.saturating_add(part.len()))?;
+        self.check_pinned(from)?;
         let from = &from[part];
         let at = to.at + at;
         // SAFETY: the ranges were checked. The caller does not change the bytes until the stream is finished.
@@ -182,6 +188,7 @@ impl Stream {
         part: Range<usize>,
     ) -> Result<()> {
         self.check(from, at..at.saturating_add(part.len()))?;
+        self.check_pinned(to)?;
         let to = &mut to[part];
         let at = from.at + at;
         // SAFETY: the ranges were checked. The caller makes sure that nothing uses the bytes until the stream is
@@ -265,6 +272,14 @@ impl Stream {
             return self.device.refuse(format!("bytes {range:?} of a buffer of {} bytes", buffer.len));
         }
         Ok(())
+    }
+
+    /// Pinned memory is freed when its own device no longer uses it.
+    pub(crate) fn check_pinned(&self, pinned: &Pinned) -> Result<()> {
+        if Arc::ptr_eq(&pinned.device.shared, &self.device.shared) {
+            return Ok(());
+        }
+        self.device.refuse("the pinned memory belongs to another device")
     }
 
     /// T0 on the device, or its inverse.

@@ -209,6 +209,7 @@ fn refuses(device: &Device) {
     refused(&|job| job.op = Op::Seal, 0, "the other operation");
     refused(&|job| job.suite = Suite::Aes256Gcm, 0, "no AES-256-GCM");
     refused(&|job| job.units[0].key = 2, 0, "no key");
+    refused(&|job| job.suite = Suite::Aes128CtrSha3, 0, "another length");
     refused(&|job| job.buf = Buffer::paged(1), 0, "bytes of its own");
     refused(&|job| job.units[1].bind = Bind::Message { ad: 0..0 }, 0, "a job of messages");
     refused(&|job| job.units[0].data.end -= 1, 0, "chunk 0 has no whole blocks");
@@ -220,6 +221,13 @@ fn refuses(device: &Device) {
     let foreign = devices::plain_c().map(|other| other.stream().unwrap().buffer(8192).unwrap());
     if let Some(mut foreign) = foreign.filter(|_| device.info().name != "plain C") {
         let error = resident.open(&mut case.job(Op::Open), Sealed::Pinned(&pinned), &mut foreign, 0).unwrap_err();
+        assert!(error.to_string().contains("another device"), "{error}");
+    }
+    if let Some(other) = devices::plain_c().filter(|_| device.info().name != "plain C") {
+        let foreign = case.pinned(&other);
+        let error = resident.open(&mut case.job(Op::Open), Sealed::Pinned(&foreign), &mut plain, 0).unwrap_err();
+        assert!(error.to_string().contains("another device"), "{error}");
+        let error = resident.seal_to_host(&mut case.job(Op::Seal), &plain, 0, foreign).unwrap_err();
         assert!(error.to_string().contains("another device"), "{error}");
     }
 }

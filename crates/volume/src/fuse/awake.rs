@@ -42,11 +42,12 @@ impl Traffic {
         Self { begin: Instant::now(), last: zero(), sender: AtomicU32::new(0), alone_since: zero() }
     }
 
-    fn answered(&self, now: Instant, sender: u32) {
+    /// `sender` is `None` for what nobody waits for, and 0 for threads that this process cannot see.
+    fn answered(&self, now: Instant, sender: Option<u32>) {
         let since = now.saturating_duration_since(self.begin).as_nanos();
         let since = u64::try_from(since).unwrap_or(u64::MAX);
         self.last.store(since, Ordering::Relaxed);
-        if sender != 0 && self.sender.swap(sender, Ordering::Relaxed) != sender {
+        if sender.is_some_and(|sender| sender == 0 || self.sender.swap(sender, Ordering::Relaxed) != sender) {
             self.alone_since.store(since, Ordering::Relaxed);
         }
     }
@@ -91,9 +92,12 @@ impl Pause {
 impl Lookout {
     /// Call it after the answer to a short request of this thread of a program. Returns when the calling thread is called,
     /// or when it may sleep. `follows`: it looks out as long as any thread answers such requests, if they come from one.
-    pub fn linger(&self, follows: bool, traffic: &Traffic, sender: u32, mut is_called: impl FnMut() -> bool) {
+    pub fn linger(&self, follows: bool, traffic: &Traffic, sender: Option<u32>, mut is_called: impl FnMut() -> bool) {
         let begin = Instant::now();
         traffic.answered(begin, sender);
+        if follows && !traffic.is_of_one(begin) {
+            return;
+        }
         let Some(mut pause) = self.pause.try_lock().ok().filter(|pause| pause.is_over(begin)) else {
             return;
         };
@@ -103,7 +107,7 @@ impl Lookout {
             if follows && !traffic.is_of_one(now) || now.saturating_duration_since(last) > LINGER {
                 return;
             }
-            // Whatever else wants to run on this core runs first.
+            // Programs that wait for this core go on now.
             thread::yield_now();
             let before = std::mem::replace(&mut now, Instant::now());
             if now.saturating_duration_since(before) > AWAY {
@@ -128,10 +132,10 @@ mod tests {
     #[test]
     fn it_ends_when_the_thread_is_called() {
         let (traffic, mut asked) = (long(), 0);
-        Lookout::default().linger(true, &traffic, 7, || {
+        Lookout::default().linger(true, &traffic, Some(7), || {
             asked += 1;
             // Requests go on, so nothing else ends it.
-            traffic.answered(Instant::now() + LINGER, 7);
+            traffic.answered(Instant::now() + LINGER, Some(7));
             asked == 5
         });
         assert!((1..=5).contains(&asked), "fewer if others needed the core");
@@ -141,7 +145,7 @@ mod tests {
     fn it_ends_when_there_are_no_requests() {
         for follows in [false, true] {
             let lookout = Lookout::default();
-            lookout.linger(follows, &long(), 7, || false);
+            lookout.linger(follows, &long(), Some(7), || false);
             assert!(lookout.pause.try_lock().is_ok(), "others may look out now");
         }
     }
@@ -149,31 +153,33 @@ mod tests {
     #[test]
     fn where_several_threads_send_requests_it_does_not_follow() {
         let (traffic, mut asked) = (long(), 0);
-        Lookout::default().linger(true, &traffic, 8, || {
+        Lookout::default().linger(true, &traffic, Some(7), || {
             asked += 1;
-            traffic.answered(Instant::now() + LINGER, 7 + asked % 2);
+            traffic.answered(Instant::now() + LINGER, Some(7 + asked % 2));
             false
         });
         assert_eq!(asked, 1);
-        traffic.answered(Instant::now(), 0);
-        assert_ne!(traffic.sender.load(Ordering::Relaxed), 0, "nobody waits for that");
+        Lookout::default().linger(true, &traffic, Some(0), || unreachable!("these may be several"));
+        let traffic = long();
+        traffic.answered(Instant::now(), None);
+        assert!(traffic.is_of_one(Instant::now()), "nobody waits for that");
     }
 
     #[test]
     fn one_thread_of_a_core_is_enough() {
         let lookout = Lookout::default();
         let _held = lookout.pause.lock().unwrap();
-        lookout.linger(true, &long(), 7, || unreachable!("another one looks out"));
+        lookout.linger(true, &long(), Some(7), || unreachable!("another one looks out"));
     }
 
     #[test]
     fn nobody_looks_out_during_a_pause() {
         let lookout = Lookout::default();
         lookout.pause.lock().unwrap().until = Some(Instant::now() + Duration::from_secs(3600));
-        lookout.linger(true, &long(), 7, || unreachable!("there is a pause"));
+        lookout.linger(true, &long(), Some(7), || unreachable!("there is a pause"));
         lookout.pause.lock().unwrap().until = Some(Instant::now());
         let mut is_asked = false;
-        lookout.linger(true, &long(), 7, || {
+        lookout.linger(true, &long(), Some(7), || {
             is_asked = true;
             true
         });

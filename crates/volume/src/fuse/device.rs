@@ -99,7 +99,7 @@ impl Device {
                 // More come at once after that, and by then nobody has had to wake this thread.
                 thread::sleep(REST);
             } else if is_short(head.opcode) {
-                lookout.linger(false, &server.traffic, head.thread, || self.is_called());
+                lookout.linger(false, &server.traffic, head.sender(), || self.is_called());
             }
         }
     }

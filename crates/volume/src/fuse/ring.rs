@@ -104,7 +104,7 @@ pub struct Ring {
     /// Where its thread looks out after short requests, if it does not sleep at once.
     lookout: Option<Arc<Lookout>>,
     /// Whose request was served last.
-    sender: u32,
+    sender: Option<u32>,
 }
 
 thread_local! {
@@ -197,7 +197,13 @@ impl Ring {
             .setup_submit_all()
             .build((places.len() as u32).next_power_of_two())?;
         ring.submitter().register_files(&[device.as_raw_fd()])?;
-        Ok(Self { ring, places, home: core.map(|core| Home { core, cores, stays: false }), lookout: None, sender: 0 })
+        Ok(Self {
+            ring,
+            places,
+            home: core.map(|core| Home { core, cores, stays: false }),
+            lookout: None,
+            sender: None,
+        })
     }
 
     /// Serves requests until the session ends. Calls `registered` when the kernel has answered whether it takes the
@@ -218,7 +224,7 @@ impl Ring {
             self.serve(done.user_data() as usize, server)?;
         }
         while left > 0 {
-            self.linger(server)?;
+            self.linger(server);
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -242,16 +248,19 @@ impl Ring {
         Ok(())
     }
 
-    /// Answers short requests, and waits awake for the next one.
-    fn linger<F: Filesystem>(&mut self, server: &Server<F>) -> io::Result<()> {
+    /// After a short request: looks out for the next one, when the answer to this one is given.
+    fn linger<F: Filesystem>(&mut self, server: &Server<F>) {
         if let Some(lookout) = self.lookout.as_ref().filter(|_| stays()) {
-            self.ring.submit()?;
-            let ring = &mut self.ring;
+            let (ring, mut is_answered) = (&mut self.ring, false);
             lookout.linger(true, &server.traffic, self.sender, || {
+                if !is_answered && ring.submit().is_err() {
+                    // The call that waits fails too.
+                    return true;
+                }
+                is_answered = true;
                 ring.submission().taskrun() || !ring.completion().is_empty()
             });
         }
-        Ok(())
     }
 
     fn serve<F: Filesystem>(&mut self, number: usize, server: &Server<F>) -> io::Result<()> {
@@ -268,7 +277,7 @@ impl Ring {
         let answer = server.serve(&head, &header[NUMBERS..2 * NUMBERS], data, u32::from_ne_bytes(len) as usize);
         header[..16].copy_from_slice(&answer_head(head.unique, answer));
         header[DATA_LEN..DATA_LEN + 4].copy_from_slice(&(answer.unwrap_or(0) as u32).to_ne_bytes());
-        self.sender = head.thread;
+        self.sender = head.sender();
         self.submit(number, COMMIT_AND_FETCH, u64::from_ne_bytes(commit_id))
     }
 

@@ -71,7 +71,7 @@ pub struct Head {
     pub unique: u64,
     pub node: u64,
     pub by: Owner,
-    /// The thread that waits for the answer; 0 if nobody in particular does.
+    /// The thread of the program, or 0.
     pub thread: u32,
 }
 
@@ -82,6 +82,12 @@ impl Head {
         let (unique, node) = (fields.u64()?, fields.u64()?);
         let by = Owner { uid: fields.u32()?, gid: fields.u32()? };
         Ok(Self { opcode, unique, node, by, thread: fields.u32()? })
+    }
+
+    /// The thread that waits for the answer: 0 if this process cannot see it, and `None` if the kernel makes such requests
+    /// for nobody in particular.
+    pub fn sender(&self) -> Option<u32> {
+        (!matches!(self.opcode, opcode::WRITE | opcode::RELEASE | opcode::RELEASEDIR)).then_some(self.thread)
     }
 
     /// Nobody waits for an answer, and none may be sent.

@@ -1,15 +1,11 @@
 package phalanx;
 
 import java.io.IOException;
-import java.security.MessageDigest;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.Executor;
-import javax.crypto.spec.SecretKeySpec;
-import phalanx.primitives.Kmac;
-import phalanx.primitives.Sponge;
 
 /**
  * Seals and opens short messages in batches, each under its own key: docs/format.md, section 7. All processors work by
@@ -21,15 +17,14 @@ import phalanx.primitives.Sponge;
  * List<byte[]> opened = messages.open(List.of(new Message(key, sealed.get(0))));
  * }</pre>
  *
+ * <p>{@link MessageSealer} is for messages that come one by one.
+ *
  * <p>The suite is not stored in a message: both sides know it. Messages have no order and no protection against replay.
  * A number in the associated data provides that.
  */
 public final class Messages {
     /** The least number of bytes for each thread. Below it, starting another thread does not pay. */
     private static final long WORTHWHILE = 64 << 10;
-
-    private static final int SLICE = 4096;
-    private static final byte[] NOTHING = new byte[0];
 
     private final Suite suite;
     private final Crew crew;
@@ -68,7 +63,7 @@ public final class Messages {
      */
     public List<byte[]> seal(List<Message> batch) {
         byte[][] out = new byte[batch.size()][];
-        run(batch, (sealer, index) -> out[index] = sealer.seal(batch.get(index)));
+        run(batch, (cipher, keys, message, index) -> out[index] = cipher.seal(keys, message.associatedData(), message.content()));
         return List.of(out);
     }
 
@@ -110,13 +105,13 @@ public final class Messages {
 
     private byte[][] openAll(List<Message> batch) {
         byte[][] out = new byte[batch.size()][];
-        run(batch, (sealer, index) -> out[index] = sealer.open(batch.get(index)));
+        run(batch, (cipher, keys, message, index) -> out[index] = cipher.open(keys, message.associatedData(), message.content()));
         return out;
     }
 
     @FunctionalInterface
     private interface Each {
-        void message(Sealer sealer, int index);
+        void message(MessageCipher cipher, MessageKeys keys, Message message, int index);
     }
 
     /** Divides the batch evenly by bytes. */
@@ -129,21 +124,23 @@ public final class Messages {
         int groups = (int) Math.min(Math.min(batch.size(), crew.size() * 4L), bytes / WORTHWHILE + 1);
         int size = (batch.size() + groups - 1) / groups;
         try {
-            ChunkLoop.run(crew, (batch.size() + size - 1) / size, () -> new Group(suite, batch.size(), size, each));
+            ChunkLoop.run(crew, (batch.size() + size - 1) / size, () -> new Group(suite, batch, size, each));
         } catch (IOException e) {
             throw new IllegalStateException(e);
         }
     }
 
     private static final class Group implements ChunkLoop.Step {
-        private final Sealer sealer;
-        private final int end;
+        private final Suite suite;
+        private final MessageCipher cipher;
+        private final List<Message> batch;
         private final int size;
         private final Each each;
 
-        Group(Suite suite, int end, int size, Each each) {
-            this.sealer = new Sealer(suite);
-            this.end = end;
+        Group(Suite suite, List<Message> batch, int size, Each each) {
+            this.suite = suite;
+            this.cipher = new MessageCipher(suite);
+            this.batch = batch;
             this.size = size;
             this.each = each;
         }
@@ -151,97 +148,15 @@ public final class Messages {
         @Override
         public void chunk(long index) {
             int first = (int) index * size;
-            for (int i = first; i < Math.min(end, first + size); i++) {
-                each.message(sealer, i);
+            for (int i = first; i < Math.min(batch.size(), first + size); i++) {
+                Message message = batch.get(i);
+                try (MessageKeys keys = new MessageKeys(message.key(), suite)) {
+                    each.message(cipher, keys, message, i);
+                }
             }
         }
 
         @Override
         public void close() {}
-    }
-
-    /** Seals and opens single messages. It belongs to one thread. */
-    static final class Sealer {
-        private final Suite suite;
-        private final UnitCipher unit;
-        private final Sponge sha3 = Sponge.sha3();
-
-        Sealer(Suite suite) {
-            this.suite = suite;
-            this.unit = new UnitCipher(suite);
-        }
-
-        byte[] seal(Message message) {
-            byte[] out = room(message.content().length);
-            unit.drawNonce(out, 0);
-            sealInto(message, out);
-            return out;
-        }
-
-        /** Seals a message under a given nonce, for tests. */
-        byte[] seal(Message message, byte[] nonce) {
-            byte[] out = room(message.content().length);
-            System.arraycopy(nonce, 0, out, 0, nonce.length);
-            sealInto(message, out);
-            return out;
-        }
-
-        private byte[] room(int length) {
-            return new byte[Math.addExact(length, suite.overhead())];
-        }
-
-        private void sealInto(Message message, byte[] out) {
-            int length = message.content().length;
-            System.arraycopy(message.content(), 0, out, suite.overhead(), length);
-            try (FileKeys keys = FileKeys.ofMessages(message.key().open(), suite)) {
-                SecretKeySpec key = new SecretKeySpec(keys.encrypt(), "AES");
-                if (!suite.isCtr()) {
-                    unit.sealGcm(key, message.associatedData(), out, 0, length);
-                    return;
-                }
-                unit.ctr(key, out, 0, suite.overhead(), length);
-                byte[] tag = tag(keys, message.associatedData(), out, length);
-                System.arraycopy(tag, 0, out, suite.nonceBytes(), tag.length);
-            }
-        }
-
-        /** The plaintext, or null if the message is not authentic. */
-        byte[] open(Message message) {
-            byte[] sealed = message.content();
-            int length = sealed.length - suite.overhead();
-            if (length < 0) {
-                return null;
-            }
-            byte[] unitBytes = sealed.clone();
-            try (FileKeys keys = FileKeys.ofMessages(message.key().open(), suite)) {
-                SecretKeySpec key = new SecretKeySpec(keys.encrypt(), "AES");
-                if (!suite.isCtr()) {
-                    if (!unit.openGcm(key, message.associatedData(), unitBytes, 0, length)) {
-                        return null;
-                    }
-                } else {
-                    byte[] found = Arrays.copyOfRange(sealed, suite.nonceBytes(), suite.overhead());
-                    if (!MessageDigest.isEqual(tag(keys, message.associatedData(), sealed, length), found)) {
-                        return null;
-                    }
-                    unit.ctr(key, unitBytes, 0, suite.overhead(), length);
-                }
-                return length == 0 ? NOTHING : Arrays.copyOfRange(unitBytes, suite.overhead(), unitBytes.length);
-            } finally {
-                Arrays.fill(unitBytes, (byte) 0);
-            }
-        }
-
-        private byte[] tag(FileKeys keys, byte[] associatedData, byte[] unitBytes, int length) {
-            byte[] associated = new byte[Sponge.DIGEST];
-            sha3.hash(associatedData, 0, associatedData.length, associated, 0, associated.length);
-            int digests = unit.digest(unitBytes, suite.overhead(), length, SLICE);
-            try (Kmac kmac = new Kmac(keys.mac(), "phalanx v1 message")) {
-                kmac.update(unitBytes, 0, suite.nonceBytes());
-                kmac.update(associated, 0, associated.length);
-                kmac.update(unit.digests(), 0, digests);
-                return kmac.finish(suite.tagBytes());
-            }
-        }
     }
 }

@@ -5,7 +5,7 @@
  *   <li>{@link phalanx.Protector} and {@link phalanx.Unprotector} protect and unprotect files and streams.
  *   <li>{@link phalanx.PhalanxFile} reads a protected file by range.
  *   <li>{@link phalanx.PhalanxTree} checks a protected folder against its manifest, which {@link phalanx.Manifest} reads.
- *   <li>{@link phalanx.Messages} seals and opens many short messages at once.
+ *   <li>{@link phalanx.Messages} seals and opens many short messages at once, and {@link phalanx.MessageSealer} one after another.
  *   <li>{@link phalanx.Server} is a client of phalanx-server, which has the keys of many users.
  *   <li>{@link phalanx.AgeRecipient} is a public key of age, for which files are protected, and {@link phalanx.AgeIdentity} the
  *       private key that opens them. The sender of such a file is unknown.

@@ -301,6 +301,53 @@ class LibraryTest {
         }
     }
 
+    /** Under more keys than a sealer keeps, each used again when it is kept and when it is not. */
+    @Test
+    void messagesOneByOneAreThoseOfBatches() throws IOException {
+        for (Suite suite : Suite.values()) {
+            Messages messages = new Messages(suite);
+            List<PhalanxKey> keys = java.util.stream.Stream.generate(PhalanxKey::random).limit(300).toList();
+            try (MessageSealer sealer = new MessageSealer(suite)) {
+                for (int i = 0; i < 900; i++) {
+                    Message message = new Message(keys.get(i / 2 % 300), bytes(random.nextInt(40)), bytes(random.nextInt(500)));
+                    byte[] sealed = sealer.seal(message);
+                    Message toOpen = new Message(message.key(), message.associatedData(), sealed);
+                    assertArrayEquals(message.content(), messages.open(List.of(toOpen)).get(0));
+                    assertArrayEquals(message.content(), sealer.open(toOpen));
+                    assertThrows(MessagesException.class, () -> sealer.open(new Message(PhalanxKey.random(), toOpen.associatedData(), sealed)));
+                    assertThrows(MessagesException.class, () -> sealer.open(new Message(toOpen.key(), bytes(41), sealed)));
+                    sealed[random.nextInt(sealed.length)] ^= 1;
+                    assertThrows(MessagesException.class, () -> sealer.open(toOpen));
+                }
+                keys.get(0).close();
+                assertThrows(IllegalStateException.class, () -> sealer.seal(new Message(keys.get(0), bytes(1))));
+            }
+        }
+    }
+
+    @Test
+    void aClosedSealerDoesNothing() {
+        MessageSealer sealer = new MessageSealer(Suite.AES_256_CTR_SHA3);
+        Message message = new Message(PhalanxKey.random(), bytes(10));
+        sealer.seal(message);
+        sealer.close();
+        assertThrows(IllegalStateException.class, () -> sealer.seal(message));
+        assertThrows(IllegalStateException.class, () -> sealer.open(message));
+        sealer.close();
+    }
+
+    @Test
+    void keysOfMessagesAreWiped() {
+        for (Suite suite : Suite.values()) {
+            FileKeys inside = FileKeys.ofMessages(bytes(32), suite);
+            byte[] encrypt = inside.encrypt();
+            byte[] mac = inside.mac();
+            new MessageKeys(inside).close();
+            assertArrayEquals(new byte[encrypt.length], encrypt);
+            assertArrayEquals(new byte[mac.length], mac);
+        }
+    }
+
     @Test
     void secretsAreNotShownAndAreWiped() {
         PhalanxKey secret = PhalanxKey.of(bytes(32));

@@ -3,14 +3,15 @@ package phalanx.spark;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
-import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
 import org.apache.spark.sql.api.java.UDF3;
+import org.apache.spark.util.TaskCompletionListener;
 import phalanx.Message;
-import phalanx.Messages;
+import phalanx.MessageSealer;
 import phalanx.MessagesException;
 import phalanx.PhalanxKey;
 import phalanx.Suite;
@@ -24,16 +25,17 @@ import scala.runtime.AbstractFunction3;
 abstract class Columns extends AbstractFunction3<Object, Object, Object, Object>
         implements UDF3<Object, Object, Object, byte[]>, Serializable {
     private static final long serialVersionUID = 1L;
-    private static final Messages MESSAGES = new Messages(Suite.AES_256_CTR_SHA3).on(Runnable::run, 1);
     private static final Map<String, PhalanxKey> KEYS = new ConcurrentHashMap<>();
+    /** One for each task that has had a row and has not ended. */
+    private static final Map<TaskContext, MessageSealer> SEALERS = new ConcurrentHashMap<>();
 
     /** {@code phalanx_seal(column, key, user)}. */
     static final class Seal extends Columns {
         private static final long serialVersionUID = 1L;
 
         @Override
-        byte[] apply(PhalanxKey key, byte[] user, byte[] value) {
-            return MESSAGES.seal(List.of(new Message(key, user, value))).get(0);
+        byte[] apply(MessageSealer sealer, Message row) {
+            return sealer.seal(row);
         }
     }
 
@@ -42,12 +44,12 @@ abstract class Columns extends AbstractFunction3<Object, Object, Object, Object>
         private static final long serialVersionUID = 1L;
 
         @Override
-        byte[] apply(PhalanxKey key, byte[] user, byte[] value) throws MessagesException {
-            return MESSAGES.open(List.of(new Message(key, user, value))).get(0);
+        byte[] apply(MessageSealer sealer, Message row) throws MessagesException {
+            return sealer.open(row);
         }
     }
 
-    abstract byte[] apply(PhalanxKey key, byte[] user, byte[] value) throws MessagesException;
+    abstract byte[] apply(MessageSealer sealer, Message row) throws MessagesException;
 
     @Override
     public byte[] call(Object value, Object key, Object user) {
@@ -55,10 +57,46 @@ abstract class Columns extends AbstractFunction3<Object, Object, Object, Object>
             return null;
         }
         try {
-            return apply(key(text(key)), text(user).getBytes(StandardCharsets.UTF_8), bytes(value));
+            return inTask(new Message(key(text(key)), text(user).getBytes(StandardCharsets.UTF_8), bytes(value)));
         } catch (MessagesException e) {
             throw new IllegalArgumentException("phalanx_open: a value is not authentic for its key and its user", e);
         }
+    }
+
+    private byte[] inTask(Message row) throws MessagesException {
+        TaskContext task = TaskContext.get();
+        if (task != null) {
+            return apply(sealer(task), row);
+        }
+        // The driver computes what depends on no row.
+        try (MessageSealer sealer = new MessageSealer(Suite.AES_256_CTR_SHA3)) {
+            return apply(sealer, row);
+        }
+    }
+
+    /** The task's own sealer, which its end closes. */
+    private static MessageSealer sealer(TaskContext task) {
+        MessageSealer sealer = SEALERS.get(task);
+        if (sealer != null) {
+            return sealer;
+        }
+        MessageSealer made = new MessageSealer(Suite.AES_256_CTR_SHA3);
+        // A task may have several threads.
+        sealer = SEALERS.putIfAbsent(task, made);
+        if (sealer != null) {
+            return sealer;
+        }
+        // Called at once if the task has ended already.
+        task.addTaskCompletionListener((TaskCompletionListener) ended -> {
+            SEALERS.remove(task);
+            made.close();
+        });
+        return made;
+    }
+
+    /** How many sealers there are, for tests. */
+    static int sealers() {
+        return SEALERS.size();
     }
 
     @Override

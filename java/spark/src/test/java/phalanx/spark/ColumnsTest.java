@@ -14,6 +14,8 @@ import java.util.stream.Collectors;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataTypes;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import phalanx.Keyring;
@@ -57,6 +59,19 @@ class ColumnsTest extends Fixture {
         assertTrue(row.isNullAt(1));
         assertArrayEquals(new byte[] {0, (byte) 0xff}, (byte[]) row.get(2));
         assertEquals(0, ((byte[]) row.get(3)).length);
+    }
+
+    @Test
+    void eachTaskHasOneSealerAndClosesIt() {
+        session().udf().register("sealers_at", functions.udf((byte[] sealed) -> Columns.sealers(), DataTypes.IntegerType).asNondeterministic());
+        Row row = sql("SELECT min(s), max(s) FROM (SELECT sealers_at(phalanx_seal('name ' || id, KEY, id)) AS s FROM range(0, 1000, 1, 4))").first();
+        // Two of the four tasks run at a time.
+        assertTrue(row.getInt(0) >= 1 && row.getInt(1) <= 2, row.toString());
+        assertEquals(0, Columns.sealers());
+        // A task that fails closes its own, too.
+        sql("SELECT id, phalanx_seal('name ' || id, KEY, id) AS sealed FROM range(0, 10, 1, 1)").createOrReplaceTempView("ten");
+        assertThrows(Exception.class, () -> sql("SELECT phalanx_open(sealed, KEY, id + 1) FROM ten").collectAsList());
+        assertEquals(0, Columns.sealers());
     }
 
     @Test

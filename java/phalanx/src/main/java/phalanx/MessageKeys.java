@@ -1,0 +1,41 @@
+package phalanx;
+
+import javax.crypto.spec.SecretKeySpec;
+import phalanx.primitives.Kmac;
+
+/**
+ * What is derived from a key for its messages: docs/format.md, section 7. It belongs to one thread. {@link #close} overwrites it, as far as Java allows:
+ * see {@link PhalanxKey}.
+ */
+final class MessageKeys implements AutoCloseable {
+    private final FileKeys keys;
+    private final SecretKeySpec aes;
+    /** Nothing in suite 4, which has no such tag. */
+    private final Kmac mac;
+
+    MessageKeys(PhalanxKey key, Suite suite) {
+        this(FileKeys.ofMessages(key.open(), suite));
+    }
+
+    MessageKeys(FileKeys keys) {
+        this.keys = keys;
+        aes = new SecretKeySpec(keys.encrypt(), "AES");
+        mac = keys.suite().isCtr() ? new Kmac(keys.mac(), "phalanx v1 message") : null;
+    }
+
+    SecretKeySpec aes() {
+        return aes;
+    }
+
+    Kmac mac() {
+        return mac;
+    }
+
+    @Override
+    public void close() {
+        keys.close();
+        if (mac != null) {
+            mac.close();
+        }
+    }
+}

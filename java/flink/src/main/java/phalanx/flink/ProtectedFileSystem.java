@@ -178,6 +178,10 @@ final class ProtectedFileSystem extends FileSystem {
 
     @Override
     public RecoverableWriter createRecoverableWriter() throws IOException {
+        return writer();
+    }
+
+    private SealedWriter writer() throws IOException {
         return new SealedWriter(inner.createRecoverableWriter(), scheme, keys, settings);
     }
 
@@ -192,13 +196,8 @@ final class ProtectedFileSystem extends FileSystem {
         if (there != null && (there.isDir() || mode == WriteMode.NO_OVERWRITE)) {
             throw new FileAlreadyExistsException(path + (there.isDir() ? " is a folder" : " exists"));
         }
-        Path stored = Names.stored(inner(path));
-        return new WholeOutput(createRecoverableWriter().open(path), () -> {
-            // HDFS does not rename to the name of another file.
-            if (scheme.endsWith("hdfs") && mode == WriteMode.OVERWRITE && status(stored) != null) {
-                inner.delete(stored, false);
-            }
-        });
+        Publication publication = new Publication(inner, scheme, Names.stored(inner(path)), mode == WriteMode.OVERWRITE);
+        return new WholeOutput(writer().openStored(publication.written()), publication);
     }
 
     @Override
@@ -221,6 +220,11 @@ final class ProtectedFileSystem extends FileSystem {
     @Override
     public boolean rename(Path from, Path to) throws IOException {
         FileStatus source = require(from);
+        FileStatus target = find(to);
+        // A file and a folder of one name would hide each other.
+        if (target != null && target.isDir() != source.isDir()) {
+            throw new FileAlreadyExistsException(to + (target.isDir() ? " is a folder" : " is a file"));
+        }
         if (source.isDir()) {
             refuseEnding(to);
             return inner.rename(source.getPath(), inner(to));

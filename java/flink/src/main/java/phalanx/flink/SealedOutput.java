@@ -5,18 +5,32 @@ import java.io.IOException;
 import java.util.Arrays;
 import java.util.Objects;
 import java.util.OptionalLong;
+import java.util.Set;
 import org.apache.flink.core.fs.RecoverableFsDataOutputStream;
 import org.apache.flink.core.fs.RecoverableWriter.ResumeRecoverable;
+import org.apache.flink.core.io.SimpleVersionedSerializer;
 import phalanx.ChunkCipher;
 import phalanx.FileKeys;
 import phalanx.Header;
 import phalanx.KeyProvider;
 import phalanx.Recipients;
+import phalanx.Suite;
 
-/** A protected file that is written, and that a checkpoint can go on from. It belongs to one thread, which does all the work. */
+/**
+ * A protected file that is written, and that a checkpoint can go on from. One thread writes it, and another one may close it: Flink does that when it
+ * cancels a task.
+ */
 final class SealedOutput extends RecoverableFsDataOutputStream {
+    /**
+     * Where {@code sync} of the inner stream makes durable what is written, and does nothing else. In Flink's S3 it ends the upload, so that the object
+     * appears and nothing can go on with it, and in OSS it always fails. What is uploaded is durable.
+     */
+    private static final Set<String> SYNCED = Set.of("file", "hdfs", "abfs", "abfss");
+
     private final RecoverableFsDataOutputStream out;
+    private final Place place;
     private final Recipients recipients;
+    private final Suite suite;
     private final byte[] header;
     private final FileKeys keys;
     private final ChunkCipher cipher;
@@ -27,13 +41,25 @@ final class SealedOutput extends RecoverableFsDataOutputStream {
     private final byte[] chunk;
     private int length;
     private long index;
+    private long storedLength;
     private boolean failed;
     private boolean closed;
 
-    private SealedOutput(RecoverableFsDataOutputStream out, Recipients recipients, Header header, FileKeys keys) {
+    /**
+     * Where the inner file system is.
+     *
+     * @param scheme its scheme
+     * @param serializer for its points to go on from
+     */
+    record Place(String scheme, SimpleVersionedSerializer<ResumeRecoverable> serializer) {}
+
+    private SealedOutput(RecoverableFsDataOutputStream out, Place place, Recipients recipients, Header header, FileKeys keys) {
         this.out = out;
+        this.place = place;
+        suite = header.suite();
         this.recipients = recipients;
         this.header = header.toBytes();
+        storedLength = header.length();
         this.keys = keys;
         cipher = new ChunkCipher(keys, header.chunkLog2());
         overhead = header.suite().overhead();
@@ -43,11 +69,11 @@ final class SealedOutput extends RecoverableFsDataOutputStream {
     }
 
     /** Begins a file: writes its header. */
-    static SealedOutput begin(RecoverableFsDataOutputStream out, Recipients recipients, Settings settings) throws IOException {
+    static SealedOutput begin(RecoverableFsDataOutputStream out, Place place, Recipients recipients, Settings settings) throws IOException {
         Recipients.NewFile file = recipients.newFile(settings.suite, settings.chunkLog2, OptionalLong.empty());
         try {
             out.write(file.header().toBytes());
-            return new SealedOutput(out, recipients, file.header(), file.keys());
+            return new SealedOutput(out, place, recipients, file.header(), file.keys());
         } catch (IOException | RuntimeException e) {
             file.close();
             throw e;
@@ -55,17 +81,21 @@ final class SealedOutput extends RecoverableFsDataOutputStream {
     }
 
     /** Goes on with a file. The inner stream has what it had at the checkpoint. */
-    static SealedOutput resume(RecoverableFsDataOutputStream out, Unfinished at, Recipients recipients, KeyProvider provider)
+    static SealedOutput resume(RecoverableFsDataOutputStream out, Place place, Unfinished at, Recipients recipients, KeyProvider provider)
             throws IOException {
         Header header = Header.read(new ByteArrayInputStream(at.header()));
+        checkResumable(header.suite());
         FileKeys keys = header.open(provider).keys();
         try {
-            SealedOutput resumed = new SealedOutput(out, recipients, header, keys);
-            long written = at.header().length + at.chunks() * (resumed.overhead + resumed.chunkLength);
-            if (out.getPos() != written || at.tail().length > resumed.chunkLength) {
-                throw new IOException("the unfinished file is not that of the checkpoint: it has " + out.getPos() + " bytes instead of " + written);
-            }
+            SealedOutput resumed = new SealedOutput(out, place, recipients, header, keys);
             resumed.index = at.chunks();
+            resumed.storedLength += at.chunks() * (resumed.overhead + resumed.chunkLength);
+            long position = out.getPos();
+            // A stream of Azure that appends counts from where it began. The state is bound to the length that the file had.
+            if (position != 0 && position != resumed.storedLength || at.tail().length > resumed.chunkLength) {
+                throw new IOException("the unfinished file is not that of the checkpoint: it has " + position + " bytes instead of "
+                        + resumed.storedLength);
+            }
             resumed.length = at.tail().length;
             System.arraycopy(at.tail(), 0, resumed.chunk, resumed.overhead, resumed.length);
             return resumed;
@@ -75,13 +105,29 @@ final class SealedOutput extends RecoverableFsDataOutputStream {
         }
     }
 
+    private static void checkResumable(Suite suite) throws IOException {
+        if (suite == Suite.AES_256_GCM) {
+            throw new IOException("no file with the cipher aes-256-gcm can be gone on with after a checkpoint: use aes-256, or a format in bulk");
+        }
+    }
+
+    /** The length of what is in the inner file. */
+    synchronized long storedLength() {
+        return storedLength;
+    }
+
+    /** The first bytes of the file, which no other file has. */
+    byte[] header() {
+        return header.clone();
+    }
+
     @Override
-    public void write(int value) throws IOException {
+    public synchronized void write(int value) throws IOException {
         write(new byte[] {(byte) value}, 0, 1);
     }
 
     @Override
-    public void write(byte[] from, int offset, int count) throws IOException {
+    public synchronized void write(byte[] from, int offset, int count) throws IOException {
         Objects.checkFromIndexSize(offset, count, from.length);
         checkWritable();
         for (int done = 0; done < count; ) {
@@ -100,21 +146,23 @@ final class SealedOutput extends RecoverableFsDataOutputStream {
         if (index >= mostChunks) {
             throw new IOException("too large: its suite seals no more than " + mostChunks + " chunks");
         }
-        cipher.seal(chunk, 0, length, index, last);
-        out.write(chunk, 0, overhead + length);
+        int count = length;
+        cipher.seal(chunk, 0, count, index, last);
+        out.write(chunk, 0, overhead + count);
+        storedLength += overhead + count;
         index++;
         length = 0;
         failed = false;
     }
 
     @Override
-    public long getPos() {
+    public synchronized long getPos() {
         return index * chunkLength + length;
     }
 
     /** Does nothing: what is not yet a whole chunk cannot be written. */
     @Override
-    public void flush() throws IOException {
+    public synchronized void flush() throws IOException {
         checkWritable();
     }
 
@@ -123,36 +171,53 @@ final class SealedOutput extends RecoverableFsDataOutputStream {
      * its name. Until then what is not a whole chunk is durable only in checkpoints.
      */
     @Override
-    public void sync() throws IOException {
+    public synchronized void sync() throws IOException {
         checkWritable();
-        out.sync();
+        syncInner();
+    }
+
+    private void syncInner() throws IOException {
+        if (SYNCED.contains(place.scheme())) {
+            out.sync();
+        }
     }
 
     @Override
-    public ResumeRecoverable persist() throws IOException {
+    public synchronized ResumeRecoverable persist() throws IOException {
         checkWritable();
+        checkResumable(suite);
+        SealedWriter.Point point = SealedWriter.Point.of(out.persist(), place.serializer());
         Unfinished state = new Unfinished(header, index, Arrays.copyOfRange(chunk, overhead, overhead + length));
         try {
-            return new SealedWriter.Resume(out.persist(), state.seal(recipients));
+            return new SealedWriter.Resume(point, state.seal(recipients, point));
         } finally {
             state.wipe();
         }
     }
 
     @Override
-    public Committer closeForCommit() throws IOException {
+    public synchronized Committer closeForCommit() throws IOException {
         checkWritable();
-        seal(true);
-        // Not every file system does this by itself.
-        out.sync();
+        // Whatever fails now, nothing more is written.
         closed = true;
-        wipe();
-        return out.closeForCommit();
+        Committer committer = null;
+        try {
+            seal(true);
+            // Not every file system does this by itself.
+            syncInner();
+            committer = out.closeForCommit();
+            return committer;
+        } finally {
+            wipe();
+            if (committer == null) {
+                out.close();
+            }
+        }
     }
 
     /** Without a commit there is no file. */
     @Override
-    public void close() throws IOException {
+    public synchronized void close() throws IOException {
         if (!closed) {
             closed = true;
             wipe();

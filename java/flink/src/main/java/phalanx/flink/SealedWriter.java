@@ -36,15 +36,37 @@ final class SealedWriter implements RecoverableWriter {
      * @param inner that of the inner file system
      * @param state an {@link Unfinished}, sealed
      */
-    record Resume(ResumeRecoverable inner, byte[] state) implements ResumeRecoverable {}
+    record Resume(Point inner, byte[] state) implements ResumeRecoverable {}
+
+    /**
+     * A point in a file of the inner file system. Its bytes are those of when it was made, also after an update of Flink: the state is bound to them.
+     *
+     * @param at the point
+     * @param version the version of the serializer that made the bytes
+     * @param bytes the point
+     */
+    record Point(ResumeRecoverable at, int version, byte[] bytes) {
+        static Point of(ResumeRecoverable at, SimpleVersionedSerializer<ResumeRecoverable> serializer) throws IOException {
+            return new Point(at, serializer.getVersion(), serializer.serialize(at));
+        }
+    }
+
+    private SealedOutput.Place place() {
+        return new SealedOutput.Place(scheme, inner.getResumeRecoverableSerializer());
+    }
 
     @Override
     public RecoverableFsDataOutputStream open(Path path) throws IOException {
+        return openStored(Names.stored(Names.withScheme(scheme, path)));
+    }
+
+    /** Begins a protected file of this name in the inner file system. */
+    SealedOutput openStored(Path stored) throws IOException {
         // First, since a failure may leave an unfinished file.
         Recipients recipients = keys.recipients();
-        RecoverableFsDataOutputStream out = inner.open(Names.stored(Names.withScheme(scheme, path)));
+        RecoverableFsDataOutputStream out = inner.open(stored);
         try {
-            return SealedOutput.begin(out, recipients, settings);
+            return SealedOutput.begin(out, place(), recipients, settings);
         } catch (IOException | RuntimeException e) {
             out.close();
             throw e;
@@ -54,11 +76,11 @@ final class SealedWriter implements RecoverableWriter {
     @Override
     public RecoverableFsDataOutputStream recover(ResumeRecoverable recoverable) throws IOException {
         Resume resume = (Resume) recoverable;
-        Unfinished state = Unfinished.open(resume.state(), keys.provider());
+        Unfinished state = Unfinished.open(resume.state(), resume.inner(), keys.provider());
         try {
-            RecoverableFsDataOutputStream out = inner.recover(resume.inner());
+            RecoverableFsDataOutputStream out = inner.recover(resume.inner().at());
             try {
-                return SealedOutput.resume(out, state, keys.recipients(), keys.provider());
+                return SealedOutput.resume(out, place(), state, keys.recipients(), keys.provider());
             } catch (IOException | RuntimeException e) {
                 out.close();
                 throw e;
@@ -81,7 +103,7 @@ final class SealedWriter implements RecoverableWriter {
 
     @Override
     public boolean cleanupRecoverableState(ResumeRecoverable recoverable) throws IOException {
-        return inner.cleanupRecoverableState(((Resume) recoverable).inner());
+        return inner.cleanupRecoverableState(((Resume) recoverable).inner().at());
     }
 
     @Override
@@ -110,12 +132,11 @@ final class SealedWriter implements RecoverableWriter {
         @Override
         public byte[] serialize(ResumeRecoverable recoverable) throws IOException {
             Resume resume = (Resume) recoverable;
-            byte[] inside = inner.serialize(resume.inner());
             ByteArrayOutputStream bytes = new ByteArrayOutputStream();
             try (DataOutputStream out = new DataOutputStream(bytes)) {
-                out.writeInt(inner.getVersion());
-                out.writeInt(inside.length);
-                out.write(inside);
+                out.writeInt(resume.inner().version());
+                out.writeInt(resume.inner().bytes().length);
+                out.write(resume.inner().bytes());
                 out.write(resume.state());
             }
             return bytes.toByteArray();
@@ -128,8 +149,8 @@ final class SealedWriter implements RecoverableWriter {
             }
             DataInputStream in = new DataInputStream(new ByteArrayInputStream(serialized));
             int innerVersion = in.readInt();
-            byte[] inside = in.readNBytes(in.readInt());
-            return new Resume(inner.deserialize(innerVersion, inside), in.readAllBytes());
+            byte[] inside = Unfinished.bytes(in);
+            return new Resume(new Point(inner.deserialize(innerVersion, inside), innerVersion, inside), in.readAllBytes());
         }
     }
 }

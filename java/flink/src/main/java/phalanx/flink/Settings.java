@@ -2,6 +2,7 @@ package phalanx.flink;
 
 import java.util.List;
 import java.util.Locale;
+import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.ConfigOption;
 import org.apache.flink.configuration.ConfigOptions;
 import org.apache.flink.configuration.Configuration;
@@ -37,6 +38,15 @@ final class Settings implements NamedKeys.Settings {
             throw new IllegalConfigurationException(CHUNK_SIZE.key() + " is a power of two from 4kb to 16mb");
         }
         chunkLog2 = Long.numberOfTrailingZeros(size);
+        checkMerging();
+    }
+
+    /** A checkpoint of merged files counts on parts of files that are still written. Protected files have a name and an end only when they are closed. */
+    private void checkMerging() {
+        String checkpoints = conf.get(CheckpointingOptions.CHECKPOINTS_DIRECTORY);
+        if (checkpoints != null && checkpoints.trim().startsWith(Names.PREFIX) && conf.get(CheckpointingOptions.FILE_MERGING_ENABLED)) {
+            throw new IllegalConfigurationException(CheckpointingOptions.FILE_MERGING_ENABLED.key() + " cannot be used with protected checkpoints");
+        }
     }
 
     private static ConfigOption<String> text(String name, String usual) {

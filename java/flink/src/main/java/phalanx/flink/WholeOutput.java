@@ -2,60 +2,55 @@ package phalanx.flink;
 
 import java.io.IOException;
 import org.apache.flink.core.fs.FSDataOutputStream;
-import org.apache.flink.core.fs.RecoverableFsDataOutputStream;
 
-/** A new file that appears when it is closed, and only whole. After a failure nothing appears. */
+/**
+ * A new file that appears when it is closed, and only whole. After a failure nothing appears. One thread writes it, and another one may close it, but
+ * never in the middle of a write.
+ */
 final class WholeOutput extends FSDataOutputStream {
-    /** What is done before the file gets its name. */
-    @FunctionalInterface
-    interface Before {
-        void publish() throws IOException;
-    }
-
-    private final RecoverableFsDataOutputStream out;
-    private final Before before;
+    private final SealedOutput out;
+    private final Publication publication;
     private boolean closed;
 
-    WholeOutput(RecoverableFsDataOutputStream out, Before before) {
+    WholeOutput(SealedOutput out, Publication publication) {
         this.out = out;
-        this.before = before;
+        this.publication = publication;
     }
 
     @Override
-    public void write(int value) throws IOException {
+    public synchronized void write(int value) throws IOException {
         out.write(value);
     }
 
     @Override
-    public void write(byte[] from, int offset, int length) throws IOException {
+    public synchronized void write(byte[] from, int offset, int length) throws IOException {
         out.write(from, offset, length);
     }
 
     @Override
-    public long getPos() throws IOException {
+    public synchronized long getPos() throws IOException {
         return out.getPos();
     }
 
     @Override
-    public void flush() throws IOException {
+    public synchronized void flush() throws IOException {
         out.flush();
     }
 
+    /** Makes no file that can be read: Flink's store of blobs calls this right before it closes the file, so it does not fail. */
     @Override
-    public void sync() throws IOException {
+    public synchronized void sync() throws IOException {
         out.sync();
     }
 
     @Override
-    public void close() throws IOException {
+    public synchronized void close() throws IOException {
         if (closed) {
             return;
         }
         closed = true;
         try (out) {
-            RecoverableFsDataOutputStream.Committer committer = out.closeForCommit();
-            before.publish();
-            committer.commit();
+            publication.publish(out.closeForCommit(), out.storedLength(), out.header());
         }
     }
 }

@@ -105,6 +105,12 @@ class FilesTest extends Fixture {
         Configuration other = settings("work");
         other.setString("phalanx.cipher", "rot13");
         assertThrows(IllegalConfigurationException.class, () -> new Settings(other));
+        Configuration merging = settings("work");
+        merging.setString("execution.checkpointing.file-merging.enabled", "true");
+        merging.setString("execution.checkpointing.dir", "file:///checkpoints");
+        new Settings(merging);
+        merging.setString("execution.checkpointing.dir", "phalanx+file:///checkpoints");
+        assertThrows(IllegalConfigurationException.class, () -> new Settings(merging));
     }
 
     @Test
@@ -132,6 +138,8 @@ class FilesTest extends Fixture {
         assertTrue(fs.mkdirs(path("sub")));
         assertThrows(IOException.class, () -> fs.mkdirs(path("a")));
         assertThrows(IOException.class, () -> fs.mkdirs(path("sub.phx")));
+        assertThrows(IOException.class, () -> fs.rename(path("a"), path("sub")));
+        assertThrows(IOException.class, () -> fs.rename(path("sub"), path("a")));
         assertTrue(fs.rename(path("a"), path("sub/b")));
         assertArrayEquals(plaintext, read("sub/b"));
         assertTrue(fs.rename(path("sub"), path("other")));

@@ -194,6 +194,9 @@ class InnerTest extends Fixture {
             while (closing.getState() != Thread.State.BLOCKED && closing.isAlive()) {
                 Thread.onSpinWait();
             }
+            // It waits for this write.
+            assertEquals(0, uploads.closed);
+            assertTrue(closing.isAlive());
         };
         out.write(plaintext);
         return closing;

@@ -1,5 +1,6 @@
 """Protected safetensors files: the arrays are those of the package safetensors, and hostile headers are one clear error each."""
 
+import collections.abc
 import json
 import os
 import sys
@@ -141,6 +142,45 @@ def test_what_cannot_be_saved_leaves_nothing(tmp_path):
     assert phalanx.safetensors.load_file(tmp_path / "a.phx", key=KEY) == {}
     with pytest.raises(FileExistsError):
         phalanx.safetensors.save_file({}, tmp_path / "a.phx", key=KEY, overwrite=False)
+
+
+class Growing(collections.abc.Mapping):
+    """A mapping whose array is longer each time that it is asked for."""
+
+    asked = 0
+
+    def __getitem__(self, name):
+        self.asked += 1
+        return np.arange(self.asked, dtype=np.int32)
+
+    def __iter__(self):
+        return iter(["a"])
+
+    def __len__(self):
+        return 1
+
+
+def test_a_mapping_that_computes_is_asked_once(tmp_path):
+    given = Growing()
+    phalanx.safetensors.save_file(given, tmp_path / "a.phx", key=KEY)
+    assert given.asked == 1
+    assert phalanx.safetensors.load_file(tmp_path / "a.phx", key=KEY)["a"].tolist() == [0]
+
+
+def test_an_array_that_changes_meanwhile_leaves_the_old_file(tmp_path):
+    class Shrinking:
+        """Says that it has four elements, and gives three when its bytes are taken."""
+
+        dtype, shape = np.dtype("<i4"), (4,)
+
+        def __array__(self, dtype=None, copy=None):
+            return np.zeros(3, np.int32)
+
+    phalanx.safetensors.save_file(arrays(), tmp_path / "a.phx", key=KEY)
+    with pytest.raises(phalanx.safetensors.SafetensorsError, match="'b' had 16 bytes, and now it has 12") as raised:
+        phalanx.safetensors.save_file({"a": np.zeros(9), "b": Shrinking()}, tmp_path / "a.phx", key=KEY)
+    assert is_one_line(raised.value) and names(tmp_path) == ["a.phx"]
+    equal(phalanx.safetensors.load_file(tmp_path / "a.phx", key=KEY), arrays())
 
 
 ONE = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -80,17 +81,24 @@ def save_file(
     """Writes arrays of numpy or PyTorch, by their names, to a protected safetensors file.
 
     ``file``, and ``key``, ``keys``, ``password``, ``recipients``, ``kms``, ``cipher``, ``chunk_size``, ``sync`` and ``threads`` are as for
-    :func:`phalanx.open`. The file has its name when it is complete. Unless ``overwrite`` is set, it must not exist. The plaintext is what the package ``safetensors`` writes.
+    :func:`phalanx.open`. The file has its name when it is complete. Unless ``overwrite`` is set, it must not exist. If this fails, the file
+    that was there stays. Each tensor is asked for once, and all are held until the file is written.
     """
+    # A mapping may make another array each time that it is asked.
+    tensors = dict(tensors)
     kinds = {name: _kind_of(name, tensor) for name, tensor in tensors.items()}
+    lengths = {name: SIZES[dtype] * math.prod(shape) for name, (dtype, shape) in kinds.items()}
     header, order = build(
-        {name: (dtype, shape, SIZES[dtype] * _count(shape)) for name, (dtype, shape) in kinds.items()},
-        None if metadata is None else dict(metadata),
+        {name: (*kind, lengths[name]) for name, kind in kinds.items()}, None if metadata is None else dict(metadata)
     )
     with _files.open(file, "wb" if overwrite else "xb", **options) as writer:
         writer.write(header)
         for name in order:
-            writer.write(_flat(tensors[name]))
+            data = _flat(tensors[name])
+            # Another thread may have changed the array.
+            if len(data) != lengths[name]:
+                raise SafetensorsError(f"tensor {name!r} had {lengths[name]} bytes, and now it has {len(data)}")
+            writer.write(data)
 
 
 def open(file: _Path | object, **options: Any) -> TensorFile:  # noqa: A001 (phalanx.open, too)
@@ -231,13 +239,6 @@ def _flat(tensor: Any) -> Any:
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
     return array.reshape(-1).view(np.uint8)
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for length in shape:
-        count *= length
-    return count
 
 
 def _module(name: str, use: str) -> Any:

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import threading
+import tracemalloc
 
 import hypothesis
 import hypothesis.strategies as st
@@ -13,11 +14,15 @@ from conftest import CIPHERS, child, is_one_line, names, needs
 
 import phalanx
 import phalanx.safetensors
-from phalanx._tensors import SIZES, parse
+from phalanx._tensors import BYTES_OF_A_SIGN, SIZES, build, parse
 
 np = needs("numpy")
 KEY = phalanx.Key.from_bytes(bytes(range(32)))
 KINDS = ["?", "u1", "i1", "i2", "u2", "f2", "i4", "u4", "f4", "i8", "u8", "f8", "c8"]
+
+
+# One {, two [, and a comma after the type, the shape, the first offset and the whole tensor.
+SIGNS_OF_A_TENSOR = 7
 
 
 def arrays():
@@ -198,7 +203,9 @@ HOSTILE = [
     ("a space first", b" {}", b"", "does not begin with {"),
     ("empty", b"", b"", "does not begin with {"),
     ("something behind it", b"{} x", b"", "no JSON"),
-    ("deep", b'{"a":' + b"[" * 500_000, b"", "nested too deeply"),
+    ("deep", b'{"a":' + b"[" * 200_000, b"", "nested too deeply"),
+    ("deep beyond the limit", b'{"a":' + b"[" * 500_000, b"", "has 500001 brackets and commas, more than 250000 for 0 bytes"),
+    ("many lists", b'{"a":[' + b"[]," * 1_000_000 + b"[]]}", b"", "brackets and commas, more than 250000"),
     ("deep tables", b'{"a":' * 200_000, b"", "nested too deeply"),
     ("a number of many digits", b'{"a":' + b"9" * 10_000 + b"}", b"", "no JSON"),
     ("NaN", b'{"a":NaN}', b"", "no JSON: NaN"),
@@ -241,6 +248,40 @@ def test_a_hostile_header_is_one_clear_error(tmp_path, what, header, data, says)
         with pytest.raises(phalanx.safetensors.SafetensorsError) as raised:
             read(tmp_path / "a.phx", key=KEY)
         assert is_one_line(raised.value) and says in str(raised.value) and len(str(raised.value)) < 400
+
+
+@pytest.mark.parametrize("filler", [b"[],", b"{},", b"1,"])
+def test_a_header_of_many_objects_is_refused_before_they_are_made(filler):
+    header = b'{"a":[' + filler * (10_000_000 // len(filler)) + b"1]}"
+    tracemalloc.start()
+    try:
+        with pytest.raises(phalanx.safetensors.SafetensorsError, match="brackets and commas"):
+            parse(header, 1_000_000)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_large_tensors_allow_a_large_header():
+    many = {f"t{i}": ("U8", (SIGNS_OF_A_TENSOR * BYTES_OF_A_SIGN,), SIGNS_OF_A_TENSOR * BYTES_OF_A_SIGN) for i in range(40_000)}
+    header, order = build(many, None)
+    tensors, _ = parse(header[8:], 40_000 * SIGNS_OF_A_TENSOR * BYTES_OF_A_SIGN)
+    assert list(tensors) == order and len(order) == 40_000
+    # What cannot be read again is not written. Metadata may have commas too.
+    with pytest.raises(phalanx.safetensors.SafetensorsError, match="brackets and commas") as raised:
+        build({name: ("U8", (0,), 0) for name in many}, None)
+    assert is_one_line(raised.value)
+    header, _ = build({f"t{i}": ("U8", (0,), 0) for i in range(25_000)}, {"tags": "," * 50_000})
+    assert len(parse(header[8:], 0)[0]) == 25_000
+
+
+def test_too_little_memory_is_no_fault_of_the_header(monkeypatch):
+    def loads(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(json, "loads", loads)
+    with pytest.raises(MemoryError):
+        parse(b"{}", 0)
 
 
 @pytest.mark.parametrize("length, says", [(3, "'"), (10**8 + 1, "more than 100000000"), (2**64 - 1, "more than"), (99, "only 2 after")])

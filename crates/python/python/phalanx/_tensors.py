@@ -8,6 +8,11 @@ from typing import Any, NamedTuple
 
 # The longest header that the format allows, in bytes.
 MAX_HEADER = 100_000_000
+# How many of the characters [ { and , a header may have, however small the file is: enough for 25,000 tensors. Each may become
+# an object in memory, so more of them are taken only from a file whose tensors are large as well.
+MAX_SIGNS = 250_000
+# So many bytes of tensors allow one more of them.
+BYTES_OF_A_SIGN = 8
 # More dimensions than this no library takes.
 MAX_DIMENSIONS = 64
 # Lengths in bytes that fit everywhere.
@@ -62,13 +67,14 @@ def parse(header: bytes, room: int) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors in the order of their bytes, and the metadata. ``room`` is how many bytes follow the header."""
     if header[:1] != b"{":
         raise SafetensorsError("the header does not begin with {")
+    _check_signs(header, room)
     try:
         fields = json.loads(header.decode(), object_pairs_hook=_once, parse_constant=_constant)
     except SafetensorsError:
         raise
     except RecursionError:
         raise SafetensorsError("the header is nested too deeply") from None
-    except (ValueError, MemoryError) as error:
+    except ValueError as error:
         raise SafetensorsError(f"the header is no JSON: {_one_line(str(error))}") from None
     metadata = _metadata(fields.pop("__metadata__", {}))
     tensors = {name: _tensor(name, field) for name, field in fields.items()}
@@ -100,7 +106,16 @@ def build(tensors: dict[str, tuple[str, tuple[int, ...], int]], metadata: dict[s
     text += b" " * (-len(text) % 8)
     if len(text) > MAX_HEADER:
         raise SafetensorsError(f"the header has {len(text)} bytes, more than {MAX_HEADER}")
+    _check_signs(text, at)
     return len(text).to_bytes(8, "little") + text, order
+
+
+def _check_signs(header: bytes, room: int) -> None:
+    """Refuses a header that would become far more objects than the file has bytes. Nothing is parsed for it."""
+    signs = sum(header.count(sign) for sign in (b"[", b"{", b","))
+    limit = MAX_SIGNS + room // BYTES_OF_A_SIGN
+    if signs > limit:
+        raise SafetensorsError(f"the header has {signs} brackets and commas, more than {limit} for {room} bytes of tensors")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

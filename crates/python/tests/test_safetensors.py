@@ -72,8 +72,22 @@ def test_files_are_those_of_the_package(tmp_path):
     plain = phalanx.unprotect(tmp_path / "ours.phx", key=KEY, output=tmp_path / "ours")
     equal(theirs.load_file(plain), arrays())
     theirs.save_file(arrays(), tmp_path / "theirs", metadata={"a": "b"})
+    assert plain.read_bytes() == (tmp_path / "theirs").read_bytes()
     protected = phalanx.protect(tmp_path / "theirs", key=KEY)
     equal(phalanx.safetensors.load_file(protected, key=KEY), arrays())
+
+
+def test_the_bytes_are_those_of_the_package(tmp_path):
+    """Every type, names whose order or escapes could differ, and with or without an entry of metadata."""
+    theirs, ml = needs("safetensors.numpy", "ml_dtypes")
+    kinds = [*KINDS, ml.bfloat16, ml.float8_e4m3fn, ml.float8_e5m2]
+    given = {f"{name}{i}": np.ones((2, 3), kind) for i, kind in enumerate(kinds) for name in ("z", "B", "é", "\U0001f600", "\uffff", "")}
+    given |= {name: np.ones(3, np.uint8) for name in ("", '"\\/', "\0\b\t\n\f\r\x1f\x7f", "\u2028", "a b")}
+    for metadata in (None, {"ä\n": "\0\x7f"}):
+        phalanx.safetensors.save_file(given, tmp_path / "ours.phx", key=KEY, metadata=metadata)
+        theirs.save_file(given, tmp_path / "theirs", metadata=metadata)
+        with phalanx.open(tmp_path / "ours.phx", key=KEY) as file:
+            assert file.read() == (tmp_path / "theirs").read_bytes()
 
 
 def test_arrays_that_do_not_lie_in_order_are_saved(tmp_path):

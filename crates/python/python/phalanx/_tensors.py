@@ -17,25 +17,27 @@ BYTES_OF_A_SIGN = 8
 MAX_DIMENSIONS = 64
 # Lengths in bytes that fit everywhere.
 _MAX_BYTES = 2**63 - 1
-# The names of the types, and the bytes of one element.
+# The names of the types, and the bytes of one element, in the order in which the package safetensors writes tensors. Large elements come
+# first, so that all are aligned.
 SIZES = {
-    "BOOL": 1,
-    "U8": 1,
-    "I8": 1,
-    "F8_E4M3": 1,
-    "F8_E5M2": 1,
-    "I16": 2,
-    "U16": 2,
-    "F16": 2,
-    "BF16": 2,
-    "I32": 4,
-    "U32": 4,
-    "F32": 4,
-    "I64": 8,
     "U64": 8,
+    "I64": 8,
     "F64": 8,
     "C64": 8,
+    "F32": 4,
+    "U32": 4,
+    "I32": 4,
+    "BF16": 2,
+    "F16": 2,
+    "U16": 2,
+    "I16": 2,
+    "F8_E4M3": 1,
+    "F8_E5M2": 1,
+    "I8": 1,
+    "U8": 1,
+    "BOOL": 1,
 }
+_ORDER = {dtype: place for place, dtype in enumerate(SIZES)}
 
 
 class SafetensorsError(ValueError):
@@ -91,11 +93,8 @@ def parse(header: bytes, room: int) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def build(tensors: dict[str, tuple[str, tuple[int, ...], int]], metadata: dict[str, str] | None) -> tuple[bytes, list[str]]:
-    """A header with its length, and the order of the tensors' bytes. A tensor is its type, its shape, and its bytes' number.
-
-    Large elements come first, so that all are aligned.
-    """
-    order = sorted(tensors, key=lambda name: (-SIZES[tensors[name][0]], name))
+    """A header with its length, and the order of the tensors' bytes. A tensor is its type, its shape, and its bytes' number."""
+    order = sorted(tensors, key=lambda name: (_ORDER[tensors[name][0]], name))
     fields: dict[str, Any] = {} if metadata is None else {"__metadata__": dict(_metadata(metadata))}
     at = 0
     for name in order:

@@ -82,7 +82,8 @@ def save_file(
 
     ``file``, and ``key``, ``keys``, ``password``, ``recipients``, ``kms``, ``cipher``, ``chunk_size``, ``sync`` and ``threads`` are as for
     :func:`phalanx.open`. The file has its name when it is complete. Unless ``overwrite`` is set, it must not exist. If this fails, the file
-    that was there stays. Each tensor is asked for once, and all are held until the file is written.
+    that was there stays. The plaintext is what the package ``safetensors`` writes, byte for byte, except that it writes several entries of
+    metadata in any order. Each tensor is asked for once, and all are held until the file is written.
     """
     # A mapping may make another array each time that it is asked.
     tensors = dict(tensors)

@@ -2,8 +2,8 @@
 
 import collections.abc
 import json
+import math
 import os
-import sys
 import threading
 import tracemalloc
 
@@ -150,12 +150,13 @@ def test_a_file_object_of_the_callers_is_read(tmp_path):
 
 
 def test_what_cannot_be_saved_leaves_nothing(tmp_path):
-    for wrong in [{"a": np.array(["text"])}, {"a": np.zeros(2, np.complex128)}, {"__metadata__": np.zeros(2)}]:
+    for wrong in [{"a": np.array(["text"])}, {"a": np.zeros(2, np.complex128)}, {"__metadata__": np.zeros(2)}, {"\ud800": np.zeros(2)}, {1: np.zeros(2)}]:
         with pytest.raises(phalanx.safetensors.SafetensorsError) as raised:
             phalanx.safetensors.save_file(wrong, tmp_path / "a.phx", key=KEY)
         assert is_one_line(raised.value)
-    with pytest.raises(phalanx.safetensors.SafetensorsError):
-        phalanx.safetensors.save_file({}, tmp_path / "a.phx", key=KEY, metadata={"a": 1})
+    for metadata in ({"a": 1}, {"a": "\udfff"}, {"\ud800": "a"}):
+        with pytest.raises(phalanx.safetensors.SafetensorsError, match="not a table of texts"):
+            phalanx.safetensors.save_file({}, tmp_path / "a.phx", key=KEY, metadata=metadata)
     assert names(tmp_path) == []
     phalanx.safetensors.save_file({}, tmp_path / "a.phx", key=KEY)
     assert phalanx.safetensors.load_file(tmp_path / "a.phx", key=KEY) == {}
@@ -232,6 +233,8 @@ HOSTILE = [
     ("a type that is a table", field(dtype={}), b"ab", "has the type {}"),
     ("a long type", field(dtype="x" * 10_000), b"ab", "..., which is not known"),
     ("a negative dimension", field(shape=[-2]), b"ab", "not whole numbers"),
+    ("a dimension of -0", b'{"a":{"dtype":"U8","shape":[-0],"data_offsets":[0,0]}}', b"", "has -0, which is not a whole number"),
+    ("an offset of -0", b'{"a":{"dtype":"U8","shape":[0],"data_offsets":[-0,0]}}', b"", "has -0, which is not a whole number"),
     ("a fraction", field(shape=[2.0]), b"ab", "not whole numbers"),
     ("a truth value", field(shape=[2, True]), b"ab", "not whole numbers"),
     ("a shape that is a number", field(shape=2), b"ab", "not whole numbers"),
@@ -251,6 +254,8 @@ HOSTILE = [
     ("a hole at the beginning", field(data_offsets=[1, 3]), b"abc", "leaves 1 bytes"),
     ("metadata of numbers", {"__metadata__": {"a": 1}}, b"", "not a table of texts"),
     ("metadata that are a text", {"__metadata__": "a"}, b"", "not a table of texts"),
+    ("metadata with half a character", b'{"__metadata__":{"a":"\\ud800"}}', b"", "not a table of texts"),
+    ("a name with half a character", b'{"a\\udc00":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}', b"ab", r"'a\udc00' has a name that is not UTF-8"),
     ("a name of lines", {"a\n\x1b[31m": 1}, b"", r"'a\n\x1b[31m'"),
 ]
 
@@ -340,9 +345,49 @@ def test_any_header_is_parsed_or_refused(header, room, data):
         return
     covered = sorted((tensor.start, tensor.stop) for tensor in tensors.values())
     assert all(0 <= start <= stop <= room for start, stop in covered) and sum(b - a for a, b in covered) == room
-    if "safetensors" in sys.modules:
-        # What is accepted here is accepted there.
-        sys.modules["safetensors"].deserialize(len(text).to_bytes(8, "little") + text + bytes(room))
+
+
+SHAPES = st.lists(st.tuples(st.sampled_from(list(SIZES)), st.lists(st.integers(0, 4), max_size=3)), max_size=3)
+# Also texts that JSON can write and UTF-8 cannot.
+TEXTS = st.text(st.characters() | st.characters(categories=["Cs"]), max_size=3)
+
+
+@st.composite
+def nearly_right(draw):
+    """A header's text that is right but for a name, a sign or a few bytes that may be wrong, and how many bytes of tensors follow."""
+    fields, end = {}, 0
+    for dtype, shape in draw(SHAPES):
+        start, end = end, end + SIZES[dtype] * math.prod(shape)
+        fields[draw(TEXTS.filter(lambda name: name not in fields))] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+    if draw(st.booleans()):
+        fields["__metadata__"] = draw(st.dictionaries(TEXTS, TEXTS, max_size=2))
+    text = json.dumps(fields).encode()
+    what = draw(st.sampled_from(["nothing", "a sign", "bytes"]))
+    place = draw(st.integers(0, len(text)))
+    if what == "a sign":
+        text = text[:place] + text[place:].replace(b"0", b"-0", 1)
+    elif what == "bytes":
+        text = text[:place] + draw(st.sampled_from([b" ", b"\n", b"\f", b"0", b".", b"-", b"\\", b'"', b",", b"\x00"]) | st.binary(max_size=2)) + text[place + draw(st.integers(0, 2)) :]
+    return text, end
+
+
+@pytest.fixture(scope="module")
+def package():
+    return needs("safetensors")
+
+
+@hypothesis.given(header=nearly_right())
+@hypothesis.example(header=(b'{"\\ud800":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}', 0))
+@hypothesis.example(header=(b'{"a":{"dtype":"U8","shape":[-0],"data_offsets":[0,0]}}', 0))
+def test_what_is_accepted_here_is_accepted_by_the_package(package, header):
+    text, room = header
+    try:
+        tensors, _ = parse(text, room)
+    except phalanx.safetensors.SafetensorsError as error:
+        assert is_one_line(error)
+        return
+    theirs = package.deserialize(len(text).to_bytes(8, "little") + text + bytes(room))
+    assert {name: (has["dtype"], tuple(has["shape"])) for name, has in theirs} == {name: tensor[:2] for name, tensor in tensors.items()}
 
 
 def test_what_is_missing_is_said_in_one_line(tmp_path):

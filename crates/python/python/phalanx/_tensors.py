@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, NamedTuple
 
 # The longest header that the format allows, in bytes.
@@ -38,6 +39,8 @@ SIZES = {
     "BOOL": 1,
 }
 _ORDER = {dtype: place for place, dtype in enumerate(SIZES)}
+# What JSON's escapes can write, and no UTF-8.
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class SafetensorsError(ValueError):
@@ -71,7 +74,7 @@ def parse(header: bytes, room: int) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise SafetensorsError("the header does not begin with {")
     _check_signs(header, room)
     try:
-        fields = json.loads(header.decode(), object_pairs_hook=_once, parse_constant=_constant)
+        fields = json.loads(header.decode(), object_pairs_hook=_once, parse_constant=_constant, parse_int=_whole)
     except SafetensorsError:
         raise
     except RecursionError:
@@ -130,8 +133,20 @@ def _constant(text: str) -> Any:
     raise SafetensorsError(f"the header is no JSON: {text}")
 
 
+def _whole(text: str) -> int:
+    # Python takes it for 0, and other libraries for a fraction.
+    if text == "-0":
+        raise SafetensorsError("the header has -0, which is not a whole number")
+    return int(text)
+
+
+def is_text(text: Any) -> bool:
+    """Whether this is a text that UTF-8 can write: no surrogate is alone in it."""
+    return isinstance(text, str) and (text.isascii() or not _SURROGATES.search(text))
+
+
 def _metadata(metadata: Any) -> dict[str, str]:
-    if not isinstance(metadata, dict) or not all(isinstance(text, str) for pair in metadata.items() for text in pair):
+    if not isinstance(metadata, dict) or not all(is_text(text) for pair in metadata.items() for text in pair):
         raise SafetensorsError("__metadata__ is not a table of texts")
     return metadata
 
@@ -140,6 +155,8 @@ def _tensor(name: str, field: Any) -> Tensor:
     def wrong(why: str) -> SafetensorsError:
         return SafetensorsError(f"tensor {_shown(name)} {why}")
 
+    if not is_text(name):
+        raise wrong("has a name that is not UTF-8")
     if not isinstance(field, dict) or set(field) != {"dtype", "shape", "data_offsets"}:
         raise wrong("has other fields than dtype, shape and data_offsets")
     dtype, shape, offsets = field["dtype"], field["shape"], field["data_offsets"]

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _files
-from ._tensors import SIZES, SafetensorsError, Tensor, build, header_length, parse
+from ._tensors import SIZES, SafetensorsError, Tensor, build, header_length, is_text, parse
 
 if TYPE_CHECKING:
     from ._native import _Path
@@ -213,7 +213,7 @@ def _fit(memory: Any, size: int) -> Any:
 
 def _kind_of(name: str, tensor: Any) -> tuple[str, tuple[int, ...]]:
     """The type of an array by its name in the format, and its shape."""
-    if not isinstance(name, str) or name == "__metadata__":
+    if not is_text(name) or name == "__metadata__":
         raise SafetensorsError(f"a tensor cannot be called {name!r}")
     kind = str(tensor.dtype).removeprefix("torch.")
     for known, torch_name in _TORCH.items():

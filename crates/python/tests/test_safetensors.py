@@ -4,8 +4,10 @@ import collections.abc
 import json
 import math
 import os
+import sys
 import threading
 import tracemalloc
+import types
 
 import hypothesis
 import hypothesis.strategies as st
@@ -125,6 +127,41 @@ def test_a_damaged_tensor_is_not_returned(tmp_path):
     assert (phalanx.safetensors.load_file(path, key=KEY, names=["first"])["first"] == data["first"]).all()
     with pytest.raises(phalanx.WrongKeyError):
         phalanx.safetensors.load_file(path, key=phalanx.Key.generate())
+
+
+def test_names_and_types_are_checked_before_tensors_are_opened(tmp_path, monkeypatch):
+    path = tmp_path / "a.phx"
+    header = {
+        "first": {"dtype": "U8", "shape": [100_000], "data_offsets": [0, 100_000]},
+        "last": {"dtype": "BF16", "shape": [50_000], "data_offsets": [100_000, 200_000]},
+    }
+    write_plain(path, header, bytes(200_000))
+    phalanx.unprotect(path, key=KEY, output=tmp_path / "plain")
+    phalanx.protect(tmp_path / "plain", key=KEY, chunk_size=4096, output=path, overwrite=True)
+    stored = bytearray(path.read_bytes())
+    stored[50_000] ^= 1
+    path.write_bytes(stored)
+    # Whoever opens the first tensor sees the damage.
+    with pytest.raises(phalanx.AuthenticationError):
+        phalanx.safetensors.load_file(path, key=KEY, names=["first"])
+    with pytest.raises(KeyError, match="absent"):
+        phalanx.safetensors.load_file(path, key=KEY, names=["first", "absent"])
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    for some in (None, ["first", "last"], iter(["first", "last"])):
+        with pytest.raises(ModuleNotFoundError, match="BF16 in numpy needs the package ml_dtypes"):
+            phalanx.safetensors.load_file(path, key=KEY, names=some)
+    # A PyTorch that is older than the type.
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(uint8=1))
+    with pytest.raises(phalanx.safetensors.SafetensorsError, match="PyTorch does not have the type BF16"):
+        phalanx.safetensors.load_file(path, key=KEY, framework="torch")
+
+
+@pytest.mark.parametrize("name", ["weight", "", b"weight"])
+def test_one_name_is_no_list_of_names(tmp_path, name):
+    phalanx.safetensors.save_file({letter: np.zeros(1) for letter in "weight"}, tmp_path / "a.phx", key=KEY)
+    with pytest.raises(TypeError, match="not the single name") as raised:
+        phalanx.safetensors.load_file(tmp_path / "a.phx", key=KEY, names=name)
+    assert is_one_line(raised.value)
 
 
 def test_threads_read_tensors_at_once(tmp_path):
@@ -449,6 +486,39 @@ def test_tensors_of_torch_are_read_and_written(tmp_path):
     assert set(got) == set(given)
     for name, tensor in given.items():
         assert got[name].dtype == tensor.dtype and torch.equal(got[name], tensor), name
+
+
+def test_tensors_of_classes_made_of_those_of_torch_are_written(tmp_path, monkeypatch):
+    """PyTorch is a small one of the test's own here: what counts is that the module of the class is not asked."""
+
+    class Tensor:
+        dtype = "torch.bfloat16"
+
+        def __init__(self, array):
+            self.array, self.shape = array, array.shape
+
+        def detach(self):
+            return self
+
+        cpu = contiguous = detach
+
+        def reshape(self, length):
+            return Tensor(self.array.reshape(length))
+
+        def view(self, dtype):
+            return Tensor(self.array.view(dtype))
+
+        def numpy(self):
+            return self.array
+
+    class Mine(Tensor):
+        pass
+
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(Tensor=Tensor, uint8=np.uint8))
+    phalanx.safetensors.save_file({"a": Mine(np.arange(6, dtype="<u2").reshape(2, 3))}, tmp_path / "a.phx", key=KEY)
+    with phalanx.safetensors.open(tmp_path / "a.phx", key=KEY) as file:
+        assert file["a"] == ("BF16", (2, 3), 0, 12)
+        assert file._all_bytes().view("<u2").tolist() == list(range(6))
 
 
 def test_readinto_at_fills_any_range(tmp_path):

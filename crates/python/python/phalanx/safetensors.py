@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import importlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _files
 from ._tensors import SIZES, SafetensorsError, Tensor, build, header_length, is_text, parse
@@ -63,9 +64,15 @@ def load_file(
     6.0
     """
     make = _maker(framework, device)
+    if isinstance(names, (str, bytes)):
+        raise TypeError(f"names is a list of names, not the single name {names!r}")
+    wanted = None if names is None else list(names)
     with open(file, **options) as tensors:
-        if names is not None:
-            return {name: make(tensors._bytes_of(name), tensors[name]) for name in names}
+        # Before any tensor is opened: that all are there, and that there is a type for each.
+        for name in tensors if wanted is None else wanted:
+            make.dtype(tensors[name])
+        if wanted is not None:
+            return {name: make(tensors._bytes_of(name), tensors[name]) for name in wanted}
         memory = tensors._all_bytes()
         return {name: make(memory[tensor.start : tensor.stop], tensor) for name, tensor in tensors.items()}
 
@@ -126,7 +133,9 @@ class TensorFile(Mapping[str, Tensor]):
 
     def read(self, name: str, *, device: str = "cpu", framework: str = "numpy") -> Any:
         """Reads one tensor, into memory of its own. Any number of threads may call it."""
-        return _maker(framework, device)(self._bytes_of(name), self[name])
+        make = _maker(framework, device)
+        make.dtype(self[name])
+        return make(self._bytes_of(name), self[name])
 
     def __getitem__(self, name: str) -> Tensor:
         return self._tensors[name]
@@ -171,8 +180,19 @@ def _aligned(length: int) -> Any:
     return memory[skipped : skipped + length]
 
 
-def _maker(framework: str, device: str) -> Any:
-    """A function that makes an array of bytes and what is known of the tensor."""
+class _Maker(NamedTuple):
+    """Makes an array of bytes and what is known of the tensor. ``dtype`` is its type, or an error if there is none."""
+
+    dtype: Callable[[Tensor], Any]
+    array: Callable[[Any, Tensor], Any]
+    device: str | None = None
+
+    def __call__(self, memory: Any, tensor: Tensor) -> Any:
+        array = self.array(memory, tensor)
+        return array if self.device is None else array.to(self.device)
+
+
+def _maker(framework: str, device: str) -> _Maker:
     kind = device.partition(":")[0]
     if kind not in ("cpu", "cuda"):
         raise ValueError(f"device is cpu or cuda, not {device!r}")
@@ -182,25 +202,35 @@ def _maker(framework: str, device: str) -> Any:
         torch = _module("torch", f"device={device!r}")
         if not torch.cuda.is_available():
             raise RuntimeError(f"device={device!r} needs a GPU, and PyTorch finds none")
-        return lambda memory, tensor: _of_torch(memory, tensor).to(device)
+        return _Maker(_torch_dtype, _of_torch, device)
     if framework == "torch":
         _module("torch", "framework='torch'")
-        return _of_torch
-    return _of_numpy
+        return _Maker(_torch_dtype, _of_torch)
+    return _Maker(_numpy_dtype, _of_numpy)
+
+
+def _numpy_dtype(tensor: Tensor) -> Any:
+    np = _module("numpy", "numpy")
+    if tensor.dtype in _NUMPY:
+        return np.dtype(_NUMPY[tensor.dtype])
+    return np.dtype(getattr(_module("ml_dtypes", f"the type {tensor.dtype} in numpy"), _ML[tensor.dtype]))
 
 
 def _of_numpy(memory: Any, tensor: Tensor) -> Any:
-    np = _module("numpy", "numpy")
-    if tensor.dtype in _NUMPY:
-        dtype = np.dtype(_NUMPY[tensor.dtype])
-    else:
-        dtype = np.dtype(getattr(_module("ml_dtypes", f"the type {tensor.dtype} in numpy"), _ML[tensor.dtype]))
+    dtype = _numpy_dtype(tensor)
     return _fit(memory, dtype.itemsize).view(dtype).reshape(tensor.shape)
+
+
+def _torch_dtype(tensor: Tensor) -> Any:
+    dtype = getattr(_module("torch", "framework='torch'"), _TORCH[tensor.dtype], None)
+    if dtype is None:
+        raise SafetensorsError(f"this version of PyTorch does not have the type {tensor.dtype}")
+    return dtype
 
 
 def _of_torch(memory: Any, tensor: Tensor) -> Any:
     torch = _module("torch", "framework='torch'")
-    dtype = getattr(torch, _TORCH[tensor.dtype])
+    dtype = _torch_dtype(tensor)
     if not len(memory):
         return torch.empty(tensor.shape, dtype=dtype)
     return torch.from_numpy(_fit(memory, SIZES[tensor.dtype])).view(dtype).reshape(tensor.shape)
@@ -227,7 +257,9 @@ def _kind_of(name: str, tensor: Any) -> tuple[str, tuple[int, ...]]:
 
 
 def _is_torch(tensor: Any) -> bool:
-    return type(tensor).__module__.partition(".")[0] == "torch"
+    # Who has a tensor of PyTorch has imported it.
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(tensor, torch.Tensor)
 
 
 def _flat(tensor: Any) -> Any:

@@ -103,7 +103,7 @@ impl Resident {
     /// [`Reason::Refused`](crate::Reason::Refused), before anything is started, if
     /// - the job seals, has messages, bytes in its buffer, or a suite without kernels,
     /// - a unit's key is missing, a key has another length than the suite's, a unit's range is not in `sealed`, or a unit but the last has no whole blocks,
-    /// - `at` is not a multiple of 16, or the plaintext does not fit behind it or ends beyond the first 32 GiB of `plain`,
+    /// - `at` is not a multiple of 16, or the plaintext does not fit into `plain` from there on, or into its first 32 GiB,
     /// - memory is on another device, or `sealed` and `plain` are the same.
     ///
     /// Otherwise as for [`Stream::aes_ctr_spans`]. After a failure the place in `plain` may hold anything but

@@ -119,7 +119,7 @@ fn bytes_of(resident: &mut Resident, buffer: &phalanx_gpu::Buffer) -> Vec<u8> {
 fn assert_holds(got: &[u8], place: &Range<usize>, want: &[u8]) {
     assert!(got[place.clone()] == *want, "the bytes");
     assert!(got[..place.start].iter().all(|byte| *byte == CANARY), "the guard before them");
-    assert!(got[place.end..].iter().all(|byte| *byte == CANARY), "the guard behind them");
+    assert!(got[place.end..].iter().all(|byte| *byte == CANARY), "what lies behind the plaintext was written to");
 }
 
 fn opens(device: &Device, case: &Case) {

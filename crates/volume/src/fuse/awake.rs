@@ -90,8 +90,8 @@ impl Pause {
 }
 
 impl Lookout {
-    /// Call it after the answer to a short request of this thread of a program. Returns when the calling thread is called,
-    /// or when it may sleep. `follows`: it looks out as long as any thread answers such requests, if they come from one.
+    /// Call it when a short request of this thread of a program was served. `is_called` may give the answer first. Returns
+    /// when the calling thread is called, or when it may sleep. `follows`: it looks out as long as any thread answers such requests, if they come from one.
     pub fn linger(&self, follows: bool, traffic: &Traffic, sender: Option<u32>, mut is_called: impl FnMut() -> bool) {
         let begin = Instant::now();
         traffic.answered(begin, sender);
@@ -131,14 +131,15 @@ mod tests {
 
     #[test]
     fn it_ends_when_the_thread_is_called() {
-        let (traffic, mut asked) = (long(), 0);
-        Lookout::default().linger(true, &traffic, Some(7), || {
+        let (lookout, traffic, mut asked) = (Lookout::default(), long(), 0);
+        lookout.linger(true, &traffic, Some(7), || {
             asked += 1;
             // Requests go on, so nothing else ends it.
             traffic.answered(Instant::now() + LINGER, Some(7));
             asked == 5
         });
-        assert!((1..=5).contains(&asked), "fewer if others needed the core");
+        let is_needed_by_others = lookout.pause.lock().unwrap().until.is_some();
+        assert!(asked == 5 || is_needed_by_others, "{asked}");
     }
 
     #[test]

@@ -38,6 +38,18 @@ pub struct Script {
     mistakes: AtomicUsize,
     /// The addresses and lengths of copies that are in progress when the device hangs.
     under_way: Mutex<Vec<(usize, usize)>>,
+    events: Mutex<Vec<Event>>,
+}
+
+/// What the device was asked to do, in order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// A kernel.
+    Launch(&'static str),
+    /// A wait for all work so far.
+    Finish,
+    /// A copy to the device that was started: the address here and there, and the length.
+    Upload(usize, usize, usize),
 }
 
 impl Script {
@@ -51,6 +63,7 @@ impl Script {
             given_up: AtomicBool::new(false),
             mistakes: AtomicUsize::new(0),
             under_way: Mutex::default(),
+            events: Mutex::default(),
         })
     }
 
@@ -85,6 +98,15 @@ impl Script {
             // SAFETY: pinned memory of a dead device is never freed, and nothing reads it any more.
             unsafe { (address as *mut u8).write_bytes(0xee, len) };
         }
+    }
+
+    /// What the device was asked to do since this was called last.
+    pub fn take_events(&self) -> Vec<Event> {
+        std::mem::take(&mut self.events.lock().unwrap())
+    }
+
+    fn note(&self, event: Event) {
+        self.events.lock().unwrap().push(event);
     }
 
     fn error(&self, reason: Reason) -> Error {
@@ -205,6 +227,7 @@ unsafe impl Driver for Faulty {
         from: *const u8,
         len: usize,
     ) -> Result<()> {
+        self.script.note(Event::Upload(from as usize, memory.0 as usize + at, len));
         // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` unchanged until the copy
         // is over.
         self.step().and_then(|()| unsafe { self.device.start_upload(stream, memory, at, from, len) })
@@ -231,6 +254,7 @@ unsafe impl Driver for Faulty {
         self.step().and_then(|()| unsafe { self.device.copy(stream, from, to, len) })
     }
     unsafe fn launch(&self, stream: StreamId, launch: &Launch<'_>) -> Result<()> {
+        self.script.note(Event::Launch(launch.kernel.entry));
         // SAFETY: the arguments are those of the kernel, and the caller has made sure that all it reaches lies in the
         // memories.
         self.step().and_then(|()| unsafe { self.device.launch(stream, launch) })
@@ -238,6 +262,7 @@ unsafe impl Driver for Faulty {
     fn finish(&self, stream: StreamId, limit: Duration) -> Result<()> {
         self.step().inspect_err(|_| self.script.was_wait.store(true, Ordering::SeqCst))?;
         self.wait(limit)?;
+        self.script.note(Event::Finish);
         self.device.finish(stream, limit)
     }
     fn mark(&self, stream: StreamId) -> Result<MarkId> {

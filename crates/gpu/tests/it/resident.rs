@@ -2,7 +2,7 @@
 
 use crate::common::painted;
 use crate::devices;
-use crate::devices::faulty::{How, Script};
+use crate::devices::faulty::{Event, How, Script};
 use phalanx_core::engine::{Bind, Buffer, ContentKeys, CpuEngine, Engine, Job, Levels, Op, Unit};
 use phalanx_core::{SecretKey, Suite};
 use phalanx_gpu::{Device, Pinned, Reason, Resident, Sealed};
@@ -287,4 +287,74 @@ fn a_failure_at_any_step_is_one_line() {
             }
         }
     }
+}
+
+/// The cipher's kernel is started only after the kernel of the digests has finished, and not at all if a tag is wrong: the
+/// bytes in memory at the end would not show that.
+#[test]
+fn nothing_is_decrypted_before_the_tags_are_checked() {
+    let case = Case::new(Suite::default(), &[4096, 8192, 100], 9);
+    let script = Script::new(How::Once);
+    let device = script.open().unwrap();
+    let mut resident = resident(&device);
+    for damaged in [None, Some(0), Some(1), Some(2)] {
+        let mut pinned = case.pinned(&device);
+        if let Some(unit) = damaged {
+            pinned[case.units[unit].data.start] ^= 1;
+        }
+        let on_device = resident.stream().buffer_of(&pinned).unwrap();
+        for sealed in [Sealed::Pinned(&pinned), Sealed::Device(&on_device)] {
+            let (mut plain, place) = plain_memory(&mut resident, case.plain.len());
+            drop(script.take_events());
+            let verdicts = resident.open(&mut case.job(Op::Open), sealed, &mut plain, place.start).unwrap();
+            assert_eq!(verdicts.failed(), damaged.as_slice());
+            let events = script.take_events();
+            let mut launches = events.iter().enumerate().filter(|(_, event)| matches!(event, Event::Launch(_)));
+            let (hashes, kernel) = launches.next().unwrap();
+            assert_eq!(*kernel, Event::Launch("sha3_slices"));
+            match launches.next() {
+                Some((decrypts, _)) => assert!(damaged.is_none() && events[hashes..decrypts].contains(&Event::Finish)),
+                None => assert!(damaged.is_some(), "{events:?}"),
+            }
+        }
+    }
+}
+
+/// After each call, the keys that were copied to the device are zeros there and here.
+#[test]
+fn keys_are_wiped_there_and_here() {
+    let case = Case::new(Suite::default(), &[4096, 100], 5);
+    let script = Script::new(How::Once);
+    let device = script.open().unwrap();
+    let mut resident = resident(&device);
+    let mut damaged = case.sealed.clone();
+    damaged[case.units[0].data.start] ^= 1;
+    let mut memory = |bytes: &[u8]| resident.stream().buffer_of(bytes).unwrap();
+    let (sealed, damaged) = (memory(&case.sealed), memory(&damaged));
+    let (mut plain, mut to) = (memory(&vec![0; case.plain.len()]), memory(&vec![0; case.sealed.len()]));
+    let back = device.pinned(case.sealed.len()).unwrap();
+    let wiped = |after: &str| {
+        let mut bytes = 0;
+        for event in script.take_events() {
+            let Event::Upload(here, there, len) = event else { continue };
+            for address in [here, there] {
+                // SAFETY: `resident` keeps its block, and this device is plain C, whose memory is the host's. Nothing
+                // writes to it now.
+                let copied = unsafe { std::slice::from_raw_parts(address as *const u8, len) };
+                assert!(copied.iter().all(|byte| *byte == 0), "{after}");
+            }
+            bytes += len;
+        }
+        assert!(bytes >= 2 * 32, "{after}: only {bytes} bytes were copied");
+    };
+    drop(script.take_events());
+    assert!(resident.open(&mut case.job(Op::Open), Sealed::Device(&sealed), &mut plain, 0).unwrap().all_passed());
+    wiped("opening");
+    let verdicts = resident.open(&mut case.job(Op::Open), Sealed::Device(&damaged), &mut plain, 0).unwrap();
+    assert_eq!(verdicts.failed(), [0]);
+    wiped("opening what is not authentic");
+    resident.seal(&mut case.job(Op::Seal), &plain, 0, &mut to).unwrap();
+    wiped("sealing");
+    drop(resident.seal_to_host(&mut case.job(Op::Seal), &plain, 0, back).unwrap());
+    wiped("sealing to the host");
 }

@@ -107,8 +107,12 @@ public final class AgeRecipient {
         return Kmac.of(keys.mac(), text.getBytes(StandardCharsets.US_ASCII), TAG, "phalanx v1 recipient");
     }
 
-    /** Its beginning and end, if it is long. */
-    String brief() {
+    /**
+     * Its text for messages: its beginning and end, if it is long.
+     *
+     * @return at most 100 characters
+     */
+    public String brief() {
         return text.length() <= LONG
                 ? text
                 : text.substring(0, SHOWN_START) + "…" + text.substring(text.length() - SHOWN_END);

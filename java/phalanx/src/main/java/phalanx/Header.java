@@ -273,6 +273,7 @@ public final class Header {
                 }
                 Optional<FileKeys> opened = unwrap(identity, file.getValue());
                 if (opened.isPresent()) {
+                    keys.opened(identity);
                     return Optional.of(new Opened(opened.get(), file.getKey()));
                 }
             }

@@ -34,6 +34,13 @@ public interface KeyProvider {
     }
 
     /**
+     * Called when one of the {@link #identities} has opened a file, so that a program can say that its sender is unknown.
+     *
+     * @param identity the identity
+     */
+    default void opened(AgeIdentity identity) {}
+
+    /**
      * The run key that a key service has wrapped. Asked for only if no key or identity opens a file, and for no more than 8 slots
      * of a file. Anybody can write a file that names a service, so a service must not be asked unless the user has named it, by
      * exactly this URI. {@link KeyServices} do all that.
@@ -142,6 +149,12 @@ public interface KeyProvider {
                 List<AgeIdentity> all = new ArrayList<>(first.identities());
                 all.addAll(other.identities());
                 return all;
+            }
+
+            @Override
+            public void opened(AgeIdentity identity) {
+                first.opened(identity);
+                other.opened(identity);
             }
 
             @Override

@@ -10,7 +10,7 @@ public final class WrongKeyException extends PhalanxException {
     private static final long serialVersionUID = 2L;
 
     /** Whether something was tried, or why there was nothing to try. */
-    private enum Reason { TRIED, REFUSED, NO_KEY, NO_PASSWORD, OTHER }
+    private enum Reason { TRIED, REFUSED, NO_KEY, NO_IDENTITY, NO_PASSWORD, OTHER }
 
     /** What was at hand when no key opened the file. */
     private final Reason reason;
@@ -46,15 +46,19 @@ public final class WrongKeyException extends PhalanxException {
             ways.add("a kind of key that this program does not know");
         }
         return new WrongKeyException(with("no key at hand opens it: it needs " + String.join(" or ", ways), refused),
-                reason(ids, age || !services.isEmpty(), password, refused), KeyException.remedy(refused));
+                reason(ids, age, !services.isEmpty(), password, refused), KeyException.remedy(refused));
     }
 
-    private static Reason reason(List<KeyId> ids, boolean other, boolean password, List<KeyException> refused) {
+    private static Reason reason(
+            List<KeyId> ids, boolean age, boolean service, boolean password, List<KeyException> refused) {
         if (!refused.isEmpty()) {
             return Reason.REFUSED;
         }
-        if (other) {
+        if (service || age && (!ids.isEmpty() || password)) {
             return Reason.OTHER;
+        }
+        if (age) {
+            return Reason.NO_IDENTITY;
         }
         if (!ids.isEmpty()) {
             return Reason.NO_KEY;
@@ -92,6 +96,15 @@ public final class WrongKeyException extends PhalanxException {
      */
     public boolean lacksKey() {
         return reason == Reason.NO_KEY;
+    }
+
+    /**
+     * Whether only an identity of age opens the file, and none that was given does.
+     *
+     * @return false if a key was refused, or if there are other ways in
+     */
+    public boolean lacksIdentity() {
+        return reason == Reason.NO_IDENTITY;
     }
 
     /**

@@ -2,13 +2,23 @@ package phalanx.command;
 
 import java.io.Console;
 import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import phalanx.AgeIdentity;
+import phalanx.AgeRecipient;
 import phalanx.KeyException;
 import phalanx.KeyFiles;
 import phalanx.KeyId;
@@ -19,43 +29,91 @@ import phalanx.PhalanxKey;
 import phalanx.Recipients;
 
 /**
- * The source of the command's keys and passwords. They are never arguments, and never part of a message.
+ * The source of the command's keys, identities and passwords. They are never arguments, and never part of a message.
  *
- * <p>To open files: if keys are named, only these are tried, and the only password is that of {@code --password-file}.
- * Otherwise the keyring is searched, and a password comes from {@code PHALANX_PASSWORD} or from a prompt.
+ * <p>To open files: if keys or identities are named, only these are tried, and the only password is that of {@code
+ * --password-file}. Otherwise the keyring is searched, and a password comes from {@code PHALANX_PASSWORD} or from a prompt.
  */
 final class AtHand implements KeyProvider {
     private static final String VARIABLE = "PHALANX_PASSWORD";
+    private static final int LONGEST_LIST = 1 << 20;
 
     private final List<PhalanxKey> given;
+    /** The identities, and the files that they were found in. */
+    private final Map<AgeIdentity, String> identities;
+    /** Whether each file that an identity opens is named: keys or a password are given too, whose senders are known. */
+    private final boolean tellsEach;
+    private final boolean isQuiet;
+    private final Set<AgeIdentity> told = new HashSet<>();
+    private volatile String file;
     private final Keyring keyring;
     private final List<PhalanxKey> found = new ArrayList<>();
     private final TreeMap<String, Optional<String>> refused = new TreeMap<>();
     private Optional<Password> password;
     private boolean isPasswordKnown;
 
-    private AtHand(List<PhalanxKey> given, Keyring keyring, boolean asks, Optional<Password> password) {
+    private AtHand(
+            List<PhalanxKey> given, Map<AgeIdentity, String> identities, Keyring keyring, boolean asks,
+            Optional<Password> password, boolean isQuiet) {
         this.given = given;
+        this.identities = identities;
+        this.tellsEach = !given.isEmpty() || password.isPresent();
+        this.isQuiet = isQuiet;
         this.keyring = keyring;
         this.password = password;
         this.isPasswordKnown = !asks;
     }
 
-    /** The keys and passwords that may open files. */
+    /** The keys, identities and passwords that may open files. */
     static AtHand of(Options options) throws Failure {
         List<PhalanxKey> given = named(options);
+        Map<AgeIdentity, String> identities = identities(options.all("--identity"));
+        boolean isNoneNamed = given.isEmpty() && identities.isEmpty();
         Optional<String> file = options.one("--password-file");
         Optional<Password> password = file.isPresent() ? Optional.of(passwordFile(file.get())) : Optional.empty();
-        boolean asks = given.isEmpty() && file.isEmpty();
+        boolean asks = isNoneNamed && file.isEmpty();
         Keyring keyring = null;
-        if (given.isEmpty()) {
+        if (isNoneNamed) {
             try {
                 keyring = Keyring.usual();
             } catch (IllegalStateException e) {
                 // Without a home folder there is no keyring to search.
             }
         }
-        return new AtHand(given, keyring, asks, password);
+        return new AtHand(given, identities, keyring, asks, password, options.has("--quiet"));
+    }
+
+    private static Map<AgeIdentity, String> identities(List<String> files) throws Failure {
+        Map<AgeIdentity, String> found = new LinkedHashMap<>();
+        for (String file : files) {
+            try {
+                AgeIdentity.read(secret(file)).forEach(identity -> found.putIfAbsent(identity, file));
+            } catch (IOException e) {
+                throw Failure.at(file, e);
+            }
+        }
+        return found;
+    }
+
+    /** The next file begins, so that messages can name it. */
+    void begin(String name) {
+        file = name;
+    }
+
+    @Override
+    public List<AgeIdentity> identities() {
+        return List.copyOf(identities.keySet());
+    }
+
+    @Override
+    public synchronized void opened(AgeIdentity identity) {
+        boolean isNew = told.add(identity);
+        if (isQuiet || !isNew && !tellsEach) {
+            return;
+        }
+        String who = Text.shown(identities.get(identity)) + " (" + identity.recipient().brief() + ")";
+        String line = "opened by identity " + who + "; the sender is unknown";
+        Terminal.complain(tellsEach ? Text.shown(file) + ": " + line : line);
     }
 
     @Override
@@ -110,11 +168,14 @@ final class AtHand implements KeyProvider {
                 recipients = recipients == null ? Recipients.of(key) : recipients.and(key);
             }
         }
+        for (AgeRecipient age : ages(options)) {
+            recipients = recipients == null ? Recipients.of(age) : recipients.and(age);
+        }
         Optional<String> file = options.one("--password-file");
         Password password = null;
         if (file.isPresent()) {
             password = refuseEmpty(passwordFile(file.get()), Text.shown(file.get()));
-        } else if (options.has("--password") || keys.isEmpty()) {
+        } else if (options.has("--password") || recipients == null) {
             password = newPassword();
         } else if (Password.ofVariable(VARIABLE).filter(value -> !value.isEmpty()).isPresent()) {
             Terminal.complain(
@@ -124,6 +185,57 @@ final class AtHand implements KeyProvider {
             return recipients;
         }
         return recipients == null ? Recipients.of(password) : recipients.and(password);
+    }
+
+    /** The public keys that are named, each once. */
+    private static Collection<AgeRecipient> ages(Options options) throws Failure {
+        Map<String, AgeRecipient> found = new TreeMap<>();
+        for (String text : options.all("--recipient")) {
+            try {
+                AgeRecipient recipient = AgeRecipient.parse(text);
+                found.put(recipient.toString(), recipient);
+            } catch (IllegalArgumentException e) {
+                throw Failure.usage("--recipient: " + e.getMessage());
+            }
+        }
+        for (String file : options.all("--recipients-file")) {
+            list(file).forEach(recipient -> found.put(recipient.toString(), recipient));
+        }
+        if (found.values().stream().map(AgeRecipient::isPostQuantum).distinct().count() > 1) {
+            Terminal.complain(
+                    "warning: not all public keys are post-quantum: by the others a quantum computer could open it");
+        }
+        return found.values();
+    }
+
+    /** The public keys in a file: one on each line. Empty lines and lines that begin with # are ignored. */
+    private static List<AgeRecipient> list(String file) throws Failure {
+        List<AgeRecipient> found = new ArrayList<>();
+        int number = 0;
+        try (InputStream in = Files.newInputStream(secret(file))) {
+            byte[] bytes = in.readNBytes(LONGEST_LIST + 1);
+            if (bytes.length > LONGEST_LIST) {
+                throw bad(file, "it is too long for a file of recipients or identities");
+            }
+            for (String line : new String(bytes, StandardCharsets.UTF_8).split("\n")) {
+                number++;
+                if (!line.isBlank() && !line.startsWith("#")) {
+                    found.add(AgeRecipient.parse(line));
+                }
+            }
+        } catch (IllegalArgumentException e) {
+            throw bad(file, "line " + number + ": " + e.getMessage());
+        } catch (IOException e) {
+            throw Failure.at(file, e);
+        }
+        if (found.isEmpty()) {
+            throw bad(file, "no recipient is in it");
+        }
+        return found;
+    }
+
+    private static Failure bad(String file, String why) {
+        return Failure.of(Failure.Code.INPUT_OUTPUT, Text.shown(file) + ": " + why);
     }
 
     private static List<PhalanxKey> named(Options options) throws Failure {

@@ -195,6 +195,9 @@ public final class Failure extends Exception {
         if (e.lacksKey()) {
             return "phalanx key list shows yours";
         }
+        if (e.lacksIdentity()) {
+            return "--identity names a file of identities";
+        }
         return e.lacksPassword() ? "--password-file gives it; at a terminal it is asked for if no key is named" : null;
     }
 

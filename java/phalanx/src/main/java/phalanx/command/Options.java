@@ -27,17 +27,18 @@ public final class Options {
     private static final Map<String, List<Option>> COMMANDS = new LinkedHashMap<>();
 
     static {
+        List<Option> recipients = List.of(repeated("--recipient", 'r'), repeated("--recipients-file", '\0'));
+        List<Option> identities = List.of(repeated("--identity", 'i'));
         List<Option> protect = List.of(flag("--password", 'p'), value("--cipher"), value("--chunk-size"));
-        COMMANDS.put("protect", joined(KEYS, protect, OUTPUTS, THREADS, GENERAL));
-        COMMANDS.put("unprotect", joined(KEYS, OUTPUTS, THREADS, GENERAL));
-        COMMANDS.put("verify", joined(KEYS, THREADS, GENERAL));
+        COMMANDS.put("protect", joined(KEYS, recipients, protect, OUTPUTS, THREADS, GENERAL));
+        COMMANDS.put("unprotect", joined(KEYS, identities, OUTPUTS, THREADS, GENERAL));
+        COMMANDS.put("verify", joined(KEYS, identities, THREADS, GENERAL));
         COMMANDS.put("inspect", joined(List.of(flag("--json", '\0')), GENERAL));
     }
 
     /** Options that only the program in Rust has. */
     private static final List<String> ELSEWHERE = List.of(
-            "--recursive", "-R", "--engine", "-e", "--resume", "--remove", "--recipient", "-r", "--recipients-file",
-            "--identity", "-i", "--salvage", "--range", "--volume", "--preserve", "--kms");
+            "--recursive", "-R", "--engine", "-e", "--resume", "--remove", "--salvage", "--range", "--volume", "--preserve", "--kms");
     private static final List<String> COMMANDS_ELSEWHERE =
             List.of("mount", "rekey", "init", "key", "engines", "completions", "man");
 

@@ -16,7 +16,7 @@ public final class Secrets {
     private static final String KEY =
             "a key's text does not belong in arguments, where others can see it";
     private static final String SWITCHES = "pfqvhV";
-    private static final String WITH_VALUE = "okt";
+    private static final String WITH_VALUE = "oktri";
     private static final String KEY_PREFIX = "PHALANXKEY1";
     private static final int SHORTEST_KEY_TEXT = 42;
 

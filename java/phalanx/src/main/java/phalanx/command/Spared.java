@@ -22,7 +22,7 @@ public final class Spared {
             return;
         }
         List<Path> keys = new ArrayList<>();
-        for (String option : List.of("--key-file", "--password-file")) {
+        for (String option : List.of("--key-file", "--password-file", "--identity")) {
             for (String file : options.all(option)) {
                 // Standard input may be such a file too.
                 keys.add(file.equals(Places.STANDARD) ? Path.of("/dev/stdin") : Places.path(file));

@@ -78,6 +78,7 @@ final class Transfers {
         Unprotector synced = options.has("--no-sync") ? base.withoutSync() : base;
         Unprotector unprotector = options.has("--force") ? synced.replacing() : synced;
         Mover mover = (input, in, output, out) -> {
+            keys.begin(input == null ? Places.STANDARD : input.toString());
             if (out != null) {
                 return input == null ? unprotector.unprotect(in, out) : unprotector.unprotect(input, out);
             }

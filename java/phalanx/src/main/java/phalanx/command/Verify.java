@@ -14,13 +14,15 @@ final class Verify {
     static void run(Options options) throws Failure {
         Places.checkStandard(options);
         int threads = Ciphers.threads(options);
-        Unprotector unprotector = new Unprotector(AtHand.of(options)).on(Transfers.others(threads), threads);
+        AtHand keys = AtHand.of(options);
+        Unprotector unprotector = new Unprotector(keys).on(Transfers.others(threads), threads);
         Failures failures = new Failures();
         boolean isQuiet = options.has("--quiet");
         long[] total = {0, 0, 0};
         for (String name : options.paths()) {
             boolean isAuthentic = failures.attempt(() -> {
                 long begun = System.nanoTime();
+                keys.begin(name);
                 long bytes = one(unprotector, name);
                 total[0]++;
                 total[1] += bytes;

@@ -72,6 +72,21 @@ class CommandTest {
         "protect f -o q/ --key work",
         "protect - - --key work",
         "protect folder --key work",
+        "protect f -r age1damaged -o q",
+        "protect f -r AGE-SECRET-KEY-1QQQ -o q",
+        "protect f --recipients-file nope -o q",
+        "protect f --recipients-file damaged -o q",
+        "protect f --recipients-file identity -o q",
+        "protect f --recipients-file none -o q",
+        "protect f -i identity -o q",
+        "unprotect age.phx -o q",
+        "unprotect age.phx -o q --identity nope",
+        "unprotect age.phx -o q --key work",
+        "verify age.phx --identity identity",
+        "verify age.phx age.phx -qi identity",
+        "verify age.phx age.phx -i identity -i identity",
+        "verify age.phx age.phx -i identity --key work",
+        "verify age.phx -i open",
         "unprotect f",
         "unprotect f -o q",
         "unprotect nope.phx",
@@ -98,6 +113,8 @@ class CommandTest {
         "inspect short.phx",
         "--version",
     };
+
+    private static final String X25519 = "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj";
 
     @TempDir
     Path folder;
@@ -127,6 +144,13 @@ class CommandTest {
         try (KeyServices services = KeyServices.of(new Service("test://a\"\\b"))) {
             new Protector(Recipients.of(services)).protect(folder.resolve("f"), folder.resolve("service.phx"));
         }
+        String pq = phalanx("key", "new", "--identity", "identity").ok().out().strip().replace("Public key: ", "");
+        Files.write(folder.resolve("recipients"), List.of("# mine", pq, "", pq));
+        Files.write(folder.resolve("damaged"), List.of(pq, "age1damaged"));
+        Files.write(folder.resolve("none"), List.of("# nobody"));
+        Files.copy(folder.resolve("identity"), folder.resolve("open"));
+        Files.setPosixFilePermissions(folder.resolve("open"), PosixFilePermissions.fromString("rw-r--r--"));
+        phalanx("protect", "f", "--recipients-file", "recipients", "--output", "age.phx").ok();
         phalanx("key", "new", "locked").ok();
         phalanx("protect", "f", "--key", "locked", "--output", "locked.phx").ok();
         phalanx("key", "lock", "locked", "--password-file", "password").ok();
@@ -191,6 +215,27 @@ class CommandTest {
         }
         assertEquals(theirs.toString(), String.join("", each));
         assertFalse(Files.exists(folder.resolve("q")));
+    }
+
+    @Test
+    void protectsForPublicKeys() throws IOException, InterruptedException {
+        List<String> java = List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-cp", System.getProperty("java.class.path"), Main.class.getName());
+        List<String> line = new ArrayList<>(java);
+        line.addAll(List.of("protect", "f", "-r", X25519, "--recipients-file", "recipients", "-k", "work", "-o", "for.phx"));
+        Needs.Ran ran = Needs.run(folder, line).ok();
+        assertTrue(ran.err().startsWith("phalanx: warning: not all public keys are post-quantum"), ran.err());
+        assertTrue(phalanx("inspect", "for.phx").ok().out().contains("slot 3     age recipient"));
+        phalanx("verify", "for.phx", "--key", "work").ok();
+        phalanx("unprotect", "for.phx", "--identity", "identity", "--output", "again").ok();
+        assertArrayEquals(Files.readAllBytes(folder.resolve("f")), Files.readAllBytes(folder.resolve("again")));
+        Path identity = Files.writeString(folder.resolve("x25519"), "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX" + "\n");
+        Files.setPosixFilePermissions(identity, PosixFilePermissions.fromString("rw-------"));
+        line.subList(java.size(), line.size()).clear();
+        line.addAll(List.of("unprotect", "for.phx", "-i", "x25519", "-o", "third"));
+        assertEquals("phalanx: opened by identity x25519 (" + X25519 + "); the sender is unknown\n", Needs.run(folder, line).ok().err());
+        assertArrayEquals(Files.readAllBytes(folder.resolve("f")), Files.readAllBytes(folder.resolve("third")));
     }
 
     @Test

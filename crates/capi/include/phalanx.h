@@ -103,6 +103,22 @@ const char *phalanx_version(void);
 int32_t phalanx_error_code(const phalanx_error *error);
 
 /**
+ * The kind of an error in a word, for programs that treat some kinds in their own way. It lives as long as the library. Null
+ * if the error is null.
+ *
+ * - What is not a file for the keys at hand: not-phalanx, version, header, volume, wrong-key, no-key,
+ *   no-password, no-way and keys-refused.
+ * - What was changed: altered, truncated, extended, and messages for those of phalanx_open_many().
+ * - Keys: key, no-such-key and key-locked; derivation-limit and derivation-memory for those of passwords.
+ * - Files: exists, same-file, output, changed, protected, not-found, access and input.
+ * - All else: argument and other. Later versions may have more words.
+ *
+ * # Safety
+ * error is null or an error that was not freed.
+ */
+const char *phalanx_error_kind(const phalanx_error *error);
+
+/**
  * One line that says what failed, and at which path. It belongs to the error. Null if the error is null.
  *
  * # Safety
@@ -277,6 +293,21 @@ phalanx_error *phalanx_seal_many(const char *cipher,
                                  size_t out_len);
 
 /**
+ * Seals messages as phalanx_seal_many() does, but each under a key of its own: keys has 32 bytes for each, one after another.
+ * Messages that follow each other and have the same key cost less. The caller wipes the keys.
+ *
+ * # Safety
+ * As for phalanx_seal_many(). keys leads to 32 times count bytes.
+ */
+phalanx_error *phalanx_seal_each(const char *cipher,
+                                 const uint8_t *keys,
+                                 size_t count,
+                                 phalanx_column ad,
+                                 phalanx_column text,
+                                 uint8_t *out,
+                                 size_t out_len);
+
+/**
  * Opens sealed messages on all cores, with the keys, associated data and cipher that they were sealed with.
  *
  * out must be as long as all messages together. Text i begins in it at offsets[i] - offsets[0] of the messages plus
@@ -292,6 +323,21 @@ phalanx_error *phalanx_open_many(const char *cipher,
                                  const phalanx_user_keys *users,
                                  size_t count,
                                  phalanx_column user,
+                                 phalanx_column ad,
+                                 phalanx_column message,
+                                 uint8_t *out,
+                                 size_t out_len,
+                                 uint8_t *failed);
+
+/**
+ * Opens messages as phalanx_open_many() does, but each with a key of its own, as in phalanx_seal_each().
+ *
+ * # Safety
+ * As for phalanx_open_many() and phalanx_seal_each().
+ */
+phalanx_error *phalanx_open_each(const char *cipher,
+                                 const uint8_t *keys,
+                                 size_t count,
                                  phalanx_column ad,
                                  phalanx_column message,
                                  uint8_t *out,

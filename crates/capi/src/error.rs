@@ -1,10 +1,11 @@
 //! Why a call failed.
 
+use crate::kind;
 use phalanx_core::Error as CoreError;
 use phalanx_host::failure::{Code, Failure};
 use phalanx_host::lines::{complain_to, shown};
 use phalanx_host::{Error as HostError, failure};
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::ptr;
@@ -13,6 +14,7 @@ use std::sync::Once;
 /// Why a call failed: a code and a line of text. phalanx_error_free() frees it.
 pub struct Error {
     code: Code,
+    kind: &'static CStr,
     text: CString,
     hint: Option<CString>,
 }
@@ -29,25 +31,26 @@ impl Error {
     pub fn at(path: &Path, error: impl Into<HostError>) -> Self {
         let error = error.into();
         let hint = failure::hint(&error);
-        Self::new(Code::of(&error), &format!("{}: {error}", shown(path)), hint.as_deref())
+        Self::new(Code::of(&error), kind::of(&error), &format!("{}: {error}", shown(path)), hint.as_deref())
     }
 
     /// Without a path.
     pub fn plain(error: impl Into<HostError>) -> Self {
         let error = error.into();
         let hint = failure::hint(&error);
-        Self::new(Code::of(&error), &error.to_string(), hint.as_deref())
+        Self::new(Code::of(&error), kind::of(&error), &error.to_string(), hint.as_deref())
     }
 
-    fn new(code: Code, text: &str, hint: Option<&str>) -> Self {
+    fn new(code: Code, kind: &'static CStr, text: &str, hint: Option<&str>) -> Self {
         let c_string = |text: &str| CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default();
-        Self { code, text: c_string(text), hint: hint.map(c_string) }
+        Self { code, kind, text: c_string(text), hint: hint.map(c_string) }
     }
 }
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
-        Self::new(failure.code(), failure.line().unwrap_or("it failed"), failure.advice())
+        let kind = failure.error().map_or_else(|| kind::without_error(failure.code()), kind::of);
+        Self::new(failure.code(), kind, failure.line().unwrap_or("it failed"), failure.advice())
     }
 }
 
@@ -63,7 +66,8 @@ pub fn run(call: impl FnOnce() -> Result<()>) -> *mut Error {
     // A library never writes to the terminal by itself.
     QUIET.call_once(|| complain_to(|_| {}));
     let outcome = catch_unwind(AssertUnwindSafe(call));
-    let broken = |_| Err(Error::new(Code::Other, "a part of the library has failed: this is an error in it", None));
+    let broken =
+        |_| Err(Error::new(Code::Other, kind::OTHER, "a part of the library has failed: this is an error in it", None));
     match outcome.unwrap_or_else(broken) {
         Ok(()) => ptr::null_mut(),
         Err(error) => Box::into_raw(Box::new(error)),
@@ -85,6 +89,24 @@ pub unsafe extern "C" fn phalanx_error_code(error: *const Error) -> i32 {
         Some(Code::NotAuthentic) => PHALANX_NOT_AUTHENTIC,
         Some(Code::InputOutput) => PHALANX_IO,
     }
+}
+
+/// The kind of an error in a word, for programs that treat some kinds in their own way. It lives as long as the library. Null
+/// if the error is null.
+///
+/// - What is not a file for the keys at hand: `not-phalanx`, `version`, `header`, `volume`, `wrong-key`, `no-key`,
+///   `no-password`, `no-way` and `keys-refused`.
+/// - What was changed: `altered`, `truncated`, `extended`, and `messages` for those of phalanx_open_many().
+/// - Keys: `key`, `no-such-key` and `key-locked`; `derivation-limit` and `derivation-memory` for those of passwords.
+/// - Files: `exists`, `same-file`, `output`, `changed`, `protected`, `not-found`, `access` and `input`.
+/// - All else: `argument` and `other`. Later versions may have more words.
+///
+/// # Safety
+/// `error` is null or an error that was not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phalanx_error_kind(error: *const Error) -> *const c_char {
+    // SAFETY: the caller's promise.
+    unsafe { error.as_ref() }.map_or(ptr::null(), |error| error.kind.as_ptr())
 }
 
 /// One line that says what failed, and at which path. It belongs to the error. Null if the error is null.

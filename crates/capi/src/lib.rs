@@ -9,6 +9,7 @@
 mod error;
 mod file;
 mod key;
+mod kind;
 mod memory;
 mod messages;
 mod options;

@@ -5,7 +5,7 @@ use crate::key::Key;
 use crate::memory::{bytes, bytes_mut, free, give, object};
 use crate::options::{roster, suite};
 use phalanx_core::batch::{self, Copied, KeyOf};
-use phalanx_core::{SecretKey, UserKeys as Inner};
+use phalanx_core::{SecretKey, Suite, UserKeys as Inner};
 use std::ffi::c_char;
 use std::ops::Range;
 use std::slice;
@@ -97,14 +97,32 @@ pub unsafe extern "C" fn phalanx_seal_many(
         // SAFETY: the caller's promise.
         let (suite, keys) = unsafe { (suite(cipher)?, Keys::new(key, users)?) };
         // SAFETY: the caller's promise.
-        let inputs = unsafe { keys.inputs(count, user, ad, text) }?;
+        let (inputs, out) = unsafe { (keys.inputs(count, user, ad, text)?, bytes_mut(out, out_len, "out")?) };
+        seal(suite, &inputs, out)
+    })
+}
+
+/// Seals messages as phalanx_seal_many() does, but each under a key of its own: `keys` has 32 bytes for each, one after another.
+/// Messages that follow each other and have the same key cost less. The caller wipes the keys.
+///
+/// # Safety
+/// As for phalanx_seal_many(). `keys` leads to 32 times `count` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phalanx_seal_each(
+    cipher: *const c_char,
+    keys: *const u8,
+    count: usize,
+    ad: Column,
+    text: Column,
+    out: *mut u8,
+    out_len: usize,
+) -> *mut Error {
+    error::run(|| {
         // SAFETY: the caller's promise.
-        let out = unsafe { bytes_mut(out, out_len, "out") }?;
-        check_room(&inputs, suite.overhead(), out)?;
-        let (roster, mut out) = (roster()?, Unfinished(out));
-        batch::seal_into(&roster, suite, &inputs, out.0)?;
-        out.0 = &mut [];
-        Ok(())
+        let (suite, keys) = unsafe { (suite(cipher)?, OwnKeys::new(keys, count)?) };
+        // SAFETY: the caller's promise.
+        let (inputs, out) = unsafe { (keys.inputs(ad, text)?, bytes_mut(out, out_len, "out")?) };
+        seal(suite, &inputs, out)
     })
 }
 
@@ -134,19 +152,67 @@ pub unsafe extern "C" fn phalanx_open_many(
         // SAFETY: the caller's promise.
         let (suite, keys) = unsafe { (suite(cipher)?, Keys::new(key, users)?) };
         // SAFETY: the caller's promise.
-        let inputs = unsafe { keys.inputs(count, user, ad, message) }?;
+        let (inputs, out) = unsafe { (keys.inputs(count, user, ad, message)?, bytes_mut(out, out_len, "out")?) };
         // SAFETY: the caller's promise.
-        let out = unsafe { bytes_mut(out, out_len, "out") }?;
-        check_room(&inputs, 0, out)?;
-        let opened = batch::open_into(&*roster()?, suite, &inputs, out)?;
-        if !failed.is_null() {
-            // SAFETY: the caller's promise.
-            let failed = unsafe { bytes_mut(failed, count, "failed") }?;
-            failed.iter_mut().zip(&opened).for_each(|(failed, place)| *failed = u8::from(place.is_none()));
-        }
-        let bad: Vec<usize> = (0..count).filter(|&i| opened[i].is_none()).collect();
-        if bad.is_empty() { Ok(()) } else { Err(phalanx_core::Error::NotAuthentic { failed: bad }.into()) }
+        open(suite, &inputs, out, || unsafe { verdicts(failed, count) })
     })
+}
+
+/// Opens messages as phalanx_open_many() does, but each with a key of its own, as in phalanx_seal_each().
+///
+/// # Safety
+/// As for phalanx_open_many() and phalanx_seal_each().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phalanx_open_each(
+    cipher: *const c_char,
+    keys: *const u8,
+    count: usize,
+    ad: Column,
+    message: Column,
+    out: *mut u8,
+    out_len: usize,
+    failed: *mut u8,
+) -> *mut Error {
+    error::run(|| {
+        // SAFETY: the caller's promise.
+        let (suite, keys) = unsafe { (suite(cipher)?, OwnKeys::new(keys, count)?) };
+        // SAFETY: the caller's promise.
+        let (inputs, out) = unsafe { (keys.inputs(ad, message)?, bytes_mut(out, out_len, "out")?) };
+        // SAFETY: the caller's promise.
+        open(suite, &inputs, out, || unsafe { verdicts(failed, count) })
+    })
+}
+
+fn seal(suite: Suite, inputs: &[Copied<'_>], out: &mut [u8]) -> Result<()> {
+    check_room(inputs, suite.overhead(), out)?;
+    let (roster, mut out) = (roster()?, Unfinished(out));
+    batch::seal_into(&roster, suite, inputs, out.0)?;
+    out.0 = &mut [];
+    Ok(())
+}
+
+/// Opens messages. Where the caller wants them, the verdicts are written too.
+fn open<'a>(
+    suite: Suite,
+    inputs: &[Copied<'_>],
+    out: &mut [u8],
+    failed: impl FnOnce() -> Result<&'a mut [u8]>,
+) -> Result<()> {
+    check_room(inputs, 0, out)?;
+    let opened = batch::open_into(&*roster()?, suite, inputs, out)?;
+    failed()?.iter_mut().zip(&opened).for_each(|(failed, place)| *failed = u8::from(place.is_none()));
+    let bad: Vec<usize> = (0..opened.len()).filter(|&i| opened[i].is_none()).collect();
+    if bad.is_empty() { Ok(()) } else { Err(phalanx_core::Error::NotAuthentic { failed: bad }.into()) }
+}
+
+/// Where the verdicts go: nowhere if it is null.
+///
+/// # Safety
+/// It is null or leads to `count` bytes that nobody else uses for `'a`.
+unsafe fn verdicts<'a>(failed: *mut u8, count: usize) -> Result<&'a mut [u8]> {
+    let len = if failed.is_null() { 0 } else { count };
+    // SAFETY: the caller's promise.
+    unsafe { bytes_mut(failed, len, "failed") }
 }
 
 /// An output that is wiped unless it is finished: a failure must leave no text in it.
@@ -196,8 +262,7 @@ impl<'a> Keys<'a> {
             // SAFETY: the caller's promise.
             Keys::Users(_) => Some(unsafe { user.values(count, "user") }?),
         };
-        let mut inputs = Vec::new();
-        inputs.try_reserve_exact(count).map_err(|e| phalanx_core::Error::Memory(e.to_string()))?;
+        let mut inputs = reserved(count)?;
         for _ in 0..count {
             let key: KeyOf<'a> = match (self, &mut users) {
                 (Keys::Users(keys), Some(users)) => (*keys, users.next()?).into(),
@@ -208,6 +273,51 @@ impl<'a> Keys<'a> {
         }
         Ok(inputs)
     }
+}
+
+/// A key for each message. Consecutive equal ones are one, so that what follows from it is derived once.
+struct OwnKeys {
+    keys: Vec<SecretKey>,
+    /// Which of them each message has.
+    which: Vec<usize>,
+}
+
+impl OwnKeys {
+    /// # Safety
+    /// `keys` leads to 32 times `count` bytes that nobody changes meanwhile.
+    unsafe fn new(keys: *const u8, count: usize) -> Result<Self> {
+        let len = count.checked_mul(32).ok_or_else(|| Error::usage("there are too many keys"))?;
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { bytes(keys, len, "keys") }?;
+        let (mut keys, mut which) = (reserved::<SecretKey>(count)?, reserved(count)?);
+        for key in bytes.chunks_exact(32).filter_map(SecretKey::from_slice) {
+            if !keys.last().is_some_and(|last| last.matches(&key)) {
+                keys.push(key);
+            }
+            which.push(keys.len() - 1);
+        }
+        Ok(Self { keys, which })
+    }
+
+    /// # Safety
+    /// As for [`Column::values`].
+    unsafe fn inputs(&self, ad: Column, text: Column) -> Result<Vec<Copied<'_>>> {
+        let count = self.which.len();
+        // SAFETY: the caller's promise.
+        let (mut ads, mut texts) = unsafe { (ad.values(count, "ad")?, text.values(count, "text")?) };
+        let mut inputs = reserved(count)?;
+        for &which in &self.which {
+            inputs.push(Copied { key: (&self.keys[which]).into(), ad: ads.next()?, bytes: texts.next()? });
+        }
+        Ok(inputs)
+    }
+}
+
+/// Room for so many values. Keys in it are never moved, so no copy of them is left.
+fn reserved<T>(count: usize) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(count).map_err(|e| phalanx_core::Error::Memory(e.to_string()))?;
+    Ok(values)
 }
 
 impl Column {

@@ -33,7 +33,17 @@ static void fails_at(phalanx_error *error, int code, const char *part, int line)
     phalanx_error_free(error);
 }
 
+static void is_at(phalanx_error *error, const char *kind, int line)
+{
+    if (error == NULL || strcmp(phalanx_error_kind(error), kind) != 0) {
+        fprintf(stderr, "line %d: %s\n", line, error ? phalanx_error_kind(error) : "no error");
+        exit(1);
+    }
+    phalanx_error_free(error);
+}
+
 #define OK(call) ok_at(call, __LINE__)
+#define IS(call, kind) is_at(call, kind, __LINE__)
 #define FAILS(call, code, part) fails_at(call, code, part, __LINE__)
 
 static void write_file(const char *path, const unsigned char *bytes, size_t len)
@@ -72,6 +82,10 @@ static void keys(void)
     FAILS(phalanx_key_named("no/name", &other), PHALANX_USAGE, "not a name for a key");
     FAILS(phalanx_key_named(NULL, &other), PHALANX_USAGE, "name is null");
     FAILS(phalanx_key_random(NULL), PHALANX_USAGE, "key is null");
+    IS(phalanx_key_from_file("missing.key", &other), "not-found");
+    IS(phalanx_key_named("work", &other), "no-such-key");
+    IS(phalanx_key_named("no/name", &other), "argument");
+    IS(phalanx_key_named(NULL, &other), "argument");
     OK(phalanx_key_random(&other));
     OK(phalanx_key_id(other, other_id));
     REQUIRE(memcmp(id, other_id, 16) != 0);
@@ -102,12 +116,19 @@ static void files(void)
     FAILS(phalanx_protect("gone", "gone.phx", ways, NULL, NULL), PHALANX_IO, "gone: ");
     FAILS(phalanx_protect("plain", NULL, ways, NULL, NULL), PHALANX_USAGE, "output is null");
 
+    IS(phalanx_protect("plain", "plain.phx", ways, NULL, NULL), "exists");
+    IS(phalanx_protect("plain.phx", "twice.phx", ways, NULL, NULL), "protected");
+    IS(phalanx_protect("gone", "gone.phx", ways, NULL, NULL), "not-found");
+    IS(phalanx_protect("plain", "no folder/plain.phx", ways, NULL, NULL), "output");
+
     length = 0;
     OK(phalanx_verify("plain.phx", ways, &length));
     REQUIRE(length == LEN);
     FAILS(phalanx_verify("plain.phx", others, NULL), PHALANX_NOT_AUTHENTIC, "plain.phx: ");
     FAILS(phalanx_verify("plain.phx", NULL, NULL), PHALANX_NOT_AUTHENTIC, "plain.phx: ");
     FAILS(phalanx_verify("plain", ways, NULL), PHALANX_NOT_AUTHENTIC, "not a Phalanx file");
+    IS(phalanx_verify("plain.phx", others, NULL), "no-key");
+    IS(phalanx_verify("plain", ways, NULL), "not-phalanx");
     OK(phalanx_unprotect("plain.phx", "again", ways, NULL, &length));
     REQUIRE(read_file("again", again, sizeof again) == LEN && memcmp(content, again, LEN) == 0);
 
@@ -125,6 +146,7 @@ static void files(void)
     FAILS(phalanx_ways_set_password(others, NULL, 0), PHALANX_USAGE, "empty password");
     OK(phalanx_protect("plain", "password.phx", others, NULL, NULL));
     OK(phalanx_verify("password.phx", others, NULL));
+    IS(phalanx_verify("password.phx", ways, NULL), "no-key");
     FAILS(phalanx_ways_add_recipient(ways, "age1nobody"), PHALANX_USAGE, "not a recipient");
     FAILS(phalanx_ways_add_identity_file(ways, "missing"), PHALANX_IO, "missing");
     FAILS(phalanx_ways_add_service(ways, "no uri"), PHALANX_USAGE, "no uri");
@@ -170,6 +192,7 @@ static void reading(void)
     OK(phalanx_open("range.phx", ways, &reader));
     OK(phalanx_read_at(reader, 90000, again, 20, &read));
     FAILS(phalanx_read_at(reader, 0, again, 50000, &read), PHALANX_NOT_AUTHENTIC, "damaged in chunk");
+    IS(phalanx_read_at(reader, 0, again, 50000, &read), "altered");
     phalanx_close(reader);
     phalanx_close(NULL);
     phalanx_options_free(options);
@@ -241,6 +264,45 @@ static void messages(void)
     phalanx_key_free(root);
 }
 
+/* Each message under a key of its own; the last two share one. */
+static void own_keys(void)
+{
+    enum { COUNT = 3 };
+    const uint8_t texts[] = "onetwothree";
+    const uint64_t offsets[COUNT + 1] = {0, 3, 6, 11};
+    const phalanx_column text = {texts, offsets}, none = {NULL, NULL};
+    const size_t more = phalanx_overhead(NULL);
+    uint8_t keys[COUNT * 32], sealed[11 + COUNT * 48], opened[sizeof sealed], failed[COUNT];
+    uint64_t sealed_offsets[COUNT + 1];
+    for (int i = 0; i <= COUNT; i++)
+        sealed_offsets[i] = offsets[i] + (uint64_t)i * more;
+    for (int i = 0; i < COUNT * 32; i++)
+        keys[i] = (uint8_t)(i < 32 ? 1 : 2);
+    const phalanx_column message = {sealed, sealed_offsets};
+    OK(phalanx_seal_each(NULL, keys, COUNT, text, text, sealed, sizeof sealed));
+    OK(phalanx_open_each(NULL, keys, COUNT, text, message, opened, sizeof opened, failed));
+    for (int i = 0; i < COUNT; i++) {
+        size_t len = offsets[i + 1] - offsets[i];
+        REQUIRE(failed[i] == 0 && memcmp(opened + sealed_offsets[i] + more, texts + offsets[i], len) == 0);
+    }
+    /* They are those of the keys. */
+    phalanx_key *second;
+    const phalanx_column two = {sealed, sealed_offsets + 1}, ads = {texts, offsets + 1};
+    OK(phalanx_key_from_bytes(keys + 32, &second));
+    OK(phalanx_open_many(NULL, second, NULL, 2, none, ads, two, opened, sizeof opened, NULL));
+    REQUIRE(memcmp(opened + more, "two", 3) == 0);
+    phalanx_key_free(second);
+    keys[64] ^= 1;
+    FAILS(phalanx_open_each(NULL, keys, COUNT, text, message, opened, sizeof opened, failed), PHALANX_NOT_AUTHENTIC,
+          "not authentic: 1 of the messages");
+    REQUIRE(failed[0] == 0 && failed[1] == 0 && failed[2] == 1);
+    IS(phalanx_open_each(NULL, keys, COUNT, none, message, opened, sizeof opened, NULL), "messages");
+    OK(phalanx_seal_each(NULL, NULL, 0, none, none, NULL, 0));
+    FAILS(phalanx_seal_each(NULL, NULL, COUNT, none, text, sealed, sizeof sealed), PHALANX_USAGE, "keys is null");
+    FAILS(phalanx_seal_each(NULL, keys, SIZE_MAX, none, text, sealed, sizeof sealed), PHALANX_USAGE, "too many keys");
+    FAILS(phalanx_seal_each(NULL, keys, COUNT, none, text, sealed, sizeof sealed - 1), PHALANX_USAGE, "are needed");
+}
+
 /* A child makes calls of its own after the parent has made some. */
 static void child(void)
 {
@@ -266,10 +328,12 @@ int main(void)
         content[i] = (unsigned char)(i * 7 + i / 251);
     REQUIRE(strcmp(phalanx_version(), VERSION) == 0);
     REQUIRE(phalanx_error_code(NULL) == 0 && phalanx_error_text(NULL) == NULL && phalanx_error_hint(NULL) == NULL);
+    REQUIRE(phalanx_error_kind(NULL) == NULL);
     keys();
     files();
     reading();
     messages();
+    own_keys();
     child();
     puts("all as the header says");
     return 0;

@@ -12,6 +12,11 @@ public final class KeyDerivationException extends PhalanxException {
         this.beyondLimit = beyondLimit;
     }
 
+    /** As libphalanx says it. */
+    static KeyDerivationException told(String message, boolean beyondLimit) {
+        return new KeyDerivationException(message, beyondLimit);
+    }
+
     static KeyDerivationException limit(String which) {
         String what = "its password slots ask for more key derivation than the limit allows";
         return new KeyDerivationException(what + " (" + which + ")", true);

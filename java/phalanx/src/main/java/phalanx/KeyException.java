@@ -27,6 +27,12 @@ public final class KeyException extends PhalanxException {
         this.remedy = remedy;
     }
 
+    /** As libphalanx says it. What to do is a command unless the key is missing. */
+    static KeyException told(String kind, String message, String hint) {
+        boolean isMissing = kind.equals("no-such-key");
+        return new KeyException(message, isMissing, isMissing ? null : hint);
+    }
+
     static KeyException missing(String name) {
         return new KeyException("no key named " + name + " in the keyring", true, null);
     }

@@ -16,6 +16,11 @@ public final class MalformedHeaderException extends PhalanxException {
         this.ofVolume = ofVolume;
     }
 
+    /** As libphalanx says it. */
+    static MalformedHeaderException told(String message) {
+        return new MalformedHeaderException(message, false);
+    }
+
     static MalformedHeaderException volume() {
         return new MalformedHeaderException("it is the config of a volume, not a file", true);
     }

@@ -26,6 +26,9 @@ public final class PartialContents {
     private long lastIndex = -1;
     private byte[] last = new byte[Contents.LAST];
 
+    /** No chunks yet. */
+    public PartialContents() {}
+
     /**
      * Adds a chunk that was not added before.
      *

@@ -7,8 +7,14 @@ public final class UnsupportedVersionException extends PhalanxException {
     UnsupportedVersionException(int version) {
         super("Phalanx format version " + version + " is not known to this program: a newer one may read it");
     }
+
     private UnsupportedVersionException(String message) {
         super(message);
+    }
+
+    /** As libphalanx says it. */
+    static UnsupportedVersionException told(String message) {
+        return new UnsupportedVersionException(message);
     }
 
     static UnsupportedVersionException manifest() {

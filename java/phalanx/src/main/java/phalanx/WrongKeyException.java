@@ -24,6 +24,17 @@ public final class WrongKeyException extends PhalanxException {
         this.remedy = remedy;
     }
 
+    /** As libphalanx says it. What to do is a command only if a key was refused. */
+    static WrongKeyException told(String kind, String message, String hint) {
+        return switch (kind) {
+            case "wrong-key" -> new WrongKeyException(message, Reason.TRIED, null);
+            case "keys-refused" -> new WrongKeyException(message, Reason.REFUSED, hint);
+            case "no-key" -> new WrongKeyException(message, Reason.NO_KEY, null);
+            case "no-password" -> new WrongKeyException(message, Reason.NO_PASSWORD, null);
+            default -> new WrongKeyException(message, Reason.OTHER, null);
+        };
+    }
+
     /** A key or password was tried, and does not open the file. */
     static WrongKeyException tried(List<KeyException> refused) {
         String message = with("wrong key or password, or the header is damaged", refused);

@@ -8,4 +8,10 @@ class ModulesTest {
     void hadoop() {
         Needs.require("hadoop", System.getProperty("skipHadoop") == null);
     }
+
+    /** The module native. */
+    @Test
+    void foreign() {
+        Needs.require("jdk22", Runtime.version().feature() >= 22);
+    }
 }

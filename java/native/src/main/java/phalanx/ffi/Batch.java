@@ -15,7 +15,7 @@ import phalanx.PhalanxKey;
 
 /**
  * Messages as the library takes them, one after another in one piece of native memory: the offsets of the associated data and of the contents,
- * the keys, the associated data, the contents, the results, and the verdicts.
+ * the keys, the associated data, the plaintexts, the sealed messages, and the verdicts. So all secrets are in its first part.
  */
 final class Batch {
     /** Below it, copying by another thread does not pay. */
@@ -30,7 +30,8 @@ final class Batch {
     private final Places places;
 
     /** Where the parts are in the memory. */
-    private record Places(long keys, long associatedData, long contents, long results, long verdicts, long end) {}
+    private record Places(
+            long keys, long associatedData, long contents, long results, long verdicts, long secretsEnd, long end) {}
 
     Batch(Message[] messages, int overhead, boolean seals) {
         this.messages = messages;
@@ -45,15 +46,20 @@ final class Batch {
         }
         long keys = 2L * Long.BYTES * (count + 1L);
         long ads = keys + (long) PhalanxKey.BYTES * count;
-        long texts = ads + associatedData[count];
-        long results = texts + contents[count];
-        long verdicts = results + resultBytes();
-        places = new Places(keys, ads, texts, results, verdicts, verdicts + count);
+        long plain = ads + associatedData[count];
+        long sealed = plain + (seals ? contents[count] : resultBytes());
+        long verdicts = sealed + (seals ? resultBytes() : contents[count]);
+        places = new Places(keys, ads, seals ? plain : sealed, seals ? sealed : plain, verdicts, sealed, verdicts + count);
     }
 
     /** How much memory it takes. */
     long bytes() {
         return places.end();
+    }
+
+    /** How much of it must be wiped. */
+    long secretBytes() {
+        return places.secretsEnd();
     }
 
     int count() {

@@ -23,7 +23,7 @@ import phalanx.Suite;
  * List<byte[]> opened = messages.open(List.of(new Message(key, sealed.get(0))));
  * }</pre>
  *
- * <p>A value keeps the native memory of a batch for the next one, 64 MiB at most. It is wiped after each batch. Consecutive messages under
+ * <p>A value keeps the native memory of a batch for the next one, 64 MiB at most. Keys and plaintexts in it are wiped after each batch. Consecutive messages under
  * one key cost less.
  */
 public final class NativeMessages {
@@ -62,7 +62,7 @@ public final class NativeMessages {
      */
     public List<byte[]> seal(List<Message> batch) {
         Batch messages = batch(batch, true);
-        return scratch.with(messages.bytes(), memory -> {
+        return scratch.with(messages.bytes(), messages.secretBytes(), memory -> {
             messages.write(memory);
             call(arena -> {
                 MemorySegment keys = messages.keys(memory);
@@ -85,7 +85,7 @@ public final class NativeMessages {
      */
     public List<byte[]> open(List<Message> batch) throws MessagesException {
         Batch messages = batch(batch, false);
-        return scratch.<List<byte[]>, MessagesException>with(messages.bytes(), memory -> {
+        return scratch.<List<byte[]>, MessagesException>with(messages.bytes(), messages.secretBytes(), memory -> {
             if (opens(messages, memory)) {
                 return List.of(messages.read(memory));
             }
@@ -107,7 +107,7 @@ public final class NativeMessages {
      */
     public List<Optional<byte[]>> openEach(List<Message> batch) {
         Batch messages = batch(batch, false);
-        return scratch.with(messages.bytes(), memory -> {
+        return scratch.with(messages.bytes(), messages.secretBytes(), memory -> {
             opens(messages, memory);
             return Arrays.stream(messages.read(memory)).map(Optional::ofNullable).toList();
         });

@@ -1,18 +1,24 @@
 package phalanx.ffi;
 
+import static java.nio.charset.StandardCharsets.ISO_8859_1;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
+import java.util.Arrays;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import phalanx.Message;
+import phalanx.PhalanxKey;
 
 /** Objects of the library are freed once, and not while they are used. What secrets were in is wiped. This needs no library. */
 class MemoryTest {
@@ -101,7 +107,32 @@ class MemoryTest {
             return null;
         });
         assertEquals(-1, used[0].mismatch(MemorySegment.ofArray(new byte[100_000])));
+        scratch.with(100_000, 60_000, memory -> memory.fill((byte) 7));
+        assertEquals(60_000, used[0].mismatch(MemorySegment.ofArray(new byte[100_000])));
         long most = (64L << 20) + 1;
         assertEquals(most, scratch.<Long, RuntimeException>with(most, MemorySegment::byteSize));
+    }
+
+    /** Keys and plaintexts lie in the part of a batch that is wiped, and sealed messages do not. */
+    @Test
+    void theSecretsOfABatchAreInItsWipedPart() {
+        byte[] content = new byte[500];
+        Arrays.fill(content, (byte) 9);
+        byte[] secret = new byte[PhalanxKey.BYTES];
+        Arrays.fill(secret, (byte) 8);
+        Message[] messages = {new Message(PhalanxKey.of(secret), new byte[3], content)};
+        for (boolean seals : new boolean[] {true, false}) {
+            Batch batch = new Batch(messages, 48, seals);
+            MemorySegment memory = Arena.ofAuto().allocate(batch.bytes(), 64);
+            batch.write(memory);
+            byte[] all = memory.toArray(ValueLayout.JAVA_BYTE);
+            int firstKey = new String(all, ISO_8859_1).indexOf(new String(secret, ISO_8859_1));
+            int firstContent = new String(all, ISO_8859_1).indexOf(new String(content, ISO_8859_1));
+            assertTrue(firstKey >= 0 && firstKey + secret.length <= batch.secretBytes());
+            assertTrue(firstContent >= 0);
+            assertEquals(seals, firstContent + content.length <= batch.secretBytes());
+            long results = batch.results(memory).address() - memory.address();
+            assertEquals(!seals, results + batch.resultBytes() <= batch.secretBytes());
+        }
     }
 }

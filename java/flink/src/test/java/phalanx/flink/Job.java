@@ -7,12 +7,15 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.apache.flink.api.common.RuntimeExecutionMode;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.MapFunction;
 import org.apache.flink.api.common.serialization.BulkWriter;
@@ -24,19 +27,23 @@ import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.MemorySize;
 import org.apache.flink.connector.datagen.source.DataGeneratorSource;
 import org.apache.flink.connector.file.sink.FileSink;
+import org.apache.flink.connector.file.src.FileSource;
+import org.apache.flink.connector.file.src.reader.TextLineInputFormat;
 import org.apache.flink.core.fs.FSDataOutputStream;
 import org.apache.flink.core.fs.FileSystem;
 import org.apache.flink.core.plugin.PluginUtils;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.filesystem.bucketassigners.BasePathBucketAssigner;
 import org.apache.flink.streaming.api.functions.sink.filesystem.rollingpolicies.DefaultRollingPolicy;
+import org.apache.flink.util.CloseableIterator;
 
 /**
  * A job that writes lines into protected files, and fails in the middle, after a few checkpoints and before the next one. Its checkpoints are protected,
  * too. The source gives a certain number of lines for each checkpoint, so nothing depends on time.
  */
 final class Job {
-    static final int LINES = 40_000;
+    /** Of the tests in this module; {@code scripts/s3-test} has more. */
+    static final int LINES = Integer.getInteger("phalanx.lines", 40_000);
     private static final int PARALLELISM = 2;
     private static final int CHECKPOINTS_BEFORE = 3;
 
@@ -109,10 +116,15 @@ final class Job {
     }
 
     static void run(Configuration settings, Path top, boolean bulk, Failure failure, String from) throws Exception {
+        run(settings, top, "phalanx+file://" + top, bulk, failure, from);
+    }
+
+    /** {@code store} is where files and checkpoints go. */
+    private static void run(Configuration settings, Path top, String store, boolean bulk, Failure failure, String from) throws Exception {
         Configuration conf = new Configuration(settings);
         conf.setString("execution.checkpointing.interval", "20ms");
         conf.setString("execution.checkpointing.storage", "filesystem");
-        conf.setString("execution.checkpointing.dir", "phalanx+file://" + top.resolve("checkpoints"));
+        conf.setString("execution.checkpointing.dir", store + "/checkpoints");
         conf.setString("execution.checkpointing.externalized-checkpoint-retention", "RETAIN_ON_CANCELLATION");
         // Every state in a file of its own, however small.
         conf.setString("execution.checkpointing.data-inline-threshold", "0b");
@@ -127,7 +139,7 @@ final class Job {
         var source = new DataGeneratorSource<>(Job::line, LINES, RateLimiterStrategy.perCheckpoint(LINES / 10), Types.STRING);
         env.fromSource(source, WatermarkStrategy.noWatermarks(), "lines").uid("lines")
                 .map(new Middle(failure, top.resolve("mark").toString())).uid("middle")
-                .sinkTo(sink("phalanx+file://" + top.resolve("files"), bulk)).uid("files");
+                .sinkTo(sink(store + "/files", bulk)).uid("files");
         env.execute();
     }
 
@@ -145,9 +157,27 @@ final class Job {
         return builder.start();
     }
 
+    /** Counts the lines of another job's files, and those that are not the same as one before. */
+    @SuppressWarnings("try")
+    private static void read(Configuration conf, String store) throws Exception {
+        FileSystem.initialize(conf, PluginUtils.createPluginManagerFromRootFolder(conf));
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(PARALLELISM, conf);
+        env.setRuntimeMode(RuntimeExecutionMode.BATCH);
+        var folder = new org.apache.flink.core.fs.Path(store + "/files");
+        var source = FileSource.forRecordStreamFormat(new TextLineInputFormat(), folder).build();
+        Set<String> different = new HashSet<>();
+        int lines = 0;
+        try (CloseableIterator<String> read = env.fromSource(source, WatermarkStrategy.noWatermarks(), "again").executeAndCollect()) {
+            for (; read.hasNext(); lines++) {
+                different.add(read.next());
+            }
+        }
+        System.out.println("read " + lines + " lines, " + different.size() + " different");
+    }
+
     /**
-     * In a process of its own: the folder, the format, and what happens. This is {@code killed}, {@code whole}, or the checkpoint from which the job
-     * goes on.
+     * In a process of its own: the folder, the format, and what happens. This is {@code killed}, {@code failed}, {@code whole}, {@code read}, or the
+     * checkpoint from which the job goes on. Then where files and checkpoints go, if not to the folder, and settings with a {@code =}.
      */
     public static void main(String[] args) throws Exception {
         Path top = Path.of(args[0]);
@@ -155,8 +185,18 @@ final class Job {
         conf.setString("phalanx.keys", "work");
         conf.setString("phalanx.keyring", top.resolve("ring").toString());
         conf.setString("phalanx.chunk.size", "4kb");
-        boolean isKilled = args[2].equals("killed");
-        String from = isKilled || args[2].equals("whole") ? null : args[2];
-        run(conf, top, args[1].equals("bulk"), isKilled ? Failure.WAITING_TO_BE_KILLED : Failure.NONE, from);
+        for (int i = 4; i < args.length; i++) {
+            String[] setting = args[i].split("=", 2);
+            conf.setString(setting[0], setting[1]);
+        }
+        String store = args.length > 3 ? args[3] : "phalanx+file://" + top;
+        boolean bulk = args[1].equals("bulk");
+        switch (args[2]) {
+            case "killed" -> run(conf, top, store, bulk, Failure.WAITING_TO_BE_KILLED, null);
+            case "failed" -> run(conf, top, store, bulk, Failure.EXCEPTION, null);
+            case "whole" -> run(conf, top, store, bulk, Failure.NONE, null);
+            case "read" -> read(conf, store);
+            default -> run(conf, top, store, bulk, Failure.NONE, args[2]);
+        }
     }
 }

@@ -52,6 +52,7 @@ final class Lengths implements Closeable {
     }
 
     private final FileSystem fs;
+    private final Ends ends;
     private final ThreadPoolExecutor readers;
     private final Map<Path, Known> known = new LinkedHashMap<>(16, 0.75f, true) {
         private static final long serialVersionUID = 1L;
@@ -62,8 +63,9 @@ final class Lengths implements Closeable {
         }
     };
 
-    Lengths(FileSystem fs, int threads) {
+    Lengths(FileSystem fs, Ends ends, int threads) {
         this.fs = fs;
+        this.ends = ends;
         readers = new ThreadPoolExecutor(threads, threads, 10, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), work -> {
             Thread thread = new Thread(work, "phalanx-headers");
             thread.setDaemon(true);
@@ -138,6 +140,9 @@ final class Lengths implements Closeable {
         Header header;
         try (FSDataInputStream in = Stored.open(fs, file, OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY_RANDOM)) {
             header = Stored.header(in, file.getLen());
+        }
+        if (ends.find(file).isEmpty()) {
+            ends.keep(file, header.toBytes(), null);
         }
         Layout layout = header.layout(file.getLen());
         String etag = PlainStatus.etagOf(file);

@@ -1,19 +1,18 @@
 package phalanx.hadoop;
 
+import java.io.ByteArrayInputStream;
 import java.io.Closeable;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.Deque;
+import java.util.Optional;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import org.apache.hadoop.fs.CommonPathCapabilities;
-import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSExceptionMessages;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
-import org.apache.hadoop.fs.Options.OpenFileOptions;
 import org.apache.hadoop.fs.Path;
 import phalanx.ChunkCipher;
 import phalanx.Header;
@@ -27,11 +26,11 @@ import phalanx.WrongKeyException;
  * authenticated before a byte of it is given away. Several threads may use it.
  */
 final class Opened implements Closeable {
-    /** How many chunks are kept open: that at the position, and the last one, where columnar formats have their indexes. */
+    /** How many chunks are kept open: that at the position, and the last one, where columnar formats have their footers. */
     private static final int KEPT = 2;
 
     private final Path path;
-    private final FSDataInputStream in;
+    private final Source source;
     private final Layout layout;
     private final Header.Opened header;
     private final Queue<ChunkCipher> ciphers = new ConcurrentLinkedQueue<>();
@@ -42,25 +41,37 @@ final class Opened implements Closeable {
     /** A chunk. After it is opened, the plaintext lies behind nonce and tag. */
     private record Chunk(long index, byte[] bytes) {}
 
-    private Opened(Path path, FSDataInputStream in, Header.Opened header, Layout layout) {
+    /**
+     * A file.
+     *
+     * @param fs the inner file system
+     * @param stored the protected file there
+     * @param path as it is shown, for messages
+     */
+    record Place(FileSystem fs, FileStatus stored, Path path) {}
+
+    private Opened(Path path, Source source, Header.Opened header, Layout layout) {
         this.path = path;
-        this.in = in;
+        this.source = source;
         this.header = header;
         this.layout = layout;
     }
 
     /** Opens a file. {@code policy} is how the caller will read, or null. */
-    static Opened open(FileSystem fs, FileStatus file, Path path, KeyProvider keys, String policy) throws IOException {
-        boolean isApart = isStore(fs, file.getPath());
-        FSDataInputStream in = Stored.open(fs, file, isApart ? OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY_RANDOM : policy);
+    static Opened open(Place place, Ends ends, KeyProvider keys, String policy) throws IOException {
+        FileStatus file = place.stored();
+        Source source = Source.open(place.fs(), file, policy);
         try {
-            Header header = Stored.header(in, file.getLen());
+            Optional<Ends.Known> known = ends.find(file);
+            Header header = known.isPresent()
+                    ? Header.read(new ByteArrayInputStream(known.get().header()))
+                    : Stored.header(source.stream(), file.getLen());
             Header.Opened opened;
             try {
                 opened = header.open(keys);
             } catch (WrongKeyException e) {
                 // It may have been read while another program changed it in place.
-                Header again = Stored.header(in, file.getLen());
+                Header again = Stored.header(source.stream(), file.getLen());
                 if (Arrays.equals(again.toBytes(), header.toBytes())) {
                     throw e;
                 }
@@ -69,34 +80,29 @@ final class Opened implements Closeable {
             }
             try {
                 Layout layout = header.layout(file.getLen());
-                Chunk last = authenticLast(in, opened, layout);
-                if (isApart) {
-                    // A stream of an object store that has jumped about would read all that follows in small pieces.
-                    in.close();
-                    in = Stored.open(fs, file, policy);
+                byte[] last = known.map(Ends.Known::last).orElse(null);
+                if (last == null) {
+                    last = new byte[layout.plaintextLength(layout.chunks() - 1) + layout.suite().overhead()];
+                    source.readAt(layout.fileOffset(layout.chunks() - 1), last);
                 }
-                Opened result = new Opened(path, in, opened, layout);
-                result.kept.add(last);
+                Opened result = new Opened(place.path(), source, opened, layout);
+                result.kept.add(result.authenticLast(last.clone()));
+                ends.keep(file, header.toBytes(), last);
+                source.begin(layout.fileOffset(0), layout.fileOffset(layout.chunks() - 1));
                 return result;
             } catch (IOException | RuntimeException e) {
                 opened.keys().close();
                 throw e;
             }
         } catch (IOException | RuntimeException e) {
-            in.close();
-            throw named(path, e);
+            source.close();
+            throw named(place.path(), e);
         }
     }
 
-    private static boolean isStore(FileSystem fs, Path path) throws IOException {
-        return fs.hasPathCapability(path, CommonPathCapabilities.ABORTABLE_STREAM);
-    }
-
-    private static Chunk authenticLast(FSDataInputStream in, Header.Opened opened, Layout layout) throws IOException {
+    private Chunk authenticLast(byte[] bytes) throws IOException {
         long index = layout.chunks() - 1;
-        byte[] bytes = new byte[layout.plaintextLength(index) + layout.suite().overhead()];
-        Stored.readFully(in, layout.fileOffset(index), bytes, bytes.length);
-        new ChunkCipher(opened.keys(), layout.chunkLog2()).open(bytes, 0, layout.plaintextLength(index), index, true);
+        open(index, bytes, 0);
         return new Chunk(index, bytes);
     }
 
@@ -116,8 +122,8 @@ final class Opened implements Closeable {
         return layout;
     }
 
-    FSDataInputStream stream() {
-        return in;
+    Source source() {
+        return source;
     }
 
     long length() {
@@ -125,7 +131,7 @@ final class Opened implements Closeable {
     }
 
     /**
-     * Copies bytes of one chunk, as many as there are and fit. Returns their number, or −1 at the end.
+     * Copies bytes of one chunk or, if more is wanted, of a run of chunks that are read at once. Returns their number, or −1 at the end.
      *
      * @param inOrder whether the file is read from here on, so that the inner stream should go on and not jump
      */
@@ -138,20 +144,47 @@ final class Opened implements Closeable {
         if (copied > 0 || !into.hasRemaining()) {
             return copied;
         }
-        long index = position >>> layout.chunkLog2();
-        byte[] bytes = new byte[layout.plaintextLength(index) + layout.suite().overhead()];
+        long first = position >>> layout.chunkLog2();
+        long wanted = Math.min(position + into.remaining(), length()) - 1 >>> layout.chunkLog2();
+        long last = lastOfRun(first, wanted);
+        long from = layout.fileOffset(first);
+        byte[] bytes = new byte[(int) (end(last) - from)];
         try {
-            fetch(index, bytes, inOrder);
-            open(index, bytes, 0);
+            if (inOrder) {
+                source.readInOrder(from, bytes, end(wanted));
+            } else {
+                source.readAt(from, bytes);
+            }
+            for (long index = first; index <= last; index++) {
+                open(index, bytes, (int) (layout.fileOffset(index) - from));
+            }
         } catch (IOException e) {
             Arrays.fill(bytes, (byte) 0);
             throw named(e);
         }
-        Chunk chunk = new Chunk(index, bytes);
-        // Before others know of it, and may overwrite it.
-        int length = copy(chunk, position, into);
-        keep(chunk);
+        int length = 0;
+        for (long index = first; index <= last; index++) {
+            length += copy(index, bytes, (int) (layout.fileOffset(index) - from), position + length, into);
+        }
+        // Others know of a chunk that is kept, and may overwrite it.
+        if (first == last) {
+            keep(new Chunk(last, bytes));
+        } else {
+            keep(new Chunk(last, Arrays.copyOfRange(bytes, (int) (layout.fileOffset(last) - from), bytes.length)));
+            Arrays.fill(bytes, (byte) 0);
+        }
         return length;
+    }
+
+    /** Where a chunk ends in the file. */
+    private long end(long chunk) {
+        return Math.min(layout.fileLength(), layout.fileOffset(chunk + 1));
+    }
+
+    /** The last chunk that is read at once with the first one, if those up to this one are wanted. */
+    private long lastOfRun(long first, long wanted) {
+        long last = Math.min(wanted, first + Math.max(1, Ranges.MOST_AT_ONCE / layout.recordLength()) - 1);
+        return last > first && isKept(last) ? last - 1 : last;
     }
 
     /** Copies from a chunk that is open already. Returns 0 if none is. */
@@ -162,17 +195,24 @@ final class Opened implements Closeable {
                 if (chunk.index == index) {
                     kept.remove(chunk);
                     kept.addLast(chunk);
-                    return copy(chunk, position, into);
+                    return copy(index, chunk.bytes, 0, position, into);
                 }
             }
             return 0;
         }
     }
 
-    private int copy(Chunk chunk, long position, ByteBuffer into) {
-        int at = (int) (position - layout.plaintextOffset(chunk.index));
-        int count = Math.min(into.remaining(), layout.plaintextLength(chunk.index) - at);
-        into.put(chunk.bytes, layout.suite().overhead() + at, count);
+    private boolean isKept(long index) {
+        synchronized (kept) {
+            return kept.stream().anyMatch(chunk -> chunk.index == index);
+        }
+    }
+
+    /** Copies what is wanted of an open chunk that lies in an array from an offset on. */
+    private int copy(long index, byte[] bytes, int offset, long position, ByteBuffer into) {
+        int at = (int) (position - layout.plaintextOffset(index));
+        int count = Math.min(into.remaining(), layout.plaintextLength(index) - at);
+        into.put(bytes, offset + layout.suite().overhead() + at, count);
         return count;
     }
 
@@ -183,23 +223,12 @@ final class Opened implements Closeable {
                 return;
             }
             while (kept.size() >= KEPT) {
-                Arrays.fill(kept.removeFirst().bytes, (byte) 0);
+                // Not the last one.
+                Chunk oldest = kept.stream().filter(each -> !layout.isLast(each.index)).findFirst().orElseGet(kept::getFirst);
+                kept.remove(oldest);
+                Arrays.fill(oldest.bytes, (byte) 0);
             }
             kept.addLast(chunk);
-        }
-    }
-
-    private void fetch(long index, byte[] bytes, boolean inOrder) throws IOException {
-        long at = layout.fileOffset(index);
-        if (!inOrder) {
-            Stored.readFully(in, at, bytes, bytes.length);
-            return;
-        }
-        synchronized (in) {
-            if (in.getPos() != at) {
-                in.seek(at);
-            }
-            in.readFully(bytes);
         }
     }
 
@@ -222,7 +251,7 @@ final class Opened implements Closeable {
     /** Gives back what is held for faster reads. */
     void unbuffer() {
         forget();
-        in.unbuffer();
+        source.unbuffer();
     }
 
     private void forget() {
@@ -238,6 +267,6 @@ final class Opened implements Closeable {
         forget();
         ciphers.clear();
         header.keys().close();
-        in.close();
+        source.close();
     }
 }

@@ -75,6 +75,7 @@ public class PhalanxFileSystem extends FileSystem {
     private Tree tree;
     private Keys keys;
     private Lengths lengths;
+    private final Ends ends = new Ends();
     private Suite suite;
     private int chunkLog2;
 
@@ -92,7 +93,7 @@ public class PhalanxFileSystem extends FileSystem {
         uri = URI.create(Names.PREFIX + inner.getScheme() + "://" + (authority == null ? "/" : authority));
         tree = new Tree(inner, uri);
         keys = new Keys(conf);
-        lengths = new Lengths(inner, Math.max(1, conf.getInt(LISTING_THREADS, 16)));
+        lengths = new Lengths(inner, ends, Math.max(1, conf.getInt(LISTING_THREADS, 16)));
     }
 
     private static Suite suite(Configuration conf) throws IOException {
@@ -303,7 +304,7 @@ public class PhalanxFileSystem extends FileSystem {
             throw new FileNotFoundException(makeQualified(path) + " is a folder");
         }
         Path plain = tree.outer(Names.plain(stored.getPath()));
-        return new FSDataInputStream(new PlainInput(Opened.open(inner, stored, plain, keys.provider(), policy)));
+        return new FSDataInputStream(new PlainInput(Opened.open(new Opened.Place(inner, stored, plain), ends, keys.provider(), policy)));
     }
 
     @Override

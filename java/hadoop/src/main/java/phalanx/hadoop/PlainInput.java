@@ -127,7 +127,7 @@ final class PlainInput extends FSInputStream
 
     @Override
     public int minSeekForVectorReads() {
-        return Math.max(file.layout().chunkLength(), file.stream().minSeekForVectorReads());
+        return Math.max(file.layout().chunkLength(), file.source().stream().minSeekForVectorReads());
     }
 
     @Override
@@ -151,7 +151,7 @@ final class PlainInput extends FSInputStream
         return switch (capability.toLowerCase(Locale.ROOT)) {
             case StreamCapabilities.UNBUFFER, StreamCapabilities.READBYTEBUFFER, StreamCapabilities.PREADBYTEBUFFER,
                     StreamCapabilities.VECTOREDIO -> true;
-            case StreamCapabilities.IOSTATISTICS -> file.stream().hasCapability(capability);
+            case StreamCapabilities.IOSTATISTICS -> file.source().stream().hasCapability(capability);
             default -> false;
         };
     }
@@ -159,7 +159,7 @@ final class PlainInput extends FSInputStream
     /** Those of the inner stream: what was asked of the store. */
     @Override
     public IOStatistics getIOStatistics() {
-        return file.stream().getIOStatistics();
+        return file.source().stream().getIOStatistics();
     }
 
     /** Overwrites the keys and the chunks in memory. */

@@ -74,7 +74,7 @@ final class Ranges {
             long to = Math.min(layout.fileLength(), layout.fileOffset(run.last + 1));
             stored.add(FileRange.createFileRange(from, Math.toIntExact(to - from)));
         }
-        file.stream().readVectored(stored, ByteBuffer::allocate);
+        file.source().readVectored(stored, ByteBuffer::allocate);
         for (int i = 0; i < runs.size(); i++) {
             Run run = runs.get(i);
             stored.get(i).getData().whenComplete((bytes, failure) -> finish(run, bytes, failure, allocate));

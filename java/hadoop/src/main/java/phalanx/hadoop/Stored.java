@@ -5,20 +5,27 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.concurrent.CompletableFuture;
+import org.apache.hadoop.fs.CommonPathCapabilities;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FutureDataInputStreamBuilder;
 import org.apache.hadoop.fs.Options.OpenFileOptions;
+import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.util.functional.FutureIO;
 import phalanx.Header;
 
 /** Protected files of the inner file system, as bytes. */
 public final class Stored {
     /** As long as nearly all headers, so that one request reads them. */
-    private static final int USUAL_HEADER = 8192;
+    static final int USUAL_HEADER = 8192;
 
     private Stored() {}
+
+    /** Whether the file system is a store of objects, which sends what a request asks for. */
+    static boolean isStore(FileSystem fs, Path path) throws IOException {
+        return fs.hasPathCapability(path, CommonPathCapabilities.ABORTABLE_STREAM);
+    }
 
     /**
      * Opens a file for reads here and there, or as the caller says that it will read.

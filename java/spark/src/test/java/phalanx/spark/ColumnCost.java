@@ -8,9 +8,10 @@ import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Collections;
+import java.util.DoubleSummaryStatistics;
 import java.util.List;
 import java.util.Locale;
+import java.util.function.ToDoubleFunction;
 import java.util.stream.IntStream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
@@ -22,8 +23,8 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.functions;
 
 /**
- * What protected Parquet costs over a store beside the plain one: the bytes that the store sends, and processor seconds of this JVM. {@code
- * java/hadoop/scripts/column-test} runs it, with a proxy that counts bytes.
+ * What protected Parquet costs over a store beside the plain one: the bytes that the store sends, the requests, and the seconds of this JVM. {@code
+ * java/hadoop/scripts/column-test} runs it, with a proxy that counts.
  */
 final class ColumnCost {
     private static final int COLUMNS = 20;
@@ -47,26 +48,23 @@ final class ColumnCost {
         void run() throws IOException;
     }
 
-    /** What one way took: bytes that the store has sent, and processor seconds, each round. */
-    private static final class Spent {
-        final List<Long> bytes = new ArrayList<>();
-        final List<Double> seconds = new ArrayList<>();
-
-        double least() {
-            return Collections.min(seconds);
+    /** What the proxy has counted, and the clocks. */
+    private record Counts(long bytes, long requests, long cut, double seconds, double processorSeconds) {
+        Counts since(Counts before) {
+            return new Counts(bytes - before.bytes, requests - before.requests, cut - before.cut, seconds - before.seconds,
+                    processorSeconds - before.processorSeconds);
         }
     }
 
-    private void measure(Spent spent, Work work) throws IOException {
-        long before = sent();
-        long begun = system.getProcessCpuTime();
-        work.run();
-        spent.seconds.add((system.getProcessCpuTime() - begun) / 1e9);
-        spent.bytes.add(sent() - before);
+    private Counts counts() throws IOException {
+        ByteBuffer counted = ByteBuffer.wrap(Files.readAllBytes(counter)).order(ByteOrder.LITTLE_ENDIAN);
+        return new Counts(counted.getLong(), counted.getLong(), counted.getLong(), System.nanoTime() / 1e9, system.getProcessCpuTime() / 1e9);
     }
 
-    private long sent() throws IOException {
-        return ByteBuffer.wrap(Files.readAllBytes(counter)).order(ByteOrder.LITTLE_ENDIAN).getLong();
+    private void measure(List<Counts> spent, Work work) throws IOException {
+        Counts before = counts();
+        work.run();
+        spent.add(counts().since(before));
     }
 
     private void run(String url, long rows) throws IOException {
@@ -79,7 +77,7 @@ final class ColumnCost {
         table.select(columns).coalesce(1).write().parquet(plain);
         Configuration conf = session.sparkContext().hadoopConfiguration();
         for (String suite : List.of("aes-256", "aes-256-turbo")) {
-            for (String chunk : List.of("64K", "1M")) {
+            for (String chunk : List.of("64K", "256K", "1M")) {
                 compare(plain, protect(plain, url, suite, chunk, conf), suite + ", chunks of " + chunk, conf);
             }
         }
@@ -103,18 +101,31 @@ final class ColumnCost {
     }
 
     private void compare(String plain, String sealed, String what, Configuration conf) throws IOException {
-        Spent[] column = {new Spent(), new Spent()};
-        Spent[] scan = {new Spent(), new Spent()};
+        for (boolean vectored : new boolean[] {false, true}) {
+            compare(plain, sealed, what + ": one column of " + COLUMNS + (vectored ? ", vectored" : ""), table -> session.read()
+                    .option("parquet.hadoop.vectored.io.enabled", vectored).parquet(table).agg(functions.sum("c7")).collectAsList());
+        }
+        compare(plain, sealed, what + ": a full scan", table -> scan(table, conf));
+    }
+
+    private interface Reading {
+        void of(String table) throws IOException;
+    }
+
+    private void compare(String plain, String sealed, String what, Reading reading) throws IOException {
+        List<Counts> ofPlain = new ArrayList<>();
+        List<Counts> ofSealed = new ArrayList<>();
         // The first round is for the JVM.
         for (int round = 0; round <= rounds; round++) {
-            for (int i = 0; i < 2; i++) {
-                String table = i == 0 ? plain : sealed;
-                measure(round == 0 ? new Spent() : column[i], () -> session.read().parquet(table).agg(functions.sum("c7")).collectAsList());
-                measure(round == 0 ? new Spent() : scan[i], () -> scan(table, conf));
-            }
+            measure(round == 0 ? new ArrayList<>() : ofPlain, () -> reading.of(plain));
+            measure(round == 0 ? new ArrayList<>() : ofSealed, () -> reading.of(sealed));
         }
-        say(what, "one column of " + COLUMNS, column);
-        say(what, "a full scan", scan);
+        System.out.println(what);
+        say("bytes sent", ofPlain, ofSealed, Counts::bytes, 0);
+        say("requests", ofPlain, ofSealed, Counts::requests, 0);
+        say("of them cut", ofPlain, ofSealed, Counts::cut, 0);
+        say("seconds", ofPlain, ofSealed, Counts::seconds, 3);
+        say("processor seconds", ofPlain, ofSealed, Counts::processorSeconds, 3);
     }
 
     /** Reads all bytes of a table's files in their order. */
@@ -131,11 +142,23 @@ final class ColumnCost {
         }
     }
 
-    private static void say(String what, String work, Spent[] spent) {
-        long plain = Collections.min(spent[0].bytes);
-        long sealed = Collections.min(spent[1].bytes);
-        System.out.println(String.format(
-                Locale.ROOT, "%s: %s: %d bytes of the plain object, %d of the protected one: %.3f times; %.3f and %.3f s of processor time: %.2f times",
-                what, work, plain, sealed, (double) sealed / plain, spent[0].least(), spent[1].least(), spent[1].least() / spent[0].least()));
+    private static void say(String what, List<Counts> plain, List<Counts> sealed, ToDoubleFunction<Counts> value, int digits) {
+        double ofPlain = median(plain, value);
+        double ofSealed = median(sealed, value);
+        String times = ofPlain == 0 ? "" : String.format(Locale.ROOT, ": %.3f times", ofSealed / ofPlain);
+        System.out.println("  " + what + ": plain " + shown(plain, value, digits) + ", protected " + shown(sealed, value, digits) + times);
+    }
+
+    /** The median, the least and the most. */
+    private static String shown(List<Counts> rounds, ToDoubleFunction<Counts> value, int digits) {
+        String number = "%." + digits + "f";
+        DoubleSummaryStatistics all = rounds.stream().mapToDouble(value).summaryStatistics();
+        return String.format(Locale.ROOT, number + " (" + number + "–" + number + ")", median(rounds, value), all.getMin(), all.getMax());
+    }
+
+    private static double median(List<Counts> rounds, ToDoubleFunction<Counts> value) {
+        double[] sorted = rounds.stream().mapToDouble(value).sorted().toArray();
+        int middle = sorted.length / 2;
+        return sorted.length % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
     }
 }

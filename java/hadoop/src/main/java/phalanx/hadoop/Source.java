@@ -1,0 +1,157 @@
+package phalanx.hadoop;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+import java.util.function.IntFunction;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FileRange;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Options.OpenFileOptions;
+import org.apache.hadoop.fs.StreamCapabilities;
+
+/**
+ * The bytes of a protected file, by requests that fit what is read.
+ *
+ * <p>S3A's own streams ask for all up to the end of the file as long as reads go forward. A reader of columns then cuts each of these requests, and what is
+ * already on its way has been sent for nothing. Here reads are known in whole chunks, so a read at a new place asks for exactly its chunks. As long as
+ * reads go on in their order from there, each request is twice as long as the one before. A file that is read from its beginning is asked for at once.
+ * Other file systems have their own ways, and are only told how the file will be read.
+ */
+final class Source implements Closeable {
+    /** What Hadoop's policies call reading from one end to the other. */
+    private static final Set<String> IN_ORDER = Set.of("sequential", "whole-file", "avro", "csv", "json", "distcp");
+    /** These say nothing of the order, or that it is not one. */
+    private static final Set<String> NOT_IN_ORDER = Set.of("default", "adaptive", "normal", "random", "vector", "columnar", "parquet", "orc", "hbase");
+
+    private final FSDataInputStream in;
+    /** Whether the length of requests is decided here. */
+    private final boolean asks;
+    private final boolean isInOrder;
+    /** Up to where requests go unless more is read: the last chunk is there already when a file is opened. */
+    private long most;
+    /** Where the last read in order has ended. */
+    private long next;
+    /** Where the request ends that this stream is reading; never before {@link #next}. */
+    private long end;
+    /** How long the next request is, if reads go on in order. */
+    private long window;
+    /** Up to where the last read in order wanted bytes. */
+    private long wanted;
+
+    private Source(FSDataInputStream in, boolean asks, boolean isInOrder) {
+        this.in = in;
+        this.asks = asks;
+        this.isInOrder = isInOrder;
+    }
+
+    /** Opens a file. {@code policy} is how the caller will read, in Hadoop's words, or null. Nothing is asked of S3A yet. */
+    static Source open(FileSystem fs, FileStatus file, String policy) throws IOException {
+        if (Stored.isStore(fs, file.getPath())) {
+            FSDataInputStream in = Stored.open(fs, file, OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY_RANDOM);
+            if (in.hasCapability(StreamCapabilities.READAHEAD)) {
+                return new Source(in, true, isInOrder(policy));
+            }
+            in.close();
+        }
+        return new Source(Stored.open(fs, file, policy), false, false);
+    }
+
+    /** The first word of the list that is known decides, as in S3A. */
+    private static boolean isInOrder(String policy) {
+        for (String word : policy == null ? new String[0] : policy.toLowerCase(Locale.ROOT).split(",")) {
+            if (IN_ORDER.contains(word.trim())) {
+                return true;
+            }
+            if (NOT_IN_ORDER.contains(word.trim())) {
+                return false;
+            }
+        }
+        return false;
+    }
+
+    FSDataInputStream stream() {
+        return in;
+    }
+
+    /** Says where the chunks lie that are read in order from here on. */
+    synchronized void begin(long from, long to) {
+        next = from;
+        end = from;
+        most = to;
+        window = to - from;
+    }
+
+    /** Reads at a place, whatever was read before. */
+    void readAt(long at, byte[] into) throws IOException {
+        if (asks) {
+            synchronized (this) {
+                stop();
+                Stored.readFully(in, at, into, into.length);
+            }
+        } else {
+            Stored.readFully(in, at, into, into.length);
+        }
+    }
+
+    /** Reads at a place from which on more may be read, and is up to {@code to}. */
+    synchronized void readInOrder(long at, byte[] into, long to) throws IOException {
+        boolean goesOn = at == next;
+        // What goes on begins in the request that is read, and so nothing is left of that when another one follows.
+        boolean asksForMore = asks && goesOn && at + into.length > end;
+        if (asksForMore) {
+            boolean isSameRead = at < wanted;
+            long ahead = isInOrder ? most : isSameRead ? to : at + window;
+            end = Math.max(Math.min(most, ahead), at + into.length);
+            in.setReadahead(end - at);
+        } else if (!goesOn) {
+            end = at + into.length;
+        }
+        wanted = to;
+        try {
+            if (in.getPos() != at) {
+                in.seek(at);
+            }
+            in.readFully(into);
+            next = at + into.length;
+        } finally {
+            if (asksForMore) {
+                // S3A reads a request to its end instead of cutting it if no more than this is left.
+                in.setReadahead((long) Stored.USUAL_HEADER);
+            }
+        }
+        if (asksForMore || !goesOn) {
+            window = 2 * (end - at);
+        }
+    }
+
+    /** Reads ranges side by side. */
+    void readVectored(List<FileRange> ranges, IntFunction<ByteBuffer> allocate) throws IOException {
+        synchronized (this) {
+            stop();
+            in.readVectored(ranges, allocate);
+        }
+    }
+
+    synchronized void unbuffer() {
+        stop();
+        in.unbuffer();
+    }
+
+    /** The stream goes elsewhere. If this cuts a request, the next one is short. */
+    private void stop() {
+        if (end > next) {
+            window = 0;
+        }
+        end = next;
+    }
+
+    @Override
+    public void close() throws IOException {
+        in.close();
+    }
+}

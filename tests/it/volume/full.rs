@@ -9,7 +9,7 @@ use rustix::fs::statvfs;
 use rustix::io::Errno;
 use rustix::process::Signal;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::os::unix::fs::FileExt;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -243,6 +243,7 @@ fn fill(s: &Sandbox, seed: u64, rounds: u64, is_protected: bool) -> u64 {
         }
         fill_up(&mounted, random.below(1 << 20));
         let kills = random.below(2) == 0;
+        let is_killed = kills && random.below(2) == 0;
         let until: Vec<_> = workers.iter().map(|worker| worker.full.unwrap() + 3 + random.below(20)).collect();
         let steps = 500 + random.below(500);
         thread::scope(|scope| {
@@ -251,7 +252,7 @@ fn fill(s: &Sandbox, seed: u64, rounds: u64, is_protected: bool) -> u64 {
                 scope.spawn(move || worker.work(|worker| worker.full >= Some(*until) || worker.steps > steps))
             });
             let working: Vec<_> = working.collect();
-            if kills && random.below(2) == 0 {
+            if is_killed {
                 thread::sleep(Duration::from_millis(random.below(200)));
                 mounted.signal(Signal::KILL);
             }
@@ -260,7 +261,8 @@ fn fill(s: &Sandbox, seed: u64, rounds: u64, is_protected: bool) -> u64 {
                 assert!(matches!(ended, Ok(()) | Err(Stop::Gone)), "{at}: {ended:?}\n{}", mounted.log());
             }
         });
-        if is_there(&mounted) {
+        // A process that was killed may still answer for a moment.
+        if !is_killed && is_there(&mounted) {
             // When there is space again, the work continues.
             fs::remove_file(mounted.path("filler")).unwrap();
             workers.iter_mut().for_each(|worker| worker.remove_half().unwrap());
@@ -278,7 +280,7 @@ fn fill(s: &Sandbox, seed: u64, rounds: u64, is_protected: bool) -> u64 {
                 fill_up(&mounted, 0);
             }
         }
-        let is_there = is_there(&mounted);
+        let is_there = !is_killed && is_there(&mounted);
         if kills && is_there {
             mounted.signal(Signal::KILL);
         }
@@ -316,7 +318,16 @@ fn fill_up(mounted: &Mounted, left: u64) {
         Err(e) => panic!("{e}"),
     });
     let mut file = created.unwrap();
-    let mut stored = 0;
+    let mut stored = 4 << 10;
+    // The space of an earlier filler comes back as late.
+    wait_for(|| match file.write_all(&vec![0; stored as usize]).and_then(|()| file.sync_data()) {
+        Ok(()) => true,
+        Err(e) if is_full(&e) => {
+            let _ = file.set_len(0).and_then(|()| file.rewind());
+            false
+        }
+        Err(e) => panic!("{e}"),
+    });
     for len in [1 << 20, 64 << 10, 4 << 10] {
         // Refused data are written again.
         file.set_len(stored).unwrap_or_else(|e| assert!(is_full(&e), "{e}"));
@@ -329,7 +340,6 @@ fn fill_up(mounted: &Mounted, left: u64) {
             }
         }
     }
-    assert!(stored > 0);
     if left > 0 {
         file.set_len(stored.saturating_sub(left)).unwrap_or_else(|e| assert!(is_full(&e), "{e}"));
         let _ = file.sync_all();

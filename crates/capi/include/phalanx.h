@@ -108,7 +108,8 @@ int32_t phalanx_error_code(const phalanx_error *error);
  *
  * - What is not a file for the keys at hand: not-phalanx, version, header, volume, wrong-key, no-key,
  *   no-password, no-way and keys-refused.
- * - What was changed: altered, truncated, extended, and messages for those of phalanx_open_many().
+ * - What was changed: altered, truncated, extended, and messages for those of phalanx_open_many() and
+ *   phalanx_open_each().
  * - Keys: key, no-such-key and key-locked; derivation-limit and derivation-memory for those of passwords.
  * - Files: exists, same-file, output, changed, protected, not-found, access and input.
  * - All else: argument and other. Later versions may have more words.
@@ -294,7 +295,8 @@ phalanx_error *phalanx_seal_many(const char *cipher,
 
 /**
  * Seals messages as phalanx_seal_many() does, but each under a key of its own: keys has 32 bytes for each, one after another.
- * Messages that follow each other and have the same key cost less. The caller wipes the keys.
+ * Messages that follow each other and have the same key cost less, so whether neighbouring keys are equal is not secret: the
+ * time tells it. The caller wipes the keys.
  *
  * # Safety
  * As for phalanx_seal_many(). keys leads to 32 times count bytes.
@@ -330,7 +332,8 @@ phalanx_error *phalanx_open_many(const char *cipher,
                                  uint8_t *failed);
 
 /**
- * Opens messages as phalanx_open_many() does, but each with a key of its own, as in phalanx_seal_each().
+ * Opens messages as phalanx_open_many() does, but each with a key of its own, as in phalanx_seal_each(). Here too, whether
+ * neighbouring keys are equal is not secret.
  *
  * # Safety
  * As for phalanx_open_many() and phalanx_seal_each().

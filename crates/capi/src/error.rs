@@ -96,7 +96,8 @@ pub unsafe extern "C" fn phalanx_error_code(error: *const Error) -> i32 {
 ///
 /// - What is not a file for the keys at hand: `not-phalanx`, `version`, `header`, `volume`, `wrong-key`, `no-key`,
 ///   `no-password`, `no-way` and `keys-refused`.
-/// - What was changed: `altered`, `truncated`, `extended`, and `messages` for those of phalanx_open_many().
+/// - What was changed: `altered`, `truncated`, `extended`, and `messages` for those of phalanx_open_many() and
+///   phalanx_open_each().
 /// - Keys: `key`, `no-such-key` and `key-locked`; `derivation-limit` and `derivation-memory` for those of passwords.
 /// - Files: `exists`, `same-file`, `output`, `changed`, `protected`, `not-found`, `access` and `input`.
 /// - All else: `argument` and `other`. Later versions may have more words.

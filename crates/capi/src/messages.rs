@@ -103,7 +103,8 @@ pub unsafe extern "C" fn phalanx_seal_many(
 }
 
 /// Seals messages as phalanx_seal_many() does, but each under a key of its own: `keys` has 32 bytes for each, one after another.
-/// Messages that follow each other and have the same key cost less. The caller wipes the keys.
+/// Messages that follow each other and have the same key cost less, so whether neighbouring keys are equal is not secret: the
+/// time tells it. The caller wipes the keys.
 ///
 /// # Safety
 /// As for phalanx_seal_many(). `keys` leads to 32 times `count` bytes.
@@ -158,7 +159,8 @@ pub unsafe extern "C" fn phalanx_open_many(
     })
 }
 
-/// Opens messages as phalanx_open_many() does, but each with a key of its own, as in phalanx_seal_each().
+/// Opens messages as phalanx_open_many() does, but each with a key of its own, as in phalanx_seal_each(). Here too, whether
+/// neighbouring keys are equal is not secret.
 ///
 /// # Safety
 /// As for phalanx_open_many() and phalanx_seal_each().
@@ -291,6 +293,8 @@ impl OwnKeys {
         let bytes = unsafe { bytes(keys, len, "keys") }?;
         let (mut keys, mut which) = (reserved::<SecretKey>(count)?, reserved(count)?);
         for key in bytes.chunks_exact(32).filter_map(SecretKey::from_slice) {
+            // This branches on whether neighbouring keys are equal, which is not secret, as the header says. Their bytes are: they
+            // are compared in constant time.
             if !keys.last().is_some_and(|last| last.matches(&key)) {
                 keys.push(key);
             }

@@ -81,7 +81,8 @@ public final class NativeFile implements Closeable {
      * @param position the position in the plaintext
      * @param into the buffer
      * @return how many bytes were read, or −1 if the plaintext ends at the position or before it
-     * @throws IllegalArgumentException if the position is negative, or the buffer is read-only
+     * @throws IllegalArgumentException if the position is negative, the buffer is read-only, or another thread moves its limit before what
+     *     was read
      * @throws phalanx.AuthenticationException if a chunk is not authentic
      * @throws ClosedChannelException if the file is closed
      * @throws IOException if it cannot be read
@@ -97,13 +98,16 @@ public final class NativeFile implements Closeable {
             if (position >= size) {
                 return -1;
             }
-            int length = (int) Math.min(into.remaining(), size - position);
-            if (into.isDirect()) {
-                piece(reader, position, MemorySegment.ofBuffer(into), length);
+            // Its bounds are read once: another thread may move the buffer's meanwhile.
+            ByteBuffer own = into.duplicate();
+            int begin = own.position();
+            int length = (int) Math.min(own.remaining(), size - position);
+            if (own.isDirect()) {
+                piece(reader, position, MemorySegment.ofBuffer(own).asSlice(0, length));
             } else {
-                copied(reader, position, into.duplicate(), length);
+                copied(reader, position, own, length);
             }
-            into.position(into.position() + length);
+            into.position(begin + length);
             return length;
         });
     }
@@ -114,7 +118,7 @@ public final class NativeFile implements Closeable {
             long at = position + done;
             int part = (int) Math.min(length - done, PIECE - at % PIECE);
             scratch.<Void, IOException>with(part, memory -> {
-                piece(reader, at, memory, part);
+                piece(reader, at, memory);
                 into.put(memory.asByteBuffer());
                 return null;
             });
@@ -122,11 +126,12 @@ public final class NativeFile implements Closeable {
         }
     }
 
-    private void piece(MemorySegment reader, long position, MemorySegment into, int length) throws IOException {
+    /** Fills a piece of memory. */
+    private void piece(MemorySegment reader, long position, MemorySegment into) throws IOException {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment read = arena.allocate(ValueLayout.JAVA_LONG);
-            calls.run(path, null, () -> (MemorySegment) calls.readAt.invokeExact(reader, position, into, (long) length, read));
-            if (read.get(ValueLayout.JAVA_LONG, 0) != length) {
+            calls.run(path, null, () -> (MemorySegment) calls.readAt.invokeExact(reader, position, into, into.byteSize(), read));
+            if (read.get(ValueLayout.JAVA_LONG, 0) != into.byteSize()) {
                 throw new IOException("the library has read too little");
             }
         }

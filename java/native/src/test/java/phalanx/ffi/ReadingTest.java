@@ -22,6 +22,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -87,6 +88,35 @@ class ReadingTest {
             // Longer than a piece, and longer than the file.
             assertArrayEquals(part(7, LENGTH), read(file, 7, ByteBuffer.allocate(LENGTH + 3)));
             assertArrayEquals(content, read(file, 0, ByteBuffer.allocateDirect(LENGTH + 3)));
+        }
+    }
+
+    /** Each read is followed by a look at what lies after the buffer. Whoever reads the position twice writes there. */
+    @Test
+    void aBufferThatAnotherThreadMovesIsNotLeft() throws Exception {
+        ByteBuffer whole = ByteBuffer.allocateDirect(2 << 16);
+        ByteBuffer buffer = whole.slice(0, 1 << 16);
+        ByteBuffer after = whole.slice(1 << 16, 1 << 16);
+        ByteBuffer zeros = ByteBuffer.allocate(1 << 16);
+        AtomicBoolean ended = new AtomicBoolean();
+        CountDownLatch moving = new CountDownLatch(1);
+        Thread mover = Thread.ofPlatform().start(() -> {
+            while (!ended.get()) {
+                buffer.position(0);
+                Thread.onSpinWait();
+                buffer.position(60_000);
+                moving.countDown();
+            }
+        });
+        try (NativeFile file = NativeFile.open(path, ways)) {
+            moving.await();
+            for (int i = 0; i < 20_000; i++) {
+                file.read(0, buffer);
+                assertEquals(-1, after.mismatch(zeros), "bytes after the buffer, in read " + i);
+            }
+        } finally {
+            ended.set(true);
+            mover.join();
         }
     }
 

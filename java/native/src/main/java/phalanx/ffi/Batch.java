@@ -42,7 +42,12 @@ final class Batch {
         contents = new long[count + 1];
         for (int i = 0; i < count; i++) {
             associatedData[i + 1] = associatedData[i] + messages[i].associatedData().length;
-            contents[i + 1] = contents[i] + messages[i].content().length;
+            int length = messages[i].content().length;
+            contents[i + 1] = contents[i] + length;
+            if (seals) {
+                // The sealed message must fit into an array. This is known before the work.
+                Math.addExact(length, overhead);
+            }
         }
         long keys = 2L * Long.BYTES * (count + 1L);
         long ads = keys + (long) PhalanxKey.BYTES * count;

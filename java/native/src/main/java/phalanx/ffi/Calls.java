@@ -2,6 +2,7 @@ package phalanx.ffi;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_BOOLEAN;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import java.io.IOException;
@@ -27,10 +28,14 @@ final class Calls {
     /** {@code phalanx_column}: the values, and where each begins. */
     static final StructLayout COLUMN = MemoryLayout.structLayout(ADDRESS.withName("bytes"), ADDRESS.withName("offsets"));
 
+    /** {@code PHALANX_NOT_AUTHENTIC}. */
+    static final int NOT_AUTHENTIC = 3;
+
     private static final ValueLayout.OfLong SIZE = JAVA_LONG;
 
     private final SymbolLookup symbols;
     private final MethodHandle errorKind;
+    private final MethodHandle errorCode;
     private final MethodHandle errorText;
     private final MethodHandle errorHint;
     private final MethodHandle errorFree;
@@ -64,6 +69,7 @@ final class Calls {
     Calls(SymbolLookup symbols) {
         this.symbols = symbols;
         errorKind = handle(symbols, "phalanx_error_kind", FunctionDescriptor.of(ADDRESS, ADDRESS));
+        errorCode = handle(symbols, "phalanx_error_code", FunctionDescriptor.of(JAVA_INT, ADDRESS));
         errorText = handle(symbols, "phalanx_error_text", FunctionDescriptor.of(ADDRESS, ADDRESS));
         errorHint = handle(symbols, "phalanx_error_hint", FunctionDescriptor.of(ADDRESS, ADDRESS));
         errorFree = free("phalanx_error_free");
@@ -140,13 +146,18 @@ final class Calls {
         String text;
         String hint;
         try {
-            kind = text(() -> (MemorySegment) errorKind.invokeExact(error));
+            kind = kind(text(() -> (MemorySegment) errorKind.invokeExact(error)), invoke(() -> (int) errorCode.invokeExact(error)));
             text = text(() -> (MemorySegment) errorText.invokeExact(error));
             hint = text(() -> (MemorySegment) errorHint.invokeExact(error));
         } finally {
             free(errorFree, error);
         }
         throw ForeignFailures.of(kind, withoutPath(text, input, output), hint, input, output);
+    }
+
+    /** The kind of an error. What is not authentic is an {@link phalanx.AuthenticationException}, also where the library has no word for it. */
+    static String kind(String kind, int code) {
+        return kind.equals("other") && code == NOT_AUTHENTIC ? "altered" : kind;
     }
 
     /** Makes a call that works on no paths. */
@@ -183,9 +194,8 @@ final class Calls {
     /** The library names the path first. Exceptions of this library do not, since their callers know it. */
     private static String withoutPath(String text, Path input, Path output) {
         for (Path path : new Path[] {input, output}) {
-            String start = path + ": ";
-            if (path != null && text.startsWith(start)) {
-                return text.substring(start.length());
+            if (path != null && text.startsWith(Strings.absolute(path) + ": ")) {
+                return text.substring(Strings.absolute(path).length() + 2);
             }
         }
         return text;

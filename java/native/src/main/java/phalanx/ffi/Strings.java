@@ -9,6 +9,7 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystems;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.nio.file.ProviderMismatchException;
 
@@ -27,12 +28,29 @@ final class Strings {
         return bytes(arena, text, StandardCharsets.UTF_8);
     }
 
-    /** A path of the usual file system. */
+    /** A path of the usual file system, as {@link #absolute} writes it. */
     static MemorySegment path(Arena arena, Path path) {
         if (path.getFileSystem() != FileSystems.getDefault()) {
             throw new ProviderMismatchException("not a path of the usual file system");
         }
-        return bytes(arena, path.toString(), NAMES);
+        if (!isText(path.toAbsolutePath())) {
+            throw new InvalidPathException(path.toString(), "the library cannot be given a name that is no text in " + NAMES);
+        }
+        return bytes(arena, absolute(path), NAMES);
+    }
+
+    /** A path as the library gets it: Java's current folder need not be the one of the process. */
+    static String absolute(Path path) {
+        return path.toAbsolutePath().toString();
+    }
+
+    /** Whether the path's text names the same file. Java replaces bytes that are no characters. */
+    private static boolean isText(Path path) {
+        try {
+            return Path.of(path.toString()).equals(path);
+        } catch (InvalidPathException e) {
+            return false;
+        }
     }
 
     private static MemorySegment bytes(Arena arena, String text, Charset charset) {

@@ -7,12 +7,15 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.Map;
 import java.util.Random;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -232,6 +235,52 @@ class FilesTest {
         Path plain = Files.write(at("a b 'ü€'\n"), new byte[3]);
         assertEquals(3, new NativeProtector(ways).protect(plain, at("ß.phx")));
         assertEquals(3, new NativeUnprotector(ways).verify(at("ß.phx")));
+    }
+
+    /** A program that protects {@code x} as {@code x.phx}, and prints what a missing file is called. */
+    static final class Relative {
+        private Relative() {}
+
+        public static void main(String[] args) throws IOException {
+            try (NativeWays ways = NativeWays.of(PhalanxKey.random())) {
+                System.out.println(new NativeProtector(ways).protect(Path.of("x"), Path.of("x.phx")));
+                Files.write(Path.of("bad"), Arrays.copyOf(Files.readAllBytes(Path.of("x.phx")), 10));
+                new NativeUnprotector(ways).verify(Path.of("bad"));
+            } catch (PhalanxException e) {
+                System.out.println(e.getMessage());
+            }
+        }
+    }
+
+    /** Java's current folder may be another one than that of the process. */
+    @Test
+    void pathsAreThoseOfJava() throws IOException, InterruptedException {
+        Path current = Files.createDirectory(at("current"));
+        Files.write(current.resolve("x"), new byte[7]);
+        Files.write(at("x"), new byte[3]);
+        String printed = Needs.run(0, folder, Map.of(), Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "--enable-native-access=ALL-UNNAMED", "-Dphalanx.library=" + Needs.libraryFile().toAbsolutePath(), "-Duser.dir=" + current,
+                "-cp", System.getProperty("java.class.path"), Relative.class.getName());
+        assertTrue(printed.startsWith("7\n"), printed);
+        assertFalse(printed.contains(folder.toString()), printed);
+        assertTrue(Files.exists(current.resolve("x.phx")));
+        assertFalse(Files.exists(at("x.phx")));
+    }
+
+    /** Java's text of such a name is that of another file, which may exist. */
+    @Test
+    void aNameThatIsNoTextIsRefused() throws IOException, InterruptedException {
+        Path names = Files.createDirectory(at("names"));
+        Needs.run(0, names, Map.of(), "sh", "-c", ": > \"$(printf 'a\\377')\"");
+        try (DirectoryStream<Path> all = Files.newDirectoryStream(names)) {
+            Path name = all.iterator().next();
+            Files.write(Path.of(name.toString()), new byte[3]);
+            InvalidPathException e =
+                    assertThrows(InvalidPathException.class, () -> new NativeProtector(ways).protect(name, at("out.phx")));
+            assertTrue(e.getMessage().startsWith("the library cannot be given a name that is no text in "), e.getMessage());
+            assertThrows(InvalidPathException.class, () -> NativeFile.open(name, ways));
+            assertFalse(Files.exists(at("out.phx")));
+        }
     }
 
     @Test

@@ -2,6 +2,7 @@ package phalanx.ffi;
 
 import static java.nio.charset.StandardCharsets.ISO_8859_1;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -17,6 +18,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import phalanx.AuthenticationException;
+import phalanx.ForeignFailures;
 import phalanx.Message;
 import phalanx.PhalanxKey;
 
@@ -111,6 +114,24 @@ class MemoryTest {
         assertEquals(60_000, used[0].mismatch(MemorySegment.ofArray(new byte[100_000])));
         long most = (64L << 20) + 1;
         assertEquals(most, scratch.<Long, RuntimeException>with(most, MemorySegment::byteSize));
+    }
+
+    /** As in the pure library, and before any work. */
+    @Test
+    void aMessageWithoutRoomForItsTagIsRefused() {
+        Message[] messages = {new Message(PhalanxKey.random(), new byte[1])};
+        assertThrows(ArithmeticException.class, () -> new Batch(messages, Integer.MAX_VALUE, true));
+        assertEquals(1, new Batch(messages, Integer.MAX_VALUE, false).count());
+        assertEquals(1, new Batch(messages, Integer.MAX_VALUE - 1, true).count());
+    }
+
+    /** Also where the library has no word for it. */
+    @Test
+    void whatIsNotAuthenticIsThatInJavaToo() {
+        String kind = Calls.kind("other", Calls.NOT_AUTHENTIC);
+        assertInstanceOf(AuthenticationException.class, ForeignFailures.of(kind, "text", null, null, null));
+        assertEquals("other", Calls.kind("other", 1));
+        assertEquals("truncated", Calls.kind("truncated", Calls.NOT_AUTHENTIC));
     }
 
     /** Keys and plaintexts lie in the part of a batch that is wiped, and sealed messages do not. */

@@ -59,6 +59,7 @@ public final class NativeMessages {
      *
      * @param batch the messages, with plaintexts
      * @return the sealed messages, in the same order, each 48 bytes longer than its plaintext, or 28 in suite 4
+     * @throws ArithmeticException if a sealed message is too long for an array
      */
     public List<byte[]> seal(List<Message> batch) {
         Batch messages = batch(batch, true);
@@ -111,6 +112,11 @@ public final class NativeMessages {
             opens(messages, memory);
             return Arrays.stream(messages.read(memory)).map(Optional::ofNullable).toList();
         });
+    }
+
+    /** The native memory that is kept for the next batch, or null. For tests. */
+    MemorySegment kept() {
+        return scratch.kept();
     }
 
     /** Of a copy of the list, which others could change. */

@@ -42,6 +42,11 @@ final class Scratch {
         }
     }
 
+    /** The memory that is kept for the next call, or null. For tests. */
+    MemorySegment kept() {
+        return spare.get();
+    }
+
     private static <T, E extends Exception> T wiped(MemorySegment memory, long secrets, Use<T, E> use) throws E {
         try {
             return use.with(memory);

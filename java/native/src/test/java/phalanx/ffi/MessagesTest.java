@@ -1,10 +1,13 @@
 package phalanx.ffi;
 
+import static java.nio.charset.StandardCharsets.ISO_8859_1;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -138,6 +141,47 @@ class MessagesTest {
             batch.add(new Message(key, text));
         }
         assertTexts(batch, messages.open(sealed(batch, messages.seal(batch))));
+    }
+
+    /** What is done with a batch. */
+    private interface Work {
+        void with(NativeMessages messages) throws MessagesException;
+    }
+
+    /** Does something, and checks that the memory that is kept has this sealed message, and neither the key nor the text. */
+    private void assertWiped(byte[] secret, byte[] text, byte[] sealed, Work work) throws MessagesException {
+        NativeMessages messages = new NativeMessages(library, Suite.AES_256_CTR_SHA3);
+        work.with(messages);
+        String kept = latin(messages.kept().toArray(ValueLayout.JAVA_BYTE));
+        assertTrue(sealed == null || kept.contains(latin(sealed)), "this is not the memory of the batch");
+        assertFalse(kept.contains(latin(secret)), "a key is left");
+        assertFalse(kept.contains(latin(text)), "a text is left");
+    }
+
+    private static String latin(byte[] bytes) {
+        return new String(bytes, ISO_8859_1);
+    }
+
+    @Test
+    void noSecretIsLeftInTheMemoryThatIsKept() throws MessagesException {
+        byte[] secret = new byte[PhalanxKey.BYTES];
+        byte[] text = new byte[500];
+        new Random(5).nextBytes(secret);
+        new Random(6).nextBytes(text);
+        PhalanxKey key = PhalanxKey.of(secret);
+        List<Message> batch = List.of(new Message(key, new byte[3], text), new Message(key, text));
+        List<byte[]> sealed = new ArrayList<>();
+        assertWiped(secret, text, null, messages -> {
+            sealed.addAll(messages.seal(batch));
+            assertTrue(latin(messages.kept().toArray(ValueLayout.JAVA_BYTE)).contains(latin(sealed.get(0))));
+        });
+        List<Message> all = sealed(batch, sealed);
+        assertWiped(secret, text, sealed.get(0), messages -> assertTexts(batch, messages.open(all)));
+        assertWiped(secret, text, sealed.get(0), messages -> assertEquals(2, messages.openEach(all).size()));
+        // The text of the first one is not released, and was decrypted all the same.
+        List<Message> wrong = List.of(all.get(0), new Message(key, new byte[100]));
+        assertWiped(secret, text, sealed.get(0), messages -> assertThrows(MessagesException.class, () -> messages.open(wrong)));
+        assertWiped(secret, text, sealed.get(0), messages -> assertEquals(2, messages.openEach(wrong).size()));
     }
 
     @Test

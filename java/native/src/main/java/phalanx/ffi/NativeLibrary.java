@@ -5,8 +5,11 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.SymbolLookup;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.NoSuchElementException;
+import java.util.Optional;
 
 /**
  * The shared library libphalanx. It stays loaded until the JVM ends.
@@ -39,7 +42,7 @@ public final class NativeLibrary {
 
     /**
      * The library that the system property {@code phalanx.library} names. If it is not set, the library {@code phalanx} or {@code
-     * phalanx_capi} in a folder of {@code java.library.path}, or else where the system looks for libraries, such as in {@code
+     * phalanx_capi} in an absolute folder of {@code java.library.path}, or else where the system looks for libraries, such as in {@code
      * LD_LIBRARY_PATH} and {@code /usr/lib}.
      *
      * @return the library, the same one each time
@@ -84,26 +87,38 @@ public final class NativeLibrary {
 
     @SuppressWarnings("restricted")
     private static NativeLibrary found() {
-        for (String folder : System.getProperty("java.library.path", "").split(File.pathSeparator)) {
-            for (String name : NAMES) {
-                if (!folder.isEmpty() && Files.isRegularFile(Path.of(folder, name))) {
-                    return at(Path.of(folder, name));
-                }
-            }
+        Optional<Path> file = in(System.getProperty("java.library.path"));
+        if (file.isPresent()) {
+            return at(file.get());
         }
+        List<IllegalArgumentException> causes = new ArrayList<>();
         for (String name : NAMES) {
             SymbolLookup symbols;
             try {
                 symbols = SymbolLookup.libraryLookup(name, Arena.global());
             } catch (IllegalArgumentException e) {
-                // It is not there under this name.
+                // It is not there under this name, or cannot be loaded: Java does not say which.
+                causes.add(e);
                 continue;
             } catch (IllegalCallerException e) {
                 throw denied(e);
             }
             return load(name, () -> symbols);
         }
-        throw new NativeLibraryException("no " + String.join(" and no ", NAMES) + " where libraries are looked for: " + ADVICE);
+        String none = "no " + String.join(" and no ", NAMES) + " where libraries are looked for: ";
+        String broken = in(System.getenv("LD_LIBRARY_PATH")).map(found -> found + " cannot be loaded: ").orElse(none);
+        NativeLibraryException failure = new NativeLibraryException(broken + ADVICE);
+        causes.forEach(failure::addSuppressed);
+        throw failure;
+    }
+
+    /** The first file of the library in these folders. One that is not absolute depends on where the program was started, and is passed over. */
+    private static Optional<Path> in(String folders) {
+        return Arrays.stream((folders == null ? "" : folders).split(File.pathSeparator))
+                .filter(folder -> new File(folder).isAbsolute())
+                .flatMap(folder -> NAMES.stream().map(name -> Path.of(folder, name)))
+                .filter(Files::isRegularFile)
+                .findFirst();
     }
 
     private interface Lookup {

@@ -96,6 +96,34 @@ class LibraryTest {
         assertEquals("libphalanx.so true", byLoader);
     }
 
+    /** What is printed after the JVM's own warning of a file that is no library. */
+    private static String last(String printed) {
+        return printed.substring(printed.lastIndexOf('\n') + 1);
+    }
+
+    @Test
+    void aBrokenLibraryIsNamed() throws IOException, InterruptedException {
+        Path broken = Files.writeString(folder.resolve("libphalanx.so"), "no library");
+        String native_ = "--enable-native-access=ALL-UNNAMED";
+        String advice = "install libphalanx 0.2.0, or name its file by -Dphalanx.library=PATH false";
+        String byJava = last(probe(Map.of(), native_, "-Djava.library.path=" + folder));
+        assertTrue(byJava.startsWith(broken + " cannot be loaded (") && byJava.endsWith(advice), byJava);
+        String bySystem = last(probe(Map.of("LD_LIBRARY_PATH", folder.toString()), native_, "-Djava.library.path=/nowhere"));
+        // Where another one is installed for the whole system, under the other name, it is found.
+        assertTrue(bySystem.equals(broken + " cannot be loaded: " + advice)
+                || bySystem.equals("libphalanx_capi.so true"), bySystem);
+    }
+
+    /** Such a folder is another one wherever the program is started. */
+    @Test
+    void aFolderThatIsNotAbsoluteIsPassedOver() throws IOException, InterruptedException {
+        Files.writeString(folder.resolve("libphalanx.so"), "no library");
+        for (String folders : new String[] {".", "", ":/nowhere", "/nowhere:."}) {
+            String said = last(probe(Map.of(), "--enable-native-access=ALL-UNNAMED", "-Djava.library.path=" + folders));
+            assertTrue(said.startsWith("no libphalanx.so and no ") || said.endsWith(" true"), said);
+        }
+    }
+
     @Test
     void aJvmThatAllowsNoNativeAccessIsSaid() throws IOException, InterruptedException {
         Needs.require("jdk24", Runtime.version().feature() >= 24);

@@ -47,8 +47,9 @@ final class Opened implements Closeable {
      * @param fs the inner file system
      * @param stored the protected file there
      * @param path as it is shown, for messages
+     * @param isFresh whether the store was asked just now for what it has there
      */
-    record Place(FileSystem fs, FileStatus stored, Path path) {}
+    record Place(FileSystem fs, FileStatus stored, Path path, boolean isFresh) {}
 
     private Opened(Path path, Source source, Header.Opened header, Layout layout) {
         this.path = path;
@@ -80,7 +81,8 @@ final class Opened implements Closeable {
             }
             try {
                 Layout layout = header.layout(file.getLen());
-                byte[] last = known.map(Ends.Known::last).orElse(null);
+                // A file of one chunk would be read without any request, also when it is deleted or another one is in its place.
+                byte[] last = layout.chunks() > 1 || place.isFresh() ? known.map(Ends.Known::last).orElse(null) : null;
                 if (last == null) {
                     last = new byte[layout.plaintextLength(layout.chunks() - 1) + layout.suite().overhead()];
                     source.readAt(layout.fileOffset(layout.chunks() - 1), last);

@@ -295,16 +295,18 @@ public class PhalanxFileSystem extends FileSystem {
 
     @Override
     public FSDataInputStream open(Path path, int bufferSize) throws IOException {
-        FileStatus found = tree.require(path);
-        return open(path, found, null);
+        return open(path, null, null);
     }
 
-    private FSDataInputStream open(Path path, FileStatus stored, String policy) throws IOException {
+    /** Opens a file. {@code known} is its protected file, or null if that is to be found. */
+    private FSDataInputStream open(Path path, FileStatus known, String policy) throws IOException {
+        FileStatus stored = known == null ? tree.require(path) : known;
         if (stored.isDirectory()) {
             throw new FileNotFoundException(makeQualified(path) + " is a folder");
         }
         Path plain = tree.outer(Names.plain(stored.getPath()));
-        return new FSDataInputStream(new PlainInput(Opened.open(new Opened.Place(inner, stored, plain), ends, keys.provider(), policy)));
+        Opened.Place place = new Opened.Place(inner, stored, plain, known == null);
+        return new FSDataInputStream(new PlainInput(Opened.open(place, ends, keys.provider(), policy)));
     }
 
     @Override
@@ -319,7 +321,7 @@ public class PhalanxFileSystem extends FileSystem {
         }
         // Only one of this JVM knows the protected file.
         FileStatus known = status instanceof PlainStatus plain ? plain.stored() : null;
-        return LambdaUtils.eval(new CompletableFuture<>(), () -> open(path, known == null ? tree.require(path) : known, policy));
+        return LambdaUtils.eval(new CompletableFuture<>(), () -> open(path, known, policy));
     }
 
     // Writing.

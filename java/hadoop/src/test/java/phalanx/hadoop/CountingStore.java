@@ -1,6 +1,7 @@
 package phalanx.hadoop;
 
 import java.io.EOFException;
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.net.URI;
@@ -10,6 +11,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.IntFunction;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.CanSetReadahead;
@@ -32,6 +34,8 @@ public final class CountingStore extends RawLocalFileSystem {
     /** {@code HEAD}, or a range such as {@code 0-8191}. */
     static final List<String> ASKED = new ArrayList<>();
     static final AtomicInteger CUT = new AtomicInteger();
+    /** The connection is lost once when a stream has come to this place or beyond it, if it is not negative. */
+    static final AtomicLong LOST_AT = new AtomicLong(-1);
 
     /** A file with an ETag. */
     private static final class Tagged extends FileStatus implements EtagSource {
@@ -94,23 +98,38 @@ public final class CountingStore extends RawLocalFileSystem {
         if (!"random".equals(options.get("fs.option.openfile.read.policy"))) {
             throw new IOException("only reads here and there are counted");
         }
-        Stream stream = new Stream(new RandomAccessFile(pathToFile(path), "r"), options.getLong("fs.s3a.readahead.range", 1 << 16));
+        Tagged status = parameters.getStatus() instanceof Tagged known ? known : (Tagged) getFileStatus(path);
+        Stream stream = new Stream(status, options.getLong("fs.s3a.readahead.range", 1 << 16));
         return CompletableFuture.completedFuture(new FSDataInputStream(stream));
     }
 
-    private static final class Stream extends FSInputStream implements CanSetReadahead, StreamCapabilities {
-        private final RandomAccessFile file;
+    private final class Stream extends FSInputStream implements CanSetReadahead, StreamCapabilities {
+        private final Tagged status;
         private final long length;
+        /** Null until something is asked for. */
+        private RandomAccessFile file;
         private long readahead;
         private long wanted;
         /** Where the request that is read goes on, and where it ends; equal if there is none. */
         private long at;
         private long end;
 
-        Stream(RandomAccessFile file, long readahead) throws IOException {
-            this.file = file;
+        Stream(Tagged status, long readahead) {
+            this.status = status;
             this.readahead = readahead;
-            length = file.length();
+            length = status.getLen();
+        }
+
+        /** Asks for a range, on the condition that the file still is what it was. */
+        private void ask(long from, long to) throws IOException {
+            ASKED.add(from + "-" + (to - 1));
+            Tagged now = new Tagged(CountingStore.super.getFileStatus(status.getPath()));
+            if (!now.getEtag().equals(status.getEtag())) {
+                throw new FileNotFoundException(status.getPath() + " is another file now");
+            }
+            if (file == null) {
+                file = new RandomAccessFile(pathToFile(status.getPath()), "r");
+            }
         }
 
         private void stop() {
@@ -129,7 +148,12 @@ public final class CountingStore extends RawLocalFileSystem {
             if (at == end || forward < 0 || forward >= Math.min(end - at, Math.max(readahead, 1))) {
                 stop();
                 end = Math.min(length, wanted + Math.max(readahead, count));
-                ASKED.add(wanted + "-" + (end - 1));
+                ask(wanted, end);
+            } else if (LOST_AT.get() >= 0 && wanted >= LOST_AT.get()) {
+                LOST_AT.set(-1);
+                // S3A does not know here how much is read.
+                end = Math.min(length, wanted + Math.max(readahead, 1));
+                ask(wanted, end);
             }
             file.seek(wanted);
             // Responses come in pieces.
@@ -173,7 +197,7 @@ public final class CountingStore extends RawLocalFileSystem {
         public synchronized void readVectored(List<? extends FileRange> ranges, IntFunction<ByteBuffer> allocate) throws IOException {
             stop();
             for (FileRange range : ranges) {
-                ASKED.add(range.getOffset() + "-" + (range.getOffset() + range.getLength() - 1));
+                ask(range.getOffset(), range.getOffset() + range.getLength());
                 ByteBuffer into = allocate.apply(range.getLength());
                 file.seek(range.getOffset());
                 file.readFully(into.array());
@@ -199,7 +223,9 @@ public final class CountingStore extends RawLocalFileSystem {
         @Override
         public synchronized void close() throws IOException {
             stop();
-            file.close();
+            if (file != null) {
+                file.close();
+            }
         }
     }
 }

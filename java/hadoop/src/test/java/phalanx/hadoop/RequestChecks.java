@@ -2,10 +2,13 @@ package phalanx.hadoop;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.attribute.FileTime;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
@@ -16,6 +19,7 @@ import org.apache.hadoop.fs.FileRange;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.util.functional.FutureIO;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -24,13 +28,13 @@ import phalanx.Layout;
 
 /** Which ranges of a protected file are asked for when columns of it are read: no byte more than the chunks, and none twice. */
 abstract class RequestChecks {
-    private static final int CHUNK = 1 << 16;
+    static final int CHUNK = 1 << 16;
     /** Twenty columns, and a footer that lies in the last chunk. */
     private static final int COLUMN = 9 * CHUNK + 1000;
-    private static final byte[] TABLE = new byte[20 * COLUMN + 5000];
+    static final byte[] TABLE = new byte[20 * COLUMN + 5000];
 
-    private Path path;
-    private Layout layout;
+    Path path;
+    Layout layout;
     private FileSystem fs;
 
     /** Where the table goes. Configures what is needed for that. */
@@ -71,12 +75,16 @@ abstract class RequestChecks {
     }
 
     /** The range of these chunks. */
-    private String chunks(long first, long last) {
+    String chunks(long first, long last) {
         return layout.fileOffset(first) + "-" + (Math.min(layout.fileLength(), layout.fileOffset(last + 1)) - 1);
     }
 
-    private String last() {
+    String last() {
         return chunks(layout.chunks() - 1, layout.chunks() - 1);
+    }
+
+    FSDataInputStream open(Path file, String policy) throws Exception {
+        return fs.openFile(file).opt("fs.option.openfile.read.policy", policy).build().get();
     }
 
     /** As Parquet does. */
@@ -128,7 +136,7 @@ abstract class RequestChecks {
     }
 
     /** Reads a kilobyte after the other, as text is read. */
-    private void readInOrder(FSDataInputStream in, int from, int to) throws IOException {
+    void readInOrder(FSDataInputStream in, int from, int to) throws IOException {
         byte[] part = new byte[1000];
         in.seek(from);
         for (int at = from; at < to; at += part.length) {
@@ -172,10 +180,76 @@ abstract class RequestChecks {
                 "HEAD", "0-8191", last(), chunks(20, 20), chunks(21, 22), chunks(23, 26), chunks(27, 34), chunks(35, 50), chunks(5, 5));
         assertEquals(requests, asked());
         assertCut(1);
-        try (FSDataInputStream in = fs.openFile(path).opt("fs.option.openfile.read.policy", "sequential").build().get()) {
+        try (FSDataInputStream in = open(path, "sequential")) {
             readInOrder(in, 20 * CHUNK + 10, 40 * CHUNK);
         }
         assertEquals(List.of("HEAD", chunks(20, 20), chunks(21, layout.chunks() - 2)), asked());
         assertCut(1);
+    }
+
+    private void write(Path file, byte[] content, long modified) throws IOException {
+        try (FSDataOutputStream out = fs.create(file, true)) {
+            out.write(content);
+        }
+        // Where the store's ETags are made of this, they do not depend on the clock.
+        Files.setLastModifiedTime(stored(file.getName() + ".phx"), FileTime.fromMillis(modified));
+    }
+
+    private static byte[] content(int seed, int length) {
+        byte[] content = new byte[length];
+        new Random(seed).nextBytes(content);
+        return content;
+    }
+
+    private void assertContent(byte[] content, Path file) throws IOException {
+        try (FSDataInputStream in = fs.open(file)) {
+            assertArrayEquals(content, in.readAllBytes());
+        }
+    }
+
+    private byte[] readAs(FileStatus status) throws Exception {
+        try (FSDataInputStream in = FutureIO.awaitFuture(fs.openFile(status.getPath()).withFileStatus(status).build())) {
+            return in.readAllBytes();
+        }
+    }
+
+    @Test
+    void theEndsOfAVersionAreNoOthers() throws Exception {
+        for (int length : new int[] {1000, 3 * CHUNK + 1000}) {
+            Path first = new Path(path.getParent(), "first" + length);
+            Path second = new Path(path.getParent(), "second" + length);
+            // Two paths of one length and one time, and then one path of one length and two times.
+            write(first, content(1, length), 1_000_000_000);
+            write(second, content(2, length), 1_000_000_000);
+            for (int round = 0; round < 2; round++) {
+                assertContent(content(1, length), first);
+                assertContent(content(2, length), second);
+            }
+            write(second, content(3, length), 2_000_000_000);
+            for (int round = 0; round < 2; round++) {
+                assertContent(content(1, length), first);
+                assertContent(content(3, length), second);
+            }
+        }
+    }
+
+    /** All of it lies in the last chunk, which is remembered. */
+    @Test
+    void aFileOfOneChunkIsNotReadWithoutTheStore() throws Exception {
+        Path small = new Path(path.getParent(), "small");
+        write(small, content(4, 1000), 1_000_000_000);
+        FileStatus status = fs.getFileStatus(small);
+        assertArrayEquals(content(4, 1000), readAs(status));
+        asked();
+        assertContent(content(4, 1000), small);
+        assertEquals(List.of("HEAD"), asked());
+        assertArrayEquals(content(4, 1000), readAs(status));
+        assertEquals(1, asked().size());
+        write(small, content(5, 1000), 2_000_000_000);
+        assertThrows(IOException.class, () -> readAs(status));
+        assertContent(content(5, 1000), small);
+        FileStatus other = fs.getFileStatus(small);
+        Files.delete(stored("small.phx"));
+        assertThrows(IOException.class, () -> readAs(other));
     }
 }

@@ -25,13 +25,21 @@ import org.apache.hadoop.fs.StreamCapabilities;
 final class Source implements Closeable {
     /** What Hadoop's policies call reading from one end to the other. */
     private static final Set<String> IN_ORDER = Set.of("sequential", "whole-file", "avro", "csv", "json", "distcp");
-    /** These say nothing of the order, or that it is not one. */
-    private static final Set<String> NOT_IN_ORDER = Set.of("default", "adaptive", "normal", "random", "vector", "columnar", "parquet", "orc", "hbase");
+    private static final Set<String> NOT_IN_ORDER = Set.of("random", "vector", "columnar", "parquet", "orc", "hbase");
+    /** These say nothing of the order. */
+    private static final Set<String> UNKNOWN = Set.of("default", "adaptive", "normal");
+
+    /** How the caller says that it will read. */
+    private enum Order {
+        DECLARED,
+        DENIED,
+        UNKNOWN
+    }
 
     private final FSDataInputStream in;
     /** Whether the length of requests is decided here. */
     private final boolean asks;
-    private final boolean isInOrder;
+    private final Order order;
     /** Up to where requests go unless more is read: the last chunk is there already when a file is opened. */
     private long most;
     /** Where the last read in order has ended. */
@@ -43,10 +51,10 @@ final class Source implements Closeable {
     /** Up to where the last read in order wanted bytes. */
     private long wanted;
 
-    private Source(FSDataInputStream in, boolean asks, boolean isInOrder) {
+    private Source(FSDataInputStream in, boolean asks, Order order) {
         this.in = in;
         this.asks = asks;
-        this.isInOrder = isInOrder;
+        this.order = order;
     }
 
     /** Opens a file. {@code policy} is how the caller will read, in Hadoop's words, or null. Nothing is asked of S3A yet. */
@@ -54,36 +62,39 @@ final class Source implements Closeable {
         if (Stored.isStore(fs, file.getPath())) {
             FSDataInputStream in = Stored.open(fs, file, OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY_RANDOM);
             if (in.hasCapability(StreamCapabilities.READAHEAD)) {
-                return new Source(in, true, isInOrder(policy));
+                return new Source(in, true, order(policy));
             }
             in.close();
         }
-        return new Source(Stored.open(fs, file, policy), false, false);
+        return new Source(Stored.open(fs, file, policy), false, Order.UNKNOWN);
     }
 
     /** The first word of the list that is known decides, as in S3A. */
-    private static boolean isInOrder(String policy) {
+    private static Order order(String policy) {
         for (String word : policy == null ? new String[0] : policy.toLowerCase(Locale.ROOT).split(",")) {
             if (IN_ORDER.contains(word.trim())) {
-                return true;
+                return Order.DECLARED;
             }
             if (NOT_IN_ORDER.contains(word.trim())) {
-                return false;
+                return Order.DENIED;
+            }
+            if (UNKNOWN.contains(word.trim())) {
+                break;
             }
         }
-        return false;
+        return Order.UNKNOWN;
     }
 
     FSDataInputStream stream() {
         return in;
     }
 
-    /** Says where the chunks lie that are read in order from here on. */
+    /** Says where the chunks lie that may be read in order. A read at the first asks for all of them, unless the caller has said that it reads here and there. */
     synchronized void begin(long from, long to) {
         next = from;
         end = from;
         most = to;
-        window = to - from;
+        window = order == Order.DENIED ? 0 : to - from;
     }
 
     /** Reads at a place, whatever was read before. */
@@ -105,21 +116,28 @@ final class Source implements Closeable {
         boolean asksForMore = asks && goesOn && at + into.length > end;
         if (asksForMore) {
             boolean isSameRead = at < wanted;
-            long ahead = isInOrder ? most : isSameRead ? to : at + window;
+            long ahead = order == Order.DECLARED ? most : isSameRead ? to : at + window;
             end = Math.max(Math.min(most, ahead), at + into.length);
-            in.setReadahead(end - at);
         } else if (!goesOn) {
             end = at + into.length;
         }
         wanted = to;
         try {
+            if (asks && goesOn) {
+                // S3A asks for so much, also when it asks anew because the connection was lost in the middle.
+                in.setReadahead(Math.max(end - at, Stored.USUAL_HEADER));
+            }
             if (in.getPos() != at) {
                 in.seek(at);
             }
             in.readFully(into);
             next = at + into.length;
+        } catch (IOException | RuntimeException e) {
+            // Nothing is known of the request any more.
+            end = next;
+            throw e;
         } finally {
-            if (asksForMore) {
+            if (asks && goesOn) {
                 // S3A reads a request to its end instead of cutting it if no more than this is left.
                 in.setReadahead((long) Stored.USUAL_HEADER);
             }

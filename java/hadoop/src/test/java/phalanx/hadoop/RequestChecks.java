@@ -187,6 +187,32 @@ abstract class RequestChecks {
         assertCut(1);
     }
 
+    /** It begins where a file that is read in order begins, too. Only the policy tells them apart. */
+    @Test
+    void theFirstColumnIsOneRequestIfThePolicySaysSo() throws Exception {
+        byte[] column = new byte[COLUMN];
+        for (String policy : new String[] {"random", "parquet, vector, random"}) {
+            try (FSDataInputStream in = open(path, policy)) {
+                readFooter(in);
+                asked();
+                in.seek(0);
+                in.readFully(column);
+                checkColumn(0, ByteBuffer.wrap(column));
+                assertEquals(List.of(chunks(0, COLUMN / CHUNK)), asked());
+            }
+            assertCut(0);
+        }
+        for (String policy : new String[] {"default", "adaptive, random"}) {
+            try (FSDataInputStream in = open(path, policy)) {
+                asked();
+                in.readFully(column);
+                checkColumn(0, ByteBuffer.wrap(column));
+                assertEquals(List.of(chunks(0, layout.chunks() - 2)), asked());
+            }
+            assertCut(1);
+        }
+    }
+
     private void write(Path file, byte[] content, long modified) throws IOException {
         try (FSDataOutputStream out = fs.create(file, true)) {
             out.write(content);

@@ -12,7 +12,9 @@ import org.apache.hadoop.fs.Path;
  * is opened. Engines open a file several times, such as for its schema, its footer and its columns. Only versions that an ETag names are kept.
  */
 final class Ends {
-    private static final int MOST_BYTES = 16 << 20;
+    static final int MOST_BYTES = 16 << 20;
+    /** About what an entry takes beside its bytes: its path, its ETag and its place in the map. */
+    static final int ENTRY = 500;
 
     private record Version(Path path, long length, String etag) {}
 
@@ -24,7 +26,7 @@ final class Ends {
      */
     record Known(byte[] header, byte[] last) {
         int length() {
-            return header.length + (last == null ? 0 : last.length);
+            return ENTRY + header.length + (last == null ? 0 : last.length);
         }
     }
 
@@ -35,10 +37,11 @@ final class Ends {
         return Optional.ofNullable(all.get(version(file)));
     }
 
-    /** Keeps both, or the header alone if {@code last} is null. The arrays must not change. */
+    /** Keeps both, or the header alone if {@code last} is null or very long. The arrays must not change. */
     synchronized void keep(FileStatus file, byte[] header, byte[] last) {
         Version version = version(file);
-        Known known = new Known(header, last);
+        Known both = new Known(header, last);
+        Known known = both.length() > MOST_BYTES / 4 ? new Known(header, null) : both;
         if (version.etag == null || known.length() > MOST_BYTES / 4) {
             return;
         }

@@ -112,9 +112,9 @@ struct Loaded {
     kernels: HashMap<Kernel, Handle>,
 }
 
-// SAFETY: the driver takes calls from any thread. Each call makes the context current first.
+// SAFETY: the driver takes calls from any thread. Each call makes the context current for its time.
 unsafe impl Send for Cuda {}
-// SAFETY: the driver takes calls from any thread. Each call makes the context current first.
+// SAFETY: the driver takes calls from any thread. Each call makes the context current for its time.
 unsafe impl Sync for Cuda {}
 
 impl Cuda {
@@ -139,10 +139,18 @@ impl Cuda {
     }
 
     /// Calls the driver as [`Self::call`] does, and returns its code: for calls whose codes mean different things.
+    ///
+    /// Afterwards the context that was current before is current again: other libraries in this process have their own,
+    /// and would take the wrong device without it.
     fn ask(&self, call: impl FnOnce(&Library) -> c_int) -> std::result::Result<(), Code> {
         // SAFETY: the context is retained as long as this value lives.
-        check(unsafe { (self.library.set_context)(self.context) })?;
-        check(call(self.library))
+        check(unsafe { (self.library.push_context)(self.context) })?;
+        let done = check(call(self.library));
+        let mut ours = null_mut();
+        // SAFETY: the call writes an address. It takes back what was pushed above. If it fails, the outcome of the call
+        // between is still what matters.
+        let _ = unsafe { (self.library.pop_context)(&mut ours) };
+        done
     }
 
     fn failed(&self, what: &'static str) -> impl Fn(Code) -> Error {
@@ -292,6 +300,16 @@ unsafe impl Driver for Cuda {
         self.ask(|library| unsafe { (library.allocate)(&mut address, len) })
             .map_err(self.out_of_memory("allocating", len))?;
         Ok(MemoryId(address))
+    }
+
+    fn address(&self, memory: MemoryId) -> Option<u64> {
+        Some(memory.0)
+    }
+
+    fn finish_others(&self) -> Result<()> {
+        // SAFETY: the call takes nothing, and waits for the current context.
+        let done = self.ask(|library| unsafe { (library.synchronize_context)() });
+        done.map_err(self.lost("waiting for the device"))
     }
 
     unsafe fn free(&self, memory: MemoryId, len: usize, limit: Duration) -> Result<()> {
@@ -491,10 +509,7 @@ impl Drop for Cuda {
             // SAFETY: the module was loaded here, and nothing uses it any more.
             let _ = self.ask(|library| unsafe { (library.unload_module)(module) });
         }
-        // SAFETY: the context was retained by `open`. This may leave the thread without a current context.
-        unsafe {
-            let _ = (self.library.set_context)(null_mut());
-            let _ = (self.library.release_context)(self.device);
-        }
+        // SAFETY: the context was retained by `open`, and is current on no thread because of this value.
+        let _ = unsafe { (self.library.release_context)(self.device) };
     }
 }

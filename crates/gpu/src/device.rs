@@ -12,7 +12,7 @@ use crate::kernel::{Kernel, Module};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -152,7 +152,13 @@ impl Device {
         let id = self.ask(|driver, _| unsafe { driver.mapped(host.id) })?;
         let len = host.len;
         let buffer = |id| Buffer {
-            memory: Arc::new(Allocation { device: self.clone(), id, len, host: Some(host) }),
+            memory: Arc::new(Allocation {
+                device: self.clone(),
+                id,
+                len,
+                host: Some(host),
+                is_shared: AtomicBool::new(false),
+            }),
             at: 0,
             len,
         };
@@ -209,11 +215,13 @@ struct Allocation {
     len: usize,
     /// The host's memory, if this is pinned memory that kernels reach.
     host: Option<Pinned>,
+    /// Whether other libraries know its address.
+    is_shared: AtomicBool,
 }
 
 impl Buffer {
     pub(crate) fn new(device: &Device, id: MemoryId, len: usize) -> Self {
-        let memory = Allocation { device: device.clone(), id, len, host: None };
+        let memory = Allocation { device: device.clone(), id, len, host: None, is_shared: AtomicBool::new(false) };
         Self { memory: Arc::new(memory), at: 0, len }
     }
 
@@ -227,6 +235,30 @@ impl Buffer {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         false
+    }
+
+    /// Its address, for kernels of other libraries in this process; `None` if the driver has no such addresses (OpenCL).
+    ///
+    /// They may use it until the buffer is dropped. All work of a [`Stream`] on it should be finished before.
+    ///
+    /// From this call on, dropping the buffer first waits for all work on the device that the process has started,
+    /// without a limit: nobody tells when the kernels of others are over.
+    #[must_use]
+    pub fn shared_address(&self) -> Option<u64> {
+        let address = self.memory.device.shared.driver.address(self.memory.id)?;
+        self.memory.is_shared.store(true, Ordering::Relaxed);
+        Some(address + self.at as u64)
+    }
+
+    /// The device that it is on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.memory.device
+    }
+
+    /// The same bytes as another value, for threads that write to different places.
+    pub(crate) fn alias(&self) -> Self {
+        Self { memory: self.memory.clone(), at: self.at, len: self.len }
     }
 
     /// A range of the bytes, as a separate buffer. Both ends are multiples of 16, and there is at least one block.
@@ -247,6 +279,9 @@ impl Buffer {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
+        if *self.is_shared.get_mut() {
+            let _ = self.device.ask(|driver, _| driver.finish_others());
+        }
         // Pinned memory frees itself.
         if self.host.is_none() {
             // SAFETY: the memory is this driver's and has that length. No work can be started on it any more.

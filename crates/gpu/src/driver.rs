@@ -166,6 +166,20 @@ pub unsafe trait Driver: Send + Sync {
     /// another error.
     fn allocate(&self, len: usize) -> Result<MemoryId>;
 
+    /// The address of the memory for other libraries in this process, if they can use it at all.
+    fn address(&self, memory: MemoryId) -> Option<u64> {
+        let _ = memory;
+        None
+    }
+
+    /// Waits for all work on the device that this process has started, also that of other libraries, without a limit.
+    ///
+    /// # Errors
+    /// [`Reason::Lost`] if the driver reports an error.
+    fn finish_others(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Waits for all work that could use the memory, at most `limit` for each stream. Then overwrites it with zeros, if
     /// the device still can, and frees it.
     ///

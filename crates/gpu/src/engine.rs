@@ -37,7 +37,7 @@ pub(crate) const SLICE_LEN: usize = 8;
 const BETWEEN: usize = 16;
 /// The lanes of a GPU: enough that some copy in each direction while others compute, and that a lane whose CPU thread
 /// is busy with tags or a file leaves no gap.
-const LANES: usize = 8;
+pub(crate) const LANES: usize = 8;
 /// A job of more windows than this waits after each group of this many. A wait has a limit, and one wait for all of a
 /// very long message could exceed it.
 const WINDOWS_A_WAIT: usize = 32;

@@ -6,7 +6,8 @@
 //!
 //! A [`Stream`] of a device takes work: copies to and from a [`Buffer`], and launches of kernels. The streams of a
 //! device run in parallel, each used by its own thread. [`GpuEngine`] uses them as an engine of `phalanx-core`: plaintext is
-//! in the host's memory. With [`Resident`] it is in the device's, and the host never has it.
+//! in the host's memory. With [`Resident`], and with [`DeviceReader`] for a whole file, it is in the device's, and the host
+//! never has it.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::must_use_candidate)]
@@ -25,6 +26,7 @@ mod kernel;
 mod opencl;
 mod pinned;
 mod plan;
+mod reader;
 mod resident;
 mod schedule;
 mod selftest;
@@ -43,6 +45,7 @@ pub use error::{Error, Reason, Result};
 pub use hash::{KeyDigest, Label, RawKeys};
 pub use hash::{Slice, Slices};
 pub use kernel::{Kernel, Module};
+pub use reader::DeviceReader;
 pub use resident::{Resident, Sealed};
 pub use survey::{CPU_VARIABLE, State, Survey, find};
 

@@ -10,6 +10,7 @@ use crate::keys::access::{Opened, OpenedBy, Opener};
 use crate::keys::key::FileKeys;
 use crate::keys::source::KeySource;
 use crate::roster::{Member, Roster};
+use crate::seam::{Job, Unit};
 use crate::{Error, Result, Suite};
 use std::fmt;
 use std::ops::Range;
@@ -199,12 +200,11 @@ impl RangeReader {
         if stored.len() as u64 != needed.end - needed.start {
             return Err(Error::Changed);
         }
-        let end = plaintext.end.min(self.len());
-        if plaintext.start >= end {
+        let ranges = &self.ranges;
+        let (chunks, end) = (ranges.chunks(plaintext.clone()), plaintext.end.min(self.len()));
+        if chunks.is_empty() {
             return Ok(Zeroizing::default());
         }
-        let ranges = &self.ranges;
-        let chunks = ranges.chunk_of(plaintext.start)..ranges.chunk_of(end - 1) + 1;
         let mut memory = ranges.memory(&chunks)?;
         memory.bytes_mut().copy_from_slice(stored);
         let opened = ranges.open(&mut memory, &chunks, ranges.roster.first(self.suite())?)?;
@@ -220,6 +220,22 @@ impl RangeReader {
             out.extend_from_slice(&data[from..to]);
         }
         Ok(out)
+    }
+
+    /// The job that opens the chunks of a range, for an engine that takes their bytes where they lie: the job's own
+    /// buffer is empty. `stored` are the bytes that [`RangeReader::needs`] has named, and the units name places in it.
+    /// The first chunk begins at `plaintext.start`, rounded down to a multiple of [`RangeReader::chunk_size`].
+    ///
+    /// The caller must use no byte of a unit that the engine's verdicts name.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if the number of bytes differs.
+    pub fn job(&self, plaintext: Range<u64>, stored: &[u8]) -> Result<Job> {
+        let needed = self.needs(plaintext.clone());
+        if stored.len() as u64 != needed.end - needed.start {
+            return Err(Error::Changed);
+        }
+        Ok(self.ranges.job(plaintext, stored))
     }
 
     /// What opened the file.
@@ -272,13 +288,14 @@ impl Ranges {
 
     /// Where the chunks of a range of the plaintext are stored; `0..0` if it is empty.
     pub fn stored(&self, plaintext: Range<u64>) -> Range<u64> {
-        let end = plaintext.end.min(self.layout.plaintext_len());
-        if plaintext.start >= end {
+        let chunks = self.chunks(plaintext);
+        if chunks.is_empty() {
             return 0..0;
         }
-        let (first, last) = (self.chunk_of(plaintext.start), self.chunk_of(end - 1));
-        let after = if self.layout.is_last(last) { self.layout.file_len() } else { self.layout.file_offset(last + 1) };
-        self.layout.file_offset(first)..after
+        let last = chunks.end - 1;
+        let after =
+            if self.layout.is_last(last) { self.layout.file_len() } else { self.layout.file_offset(chunks.end) };
+        self.layout.file_offset(chunks.start)..after
     }
 
     /// The stored length of a run of chunks.
@@ -293,13 +310,28 @@ impl Ranges {
         Memory::new(self.stored_len(chunks), self.records.suite.overhead())
     }
 
+    /// The chunks that a range of the plaintext needs.
+    fn chunks(&self, plaintext: Range<u64>) -> Range<u64> {
+        let end = plaintext.end.min(self.layout.plaintext_len());
+        if plaintext.start >= end { 0..0 } else { self.chunk_of(plaintext.start)..self.chunk_of(end - 1) + 1 }
+    }
+
+    /// The units of a run of chunks in memory.
+    fn units(&self, chunks: &Range<u64>) -> Vec<Unit> {
+        let unit =
+            |(place, chunk)| self.records.unit(place, chunk, self.layout.is_last(chunk), self.layout.data_len(chunk));
+        chunks.clone().enumerate().map(unit).collect()
+    }
+
+    /// The job that opens a range, whose stored bytes are these.
+    fn job(&self, plaintext: Range<u64>, stored: &[u8]) -> Job {
+        self.records.job_elsewhere(stored, self.units(&self.chunks(plaintext)))
+    }
+
     /// Opens a run of chunks where it lies in memory. Returns how many of them are authentic, from the first on. It is
     /// an error if the first is not.
     pub fn open(&self, memory: &mut Memory, chunks: &Range<u64>, member: &Member) -> Result<usize> {
-        let unit =
-            |(place, chunk)| self.records.unit(place, chunk, self.layout.is_last(chunk), self.layout.data_len(chunk));
-        let units = chunks.clone().enumerate().map(unit).collect();
-        match self.records.open(&self.roster, member, memory, units)? {
+        match self.records.open(&self.roster, member, memory, self.units(chunks))? {
             0 => Err(Error::Altered { chunk: chunks.start, last: self.layout.is_last(chunks.start) }),
             opened => Ok(opened),
         }

@@ -71,11 +71,7 @@ impl Records {
         memory: &mut Memory,
         mut units: Vec<Unit>,
     ) -> Result<Verdicts> {
-        for unit in &mut units {
-            let (nonce, tag) = self.head(&mut memory.storage[memory.used.clone()], unit);
-            unit.nonce[..nonce.len()].copy_from_slice(nonce);
-            unit.tag[..tag.len()].copy_from_slice(tag);
-        }
+        self.take_heads(memory.bytes(), &mut units);
         let mut job = self.job(Op::Open, memory, units);
         let ran = roster.by_turns(member, self.suite, |engine| engine.run(&mut job));
         let verdicts = ran.map(|(verdicts, _)| {
@@ -116,7 +112,26 @@ impl Records {
         job
     }
 
-    /// The nonce and tag that are stored before a unit's bytes.
+    /// Makes the job that opens records whose bytes stay where they lie.
+    pub fn job_elsewhere(&self, stored: &[u8], mut units: Vec<Unit>) -> Job {
+        self.take_heads(stored, &mut units);
+        let mut job =
+            Job::of_chunks(Op::Open, self.suite, self.chunk_log2, self.keys.clone(), Buffer::new(Memory::default()));
+        job.units = units;
+        job
+    }
+
+    /// Gives the units the nonces and tags that are stored before their bytes.
+    fn take_heads(&self, stored: &[u8], units: &mut [Unit]) {
+        for unit in units {
+            let head = &stored[unit.data.start - self.suite.overhead()..unit.data.start];
+            let (nonce, tag) = head.split_at(self.suite.nonce_len());
+            unit.nonce[..nonce.len()].copy_from_slice(nonce);
+            unit.tag[..tag.len()].copy_from_slice(tag);
+        }
+    }
+
+    /// The nonce and tag that are stored before a unit's bytes, to be written.
     fn head<'m>(&self, memory: &'m mut [u8], unit: &Unit) -> (&'m mut [u8], &'m mut [u8]) {
         let head = &mut memory[unit.data.start - self.suite.overhead()..unit.data.start];
         head.split_at_mut(self.suite.nonce_len())

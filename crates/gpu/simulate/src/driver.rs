@@ -313,7 +313,7 @@ impl State {
         self.add(stream, Work::Launch { function: handle, blocks, threads, dynamic, parameters })
     }
 
-    fn finish_all(&mut self) -> Done {
+    pub fn finish_all(&mut self) -> Done {
         let streams: Vec<u64> = self.streams.keys().copied().collect();
         streams.into_iter().try_for_each(|stream| self.finish(stream))
     }

@@ -2,10 +2,10 @@
 #![allow(non_snake_case, reason = "they are the driver's names")]
 
 use crate::compile::MOST_SHARED;
-use crate::driver::{Done, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE, MEMORY, MOST_THREADS, State};
+use crate::driver::{Done, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE, MEMORY, MOST_THREADS, NO_CONTEXT, State};
 use crate::launch::{ILLEGAL_ADDRESS, LAUNCH_FAILED};
 use crate::memory::Place;
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_float, c_int, c_uint, c_void};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -15,8 +15,8 @@ const NAME: &[u8] = b"simulated GPU\0";
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| Mutex::new(State::new()));
 
 thread_local! {
-    /// The context that is current on the thread.
-    static CURRENT: Cell<u64> = const { Cell::new(0) };
+    /// The contexts of the thread. The last one is current.
+    static CONTEXTS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
 fn state() -> MutexGuard<'static, State> {
@@ -30,7 +30,8 @@ fn code(done: Done) -> c_int {
 /// A call for the device, in the current context.
 fn inside(call: impl FnOnce(&mut State) -> Done) -> c_int {
     let mut state = state();
-    code(state.check(CURRENT.get()).and_then(|()| call(&mut state)))
+    let current = CONTEXTS.with_borrow(|contexts| contexts.last().copied().unwrap_or(0));
+    code(state.check(current).and_then(|()| call(&mut state)))
 }
 
 /// Where a caller wants a result.
@@ -144,9 +145,18 @@ exports! {
         code(if device == 0 { state().release() } else { Err(INVALID_VALUE) })
     }
 
-    fn cuCtxSetCurrent(context: Handle) {
-        CURRENT.set(context);
+    fn cuCtxPushCurrent_v2(context: Handle) {
+        CONTEXTS.with_borrow_mut(|contexts| contexts.push(context));
         0
+    }
+
+    fn cuCtxPopCurrent_v2(context: Out<Handle>) {
+        let popped = CONTEXTS.with_borrow_mut(Vec::pop);
+        code(popped.ok_or(NO_CONTEXT).and_then(|popped| context.give(popped)))
+    }
+
+    fn cuCtxSynchronize() {
+        inside(State::finish_all)
     }
 }
 

@@ -51,7 +51,9 @@ functions! {
     bus_address = "cuDeviceGetPCIBusId"(*mut c_char, c_int, DeviceNumber);
     retain_context = "cuDevicePrimaryCtxRetain"(*mut Handle, DeviceNumber);
     release_context = "cuDevicePrimaryCtxRelease_v2"(DeviceNumber);
-    set_context = "cuCtxSetCurrent"(Handle);
+    push_context = "cuCtxPushCurrent_v2"(Handle);
+    pop_context = "cuCtxPopCurrent_v2"(*mut Handle);
+    synchronize_context = "cuCtxSynchronize"();
     load_module = "cuModuleLoadDataEx"(*mut Handle, *const c_void, c_uint, *mut c_int, *mut *mut c_void);
     unload_module = "cuModuleUnload"(Handle);
     function = "cuModuleGetFunction"(*mut Handle, Handle, *const c_char);

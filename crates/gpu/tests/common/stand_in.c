@@ -40,7 +40,10 @@ static void unlock(pthread_mutex_t **lock) { pthread_mutex_unlock(*lock); }
 // After its last release, the context is new again, at another address.
 static char contexts[256];
 static int retained, context;
-static __thread void *current;
+enum { DEEP = 64 };
+static __thread void *pushed[DEEP];
+static __thread int depth;
+static void *current(void) { return depth > 0 ? pushed[depth - 1] : NULL; }
 
 // If this is set, no work ends any more. Every call that waits without a limit, or frees anything, is then a mistake.
 static int hangs;
@@ -64,7 +67,7 @@ static int outcome(void) { return fails >= 0 && fails-- == 0 ? failure : OK; }
     }
 #define INSIDE() \
     BEGIN() \
-    if (retained == 0 || current != &contexts[context]) { \
+    if (retained == 0 || current() != &contexts[context]) { \
         return NO_CONTEXT; \
     }
 #define MUST_END() \
@@ -129,7 +132,24 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
     }
     return OK;
 }
-int cuCtxSetCurrent(void *context) { BEGIN() current = context; return OK; }
+int cuCtxPushCurrent_v2(void *context) {
+    BEGIN()
+    if (depth == DEEP) {
+        mistake("contexts are pushed, and not popped");
+    }
+    pushed[depth++] = context;
+    return OK;
+}
+int cuCtxPopCurrent_v2(void **out) {
+    if (depth == 0) {
+        mistake("a context is popped that was not pushed");
+    }
+    // A call that is made to fail has popped it as well.
+    void *popped = pushed[--depth];
+    BEGIN()
+    *out = popped;
+    return OK;
+}
 
 static char *read_file(const char *name, const char *suffix) {
     char path[4096];
@@ -451,6 +471,20 @@ int cuStreamCreate(stream_t **out, unsigned flags) {
     *out = streams = stream;
     return OK;
 }
+// Waits for what others have started, too.
+static long waited_for_all;
+int cuCtxSynchronize(void) {
+    INSIDE()
+    MUST_END()
+    waited_for_all++;
+    for (stream_t *stream = streams; stream != NULL; stream = stream->next) {
+        int done = run_all(stream);
+        if (done != OK) {
+            return done;
+        }
+    }
+    return OK;
+}
 int cuStreamSynchronize(stream_t *stream) {
     INSIDE()
     MUST_END()
@@ -550,6 +584,9 @@ int cuGetErrorString(int error, const char **text) {
 
 long stand_in_taken(void) { return taken; }
 long stand_in_synchronous(void) { return synchronous; }
+long stand_in_waited_for_all(void) { return waited_for_all; }
+// How many contexts of this thread were pushed and not popped.
+long stand_in_depth(void) { return depth; }
 void stand_in_hang(void) { hangs = 1; }
 // Lets a call fail, counted from 0 and from now on. Returns whether an earlier one did.
 int stand_in_fail(long call, int code) {

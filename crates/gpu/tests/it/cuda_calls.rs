@@ -117,6 +117,9 @@ fn inside() {
     // Another thread, on which the context is not current.
     std::thread::spawn(move || device.stream().unwrap().buffer(16).map(drop).unwrap()).join().unwrap();
 
+    shares(&Device::open(info).unwrap());
+    assert_eq!(StandIn::new().ask("stand_in_depth"), 0, "the context that was current before is not current again");
+
     let gone = DeviceInfo { index: 1, ..info.clone() };
     assert_eq!(Device::open(&gone).unwrap_err().to_string(), "stand-in 0 (CUDA): the device is gone");
     assert_eq!(StandIn::new().ask("stand_in_taken"), 0, "memory was not freed");
@@ -124,6 +127,18 @@ fn inside() {
     assert_eq!(StandIn::new().ask("stand_in_taken"), 0, "memory was not freed");
     hang(Device::open(info).unwrap());
     println!("stand-in passed");
+}
+
+/// Memory whose address others know is not wiped before their work is over: the whole context is waited for.
+fn shares(device: &Device) {
+    let waited = || StandIn::new().ask("stand_in_waited_for_all");
+    let mut stream = device.stream().unwrap();
+    let (before, own, shared) = (waited(), stream.buffer(64).unwrap(), stream.buffer(64).unwrap());
+    drop(own);
+    assert_eq!(waited(), before);
+    assert_ne!(shared.shared_address(), Some(0));
+    drop(shared);
+    assert_eq!(waited(), before + 1);
 }
 
 /// The device's counter of energy.

@@ -11,6 +11,7 @@ mod engine;
 mod faults;
 mod kernels;
 mod ptx;
+mod reader;
 mod resident;
 mod sbox;
 mod simulated;

@@ -62,7 +62,7 @@ pub use bytes::{open, protect, seal, unprotect};
 pub use error::{Class, Error, Result};
 pub use file::protected::{NewFile, ProtectedFile};
 pub use file::ranges::{RangeOpening, RangeReader};
-pub use file::read_at::{ReadAt, Snapshot, read_full_at};
+pub use file::read_at::{ReadAt, Snapshot};
 pub use file::reader::{Reader, ReaderOptions};
 pub use file::source::{ChunkHead, Progress, Sink, Source};
 pub use file::write_at::WriteAt;

@@ -47,7 +47,7 @@ pub use hash::{Slice, Slices};
 pub use kernel::{Kernel, Module};
 pub use reader::DeviceReader;
 pub use resident::{Resident, Sealed};
-pub use survey::{CPU_VARIABLE, State, Survey, find};
+pub use survey::{CPU_VARIABLE, State, Survey, find, find_cuda};
 
 /// The devices of this machine, those of CUDA first. Then, for each interface without devices, the reason in one line.
 ///

@@ -9,39 +9,34 @@ use crate::driver::Kind;
 use crate::engine::{LANES, SUITES};
 use crate::resident::{Resident, Sealed};
 use phalanx_core::engine::{Bind, Fault, Verdicts};
-use phalanx_core::{
-    ChunkSize, Error, KeySource, Opener, RangeOpening, RangeReader, ReadAt, Result, Roster, Suite, read_full_at,
-};
+use phalanx_core::{Error, ReadAt, Reader, Result};
 use phalanx_kernels::keccak;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// How much plaintext a window has, in bytes, unless a single chunk is longer: enough for the device to be busy.
 const WINDOW: u64 = 16 << 20;
 
-/// A protected file whose plaintext is read into memory of a device, where it is decrypted. The host has no plaintext
-/// of what is read so, except for the last chunk, which is opened once to prove the length.
+/// Reads a protected file into memory of a device, where it is decrypted. The host has no plaintext of what is read so.
 ///
 /// ```no_run
-/// # fn open(device: phalanx_gpu::Device, key: phalanx_core::SecretKey) -> phalanx_core::Result<()> {
-/// use phalanx_core::{KdfLimit, Opener, Roster};
+/// # fn open(device: phalanx_gpu::Device, key: phalanx_core::SecretKey) -> Result<(), Box<dyn std::error::Error>> {
+/// use phalanx_core::{KdfLimit, Opener, Reader};
 /// use phalanx_gpu::DeviceReader;
 ///
-/// let file = std::fs::File::open("weights.phx").map_err(phalanx_core::Error::Read)?;
-/// let keys = Opener::new(key, KdfLimit::default());
-/// let level = phalanx_kernels::keccak::Level::detect();
-/// let reader = DeviceReader::open(device, file, &keys, Roster::cpu().into(), level)?;
-/// let weights = reader.read(0..reader.len())?;
+/// let file = std::fs::File::open("weights.phx")?;
+/// let reader = Reader::open(file, &Opener::new(key, KdfLimit::default()))?;
+/// let there = DeviceReader::new(reader.clone(), device, phalanx_kernels::keccak::Level::detect())?;
+/// let weights = there.read(0..reader.len())?;
 /// // Kernels on any stream of the device can now read `weights`.
 /// # Ok(()) }
 /// ```
 pub struct DeviceReader<S> {
+    file: Reader<S>,
     device: Device,
-    source: S,
-    file: RangeReader,
     keccak: keccak::Level,
     /// The plaintext of a window in bytes, a multiple of the chunk size.
     window: u64,
@@ -56,32 +51,20 @@ struct Lane {
     plain: Buffer,
 }
 
-impl<S: ReadAt + Sync> DeviceReader<S> {
-    /// Opens a protected file. The CPU opens the last chunk by `roster`, and computes the tags with `keccak`.
+impl<S: ReadAt + Send + Sync + 'static> DeviceReader<S> {
+    /// Reads this file. The CPU computes the tags with `keccak`.
+    ///
+    /// Each lane of a read has pinned memory for 16 MiB or a chunk, and as much on the device. There are eight, or fewer
+    /// for short reads, and they keep their memory until this value is dropped.
     ///
     /// # Errors
-    /// As for [`RangeOpening::feed`] and [`RangeOpening::open`]; [`Error::Read`] if the source cannot be read, and
-    /// [`Error::Fault`] if the device has no kernels for the file's suite (AES-256-GCM).
-    pub fn open(
-        device: Device,
-        source: S,
-        keys: &Opener<impl KeySource>,
-        roster: Arc<Roster>,
-        keccak: keccak::Level,
-    ) -> Result<Self> {
-        let mut opening = RangeOpening::new(source.size().map_err(Error::Read)?);
-        while let Some(range) = opening.needs() {
-            let mut bytes = vec![0; (range.end - range.start) as usize];
-            read_full_at(&source, &mut bytes, range.start)?;
-            opening.feed(&bytes)?;
-        }
-        let file = opening.open(keys, roster)?;
+    /// [`Reason::Refused`](crate::Reason::Refused) if the device has no kernels for the file's suite (AES-256-GCM).
+    pub fn new(file: Reader<S>, device: Device, keccak: keccak::Level) -> crate::Result<Self> {
         if !SUITES.contains(&file.suite()) {
-            let refused = device.refuse::<()>(format!("it has no {}", file.suite().name()));
-            return refused.map_err(fault).map(|()| unreachable!("it was refused"));
+            return device.refuse(format!("it has no {}", file.suite().name()));
         }
         let window = WINDOW.max(file.chunk_size().bytes() as u64);
-        Ok(Self { device, source, file, keccak, window, idle: Mutex::default() })
+        Ok(Self { file, device, keccak, window, idle: Mutex::default() })
     }
 
     /// Reads a range of the plaintext into new memory of the device, from its beginning on, and waits until that is
@@ -94,7 +77,7 @@ impl<S: ReadAt + Sync> DeviceReader<S> {
     /// [`Error::Altered`] names the first chunk that is not authentic. [`Error::Changed`] or [`Error::Read`] if the
     /// source cannot be read, and [`Error::Fault`] if the device failed, or has too little memory.
     pub fn read(&self, range: Range<u64>) -> Result<Buffer> {
-        let end = range.end.min(self.len());
+        let end = range.end.min(self.file.len());
         let range = range.start.min(end)..end;
         let len = usize::try_from(range.end - range.start)
             .map_err(|_| Error::Memory(format!("{} bytes are needed", range.end - range.start)))?;
@@ -152,10 +135,7 @@ impl<S: ReadAt + Sync> DeviceReader<S> {
     fn open_window(&self, lane: &mut Lane, window: u64, range: &Range<u64>, target: &Buffer) -> Result<()> {
         let start = range.start.max(window * self.window);
         let end = range.end.min((window + 1) * self.window);
-        let stored = self.file.needs(start..end);
-        let sealed = &mut lane.sealed[..(stored.end - stored.start) as usize];
-        read_full_at(&self.source, sealed, stored.start)?;
-        let mut job = self.file.job(start..end, sealed)?;
+        let mut job = self.file.job(start..end, &mut lane.sealed)?;
         let opened = lane.resident.start_open(&mut job, Sealed::Pinned(&lane.sealed), &mut lane.plain, 0);
         check(&opened.map_err(fault)?, |failed| &job.units[failed].bind)?;
         let from = (start % self.file.chunk_size().bytes() as u64) as usize;
@@ -169,8 +149,8 @@ impl<S: ReadAt + Sync> DeviceReader<S> {
         if let Some(lane) = self.idle().pop() {
             return Ok(lane);
         }
-        let plain_len = self.window.min(self.len().next_multiple_of(self.file.chunk_size().bytes() as u64));
-        let sealed = self.file.needs(0..plain_len);
+        let plain_len = self.window.min(self.file.len().next_multiple_of(self.file.chunk_size().bytes() as u64));
+        let sealed = self.file.protected_range(0..plain_len);
         let mut stream = self.device.stream()?;
         let plain = stream.buffer(plain_len as usize)?;
         let sealed = self.device.pinned((sealed.end - sealed.start) as usize)?;
@@ -179,34 +159,10 @@ impl<S: ReadAt + Sync> DeviceReader<S> {
 }
 
 impl<S> DeviceReader<S> {
-    /// The length of the plaintext in bytes, which is authentic.
+    /// The file.
     #[must_use]
-    pub fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    /// Whether the plaintext has no bytes.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.file.is_empty()
-    }
-
-    /// The file's suite.
-    #[must_use]
-    pub fn suite(&self) -> Suite {
-        self.file.suite()
-    }
-
-    /// How many bytes of plaintext a chunk holds.
-    #[must_use]
-    pub fn chunk_size(&self) -> ChunkSize {
-        self.file.chunk_size()
-    }
-
-    /// The source.
-    #[must_use]
-    pub fn source(&self) -> &S {
-        &self.source
+    pub fn file(&self) -> &Reader<S> {
+        &self.file
     }
 
     /// The device.
@@ -215,7 +171,7 @@ impl<S> DeviceReader<S> {
         &self.device
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Lane>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Lane>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -232,7 +188,7 @@ impl Lane {
 
 impl<S> fmt::Debug for DeviceReader<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DeviceReader({}, {} bytes, {:?})", self.suite().name(), self.len(), self.device)
+        write!(f, "DeviceReader({:?} on {:?})", self.file, self.device)
     }
 }
 

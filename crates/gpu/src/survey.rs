@@ -125,6 +125,20 @@ fn unfit(info: &DeviceInfo) -> Option<String> {
     }
 }
 
+/// The CUDA device with this number, as CUDA's other libraries count, opened and tested.
+///
+/// # Errors
+/// The reason in one line, if it cannot be used.
+pub fn find_cuda(number: usize) -> Result<Device, String> {
+    let devices = crate::cuda::devices().map_err(|error| error.to_string())?;
+    let count = devices.len();
+    let info = devices.into_iter().nth(number).ok_or_else(|| format!("CUDA: no device {number}, of {count}"))?;
+    if let Some(why) = unfit(&info) {
+        return Err(format!("{}: {}: not used: {why}", info.api, info.name));
+    }
+    Device::open(&info).map_err(|error| error.to_string())
+}
+
 /// The first device that opens and passes its self-test.
 ///
 /// # Errors

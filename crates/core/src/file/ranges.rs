@@ -222,22 +222,6 @@ impl RangeReader {
         Ok(out)
     }
 
-    /// The job that opens the chunks of a range, for an engine that takes their bytes where they lie: the job's own
-    /// buffer is empty. `stored` are the bytes that [`RangeReader::needs`] has named, and the units name places in it.
-    /// The first chunk begins at `plaintext.start`, rounded down to a multiple of [`RangeReader::chunk_size`].
-    ///
-    /// The caller must use no byte of a unit that the engine's verdicts name.
-    ///
-    /// # Errors
-    /// [`Error::Changed`] if the number of bytes differs.
-    pub fn job(&self, plaintext: Range<u64>, stored: &[u8]) -> Result<Job> {
-        let needed = self.needs(plaintext.clone());
-        if stored.len() as u64 != needed.end - needed.start {
-            return Err(Error::Changed);
-        }
-        Ok(self.ranges.job(plaintext, stored))
-    }
-
     /// What opened the file.
     #[must_use]
     pub fn opened_by(&self) -> &OpenedBy {
@@ -324,7 +308,7 @@ impl Ranges {
     }
 
     /// The job that opens a range, whose stored bytes are these.
-    fn job(&self, plaintext: Range<u64>, stored: &[u8]) -> Job {
+    pub fn job(&self, plaintext: Range<u64>, stored: &[u8]) -> Job {
         self.records.job_elsewhere(stored, self.units(&self.chunks(plaintext)))
     }
 

@@ -155,12 +155,8 @@ impl<T: Snapshot + ?Sized> Snapshot for Box<T> {
     }
 }
 
-/// Fills `buf` from `offset` on.
-///
-/// # Errors
-/// [`Error::Changed`] if the source ends before that: it has changed since its length was read. [`Error::Read`] with the
-/// source's error.
-pub fn read_full_at(source: &(impl ReadAt + ?Sized), buf: &mut [u8], offset: u64) -> Result<()> {
+/// Fills `buf` from `offset` on. If the source ends before that, it has changed since its length was read.
+pub(crate) fn read_full_at(source: &(impl ReadAt + ?Sized), buf: &mut [u8], offset: u64) -> Result<()> {
     let mut done = 0;
     while done < buf.len() {
         match source.read_at(&mut buf[done..], offset + done as u64) {

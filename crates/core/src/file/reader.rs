@@ -3,7 +3,7 @@
 use crate::file::cache::Block;
 use crate::file::fetch::{Fetch, ReadStream};
 use crate::file::ranges::{GOES_ON, Ranges, whole_layout};
-use crate::file::read_at::{FromStart, ReadAt};
+use crate::file::read_at::{FromStart, ReadAt, read_full_at};
 use crate::file::source::open_header;
 use crate::format::chunk_size::ChunkSize;
 use crate::format::header::Header;
@@ -12,6 +12,7 @@ use crate::keys::access::{Opened, OpenedBy, Opener};
 use crate::keys::key::FileKeys;
 use crate::keys::source::KeySource;
 use crate::roster::Roster;
+use crate::seam::Job;
 use crate::{Error, Result, Suite};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -230,6 +231,25 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     #[must_use]
     pub fn protected_range(&self, plaintext: Range<u64>) -> Range<u64> {
         self.shared.fetch.ranges.stored(plaintext)
+    }
+
+    /// Reads the bytes that [`Reader::protected_range`] names for a range of the plaintext to the beginning of `stored`,
+    /// and makes the job that opens them, for an engine that leaves the bytes where they lie: the job's own buffer is
+    /// empty, and its units name places in `stored`. Nothing is checked yet, and nothing is kept.
+    ///
+    /// The first chunk's plaintext begins at `plaintext.start`, rounded down to a multiple of [`Reader::chunk_size`]. The
+    /// caller must use no byte of a unit that the engine's verdicts name.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if the source ends earlier than it said, or [`Error::Read`].
+    ///
+    /// # Panics
+    /// If `stored` is shorter than those bytes.
+    pub fn job(&self, plaintext: Range<u64>, stored: &mut [u8]) -> Result<Job> {
+        let range = self.protected_range(plaintext.clone());
+        let stored = &mut stored[..(range.end - range.start) as usize];
+        read_full_at(self.source(), stored, range.start)?;
+        Ok(self.shared.fetch.ranges.job(plaintext, stored))
     }
 
     fn chunk_of(&self, offset: u64) -> u64 {

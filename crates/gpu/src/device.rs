@@ -237,17 +237,13 @@ impl Buffer {
         false
     }
 
-    /// Its address, for kernels of other libraries in this process; `None` if the driver has no such addresses (OpenCL).
-    ///
-    /// They may use it until the buffer is dropped. All work of a [`Stream`] on it should be finished before.
-    ///
-    /// From this call on, dropping the buffer first waits for all work on the device that the process has started,
-    /// without a limit: nobody tells when the kernels of others are over.
+    /// The memory for kernels of other libraries in this process; `None` if the driver has no addresses (OpenCL). All
+    /// work of a [`Stream`] on it should be finished before they use it.
     #[must_use]
-    pub fn shared_address(&self) -> Option<u64> {
-        let address = self.memory.device.shared.driver.address(self.memory.id)?;
+    pub fn share(&self) -> Option<SharedMemory> {
+        let address = self.memory.device.shared.driver.address(self.memory.id)? + self.at as u64;
         self.memory.is_shared.store(true, Ordering::Relaxed);
-        Some(address + self.at as u64)
+        Some(SharedMemory { _memory: self.memory.clone(), address })
     }
 
     /// The device that it is on.
@@ -274,6 +270,30 @@ impl Buffer {
 
     pub(crate) fn argument(&self) -> Argument {
         Argument::Memory(self.memory.id, self.at)
+    }
+}
+
+/// Memory of a device whose address other libraries in this process know. It is wiped and freed when this and its
+/// [`Buffer`] have been dropped.
+///
+/// Before that, all work on the device is waited for that this process has started, without a limit: nobody tells when
+/// the kernels of others are over.
+pub struct SharedMemory {
+    _memory: Arc<Allocation>,
+    address: u64,
+}
+
+impl SharedMemory {
+    /// The address of the first byte, as kernels have it.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+}
+
+impl fmt::Debug for SharedMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedMemory({:#x})", self.address)
     }
 }
 

@@ -35,7 +35,7 @@ mod survey;
 #[cfg(feature = "papers")]
 pub use cipher::Users;
 pub use cipher::{AesLaunch, Direction, MAX_SPAN, RoundKeys, Span, Spans, Variant};
-pub use device::{Buffer, Device, Pinned, Stream};
+pub use device::{Buffer, Device, Pinned, SharedMemory, Stream};
 pub use driver::{Api, DeviceInfo, Kind};
 #[cfg(feature = "papers")]
 pub use energy::EnergyCounter;

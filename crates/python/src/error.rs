@@ -216,6 +216,11 @@ fn as_arguments(line: &str) -> String {
     ARGUMENTS.iter().fold(line.to_owned(), |line, (option, argument)| line.replace(option, argument))
 }
 
+/// The exception of an engine or a device that cannot be used.
+pub fn engine(py: Python<'_>, text: &str) -> PyErr {
+    exception(py, "EngineError", text.into())
+}
+
 /// An exception that belongs to no error of the library.
 pub fn other(py: Python<'_>, text: &str) -> PyErr {
     exception(py, "Error", text.into())

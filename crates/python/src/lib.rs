@@ -7,6 +7,8 @@
 
 mod bytes;
 mod column;
+mod cuda;
+mod dlpack;
 mod engines;
 mod error;
 mod file;
@@ -31,6 +33,8 @@ mod writer;
 mod _native {
     #[pymodule_export]
     use super::column::{seal_column, unseal_column};
+    #[pymodule_export]
+    use super::cuda::{GpuBytes, GpuReader};
     #[pymodule_export]
     use super::file::{check_output, protect, unprotect, verify};
     #[pymodule_export]

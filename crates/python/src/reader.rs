@@ -23,7 +23,8 @@ use std::thread;
 /// How much each thread reads at once into a caller's buffer, unless a single chunk is longer, in bytes.
 const PIECE: usize = 2 << 20;
 
-type Inner = phalanx_core::Reader<Source>;
+/// The library's reader.
+pub type Inner = phalanx_core::Reader<Source>;
 
 /// A protected file that is read by range. ``phalanx.open`` makes it.
 ///
@@ -97,7 +98,7 @@ impl Reader {
     }
 
     #[getter]
-    fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.size
     }
 
@@ -197,14 +198,19 @@ impl Reader {
 }
 
 /// The reason why something was not read.
-enum Failed {
+pub enum Failed {
     Closed,
     Library(Error),
 }
 
 impl Reader {
+    /// The library's reader, for other ways of reading the same file.
+    pub fn file(&self, py: Python<'_>) -> PyResult<Inner> {
+        self.detached(py, || self.get())
+    }
+
     /// Runs work detached from the interpreter.
-    fn detached<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> Result<T, Failed> + Send) -> PyResult<T> {
+    pub fn detached<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> Result<T, Failed> + Send) -> PyResult<T> {
         let done = self.turn.detached(py, work)?;
         // The source may have closed the file meanwhile.
         if self.is_closed.load(Ordering::Relaxed) && !self.turn.is_at_work() {

@@ -136,8 +136,11 @@ fn shares(device: &Device) {
     let (before, own, shared) = (waited(), stream.buffer(64).unwrap(), stream.buffer(64).unwrap());
     drop(own);
     assert_eq!(waited(), before);
-    assert_ne!(shared.shared_address(), Some(0));
+    let others = shared.share().unwrap();
+    assert_ne!(others.address(), 0);
     drop(shared);
+    assert_eq!(waited(), before);
+    drop(others);
     assert_eq!(waited(), before + 1);
 }
 

@@ -9,6 +9,8 @@ from ._signed import SignedLength
 
 __all__ = [
     "Gatherer",
+    "GpuBytes",
+    "GpuReader",
     "Key",
     "RangeOpening",
     "RangeReader",
@@ -274,6 +276,32 @@ def unseal_column(
     engine: str,
     errors: str,
 ) -> tuple[Any, Any, Any]: ...
+@final
+class GpuReader:
+    def __new__(cls, reader: Reader, number: int | None) -> GpuReader: ...
+    @property
+    def device(self) -> str: ...
+    def read_at(self, offset: int, n: int) -> GpuBytes: ...
+    def close(self) -> None: ...
+
+@final
+class GpuBytes:
+    @property
+    def nbytes(self) -> int: ...
+    def __len__(self) -> int: ...
+    def tobytes(self) -> bytes: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
 @final
 class RangeOpening:
     def __new__(cls, size: int) -> RangeOpening: ...

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _files
+from . import _files, cuda
 from ._tensors import SIZES, SafetensorsError, Tensor, build, header_length, is_text, parse
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def load_file(
 
     ``file``, and ``key``, ``keys``, ``password``, ``identities``, ``kms`` and ``threads`` are as for :func:`phalanx.open`. Every byte is
     authenticated before it is returned. ``framework`` is ``numpy`` or ``torch``. With ``device="cuda"``, or ``cuda:0``, the result is
-    PyTorch's on that GPU: the CPU opens each tensor, which then crosses as plaintext.
+    PyTorch's on that GPU: ciphertext crosses, and is opened there (:mod:`phalanx.cuda`). A file with the cipher ``aes-256-gcm``, and any
+    file for a GPU that is not NVIDIA's, is opened by the CPU, and crosses as plaintext.
 
     Without ``names``, all tensors share one piece of memory, which lives as long as one of them. What is not a safetensors file
     raises :class:`SafetensorsError`, a ``ValueError``.
@@ -72,8 +73,8 @@ def load_file(
         for name in tensors if wanted is None else wanted:
             make.dtype(tensors[name])
         if wanted is not None:
-            return {name: make(tensors._bytes_of(name), tensors[name]) for name in wanted}
-        memory = tensors._all_bytes()
+            return {name: make(tensors._bytes_of(name, make.gpu), tensors[name]) for name in wanted}
+        memory = tensors._all_bytes(make.gpu)
         return {name: make(memory[tensor.start : tensor.stop], tensor) for name, tensor in tensors.items()}
 
 
@@ -128,6 +129,7 @@ class TensorFile(Mapping[str, Tensor]):
     def __init__(self, reader: _files.ProtectedReader) -> None:
         length = header_length(reader.read_at(0, 8), reader.size)
         self._reader = reader
+        self._on_gpu: dict[int, cuda.GpuFile] = {}
         self._begin = 8 + length
         self._tensors, self.metadata = parse(reader.read_at(8, length), reader.size - self._begin)
 
@@ -135,7 +137,7 @@ class TensorFile(Mapping[str, Tensor]):
         """Reads one tensor, into memory of its own. Any number of threads may call it."""
         make = _maker(framework, device)
         make.dtype(self[name])
-        return make(self._bytes_of(name), self[name])
+        return make(self._bytes_of(name, make.gpu), self[name])
 
     def __getitem__(self, name: str) -> Tensor:
         return self._tensors[name]
@@ -148,6 +150,8 @@ class TensorFile(Mapping[str, Tensor]):
 
     def close(self) -> None:
         """Closes the file, and wipes the opened chunks."""
+        for there in self._on_gpu.values():
+            there.close()
         self._reader.close()
 
     def __enter__(self) -> TensorFile:
@@ -158,14 +162,19 @@ class TensorFile(Mapping[str, Tensor]):
     ) -> None:
         self.close()
 
-    def _bytes_of(self, name: str) -> Any:
+    def _bytes_of(self, name: str, gpu: int | None = None) -> Any:
         tensor = self[name]
-        return self._filled(tensor.start, tensor.stop)
+        return self._filled(tensor.start, tensor.stop, gpu)
 
-    def _all_bytes(self) -> Any:
-        return self._filled(0, self._reader.size - self._begin)
+    def _all_bytes(self, gpu: int | None = None) -> Any:
+        return self._filled(0, self._reader.size - self._begin, gpu)
 
-    def _filled(self, start: int, stop: int) -> Any:
+    def _filled(self, start: int, stop: int, gpu: int | None) -> Any:
+        """The bytes in numpy's memory, or as a tensor of PyTorch on the GPU with this number."""
+        if gpu is not None and self._reader.cipher != "aes-256-gcm":
+            # Of two threads that open it at once, both get the first one's.
+            there = self._on_gpu.get(gpu) or self._on_gpu.setdefault(gpu, cuda.GpuFile(self._reader, gpu))
+            return _module("torch", "memory of a GPU").from_dlpack(there.read_at(self._begin + start, stop - start))
         memory = _aligned(stop - start)
         if len(memory) and self._reader.readinto_at(self._begin + start, memory) != len(memory):
             raise SafetensorsError("the file ended early")
@@ -186,6 +195,8 @@ class _Maker(NamedTuple):
     dtype: Callable[[Tensor], Any]
     array: Callable[[Any, Tensor], Any]
     device: str | None = None
+    # The number of NVIDIA's GPU that opens the bytes itself.
+    gpu: int | None = None
 
     def __call__(self, memory: Any, tensor: Tensor) -> Any:
         array = self.array(memory, tensor)
@@ -202,7 +213,10 @@ def _maker(framework: str, device: str) -> _Maker:
         torch = _module("torch", f"device={device!r}")
         if not torch.cuda.is_available():
             raise RuntimeError(f"device={device!r} needs a GPU, and PyTorch finds none")
-        return _Maker(_torch_dtype, _of_torch, device)
+        if torch.version.cuda is None:
+            return _Maker(_torch_dtype, _of_torch, device)
+        number = torch.device(device).index
+        return _Maker(_torch_dtype, _of_torch, device, torch.cuda.current_device() if number is None else number)
     if framework == "torch":
         _module("torch", "framework='torch'")
         return _Maker(_torch_dtype, _of_torch)
@@ -233,7 +247,11 @@ def _of_torch(memory: Any, tensor: Tensor) -> Any:
     dtype = _torch_dtype(tensor)
     if not len(memory):
         return torch.empty(tensor.shape, dtype=dtype)
-    return torch.from_numpy(_fit(memory, SIZES[tensor.dtype])).view(dtype).reshape(tensor.shape)
+    if not _is_torch(memory):
+        memory = torch.from_numpy(_fit(memory, SIZES[tensor.dtype]))
+    elif memory.data_ptr() % SIZES[tensor.dtype]:
+        memory = memory.clone()
+    return memory.view(dtype).reshape(tensor.shape)
 
 
 def _fit(memory: Any, size: int) -> Any:

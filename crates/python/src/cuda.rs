@@ -1,0 +1,189 @@
+//! Reading protected files into the memory of a GPU. Other libraries use that memory without a copy.
+
+use crate::bytes::new_bytes;
+use crate::error::{self, check_process, closed};
+use crate::reader::Reader;
+use crate::source::Source;
+use crate::{dlpack, reader};
+use phalanx_gpu::{Api, Buffer, Device, DeviceReader, SharedMemory};
+use phalanx_host::engines::levels;
+use pyo3::exceptions::{PyAttributeError, PyBufferError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use std::collections::HashMap;
+use std::mem::ManuallyDrop;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+/// The device with this number of CUDA's, or the first that works. Each is opened once, because that takes long.
+fn device(py: Python<'_>, number: Option<usize>) -> PyResult<Device> {
+    type Opened = Mutex<HashMap<(u32, Option<usize>), Device>>;
+    static OPENED: LazyLock<Opened> = LazyLock::new(Opened::default);
+    // The lock is held only for a look-up or an insertion.
+    let opened = || OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (std::process::id(), number);
+    if let Some(device) = opened().get(&key).filter(|device| !device.is_dead()) {
+        return Ok(device.clone());
+    }
+    let find = || match number {
+        Some(number) => phalanx_gpu::find_cuda(number),
+        None => phalanx_gpu::find(),
+    };
+    let found = py.detach(find).map_err(|why| error::engine(py, &format!("no GPU: {why}")))?;
+    opened().insert(key, found.clone());
+    Ok(found)
+}
+
+/// A protected file that is read into the memory of a GPU. `phalanx.cuda.open` makes it.
+#[pyclass(frozen, module = "phalanx._native")]
+pub struct GpuReader {
+    /// `None` when it is closed.
+    inner: Mutex<Option<Arc<DeviceReader<Source>>>>,
+    /// The reader of the same file on the host.
+    reader: Py<Reader>,
+    device: Device,
+    pid: u32,
+}
+
+#[pymethods]
+impl GpuReader {
+    #[new]
+    #[pyo3(signature = (reader, number))]
+    fn new(py: Python<'_>, reader: Py<Reader>, number: Option<usize>) -> PyResult<Self> {
+        let file = reader.get().file(py)?;
+        let levels = levels().map_err(|failure| error::of_failure(py, &failure))?;
+        let device = device(py, number)?;
+        let inner = DeviceReader::new(file, device.clone(), levels.keccak);
+        let inner = inner.map_err(|why| error::engine(py, &why.to_string()))?;
+        Ok(Self { inner: Mutex::new(Some(Arc::new(inner))), reader, device, pid: std::process::id() })
+    }
+
+    /// The device's name.
+    #[getter]
+    fn device(&self) -> String {
+        self.device.info().name.clone()
+    }
+
+    /// Reads up to `n` bytes from `offset` on into new memory of the GPU.
+    fn read_at(&self, py: Python<'_>, offset: u64, n: u64) -> PyResult<GpuBytes> {
+        check_process(py, self.pid)?;
+        let reader = self.reader.get();
+        let wanted = reader.size().saturating_sub(offset).min(n);
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(closed)?;
+        let read = || inner.read(offset..offset + wanted).map_err(reader::Failed::Library);
+        let memory = reader.detached(py, read)?;
+        Ok(GpuBytes { memory: Some(memory), len: wanted as usize, pid: self.pid })
+    }
+
+    fn close(&self, py: Python<'_>) {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if self.pid == std::process::id() {
+            py.detach(|| drop(inner));
+        } else {
+            let _ = ManuallyDrop::new(inner);
+        }
+    }
+}
+
+/// Plaintext in the memory of a GPU, which is wiped when the last of its users has released it. Arrays of other libraries
+/// share it: `torch.from_dlpack`, `cupy.from_dlpack` and `jax.dlpack.from_dlpack` take it.
+#[pyclass(frozen, module = "phalanx.cuda")]
+pub struct GpuBytes {
+    /// `None` only while it is dropped.
+    memory: Option<Buffer>,
+    len: usize,
+    pid: u32,
+}
+
+#[pymethods]
+impl GpuBytes {
+    /// The length in bytes.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.len
+    }
+
+    fn __len__(&self) -> usize {
+        self.len
+    }
+
+    /// A copy in the memory of the host.
+    fn tobytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        check_process(py, self.pid)?;
+        let memory = self.memory();
+        if self.len == 0 {
+            return new_bytes(py, b"");
+        }
+        PyBytes::new_with(py, self.len, |out| {
+            let copied = py.detach(|| memory.device().stream()?.download(memory, 0, out));
+            copied.map_err(|why| error::engine(py, &why.to_string()))
+        })
+    }
+
+    /// The memory as CuPy, PyTorch and Numba take it. Nothing needs to be waited for.
+    #[getter(__cuda_array_interface__)]
+    fn cuda_array_interface<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let memory = self.share().map_err(PyAttributeError::new_err)?;
+        let interface = PyDict::new(py);
+        interface.set_item("shape", (self.len,))?;
+        interface.set_item("typestr", "|u1")?;
+        interface.set_item("data", (if self.len == 0 { 0 } else { memory.address() }, false))?;
+        interface.set_item("strides", py.None())?;
+        interface.set_item("version", 3)?;
+        Ok(interface)
+    }
+
+    /// The memory as a capsule of DLPack. Its content is complete, so `stream` needs no wait.
+    #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        drop(stream);
+        let memory = self.share().map_err(PyBufferError::new_err)?;
+        if copy == Some(true) || dl_device.is_some_and(|device| device != self.place()) {
+            return Err(PyBufferError::new_err("the memory is given as it is: no copy, and on its own device"));
+        }
+        let is_versioned = max_version.is_some_and(|(major, _)| major >= 1);
+        dlpack::capsule(py, memory, self.len, self.place().1, is_versioned)
+    }
+
+    /// The kind and number of the device, as DLPack has them.
+    fn __dlpack_device__(&self) -> PyResult<(i32, i32)> {
+        self.share().map(|_| self.place()).map_err(PyBufferError::new_err)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<phalanx.cuda.GpuBytes {} bytes on {}>", self.len, self.memory().device().info().name)
+    }
+}
+
+impl GpuBytes {
+    fn memory(&self) -> &Buffer {
+        self.memory.as_ref().expect("it is there until the drop")
+    }
+
+    fn place(&self) -> (i32, i32) {
+        (dlpack::CUDA, i32::try_from(self.memory().device().info().index).unwrap_or(i32::MAX))
+    }
+
+    /// The memory for CUDA's libraries, or why they cannot use it.
+    fn share(&self) -> Result<SharedMemory, String> {
+        let info = self.memory().device().info();
+        let shared = if info.api == Api::Cuda { self.memory().share() } else { None };
+        shared
+            .ok_or_else(|| format!("the memory is of {} ({}), which CUDA's libraries do not take", info.name, info.api))
+    }
+}
+
+impl Drop for GpuBytes {
+    fn drop(&mut self) {
+        // The driver does not survive a fork.
+        if self.pid != std::process::id() {
+            let _ = ManuallyDrop::new(self.memory.take());
+        }
+    }
+}

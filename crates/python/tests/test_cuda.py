@@ -1,0 +1,286 @@
+"""Reading into the memory of a GPU. Without one, through OpenCL on the CPU, and with the simulated GPU of crates/gpu/simulate.
+
+A device is opened once in a process, so each test has its own.
+"""
+
+import shutil
+import subprocess
+
+import pytest
+from conftest import REPOSITORY, child_args, child_env, missing, needs, painted
+
+import phalanx
+import phalanx.safetensors
+
+KEY = phalanx.Key.from_bytes(bytes(range(32)))
+SIMULATED = REPOSITORY / "target/debug/libphalanx_gpu_simulate.so"
+SETUP = """
+import ctypes, gc, sys
+import phalanx, phalanx.cuda
+from conftest import painted
+key = phalanx.Key.from_bytes(bytes(range(32)))
+path = sys.argv[1]
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """Where the simulated GPU keeps what it has compiled."""
+    return tmp_path_factory.mktemp("compiled")
+
+
+@pytest.fixture
+def gpu(tmp_path, compiled, request):
+    """Runs code with the device that the parameter names, and returns the lines that it prints."""
+
+    def run(code, *arguments):
+        environment = {**child_env(), "PHALANX_OPENCL_CPU": "1"}
+        if request.param == "simulated":
+            if not SIMULATED.exists():
+                missing("simulate")
+            folder = tmp_path / "driver"
+            folder.mkdir(exist_ok=True)
+            shutil.copy(SIMULATED, folder / "libcuda.so.1")
+            environment |= {"LD_LIBRARY_PATH": str(folder), "PHALANX_SIMULATE_CACHE": str(compiled)}
+        done = subprocess.run(
+            child_args(SETUP + code, *arguments), env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+        if "EngineError: no GPU" in done.stderr:
+            missing("opencl")
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    return run
+
+
+both = pytest.mark.parametrize("gpu", ["simulated", "opencl"], indirect=True)
+simulated = pytest.mark.parametrize("gpu", ["simulated"], indirect=True)
+opencl = pytest.mark.parametrize("gpu", ["opencl"], indirect=True)
+
+
+def protected(path, n, **options):
+    with phalanx.open(path, "wb", key=KEY, **options) as file:
+        file.write(painted(n))
+    return path
+
+
+@both
+def test_ranges_are_those_of_the_file(gpu, tmp_path):
+    for cipher in ("aes-256", "aes-128", "aes-256-turbo"):
+        protected(tmp_path / cipher, 20_000, cipher=cipher, chunk_size=4096)
+    code = """
+plain = painted(20_000)
+for cipher in ("aes-256", "aes-128", "aes-256-turbo"):
+    with phalanx.cuda.open(f"{path}/{cipher}", key=key) as file:
+        assert (file.size, file.chunk_size, file.cipher) == (20_000, 4096, cipher)
+        for start in (0, 1, 4095, 4096, 19_999, 20_000, 30_000):
+            for n in (0, 1, 4096, 20_000, 2**63):
+                got, want = file.read_at(start, n), plain[start : start + n]
+                assert got.tobytes() == want and len(got) == got.nbytes == len(want)
+        kept = file.read_at(5, 5000)
+        assert repr(file) == f"<phalanx.cuda.GpuFile name={file._reader.name!r} 20000 bytes on {file.device}>"
+# What was read stays when the file is closed.
+assert kept.tobytes() == plain[5:5005]
+try:
+    file.read_at(0, 1)
+except ValueError as error:
+    print(error)
+"""
+    assert gpu(code, tmp_path) == ["I/O operation on closed file"]
+
+
+@both
+def test_what_is_altered_is_an_authentication_error(gpu, tmp_path):
+    path = protected(tmp_path / "a.phx", 20_000, chunk_size=4096)
+    stored = bytearray(path.read_bytes())
+    stored[-9000] ^= 1
+    path.write_bytes(stored)
+    code = """
+with phalanx.cuda.open(path, key=key) as file:
+    for _ in range(2):
+        try:
+            file.read_at(0, 20_000)
+        except phalanx.AuthenticationError as error:
+            print(error.chunk)
+    assert file.read_at(0, 8192).tobytes() == painted(20_000)[:8192]
+"""
+    assert gpu(code, path) == ["2", "2"]
+
+
+@both
+def test_a_file_object_and_threads(gpu, tmp_path):
+    path = protected(tmp_path / "a.phx", 20 << 20, cipher="aes-256-turbo")
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+plain = painted(20 << 20)
+with open(path, "rb") as stored, phalanx.cuda.open(stored, key=key) as file:
+    assert file.read_at(3, 2**40).tobytes() == plain[3:]
+with phalanx.cuda.open(path, key=key) as file, ThreadPoolExecutor(3) as pool:
+    ranges = [(7 << 20, 4 << 20), (0, 5), (19 << 20, 2**30), (1, 18 << 20)]
+    for (start, n), got in zip(ranges, pool.map(lambda r: file.read_at(*r), ranges)):
+        assert got.tobytes() == plain[start : start + n]
+print("ok")
+"""
+    assert gpu(code, path) == ["ok"]
+
+
+@simulated
+def test_other_libraries_get_the_memory_by_dlpack(gpu, tmp_path):
+    path = protected(tmp_path / "a.phx", 5000)
+    code = """
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_uint64), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64)]
+Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+class Managed(ctypes.Structure):
+    _fields_ = [("tensor", Tensor), ("owner", ctypes.c_void_p), ("deleter", Deleter)]
+class Versioned(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("owner", ctypes.c_void_p), ("deleter", Deleter),
+        ("flags", ctypes.c_uint64), ("tensor", Tensor)]
+api = ctypes.pythonapi
+api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
+file = phalanx.cuda.open(path, device=0, key=key)
+for versions, name, kind in [(None, b"dltensor", Managed), ((0, 8), b"dltensor", Managed), ((1, 1), b"dltensor_versioned", Versioned)]:
+    memory = file.read_at(100, 10)
+    assert memory.__dlpack_device__() == (2, 0)
+    address = memory.__cuda_array_interface__["data"][0]
+    assert memory.__cuda_array_interface__ == {
+        "shape": (10,), "typestr": "|u1", "data": (address, False), "strides": None, "version": 3}
+    capsule = memory.__dlpack__(stream=1, max_version=versions, dl_device=(2, 0), copy=False)
+    managed = kind.from_address(api.PyCapsule_GetPointer(capsule, name))
+    tensor = managed.tensor
+    assert (tensor.data, tensor.device_type, tensor.device_id) == (address, 2, 0) and address % 256 == 0
+    assert (tensor.ndim, tensor.code, tensor.bits, tensor.lanes, tensor.byte_offset) == (1, 1, 8, 1, 0)
+    assert (tensor.shape[0], tensor.strides[0]) == (10, 1)
+    if kind is Versioned:
+        assert (managed.major, managed.flags) == (1, 0)
+    # A consumer takes it, outlives the bytes, and frees it once.
+    api.PyCapsule_SetName(capsule, b"used_" + name)
+    del memory, capsule
+    gc.collect()
+    managed.deleter(ctypes.addressof(managed))
+    # A capsule that nobody takes frees it itself.
+    del managed, tensor
+    file.read_at(0, 10).__dlpack__(max_version=versions)
+empty = file.read_at(5000, 10)
+assert empty.__cuda_array_interface__["data"] == (0, False) and empty.__cuda_array_interface__["shape"] == (0,)
+for wrong in ({"copy": True}, {"dl_device": (1, 0)}):
+    try:
+        file.read_at(0, 10).__dlpack__(**wrong)
+    except BufferError as error:
+        print(error)
+"""
+    assert gpu(code, path) == ["the memory is given as it is: no copy, and on its own device"] * 2
+
+
+@opencl
+def test_memory_of_opencl_is_not_taken_for_that_of_cuda(gpu, tmp_path):
+    path = protected(tmp_path / "a.phx", 100)
+    code = """
+memory = phalanx.cuda.open(path, key=key).read_at(0, 100)
+assert not hasattr(memory, "__cuda_array_interface__")
+for call in (memory.__dlpack__, memory.__dlpack_device__):
+    try:
+        call()
+    except BufferError as error:
+        print(str(error).partition(" is of ")[0], str(error).partition("(OpenCL), ")[2])
+"""
+    assert gpu(code, path) == ["the memory which CUDA's libraries do not take"] * 2
+
+
+@both
+def test_what_cannot_be_opened_there_is_one_line(gpu, tmp_path):
+    path = protected(tmp_path / "a.phx", 100, cipher="aes-256-gcm")
+    code = """
+for device in (None, 7):
+    try:
+        phalanx.cuda.open(path, key=key, device=device)
+    except phalanx.EngineError as error:
+        print(str(error).partition(": ")[2])
+"""
+    told = gpu(code, path)
+    assert told[0] == "it has no AES-256-GCM" or told[0].endswith("it has no AES-256-GCM")
+    assert told[1].startswith("CUDA: ")
+
+
+@simulated
+def test_safetensors_are_opened_on_the_gpu(gpu, tmp_path):
+    """With a stand-in for PyTorch, whose tensors are numpy's: what it gets is what the GPU's memory holds."""
+    np = needs("numpy")
+    tensors = {"a": np.arange(3000, dtype=np.float32).reshape(30, 100), "b": np.arange(7, dtype=np.uint8), "c": np.zeros((0, 2))}
+    for cipher in ("aes-256", "aes-256-gcm"):
+        phalanx.safetensors.save_file(tensors, tmp_path / cipher, key=KEY, cipher=cipher, chunk_size=4096)
+    # A tensor at a place that is no multiple of its type's size.
+    header = b'{"x":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"y":{"dtype":"F32","shape":[2],"data_offsets":[3,11]}}'
+    with phalanx.open(tmp_path / "odd", "wb", key=KEY) as file:
+        file.write(len(header).to_bytes(8, "little") + header + b"abc" + np.array([1, 2], np.float32).tobytes())
+    code = """
+import types
+import numpy as np
+import phalanx.safetensors
+opened_there = []
+class Tensor:
+    def __init__(self, array, is_there=False):
+        self.array, self.is_there = array, is_there
+    def __len__(self):
+        return len(self.array)
+    def __getitem__(self, place):
+        return Tensor(self.array[place], self.is_there)
+    def data_ptr(self):
+        return self.array.ctypes.data
+    def clone(self):
+        return Tensor(self.array.copy(), self.is_there)
+    def view(self, dtype):
+        return Tensor(self.array.view(dtype), self.is_there)
+    def reshape(self, shape):
+        return Tensor(self.array.reshape(shape), self.is_there)
+    def to(self, device):
+        assert device == "cuda:0"
+        return self
+def from_dlpack(memory):
+    opened_there.append(len(memory))
+    aligned = np.empty(len(memory) + 64, np.uint8)
+    aligned = aligned[-aligned.ctypes.data % 64:][:len(memory)]
+    aligned[:] = np.frombuffer(memory.tobytes(), np.uint8)
+    return Tensor(aligned, True)
+sys.modules["torch"] = types.SimpleNamespace(
+    Tensor=Tensor, from_dlpack=from_dlpack, from_numpy=Tensor, version=types.SimpleNamespace(cuda="13.0"),
+    empty=lambda shape, dtype: Tensor(np.empty(shape, dtype)), device=lambda text: types.SimpleNamespace(index=0),
+    cuda=types.SimpleNamespace(is_available=lambda: True, current_device=lambda: 0),
+    float32=np.float32, uint8=np.uint8, float64=np.float64)
+load = phalanx.safetensors.load_file
+for path, lengths in [("aes-256", [12007]), ("aes-256-gcm", []), ("odd", [11])]:
+    opened_there.clear()
+    loaded = load(sys.argv[1] + "/" + path, key=key, device="cuda:0")
+    assert opened_there == lengths, opened_there
+    assert all(tensor.is_there == bool(lengths) for name, tensor in loaded.items() if name != "c")
+    if path == "odd":
+        assert loaded["x"].array.tobytes() == b"abc" and loaded["y"].array.tolist() == [1, 2]
+    else:
+        assert (loaded["a"].array == np.arange(3000).reshape(30, 100)).all() and loaded["a"].array.dtype == np.float32
+        assert loaded["b"].array.tolist() == list(range(7)) and loaded["c"].array.shape == (0, 2)
+opened_there.clear()
+assert load(sys.argv[1] + "/aes-256", names=["b"], key=key, device="cuda:0")["b"].array.tolist() == list(range(7))
+with phalanx.safetensors.open(sys.argv[1] + "/aes-256", key=key) as file:
+    assert file.read("b", device="cuda:0").array.tolist() == file.read("b").tolist()
+assert opened_there == [7, 7]
+print("ok")
+"""
+    assert gpu(code, tmp_path) == ["ok"]
+
+
+def test_without_a_gpu_it_says_so(tmp_path):
+    path = protected(tmp_path / "a.phx", 100)
+    code = SETUP + """
+try:
+    phalanx.cuda.open(path, key=key)
+except phalanx.EngineError as error:
+    print(error)
+"""
+    environment = {**child_env(), "CUDA_VISIBLE_DEVICES": "", "OCL_ICD_VENDORS": str(tmp_path), "PHALANX_OPENCL_CPU": "0"}
+    done = subprocess.run(child_args(code, path), env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout.startswith("no GPU: CUDA: ") and done.stdout.count("\n") == 1, done.stderr

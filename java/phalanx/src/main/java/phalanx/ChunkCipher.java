@@ -4,7 +4,6 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.security.MessageDigest;
 import java.util.Arrays;
-import javax.crypto.spec.SecretKeySpec;
 import phalanx.primitives.Kmac;
 
 /**
@@ -12,13 +11,13 @@ import phalanx.primitives.Kmac;
  * use it with a {@link Layout}; others use {@link Protector} and {@link Unprotector}.
  *
  * <p>A chunk lies in an array as it does in the file: nonce, tag, ciphertext. Before it is sealed and after it is opened,
- * the plaintext is in the ciphertext's place.
+ * the plaintext is in the ciphertext's place. {@link #close} overwrites its keys, as far as Java allows: see {@link PhalanxKey}.
  */
-public final class ChunkCipher {
+public final class ChunkCipher implements AutoCloseable {
     private final Suite suite;
     private final int slice;
     private final UnitCipher unit;
-    private final SecretKeySpec key;
+    private final AesKey key;
     private final Kmac kmac;
     private final byte[] binding = new byte[Long.BYTES + 1];
 
@@ -32,7 +31,7 @@ public final class ChunkCipher {
         suite = keys.suite();
         slice = Layout.sliceLength(chunkLog2);
         unit = new UnitCipher(suite);
-        key = new SecretKeySpec(keys.encrypt(), "AES");
+        key = new AesKey(keys.encrypt());
         kmac = suite.isCtr() ? new Kmac(keys.mac(), "phalanx v1 chunk") : null;
     }
 
@@ -96,6 +95,16 @@ public final class ChunkCipher {
         kmac.update(binding(index, last), 0, binding.length);
         kmac.update(unit.digests(), 0, digests);
         return kmac.finish(suite.tagBytes());
+    }
+
+    /** Overwrites the keys. It cannot be used any more. */
+    @Override
+    public void close() {
+        key.destroy();
+        if (kmac != null) {
+            kmac.close();
+        }
+        unit.close();
     }
 
     private byte[] binding(long index, boolean last) {

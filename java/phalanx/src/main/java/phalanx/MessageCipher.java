@@ -6,7 +6,7 @@ import phalanx.primitives.Kmac;
 import phalanx.primitives.Sponge;
 
 /** Seals and opens single messages: docs/format.md, section 7. It belongs to one thread. */
-final class MessageCipher {
+final class MessageCipher implements AutoCloseable {
     private static final int SLICE = 4096;
     private static final byte[] NOTHING = new byte[0];
 
@@ -73,6 +73,12 @@ final class MessageCipher {
         } finally {
             Arrays.fill(unitBytes, (byte) 0);
         }
+    }
+
+    /** Overwrites what is left of the last key. */
+    @Override
+    public void close() {
+        unit.close();
     }
 
     private byte[] tag(Kmac mac, byte[] associatedData, byte[] unitBytes, int length) {

@@ -1,6 +1,5 @@
 package phalanx;
 
-import javax.crypto.spec.SecretKeySpec;
 import phalanx.primitives.Kmac;
 
 /**
@@ -9,7 +8,7 @@ import phalanx.primitives.Kmac;
  */
 final class MessageKeys implements AutoCloseable {
     private final FileKeys keys;
-    private final SecretKeySpec aes;
+    private final AesKey aes;
     /** Nothing in suite 4, which has no such tag. */
     private final Kmac mac;
 
@@ -19,11 +18,11 @@ final class MessageKeys implements AutoCloseable {
 
     MessageKeys(FileKeys keys) {
         this.keys = keys;
-        aes = new SecretKeySpec(keys.encrypt(), "AES");
+        aes = new AesKey(keys.encrypt());
         mac = keys.suite().isCtr() ? new Kmac(keys.mac(), "phalanx v1 message") : null;
     }
 
-    SecretKeySpec aes() {
+    AesKey aes() {
         return aes;
     }
 
@@ -34,6 +33,7 @@ final class MessageKeys implements AutoCloseable {
     @Override
     public void close() {
         keys.close();
+        aes.destroy();
         if (mac != null) {
             mac.close();
         }

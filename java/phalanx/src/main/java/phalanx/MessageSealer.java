@@ -125,5 +125,6 @@ public final class MessageSealer implements AutoCloseable {
         closed = true;
         kept.values().forEach(MessageKeys::close);
         kept.clear();
+        cipher.close();
     }
 }

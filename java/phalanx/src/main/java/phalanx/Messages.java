@@ -157,6 +157,8 @@ public final class Messages {
         }
 
         @Override
-        public void close() {}
+        public void close() {
+            cipher.close();
+        }
     }
 }

@@ -44,9 +44,9 @@ public final class PhalanxFile implements Closeable {
         try {
             ProtectedInput file = ProtectedInput.open(input.channel(), keys);
             try {
-                ProtectedInput.Chunks last = file.chunks();
-                last.openLast();
-                java.util.Arrays.fill(last.bytes(), (byte) 0);
+                try (ProtectedInput.Chunks last = file.chunks()) {
+                    last.openLast();
+                }
                 return new PhalanxFile(input, file);
             } catch (IOException | RuntimeException | Error e) {
                 file.close();

@@ -5,7 +5,6 @@ import java.nio.ByteBuffer;
 import java.nio.channels.ClosedChannelException;
 import java.nio.channels.NonWritableChannelException;
 import java.nio.channels.SeekableByteChannel;
-import java.util.Arrays;
 
 /** The plaintext of a protected file, for reading. */
 final class PlainChannel implements SeekableByteChannel {
@@ -87,7 +86,7 @@ final class PlainChannel implements SeekableByteChannel {
     public synchronized void close() {
         closed = true;
         current = -1;
-        Arrays.fill(chunks.bytes(), (byte) 0);
+        chunks.close();
     }
 
     private void checkOpen() throws IOException {

@@ -61,7 +61,7 @@ final class ProtectedInput implements Closeable {
     }
 
     /** Reads and opens chunks. It belongs to one thread. */
-    final class Chunks {
+    final class Chunks implements AutoCloseable {
         private final ChunkCipher cipher = new ChunkCipher(opened.keys(), layout.chunkLog2());
         private final int overhead = layout.suite().overhead();
         private final byte[] bytes = new byte[layout.plaintextLength(0) + overhead];
@@ -111,6 +111,13 @@ final class ProtectedInput implements Closeable {
 
         int offset() {
             return overhead;
+        }
+
+        /** Overwrites the keys and the plaintext. */
+        @Override
+        public void close() {
+            cipher.close();
+            Arrays.fill(bytes, (byte) 0);
         }
     }
 }

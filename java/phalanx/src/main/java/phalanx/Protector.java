@@ -238,6 +238,7 @@ public final class Protector {
 
         @Override
         public void close() {
+            cipher.close();
             Arrays.fill(chunk, (byte) 0);
         }
     }

@@ -420,6 +420,7 @@ public final class SharedFile implements Closeable {
 
         @Override
         public void close() {
+            cipher.close();
             Arrays.fill(chunk, (byte) 0);
         }
     }

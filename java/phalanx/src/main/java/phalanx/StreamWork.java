@@ -215,6 +215,7 @@ final class StreamWork {
         }
 
         void wipe() {
+            cipher.close();
             Arrays.fill(bytes, (byte) 0);
         }
     }

@@ -5,16 +5,16 @@ import java.security.SecureRandom;
 import java.util.Arrays;
 import javax.crypto.AEADBadTagException;
 import javax.crypto.Cipher;
+import javax.crypto.SecretKey;
 import javax.crypto.spec.GCMParameterSpec;
 import javax.crypto.spec.IvParameterSpec;
-import javax.crypto.spec.SecretKeySpec;
 import phalanx.primitives.Sponge;
 
 /**
  * The common part of chunks and messages of a suite: AES by the JCE, and the digests of slices. It belongs to one
  * thread.
  */
-final class UnitCipher {
+final class UnitCipher implements AutoCloseable {
     /**
      * The JCE gets pieces of this length, which stay in the first-level cache. For in-place work it would copy its
      * whole input to new memory. Also, a new JVM compiles code sooner that is called often.
@@ -52,7 +52,7 @@ final class UnitCipher {
     }
 
     /** Encrypts or decrypts in place, under the nonce that lies elsewhere in the array. */
-    void ctr(SecretKeySpec key, byte[] data, int nonceOffset, int offset, int length) {
+    void ctr(SecretKey key, byte[] data, int nonceOffset, int offset, int length) {
         try {
             aes.init(Cipher.ENCRYPT_MODE, key, new IvParameterSpec(data, nonceOffset, suite.nonceBytes()));
             int done = 0;
@@ -84,7 +84,7 @@ final class UnitCipher {
     }
 
     /** Seals a unit of suite 4 in place. The plaintext lies after room for nonce and tag, and the nonce is already there. */
-    void sealGcm(SecretKeySpec key, byte[] associated, byte[] unit, int offset, int length) {
+    void sealGcm(SecretKey key, byte[] associated, byte[] unit, int offset, int length) {
         int tag = suite.tagBytes();
         int start = offset + suite.overhead();
         byte[] out = scratch(length + tag);
@@ -104,7 +104,7 @@ final class UnitCipher {
     }
 
     /** Opens a unit of suite 4 in place. Returns whether it is authentic. If not, it is unchanged. */
-    boolean openGcm(SecretKeySpec key, byte[] associated, byte[] unit, int offset, int length) {
+    boolean openGcm(SecretKey key, byte[] associated, byte[] unit, int offset, int length) {
         int tag = suite.tagBytes();
         int start = offset + suite.overhead();
         byte[] in = scratch(length + tag);
@@ -122,10 +122,22 @@ final class UnitCipher {
         }
     }
 
-    private void initGcm(int mode, SecretKeySpec key, byte[] associated, byte[] unit, int nonceOffset)
+    private void initGcm(int mode, SecretKey key, byte[] associated, byte[] unit, int nonceOffset)
             throws GeneralSecurityException {
         aes.init(mode, key, new GCMParameterSpec(GCM_TAG_BITS, unit, nonceOffset, suite.nonceBytes()));
         aes.updateAAD(associated);
+    }
+
+    /** Overwrites what the JCE has of the last key: it does that when it gets another one. */
+    @Override
+    public void close() {
+        AesKey zeros = new AesKey(new byte[suite.aesKeyBytes()]);
+        byte[] iv = new byte[suite.nonceBytes()];
+        try {
+            aes.init(Cipher.DECRYPT_MODE, zeros, suite.isCtr() ? new IvParameterSpec(iv) : new GCMParameterSpec(GCM_TAG_BITS, iv));
+        } catch (GeneralSecurityException e) {
+            throw new IllegalStateException("AES failed", e);
+        }
     }
 
     /** A buffer that holds only ciphertext between calls. */

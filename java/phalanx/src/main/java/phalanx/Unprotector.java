@@ -6,7 +6,6 @@ import java.io.OutputStream;
 import java.nio.channels.Channels;
 import java.nio.channels.FileChannel;
 import java.nio.file.Path;
-import java.util.Arrays;
 import java.util.concurrent.Executor;
 
 /**
@@ -192,7 +191,7 @@ public final class Unprotector {
 
         @Override
         public void close() {
-            Arrays.fill(chunks.bytes(), (byte) 0);
+            chunks.close();
         }
     }
 }

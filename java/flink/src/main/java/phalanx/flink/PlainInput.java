@@ -211,6 +211,7 @@ final class PlainInput extends FSDataInputStream {
     @Override
     public void close() throws IOException {
         closed = true;
+        cipher.close();
         opened.keys().close();
         for (Chunk chunk : new Chunk[] {last, current}) {
             chunk.index = -1;

@@ -226,6 +226,7 @@ final class SealedOutput extends RecoverableFsDataOutputStream {
     }
 
     private void wipe() {
+        cipher.close();
         keys.close();
         Arrays.fill(chunk, (byte) 0);
     }

@@ -36,6 +36,7 @@ final class Opened implements Closeable {
     private final Queue<ChunkCipher> ciphers = new ConcurrentLinkedQueue<>();
     /** The open chunks, the one that was used last at the end. Also the lock of their bytes. */
     private final Deque<Chunk> kept = new ArrayDeque<>();
+    private final Ahead ahead;
     private volatile boolean closed;
 
     /** A chunk. After it is opened, the plaintext lies behind nonce and tag. */
@@ -51,15 +52,26 @@ final class Opened implements Closeable {
      */
     record Place(FileSystem fs, FileStatus stored, Path path, boolean isFresh) {}
 
-    private Opened(Path path, Source source, Header.Opened header, Layout layout) {
+    /**
+     * What the files of a file system share.
+     *
+     * @param ends the headers and last chunks that are known
+     * @param threads which read ahead
+     * @param statistics of the file system, to which what they have read is added
+     */
+    record Shared(Ends ends, AheadThreads threads, FileSystem.Statistics statistics) {}
+
+    private Opened(Path path, Source source, Header.Opened header, Layout layout, Shared shared) {
         this.path = path;
         this.source = source;
         this.header = header;
         this.layout = layout;
+        ahead = new Ahead(this, shared.threads, shared.statistics);
     }
 
     /** Opens a file. {@code policy} is how the caller will read, or null. */
-    static Opened open(Place place, Ends ends, KeyProvider keys, String policy) throws IOException {
+    static Opened open(Place place, Shared shared, KeyProvider keys, String policy) throws IOException {
+        Ends ends = shared.ends;
         FileStatus file = place.stored();
         Source source = Source.open(place.fs(), file, policy);
         try {
@@ -87,7 +99,7 @@ final class Opened implements Closeable {
                     last = new byte[layout.plaintextLength(layout.chunks() - 1) + layout.suite().overhead()];
                     source.readAt(layout.fileOffset(layout.chunks() - 1), last);
                 }
-                Opened result = new Opened(place.path(), source, opened, layout);
+                Opened result = new Opened(place.path(), source, opened, layout, shared);
                 result.kept.add(result.authenticLast(last.clone()));
                 ends.keep(file, header.toBytes(), last);
                 source.begin(layout.fileOffset(0), layout.fileOffset(layout.chunks() - 1));
@@ -148,15 +160,18 @@ final class Opened implements Closeable {
         }
         long first = position >>> layout.chunkLog2();
         long wanted = Math.min(position + into.remaining(), length()) - 1 >>> layout.chunkLog2();
+        if (inOrder) {
+            try {
+                return ahead.read(position, into, wanted > first && isKept(wanted) ? wanted - 1 : wanted);
+            } catch (IOException e) {
+                throw named(e);
+            }
+        }
         long last = lastOfRun(first, wanted);
         long from = layout.fileOffset(first);
         byte[] bytes = new byte[(int) (end(last) - from)];
         try {
-            if (inOrder) {
-                source.readInOrder(from, bytes, end(wanted));
-            } else {
-                source.readAt(from, bytes);
-            }
+            source.readAt(from, bytes);
             for (long index = first; index <= last; index++) {
                 open(index, bytes, (int) (layout.fileOffset(index) - from));
             }
@@ -179,7 +194,7 @@ final class Opened implements Closeable {
     }
 
     /** Where a chunk ends in the file. */
-    private long end(long chunk) {
+    long end(long chunk) {
         return Math.min(layout.fileLength(), layout.fileOffset(chunk + 1));
     }
 
@@ -200,8 +215,8 @@ final class Opened implements Closeable {
                     return copy(index, chunk.bytes, 0, position, into);
                 }
             }
-            return 0;
         }
+        return ahead.readOpen(position, into);
     }
 
     private boolean isKept(long index) {
@@ -211,7 +226,7 @@ final class Opened implements Closeable {
     }
 
     /** Copies what is wanted of an open chunk that lies in an array from an offset on. */
-    private int copy(long index, byte[] bytes, int offset, long position, ByteBuffer into) {
+    int copy(long index, byte[] bytes, int offset, long position, ByteBuffer into) {
         int at = (int) (position - layout.plaintextOffset(index));
         int count = Math.min(into.remaining(), layout.plaintextLength(index) - at);
         into.put(bytes, offset + layout.suite().overhead() + at, count);
@@ -242,6 +257,15 @@ final class Opened implements Closeable {
         }
         cipher.open(bytes, offset, layout.plaintextLength(index), index, layout.isLast(index));
         ciphers.add(cipher);
+        if (closed) {
+            closeCiphers();
+        }
+    }
+
+    private void closeCiphers() {
+        for (ChunkCipher cipher; (cipher = ciphers.poll()) != null;) {
+            cipher.close();
+        }
     }
 
     void checkOpen() throws IOException {
@@ -252,6 +276,7 @@ final class Opened implements Closeable {
 
     /** Gives back what is held for faster reads. */
     void unbuffer() {
+        ahead.drop();
         forget();
         source.unbuffer();
     }
@@ -266,8 +291,9 @@ final class Opened implements Closeable {
     @Override
     public void close() throws IOException {
         closed = true;
+        ahead.drop();
         forget();
-        ciphers.clear();
+        closeCiphers();
         header.keys().close();
         source.close();
     }

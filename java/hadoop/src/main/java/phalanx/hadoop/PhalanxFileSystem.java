@@ -75,7 +75,7 @@ public class PhalanxFileSystem extends FileSystem {
     private Tree tree;
     private Keys keys;
     private Lengths lengths;
-    private final Ends ends = new Ends();
+    private Opened.Shared shared;
     private Suite suite;
     private int chunkLog2;
 
@@ -88,6 +88,8 @@ public class PhalanxFileSystem extends FileSystem {
         setConf(conf);
         suite = suite(conf);
         chunkLog2 = chunkLog2(conf);
+        Ends ends = new Ends();
+        shared = new Opened.Shared(ends, AheadThreads.of(conf), statistics);
         inner = Inner.of(Names.inner(name), conf);
         String authority = inner.getUri().getAuthority();
         uri = URI.create(Names.PREFIX + inner.getScheme() + "://" + (authority == null ? "/" : authority));
@@ -306,7 +308,7 @@ public class PhalanxFileSystem extends FileSystem {
         }
         Path plain = tree.outer(Names.plain(stored.getPath()));
         Opened.Place place = new Opened.Place(inner, stored, plain, known == null);
-        return new FSDataInputStream(new PlainInput(Opened.open(place, ends, keys.provider(), policy)));
+        return new FSDataInputStream(new PlainInput(Opened.open(place, shared, keys.provider(), policy)));
     }
 
     @Override
@@ -524,6 +526,7 @@ public class PhalanxFileSystem extends FileSystem {
         super.close();
         if (inner != null) {
             lengths.close();
+            shared.threads().close();
             keys.close();
             inner.close();
         }

@@ -142,7 +142,7 @@ final class PlainInput extends FSInputStream
     }
 
     @Override
-    public void unbuffer() {
+    public synchronized void unbuffer() {
         file.unbuffer();
     }
 

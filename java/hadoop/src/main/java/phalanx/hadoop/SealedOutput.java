@@ -169,6 +169,7 @@ final class SealedOutput extends OutputStream implements Abortable, Syncable, St
     }
 
     private void wipe() {
+        cipher.close();
         file.close();
         Arrays.fill(chunk, (byte) 0);
     }

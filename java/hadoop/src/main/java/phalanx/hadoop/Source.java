@@ -1,6 +1,7 @@
 package phalanx.hadoop;
 
 import java.io.Closeable;
+import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.List;
@@ -42,6 +43,8 @@ final class Source implements Closeable {
     private final Order order;
     /** Up to where requests go unless more is read: the last chunk is there already when a file is opened. */
     private long most;
+    /** Where the reads have begun that go on in order. */
+    private long begun;
     /** Where the last read in order has ended. */
     private long next;
     /** Where the request ends that this stream is reading; never before {@link #next}. */
@@ -50,6 +53,9 @@ final class Source implements Closeable {
     private long window;
     /** Up to where the last read in order wanted bytes. */
     private long wanted;
+    /** Up to where one may read ahead from {@link #next}. */
+    private volatile long readable;
+    private volatile boolean hurries;
 
     private Source(FSDataInputStream in, boolean asks, Order order) {
         this.in = in;
@@ -66,7 +72,7 @@ final class Source implements Closeable {
             }
             in.close();
         }
-        return new Source(Stored.open(fs, file, policy), false, Order.UNKNOWN);
+        return new Source(Stored.open(fs, file, policy), false, order(policy));
     }
 
     /** The first word of the list that is known decides, as in S3A. */
@@ -91,6 +97,7 @@ final class Source implements Closeable {
 
     /** Says where the chunks lie that may be read in order. A read at the first asks for all of them, unless the caller has said that it reads here and there. */
     synchronized void begin(long from, long to) {
+        begun = from;
         next = from;
         end = from;
         most = to;
@@ -109,42 +116,96 @@ final class Source implements Closeable {
         }
     }
 
-    /** Reads at a place from which on more may be read, and is up to {@code to}. */
-    synchronized void readInOrder(long at, byte[] into, long to) throws IOException {
+    /**
+     * Reads at a place from which on more may be read.
+     *
+     * @param at the place
+     * @param into where the bytes go to
+     * @param length their number
+     * @param to up to where the same read goes on
+     */
+    synchronized void readInOrder(long at, byte[] into, int length, long to) throws IOException {
         boolean goesOn = at == next;
+        if (!goesOn) {
+            if (asks && at > next && at < end) {
+                // S3A would read on up to there, however much that is.
+                in.unbuffer();
+            }
+            begun = at;
+            end = at;
+        }
         // What goes on begins in the request that is read, and so nothing is left of that when another one follows.
-        boolean asksForMore = asks && goesOn && at + into.length > end;
+        boolean asksForMore = at + length > end;
         if (asksForMore) {
             boolean isSameRead = at < wanted;
-            long ahead = order == Order.DECLARED ? most : isSameRead ? to : at + window;
-            end = Math.max(Math.min(most, ahead), at + into.length);
-        } else if (!goesOn) {
-            end = at + into.length;
+            long ahead = !goesOn ? to : order == Order.DECLARED ? most : isSameRead ? to : Math.max(to, at + window);
+            end = Math.max(Math.min(most, ahead), at + length);
         }
         wanted = to;
+        fetch(at, into, length, false);
+        if (asksForMore) {
+            window = 2 * (end - at);
+        }
+        long limit = asks ? end : most;
+        // A read that goes on says that more will follow, and the first one says nothing.
+        boolean isInOrder = order == Order.DECLARED || order == Order.UNKNOWN && at > begun;
+        readable = isInOrder ? limit : Math.min(to, limit);
+    }
+
+    /** Up to where {@link #readAhead} would read, from where the last read has ended. */
+    long readable() {
+        return readable;
+    }
+
+    /**
+     * Reads on before anybody wants the bytes, without another request.
+     *
+     * @return whether they were read. If not, something else was read meanwhile
+     */
+    synchronized boolean readAhead(long at, byte[] into, int length) throws IOException {
+        if (at != next || at + length > readable) {
+            return false;
+        }
+        fetch(at, into, length, true);
+        return true;
+    }
+
+    private void fetch(long at, byte[] into, int length, boolean isAhead) throws IOException {
         try {
-            if (asks && goesOn) {
+            if (asks) {
                 // S3A asks for so much, also when it asks anew because the connection was lost in the middle.
                 in.setReadahead(Math.max(end - at, Stored.USUAL_HEADER));
             }
             if (in.getPos() != at) {
                 in.seek(at);
             }
-            in.readFully(into);
-            next = at + into.length;
+            for (int done = 0; done < length;) {
+                if (isAhead && hurries) {
+                    throw new IOException("nobody waits for this any more");
+                }
+                int count = in.read(into, done, length - done);
+                if (count < 0) {
+                    throw new EOFException("it became shorter while it was read");
+                }
+                done += count;
+            }
+            next = at + length;
         } catch (IOException | RuntimeException e) {
             // Nothing is known of the request any more.
             end = next;
+            readable = next;
             throw e;
         } finally {
-            if (asks && goesOn) {
+            if (asks) {
                 // S3A reads a request to its end instead of cutting it if no more than this is left.
                 in.setReadahead((long) Stored.USUAL_HEADER);
             }
         }
-        if (asksForMore || !goesOn) {
-            window = 2 * (end - at);
-        }
+    }
+
+    /** Whether reading ahead is to end soon. */
+    void hurry(boolean hurries) {
+        this.hurries = hurries;
     }
 
     /** Reads ranges side by side. */
@@ -166,6 +227,7 @@ final class Source implements Closeable {
             window = 0;
         }
         end = next;
+        readable = next;
     }
 
     @Override

@@ -15,6 +15,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.IntFunction;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.CanSetReadahead;
+import org.apache.hadoop.fs.CanUnbuffer;
 import org.apache.hadoop.fs.CommonPathCapabilities;
 import org.apache.hadoop.fs.EtagSource;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -103,7 +104,7 @@ public final class CountingStore extends RawLocalFileSystem {
         return CompletableFuture.completedFuture(new FSDataInputStream(stream));
     }
 
-    private final class Stream extends FSInputStream implements CanSetReadahead, StreamCapabilities {
+    private final class Stream extends FSInputStream implements CanSetReadahead, CanUnbuffer, StreamCapabilities {
         private final Tagged status;
         private final long length;
         /** Null until something is asked for. */
@@ -211,8 +212,13 @@ public final class CountingStore extends RawLocalFileSystem {
         }
 
         @Override
+        public synchronized void unbuffer() {
+            stop();
+        }
+
+        @Override
         public boolean hasCapability(String capability) {
-            return capability.equals(StreamCapabilities.READAHEAD);
+            return capability.equals(StreamCapabilities.READAHEAD) || capability.equals(StreamCapabilities.UNBUFFER);
         }
 
         @Override

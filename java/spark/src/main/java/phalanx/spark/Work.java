@@ -159,10 +159,9 @@ final class Work extends AbstractFunction2<TaskContext, Iterator<byte[]>, byte[]
         private void chunks(Piece piece, FileKeys keys, FSDataInputStream in, Sink sink, PartialContents contents)
                 throws IOException {
             Layout layout = piece.layout();
-            ChunkCipher cipher = new ChunkCipher(keys, layout.chunkLog2());
             int overhead = layout.suite().overhead();
             byte[] chunk = new byte[layout.plaintextLength(0) + overhead];
-            try {
+            try (ChunkCipher cipher = new ChunkCipher(keys, layout.chunkLog2())) {
                 in.seek(piece.inputOffset());
                 for (long index = piece.first(); index < piece.end(); index++) {
                     if (context.isInterrupted()) {

@@ -9,8 +9,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.DoubleSummaryStatistics;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.function.ToDoubleFunction;
 import java.util.stream.IntStream;
 import org.apache.hadoop.conf.Configuration;
@@ -23,25 +25,40 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.functions;
 
 /**
- * What protected Parquet costs over a store beside the plain one: the bytes that the store sends, the requests, and the seconds of this JVM. {@code
- * java/hadoop/scripts/column-test} runs it, with a proxy that counts.
+ * What protected Parquet costs over a store beside the plain one: the bytes that the store sends and the requests, by way of a proxy that counts, and the seconds
+ * without it. Also what a scan of local files costs. {@code java/hadoop/scripts/column-test} runs it.
  */
 final class ColumnCost {
     private static final int COLUMNS = 20;
+    /** So many rounds are for the JVM's compiler. */
+    private static final int WARM_UP = 3;
 
+    private final Map<String, String> arguments;
     private final Path counter;
+    private final ProcessHandle store;
     private final int rounds;
+    private final List<String> summary = new ArrayList<>();
     private final SparkSession session = SparkSession.builder().appName("columns").getOrCreate();
     private final OperatingSystemMXBean system = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
 
-    private ColumnCost(Path counter, int rounds) {
-        this.counter = counter;
-        this.rounds = rounds;
+    private ColumnCost(Map<String, String> arguments) {
+        this.arguments = arguments;
+        counter = Path.of(arguments.get("counter"));
+        store = ProcessHandle.of(Long.parseLong(arguments.get("store"))).orElseThrow();
+        rounds = Integer.parseInt(arguments.get("rounds"));
     }
 
-    /** The arguments: a URL of S3A, the file of the proxy's counter, rows, and rounds. */
+    /**
+     * The arguments, each as {@code name=value}: {@code counted} and {@code direct}, a bucket by way of the proxy and without it; {@code local}, a local folder;
+     * {@code counter}, the proxy's file; {@code store}, the process of the store; {@code rows}, {@code rounds}, {@code suites} and {@code chunks}.
+     */
     public static void main(String[] args) throws IOException {
-        new ColumnCost(Path.of(args[1]), Integer.parseInt(args[3])).run(args[0], Long.parseLong(args[2]));
+        Map<String, String> arguments = new HashMap<>();
+        for (String arg : args) {
+            String[] pair = arg.split("=", 2);
+            arguments.put(pair[0], pair[1]);
+        }
+        new ColumnCost(arguments).run();
     }
 
     private interface Work {
@@ -49,16 +66,17 @@ final class ColumnCost {
     }
 
     /** What the proxy has counted, and the clocks. */
-    private record Counts(long bytes, long requests, long cut, double seconds, double processorSeconds) {
+    private record Counts(long bytes, long requests, long cut, double seconds, double processorSeconds, double storeSeconds) {
         Counts since(Counts before) {
             return new Counts(bytes - before.bytes, requests - before.requests, cut - before.cut, seconds - before.seconds,
-                    processorSeconds - before.processorSeconds);
+                    processorSeconds - before.processorSeconds, storeSeconds - before.storeSeconds);
         }
     }
 
     private Counts counts() throws IOException {
         ByteBuffer counted = ByteBuffer.wrap(Files.readAllBytes(counter)).order(ByteOrder.LITTLE_ENDIAN);
-        return new Counts(counted.getLong(), counted.getLong(), counted.getLong(), System.nanoTime() / 1e9, system.getProcessCpuTime() / 1e9);
+        double ofStore = store.info().totalCpuDuration().orElseThrow().toMillis() / 1e3;
+        return new Counts(counted.getLong(), counted.getLong(), counted.getLong(), System.nanoTime() / 1e9, system.getProcessCpuTime() / 1e9, ofStore);
     }
 
     private void measure(List<Counts> spent, Work work) throws IOException {
@@ -67,65 +85,91 @@ final class ColumnCost {
         spent.add(counts().since(before));
     }
 
-    private void run(String url, long rows) throws IOException {
-        String plain = url + "/plain";
-        Dataset<Row> table = session.range(rows).toDF();
+    private void run() throws IOException {
+        Dataset<Row> table = session.range(Long.parseLong(arguments.get("rows"))).toDF();
         for (int i = 0; i < COLUMNS; i++) {
             table = table.withColumn("c" + i, functions.rand(i));
         }
         Column[] columns = IntStream.range(0, COLUMNS).mapToObj(i -> functions.col("c" + i)).toArray(Column[]::new);
-        table.select(columns).coalesce(1).write().parquet(plain);
         Configuration conf = session.sparkContext().hadoopConfiguration();
-        for (String suite : List.of("aes-256", "aes-256-turbo")) {
-            for (String chunk : List.of("64K", "256K", "1M")) {
-                compare(plain, protect(plain, url, suite, chunk, conf), suite + ", chunks of " + chunk, conf);
+        table.select(columns).coalesce(1).write().parquet(arguments.get("direct") + "/plain");
+        copy(arguments.get("direct") + "/plain", arguments.get("local") + "/plain", conf);
+        for (String suite : arguments.get("suites").split(",")) {
+            for (String chunk : arguments.get("chunks").split(",")) {
+                compare(suite, chunk, conf);
             }
         }
+        summary.forEach(System.out::println);
     }
 
-    /** The same files, protected. */
-    private static String protect(String plain, String url, String suite, String chunk, Configuration conf) throws IOException {
-        Configuration other = new Configuration(conf);
-        other.set("fs.phalanx.cipher", suite);
-        other.set("fs.phalanx.chunk.size", chunk);
-        String sealed = "phalanx+" + url + "/" + suite + "-" + chunk;
-        var from = new org.apache.hadoop.fs.Path(plain);
-        var to = new org.apache.hadoop.fs.Path(sealed);
-        FileSystem fs = FileSystem.newInstance(to.toUri(), other);
+    private static void copy(String from, String to, Configuration conf) throws IOException {
+        var source = new org.apache.hadoop.fs.Path(from);
+        var target = new org.apache.hadoop.fs.Path(to);
+        FileSystem fs = FileSystem.newInstance(target.toUri(), conf);
         try {
-            FileUtil.copy(from.getFileSystem(conf), from, fs, to, false, other);
+            FileUtil.copy(source.getFileSystem(conf), source, fs, target, false, conf);
         } finally {
             fs.close();
         }
-        return sealed;
     }
 
-    private void compare(String plain, String sealed, String what, Configuration conf) throws IOException {
+    private void compare(String suite, String chunk, Configuration conf) throws IOException {
+        Configuration other = new Configuration(conf);
+        other.set("fs.phalanx.cipher", suite);
+        other.set("fs.phalanx.chunk.size", chunk);
+        String what = suite + ", chunks of " + chunk + ": ";
+        String name = suite + "-" + chunk;
+        String direct = arguments.get("direct");
+        String counted = arguments.get("counted");
+        String local = arguments.get("local");
+        copy(direct + "/plain", "phalanx+" + direct + "/" + name, other);
+        copy(direct + "/plain", "phalanx+file://" + local + "/" + name, other);
         for (boolean vectored : new boolean[] {false, true}) {
-            compare(plain, sealed, what + ": one column of " + COLUMNS + (vectored ? ", vectored" : ""), table -> session.read()
-                    .option("parquet.hadoop.vectored.io.enabled", vectored).parquet(table).agg(functions.sum("c7")).collectAsList());
+            Reading column = folder -> session.read().option("parquet.hadoop.vectored.io.enabled", vectored).parquet(folder)
+                    .agg(functions.sum("c7")).collectAsList();
+            String title = what + "one column of " + COLUMNS + (vectored ? ", vectored" : "");
+            count(counted + "/plain", "phalanx+" + counted + "/" + name, title, column);
+            double ratio = time(direct + "/plain", "phalanx+" + direct + "/" + name, title, column);
+            summary.add(String.format(Locale.ROOT, "%s: %.2f times the plain seconds", title, ratio));
         }
-        compare(plain, sealed, what + ": a full scan", table -> scan(table, conf));
+        Reading scan = folder -> scan(folder, conf);
+        count(counted + "/plain", "phalanx+" + counted + "/" + name, what + "a full scan", scan);
+        double ratio = time(direct + "/plain", "phalanx+" + direct + "/" + name, what + "a full scan", scan);
+        summary.add(String.format(Locale.ROOT, "%sa full scan: %.2f of the plain speed", what, 1 / ratio));
+        ratio = time("file://" + local + "/plain", "phalanx+file://" + local + "/" + name, what + "a full scan of a local file", scan);
+        summary.add(String.format(Locale.ROOT, "%sa full scan of a local file: %.2f of the plain speed", what, 1 / ratio));
     }
 
     private interface Reading {
         void of(String table) throws IOException;
     }
 
-    private void compare(String plain, String sealed, String what, Reading reading) throws IOException {
+    private void count(String plain, String sealed, String what, Reading reading) throws IOException {
+        List<List<Counts>> spent = alternate(plain, sealed, reading, 1);
+        System.out.println(what);
+        say("bytes sent", spent, Counts::bytes, 0);
+        say("requests", spent, Counts::requests, 0);
+        say("of them cut", spent, Counts::cut, 0);
+    }
+
+    /** Returns how many times the plain seconds are spent. */
+    private double time(String plain, String sealed, String what, Reading reading) throws IOException {
+        List<List<Counts>> spent = alternate(plain, sealed, reading, WARM_UP);
+        System.out.println(what);
+        say("processor seconds", spent, Counts::processorSeconds, 3);
+        say("the store's", spent, Counts::storeSeconds, 3);
+        return say("seconds", spent, Counts::seconds, 3);
+    }
+
+    /** What was spent for each, in rounds in which both are read. */
+    private List<List<Counts>> alternate(String plain, String sealed, Reading reading, int warmUp) throws IOException {
         List<Counts> ofPlain = new ArrayList<>();
         List<Counts> ofSealed = new ArrayList<>();
-        // The first round is for the JVM.
-        for (int round = 0; round <= rounds; round++) {
-            measure(round == 0 ? new ArrayList<>() : ofPlain, () -> reading.of(plain));
-            measure(round == 0 ? new ArrayList<>() : ofSealed, () -> reading.of(sealed));
+        for (int round = -warmUp; round < rounds; round++) {
+            measure(round < 0 ? new ArrayList<>() : ofPlain, () -> reading.of(plain));
+            measure(round < 0 ? new ArrayList<>() : ofSealed, () -> reading.of(sealed));
         }
-        System.out.println(what);
-        say("bytes sent", ofPlain, ofSealed, Counts::bytes, 0);
-        say("requests", ofPlain, ofSealed, Counts::requests, 0);
-        say("of them cut", ofPlain, ofSealed, Counts::cut, 0);
-        say("seconds", ofPlain, ofSealed, Counts::seconds, 3);
-        say("processor seconds", ofPlain, ofSealed, Counts::processorSeconds, 3);
+        return List.of(ofPlain, ofSealed);
     }
 
     /** Reads all bytes of a table's files in their order. */
@@ -142,11 +186,12 @@ final class ColumnCost {
         }
     }
 
-    private static void say(String what, List<Counts> plain, List<Counts> sealed, ToDoubleFunction<Counts> value, int digits) {
-        double ofPlain = median(plain, value);
-        double ofSealed = median(sealed, value);
-        String times = ofPlain == 0 ? "" : String.format(Locale.ROOT, ": %.3f times", ofSealed / ofPlain);
-        System.out.println("  " + what + ": plain " + shown(plain, value, digits) + ", protected " + shown(sealed, value, digits) + times);
+    private static double say(String what, List<List<Counts>> spent, ToDoubleFunction<Counts> value, int digits) {
+        double ofPlain = median(spent.get(0), value);
+        double ratio = median(spent.get(1), value) / ofPlain;
+        String times = ofPlain == 0 ? "" : String.format(Locale.ROOT, ": %.3f times", ratio);
+        System.out.println("  " + what + ": plain " + shown(spent.get(0), value, digits) + ", protected " + shown(spent.get(1), value, digits) + times);
+        return ratio;
     }
 
     /** The median, the least and the most. */

@@ -6,6 +6,8 @@ import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.Deque;
+import java.util.List;
+import java.util.stream.Stream;
 import org.apache.hadoop.fs.FileSystem;
 import phalanx.Layout;
 
@@ -67,8 +69,6 @@ final class Ahead {
         /** How many of its chunks nobody has begun to open. */
         private int stored;
         private boolean isFetched;
-        /** Why it could not be fetched. */
-        private Throwable failure;
         /** Whether another thread than the reader's has fetched it, and the reader has not come to it yet. */
         private boolean isUncounted;
         /** How many threads use its array. */
@@ -95,6 +95,10 @@ final class Ahead {
             return (int) (layout.fileOffset(chunk) - layout.fileOffset(first));
         }
 
+        long firstStored() {
+            return first + Arrays.asList(states).indexOf(State.STORED);
+        }
+
         State state(long chunk) {
             return states[(int) (chunk - first)];
         }
@@ -115,29 +119,35 @@ final class Ahead {
         long chunk = position >>> layout.chunkLog2();
         while (true) {
             Block block;
+            long taken = chunk;
             synchronized (this) {
                 block = find(chunk);
                 if (block != null) {
                     count(block);
-                    go();
-                    switch (block.state(chunk)) {
-                        case OPEN -> {
-                            return file.copy(chunk, block.bytes, block.offset(chunk), position, into);
-                        }
-                        case STORED, DAMAGED -> take(block, chunk);
-                        case BEING_OPENED -> {
+                    State state = block.state(chunk);
+                    if (state == State.OPEN) {
+                        go();
+                        return file.copy(chunk, block.bytes, block.offset(chunk), position, into);
+                    }
+                    if (state == State.BEING_OPENED) {
+                        // Meanwhile another one can be opened.
+                        block = unopened();
+                        if (block == null) {
                             await();
                             continue;
                         }
+                        taken = block.firstStored();
                     }
+                    take(block, taken);
+                    go();
                 }
             }
             if (block == null) {
                 fetch(chunk, last);
                 continue;
             }
-            Exception failure = open(block, chunk);
-            if (failure != null) {
+            Exception failure = open(block, taken);
+            if (failure != null && taken == chunk) {
                 throw failed(failure);
             }
         }
@@ -167,10 +177,6 @@ final class Ahead {
             giveUpFirst();
         }
         while (!blocks.isEmpty() && !blocks.getFirst().isFetched) {
-            Block first = blocks.getFirst();
-            if (first.failure != null) {
-                throw failed(first.failure);
-            }
             await();
         }
         return blocks.peekFirst();
@@ -196,12 +202,9 @@ final class Ahead {
     }
 
     /** What has failed is tried again by the next read. */
-    private synchronized IOException failed(Throwable failure) {
+    private synchronized IOException failed(Exception failure) {
         forget();
         if (failure instanceof RuntimeException other) {
-            throw other;
-        }
-        if (failure instanceof Error other) {
             throw other;
         }
         return (IOException) failure;
@@ -294,13 +297,10 @@ final class Ahead {
         return count;
     }
 
-    /** The first block that has a chunk which nobody has begun to open. Not the reader's own: it goes through that itself. */
+    /** The first block that has a chunk which nobody has begun to open, or null. */
     private Block unopened() {
-        if (stops) {
-            return null;
-        }
         for (Block block : blocks) {
-            if (block.isFetched && block != blocks.getFirst() && block.stored > 0) {
+            if (block.isFetched && block.stored > 0 && !stops) {
                 return block;
             }
         }
@@ -308,6 +308,7 @@ final class Ahead {
     }
 
     private void work() {
+        boolean done = false;
         try {
             while (true) {
                 Block block;
@@ -316,6 +317,8 @@ final class Ahead {
                     int count = nextCount();
                     block = count > 0 ? new Block(blocks.getLast().end(), count, array(count)) : unopened();
                     if (block == null) {
+                        end();
+                        done = true;
                         return;
                     }
                     if (count > 0) {
@@ -323,7 +326,7 @@ final class Ahead {
                         block.isUncounted = true;
                         blocks.add(block);
                     } else {
-                        chunk = block.first + Arrays.asList(block.states).indexOf(State.STORED);
+                        chunk = block.firstStored();
                         take(block, chunk);
                     }
                 }
@@ -334,31 +337,34 @@ final class Ahead {
                 }
             }
         } finally {
-            synchronized (this) {
-                runs = false;
-                notifyAll();
+            if (!done) {
+                end();
             }
         }
     }
 
+    private synchronized void end() {
+        runs = false;
+        notifyAll();
+    }
+
     private void fetch(Block block) {
         boolean isThere = false;
-        Throwable failure = null;
         try {
             isThere = source.readAhead(layout.fileOffset(block.first), block.bytes, block.length);
-        } catch (IOException | RuntimeException | Error e) {
-            failure = e;
-        }
-        synchronized (this) {
-            block.users--;
-            block.isFetched = isThere;
-            block.failure = failure;
-            if (!isThere && failure == null) {
-                // Somebody has read elsewhere meanwhile. Nothing follows this block, since it was not fetched.
-                blocks.remove(block);
-                giveUp(block);
+        } catch (IOException | RuntimeException e) {
+            // Nobody has asked for this. The reader tries it again if it comes here.
+        } finally {
+            synchronized (this) {
+                block.users--;
+                block.isFetched = isThere;
+                if (!isThere) {
+                    // Nothing follows this block, since it was not fetched.
+                    blocks.remove(block);
+                    giveUp(block);
+                }
+                notifyAll();
             }
-            notifyAll();
         }
     }
 
@@ -396,6 +402,11 @@ final class Ahead {
         if (isInterrupted) {
             Thread.currentThread().interrupt();
         }
+    }
+
+    /** The arrays, for tests. */
+    synchronized List<byte[]> arrays() {
+        return Stream.concat(blocks.stream().map(block -> block.bytes), free.stream()).toList();
     }
 
     /** Gives up all that was fetched, and the arrays. */

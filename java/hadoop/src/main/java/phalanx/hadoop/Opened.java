@@ -140,6 +140,11 @@ final class Opened implements Closeable {
         return source;
     }
 
+    /** For tests. */
+    Ahead ahead() {
+        return ahead;
+    }
+
     long length() {
         return layout.plaintextLength();
     }

@@ -37,7 +37,6 @@ import org.apache.hadoop.util.Progressable;
 import org.apache.hadoop.util.functional.RemoteIterators;
 import phalanx.Layout;
 import phalanx.PhalanxException;
-import phalanx.Protector;
 import phalanx.Recipients;
 import phalanx.Suite;
 
@@ -68,6 +67,8 @@ public class PhalanxFileSystem extends FileSystem {
     static final String CHUNK_SIZE = "fs.phalanx.chunk.size";
     static final String LISTING_THREADS = "fs.phalanx.listing.threads";
 
+    /** Columns are read by whole chunks, and of shorter ones less is read beside a column. */
+    static final long USUAL_CHUNK = 256 << 10;
     private static final List<String> CIPHERS = List.of("aes-256", "aes-192", "aes-128", "aes-256-gcm", "aes-256-turbo");
 
     private Inner inner;
@@ -104,8 +105,13 @@ public class PhalanxFileSystem extends FileSystem {
                 .orElseThrow(() -> new IOException(CIPHER + " is one of " + String.join(", ", CIPHERS)));
     }
 
+    /** For tests. */
+    AheadThreads aheadThreads() {
+        return shared.threads();
+    }
+
     private static int chunkLog2(Configuration conf) throws IOException {
-        long size = conf.getLongBytes(CHUNK_SIZE, 1L << Protector.USUAL_CHUNK_LOG2);
+        long size = conf.getLongBytes(CHUNK_SIZE, USUAL_CHUNK);
         if (Long.bitCount(size) != 1 || size < 1 << 12 || size > 1 << 24) {
             throw new IOException(CHUNK_SIZE + " is a power of two from 4K to 16M");
         }

@@ -26,6 +26,11 @@ final class PlainInput extends FSInputStream
         this.file = file;
     }
 
+    /** For tests. */
+    Opened file() {
+        return file;
+    }
+
     @Override
     public synchronized int read() throws IOException {
         ByteBuffer one = ByteBuffer.allocate(1);

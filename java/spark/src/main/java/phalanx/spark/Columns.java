@@ -14,7 +14,6 @@ import phalanx.Message;
 import phalanx.MessageSealer;
 import phalanx.MessagesException;
 import phalanx.PhalanxKey;
-import phalanx.Suite;
 import phalanx.hadoop.Keys;
 import scala.runtime.AbstractFunction3;
 
@@ -25,9 +24,10 @@ import scala.runtime.AbstractFunction3;
 abstract class Columns extends AbstractFunction3<Object, Object, Object, Object>
         implements UDF3<Object, Object, Object, byte[]>, Serializable {
     private static final long serialVersionUID = 1L;
-    private static final Map<String, PhalanxKey> KEYS = new ConcurrentHashMap<>();
+    private static final int MOST_KEYS = 1000;
+    private static final FetchedKeys KEYS = new FetchedKeys(MOST_KEYS, Columns::fetch);
     /** One for each task that has had a row and has not ended. */
-    private static final Map<TaskContext, MessageSealer> SEALERS = new ConcurrentHashMap<>();
+    private static final Map<TaskContext, RowSealer> SEALERS = new ConcurrentHashMap<>();
 
     /** {@code phalanx_seal(column, key, user)}. */
     static final class Seal extends Columns {
@@ -57,33 +57,34 @@ abstract class Columns extends AbstractFunction3<Object, Object, Object, Object>
             return null;
         }
         try {
-            return inTask(new Message(key(text(key)), text(user).getBytes(StandardCharsets.UTF_8), bytes(value)));
+            return inTask(text(key), text(user).getBytes(StandardCharsets.UTF_8), bytes(value));
         } catch (MessagesException e) {
             throw new IllegalArgumentException("phalanx_open: a value is not authentic for its key and its user", e);
         }
     }
 
-    private byte[] inTask(Message row) throws MessagesException {
+    private byte[] inTask(String key, byte[] user, byte[] value) throws MessagesException {
         TaskContext task = TaskContext.get();
         if (task != null) {
-            return apply(sealer(task), row);
+            return sealer(task).apply(this, key, user, value);
         }
         // The driver computes what depends on no row.
-        try (MessageSealer sealer = new MessageSealer(Suite.AES_256_CTR_SHA3)) {
-            return apply(sealer, row);
+        try (RowSealer sealer = new RowSealer(KEYS)) {
+            return sealer.apply(this, key, user, value);
         }
     }
 
     /** The task's own sealer, which its end closes. */
-    private static MessageSealer sealer(TaskContext task) {
-        MessageSealer sealer = SEALERS.get(task);
+    private static RowSealer sealer(TaskContext task) {
+        RowSealer sealer = SEALERS.get(task);
         if (sealer != null) {
             return sealer;
         }
-        MessageSealer made = new MessageSealer(Suite.AES_256_CTR_SHA3);
+        RowSealer made = new RowSealer(KEYS);
         // A task may have several threads.
         sealer = SEALERS.putIfAbsent(task, made);
         if (sealer != null) {
+            made.close();
             return sealer;
         }
         // Called at once if the task has ended already.
@@ -122,14 +123,6 @@ abstract class Columns extends AbstractFunction3<Object, Object, Object, Object>
             return string.getBytes(StandardCharsets.UTF_8);
         }
         throw new IllegalArgumentException("phalanx_seal and phalanx_open take text and binary columns: use cast");
-    }
-
-    private static PhalanxKey key(String name) {
-        PhalanxKey key = KEYS.get(name);
-        if (key == null) {
-            key = KEYS.computeIfAbsent(name, Columns::fetch);
-        }
-        return key;
     }
 
     private static PhalanxKey fetch(String name) {

@@ -136,6 +136,8 @@ final class ColumnCost {
         count(counted + "/plain", "phalanx+" + counted + "/" + name, what + "a full scan", scan);
         double ratio = time(direct + "/plain", "phalanx+" + direct + "/" + name, what + "a full scan", scan);
         summary.add(String.format(Locale.ROOT, "%sa full scan: %.2f of the plain speed", what, 1 / ratio));
+        ratio = time(counted + "/plain", "phalanx+" + counted + "/" + name, what + "a full scan by way of the proxy", scan);
+        summary.add(String.format(Locale.ROOT, "%sa full scan by way of the proxy: %.2f of the plain speed", what, 1 / ratio));
         ratio = time("file://" + local + "/plain", "phalanx+file://" + local + "/" + name, what + "a full scan of a local file", scan);
         summary.add(String.format(Locale.ROOT, "%sa full scan of a local file: %.2f of the plain speed", what, 1 / ratio));
     }

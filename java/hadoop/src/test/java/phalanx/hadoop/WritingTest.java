@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.net.URI;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -32,6 +33,7 @@ import org.apache.hadoop.mapreduce.lib.output.FileOutputCommitter;
 import org.apache.hadoop.mapreduce.task.JobContextImpl;
 import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl;
 import org.junit.jupiter.api.Test;
+import phalanx.Header;
 import phalanx.Unprotector;
 
 /** What is written, renamed and deleted, and what a failure leaves. */
@@ -40,6 +42,22 @@ class WritingTest extends Fixture {
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         new Unprotector(phalanx.KeyProvider.of(key)).unprotect(folder.resolve(name + ".phx"), out);
         return out.toByteArray();
+    }
+
+    @Test
+    void chunksAreAsLongAsTheSettingSays() throws IOException {
+        for (String size : new String[] {"", "4K", "16M"}) {
+            conf.unset(PhalanxFileSystem.CHUNK_SIZE);
+            if (!size.isEmpty()) {
+                conf.set(PhalanxFileSystem.CHUNK_SIZE, size);
+            }
+            fs.close();
+            fs = open("phalanx+file", conf);
+            write("a", bytes(10));
+            try (FileChannel file = FileChannel.open(folder.resolve("a.phx"))) {
+                assertEquals(size.isEmpty() ? 18 : size.equals("4K") ? 12 : 24, Header.read(file).chunkLog2());
+            }
+        }
     }
 
     @Test

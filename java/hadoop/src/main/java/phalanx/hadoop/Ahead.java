@@ -409,6 +409,13 @@ final class Ahead {
         return Stream.concat(blocks.stream().map(block -> block.bytes), free.stream()).toList();
     }
 
+    /** Waits until all is fetched and open that can be, for tests. */
+    synchronized void awaitIdle() throws InterruptedIOException {
+        while (runs) {
+            await();
+        }
+    }
+
     /** Gives up all that was fetched, and the arrays. */
     synchronized void drop() {
         forget();

@@ -159,7 +159,7 @@ final class Opened implements Closeable {
         if (position >= length()) {
             return -1;
         }
-        int copied = readKept(position, into);
+        int copied = copyKept(position, into);
         if (copied > 0 || !into.hasRemaining()) {
             return copied;
         }
@@ -171,6 +171,10 @@ final class Opened implements Closeable {
             } catch (IOException e) {
                 throw named(e);
             }
+        }
+        copied = ahead.readOpen(position, into);
+        if (copied > 0) {
+            return copied;
         }
         long last = lastOfRun(first, wanted);
         long from = layout.fileOffset(first);
@@ -209,8 +213,13 @@ final class Opened implements Closeable {
         return last > first && isKept(last) ? last - 1 : last;
     }
 
-    /** Copies from a chunk that is open already. Returns 0 if none is. */
+    /** Copies from a chunk that is open already, for reads here and there. Returns 0 if none is. */
     int readKept(long position, ByteBuffer into) {
+        int copied = copyKept(position, into);
+        return copied > 0 ? copied : ahead.readOpen(position, into);
+    }
+
+    private int copyKept(long position, ByteBuffer into) {
         long index = position >>> layout.chunkLog2();
         synchronized (kept) {
             for (Chunk chunk : kept) {
@@ -221,7 +230,7 @@ final class Opened implements Closeable {
                 }
             }
         }
-        return ahead.readOpen(position, into);
+        return 0;
     }
 
     private boolean isKept(long index) {

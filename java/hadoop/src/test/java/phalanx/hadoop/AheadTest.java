@@ -271,6 +271,11 @@ class AheadTest extends Fixture {
         byte[] plaintext = prepare("4M", 1);
         long before = readByThisThread();
         try (FSDataInputStream in = open("default")) {
+            for (int to = 1000; to < plaintext.length; to += 2 << 20) {
+                read(in, plaintext, to, 1000);
+                // All that is ahead is open then.
+                ahead(in).awaitIdle();
+            }
             read(in, plaintext, plaintext.length, 1000);
         }
         long stored = Files.size(folder.resolve("a.phx"));

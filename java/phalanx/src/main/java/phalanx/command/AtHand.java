@@ -1,6 +1,8 @@
 package phalanx.command;
 
 import java.io.Console;
+import java.io.FileDescriptor;
+import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
@@ -236,7 +238,7 @@ final class AtHand implements KeyProvider {
     private static List<AgeRecipient> list(String file) throws Failure {
         List<AgeRecipient> found = new ArrayList<>();
         int number = 0;
-        try (InputStream in = Files.newInputStream(secret(file))) {
+        try (InputStream in = file.equals("-") ? new FileInputStream(FileDescriptor.in) : Files.newInputStream(secret(file))) {
             byte[] bytes = in.readNBytes(LONGEST_LIST + 1);
             if (bytes.length > LONGEST_LIST) {
                 throw bad(file, "it is too long for a file of recipients or identities");

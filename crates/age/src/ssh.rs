@@ -2,12 +2,16 @@
 
 use crate::file;
 use crate::recipient::Recipient;
+use crate::signing;
 use crate::user::User;
 use age::ssh::{Identity, UnsupportedKey};
 use age_core::secrecy::SecretString;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const KIND: &str = "SSH keys of this kind cannot be identities (ssh-ed25519 and ssh-rsa can)";
+
+/// The most work for a passphrase, a minute or two. `ssh-keygen` itself takes 24 rounds.
+const MOST_ROUNDS: u32 = 10_000;
 
 /// An SSH private key.
 pub struct SshKey {
@@ -29,6 +33,12 @@ enum State {
 impl SshKey {
     /// Reads an OpenSSH private key, or an RSA key as PEM. The error says why it cannot be used.
     pub fn read(text: &str) -> Result<Self, String> {
+        // The crate would do all the work that a file asks for.
+        if signing::rounds(text).is_some_and(|rounds| rounds > MOST_ROUNDS) {
+            return Err(format!(
+                "its passphrase costs more work than {MOST_ROUNDS} rounds of bcrypt (ssh-keygen -p -a 100 changes it)"
+            ));
+        }
         let parsed = file::guarded(|| {
             let key = Identity::from_buffer(text.as_bytes(), None).ok()?;
             let public = age::ssh::Recipient::try_from(key.clone());

@@ -8,6 +8,7 @@ use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::env;
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -117,7 +118,7 @@ impl Agent {
 /// Connects before the time is over. An agent that takes no more connections would let the program wait for ever.
 fn connect(socket: &Path, end: Instant) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(socket)?;
-    let stream = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let stream = new_socket()?;
     loop {
         sockopt::set_socket_timeout(&stream, Timeout::Send, Some(left(end)?))?;
         match net::connect(&stream, &address) {
@@ -126,6 +127,20 @@ fn connect(socket: &Path, end: Instant) -> io::Result<UnixStream> {
             Err(e) => return Err(e.into()),
         }
     }
+}
+
+/// A socket that programs which are started meanwhile do not inherit.
+#[cfg(not(target_vendor = "apple"))]
+fn new_socket() -> io::Result<OwnedFd> {
+    Ok(net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+}
+
+/// The same in two steps, since Apple's systems have no such flag. A program that is started between them inherits it.
+#[cfg(target_vendor = "apple")]
+fn new_socket() -> io::Result<OwnedFd> {
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)?;
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(socket)
 }
 
 /// Writes all bytes before the time is over, however slowly they are taken.

@@ -21,6 +21,7 @@ mod wire;
 pub use agent::{AGENT_TIME, Agent};
 pub use error::KeyError;
 pub use key::SigningKey;
+pub(crate) use private::rounds;
 pub use public::{NotAKey, PublicKey};
 pub use signers::{Listing, NotAllowed, Signers, SignersError};
 pub use sshsig::{LONGEST_SIGNATURE, Signature, SignatureError};

@@ -75,13 +75,27 @@ fn checked(mut private: Zeroizing<Vec<u8>>) -> Option<Zeroizing<Vec<u8>>> {
     Some(private)
 }
 
+/// How many rounds of bcrypt the passphrase of a key takes, if it has one. What follows the key does not matter.
+pub fn rounds(text: &str) -> Option<u32> {
+    let (body, _) = text.strip_prefix(BEGIN)?.split_once(END)?;
+    let bytes = decoded(body)?;
+    let mut fields = Reader::new(&bytes);
+    fields.take(MAGIC.len()).filter(|magic| magic == MAGIC)?;
+    let (_cipher, derivation, options) = (fields.string()?, fields.string()?, fields.string()?);
+    let mut options = Reader::new(options);
+    options.string()?;
+    options.u32().filter(|_| derivation == b"bcrypt")
+}
+
 /// The bytes of the armor.
 fn disarmor(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let text = str::from_utf8(text).ok()?;
     let (body, after) = text.strip_prefix(BEGIN)?.split_once(END)?;
-    if !after.trim().is_empty() {
-        return None;
-    }
+    after.trim().is_empty().then(|| decoded(body))?
+}
+
+/// The bytes of Base64 in lines.
+fn decoded(body: &str) -> Option<Zeroizing<Vec<u8>>> {
     let mut chars = Zeroizing::new(Vec::with_capacity(body.len()));
     chars.extend(body.bytes().filter(|byte| !byte.is_ascii_whitespace()));
     let mut bytes = Zeroizing::new(vec![0; chars.len()]);

@@ -231,6 +231,28 @@ fn errors_of_identity_files_say_why() {
     assert_eq!(add(&format!("{line}\n").repeat(MAX_IDENTITIES + 1)), Err(IdentityError::Many));
 }
 
+/// Whatever the cipher is, and whatever follows the key: the crate `age` would do all the work.
+#[test]
+fn the_passphrase_of_an_ssh_key_does_not_cost_more_than_it_may() {
+    let lines = text("ssh-ed25519-locked");
+    let body: String = lines.lines().filter(|line| !line.starts_with("-----")).collect();
+    let bytes = BASE64_STANDARD.decode(body).unwrap();
+    let at = bytes.windows(6).position(|window| window == b"bcrypt").unwrap() + 6 + 4 + 4 + 16;
+    let with = |rounds: u32, after: &str| {
+        let mut bytes = bytes.clone();
+        bytes[at..at + 4].copy_from_slice(&rounds.to_be_bytes());
+        let body = BASE64_STANDARD.encode(bytes);
+        add(&format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{body}\n-----END OPENSSH PRIVATE KEY-----\n{after}"))
+    };
+    let costly = "its passphrase costs more work than 10000 rounds of bcrypt (ssh-keygen -p -a 100 changes it)";
+    let costly = Err(IdentityError::Ssh(costly.into()));
+    assert_eq!(with(10_000, ""), Ok(()));
+    for after in ["", "more\n"] {
+        assert_eq!(with(10_001, after), costly);
+        assert_eq!(with(u32::MAX, after), costly);
+    }
+}
+
 #[test]
 fn no_identity_shows_in_debug() {
     let hand = identities(&["alice.txt", "ssh-ed25519"], Plugins::default());

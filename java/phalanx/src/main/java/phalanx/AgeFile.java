@@ -26,9 +26,11 @@ final class AgeFile {
     /** Characters of a stanza's whole line of Base64. */
     private static final int LINE = 64;
     /** The length of an age file's own key. */
-    private static final int KEY = 16;
-    private static final int BODY = KEY + ChaChaPoly.TAG;
+    static final int KEY = 16;
+    /** The length of a stanza's body, if a cipher with a tag has made it. */
+    static final int BODY = KEY + ChaChaPoly.TAG;
     private static final int NONCE = 16;
+    private static final int LONGEST_OUTLINE = 40;
     /** After the header: a nonce, the 32 bytes of the file key, and a tag. */
     private static final int PAYLOAD = NONCE + PhalanxKey.BYTES + ChaChaPoly.TAG;
     /** The number of the first chunk, and that it is the last one. */
@@ -36,12 +38,12 @@ final class AgeFile {
 
     private static final SecureRandom RANDOM = new SecureRandom();
 
-    private final List<Stanza> stanzas;
+    private final List<AgeStanza> stanzas;
     private final byte[] authenticated;
     private final byte[] mac;
     private final byte[] payload;
 
-    private AgeFile(List<Stanza> stanzas, byte[] authenticated, byte[] mac, byte[] payload) {
+    private AgeFile(List<AgeStanza> stanzas, byte[] authenticated, byte[] mac, byte[] payload) {
         this.stanzas = stanzas;
         this.authenticated = authenticated;
         this.mac = mac;
@@ -54,24 +56,6 @@ final class AgeFile {
 
         Malformed(String why) {
             super(why);
-        }
-    }
-
-    /** One recipient's part of the header. */
-    private record Stanza(List<String> arguments, byte[] body) {
-        String type() {
-            return arguments.get(0);
-        }
-
-        AgeKind.Sent sent(AgeKind kind) throws Malformed {
-            if (arguments.size() != 2 || body.length != BODY) {
-                throw new Malformed("a stanza of the wrong form");
-            }
-            byte[] share = base64(arguments.get(1));
-            if (share.length != kind.share()) {
-                throw new Malformed("a stanza of the wrong length");
-            }
-            return new AgeKind.Sent(share, body);
         }
     }
 
@@ -90,7 +74,7 @@ final class AgeFile {
         if (!lines.next().equals(VERSION)) {
             throw new Malformed("not an age file of version 1");
         }
-        List<Stanza> stanzas = new ArrayList<>();
+        List<AgeStanza> stanzas = new ArrayList<>();
         int end = lines.at;
         String line = lines.next();
         while (line.startsWith(STANZA)) {
@@ -112,7 +96,7 @@ final class AgeFile {
         return new AgeFile(stanzas, authenticated, mac, Arrays.copyOfRange(bytes, lines.at, bytes.length));
     }
 
-    private static Stanza stanza(String first, Lines lines) throws Malformed {
+    private static AgeStanza stanza(String first, Lines lines) throws Malformed {
         List<String> arguments = List.of(first.substring(STANZA.length()).split(" ", -1));
         for (String argument : arguments) {
             if (argument.isEmpty() || !argument.chars().allMatch(c -> c > ' ' && c <= '~')) {
@@ -131,11 +115,11 @@ final class AgeFile {
             }
             body.append(line);
         } while (line.length() == LINE);
-        return new Stanza(arguments, base64(body.toString()));
+        return new AgeStanza(arguments, base64(body.toString()));
     }
 
     /** Decodes Base64 that has no padding and no other form. */
-    private static byte[] base64(String text) throws Malformed {
+    static byte[] base64(String text) throws Malformed {
         try {
             byte[] bytes = Base64.getDecoder().decode(text);
             if (encoded(bytes).equals(text)) {
@@ -147,7 +131,8 @@ final class AgeFile {
         throw new Malformed("Base64 that is not canonical");
     }
 
-    private static String encoded(byte[] bytes) {
+    /** Base64 without padding. */
+    static String encoded(byte[] bytes) {
         return Base64.getEncoder().withoutPadding().encodeToString(bytes);
     }
 
@@ -173,18 +158,30 @@ final class AgeFile {
         }
     }
 
-    /** How many of its stanzas are of the type of a kind of keys. */
-    int stanzasFor(AgeKind kind) {
-        return (int) stanzas.stream().filter(stanza -> stanza.type().equals(kind.type())).count();
+    /** How many of its stanzas may be for this identity. */
+    int stanzasFor(AgeIdentity identity) {
+        return (int) stanzas.stream().filter(identity::isNamedBy).count();
+    }
+
+    /** The types of its stanzas, with the tags of SSH keys. */
+    List<String> outlines() {
+        return stanzas.stream().filter(stanza -> !stanza.type().endsWith("-grease")).map(AgeFile::outline).toList();
+    }
+
+    private static String outline(AgeStanza stanza) {
+        boolean hasTag = stanza.arguments().size() > 1
+                && (stanza.type().equals(SshKind.ED25519.type()) || stanza.type().equals(SshKind.RSA.type()));
+        String outline = hasTag ? stanza.type() + " " + stanza.arguments().get(1) : stanza.type();
+        return outline.substring(0, Math.min(outline.length(), LONGEST_OUTLINE));
     }
 
     /** The content, if this identity opens the file. Wipe it. */
     Optional<byte[]> open(AgeIdentity identity) throws Malformed {
-        for (Stanza stanza : stanzas) {
-            if (!stanza.type().equals(identity.kind().type())) {
+        for (AgeStanza stanza : stanzas) {
+            if (!identity.isNamedBy(stanza)) {
                 continue;
             }
-            Optional<byte[]> key = identity.unwrap(stanza.sent(identity.kind()));
+            Optional<byte[]> key = identity.unwrap(stanza);
             if (key.isPresent()) {
                 try {
                     return Optional.of(content(key.get()));
@@ -229,8 +226,7 @@ final class AgeFile {
         byte[] nonce = random(NONCE);
         byte[] payloadKey = Hkdf.derive(key, nonce, "payload".getBytes(StandardCharsets.US_ASCII));
         try {
-            AgeKind.Sent sent = recipient.wrap(key);
-            byte[] header = header(recipient.kind(), sent.share(), sent.body()).getBytes(StandardCharsets.US_ASCII);
+            byte[] header = header(recipient.wrap(key)).getBytes(StandardCharsets.US_ASCII);
             byte[] end = (" " + encoded(mac(key, header)) + "\n").getBytes(StandardCharsets.US_ASCII);
             byte[] file = Arrays.copyOf(header, header.length + end.length + PAYLOAD);
             System.arraycopy(end, 0, file, header.length, end.length);
@@ -244,15 +240,21 @@ final class AgeFile {
         }
     }
 
-    /** The header up to its authentication code. */
-    private static String header(AgeKind kind, byte[] share, byte[] body) {
-        return VERSION + "\n" + STANZA + kind.type() + " " + encoded(share) + "\n" + encoded(body) + "\n" + END;
+    /** The header up to its authentication code. The last line of a body is shorter than the others, or empty. */
+    private static String header(AgeStanza stanza) {
+        StringBuilder header = new StringBuilder(VERSION + "\n" + STANZA + String.join(" ", stanza.arguments()) + "\n");
+        String body = encoded(stanza.body());
+        int whole = body.length() / LINE * LINE;
+        for (int at = 0; at < whole; at += LINE) {
+            header.append(body, at, at + LINE).append('\n');
+        }
+        return header.append(body, whole, body.length()).append('\n').append(END).toString();
     }
 
-    /** The length of the files that {@link #make} makes. */
-    static int length(AgeKind kind) {
+    /** The length of a file that {@link #make} makes with a stanza like this one. */
+    static int length(AgeStanza stanza) {
         int end = 1 + encoded(new byte[Hkdf.BYTES]).length() + 1;
-        return header(kind, new byte[kind.share()], new byte[BODY]).length() + end + PAYLOAD;
+        return header(stanza).length() + end + PAYLOAD;
     }
 
     private static byte[] random(int length) {

@@ -1,6 +1,8 @@
 package phalanx;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -9,8 +11,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * A private key of age, which opens the files that were protected for its {@link AgeRecipient}: {@code AGE-SECRET-KEY-1…}, or the
- * post-quantum {@code AGE-SECRET-KEY-PQ-1…}.
+ * A private key, which opens the files that were protected for its {@link AgeRecipient}: one of age, {@code AGE-SECRET-KEY-1…} or the
+ * post-quantum {@code AGE-SECRET-KEY-PQ-1…}, or one of SSH, such as {@code ~/.ssh/id_ed25519}.
  *
  * <pre>{@code
  * Unprotector unprotector = new Unprotector(KeyProvider.of(AgeIdentity.read(Path.of("key.txt"))));
@@ -21,23 +23,63 @@ import java.util.Optional;
  * about who wrote it, while a file that opens by a {@link PhalanxKey} or a {@link Password} comes from somebody who has it.
  * Give identities only where you expect files from strangers. {@link Header.Opened#slot} says which slot opened a file.
  *
- * <p>{@link #close} overwrites the key, as far as Java allows: see {@link PhalanxKey}.
+ * <p>RSA is decrypted by Bouncy Castle, blinded but not in constant time. A service that opens files from strangers must not hold
+ * keys of RSA.
+ *
+ * <p>{@link #close} overwrites the key, as far as Java allows: see {@link PhalanxKey}. The numbers of RSA stay in memory until
+ * they are collected.
  */
 public final class AgeIdentity implements AutoCloseable {
     private static final int LONGEST_FILE = 1 << 20;
     private static final int MOST_IN_FILE = 256;
     /** A post-quantum identity has 77 characters. */
     private static final int LONGEST = 128;
+    private static final String SSH = "-----BEGIN";
+    private static final String LOCKED = "-----BEGIN AGE ENCRYPTED";
 
-    private final AgeKind kind;
-    private final byte[] secret;
+    private final KeyKind kind;
     private final AgeRecipient recipient;
+    private final Lock lock;
+    /** Null while a passphrase is missing. */
+    private byte[] secret;
     private boolean closed;
 
-    private AgeIdentity(AgeKind kind, byte[] secret) {
+    private AgeIdentity(KeyKind kind, AgeRecipient recipient, byte[] secret, Lock lock) {
         this.kind = kind;
+        this.recipient = recipient;
         this.secret = secret;
-        this.recipient = AgeRecipient.of(kind, kind.publicKey(secret));
+        this.lock = lock;
+    }
+
+    /** Asks the user for a passphrase. */
+    @FunctionalInterface
+    public interface Passphrases {
+        /**
+         * Asks for the passphrase of an SSH key. It is asked for once, and only if a file may be for this key.
+         *
+         * @param question such as {@code Passphrase of id_ed25519: }
+         * @return the passphrase, which is then overwritten; or nothing if nobody can be asked
+         */
+        Optional<char[]> ask(String question);
+    }
+
+    /** A key whose passphrase is not known yet. */
+    private static final class Lock {
+        private final SshPrivateKey key;
+        private final String label;
+        private final Passphrases passphrases;
+        /** Why it stays closed, or null. */
+        private String refusal;
+
+        Lock(SshPrivateKey key, String label, Passphrases passphrases) {
+            this.key = key;
+            this.label = label;
+            this.passphrases = passphrases;
+        }
+    }
+
+    private static AgeIdentity of(KeyKind kind, byte[] secret) {
+        return new AgeIdentity(kind, AgeRecipient.of(kind, kind.publicKey(secret)), secret, null);
     }
 
     /**
@@ -74,36 +116,63 @@ public final class AgeIdentity implements AutoCloseable {
         for (AgeKind kind : AgeKind.values()) {
             boolean isOfKind = decoded.isPresent() && kind.identity().equals(decoded.get().prefix());
             if (isOfKind && decoded.get().bytes().length == AgeKind.SECRET_KEY) {
-                return Optional.of(new AgeIdentity(kind, decoded.get().bytes()));
+                return Optional.of(of(kind, decoded.get().bytes()));
             }
         }
         return Optional.empty();
     }
 
     /**
-     * Reads a file of identities as age writes it: one on each line. Empty lines and lines that begin with # are ignored.
+     * Reads a file of identities: as age writes it, one on each line, where empty lines and lines that begin with # are ignored; or an
+     * SSH private key, of OpenSSH or as PEM. A key with a passphrase opens nothing, because nobody is asked.
      *
      * @param path the file, or a pipe
      * @return the identities: close them
      * @throws KeyException if others could read or change the file, or if it does not hold 1 to 256 identities and nothing else.
-     *     SSH keys, identities of plugins and files with a passphrase are not supported here
+     *     Identities of plugins, and files of age's identities with a passphrase, are not supported here
      * @throws IOException if it cannot be read
      */
     public static List<AgeIdentity> read(Path path) throws IOException {
+        return read(path, path.toString(), question -> Optional.empty());
+    }
+
+    /**
+     * The same, and asks for the passphrase of an SSH key.
+     *
+     * @param path the file, or a pipe
+     * @param label what the file is called in questions and messages
+     * @param passphrases asks the user. Several threads may open files, and one of them asks
+     * @return the identities: close them
+     * @throws KeyException as above
+     * @throws IOException if it cannot be read
+     */
+    public static List<AgeIdentity> read(Path path, String label, Passphrases passphrases) throws IOException {
         try (SecretFile file = SecretFile.read(path, "it", LONGEST_FILE + 1)) {
             if (file.bytes().length > LONGEST_FILE) {
-                throw new KeyException("a file of identities has at most " + LONGEST_FILE + " bytes");
+                throw new KeyException("it is too long for a file of recipients or identities");
             }
+            if (isPublic(file.bytes())) {
+                throw KeyException.publicKey();
+            }
+            file.checkPrivate();
             List<AgeIdentity> found = new ArrayList<>();
             try {
-                readLines(file.bytes(), found);
-                file.checkPrivate();
+                if (isSsh(file.bytes())) {
+                    found.add(ofSsh(SshPrivateKey.read(file.bytes()), label, passphrases));
+                } else {
+                    readLines(file.bytes(), found);
+                }
                 return List.copyOf(found);
             } catch (KeyException e) {
                 found.forEach(AgeIdentity::close);
                 throw e;
             }
         }
+    }
+
+    private static AgeIdentity ofSsh(SshPrivateKey key, String label, Passphrases passphrases) {
+        AgeRecipient recipient = AgeRecipient.of(key.kind(), key.publicKey());
+        return new AgeIdentity(key.kind(), recipient, key.secret(), new Lock(key, label, passphrases));
     }
 
     private static void readLines(byte[] file, List<AgeIdentity> found) throws KeyException {
@@ -133,6 +202,35 @@ public final class AgeIdentity implements AutoCloseable {
         }
     }
 
+    /** Whether it is a text that begins like this, after white space. One that begins like a locked file of age does not. */
+    private static boolean isSsh(byte[] file) {
+        int at = 0;
+        while (at < file.length && Character.isWhitespace(file[at])) {
+            at++;
+        }
+        return startsWith(file, at, SSH) && !startsWith(file, at, LOCKED);
+    }
+
+    private static boolean startsWith(byte[] file, int at, String start) {
+        byte[] bytes = SshWire.ascii(start);
+        return file.length - at >= bytes.length && Arrays.equals(file, at, at + bytes.length, bytes, 0, bytes.length);
+    }
+
+    /** Whether a file holds public keys and nothing else. Only then a string is made of it. */
+    private static boolean isPublic(byte[] file) {
+        return !isSsh(file) && !holdsSecret(file) && AgeRecipient.arePublic(new String(file, StandardCharsets.UTF_8));
+    }
+
+    /** Whether a line begins with the capital letters of a private key of age. */
+    private static boolean holdsSecret(byte[] file) {
+        for (int at = 0; at < file.length; at = endOfLine(file, at) + 1) {
+            if (file[at] == 'A' && startsWith(file, at, "AGE-")) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     private static int endOfLine(byte[] text, int from) {
         int end = from;
         while (end < text.length && text[end] != '\n') {
@@ -159,7 +257,7 @@ public final class AgeIdentity implements AutoCloseable {
         // A wrong identity is not made a string of.
         String start = new String(line, 0, Math.min(line.length, 11), StandardCharsets.US_ASCII);
         if (start.startsWith("-----BEGIN ") || start.startsWith("age-encrypt")) {
-            return "SSH keys and files with a passphrase are not supported here";
+            return "files of identities with a passphrase are not supported here";
         }
         if (start.startsWith("AGE-PLUGIN-")) {
             return "line " + number + " is an identity of a plugin, which is not supported here";
@@ -184,24 +282,73 @@ public final class AgeIdentity implements AutoCloseable {
         return recipient;
     }
 
-    AgeKind kind() {
+    KeyKind kind() {
         return kind;
     }
 
-    /** The key of an age file, if it is for this identity. Wipe it. */
-    Optional<byte[]> unwrap(AgeKind.Sent sent) throws AgeFile.Malformed {
+    /** Whether it is a key with a passphrase, which may have been given since. */
+    boolean hasPassphrase() {
+        return lock != null && lock.key.hasPassphrase();
+    }
+
+    /** Whether a stanza may be for this identity. */
+    boolean isNamedBy(AgeStanza stanza) {
+        return kind.isFor(recipient.publicKey(), stanza);
+    }
+
+    /** The name of the file of an SSH key, for messages. */
+    String label() {
+        return lock.label;
+    }
+
+    /** Asks for the passphrase, unless that was done before. While one thread asks, the others wait. */
+    void unlock() throws KeyException {
+        synchronized (recipient) {
+            if (lock == null || secret != null || closed) {
+                return;
+            }
+            if (lock.refusal == null) {
+                lock.refusal = ask();
+            }
+            if (lock.refusal != null) {
+                throw new KeyException(lock.label + ": " + lock.refusal);
+            }
+        }
+    }
+
+    /** Why the key stays closed, or null. */
+    private String ask() {
+        Optional<char[]> typed = lock.passphrases.ask("Passphrase of " + lock.label + ": ");
+        if (typed.isEmpty()) {
+            return "nobody could be asked for its passphrase";
+        }
+        CharBuffer characters = CharBuffer.wrap(typed.get());
+        ByteBuffer encoded = StandardCharsets.UTF_8.encode(characters);
+        byte[] passphrase = Arrays.copyOf(encoded.array(), encoded.limit());
+        try {
+            secret = lock.key.open(passphrase).orElse(null);
+            return secret == null ? "the passphrase is wrong" : null;
+        } finally {
+            Arrays.fill(typed.get(), '\0');
+            Arrays.fill(encoded.array(), (byte) 0);
+            Arrays.fill(passphrase, (byte) 0);
+        }
+    }
+
+    /** The key of an age file, if the stanza, which names this identity, is for it. Wipe it. */
+    Optional<byte[]> unwrap(AgeStanza stanza) throws AgeFile.Malformed {
         byte[] copy = copy();
         try {
-            return kind.unwrap(copy, recipient.publicKey(), sent);
+            return kind.unwrap(copy, recipient.publicKey(), stanza);
         } finally {
             Arrays.fill(copy, (byte) 0);
         }
     }
 
     private byte[] copy() {
-        synchronized (secret) {
-            if (closed) {
-                throw new IllegalStateException("the identity is closed");
+        synchronized (recipient) {
+            if (closed || secret == null) {
+                throw new IllegalStateException(closed ? "the identity is closed" : "its passphrase is missing");
             }
             return secret.clone();
         }
@@ -227,9 +374,11 @@ public final class AgeIdentity implements AutoCloseable {
     /** Overwrites the key. It cannot be used any more. */
     @Override
     public void close() {
-        synchronized (secret) {
+        synchronized (recipient) {
             closed = true;
-            Arrays.fill(secret, (byte) 0);
+            if (secret != null) {
+                Arrays.fill(secret, (byte) 0);
+            }
         }
     }
 }

@@ -35,8 +35,6 @@ public final class Header {
     private static final int VOLUME_SLOT = 16;
     private static final long MEMORY_LIMIT = 1L << 20;
     private static final long WORK_LIMIT = 1L << 24;
-    /** How many pairs of an identity and a stanza of its type are tried. */
-    private static final int MOST_TRIALS = 4096;
 
     private final byte[] bytes;
     private final Suite suite;
@@ -261,24 +259,7 @@ public final class Header {
         if (identities.isEmpty()) {
             return Optional.empty();
         }
-        Map<Integer, AgeFile> files = ageFiles();
-        int left = MOST_TRIALS;
-        for (AgeIdentity identity : identities) {
-            for (Map.Entry<Integer, AgeFile> file : files.entrySet()) {
-                left -= file.getValue().stanzasFor(identity.kind());
-                if (left < 0) {
-                    refused.add(new KeyException(
-                            "no more than " + MOST_TRIALS + " pairs of an identity and a stanza were tried"));
-                    return Optional.empty();
-                }
-                Optional<FileKeys> opened = unwrap(identity, file.getValue());
-                if (opened.isPresent()) {
-                    keys.opened(identity);
-                    return Optional.of(new Opened(opened.get(), file.getKey()));
-                }
-            }
-        }
-        return Optional.empty();
+        return new IdentitySearch(ageFiles(), refused, this::unwrap).search(keys, identities);
     }
 
     /** What came of the key services, and whether one has unwrapped a run key. */

@@ -10,6 +10,7 @@ import java.util.stream.Collectors;
  */
 public final class KeyException extends PhalanxException {
     private static final long serialVersionUID = 1L;
+    private static final String PUBLIC = "it is a public key";
 
     /** Whether the keyring has no key of this name. */
     private final boolean missing;
@@ -46,6 +47,11 @@ public final class KeyException extends PhalanxException {
         return new KeyException(what + " is refused because " + why, false, remedy);
     }
 
+    /** A file of public keys where a private one belongs. */
+    static KeyException publicKey() {
+        return new KeyException(PUBLIC);
+    }
+
     /** One for several. */
     static KeyException of(List<KeyException> all) {
         return new KeyException(messages(all), false, remedy(all));
@@ -77,5 +83,14 @@ public final class KeyException extends PhalanxException {
      */
     public boolean isMissing() {
         return missing;
+    }
+
+    /**
+     * Whether a file of identities holds a public key, and not the private one that belongs to it.
+     *
+     * @return false if it is another failure
+     */
+    public boolean isPublicKey() {
+        return PUBLIC.equals(getMessage());
     }
 }

@@ -41,6 +41,15 @@ public interface KeyProvider {
     default void opened(AgeIdentity identity) {}
 
     /**
+     * What to say if none of the {@link #identities} opens a file, and none was refused. It becomes a part of the message.
+     *
+     * @return such as the names of the files that they are from, or nothing
+     */
+    default Optional<String> whyNoIdentity() {
+        return Optional.empty();
+    }
+
+    /**
      * The run key that a key service has wrapped. Asked for only if no key or identity opens a file, and for no more than 8 slots
      * of a file. Anybody can write a file that names a service, so a service must not be asked unless the user has named it, by
      * exactly this URI. {@link KeyServices} do all that.
@@ -155,6 +164,11 @@ public interface KeyProvider {
             public void opened(AgeIdentity identity) {
                 first.opened(identity);
                 other.opened(identity);
+            }
+
+            @Override
+            public Optional<String> whyNoIdentity() {
+                return first.whyNoIdentity().or(other::whyNoIdentity);
             }
 
             @Override

@@ -69,6 +69,7 @@ public final class Output implements Closeable {
      */
     public static Output create(Path target, boolean replaces) throws IOException {
         // A link to a folder stays too: it may be on the way to a keyring.
+        Systems.checkName(target);
         if (target.getFileName() == null || Files.isDirectory(target)) {
             throw new OutputException(new FileSystemException(target.toString(), null, "it is a folder"));
         }
@@ -274,6 +275,9 @@ public final class Output implements Closeable {
     }
 
     private void syncFolder() throws IOException {
+        if (!Systems.hasFoldersToSync(target)) {
+            return;
+        }
         Path folder = target.toAbsolutePath().getParent();
         try (FileChannel opened = FileChannel.open(folder, StandardOpenOption.READ)) {
             opened.force(true);

@@ -1,6 +1,8 @@
 package phalanx;
 
 import java.io.Closeable;
+import java.io.FileDescriptor;
+import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
@@ -38,6 +40,9 @@ final class SecretFile implements Closeable {
 
     /** Reads at most this many bytes of a file. */
     static SecretFile read(Path path, String what, int most) throws IOException {
+        if (Systems.isStandardInput(path)) {
+            return new SecretFile(new FileInputStream(FileDescriptor.in).readNBytes(most), what, null);
+        }
         State before = State.of(path);
         if (before.isOther) {
             // The permissions of a pipe, such as a shell's <(…), do not matter.

@@ -1,5 +1,7 @@
 package phalanx;
 
+import java.util.List;
+
 /** One way into a file, as its header shows it without a key (docs/format.md, section 4). */
 public sealed interface Slot {
     /**
@@ -28,12 +30,25 @@ public sealed interface Slot {
     record OfKey(KeyId id, Wrapped secret) implements Slot {}
 
     /**
-     * A way in for an identity of age. The slot does not show for which.
+     * A way in for an identity of age or SSH. The slot shows for which only if it is one of SSH.
      *
      * @param bytes the length of the age file in it
      * @param secret the age file
      */
-    record OfAge(int bytes, Wrapped secret) implements Slot {}
+    record OfAge(int bytes, Wrapped secret) implements Slot {
+        /**
+         * The types of the age file's stanzas, each with the tag of its key if that is one of SSH.
+         *
+         * @return empty if no identity could open it
+         */
+        public List<String> stanzas() {
+            try {
+                return AgeFile.ofSlot(secret.key()).outlines();
+            } catch (AgeFile.Malformed e) {
+                return List.of();
+            }
+        }
+    }
 
     /**
      * A way in for those whom a key service serves.

@@ -7,7 +7,7 @@
  *   <li>{@link phalanx.PhalanxTree} checks a protected folder against its manifest, which {@link phalanx.Manifest} reads.
  *   <li>{@link phalanx.Messages} seals and opens many short messages at once, and {@link phalanx.MessageSealer} one after another.
  *   <li>{@link phalanx.Server} is a client of phalanx-server, which has the keys of many users.
- *   <li>{@link phalanx.AgeRecipient} is a public key of age, for which files are protected, and {@link phalanx.AgeIdentity} the
+ *   <li>{@link phalanx.AgeRecipient} is a public key of age or SSH, for which files are protected, and {@link phalanx.AgeIdentity} the
  *       private key that opens them. The sender of such a file is unknown.
  *   <li>{@link phalanx.KeyServices} are the key services that may be asked, each a {@link phalanx.KeyService}: AWS KMS, Vault, or
  *       any other that has a key and never gives it away.
@@ -24,7 +24,8 @@
  * Java allows no more than that: the garbage collector moves and copies arrays, the JCE and Bouncy Castle keep the keys
  * that they get, and memory may be swapped or dumped. Tags are compared in constant time. AES uses the CPU's AES
  * instructions after the JVM has compiled the code that calls them. Before that, and always for key schedules and for
- * wrapping file keys, it looks up tables. If you share a CPU with an attacker who can time caches, use the program in
+ * wrapping file keys, it looks up tables. So does bcrypt, for passphrases of SSH keys; and RSA is blinded, but not in
+ * constant time. If you share a CPU with an attacker who can time caches, use the program in
  * Rust.
  */
 package phalanx;

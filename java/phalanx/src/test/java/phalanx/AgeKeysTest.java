@@ -200,12 +200,14 @@ class AgeKeysTest {
             {"# nothing\n", "no identity is in it"},
             {IDENTITY + "\nx\n", "line 2 is no identity"},
             {"#\n\n" + IDENTITY.substring(1), "line 3 is no identity"},
-            {RECIPIENT, "line 1 is a recipient: the identity is the secret that belongs to it"},
+            {RECIPIENT, "it is a public key"},
+            {IDENTITY + "\n" + RECIPIENT, "line 2 is a recipient: the identity is the secret that belongs to it"},
             {"AGE-PLUGIN-YUBIKEY-1QQ", "line 1 is an identity of a plugin, which is not supported here"},
-            {"-----BEGIN OPENSSH PRIVATE KEY-----\nb3\n", "SSH keys and files with a passphrase are not supported here"},
-            {"age-encryption.org/v1\n-> scrypt", "SSH keys and files with a passphrase are not supported here"},
+            {"-----BEGIN OPENSSH PRIVATE KEY-----\nb3\n", "not an SSH key that can be read"},
+            {"-----BEGIN AGE ENCRYPTED FILE-----\nb3\n", "files of identities with a passphrase are not supported here"},
+            {"age-encryption.org/v1\n-> scrypt", "files of identities with a passphrase are not supported here"},
             {(IDENTITY + "\n").repeat(257), "more than 256 identities"},
-            {"#".repeat(1 << 20) + "#", "a file of identities has at most 1048576 bytes"},
+            {"#".repeat(1 << 20) + "#", "it is too long for a file of recipients or identities"},
         };
         for (String[] each : wrong) {
             Path file = write(each[0], "rw-------");

@@ -204,7 +204,7 @@ class AgeTest {
     @Test
     void hostileSlotsArePassedOver() throws IOException {
         for (AgeIdentity identity : List.of(classic, hybrid)) {
-            AgeKind kind = identity.kind();
+            AgeKind kind = (AgeKind) identity.kind();
             byte[] good = AgeFile.make(identity.recipient(), FILE_KEY);
             byte[] long1 = new byte[16384];
             Arrays.fill(long1, (byte) '\n');

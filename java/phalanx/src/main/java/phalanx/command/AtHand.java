@@ -1,6 +1,8 @@
 package phalanx.command;
 
 import java.io.Console;
+import java.io.FileDescriptor;
+import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
@@ -37,6 +39,8 @@ import phalanx.Recipients;
 final class AtHand implements KeyProvider {
     private static final String VARIABLE = "PHALANX_PASSWORD";
     private static final int LONGEST_LIST = 1 << 20;
+    /** How many files of identities are named. More are only counted. */
+    private static final int MOST_NAMED = 3;
 
     private final List<PhalanxKey> given;
     /** The identities, and the files that they were found in. */
@@ -87,12 +91,23 @@ final class AtHand implements KeyProvider {
         Map<AgeIdentity, String> found = new LinkedHashMap<>();
         for (String file : files) {
             try {
-                AgeIdentity.read(secret(file)).forEach(identity -> found.putIfAbsent(identity, file));
+                AgeIdentity.read(secret(file), Text.shown(file), AtHand::passphrase)
+                        .forEach(identity -> found.putIfAbsent(identity, file));
+            } catch (KeyException e) {
+                throw e.isPublicKey() ? Failure.at(file, e).hint(publicAdvice(file)) : Failure.at(file, e);
             } catch (IOException e) {
                 throw Failure.at(file, e);
             }
         }
         return found;
+    }
+
+    /** What to do about a public key in the place of a private one. */
+    private static String publicAdvice(String file) {
+        String bare = file.endsWith(".pub") ? file.substring(0, file.length() - ".pub".length()) : "";
+        return !bare.isEmpty() && Files.isRegularFile(Path.of(bare))
+                ? "--identity needs the private one, probably " + Text.shown(bare)
+                : "--identity needs the file of its private key";
     }
 
     /** The next file begins, so that messages can name it. */
@@ -103,6 +118,17 @@ final class AtHand implements KeyProvider {
     @Override
     public List<AgeIdentity> identities() {
         return List.copyOf(identities.keySet());
+    }
+
+    @Override
+    public Optional<String> whyNoIdentity() {
+        List<String> labels = identities.values().stream().map(Text::shown).distinct().toList();
+        if (labels.isEmpty()) {
+            return Optional.empty();
+        }
+        String named = String.join(", ", labels.subList(0, Math.min(labels.size(), MOST_NAMED)));
+        int more = labels.size() - MOST_NAMED;
+        return Optional.of("no identity in " + named + (more > 0 ? " and " + Text.count(more, "other file") : "") + " opens it");
     }
 
     @Override
@@ -212,7 +238,7 @@ final class AtHand implements KeyProvider {
     private static List<AgeRecipient> list(String file) throws Failure {
         List<AgeRecipient> found = new ArrayList<>();
         int number = 0;
-        try (InputStream in = Files.newInputStream(secret(file))) {
+        try (InputStream in = file.equals("-") ? new FileInputStream(FileDescriptor.in) : Files.newInputStream(secret(file))) {
             byte[] bytes = in.readNBytes(LONGEST_LIST + 1);
             if (bytes.length > LONGEST_LIST) {
                 throw bad(file, "it is too long for a file of recipients or identities");
@@ -288,6 +314,12 @@ final class AtHand implements KeyProvider {
             throw Failure.usage("the two passwords differ");
         }
         return password;
+    }
+
+    /** The passphrase of an SSH key, if somebody can be asked. */
+    private static Optional<char[]> passphrase(String question) {
+        Console console = Terminal.console();
+        return console == null ? Optional.empty() : Optional.ofNullable(console.readPassword("%s", question));
     }
 
     private static Password ask(Console console, String question) {

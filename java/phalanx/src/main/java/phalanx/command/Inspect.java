@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Collectors;
 import phalanx.Header;
 import phalanx.KeyId;
 import phalanx.Keyring;
@@ -110,7 +111,10 @@ final class Inspect {
             return "key " + key.id() + nameOf(key.id()).map(name -> " (" + name + " in the keyring)").orElse(" (not in the keyring)");
         }
         if (slot instanceof Slot.OfAge age) {
-            return "age recipient, " + Text.count(age.bytes(), "byte");
+            String bytes = Text.count(age.bytes(), "byte");
+            return age.stanzas().isEmpty()
+                    ? "age, but nothing that could open: " + bytes
+                    : "age recipient, " + String.join(" and ", age.stanzas()) + ", " + bytes;
         }
         if (slot instanceof Slot.OfService service) {
             return "key service " + service.uri() + ", run key of " + Text.count(service.bytes(), "byte");
@@ -161,7 +165,8 @@ final class Inspect {
             return "{\"type\":\"key\",\"id\":\"" + key.id() + "\",\"name\":" + name + "}";
         }
         if (slot instanceof Slot.OfAge age) {
-            return "{\"type\":\"age\",\"bytes\":" + age.bytes() + "}";
+            String stanzas = age.stanzas().stream().map(Inspect::quoted).collect(Collectors.joining(","));
+            return "{\"type\":\"age\",\"stanzas\":[" + stanzas + "],\"bytes\":" + age.bytes() + "}";
         }
         if (slot instanceof Slot.OfService service) {
             return "{\"type\":\"service\",\"uri\":" + quoted(service.uri()) + ",\"bytes\":" + service.bytes() + "}";

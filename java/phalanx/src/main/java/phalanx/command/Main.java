@@ -1,5 +1,6 @@
 package phalanx.command;
 
+import java.io.IOError;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
@@ -31,6 +32,10 @@ public final class Main {
             return e.code().number();
         } catch (OutOfMemoryError e) {
             Terminal.complain("not enough memory: java -Xmx gives it more");
+        } catch (IOError e) {
+            // A path of Windows on a drive that is not there.
+            Terminal.complain(e.getCause().getMessage());
+            return Failure.Code.INPUT_OUTPUT.number();
         } catch (RuntimeException | Error e) {
             StackTraceElement[] trace = e.getStackTrace();
             String place = trace.length > 0 ? " (" + trace[0] + ")" : "";

@@ -1,5 +1,6 @@
 package phalanx.command;
 
+import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
@@ -51,7 +52,7 @@ final class Places {
         if (output.isPresent() && options.paths().size() > 1) {
             throw Failure.usage("--output names one output, and there are several inputs").hint("use --output-dir");
         }
-        if (output.isPresent() && output.get().endsWith("/")) {
+        if (output.isPresent() && (output.get().endsWith("/") || output.get().endsWith(File.separator))) {
             throw Failure.usage(Text.shown(output.get()) + ": --output names a file")
                     .hint("use --output-dir for a folder");
         }

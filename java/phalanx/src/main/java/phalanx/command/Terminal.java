@@ -65,7 +65,17 @@ public final class Terminal {
      */
     static Console console() {
         boolean tells = Files.isSymbolicLink(Path.of("/proc/self/fd/0"));
-        return tells && !(isTerminal(0) && isTerminal(1)) ? null : System.console();
+        Console console = tells && !(isTerminal(0) && isTerminal(1)) ? null : System.console();
+        return console != null && !tells && !isTerminal(console) ? null : console;
+    }
+
+    /** Whether a console is a terminal, which only Java 22 and later know. Before, there is none otherwise. */
+    private static boolean isTerminal(Console console) {
+        try {
+            return (boolean) Console.class.getMethod("isTerminal").invoke(console);
+        } catch (ReflectiveOperationException e) {
+            return true;
+        }
     }
 
     /** Whether standard output is this file. */

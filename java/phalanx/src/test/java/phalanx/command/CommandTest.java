@@ -6,11 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Base64;
 import java.util.List;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -22,6 +24,7 @@ import phalanx.Needs;
 import phalanx.PhalanxKey;
 import phalanx.Protector;
 import phalanx.Recipients;
+import phalanx.Vectors;
 
 /** The command has the same output and exit codes as the program {@code phalanx}. */
 class CommandTest {
@@ -79,6 +82,23 @@ class CommandTest {
         "protect f --recipients-file identity -o q",
         "protect f --recipients-file none -o q",
         "protect f -i identity -o q",
+        "protect f --recipients-file short.pub -o q",
+        "protect f --recipients-file ecdsa.pub -o q",
+        "protect f --recipients-file ed25519 -o q",
+        "verify ssh.phx -i ed25519",
+        "verify ssh.phx ssh.phx -i rsa -i ed25519",
+        "verify ssh.phx -i pem",
+        "verify ssh.phx -i ecdsa",
+        "verify ssh.phx -i ed25519.pub",
+        "verify ssh.phx -i ecdsa.pub",
+        "verify ssh.phx -i recipients",
+        "verify ssh.phx -i cut",
+        "verify ssh.phx -i rounds",
+        "verify ssh.phx -i cipher",
+        "verify ssh.phx -i oldpem",
+        "verify locked-ssh.phx -i ed25519-locked",
+        "inspect ssh.phx",
+        "inspect --json ssh.phx age.phx",
         "unprotect age.phx -o q",
         "unprotect age.phx -o q --identity nope",
         "unprotect age.phx -o q --key work",
@@ -151,6 +171,7 @@ class CommandTest {
         Files.copy(folder.resolve("identity"), folder.resolve("open"));
         Files.setPosixFilePermissions(folder.resolve("open"), PosixFilePermissions.fromString("rw-r--r--"));
         phalanx("protect", "f", "--recipients-file", "recipients", "--output", "age.phx").ok();
+        prepareSsh();
         phalanx("key", "new", "locked").ok();
         phalanx("protect", "f", "--key", "locked", "--output", "locked.phx").ok();
         phalanx("key", "lock", "locked", "--password-file", "password").ok();
@@ -158,6 +179,40 @@ class CommandTest {
         altered("suite.phx", 12);
         altered("header.phx", 500);
         Files.write(folder.resolve("short.phx"), Arrays.copyOf(Files.readAllBytes(folder.resolve("good.phx")), 1030));
+    }
+
+    /** Keys of SSH, by names without "ssh-", and files that are protected for them. */
+    private void prepareSsh() throws IOException, InterruptedException {
+        Path data = Vectors.root().resolve("crates/age/tests/data");
+        for (String name : List.of("ed25519", "rsa", "rsa-pem", "ecdsa", "rsa-short", "ed25519-locked")) {
+            String ours = name.equals("rsa") || !name.startsWith("rsa-") ? name : name.substring("rsa-".length());
+            String text = Files.readString(data.resolve("ssh-" + name));
+            secretText(ours, text);
+            Files.copy(data.resolve("ssh-" + name + ".pub"), folder.resolve(ours + ".pub"));
+        }
+        String locked = Files.readString(folder.resolve("ed25519-locked"));
+        secretText("cut", locked.substring(0, 200));
+        secretText("rounds", altered(locked, "bcrypt", 30, 0x7f));
+        secretText("cipher", altered(locked, "aes256-ctr", 0, 'b'));
+        secretText("oldpem", "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n"
+                + "-----END RSA PRIVATE KEY-----\n");
+        phalanx("protect", "f", "--recipients-file", "ed25519.pub", "--recipients-file", "rsa.pub", "--output", "ssh.phx").ok();
+        phalanx("protect", "f", "--recipients-file", "ed25519-locked.pub", "--output", "locked-ssh.phx").ok();
+    }
+
+    private void secretText(String name, String text) throws IOException {
+        Path path = Files.writeString(folder.resolve(name), text);
+        Files.setPosixFilePermissions(path, PosixFilePermissions.fromString("rw-------"));
+    }
+
+    /** A private key of OpenSSH with another byte, so many after the beginning of this text. */
+    private static String altered(String key, String before, int after, int value) {
+        String[] lines = key.split("\n");
+        byte[] blob = Base64.getDecoder().decode(String.join("", List.of(lines).subList(1, lines.length - 1)));
+        int at = new String(blob, StandardCharsets.ISO_8859_1).indexOf(before);
+        blob[at + after] = (byte) value;
+        String base64 = Base64.getMimeEncoder(70, new byte[] {'\n'}).encodeToString(blob);
+        return lines[0] + "\n" + base64 + "\n" + lines[lines.length - 1] + "\n";
     }
 
     /** A service that wraps anything. */

@@ -287,7 +287,11 @@ impl Search<'_> {
     }
 
     fn by_ssh(&mut self, label: &str, key: &SshKey) -> bool {
-        let trials = |outline: &Outline<'_>| outline.stanzas().iter().filter(|s| key.is_for(s)).count();
+        let trials = |outline: &Outline<'_>| {
+            let stanzas: Vec<_> = outline.stanzas().iter().filter(|s| key.is_for(s)).collect();
+            // A file with one of another form is not age's.
+            if stanzas.iter().all(|stanza| stanza.is_of_ssh()) { stanzas.len() } else { 0 }
+        };
         let candidates: Vec<_> = self.outlines.iter().map(|(at, outline)| (*at, trials(outline))).collect();
         let mut left = MOST_SSH_TRIALS;
         for (at, trials) in candidates.into_iter().filter(|(_, trials)| *trials > 0) {

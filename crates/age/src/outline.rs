@@ -2,6 +2,8 @@
 //! file.
 
 use crate::pq;
+use base64ct::{Base64Unpadded, Encoding};
+use x25519_dalek::{PublicKey, StaticSecret};
 
 /// A slot's age file has at most this many stanzas. One belongs to the recipient, but some plugins make several. The
 /// crate `age` adds a meaningless one, so that no reader relies on knowing all types.
@@ -14,6 +16,9 @@ const LINE: usize = 64;
 const MAC: usize = 43;
 /// After the header: a nonce of 16 bytes, the 32 bytes of the file key, and a tag of 16 bytes.
 const PAYLOAD: usize = 64;
+
+/// Characters of what an `ssh-ed25519` stanza carries: a file key of 16 bytes and a tag.
+const BODY: usize = 43;
 
 /// Why an age file cannot be in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -128,6 +133,23 @@ impl<'a> Stanza<'a> {
         self.head.split(' ').skip(1)
     }
 
+    /// Whether a stanza for an SSH key has the form that age gives it. The crate ignores further arguments, and takes
+    /// shares of low order, whose secret everybody knows: RFC 7748, section 6.1.
+    pub(crate) fn is_of_ssh(&self) -> bool {
+        let arguments: Vec<_> = self.arguments().collect();
+        match (self.kind(), &arguments[..]) {
+            ("ssh-rsa", [_]) => true,
+            ("ssh-ed25519", [_, share]) => {
+                let mut point = [0; 32];
+                let is_share = Base64Unpadded::decode(share, &mut point).is_ok_and(|share| share.len() == 32);
+                let body = self.text.split_once('\n').map_or("", |(_, body)| body.trim_end());
+                let secret = StaticSecret::from([1; 32]).diffie_hellman(&PublicKey::from(point));
+                is_share && body.len() == BODY && secret.was_contributory()
+            }
+            _ => false,
+        }
+    }
+
     /// Whether it is meaningless, and exists only so that readers do not rely on knowing all types.
     #[must_use]
     pub fn is_grease(&self) -> bool {
@@ -201,6 +223,24 @@ mod tests {
         for stanzas in malformed {
             assert_eq!(of(stanzas, 64), Err(NotASlot::Malformed), "{stanzas:?}");
         }
+    }
+
+    #[test]
+    fn stanzas_of_ssh_have_the_form_of_age() {
+        let is_of_ssh = |stanza: &str| Outline::of(&file(stanza, 64)).unwrap().stanzas()[0].is_of_ssh();
+        // The base point, the point 0 and one of order 8, of RFC 7748's curve.
+        let base = "CQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+        let zero = "A".repeat(43);
+        let eighth = "4Ot6fDtBuK4WVuP68Z/EatoJjeucMrH9hmIFFl9JuAA";
+        let ed25519 = |arguments: &str, body: usize| format!("-> ssh-ed25519 {arguments}\n{}\n", "B".repeat(body));
+        assert!(is_of_ssh(&ed25519(&format!("tag {base}"), 43)));
+        for share in [&zero, eighth, &base[..42], &format!("{base}A"), "!"] {
+            assert!(!is_of_ssh(&ed25519(&format!("tag {share}"), 43)), "{share}");
+        }
+        assert!(!is_of_ssh(&ed25519("tag", 43)) && !is_of_ssh(&ed25519(&format!("tag {base} more"), 43)));
+        assert!(!is_of_ssh(&ed25519(&format!("tag {base}"), 42)) && !is_of_ssh(&ed25519(&format!("tag {base}"), 44)));
+        assert!(is_of_ssh("-> ssh-rsa tag\nAAAA\n"));
+        assert!(!is_of_ssh("-> ssh-rsa tag more\nAAAA\n") && !is_of_ssh("-> ssh-rsa\nAAAA\n"));
     }
 
     #[test]

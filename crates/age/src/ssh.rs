@@ -13,6 +13,11 @@ const KIND: &str = "SSH keys of this kind cannot be identities (ssh-ed25519 and 
 /// The most work for a passphrase, a minute or two. `ssh-keygen` itself takes 24 rounds.
 const MOST_ROUNDS: u32 = 10_000;
 
+/// The longest text of a key, in bytes and lines: four times what a key of RSA with 16,384 bits takes. The crate reads a
+/// text again for each of its lines.
+const MOST_TEXT: usize = 64 << 10;
+const MOST_LINES: usize = 1024;
+
 /// An SSH private key.
 pub struct SshKey {
     /// The type of its stanzas.
@@ -33,6 +38,9 @@ enum State {
 impl SshKey {
     /// Reads an OpenSSH private key, or an RSA key as PEM. The error says why it cannot be used.
     pub fn read(text: &str) -> Result<Self, String> {
+        if text.len() > MOST_TEXT || text.bytes().filter(|byte| *byte == b'\n').count() > MOST_LINES {
+            return Err("not an SSH key that can be read".into());
+        }
         // The crate would do all the work that a file asks for.
         if signing::rounds(text).is_some_and(|rounds| rounds > MOST_ROUNDS) {
             return Err(format!(

@@ -89,6 +89,31 @@ fn a_payload_that_is_no_file_key_opens_nothing() {
     opens_nothing(&age::encrypt(&key, &[43; 32]).unwrap(), "another file key");
 }
 
+/// A recipient whose SSH stanza has an argument more.
+struct Longer(age::ssh::Recipient);
+
+impl age::Recipient for Longer {
+    fn wrap_file_key(
+        &self,
+        key: &age_core::format::FileKey,
+    ) -> Result<(Vec<age_core::format::Stanza>, std::collections::HashSet<String>), age::EncryptError> {
+        let (mut stanzas, labels) = self.0.wrap_file_key(key)?;
+        stanzas.iter_mut().for_each(|stanza| stanza.args.push("more".into()));
+        Ok((stanzas, labels))
+    }
+}
+
+/// age itself and the program in Java refuse it; the crate would take it.
+#[test]
+fn ssh_stanzas_of_another_form_open_nothing() {
+    for name in ["ssh-ed25519", "ssh-rsa"] {
+        let key: age::ssh::Recipient = recipient_of(name).text().parse().unwrap();
+        let whole = age::encrypt(&key, file_key().expose()).unwrap();
+        open(&header(vec![raw(whole)]), identities(&[name], Plugins::default())).unwrap();
+        opens_nothing(&age::encrypt(&Longer(key), file_key().expose()).unwrap(), name);
+    }
+}
+
 #[test]
 fn many_stanzas_are_refused() {
     let bob: age::x25519::Recipient = recipient_of("bob.txt").text().parse().unwrap();

@@ -253,6 +253,15 @@ fn the_passphrase_of_an_ssh_key_does_not_cost_more_than_it_may() {
     }
 }
 
+/// The crate `age` reads a text again for each of its lines.
+#[test]
+fn texts_of_ssh_keys_are_not_longer_than_any_key() {
+    let unreadable = Err(IdentityError::Ssh("not an SSH key that can be read".into()));
+    let lines = "A\n".repeat(20_000);
+    assert_eq!(add(&format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{lines}")), unreadable);
+    assert_eq!(add(&format!("-----BEGIN RSA PRIVATE KEY-----\n{}\n", "A".repeat(64 << 10))), unreadable);
+}
+
 #[test]
 fn no_identity_shows_in_debug() {
     let hand = identities(&["alice.txt", "ssh-ed25519"], Plugins::default());

@@ -3,6 +3,7 @@ package phalanx;
 import java.io.Closeable;
 import java.io.FileDescriptor;
 import java.io.FileInputStream;
+import java.io.FilterInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
@@ -41,7 +42,9 @@ final class SecretFile implements Closeable {
     /** Reads at most this many bytes of a file. */
     static SecretFile read(Path path, String what, int most) throws IOException {
         if (Systems.isStandardInput(path)) {
-            return new SecretFile(new FileInputStream(FileDescriptor.in).readNBytes(most), what, null);
+            // Not by the stream of files itself: its readNBytes asks for the position in Java 17, and a pipe has none.
+            InputStream in = new FilterInputStream(new FileInputStream(FileDescriptor.in)) {};
+            return new SecretFile(in.readNBytes(most), what, null);
         }
         State before = State.of(path);
         if (before.isOther) {

@@ -26,6 +26,9 @@ final class SshPrivateKey {
 
     private static final String KIND = "SSH keys of this kind cannot be identities (ssh-ed25519 and ssh-rsa can)";
     private static final String UNREADABLE = "not an SSH key that can be read";
+    /** The longest text of a key, in bytes and lines: four times what a key of RSA with 16,384 bits takes. As in the program {@code phalanx}. */
+    private static final int MOST_TEXT = 64 << 10;
+    private static final int MOST_LINES = 1024;
     private static final String OPENSSH = "OPENSSH PRIVATE KEY";
     private static final String PEM = "RSA PRIVATE KEY";
     private static final byte[] MAGIC = SshWire.ascii("openssh-key-v1\0");
@@ -59,6 +62,9 @@ final class SshPrivateKey {
 
     /** Reads a key. The message of a failure repeats nothing of it but the name of a cipher. */
     static SshPrivateKey read(byte[] text) throws KeyException {
+        if (text.length > MOST_TEXT || lines(text) > MOST_LINES) {
+            throw new KeyException(UNREADABLE);
+        }
         try {
             Optional<byte[]> openSsh = unarmored(text, OPENSSH);
             if (openSsh.isPresent()) {
@@ -68,6 +74,14 @@ final class SshPrivateKey {
         } catch (SshWire.Malformed e) {
             throw new KeyException(UNREADABLE);
         }
+    }
+
+    private static int lines(byte[] text) {
+        int lines = 0;
+        for (byte each : text) {
+            lines += each == '\n' ? 1 : 0;
+        }
+        return lines;
     }
 
     /** What is between the first and the last line of an armored text with this title. */
@@ -130,8 +144,8 @@ final class SshPrivateKey {
             if (rsa(secret).isPresent()) {
                 return opened(SshKind.RSA.publicKey(secret), new Secret(SshKind.RSA, secret));
             }
-        } catch (RuntimeException e) {
-            // It is no such structure. Bouncy Castle has several exceptions for that.
+        } catch (RuntimeException | StackOverflowError e) {
+            // It is no such structure. Bouncy Castle has several exceptions for that, and reads nested ones by recursion.
         } finally {
             Arrays.fill(der, (byte) 0);
         }

@@ -312,6 +312,15 @@ class SshKeysTest {
         assertEquals("an old form of SSH key with a passphrase (ssh-keygen -p makes a new one of it)",
                 message("-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n"));
         assertEquals(UNREADABLE, message("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"));
+        // Structures within structures, which are read by recursion, and texts that are longer than any key.
+        byte[] nested = new byte[40_000];
+        for (int i = 0; i < nested.length; i += 2) {
+            nested[i] = 0x30;
+            nested[i + 1] = (byte) 0x80;
+        }
+        assertEquals(UNREADABLE, message("-----BEGIN RSA PRIVATE KEY-----\n" + base64(nested) + "\n-----END RSA PRIVATE KEY-----\n"));
+        assertEquals(UNREADABLE, message(text("ssh-ed25519") + "\n".repeat(1024)));
+        assertEquals(UNREADABLE, message(text("ssh-ed25519") + " ".repeat(64 << 10)));
         // The public key of another private one.
         byte[] mixed = blob("ssh-ed25519");
         mixed[80] ^= 1;

@@ -3,6 +3,7 @@ package phalanx.command;
 import java.io.Console;
 import java.io.FileDescriptor;
 import java.io.FileInputStream;
+import java.io.FilterInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
@@ -234,11 +235,16 @@ final class AtHand implements KeyProvider {
         return found.values();
     }
 
+    /** Not the stream of files itself: its {@code readNBytes} asks for the position in Java 17, and a pipe has none. */
+    private static InputStream standardInput() {
+        return new FilterInputStream(new FileInputStream(FileDescriptor.in)) {};
+    }
+
     /** The public keys in a file: one on each line. Empty lines and lines that begin with # are ignored. */
     private static List<AgeRecipient> list(String file) throws Failure {
         List<AgeRecipient> found = new ArrayList<>();
         int number = 0;
-        try (InputStream in = file.equals("-") ? new FileInputStream(FileDescriptor.in) : Files.newInputStream(secret(file))) {
+        try (InputStream in = file.equals("-") ? standardInput() : Files.newInputStream(secret(file))) {
             byte[] bytes = in.readNBytes(LONGEST_LIST + 1);
             if (bytes.length > LONGEST_LIST) {
                 throw bad(file, "it is too long for a file of recipients or identities");

@@ -1,6 +1,7 @@
 //! A safe interface to devices, their streams and their memory.
 
 mod block;
+mod freeing;
 mod stream;
 
 pub(crate) use block::Block;
@@ -9,6 +10,7 @@ pub use stream::Stream;
 use crate::driver::{Argument, DeviceInfo, Driver, Kind, MemoryId, PinnedId};
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
+use freeing::{OfOthers, Pending};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
@@ -40,6 +42,7 @@ pub(crate) struct Shared {
     limit: AtomicU64,
     /// See [`Device::prepared_in`].
     pub(crate) prepared_in: OnceLock<Duration>,
+    pending: Pending,
     /// Why the device is not used any more. Memory that it may still be working on is never freed, so it is never used
     /// for anything else.
     dead: OnceLock<Error>,
@@ -71,6 +74,7 @@ impl Device {
             tested: Default::default(),
             limit: AtomicU64::new(limit.as_millis() as u64),
             prepared_in: OnceLock::new(),
+            pending: Pending::default(),
             dead: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
@@ -137,7 +141,7 @@ impl Device {
     /// # Errors
     /// [`Reason::OutOfMemory`], or a failure of the driver.
     pub fn pinned(&self, len: usize) -> Result<Pinned> {
-        let id = self.ask(|driver, _| driver.allocate_pinned(len.max(1)))?;
+        let id = self.allocate(|driver| driver.allocate_pinned(len.max(1)))?;
         Ok(Pinned { device: self.clone(), id, len })
     }
 
@@ -177,12 +181,15 @@ impl Device {
         if let Some(error) = self.shared.dead.get() {
             return Err(error.clone());
         }
-        let limit = Duration::from_millis(self.shared.limit.load(Ordering::Relaxed));
-        call(&**self.shared.driver, limit).inspect_err(|error| {
+        call(&**self.shared.driver, self.limit()).inspect_err(|error| {
             if error.reason.is_final() {
                 let _ = self.shared.dead.set(error.clone());
             }
         })
+    }
+
+    fn limit(&self) -> Duration {
+        Duration::from_millis(self.shared.limit.load(Ordering::Relaxed))
     }
 
     pub(crate) fn refuse<T>(&self, why: impl Into<String>) -> Result<T> {
@@ -237,10 +244,13 @@ impl Buffer {
         false
     }
 
-    /// The memory for kernels of other libraries in this process; `None` if the driver has no addresses (OpenCL). All
-    /// work of a [`Stream`] on it should be finished before they use it.
+    /// The memory for kernels of other libraries in this process; `None` if the driver has no addresses (OpenCL), or if
+    /// the memory is the host's. All work of a [`Stream`] on it should be finished before they use it.
     #[must_use]
     pub fn share(&self) -> Option<SharedMemory> {
+        if self.memory.host.is_some() {
+            return None;
+        }
         let address = self.memory.device.shared.driver.address(self.memory.id)? + self.at as u64;
         self.memory.is_shared.store(true, Ordering::Relaxed);
         Some(SharedMemory { _memory: self.memory.clone(), address })
@@ -277,7 +287,8 @@ impl Buffer {
 /// [`Buffer`] have been dropped.
 ///
 /// Before that, all work on the device is waited for that this process has started, without a limit: nobody tells when
-/// the kernels of others are over.
+/// the kernels of others are over. So another thread does it, and dropping this waits for nothing. An allocation for
+/// which there is too little memory waits for that thread.
 pub struct SharedMemory {
     _memory: Arc<Allocation>,
     address: u64,
@@ -299,13 +310,16 @@ impl fmt::Debug for SharedMemory {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if *self.is_shared.get_mut() {
-            let _ = self.device.ask(|driver, _| driver.finish_others());
-        }
         // Pinned memory frees itself.
-        if self.host.is_none() {
+        if self.host.is_some() {
+            return;
+        }
+        let (device, id, len) = (self.device.clone(), self.id, self.len);
+        if *self.is_shared.get_mut() {
+            self.device.drop_elsewhere(OfOthers { device, id, len });
+        } else {
             // SAFETY: the memory is this driver's and has that length. No work can be started on it any more.
-            let _ = self.device.ask(|driver, limit| unsafe { driver.free(self.id, self.len, limit) });
+            let _ = self.device.ask(|driver, limit| unsafe { driver.free(id, len, limit) });
         }
     }
 }

@@ -316,7 +316,23 @@ fn failing() {
             }
         }
     }
+    wiping(&stand_in);
     println!("stand-in passed");
+}
+
+/// Memory that cannot be wiped is not freed. The stand-in ends this process if it is.
+fn wiping(stand_in: &StandIn) {
+    for call in 0.. {
+        let (devices, _) = phalanx_gpu::devices();
+        let device = Device::open(devices.iter().find(|info| info.api == Api::Cuda).unwrap()).unwrap();
+        let buffer = device.stream().unwrap().buffer_of(&[7; 64]).unwrap();
+        stand_in.fail(call, 1);
+        drop(buffer);
+        if !stand_in.fail(-1, 1) {
+            assert!(call > 10, "only {call} calls");
+            break;
+        }
+    }
 }
 
 /// A device that does not answer causes an error of one line within the limit, and immediately for later calls. The

@@ -15,7 +15,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The length of device memory is a multiple of this, in bytes: kernels read and write one block of AES at a time.
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     driver: ManuallyDrop<Box<dyn Driver>>,
     self_test: SelfTest,
     /// The result of the self-test of each module.
-    tested: [OnceLock<Result<()>>; Module::ALL.len()],
+    tested: [Mutex<Option<Result<()>>>; Module::ALL.len()],
     /// How long a wait may take, in milliseconds.
     limit: AtomicU64,
     /// See [`Device::prepared_in`].
@@ -99,16 +99,22 @@ impl Device {
         self.shared.dead.get().is_some()
     }
 
-    /// Loads a module and runs its self-test. Only the first call does so; later ones give the same result. Each launch
-    /// calls this itself.
+    /// Loads a module and runs its self-test. Only the first call does so; later ones give the same result, unless there
+    /// was too little memory. Each launch calls this itself.
     ///
     /// # Errors
     /// [`Reason::Build`] if the module does not build, [`Reason::SelfTest`] if an answer is wrong, [`Reason::Refused`]
     /// if the device has too little local memory, [`Reason::OutOfMemory`], or a failure of the driver.
     pub fn test(&self, module: Module) -> Result<()> {
-        self.shared.tested[module as usize]
-            .get_or_init(|| (self.shared.self_test)(&mut Stream::new(self, true)?, module))
-            .clone()
+        let mut tested = self.shared.tested[module as usize].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(result) = &*tested {
+            return result.clone();
+        }
+        let result = Stream::new(self, true).and_then(|mut stream| (self.shared.self_test)(&mut stream, module));
+        if !matches!(&result, Err(Error { reason: Reason::OutOfMemory(_), .. })) {
+            *tested = Some(result.clone());
+        }
+        result
     }
 
     /// The largest number of threads that a group of this kernel can have on this device.
@@ -162,6 +168,7 @@ impl Device {
                 len,
                 host: Some(host),
                 is_shared: AtomicBool::new(false),
+                is_freed_elsewhere: AtomicBool::new(false),
             }),
             at: 0,
             len,
@@ -224,11 +231,14 @@ struct Allocation {
     host: Option<Pinned>,
     /// Whether other libraries know its address.
     is_shared: AtomicBool,
+    /// See [`Buffer::free_elsewhere`].
+    is_freed_elsewhere: AtomicBool,
 }
 
 impl Buffer {
     pub(crate) fn new(device: &Device, id: MemoryId, len: usize) -> Self {
-        let memory = Allocation { device: device.clone(), id, len, host: None, is_shared: AtomicBool::new(false) };
+        let [is_shared, is_freed_elsewhere] = Default::default();
+        let memory = Allocation { device: device.clone(), id, len, host: None, is_shared, is_freed_elsewhere };
         Self { memory: Arc::new(memory), at: 0, len }
     }
 
@@ -254,6 +264,21 @@ impl Buffer {
         let address = self.memory.device.shared.driver.address(self.memory.id)? + self.at as u64;
         self.memory.is_shared.store(true, Ordering::Relaxed);
         Some(SharedMemory { _memory: self.memory.clone(), address })
+    }
+
+    /// Makes another thread free it when it is dropped, as if others knew its address. So no drop waits for the device.
+    pub fn free_elsewhere(&self) {
+        self.memory.is_freed_elsewhere.store(true, Ordering::Relaxed);
+    }
+
+    /// If other libraries know the address, waits for all work on the device that this process has started, without a
+    /// limit. So what they write is complete.
+    ///
+    /// # Errors
+    /// [`Reason::Failed`] while another library captures work as a graph, or another failure of the driver.
+    pub fn finish_others(&self) -> Result<()> {
+        let is_shared = self.memory.is_shared.load(Ordering::Relaxed);
+        if is_shared { self.device().ask(|driver, _| driver.finish_others()) } else { Ok(()) }
     }
 
     /// The device that it is on.
@@ -315,7 +340,7 @@ impl Drop for Allocation {
             return;
         }
         let (device, id, len) = (self.device.clone(), self.id, self.len);
-        if *self.is_shared.get_mut() {
+        if *self.is_shared.get_mut() || *self.is_freed_elsewhere.get_mut() {
             self.device.drop_elsewhere(OfOthers { device, id, len });
         } else {
             // SAFETY: the memory is this driver's and has that length. No work can be started on it any more.

@@ -23,8 +23,8 @@ use std::thread;
 /// How much plaintext a window has, in bytes, unless a single chunk is longer: enough for the device to be busy.
 const WINDOW: u64 = 16 << 20;
 
-/// Reads a protected file into memory of a device, where it is decrypted. The host has no plaintext of what is read so,
-/// but of the last chunk: [`Reader`] opens that once, by the CPU, to prove the file's length.
+/// Reads a protected file into memory of a device, where it is decrypted. The host has no plaintext of what is read so.
+/// But [`Reader`] has opened the last chunk once, by the CPU, to prove the file's length.
 ///
 /// ```no_run
 /// # fn open(device: phalanx_gpu::Device, key: phalanx_core::SecretKey) -> Result<(), Box<dyn std::error::Error>> {

@@ -5,7 +5,7 @@ use crate::devices::faulty::{How, NEVER, Script};
 use phalanx_core::{
     ChunkSize, Error, KdfLimit, NewFile, Opener, ReadAt, Reader, Recipient, Roster, SecretKey, Sink, Source, Suite,
 };
-use phalanx_gpu::{Buffer, Device, DeviceReader, Reason};
+use phalanx_gpu::{Buffer, Device, DeviceReader, Module, Reason};
 use phalanx_kernels::keccak;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -167,6 +167,21 @@ fn with_little_memory_fewer_lanes_do_the_work() {
         }
         drop(reader);
         assert_eq!(script.room.load(Ordering::SeqCst), room + NEVER, "{more}: memory was not freed");
+    }
+}
+
+/// A self-test for which there was too little memory says nothing about the kernels, and is done again.
+#[test]
+fn a_self_test_without_memory_is_done_again() {
+    let script = Script::new(How::Once);
+    let device = script.open().unwrap();
+    script.room.store(16, Ordering::SeqCst);
+    // Those that were tested when the device was opened have passed.
+    let is_full = |module: &Module| device.test(*module).is_err_and(|e| matches!(e.reason, Reason::OutOfMemory(_)));
+    assert!(Module::ALL.iter().filter(|module| is_full(module)).count() > 0);
+    script.room.store(NEVER, Ordering::SeqCst);
+    for module in Module::ALL {
+        device.test(module).unwrap();
     }
 }
 

@@ -142,7 +142,20 @@ impl Cuda {
     ///
     /// Afterwards the context that was current before is current again: other libraries in this process have their own,
     /// and would take the wrong device without it.
+    ///
+    /// Meanwhile the thread has the relaxed mode of captures: if another library captures work as a graph, allocating
+    /// and freeing would otherwise fail, and end the capture. No work is ever started on a stream of others.
     fn ask(&self, call: impl FnOnce(&Library) -> c_int) -> std::result::Result<(), Code> {
+        let mut mode = library::RELAXED;
+        // SAFETY: the call reads and writes one number: the mode, and the one before.
+        check(unsafe { (self.library.exchange_capture_mode)(&mut mode) })?;
+        let done = self.ask_in_context(call);
+        // SAFETY: as above. The thread has had this mode, so this can fail only as all calls do.
+        let _ = unsafe { (self.library.exchange_capture_mode)(&mut mode) };
+        done
+    }
+
+    fn ask_in_context(&self, call: impl FnOnce(&Library) -> c_int) -> std::result::Result<(), Code> {
         // SAFETY: the context is retained as long as this value lives.
         check(unsafe { (self.library.push_context)(self.context) })?;
         let done = check(call(self.library));
@@ -172,15 +185,24 @@ impl Cuda {
         move |code| self.info.error(Reason::Lost(what, self.library.text(code)))
     }
 
-    /// Asks until the answer differs from "not ready".
+    /// Asks until the answer differs from "not ready", and from "not during a capture", which says as little.
     fn wait(&self, limit: Duration, query: impl Fn(&Library) -> c_int) -> Result<()> {
         let over = poll(limit, || match self.ask(&query) {
-            Err(Code::NOT_READY) => None,
+            Err(code) if code == Code::NOT_READY || code.is_of_capture() => None,
             done => Some(done),
         });
         match over {
             Some(done) => done.map_err(self.lost("running a kernel")),
             None => Err(self.info.error(Reason::TimedOut(limit))),
+        }
+    }
+
+    /// Waits for the work of a stream, without a limit.
+    fn finish_copy(&self, stream: StreamId, what: &'static str) -> Result<()> {
+        // SAFETY: the stream is ours.
+        match self.ask(|library| unsafe { (library.synchronize_stream)(stream_of(stream)) }) {
+            Err(code) if code.is_of_capture() => self.finish(stream, Duration::MAX),
+            done => done.map_err(self.lost(what)),
         }
     }
 
@@ -309,23 +331,25 @@ unsafe impl Driver for Cuda {
     fn finish_others(&self) -> Result<()> {
         // SAFETY: the call takes nothing, and waits for the current context.
         let done = self.ask(|library| unsafe { (library.synchronize_context)() });
-        done.map_err(self.lost("waiting for the device"))
+        done.map_err(|code| {
+            let what = "waiting for the device";
+            // The caller may ask again. After any other failure it is unknown when the work of others is over.
+            if code.is_of_capture() { self.failed(what)(code) } else { self.lost(what)(code) }
+        })
     }
 
     unsafe fn free(&self, memory: MemoryId, len: usize, limit: Duration) -> Result<()> {
         // The call below waits for the whole context, without a limit.
         self.finish_all(limit)?;
-        if let Ok(stream) = self.stream() {
-            // SAFETY: the memory has that length, and no work is left that uses it. The stream is ours.
-            let zeroed = unsafe { self.zero(stream, memory, 0, len) }.and_then(|()| self.finish(stream, limit));
-            if let Err(error) = zeroed
-                && error.reason.is_final()
-            {
-                return Err(error);
-            }
+        // Memory that cannot be wiped is kept.
+        let stream = self.stream()?;
+        // SAFETY: the memory has that length, and no work is left that uses it. The stream is ours.
+        let zeroed = unsafe { self.zero(stream, memory, 0, len) }.and_then(|()| self.finish(stream, limit));
+        if !zeroed.as_ref().is_err_and(|error| error.reason.is_final()) {
             // SAFETY: the stream has no work left.
             unsafe { self.free_stream(stream) };
         }
+        zeroed?;
         // SAFETY: the memory is ours, and the caller starts no work on it any more. All work has ended: this waited for
         // it.
         self.call("freeing memory", |library| unsafe { (library.free)(memory.0) })
@@ -385,19 +409,15 @@ unsafe impl Driver for Cuda {
     unsafe fn upload(&self, stream: StreamId, memory: MemoryId, at: usize, from: &[u8]) -> Result<()> {
         // SAFETY: the caller has made sure that the range lies in the memory. `from` is borrowed until the wait below.
         let started = unsafe { self.start_upload(stream, memory, at, from.as_ptr(), from.len()) };
-        // SAFETY: the stream is ours. This waits whether or not the copy has started, so that nothing reads `from` any
-        // more.
-        let finished = self.ask(|library| unsafe { (library.synchronize_stream)(stream_of(stream)) });
-        started.and(finished.map_err(self.lost("copying to the device")))
+        // This waits whether or not the copy has started, so that nothing reads `from` any more.
+        started.and(self.finish_copy(stream, "copying to the device"))
     }
 
     unsafe fn download(&self, stream: StreamId, memory: MemoryId, at: usize, to: &mut [u8]) -> Result<()> {
         // SAFETY: the caller has made sure that the range lies in the memory. `to` is borrowed until the wait below.
         let started = unsafe { self.start_download(stream, memory, at, to.as_mut_ptr(), to.len()) };
-        // SAFETY: the stream is ours. This waits whether or not the copy has started, so that nothing writes `to` any
-        // more.
-        let finished = self.ask(|library| unsafe { (library.synchronize_stream)(stream_of(stream)) });
-        started.and(finished.map_err(self.lost("copying from the device")))
+        // This waits whether or not the copy has started, so that nothing writes `to` any more.
+        started.and(self.finish_copy(stream, "copying from the device"))
     }
 
     unsafe fn start_upload(

@@ -1,6 +1,7 @@
 //! A safe interface to devices, their streams and their memory.
 
 mod block;
+mod freeing;
 mod stream;
 
 pub(crate) use block::Block;
@@ -9,11 +10,12 @@ pub use stream::Stream;
 use crate::driver::{Argument, DeviceInfo, Driver, Kind, MemoryId, PinnedId};
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
+use freeing::{OfOthers, Pending};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The length of device memory is a multiple of this, in bytes: kernels read and write one block of AES at a time.
@@ -35,11 +37,12 @@ pub(crate) struct Shared {
     driver: ManuallyDrop<Box<dyn Driver>>,
     self_test: SelfTest,
     /// The result of the self-test of each module.
-    tested: [OnceLock<Result<()>>; Module::ALL.len()],
+    tested: [Mutex<Option<Result<()>>>; Module::ALL.len()],
     /// How long a wait may take, in milliseconds.
     limit: AtomicU64,
     /// See [`Device::prepared_in`].
     pub(crate) prepared_in: OnceLock<Duration>,
+    pending: Pending,
     /// Why the device is not used any more. Memory that it may still be working on is never freed, so it is never used
     /// for anything else.
     dead: OnceLock<Error>,
@@ -71,6 +74,7 @@ impl Device {
             tested: Default::default(),
             limit: AtomicU64::new(limit.as_millis() as u64),
             prepared_in: OnceLock::new(),
+            pending: Pending::default(),
             dead: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
@@ -95,16 +99,22 @@ impl Device {
         self.shared.dead.get().is_some()
     }
 
-    /// Loads a module and runs its self-test. Only the first call does so; later ones give the same result. Each launch
-    /// calls this itself.
+    /// Loads a module and runs its self-test. Only the first call does so; later ones give the same result, unless there
+    /// was too little memory. Each launch calls this itself.
     ///
     /// # Errors
     /// [`Reason::Build`] if the module does not build, [`Reason::SelfTest`] if an answer is wrong, [`Reason::Refused`]
     /// if the device has too little local memory, [`Reason::OutOfMemory`], or a failure of the driver.
     pub fn test(&self, module: Module) -> Result<()> {
-        self.shared.tested[module as usize]
-            .get_or_init(|| (self.shared.self_test)(&mut Stream::new(self, true)?, module))
-            .clone()
+        let mut tested = self.shared.tested[module as usize].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(result) = &*tested {
+            return result.clone();
+        }
+        let result = Stream::new(self, true).and_then(|mut stream| (self.shared.self_test)(&mut stream, module));
+        if !matches!(&result, Err(Error { reason: Reason::OutOfMemory(_), .. })) {
+            *tested = Some(result.clone());
+        }
+        result
     }
 
     /// The largest number of threads that a group of this kernel can have on this device.
@@ -137,7 +147,7 @@ impl Device {
     /// # Errors
     /// [`Reason::OutOfMemory`], or a failure of the driver.
     pub fn pinned(&self, len: usize) -> Result<Pinned> {
-        let id = self.ask(|driver, _| driver.allocate_pinned(len.max(1)))?;
+        let id = self.allocate(|driver| driver.allocate_pinned(len.max(1)))?;
         Ok(Pinned { device: self.clone(), id, len })
     }
 
@@ -158,6 +168,7 @@ impl Device {
                 len,
                 host: Some(host),
                 is_shared: AtomicBool::new(false),
+                is_freed_elsewhere: AtomicBool::new(false),
             }),
             at: 0,
             len,
@@ -177,12 +188,15 @@ impl Device {
         if let Some(error) = self.shared.dead.get() {
             return Err(error.clone());
         }
-        let limit = Duration::from_millis(self.shared.limit.load(Ordering::Relaxed));
-        call(&**self.shared.driver, limit).inspect_err(|error| {
+        call(&**self.shared.driver, self.limit()).inspect_err(|error| {
             if error.reason.is_final() {
                 let _ = self.shared.dead.set(error.clone());
             }
         })
+    }
+
+    fn limit(&self) -> Duration {
+        Duration::from_millis(self.shared.limit.load(Ordering::Relaxed))
     }
 
     pub(crate) fn refuse<T>(&self, why: impl Into<String>) -> Result<T> {
@@ -217,11 +231,14 @@ struct Allocation {
     host: Option<Pinned>,
     /// Whether other libraries know its address.
     is_shared: AtomicBool,
+    /// See [`Buffer::free_elsewhere`].
+    is_freed_elsewhere: AtomicBool,
 }
 
 impl Buffer {
     pub(crate) fn new(device: &Device, id: MemoryId, len: usize) -> Self {
-        let memory = Allocation { device: device.clone(), id, len, host: None, is_shared: AtomicBool::new(false) };
+        let [is_shared, is_freed_elsewhere] = Default::default();
+        let memory = Allocation { device: device.clone(), id, len, host: None, is_shared, is_freed_elsewhere };
         Self { memory: Arc::new(memory), at: 0, len }
     }
 
@@ -237,13 +254,31 @@ impl Buffer {
         false
     }
 
-    /// The memory for kernels of other libraries in this process; `None` if the driver has no addresses (OpenCL). All
-    /// work of a [`Stream`] on it should be finished before they use it.
+    /// The memory for kernels of other libraries in this process; `None` if the driver has no addresses (OpenCL), or if
+    /// the memory is the host's. All work of a [`Stream`] on it should be finished before they use it.
     #[must_use]
     pub fn share(&self) -> Option<SharedMemory> {
+        if self.memory.host.is_some() {
+            return None;
+        }
         let address = self.memory.device.shared.driver.address(self.memory.id)? + self.at as u64;
         self.memory.is_shared.store(true, Ordering::Relaxed);
         Some(SharedMemory { _memory: self.memory.clone(), address })
+    }
+
+    /// Makes another thread free it when it is dropped, as if others knew its address. So no drop waits for the device.
+    pub fn free_elsewhere(&self) {
+        self.memory.is_freed_elsewhere.store(true, Ordering::Relaxed);
+    }
+
+    /// If other libraries know the address, waits for all work on the device that this process has started, without a
+    /// limit. So what they write is complete.
+    ///
+    /// # Errors
+    /// [`Reason::Failed`] while another library captures work as a graph, or another failure of the driver.
+    pub fn finish_others(&self) -> Result<()> {
+        let is_shared = self.memory.is_shared.load(Ordering::Relaxed);
+        if is_shared { self.device().ask(|driver, _| driver.finish_others()) } else { Ok(()) }
     }
 
     /// The device that it is on.
@@ -277,7 +312,8 @@ impl Buffer {
 /// [`Buffer`] have been dropped.
 ///
 /// Before that, all work on the device is waited for that this process has started, without a limit: nobody tells when
-/// the kernels of others are over.
+/// the kernels of others are over. So another thread does it, and dropping this waits for nothing. An allocation for
+/// which there is too little memory waits for that thread.
 pub struct SharedMemory {
     _memory: Arc<Allocation>,
     address: u64,
@@ -299,13 +335,16 @@ impl fmt::Debug for SharedMemory {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if *self.is_shared.get_mut() {
-            let _ = self.device.ask(|driver, _| driver.finish_others());
-        }
         // Pinned memory frees itself.
-        if self.host.is_none() {
+        if self.host.is_some() {
+            return;
+        }
+        let (device, id, len) = (self.device.clone(), self.id, self.len);
+        if *self.is_shared.get_mut() || *self.is_freed_elsewhere.get_mut() {
+            self.device.drop_elsewhere(OfOthers { device, id, len });
+        } else {
             // SAFETY: the memory is this driver's and has that length. No work can be started on it any more.
-            let _ = self.device.ask(|driver, limit| unsafe { driver.free(self.id, self.len, limit) });
+            let _ = self.device.ask(|driver, limit| unsafe { driver.free(id, len, limit) });
         }
     }
 }

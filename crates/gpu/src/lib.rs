@@ -7,7 +7,7 @@
 //! A [`Stream`] of a device takes work: copies to and from a [`Buffer`], and launches of kernels. The streams of a
 //! device run in parallel, each used by its own thread. [`GpuEngine`] uses them as an engine of `phalanx-core`: plaintext is
 //! in the host's memory. With [`Resident`], and with [`DeviceReader`] for a whole file, it is in the device's, and the host
-//! never has it.
+//! does not have it.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::must_use_candidate)]

@@ -4,23 +4,27 @@
 //! bytes into pinned memory, copy them to the device, check all tags, decrypt there, and copy what was asked for to its
 //! place. So while one lane reads, others copy and decrypt.
 
-use crate::device::{Buffer, Device, Pinned};
+mod lanes;
+
+use crate::device::{Buffer, Device};
 use crate::driver::Kind;
 use crate::engine::{LANES, SUITES};
 use crate::resident::{Resident, Sealed};
+use lanes::{Lane, Lanes, Taken};
 use phalanx_core::engine::{Bind, Fault, Verdicts};
 use phalanx_core::{Error, ReadAt, Reader, Result};
 use phalanx_kernels::keccak;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 /// How much plaintext a window has, in bytes, unless a single chunk is longer: enough for the device to be busy.
 const WINDOW: u64 = 16 << 20;
 
 /// Reads a protected file into memory of a device, where it is decrypted. The host has no plaintext of what is read so.
+/// But [`Reader`] has opened the last chunk once, by the CPU, to prove the file's length.
 ///
 /// ```no_run
 /// # fn open(device: phalanx_gpu::Device, key: phalanx_core::SecretKey) -> Result<(), Box<dyn std::error::Error>> {
@@ -40,22 +44,15 @@ pub struct DeviceReader<S> {
     keccak: keccak::Level,
     /// The plaintext of a window in bytes, a multiple of the chunk size.
     window: u64,
-    /// Lanes that no read is using. They keep their memory, because pinning takes long.
-    idle: Mutex<Vec<Lane>>,
-}
-
-/// A stream, the stored bytes of a window in the host's memory, and its plaintext on the device.
-struct Lane {
-    resident: Resident,
-    sealed: Pinned,
-    plain: Buffer,
+    lanes: Lanes,
 }
 
 impl<S: ReadAt + Send + Sync + 'static> DeviceReader<S> {
     /// Reads this file. The CPU computes the tags with `keccak`.
     ///
-    /// Each lane of a read has pinned memory for 16 MiB or a chunk, and as much on the device. There are eight, or fewer
-    /// for short reads, and they keep their memory until this value is dropped.
+    /// A lane has pinned memory for 16 MiB or a chunk, and as much on the device, or less if the range of a read is
+    /// shorter. There are eight at most, for all reads together, and two if the device is the CPU. They keep their memory
+    /// until this value is dropped. A read for which there is none waits for one.
     ///
     /// # Errors
     /// [`Reason::Refused`](crate::Reason::Refused) if the device has no kernels for the file's suite (AES-256-GCM).
@@ -64,7 +61,8 @@ impl<S: ReadAt + Send + Sync + 'static> DeviceReader<S> {
             return device.refuse(format!("it has no {}", file.suite().name()));
         }
         let window = WINDOW.max(file.chunk_size().bytes() as u64);
-        Ok(Self { file, device, keccak, window, idle: Mutex::default() })
+        let lanes = Lanes::new(if device.info().kind == Kind::Cpu { 2 } else { LANES });
+        Ok(Self { file, device, keccak, window, lanes })
     }
 
     /// Reads a range of the plaintext into new memory of the device, from its beginning on, and waits until that is
@@ -91,39 +89,36 @@ impl<S: ReadAt + Send + Sync + 'static> DeviceReader<S> {
     /// Fills a buffer with a range. After an error, it has only plaintext of chunks that are authentic.
     fn fill(&self, range: &Range<u64>, target: &Buffer) -> Result<()> {
         let windows = range.start / self.window..range.end.div_ceil(self.window);
-        let most = if self.device.info().kind == Kind::Cpu { 2 } else { LANES as u64 };
-        let helpers = (windows.end - windows.start).min(most) - 1;
+        let helpers = (windows.end - windows.start).min(self.lanes.most() as u64) - 1;
         let next = AtomicU64::new(windows.start);
         let failed: Mutex<Option<(u64, Error)>> = Mutex::default();
-        let work = |lane: Lane| {
-            let mut lane = lane;
+        let work = |mut taken: Taken<'_>| {
             let mut at = windows.start;
-            let mut take = || -> Result<()> {
+            let open = || -> Result<()> {
                 loop {
                     at = next.fetch_add(1, Ordering::Relaxed);
                     if at >= windows.end {
-                        return lane.clear(self.window as usize).map_err(fault);
+                        return taken.give_back().map_err(fault);
                     }
-                    self.open_window(&mut lane, at, range, target)?;
+                    self.open_window(taken.lane(), at, range, target)?;
                 }
             };
-            match take() {
-                Ok(()) => self.idle().push(lane),
-                Err(error) => {
-                    // No other window is begun. All windows before this one have been begun, and may fail too.
-                    next.store(windows.end, Ordering::Relaxed);
-                    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                    if failed.as_ref().is_none_or(|(first, _)| at < *first) {
-                        *failed = Some((at, error));
-                    }
+            if let Err(error) = open() {
+                // No other window is begun. All windows before this one have been begun, and may fail too.
+                next.store(windows.end, Ordering::Relaxed);
+                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                if failed.as_ref().is_none_or(|(first, _)| at < *first) {
+                    *failed = Some((at, error));
                 }
             }
         };
-        let first = self.lane().map_err(fault)?;
+        let len = self.lane_len(range);
+        let take = |waits| self.lanes.take(len, waits, || self.lane(len));
+        let first = take(true).map_err(fault)?.expect("it waits");
         thread::scope(|scope| {
             for _ in 0..helpers {
-                // With too little memory or threads, fewer lanes do the work.
-                let Ok(lane) = self.lane() else { break };
+                // With too little memory or threads, or if other reads use the lanes, fewer do the work.
+                let Ok(Some(lane)) = take(false) else { break };
                 let _ = thread::Builder::new().name("phalanx-device".into()).spawn_scoped(scope, || work(lane));
             }
             work(first);
@@ -144,17 +139,22 @@ impl<S: ReadAt + Send + Sync + 'static> DeviceReader<S> {
         lane.resident.stream().copy_range(&lane.plain, from, &mut target.alias(), at).map_err(fault)
     }
 
-    /// A lane that nobody uses.
-    fn lane(&self) -> crate::Result<Lane> {
-        if let Some(lane) = self.idle().pop() {
-            return Ok(lane);
-        }
-        let plain_len = self.window.min(self.file.len().next_multiple_of(self.file.chunk_size().bytes() as u64));
-        let sealed = self.file.protected_range(0..plain_len);
+    /// How much plaintext a lane has to hold for a range, in bytes: whole chunks, and a window at most.
+    fn lane_len(&self, range: &Range<u64>) -> usize {
+        let chunk = self.file.chunk_size().bytes() as u64;
+        self.window.min(range.end.next_multiple_of(chunk) - range.start / chunk * chunk) as usize
+    }
+
+    /// Makes a lane for so much plaintext, with all that its work needs: what fails for want of memory fails here.
+    fn lane(&self, len: usize) -> crate::Result<Lane> {
+        let chunk = self.file.chunk_size().bytes();
+        let chunks = len / chunk;
         let mut stream = self.device.stream()?;
-        let plain = stream.buffer(plain_len as usize)?;
-        let sealed = self.device.pinned((sealed.end - sealed.start) as usize)?;
-        Ok(Lane { resident: Resident::new(stream, self.keccak)?, sealed, plain })
+        let plain = stream.buffer(len)?;
+        let sealed = self.device.pinned(chunks * (chunk + self.file.suite().overhead()))?;
+        let mut resident = Resident::new(stream, self.keccak)?;
+        resident.reserve(chunks, chunk)?;
+        Ok(Lane { resident, sealed, plain })
     }
 }
 
@@ -169,20 +169,6 @@ impl<S> DeviceReader<S> {
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Lane>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Lane {
-    /// Waits for all its work, and wipes the plaintext.
-    fn clear(&mut self, used: usize) -> crate::Result<()> {
-        let used = used.min(self.plain.len());
-        let stream = self.resident.stream();
-        stream.zero(&self.plain, used)?;
-        stream.finish()
     }
 }
 

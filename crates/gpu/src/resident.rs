@@ -95,6 +95,20 @@ impl Resident {
         &mut self.stream
     }
 
+    /// Allocates what calls need for up to this many chunks of this length, so that they do not run out of memory.
+    pub(crate) fn reserve(&mut self, chunks: usize, chunk: usize) -> Result<()> {
+        // The first span of a chunk may be shorter than the others.
+        let spans = chunks * (chunk.div_ceil(self.longest_span()) + 1);
+        let slices = chunks * chunk.div_ceil(engine::slice_len(chunk.ilog2() as u8));
+        self.block = Some(Block::new(self.stream.device(), room(spans, slices, 1))?);
+        self.digests.make_room(&mut self.stream, slices * DIGEST)
+    }
+
+    /// With spans of this length in bytes all threads of a group have the same key.
+    fn longest_span(&self) -> usize {
+        (self.launch.threads * self.launch.granularity) as usize * BLOCK
+    }
+
     /// Opens chunks into `plain`, from byte `at` on, and waits until that is done. Any stream can then use them.
     ///
     /// If the verdicts name a unit, nothing was decrypted, and the place of all units of this call holds zeros.
@@ -293,13 +307,11 @@ impl Resident {
     /// Gathers the keys, spans and slices, and starts copying them to the device. They name bytes from `at` on.
     fn plan(&mut self, job: &Job, window: &Window, units: &[Unit], at: usize) -> Result<Plan> {
         let keys: Vec<&[u8]> = job.keys.iter().map(|keys| keys.encrypt()).collect();
-        // With spans of this length all threads of a group have the same key.
-        let longest = (self.launch.threads * self.launch.granularity) as usize * BLOCK;
-        let (mut spans, mut slices) = (window.spans(units, &[], longest), window.slices());
+        let (mut spans, mut slices) = (window.spans(units, &[], self.longest_span()), window.slices());
         spans.iter_mut().for_each(|span| span.at += at);
         slices.iter_mut().for_each(|slice| slice.at += at);
         let digests = slices.len() * DIGEST;
-        let room = Block::room([spans.len() * SPAN_LEN, slices.len() * SLICE_LEN, keys.len() * KEY_WORDS * 4]);
+        let room = room(spans.len(), slices.len(), keys.len());
         let block = match self.block.take().filter(|block| block.len() >= room) {
             Some(block) => block,
             None => Block::new(self.stream.device(), room)?,
@@ -333,6 +345,11 @@ impl fmt::Debug for Resident {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Resident on {:?}", self.stream.device())
     }
+}
+
+/// The length of a block for so many spans, slices and keys.
+fn room(spans: usize, slices: usize, keys: usize) -> usize {
+    Block::room([spans * SPAN_LEN, slices * SLICE_LEN, keys * KEY_WORDS * 4])
 }
 
 /// The units as they lie in the plain memory, from 0 on, and all of them in one window. `None` if they have no bytes.

@@ -5,16 +5,17 @@ use crate::error::{self, check_process, closed};
 use crate::reader::Reader;
 use crate::source::Source;
 use crate::{dlpack, reader};
-use phalanx_gpu::{Api, Buffer, Device, DeviceReader, SharedMemory};
+use phalanx_gpu::{Api, Buffer, CPU_VARIABLE, Device, DeviceReader, SharedMemory};
 use phalanx_host::engines::levels;
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::HashMap;
+use std::env;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// The device with this number of CUDA's, or the first that works. Each is opened once, because that takes long.
+/// The device with this number of CUDA's, or the first of them. Without one, OpenCL's on the CPU if that is admitted. Each is opened once, because that takes long.
 fn device(py: Python<'_>, number: Option<usize>) -> PyResult<Device> {
     type Opened = Mutex<HashMap<(u32, Option<usize>), Device>>;
     static OPENED: LazyLock<Opened> = LazyLock::new(Opened::default);
@@ -24,12 +25,18 @@ fn device(py: Python<'_>, number: Option<usize>) -> PyResult<Device> {
     if let Some(device) = opened().get(&key).filter(|device| !device.is_dead()) {
         return Ok(device.clone());
     }
-    let find = || match number {
-        Some(number) => phalanx_gpu::find_cuda(number),
-        None => phalanx_gpu::find(),
+    let find = || match phalanx_gpu::find_cuda(number.unwrap_or(0)) {
+        Err(_) if number.is_none() && env::var_os(CPU_VARIABLE).is_some_and(|value| value == "1") => {
+            phalanx_gpu::find()
+        }
+        found => found,
     };
     let found = py.detach(find).map_err(|why| error::engine(py, &format!("no GPU: {why}")))?;
-    opened().insert(key, found.clone());
+    let mut opened = opened();
+    if found.info().api == Api::Cuda {
+        opened.insert((key.0, Some(found.info().index)), found.clone());
+    }
+    opened.insert(key, found.clone());
     Ok(found)
 }
 
@@ -69,8 +76,12 @@ impl GpuReader {
         let reader = self.reader.get();
         let wanted = reader.size().saturating_sub(offset).min(n);
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(closed)?;
-        let read = || inner.read(offset..offset + wanted).map_err(reader::Failed::Library);
+        // If the file is closed meanwhile, this drops the last reference, and frees the lanes. That waits for the device,
+        // so the thread is still detached.
+        let read = move || inner.read(offset..offset + wanted).map_err(reader::Failed::Library);
         let memory = reader.detached(py, read)?;
+        // Whoever drops it has the interpreter, which the device's work may need: a host function of CuPy's, for example.
+        memory.free_elsewhere();
         Ok(GpuBytes { memory: Some(memory), len: wanted as usize, pid: self.pid })
     }
 
@@ -79,6 +90,19 @@ impl GpuReader {
         if self.pid == std::process::id() {
             py.detach(|| drop(inner));
         } else {
+            let _ = ManuallyDrop::new(inner);
+        }
+    }
+}
+
+impl Drop for GpuReader {
+    fn drop(&mut self) {
+        let Some(inner) = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        if self.pid == std::process::id() {
+            // Freeing the lanes waits for the device, and the source may be a Python object.
+            self.device.drop_elsewhere(inner);
+        } else {
+            // The driver does not survive a fork.
             let _ = ManuallyDrop::new(inner);
         }
     }
@@ -106,7 +130,7 @@ impl GpuBytes {
         self.len
     }
 
-    /// A copy in the memory of the host.
+    /// A copy in the memory of the host. Other libraries may be writing, so their work is waited for.
     fn tobytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         check_process(py, self.pid)?;
         let memory = self.memory();
@@ -114,7 +138,10 @@ impl GpuBytes {
             return new_bytes(py, b"");
         }
         PyBytes::new_with(py, self.len, |out| {
-            let copied = py.detach(|| memory.device().stream()?.download(memory, 0, out));
+            let copied = py.detach(|| {
+                memory.finish_others()?;
+                memory.device().stream()?.download(memory, 0, out)
+            });
             copied.map_err(|why| error::engine(py, &why.to_string()))
         })
     }

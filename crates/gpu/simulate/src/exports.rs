@@ -5,9 +5,9 @@ use crate::compile::MOST_SHARED;
 use crate::driver::{Done, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE, MEMORY, MOST_THREADS, NO_CONTEXT, State};
 use crate::launch::{ILLEGAL_ADDRESS, LAUNCH_FAILED};
 use crate::memory::Place;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_float, c_int, c_uint, c_void};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// The name by which users see that this is no GPU.
 const NAME: &[u8] = b"simulated GPU\0";
@@ -17,10 +17,26 @@ static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| Mutex::new(State::new())
 thread_local! {
     /// The contexts of the thread. The last one is current.
     static CONTEXTS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    static CAPTURE_MODE: Cell<c_uint> = const { Cell::new(0) };
 }
 
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether calls that wait for all work do not return yet, and how many there are. Tests hold them.
+static HELD: Mutex<(bool, usize)> = Mutex::new((false, 0));
+static LET_GO: Condvar = Condvar::new();
+
+fn held() -> MutexGuard<'static, (bool, usize)> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn wait_while_held() {
+    let mut held = held();
+    held.1 += 1;
+    let mut held = LET_GO.wait_while(held, |held| held.0).unwrap_or_else(PoisonError::into_inner);
+    held.1 -= 1;
 }
 
 fn code(done: Done) -> c_int {
@@ -54,8 +70,9 @@ type Handle = u64;
 
 /// Declares the driver's functions.
 macro_rules! exports {
-    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {
+    ($($(#[$about:meta])* fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {
         $(
+            $(#[$about])*
             #[unsafe(no_mangle)]
             extern "C" fn $name($($argument: $kind),*) -> c_int $body
         )*
@@ -155,7 +172,18 @@ exports! {
         code(popped.ok_or(NO_CONTEXT).and_then(|popped| context.give(popped)))
     }
 
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
+        // Nothing is captured here.
+        // SAFETY: the caller gives the address of a number, or null.
+        match unsafe { mode.as_mut() } {
+            Some(mode @ 0..=2) => CAPTURE_MODE.with(|of_thread| *mode = of_thread.replace(*mode)),
+            _ => return INVALID_VALUE,
+        }
+        0
+    }
+
     fn cuCtxSynchronize() {
+        wait_while_held();
         inside(State::finish_all)
     }
 }
@@ -265,6 +293,7 @@ exports! {
     }
 
     fn cuMemFree_v2(address: u64) {
+        wait_while_held();
         inside(|state| state.free(address))
     }
 
@@ -338,5 +367,33 @@ exports! {
 
     fn cuEventElapsedTime(milliseconds: Out<c_float>, from: Handle, to: Handle) {
         inside(|state| milliseconds.give(state.between(from, to)?))
+    }
+}
+
+// For tests, which the driver does not have.
+exports! {
+    /// Holds the calls that wait for all work, as if that did not end, or lets them go.
+    fn simulate_hold(is_held: c_int) {
+        held().0 = is_held != 0;
+        LET_GO.notify_all();
+        0
+    }
+
+    /// How many calls are being held.
+    fn simulate_held() {
+        held().1 as c_int
+    }
+
+    /// How many pieces of memory are allocated, pinned memory included.
+    fn simulate_allocations() {
+        state().memory.count() as c_int
+    }
+
+    /// Copies bytes of the device, whoever wrote them. An address that is not the device's any more is an error.
+    fn simulate_peek(address: u64, len: usize, to: *mut u8) {
+        code(state().memory.peek(address, len).ok_or(INVALID_VALUE).map(|bytes| {
+            // SAFETY: both are that long.
+            unsafe { to.copy_from_nonoverlapping(bytes, len) };
+        }))
     }
 }

@@ -89,6 +89,17 @@ impl Memory {
         self.taken
     }
 
+    /// How many pieces are allocated.
+    pub fn count(&self) -> usize {
+        self.allocations.len()
+    }
+
+    /// These bytes, if they are the device's.
+    pub fn peek(&mut self, address: u64, len: usize) -> Option<*const u8> {
+        let (allocation, range) = self.find(address, len)?;
+        Some(allocation.guarded.start.wrapping_add(range.start).cast_const())
+    }
+
     fn add(&mut self, len: usize, is_pinned: bool, is_mapped: bool) -> (u64, usize) {
         let address = self.areas.last().map_or(FIRST, |last| (last.address + last.len + STEP).next_multiple_of(STEP));
         let guarded = Guarded::new(len);

@@ -61,6 +61,7 @@ functions! {
     set_function_attribute = "cuFuncSetAttribute"(Handle, c_int, c_int);
     allocate = "cuMemAlloc_v2"(*mut Address, usize);
     free = "cuMemFree_v2"(Address);
+    exchange_capture_mode = "cuThreadExchangeStreamCaptureMode"(*mut c_uint);
     allocate_host = "cuMemHostAlloc"(*mut *mut c_void, usize, c_uint);
     free_host = "cuMemFreeHost"(*mut c_void);
     host_address = "cuMemHostGetDevicePointer_v2"(*mut Address, *mut c_void, c_uint);
@@ -146,7 +147,12 @@ impl Code {
             | 701      // too many registers or threads
             | 712 | 713 // pinned memory, already or not
             | 800..=802 // not permitted, not supported, not ready
-        )
+        ) || self.is_of_capture()
+    }
+
+    /// Whether the call is forbidden while another library captures work as a graph. Nothing was started.
+    pub fn is_of_capture(self) -> bool {
+        (900..=909).contains(&self.0)
     }
 }
 
@@ -175,6 +181,8 @@ pub(super) mod of_function {
 
 /// A stream that does not wait for the default stream.
 pub(super) const NON_BLOCKING: u32 = 1;
+/// The mode in which a thread may allocate while another library captures work as a graph.
+pub(super) const RELAXED: u32 = 2;
 /// Pinned memory that every context and the device's kernels reach.
 pub(super) const PORTABLE_AND_MAPPED: u32 = 1 | 2;
 
@@ -196,6 +204,10 @@ mod tests {
             (226, false), // CUDA_ERROR_CONTAINED
             (700, false), // CUDA_ERROR_ILLEGAL_ADDRESS
             (719, false), // CUDA_ERROR_LAUNCH_FAILED
+            (900, true),  // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+            (901, true),  // CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+            (909, true),  // CUDA_ERROR_TIMEOUT: of a capture, by its number
+            (910, false), // CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE: no call here can give it
             (999, false), // CUDA_ERROR_UNKNOWN
         ];
         for (code, is_harmless) in expected {

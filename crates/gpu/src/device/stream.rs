@@ -59,7 +59,7 @@ impl Stream {
         let Some(len) = rounded else {
             return self.device.refuse(format!("a buffer of {len} bytes: the largest here has {largest}"));
         };
-        let id = self.device.ask(|driver, _| driver.allocate(len))?;
+        let id = self.device.allocate(|driver| driver.allocate(len))?;
         let buffer = Buffer::new(&self.device, id, len);
         self.zero(&buffer, len)?;
         self.finish()?; // because another stream may use the buffer next

@@ -28,6 +28,9 @@ pub struct Script {
     pub fails: AtomicUsize,
     /// How many downloads come before the one with a flipped bit.
     pub lies: AtomicUsize,
+    /// How many bytes of the device's memory are left, and how many allocations there are, pinned memory included.
+    pub room: AtomicUsize,
+    pub allocations: AtomicUsize,
     how: How,
     hangs: AtomicBool,
     /// Whether the call that failed was a wait. A failure of a stream's last wait, after its results have arrived, is
@@ -57,6 +60,8 @@ impl Script {
         Arc::new(Self {
             fails: AtomicUsize::new(NEVER),
             lies: AtomicUsize::new(NEVER),
+            room: AtomicUsize::new(NEVER),
+            allocations: AtomicUsize::new(0),
             how,
             hangs: AtomicBool::new(false),
             was_wait: AtomicBool::new(false),
@@ -172,23 +177,33 @@ unsafe impl Driver for Faulty {
         self.step().and_then(|()| self.device.max_threads(kernel))
     }
     fn allocate(&self, len: usize) -> Result<MemoryId> {
-        self.step().and_then(|()| self.device.allocate(len))
+        self.step()?;
+        let less = |room: usize| room.checked_sub(len);
+        let full = |_| self.script.error(Reason::OutOfMemory(len));
+        self.script.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).map_err(full)?;
+        self.script.allocations.fetch_add(1, Ordering::SeqCst);
+        self.device.allocate(len)
     }
     unsafe fn free(&self, memory: MemoryId, len: usize, limit: Duration) -> Result<()> {
         if self.script.given_up.load(Ordering::SeqCst) {
             self.script.mistakes.fetch_add(1, Ordering::SeqCst);
         }
         self.wait(limit)?;
+        self.script.room.fetch_add(len, Ordering::SeqCst);
+        self.script.allocations.fetch_sub(1, Ordering::SeqCst);
         // SAFETY: the memory is ours, and the caller starts no work on it any more.
         unsafe { self.device.free(memory, len, limit) }
     }
     fn allocate_pinned(&self, len: usize) -> Result<PinnedId> {
-        self.step().and_then(|()| self.device.allocate_pinned(len))
+        self.step()?;
+        self.script.allocations.fetch_add(1, Ordering::SeqCst);
+        self.device.allocate_pinned(len)
     }
     unsafe fn free_pinned(&self, pinned: PinnedId, limit: Duration) -> Result<()> {
         if self.script.given_up.load(Ordering::SeqCst) {
             self.script.mistakes.fetch_add(1, Ordering::SeqCst);
         }
+        self.script.allocations.fetch_sub(1, Ordering::SeqCst);
         // SAFETY: the memory is ours, and the caller has ended all use of it, the device's too.
         unsafe { self.device.free_pinned(pinned, limit) }
     }

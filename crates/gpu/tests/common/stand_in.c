@@ -8,6 +8,8 @@
 //   So copies that read or write too early or too late are noticed.
 // - Pinned memory has another address for kernels than for the host, and only if it was allocated with that flag.
 // - A copy of memory that is not pinned is done at once, after all earlier work. Tests count these copies, and the waits.
+// - While another library captures work as a graph, a thread allocates and frees only in the relaxed mode, and nobody waits for
+//   the whole context.
 // - No memory is freed while work is left that uses it, and no device memory is freed before it is wiped.
 
 #define _GNU_SOURCE
@@ -31,7 +33,7 @@ typedef struct {
     char name[64];
 } function_t;
 
-enum { OK, INVALID = 1, OUT_OF_MEMORY = 2, NO_CONTEXT = 201, BAD_IMAGE = 200, OS_CALL = 304, NOT_FOUND = 500, NOT_READY = 600 };
+enum { OK, INVALID = 1, OUT_OF_MEMORY = 2, NO_CONTEXT = 201, BAD_IMAGE = 200, OS_CALL = 304, NOT_FOUND = 500, NOT_READY = 600, CAPTURE = 900 };
 
 // One lock for everything. It is held during each call.
 static pthread_mutex_t all = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -74,6 +76,24 @@ static int outcome(void) { return fails >= 0 && fails-- == 0 ? failure : OK; }
     if (hangs) { \
         mistake("a call that may wait for ever"); \
     }
+
+// Whether another library captures work, and the mode of the thread. Only in the relaxed one, 2, may it do what would end that.
+static int captures;
+static __thread unsigned mode;
+#define MUST_BE_RELAXED() \
+    if (captures && mode != 2) { \
+        mistake("a call that ends the capture of another library"); \
+    }
+int cuThreadExchangeStreamCaptureMode(unsigned *other) {
+    BEGIN()
+    if (*other > 2) {
+        return INVALID;
+    }
+    unsigned before = mode;
+    mode = *other;
+    *other = before;
+    return OK;
+}
 
 // The driver's needs. It reserves more addresses than there is memory, and it may not work in a process whose files in /proc
 // belong to root, if a test of the program says so.
@@ -237,6 +257,9 @@ typedef struct {
 } memory_t;
 static memory_t memory[4096];
 static int memories;
+// How many bytes of the device are allocated, and may be. How often there were too few, or a wait was refused.
+static size_t in_use, most_in_use = SIZE_MAX;
+static long refused;
 
 static memory_t *find(const void *address, size_t len, int on_device) {
     for (int i = 0; i < memories; i++) {
@@ -331,6 +354,11 @@ static void must_be_idle(const memory_t *memory) {
 
 int cuMemAlloc_v2(uint64_t *address, size_t len) {
     INSIDE()
+    MUST_BE_RELAXED()
+    if (len > most_in_use - in_use) {
+        refused++;
+        return OUT_OF_MEMORY;
+    }
     if (len == 0 || len > (1 << 28)) {
         return len == 0 ? INVALID : OUT_OF_MEMORY;
     }
@@ -341,12 +369,14 @@ int cuMemAlloc_v2(uint64_t *address, size_t len) {
     memset(made, 0xa5, len);
     memory[memories++] = (memory_t){.address = NULL, .on_device = made, .len = len};
     *address = (uint64_t)(uintptr_t)made;
+    in_use += len;
     taken++;
     return OK;
 }
 
 int cuMemFree_v2(uint64_t address) {
     INSIDE()
+    MUST_BE_RELAXED()
     MUST_END()
     memory_t *found = find((void *)(uintptr_t)address, 1, 1);
     if (found == NULL || found->address != NULL || found->on_device != (char *)(uintptr_t)address) {
@@ -354,11 +384,12 @@ int cuMemFree_v2(uint64_t address) {
     }
     must_be_idle(found);
     for (size_t i = 0; i < found->len; i++) {
-        if (found->on_device[i] != 0 && failure == 0) {
+        if (found->on_device[i] != 0) {
             mistake("memory is freed that was not wiped");
         }
     }
     free(found->on_device);
+    in_use -= found->len;
     *found = memory[--memories];
     taken--;
     return OK;
@@ -366,6 +397,7 @@ int cuMemFree_v2(uint64_t address) {
 
 int cuMemHostAlloc(void **address, size_t len, unsigned flags) {
     INSIDE()
+    MUST_BE_RELAXED()
     if (flags & ~3u) {
         return INVALID;
     }
@@ -392,6 +424,7 @@ int cuMemHostAlloc(void **address, size_t len, unsigned flags) {
 
 int cuMemFreeHost(void *address) {
     INSIDE()
+    MUST_BE_RELAXED()
     MUST_END()
     memory_t *found = find(address, 1, 0);
     if (found == NULL || found->address != address) {
@@ -473,9 +506,23 @@ int cuStreamCreate(stream_t **out, unsigned flags) {
 }
 // Waits for what others have started, too.
 static long waited_for_all;
+// Whether the work of others does not end, and the thread that must not wait for it.
+static int others_work;
+static pthread_t must_not_wait;
+static pthread_cond_t others_end = PTHREAD_COND_INITIALIZER;
 int cuCtxSynchronize(void) {
     INSIDE()
     MUST_END()
+    if (captures) {
+        refused++;
+        return CAPTURE;
+    }
+    while (others_work) {
+        if (pthread_equal(pthread_self(), must_not_wait)) {
+            mistake("a thread waits for the work of others, which may wait for it");
+        }
+        pthread_cond_wait(&others_end, &all);
+    }
     waited_for_all++;
     for (stream_t *stream = streams; stream != NULL; stream = stream->next) {
         int done = run_all(stream);
@@ -536,6 +583,7 @@ int cuEventElapsedTime(float *milliseconds, event_t *from, event_t *to) {
 }
 int cuEventQuery(event_t *event) {
     INSIDE()
+    MUST_BE_RELAXED()
     if (event == NULL) {
         return INVALID;
     }
@@ -587,6 +635,16 @@ long stand_in_synchronous(void) { return synchronous; }
 long stand_in_waited_for_all(void) { return waited_for_all; }
 // How many contexts of this thread were pushed and not popped.
 long stand_in_depth(void) { return depth; }
+long stand_in_refused(void) { return refused; }
+long stand_in_mode(void) { return mode; }
+void stand_in_capture(long on) { captures = (int)on; }
+void stand_in_may_take(long more) { most_in_use = more < 0 ? SIZE_MAX : in_use + (size_t)more; }
+void stand_in_others_work(long on) {
+    pthread_mutex_lock(&all);
+    others_work = (int)on, must_not_wait = pthread_self();
+    pthread_cond_broadcast(&others_end);
+    pthread_mutex_unlock(&all);
+}
 void stand_in_hang(void) { hangs = 1; }
 // Lets a call fail, counted from 0 and from now on. Returns whether an earlier one did.
 int stand_in_fail(long call, int code) {

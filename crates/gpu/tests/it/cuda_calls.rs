@@ -73,6 +73,18 @@ impl StandIn {
         unsafe { self.0.get::<unsafe extern "C" fn() -> i64>(name.as_bytes()).unwrap()() }
     }
 
+    fn tell(&self, name: &str, value: i64) {
+        // SAFETY: the stand-in's functions of these names take a number and return nothing.
+        unsafe { self.0.get::<unsafe extern "C" fn(i64)>(name.as_bytes()).unwrap()(value) }
+    }
+
+    /// Waits until the stand-in has refused something once more than `before`.
+    fn wait_for_refusal(&self, before: i64) {
+        while self.ask("stand_in_refused") == before {
+            std::thread::yield_now();
+        }
+    }
+
     /// Makes the call with this number, counted from 0, fail. Returns whether an earlier call failed.
     fn fail(&self, call: i64, code: i32) -> bool {
         // SAFETY: the function has that type.
@@ -117,7 +129,11 @@ fn inside() {
     // Another thread, on which the context is not current.
     std::thread::spawn(move || device.stream().unwrap().buffer(16).map(drop).unwrap()).join().unwrap();
 
-    shares(&Device::open(info).unwrap());
+    let device = Device::open(info).unwrap();
+    shares(&device);
+    gives_up(&device);
+    captures(&device);
+    drop(device);
     assert_eq!(StandIn::new().ask("stand_in_depth"), 0, "the context that was current before is not current again");
 
     let gone = DeviceInfo { index: 1, ..info.clone() };
@@ -141,7 +157,55 @@ fn shares(device: &Device) {
     drop(shared);
     assert_eq!(waited(), before);
     drop(others);
+    assert!(device.finish_freeing());
     assert_eq!(waited(), before + 1);
+}
+
+/// The thread that drops shared memory does not wait for the work of others: they may wait for it. Who needs the memory does.
+fn gives_up(device: &Device) {
+    let stand_in = StandIn::new();
+    let mut stream = device.stream().unwrap();
+    let (taken, refused) = (stand_in.ask("stand_in_taken"), stand_in.ask("stand_in_refused"));
+    let shared = stream.buffer(1 << 20).unwrap();
+    let others = shared.share().unwrap();
+    stand_in.tell("stand_in_may_take", 16);
+    stand_in.tell("stand_in_others_work", 1);
+    drop((shared, others));
+    assert_eq!(stand_in.ask("stand_in_taken"), taken + 1, "memory is freed while others use it");
+    std::thread::scope(|scope| {
+        let again = scope.spawn(|| device.stream().unwrap().buffer(1 << 20).map(drop));
+        stand_in.wait_for_refusal(refused);
+        stand_in.tell("stand_in_others_work", 0);
+        again.join().unwrap().unwrap();
+    });
+    assert_eq!(stand_in.ask("stand_in_taken"), taken);
+    // If nothing is being freed, there is no reason to try again.
+    let refused = stand_in.ask("stand_in_refused");
+    assert_eq!(stream.buffer(2 << 20).unwrap_err().reason, Reason::OutOfMemory(2 << 20));
+    assert_eq!(stand_in.ask("stand_in_refused"), refused + 1);
+    stand_in.tell("stand_in_may_take", -1);
+}
+
+/// Another library captures work as a graph. The device can be used nevertheless, and what others share is freed when the
+/// capture is over. The stand-in ends this process if a call would end the capture.
+fn captures(device: &Device) {
+    let stand_in = StandIn::new();
+    let (taken, refused) = (stand_in.ask("stand_in_taken"), stand_in.ask("stand_in_refused"));
+    let shared = device.stream().unwrap().buffer(64).unwrap();
+    let others = shared.share().unwrap();
+    stand_in.tell("stand_in_capture", 1);
+    let mut stream = device.stream().unwrap();
+    let (buffer, mut bytes) = (stream.buffer_of(&[7; 64]).unwrap(), device.pinned(64).unwrap());
+    stream.download(&buffer, 0, &mut bytes).unwrap();
+    assert_eq!(bytes[..], [7; 64]);
+    drop((stream, buffer, bytes, shared, others));
+    stand_in.wait_for_refusal(refused);
+    assert!(!device.is_dead());
+    assert_eq!(stand_in.ask("stand_in_taken"), taken + 1);
+    stand_in.tell("stand_in_capture", 0);
+    assert!(device.finish_freeing());
+    assert_eq!(stand_in.ask("stand_in_taken"), taken);
+    assert_eq!(stand_in.ask("stand_in_mode"), 0, "the mode that the thread had before is not there again");
 }
 
 /// The device's counter of energy.
@@ -252,7 +316,23 @@ fn failing() {
             }
         }
     }
+    wiping(&stand_in);
     println!("stand-in passed");
+}
+
+/// Memory that cannot be wiped is not freed. The stand-in ends this process if it is.
+fn wiping(stand_in: &StandIn) {
+    for call in 0.. {
+        let (devices, _) = phalanx_gpu::devices();
+        let device = Device::open(devices.iter().find(|info| info.api == Api::Cuda).unwrap()).unwrap();
+        let buffer = device.stream().unwrap().buffer_of(&[7; 64]).unwrap();
+        stand_in.fail(call, 1);
+        drop(buffer);
+        if !stand_in.fail(-1, 1) {
+            assert!(call > 10, "only {call} calls");
+            break;
+        }
+    }
 }
 
 /// A device that does not answer causes an error of one line within the limit, and immediately for later calls. The

@@ -5,11 +5,11 @@ use crate::devices::faulty::{How, NEVER, Script};
 use phalanx_core::{
     ChunkSize, Error, KdfLimit, NewFile, Opener, ReadAt, Reader, Recipient, Roster, SecretKey, Sink, Source, Suite,
 };
-use phalanx_gpu::{Buffer, Device, DeviceReader, Reason};
+use phalanx_gpu::{Buffer, Device, DeviceReader, Module, Reason};
 use phalanx_kernels::keccak;
 use std::io;
-use std::sync::Mutex;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 mod plain_c {
@@ -137,6 +137,132 @@ fn a_source_that_becomes_shorter_is_an_error() {
     reader.file().source().0.lock().unwrap().truncate(6000);
     assert!(matches!(reader.read(0..9000).unwrap_err(), Error::Changed));
     assert_eq!(bytes_of(&device, &reader.read(0..100).unwrap())[..100], painted(9000)[..100]);
+}
+
+/// With too little memory for all lanes, fewer do the work. A lane that is not whole is not begun.
+#[test]
+fn with_little_memory_fewer_lanes_do_the_work() {
+    let script = Script::new(How::Once);
+    let device = script.open().unwrap();
+    let plain = painted(40 << 20);
+    let stored = protected(&plain, Suite::Aes256CtrTurboShake, 1 << 16);
+    // The memory of one lane, without the place for what is read.
+    let reader = open(&device, stored.clone()).unwrap();
+    let before = script.room.load(Ordering::SeqCst);
+    drop(reader.read(0..16 << 20).unwrap());
+    let lane = before - script.room.load(Ordering::SeqCst);
+    assert!(lane > 16 << 20, "{lane}");
+    drop(reader);
+    for (more, is_enough) in
+        [(0, true), (lane - 16, true), (lane, true), (16 << 20, true), ((16 << 20) + 2048, true), (0, false)]
+    {
+        let room = plain.len() + lane + more - if is_enough { 0 } else { 16 };
+        script.room.store(room, Ordering::SeqCst);
+        let reader = open(&device, stored.clone()).unwrap();
+        let read = reader.read(0..u64::MAX);
+        script.room.fetch_add(NEVER, Ordering::SeqCst);
+        match read {
+            Ok(read) => assert!(is_enough && bytes_of(&device, &read) == plain, "{more}"),
+            Err(error) => assert!(!is_enough && error.to_string().contains("out of device memory"), "{more}: {error}"),
+        }
+        drop(reader);
+        assert_eq!(script.room.load(Ordering::SeqCst), room + NEVER, "{more}: memory was not freed");
+    }
+}
+
+/// A self-test for which there was too little memory says nothing about the kernels, and is done again.
+#[test]
+fn a_self_test_without_memory_is_done_again() {
+    let script = Script::new(How::Once);
+    let device = script.open().unwrap();
+    script.room.store(16, Ordering::SeqCst);
+    // Those that were tested when the device was opened have passed.
+    let is_full = |module: &Module| device.test(*module).is_err_and(|e| matches!(e.reason, Reason::OutOfMemory(_)));
+    assert!(Module::ALL.iter().filter(|module| is_full(module)).count() > 0);
+    script.room.store(NEVER, Ordering::SeqCst);
+    for module in Module::ALL {
+        device.test(module).unwrap();
+    }
+}
+
+/// A source that counts the reads in it, and lets them go on when there are as many as were waited for.
+struct Meeting {
+    stored: Vec<u8>,
+    inside: Mutex<usize>,
+    most: Mutex<usize>,
+    changed: Condvar,
+    is_open: AtomicBool,
+}
+
+impl ReadAt for Meeting {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut inside = self.inside.lock().unwrap();
+        *inside += 1;
+        let mut most = self.most.lock().unwrap();
+        *most = (*most).max(*inside);
+        drop(most);
+        self.changed.notify_all();
+        let mut inside = self.changed.wait_while(inside, |_| !self.is_open.load(Ordering::SeqCst)).unwrap();
+        *inside -= 1;
+        drop(inside);
+        self.stored.read_at(buf, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.stored.len() as u64)
+    }
+}
+
+/// However many threads read, a reader has two lanes on such a device. A short range does not take the memory of a window.
+#[test]
+fn threads_share_the_lanes() {
+    const THREADS: usize = 12;
+    let script = Script::new(How::Once);
+    let device = script.open().unwrap();
+    let plain = painted(20 << 20);
+    let source = Meeting {
+        stored: protected(&plain, Suite::Aes256CtrTurboShake, 4096),
+        inside: Mutex::new(0),
+        most: Mutex::new(0),
+        changed: Condvar::new(),
+        is_open: AtomicBool::new(true),
+    };
+    let reader = open(&device, source).unwrap();
+    let room = script.room.load(Ordering::SeqCst);
+    drop(reader.read(5000..5001).unwrap());
+    let lane = room - script.room.load(Ordering::SeqCst);
+    assert!(lane < 64 << 10, "{lane} bytes for a short range");
+    let one = script.allocations.load(Ordering::SeqCst);
+
+    let source = reader.file().source();
+    *source.most.lock().unwrap() = 0;
+    source.is_open.store(false, Ordering::SeqCst);
+    let (begun, plain, reader) = (AtomicUsize::new(0), &plain, &reader);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (begun, device) = (&begun, &device);
+                scope.spawn(move || {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    let from = thread * 5000;
+                    let read = reader.read(from as u64..from as u64 + 4000).unwrap();
+                    assert!(bytes_of(device, &read)[..4000] == plain[from..from + 4000]);
+                })
+            })
+            .collect();
+        while begun.load(Ordering::SeqCst) < THREADS {
+            std::thread::yield_now();
+        }
+        drop(source.changed.wait_while(source.inside.lock().unwrap(), |inside| *inside < 2).unwrap());
+        source.is_open.store(true, Ordering::SeqCst);
+        source.changed.notify_all();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    assert_eq!(*source.most.lock().unwrap(), 2);
+    assert_eq!(script.allocations.load(Ordering::SeqCst) - one, one, "of two lanes, which are kept");
+    // Lanes that are too short make room for longer ones.
+    assert!(bytes_of(&device, &reader.read(3..u64::MAX).unwrap())[..plain.len() - 3] == plain[3..]);
+    assert_eq!(script.allocations.load(Ordering::SeqCst), 2 * one);
 }
 
 /// A device that fails at each call in turn: one line, and the file can be read when the device works again.

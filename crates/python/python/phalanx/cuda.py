@@ -1,7 +1,8 @@
 """Protected files opened in the memory of a GPU, for arrays of PyTorch, CuPy and JAX.
 
-Ciphertext crosses to the GPU, and is decrypted there when all tags have been checked. The host has no plaintext of it. It needs
-NVIDIA's driver; none of these libraries has to be installed.
+Ciphertext crosses to the GPU, and is decrypted there when all tags have been checked. The host has no plaintext of what is read so, but
+it opens the last chunk once, when a file is opened, to prove its length. It needs NVIDIA's driver; none of these libraries has to be
+installed.
 
 The GPU has no kernels for AES-256-GCM: files with the cipher ``aes-256-gcm`` raise :class:`phalanx.EngineError`.
 """
@@ -24,9 +25,9 @@ __all__ = ["GpuBytes", "GpuFile", "open"]
 def open(file: _Path | object, *, device: int | None = None, **options: Any) -> GpuFile:  # noqa: A001 (phalanx.open, too)
     """Opens a protected file, to read ranges of it into the memory of a GPU: a :class:`GpuFile`.
 
-    ``file``, and ``key``, ``keys``, ``password``, ``identities``, ``kms`` and ``threads`` are as for :func:`phalanx.open`. ``device`` is the
-    number of the GPU, as PyTorch and CuPy count them; without one, it is the first that works. If there is none, this raises
-    :class:`phalanx.EngineError`.
+    ``file``, and ``key``, ``keys``, ``password``, ``identities``, ``kms`` and ``threads`` are as for :func:`phalanx.open`; reads into the GPU
+    have at most eight threads, whatever ``threads`` says. ``device`` is the number of the GPU, as PyTorch and CuPy count them; without one,
+    it is CUDA's first. If it cannot be used, this raises :class:`phalanx.EngineError`.
 
     >>> import phalanx.cuda, torch                                                                      # doctest: +SKIP
     >>> with phalanx.cuda.open("weights.phx", key=key) as file:                                         # doctest: +SKIP
@@ -72,14 +73,16 @@ class GpuFile:
         """Reads ``n`` bytes from ``offset`` on into new memory of the GPU, or fewer at the end of the file.
 
         When it returns, they are all authentic and there, for any stream. Any number of threads may call it. The memory is wiped when
-        the last array that shares it is gone.
+        the last array that shares it is gone, and all work of the process on the GPU is over.
         """
         return self._native.read_at(offset, n)
 
     def close(self) -> None:
         """Closes the file, and frees its memory on the GPU. What was read stays."""
-        self._native.close()
-        self._reader.close()
+        try:
+            self._native.close()
+        finally:
+            self._reader.close()
 
     def __enter__(self) -> GpuFile:
         return self

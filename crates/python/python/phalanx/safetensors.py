@@ -10,11 +10,14 @@ import contextlib
 import importlib
 import math
 import sys
+import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _files, cuda
+from ._errors import EngineError
 from ._tensors import SIZES, SafetensorsError, Tensor, build, header_length, is_text, parse
 
 if TYPE_CHECKING:
@@ -52,7 +55,8 @@ def load_file(
     ``file``, and ``key``, ``keys``, ``password``, ``identities``, ``kms`` and ``threads`` are as for :func:`phalanx.open`. Every byte is
     authenticated before it is returned. ``framework`` is ``numpy`` or ``torch``. With ``device="cuda"``, or ``cuda:0``, the result is
     PyTorch's on that GPU: ciphertext crosses, and is opened there (:mod:`phalanx.cuda`). A file with the cipher ``aes-256-gcm``, and any
-    file for a GPU that is not NVIDIA's, is opened by the CPU, and crosses as plaintext.
+    file for a GPU that is not NVIDIA's, is opened by the CPU, and crosses as plaintext. So is any file, with a ``RuntimeWarning``, if the
+    GPU cannot be opened here. If its memory is full, PyTorch's cache is emptied, and the file is read once more.
 
     Without ``names``, all tensors share one piece of memory, which lives as long as one of them. What is not a safetensors file
     raises :class:`SafetensorsError`, a ``ValueError``.
@@ -129,7 +133,10 @@ class TensorFile(Mapping[str, Tensor]):
     def __init__(self, reader: _files.ProtectedReader) -> None:
         length = header_length(reader.read_at(0, 8), reader.size)
         self._reader = reader
-        self._on_gpu: dict[int, cuda.GpuFile] = {}
+        # For each GPU, how the file is read there; ``None`` if the GPU cannot be opened.
+        self._on_gpu: dict[int, cuda.GpuFile | None] = {}
+        self._opening = threading.Lock()
+        self._closed = False
         self._begin = 8 + length
         self._tensors, self.metadata = parse(reader.read_at(8, length), reader.size - self._begin)
 
@@ -150,9 +157,14 @@ class TensorFile(Mapping[str, Tensor]):
 
     def close(self) -> None:
         """Closes the file, and wipes the opened chunks."""
-        for there in self._on_gpu.values():
-            there.close()
-        self._reader.close()
+        with self._opening:
+            self._closed = True
+            opened = [there for there in self._on_gpu.values() if there is not None]
+        try:
+            for there in opened:
+                there.close()
+        finally:
+            self._reader.close()
 
     def __enter__(self) -> TensorFile:
         return self
@@ -171,14 +183,38 @@ class TensorFile(Mapping[str, Tensor]):
 
     def _filled(self, start: int, stop: int, gpu: int | None) -> Any:
         """The bytes in numpy's memory, or as a tensor of PyTorch on the GPU with this number."""
-        if gpu is not None and self._reader.cipher != "aes-256-gcm":
-            # Of two threads that open it at once, both get the first one's.
-            there = self._on_gpu.get(gpu) or self._on_gpu.setdefault(gpu, cuda.GpuFile(self._reader, gpu))
-            return _module("torch", "memory of a GPU").from_dlpack(there.read_at(self._begin + start, stop - start))
+        there = None if gpu is None or self._reader.cipher == "aes-256-gcm" else self._opened_on(gpu)
+        if there is not None:
+            memory = _with_room(lambda: there.read_at(self._begin + start, stop - start))
+            return _module("torch", "memory of a GPU").from_dlpack(memory)
         memory = _aligned(stop - start)
         if len(memory) and self._reader.readinto_at(self._begin + start, memory) != len(memory):
             raise SafetensorsError("the file ended early")
         return memory
+
+    def _opened_on(self, gpu: int) -> cuda.GpuFile | None:
+        """The file on the GPU with this number, which is opened once; ``None`` if it cannot be."""
+        with self._opening:
+            if self._closed:
+                raise ValueError("I/O operation on closed file")
+            if gpu not in self._on_gpu:
+                try:
+                    self._on_gpu[gpu] = _with_room(lambda: cuda.GpuFile(self._reader, gpu))
+                except EngineError as error:
+                    self._on_gpu[gpu] = None
+                    warnings.warn(f"tensors are opened by the CPU, and cross as plaintext: {error}", RuntimeWarning, stacklevel=2)
+            return self._on_gpu[gpu]
+
+
+def _with_room(call: Callable[[], Any]) -> Any:
+    """The call's result. If the GPU's memory is full, it is called once more without what PyTorch keeps for later."""
+    try:
+        return call()
+    except EngineError as error:
+        if "out of device memory" not in str(error):
+            raise
+    _module("torch", "memory of a GPU").cuda.empty_cache()
+    return call()
 
 
 def _aligned(length: int) -> Any:

@@ -247,6 +247,15 @@ class CommandTest {
         return Needs.run(folder, command);
     }
 
+    /** A pipe has no position. */
+    @Test
+    void readsListsFromPipes() throws IOException, InterruptedException {
+        String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
+        String line = "cat recipients | \"$0\" -cp \"$1\" phalanx.command.Main protect f --recipients-file - --output piped.phx";
+        Needs.run(folder, List.of("sh", "-c", line, java, System.getProperty("java.class.path"))).ok();
+        phalanx("verify", "piped.phx", "--identity", "identity").ok();
+    }
+
     /** All lines run in one JVM, because starting one for each would take a minute. */
     @Test
     void hasTheOutputOfPhalanx() throws IOException, InterruptedException {

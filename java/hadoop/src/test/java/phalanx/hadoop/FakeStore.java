@@ -8,11 +8,13 @@ import java.util.Arrays;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.hadoop.fs.Abortable;
 import org.apache.hadoop.fs.BlockLocation;
 import org.apache.hadoop.fs.CommonPathCapabilities;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FSInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
@@ -28,7 +30,62 @@ public final class FakeStore extends RawLocalFileSystem {
     static final AtomicInteger OPENED = new AtomicInteger();
     /** Whether the disk is full. */
     static final AtomicBoolean FULL = new AtomicBoolean();
+    /** What a file that is opened meanwhile does before each read, or null. */
+    static final AtomicReference<BeforeRead> BEFORE_READ = new AtomicReference<>();
     static final int BLOCK = 1000;
+
+    @FunctionalInterface
+    interface BeforeRead {
+        void run() throws IOException;
+    }
+
+    private static final class Watched extends FSInputStream {
+        private final FSDataInputStream in;
+        private final BeforeRead before;
+
+        Watched(FSDataInputStream in, BeforeRead before) {
+            this.in = in;
+            this.before = before;
+        }
+
+        @Override
+        public int read() throws IOException {
+            before.run();
+            return in.read();
+        }
+
+        @Override
+        public int read(byte[] into, int offset, int length) throws IOException {
+            before.run();
+            return in.read(into, offset, length);
+        }
+
+        @Override
+        public int read(long position, byte[] into, int offset, int length) throws IOException {
+            before.run();
+            return in.read(position, into, offset, length);
+        }
+
+        @Override
+        public void seek(long position) throws IOException {
+            in.seek(position);
+        }
+
+        @Override
+        public long getPos() throws IOException {
+            return in.getPos();
+        }
+
+        @Override
+        public boolean seekToNewSource(long position) {
+            return false;
+        }
+
+        @Override
+        public void close() throws IOException {
+            in.close();
+        }
+    }
 
     @Override
     public URI getUri() {
@@ -43,7 +100,9 @@ public final class FakeStore extends RawLocalFileSystem {
     @Override
     public FSDataInputStream open(Path path, int bufferSize) throws IOException {
         OPENED.incrementAndGet();
-        return super.open(path, bufferSize);
+        FSDataInputStream in = super.open(path, bufferSize);
+        BeforeRead before = BEFORE_READ.get();
+        return before == null ? in : new FSDataInputStream(new Watched(in, before));
     }
 
     @Override

@@ -38,7 +38,7 @@ class AheadFailuresTest extends Fixture {
     @AfterEach
     void nothingIsLeft() throws IOException {
         Thread.setDefaultUncaughtExceptionHandler(null);
-        FakeStore.BEFORE_READ.set(null);
+        FakeStore.IN_READ.set(null);
         AheadThreads threads = ((PhalanxFileSystem) other).aheadThreads();
         other.close();
         assertEquals(1, threads.free());
@@ -82,7 +82,7 @@ class AheadFailuresTest extends Fixture {
     void anErrorOfTheInnerFileSystem() throws Exception {
         AtomicInteger failed = new AtomicInteger();
         CountDownLatch hasFailed = new CountDownLatch(1);
-        FakeStore.BEFORE_READ.set(() -> {
+        FakeStore.IN_READ.set(() -> {
             if (isAhead()) {
                 failed.incrementAndGet();
                 hasFailed.countDown();
@@ -104,7 +104,7 @@ class AheadFailuresTest extends Fixture {
     @Test
     void anErrorThatTheReaderGets() throws Exception {
         AtomicReference<Boolean> fails = new AtomicReference<>(false);
-        FakeStore.BEFORE_READ.set(() -> {
+        FakeStore.IN_READ.set(() -> {
             if (fails.get()) {
                 throw new IOError(new IOException("the disk fails"));
             }

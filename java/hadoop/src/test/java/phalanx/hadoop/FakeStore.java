@@ -30,40 +30,43 @@ public final class FakeStore extends RawLocalFileSystem {
     static final AtomicInteger OPENED = new AtomicInteger();
     /** Whether the disk is full. */
     static final AtomicBoolean FULL = new AtomicBoolean();
-    /** What a file that is opened meanwhile does before each read, or null. */
-    static final AtomicReference<BeforeRead> BEFORE_READ = new AtomicReference<>();
+    /** What a file that is opened meanwhile does in each read, after it has the bytes, or null. */
+    static final AtomicReference<InRead> IN_READ = new AtomicReference<>();
     static final int BLOCK = 1000;
 
     @FunctionalInterface
-    interface BeforeRead {
+    interface InRead {
         void run() throws IOException;
     }
 
     private static final class Watched extends FSInputStream {
         private final FSDataInputStream in;
-        private final BeforeRead before;
+        private final InRead also;
 
-        Watched(FSDataInputStream in, BeforeRead before) {
+        Watched(FSDataInputStream in, InRead also) {
             this.in = in;
-            this.before = before;
+            this.also = also;
         }
 
         @Override
         public int read() throws IOException {
-            before.run();
-            return in.read();
+            int read = in.read();
+            also.run();
+            return read;
         }
 
         @Override
         public int read(byte[] into, int offset, int length) throws IOException {
-            before.run();
-            return in.read(into, offset, length);
+            int read = in.read(into, offset, length);
+            also.run();
+            return read;
         }
 
         @Override
         public int read(long position, byte[] into, int offset, int length) throws IOException {
-            before.run();
-            return in.read(position, into, offset, length);
+            int read = in.read(position, into, offset, length);
+            also.run();
+            return read;
         }
 
         @Override
@@ -101,8 +104,8 @@ public final class FakeStore extends RawLocalFileSystem {
     public FSDataInputStream open(Path path, int bufferSize) throws IOException {
         OPENED.incrementAndGet();
         FSDataInputStream in = super.open(path, bufferSize);
-        BeforeRead before = BEFORE_READ.get();
-        return before == null ? in : new FSDataInputStream(new Watched(in, before));
+        InRead also = IN_READ.get();
+        return also == null ? in : new FSDataInputStream(new Watched(in, also));
     }
 
     @Override

@@ -29,7 +29,7 @@ final class Ahead {
     private final FileSystem.Statistics statistics;
     /** How many chunks a block has. */
     private final int chunks;
-    /** How many blocks there may be after the one that is read. */
+    /** How many blocks there may be after the one that is read. None, if a chunk is longer than what may be fetched ahead. */
     private final int most;
 
     // All that follows is guarded by this object. Nobody waits for the source while holding it.
@@ -51,7 +51,7 @@ final class Ahead {
         layout = file.layout();
         int chunkLength = 1 << layout.chunkLog2();
         chunks = (int) Math.max(1, Math.min(layout.chunks(), BLOCK / chunkLength));
-        most = threads.bytes() == 0 ? 0 : Math.max(1, threads.bytes() / Math.max(BLOCK, chunkLength));
+        most = threads.bytes() < chunkLength ? 0 : Math.max(1, threads.bytes() / Math.max(BLOCK, chunkLength));
     }
 
     private enum State {
@@ -411,6 +411,8 @@ final class Ahead {
         blocks.forEach(this::giveUp);
         blocks.clear();
         if (hasPlace) {
+            // Places bound the memory.
+            free.clear();
             threads.leave();
             hasPlace = false;
         }

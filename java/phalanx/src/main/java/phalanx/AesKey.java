@@ -1,15 +1,16 @@
 package phalanx;
 
+import java.io.NotSerializableException;
+import java.io.ObjectOutputStream;
 import java.util.Arrays;
 import javax.crypto.SecretKey;
 
-/** A key of AES for the JCE. Unlike a {@code SecretKeySpec} it can be overwritten. */
+/** A key of AES for the JCE. Unlike a {@code SecretKeySpec} it can be overwritten, by another thread too. */
 final class AesKey implements SecretKey {
     private static final long serialVersionUID = 1L;
 
-    /** Never written elsewhere. */
     private final transient byte[] key;
-    private volatile boolean destroyed;
+    private transient boolean destroyed;
 
     /** The key is copied. */
     AesKey(byte[] key) {
@@ -27,7 +28,7 @@ final class AesKey implements SecretKey {
     }
 
     @Override
-    public byte[] getEncoded() {
+    public synchronized byte[] getEncoded() {
         if (destroyed) {
             throw new IllegalStateException("its key was overwritten");
         }
@@ -36,13 +37,17 @@ final class AesKey implements SecretKey {
 
     /** Overwrites the key. */
     @Override
-    public void destroy() {
+    public synchronized void destroy() {
         destroyed = true;
         Arrays.fill(key, (byte) 0);
     }
 
     @Override
-    public boolean isDestroyed() {
+    public synchronized boolean isDestroyed() {
         return destroyed;
+    }
+
+    private void writeObject(ObjectOutputStream out) throws NotSerializableException {
+        throw new NotSerializableException("a key of AES is not written anywhere");
     }
 }

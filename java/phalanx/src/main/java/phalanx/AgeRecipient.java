@@ -155,7 +155,9 @@ public final class AgeRecipient {
 
     /** The tag that shows those who can open a file which slot is whose. */
     byte[] tag(FileKeys keys) {
-        return Kmac.of(keys.mac(), text.getBytes(StandardCharsets.US_ASCII), TAG, "phalanx v1 recipient");
+        synchronized (keys) {
+            return Kmac.of(keys.mac(), text.getBytes(StandardCharsets.US_ASCII), TAG, "phalanx v1 recipient");
+        }
     }
 
     /**

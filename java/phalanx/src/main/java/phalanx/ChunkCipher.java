@@ -26,13 +26,17 @@ public final class ChunkCipher implements AutoCloseable {
      *
      * @param keys the file's keys, which are copied
      * @param chunkLog2 the binary logarithm of the chunk size, 12 … 24
+     * @throws IllegalStateException if the keys are closed
      */
     public ChunkCipher(FileKeys keys, int chunkLog2) {
         suite = keys.suite();
         slice = Layout.sliceLength(chunkLog2);
         unit = new UnitCipher(suite);
-        key = new AesKey(keys.encrypt());
-        kmac = suite.isCtr() ? new Kmac(keys.mac(), "phalanx v1 chunk") : null;
+        // Both are of the same keys, also if another thread closes them.
+        synchronized (keys) {
+            key = new AesKey(keys.encrypt());
+            kmac = suite.isCtr() ? new Kmac(keys.mac(), "phalanx v1 chunk") : null;
+        }
     }
 
     /**

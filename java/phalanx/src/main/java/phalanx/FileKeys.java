@@ -6,7 +6,8 @@ import phalanx.primitives.Kmac;
 
 /**
  * The keys of one file or message: docs/format.md, sections 3 and 7. {@link #close} overwrites them, as far as Java allows:
- * see {@link PhalanxKey}.
+ * see {@link PhalanxKey}. Another thread may close them: what is made of them then has the whole keys, or an
+ * {@link IllegalStateException} says that they are closed. Keys of zeros, which everybody has, are never used.
  */
 public final class FileKeys implements AutoCloseable {
     private static final int MAC_BYTES = 32;
@@ -14,6 +15,7 @@ public final class FileKeys implements AutoCloseable {
     private final Suite suite;
     private final byte[] encrypt;
     private final byte[] mac;
+    private boolean closed;
 
     private FileKeys(Suite suite, byte[] encrypt, byte[] mac) {
         this.suite = suite;
@@ -47,16 +49,27 @@ public final class FileKeys implements AutoCloseable {
         return suite;
     }
 
-    byte[] encrypt() {
+    /** Its bytes, not copied. Who uses them holds this object's lock, so that nobody overwrites them meanwhile. */
+    synchronized byte[] encrypt() {
+        checkOpen();
         return encrypt;
     }
 
-    byte[] mac() {
+    /** As {@link #encrypt}. */
+    synchronized byte[] mac() {
+        checkOpen();
         return mac;
     }
 
+    private void checkOpen() {
+        if (closed) {
+            throw new IllegalStateException("the keys are closed");
+        }
+    }
+
     /** Both keys as bytes, for {@link #exposed}: wipe them. */
-    byte[] expose() {
+    synchronized byte[] expose() {
+        checkOpen();
         byte[] both = Arrays.copyOf(encrypt, encrypt.length + MAC_BYTES);
         System.arraycopy(mac, 0, both, encrypt.length, MAC_BYTES);
         return both;
@@ -73,8 +86,8 @@ public final class FileKeys implements AutoCloseable {
     }
 
     /** The tag of a header. The array has room for the tag at its end. */
-    byte[] headerTag(byte[] header) {
-        try (Kmac kmac = new Kmac(mac, "phalanx v1 header")) {
+    synchronized byte[] headerTag(byte[] header) {
+        try (Kmac kmac = new Kmac(mac(), "phalanx v1 header")) {
             kmac.update(header, 0, header.length - Header.TAG);
             return kmac.finish(Header.TAG);
         }
@@ -88,7 +101,8 @@ public final class FileKeys implements AutoCloseable {
 
     /** Overwrites the keys. */
     @Override
-    public void close() {
+    public synchronized void close() {
+        closed = true;
         Arrays.fill(encrypt, (byte) 0);
         Arrays.fill(mac, (byte) 0);
     }

@@ -18,8 +18,10 @@ final class MessageKeys implements AutoCloseable {
 
     MessageKeys(FileKeys keys) {
         this.keys = keys;
-        aes = new AesKey(keys.encrypt());
-        mac = keys.suite().isCtr() ? new Kmac(keys.mac(), "phalanx v1 message") : null;
+        synchronized (keys) {
+            aes = new AesKey(keys.encrypt());
+            mac = keys.suite().isCtr() ? new Kmac(keys.mac(), "phalanx v1 message") : null;
+        }
     }
 
     AesKey aes() {

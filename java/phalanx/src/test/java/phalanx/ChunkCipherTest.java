@@ -5,6 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.ByteArrayOutputStream;
+import java.io.NotSerializableException;
+import java.io.ObjectOutputStream;
+import java.lang.reflect.Field;
 import java.util.Arrays;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
@@ -36,8 +40,24 @@ class ChunkCipherTest {
         }
     }
 
+    /** Everybody has the keys that closed ones have become. */
     @Test
-    void aKeyIsCopiedAndOverwritten() {
+    void nothingIsMadeOfClosedKeys() {
+        for (Suite suite : Suite.values()) {
+            byte[] fileKey = new byte[32];
+            new Random(1).nextBytes(fileKey);
+            FileKeys keys = FileKeys.ofFile(fileKey, suite);
+            keys.close();
+            keys.close();
+            assertThrows(IllegalStateException.class, () -> new ChunkCipher(keys, 12), suite::title);
+            assertThrows(IllegalStateException.class, () -> new MessageKeys(keys), suite::title);
+            assertThrows(IllegalStateException.class, keys::expose);
+            assertThrows(IllegalStateException.class, () -> keys.headerTag(new byte[100]));
+        }
+    }
+
+    @Test
+    void aKeyIsCopiedAndOverwritten() throws Exception {
         byte[] bytes = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
         AesKey key = new AesKey(bytes);
         bytes[0] = 99;
@@ -48,5 +68,36 @@ class ChunkCipherTest {
         key.destroy();
         assertTrue(key.isDestroyed());
         assertThrows(IllegalStateException.class, key::getEncoded);
+        assertArrayEquals(new byte[bytes.length], array(key));
+    }
+
+    private static byte[] array(AesKey key) throws ReflectiveOperationException {
+        Field field = AesKey.class.getDeclaredField("key");
+        field.setAccessible(true);
+        return (byte[]) field.get(key);
+    }
+
+    @Test
+    void aClosedCipherHasOverwrittenItsKey() throws Exception {
+        for (Suite suite : Suite.values()) {
+            byte[] fileKey = new byte[32];
+            new Random(1).nextBytes(fileKey);
+            try (FileKeys keys = FileKeys.ofFile(fileKey, suite)) {
+                ChunkCipher cipher = new ChunkCipher(keys, 12);
+                Field field = ChunkCipher.class.getDeclaredField("key");
+                field.setAccessible(true);
+                byte[] key = array((AesKey) field.get(cipher));
+                assertArrayEquals(keys.encrypt(), key);
+                cipher.close();
+                assertArrayEquals(new byte[suite.aesKeyBytes()], key);
+            }
+        }
+    }
+
+    @Test
+    void aKeyIsNotWrittenElsewhere() {
+        AesKey key = new AesKey(new byte[16]);
+        ByteArrayOutputStream written = new ByteArrayOutputStream();
+        assertThrows(NotSerializableException.class, () -> new ObjectOutputStream(written).writeObject(key));
     }
 }

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.util.Arrays;
 import java.util.Objects;
+import java.util.concurrent.locks.ReentrantLock;
 import org.apache.flink.core.fs.FSDataInputStream;
 import org.apache.flink.core.fs.FileSystem;
 import org.apache.flink.core.fs.Path;
@@ -17,7 +18,7 @@ import phalanx.WrongKeyException;
 
 /**
  * The plaintext of a protected file. Its header and its last chunk are authentic once it is open, and so its length. Every other chunk is authenticated
- * before a byte of it is given away. It belongs to one thread.
+ * before a byte of it is given away. One thread reads it, and another one may close it: Flink does that when it cancels a task.
  */
 final class PlainInput extends FSDataInputStream {
     private static final int USUAL_HEADER = 8192;
@@ -30,8 +31,10 @@ final class PlainInput extends FSDataInputStream {
     /** The last chunk, where columnar formats have their indexes, and the one that was read last. */
     private final Chunk last;
     private final Chunk current;
-    private long position;
-    private boolean closed;
+    private volatile long position;
+    private volatile boolean closed;
+    /** Who has this uses the cipher and the chunks. */
+    private final ReentrantLock lock = new ReentrantLock();
 
     /** The opened bytes of a chunk, behind room for nonce and tag. */
     private static final class Chunk {
@@ -43,7 +46,7 @@ final class PlainInput extends FSDataInputStream {
         }
     }
 
-    private PlainInput(Path path, FSDataInputStream in, Header.Opened opened, Layout layout) throws IOException {
+    private PlainInput(Path path, FSDataInputStream in, Header.Opened opened, Layout layout) {
         this.path = path;
         this.in = in;
         this.opened = opened;
@@ -52,7 +55,6 @@ final class PlainInput extends FSDataInputStream {
         int overhead = layout.suite().overhead();
         last = new Chunk(layout.plaintextLength(layout.chunks() - 1) + overhead);
         current = new Chunk(layout.plaintextLength(0) + overhead);
-        open(layout.chunks() - 1, last);
     }
 
     /** Opens a file. {@code path} is for messages. */
@@ -74,7 +76,7 @@ final class PlainInput extends FSDataInputStream {
                 opened = header.open(keys);
             }
             try {
-                return new PlainInput(path, in, opened, header.layout(length));
+                return open(path, in, opened, header.layout(length));
             } catch (IOException | RuntimeException e) {
                 opened.keys().close();
                 throw e;
@@ -82,6 +84,17 @@ final class PlainInput extends FSDataInputStream {
         } catch (IOException | RuntimeException e) {
             in.close();
             throw named(path, e);
+        }
+    }
+
+    private static PlainInput open(Path path, FSDataInputStream in, Header.Opened opened, Layout layout) throws IOException {
+        PlainInput input = new PlainInput(path, in, opened, layout);
+        try {
+            input.open(layout.chunks() - 1, input.last);
+            return input;
+        } catch (IOException | RuntimeException e) {
+            input.wipe();
+            throw e;
         }
     }
 
@@ -162,15 +175,28 @@ final class PlainInput extends FSDataInputStream {
         if (length == 0) {
             return 0;
         }
-        if (position >= layout.plaintextLength()) {
-            return -1;
+        lock.lock();
+        try {
+            checkOpen();
+            if (position >= layout.plaintextLength()) {
+                return -1;
+            }
+            Chunk chunk = chunk();
+            int at = (int) (position - layout.plaintextOffset(chunk.index));
+            int count = Math.min(length, layout.plaintextLength(chunk.index) - at);
+            System.arraycopy(chunk.bytes, layout.suite().overhead() + at, into, offset, count);
+            position += count;
+            return count;
+        } catch (IOException | RuntimeException e) {
+            // A stream that is closed meanwhile fails in its own way.
+            checkOpen();
+            throw e;
+        } finally {
+            lock.unlock();
+            if (closed) {
+                wipe();
+            }
         }
-        Chunk chunk = chunk();
-        int at = (int) (position - layout.plaintextOffset(chunk.index));
-        int count = Math.min(length, layout.plaintextLength(chunk.index) - at);
-        System.arraycopy(chunk.bytes, layout.suite().overhead() + at, into, offset, count);
-        position += count;
-        return count;
     }
 
     @Override
@@ -211,12 +237,28 @@ final class PlainInput extends FSDataInputStream {
     @Override
     public void close() throws IOException {
         closed = true;
-        cipher.close();
-        opened.keys().close();
-        for (Chunk chunk : new Chunk[] {last, current}) {
-            chunk.index = -1;
-            Arrays.fill(chunk.bytes, (byte) 0);
+        try {
+            // A read that waits for the store fails then.
+            in.close();
+        } finally {
+            wipe();
         }
-        in.close();
+    }
+
+    /** If a read goes on, it does this at its end, so that nobody waits for it. */
+    private void wipe() {
+        if (!lock.tryLock()) {
+            return;
+        }
+        try {
+            cipher.close();
+            opened.keys().close();
+            for (Chunk chunk : new Chunk[] {last, current}) {
+                chunk.index = -1;
+                Arrays.fill(chunk.bytes, (byte) 0);
+            }
+        } finally {
+            lock.unlock();
+        }
     }
 }

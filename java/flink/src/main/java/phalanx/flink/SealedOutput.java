@@ -86,8 +86,9 @@ final class SealedOutput extends RecoverableFsDataOutputStream {
         Header header = Header.read(new ByteArrayInputStream(at.header()));
         checkResumable(header.suite());
         FileKeys keys = header.open(provider).keys();
+        SealedOutput resumed = null;
         try {
-            SealedOutput resumed = new SealedOutput(out, place, recipients, header, keys);
+            resumed = new SealedOutput(out, place, recipients, header, keys);
             resumed.index = at.chunks();
             resumed.storedLength += at.chunks() * (resumed.overhead + resumed.chunkLength);
             long position = out.getPos();
@@ -100,6 +101,9 @@ final class SealedOutput extends RecoverableFsDataOutputStream {
             System.arraycopy(at.tail(), 0, resumed.chunk, resumed.overhead, resumed.length);
             return resumed;
         } catch (IOException | RuntimeException e) {
+            if (resumed != null) {
+                resumed.wipe();
+            }
             keys.close();
             throw e;
         }

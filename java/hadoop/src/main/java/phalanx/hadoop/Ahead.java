@@ -29,7 +29,7 @@ final class Ahead {
     private final FileSystem.Statistics statistics;
     /** How many chunks a block has. */
     private final int chunks;
-    /** How many blocks there may be after the one that is read. */
+    /** How many blocks there may be after the one that is read. None, if a chunk is longer than what may be fetched ahead. */
     private final int most;
 
     // All that follows is guarded by this object. Nobody waits for the source while holding it.
@@ -40,6 +40,8 @@ final class Ahead {
     private boolean hasPlace;
     private boolean runs;
     private boolean stops;
+    /** Whether the other thread has met an error of the JVM. Then the reader does all the rest itself. */
+    private boolean isBroken;
 
     Ahead(Opened file, AheadThreads threads, FileSystem.Statistics statistics) {
         this.file = file;
@@ -49,7 +51,7 @@ final class Ahead {
         layout = file.layout();
         int chunkLength = 1 << layout.chunkLog2();
         chunks = (int) Math.max(1, Math.min(layout.chunks(), BLOCK / chunkLength));
-        most = threads.bytes() == 0 ? 0 : Math.max(1, threads.bytes() / Math.max(BLOCK, chunkLength));
+        most = threads.bytes() < chunkLength ? 0 : Math.max(1, threads.bytes() / Math.max(BLOCK, chunkLength));
     }
 
     private enum State {
@@ -73,6 +75,8 @@ final class Ahead {
         private boolean isUncounted;
         /** How many threads use its array. */
         private int users;
+        /** Whether a chunk may be half open, since an error came between. Then all is fetched anew. */
+        private boolean isSpoilt;
 
         Block(long first, int count, byte[] bytes) {
             this.first = first;
@@ -179,6 +183,9 @@ final class Ahead {
         while (!blocks.isEmpty() && !blocks.getFirst().isFetched) {
             await();
         }
+        if (!blocks.isEmpty() && blocks.getFirst().isSpoilt) {
+            forget();
+        }
         return blocks.peekFirst();
     }
 
@@ -222,13 +229,17 @@ final class Ahead {
     private Exception open(Block block, long chunk) {
         Exception failure = null;
         State state = State.DAMAGED;
+        boolean isSpoilt = true;
         try {
             file.open(chunk, block.bytes, block.offset(chunk));
             state = State.OPEN;
+            isSpoilt = false;
         } catch (IOException | RuntimeException e) {
             failure = e;
+            isSpoilt = false;
         } finally {
             synchronized (this) {
+                block.isSpoilt |= isSpoilt;
                 block.set(chunk, state);
                 block.users--;
                 notifyAll();
@@ -277,8 +288,8 @@ final class Ahead {
 
     /** Lets it work if there is something to do. */
     private void go() {
-        if (!runs && (nextCount() > 0 || unopened() != null) && (hasPlace || (hasPlace = threads.enter()))) {
-            runs = true;
+        if (!runs && !isBroken && (nextCount() > 0 || unopened() != null) && (hasPlace || (hasPlace = threads.enter()))) {
+            // The thread begins with waiting for this object, and so ends later than this.
             runs = threads.start(this::work);
         }
     }
@@ -307,6 +318,7 @@ final class Ahead {
         return null;
     }
 
+    /** Not even an {@code Error} leaves this: local file systems throw one if a disk fails, and one that nobody catches ends an executor of Spark. */
     private void work() {
         boolean done = false;
         try {
@@ -317,7 +329,7 @@ final class Ahead {
                     int count = nextCount();
                     block = count > 0 ? new Block(blocks.getLast().end(), count, array(count)) : unopened();
                     if (block == null) {
-                        end();
+                        end(false);
                         done = true;
                         return;
                     }
@@ -336,15 +348,18 @@ final class Ahead {
                     open(block, chunk);
                 }
             }
+        } catch (Throwable e) {
+            // The reader does this work again if it comes here, and gets the error if there still is one.
         } finally {
             if (!done) {
-                end();
+                end(true);
             }
         }
     }
 
-    private synchronized void end() {
+    private synchronized void end(boolean breaks) {
         runs = false;
+        isBroken |= breaks;
         notifyAll();
     }
 
@@ -396,6 +411,8 @@ final class Ahead {
         blocks.forEach(this::giveUp);
         blocks.clear();
         if (hasPlace) {
+            // Places bound the memory.
+            free.clear();
             threads.leave();
             hasPlace = false;
         }

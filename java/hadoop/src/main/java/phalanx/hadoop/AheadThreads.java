@@ -2,7 +2,6 @@ package phalanx.hadoop;
 
 import java.io.Closeable;
 import java.io.IOException;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
@@ -66,8 +65,8 @@ final class AheadThreads implements Closeable {
         try {
             threads.execute(work);
             return true;
-        } catch (RejectedExecutionException e) {
-            // The one that has just ended its work is not yet free, or the file system is closed.
+        } catch (RuntimeException | Error e) {
+            // The one that has just ended its work is not yet free, the file system is closed, or the system has no more threads.
             return false;
         }
     }

@@ -14,6 +14,7 @@ import org.apache.hadoop.fs.FSExceptionMessages;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import phalanx.AuthenticationException;
 import phalanx.ChunkCipher;
 import phalanx.Header;
 import phalanx.KeyProvider;
@@ -100,10 +101,15 @@ final class Opened implements Closeable {
                     source.readAt(layout.fileOffset(layout.chunks() - 1), last);
                 }
                 Opened result = new Opened(place.path(), source, opened, layout, shared);
-                result.kept.add(result.authenticLast(last.clone()));
-                ends.keep(file, header.toBytes(), last);
-                source.begin(layout.fileOffset(0), layout.fileOffset(layout.chunks() - 1));
-                return result;
+                try {
+                    result.kept.add(result.authenticLast(last.clone()));
+                    ends.keep(file, header.toBytes(), last);
+                    source.begin(layout.fileOffset(0), layout.fileOffset(layout.chunks() - 1));
+                    return result;
+                } catch (IOException | RuntimeException e) {
+                    result.closeCiphers();
+                    throw e;
+                }
             } catch (IOException | RuntimeException e) {
                 opened.keys().close();
                 throw e;
@@ -184,8 +190,9 @@ final class Opened implements Closeable {
             for (long index = first; index <= last; index++) {
                 open(index, bytes, (int) (layout.fileOffset(index) - from));
             }
-        } catch (IOException e) {
+        } catch (IOException | RuntimeException e) {
             Arrays.fill(bytes, (byte) 0);
+            checkOpen();
             throw named(e);
         }
         int length = 0;
@@ -263,17 +270,39 @@ final class Opened implements Closeable {
         }
     }
 
-    /** Opens a chunk that lies in an array from an offset on. */
+    /** Opens a chunk that lies in an array from an offset on. If the file is closed meanwhile, that is what fails. */
     void open(long index, byte[] bytes, int offset) throws IOException {
+        checkOpen();
         ChunkCipher cipher = ciphers.poll();
-        if (cipher == null) {
-            cipher = new ChunkCipher(header.keys(), layout.chunkLog2());
+        boolean isWhole = false;
+        try {
+            if (cipher == null) {
+                cipher = new ChunkCipher(header.keys(), layout.chunkLog2());
+            }
+            cipher.open(bytes, offset, layout.plaintextLength(index), index, layout.isLast(index));
+            isWhole = true;
+        } catch (AuthenticationException e) {
+            isWhole = true;
+            checkOpen();
+            throw e;
+        } catch (RuntimeException e) {
+            checkOpen();
+            throw e;
+        } finally {
+            if (isWhole) {
+                ciphers.add(cipher);
+            } else if (cipher != null) {
+                cipher.close();
+            }
+            if (closed) {
+                closeCiphers();
+            }
         }
-        cipher.open(bytes, offset, layout.plaintextLength(index), index, layout.isLast(index));
-        ciphers.add(cipher);
-        if (closed) {
-            closeCiphers();
-        }
+    }
+
+    /** How many ciphers nobody uses, for tests. */
+    int idleCiphers() {
+        return ciphers.size();
     }
 
     private void closeCiphers() {

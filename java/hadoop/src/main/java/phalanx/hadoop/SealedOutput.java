@@ -39,15 +39,23 @@ final class SealedOutput extends OutputStream implements Abortable, Syncable, St
         this.ending = ending;
         this.suite = suite;
         file = recipients.newFile(suite, chunkLog2, OptionalLong.empty());
-        cipher = new ChunkCipher(file.keys(), chunkLog2);
         chunkLength = 1 << chunkLog2;
-        chunk = new byte[suite.overhead() + chunkLength];
+        ChunkCipher made = null;
+        boolean done = false;
         try {
+            made = new ChunkCipher(file.keys(), chunkLog2);
+            chunk = new byte[suite.overhead() + chunkLength];
             out.write(file.header().toBytes());
-        } catch (IOException e) {
-            file.close();
-            throw e;
+            done = true;
+        } finally {
+            if (!done) {
+                if (made != null) {
+                    made.close();
+                }
+                file.close();
+            }
         }
+        cipher = made;
     }
 
     @Override

@@ -171,6 +171,7 @@ final class Source implements Closeable {
     }
 
     private void fetch(long at, byte[] into, int length, boolean isAhead) throws IOException {
+        boolean isThere = false;
         try {
             if (asks) {
                 // S3A asks for so much, also when it asks anew because the connection was lost in the middle.
@@ -190,12 +191,13 @@ final class Source implements Closeable {
                 done += count;
             }
             next = at + length;
-        } catch (IOException | RuntimeException e) {
-            // Nothing is known of the request any more.
-            end = next;
-            readable = next;
-            throw e;
+            isThere = true;
         } finally {
+            if (!isThere) {
+                // Nothing is known of the request any more.
+                end = next;
+                readable = next;
+            }
             if (asks) {
                 // S3A reads a request to its end instead of cutting it if no more than this is left.
                 in.setReadahead((long) Stored.USUAL_HEADER);

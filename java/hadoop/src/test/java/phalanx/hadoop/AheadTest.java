@@ -100,6 +100,35 @@ class AheadTest extends Fixture {
         }
     }
 
+    /** What is longer than may be fetched ahead is not. */
+    @Test
+    void chunksThatAreTooLongAreNotFetchedAhead() throws Exception {
+        prepare("1M", 1);
+        byte[] plaintext = bytes(20 << 20);
+        for (int log2 : new int[] {20, 21}) {
+            protect("a", plaintext, log2);
+            try (FSDataInputStream in = open("sequential")) {
+                read(in, plaintext, 1000, 1000);
+                ahead(in).awaitIdle();
+                assertEquals(log2 == 20 ? 2 : 1, ahead(in).arrays().size());
+            }
+        }
+    }
+
+    /** As many streams as there are may have had a place once. */
+    @Test
+    void noArrayIsKeptWithoutAPlace() throws Exception {
+        byte[] plaintext = prepare("4M", 1);
+        try (FSDataInputStream in = open("default")) {
+            read(in, plaintext, 3 << 20, 1000);
+            assertEquals(0, threads().free());
+            in.seek(10 << 20);
+            in.read(new byte[10]);
+            assertEquals(1, threads().free());
+            assertEquals(1, ahead(in).arrays().size());
+        }
+    }
+
     @Test
     void otherReadsMeanwhile() throws Exception {
         byte[] plaintext = prepare("4M", 1);

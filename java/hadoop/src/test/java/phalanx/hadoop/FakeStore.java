@@ -8,11 +8,13 @@ import java.util.Arrays;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.hadoop.fs.Abortable;
 import org.apache.hadoop.fs.BlockLocation;
 import org.apache.hadoop.fs.CommonPathCapabilities;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FSInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
@@ -28,7 +30,65 @@ public final class FakeStore extends RawLocalFileSystem {
     static final AtomicInteger OPENED = new AtomicInteger();
     /** Whether the disk is full. */
     static final AtomicBoolean FULL = new AtomicBoolean();
+    /** What a file that is opened meanwhile does in each read, after it has the bytes, or null. */
+    static final AtomicReference<InRead> IN_READ = new AtomicReference<>();
     static final int BLOCK = 1000;
+
+    @FunctionalInterface
+    interface InRead {
+        void run() throws IOException;
+    }
+
+    private static final class Watched extends FSInputStream {
+        private final FSDataInputStream in;
+        private final InRead also;
+
+        Watched(FSDataInputStream in, InRead also) {
+            this.in = in;
+            this.also = also;
+        }
+
+        @Override
+        public int read() throws IOException {
+            int read = in.read();
+            also.run();
+            return read;
+        }
+
+        @Override
+        public int read(byte[] into, int offset, int length) throws IOException {
+            int read = in.read(into, offset, length);
+            also.run();
+            return read;
+        }
+
+        @Override
+        public int read(long position, byte[] into, int offset, int length) throws IOException {
+            int read = in.read(position, into, offset, length);
+            also.run();
+            return read;
+        }
+
+        @Override
+        public void seek(long position) throws IOException {
+            in.seek(position);
+        }
+
+        @Override
+        public long getPos() throws IOException {
+            return in.getPos();
+        }
+
+        @Override
+        public boolean seekToNewSource(long position) {
+            return false;
+        }
+
+        @Override
+        public void close() throws IOException {
+            in.close();
+        }
+    }
 
     @Override
     public URI getUri() {
@@ -43,7 +103,9 @@ public final class FakeStore extends RawLocalFileSystem {
     @Override
     public FSDataInputStream open(Path path, int bufferSize) throws IOException {
         OPENED.incrementAndGet();
-        return super.open(path, bufferSize);
+        FSDataInputStream in = super.open(path, bufferSize);
+        InRead also = IN_READ.get();
+        return also == null ? in : new FSDataInputStream(new Watched(in, also));
     }
 
     @Override

@@ -1,5 +1,6 @@
 package phalanx.spark;
 
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -27,54 +28,63 @@ final class FetchedKeys {
     /** A copy of a key, which belongs to the caller. */
     PhalanxKey copy(String name) {
         while (true) {
-            PhalanxKey key = key(name);
-            byte[] bytes;
+            CompletableFuture<PhalanxKey> mine = new CompletableFuture<>();
+            CompletableFuture<PhalanxKey> there;
+            synchronized (kept) {
+                there = kept.putIfAbsent(name, mine);
+                // Of a LinkedHashMap in the order of access this makes it the last one.
+                kept.get(name);
+            }
+            if (there == null) {
+                return fetched(name, mine);
+            }
             try {
-                bytes = key.expose();
+                return copy(there.join());
+            } catch (CompletionException e) {
+                throw e.getCause() instanceof RuntimeException cause ? cause : e;
             } catch (IllegalStateException e) {
                 // So many others were fetched meanwhile that it has left.
                 continue;
             }
-            try {
-                return PhalanxKey.of(bytes);
-            } finally {
-                java.util.Arrays.fill(bytes, (byte) 0);
-            }
         }
     }
 
-    private PhalanxKey key(String name) {
-        CompletableFuture<PhalanxKey> mine = new CompletableFuture<>();
-        CompletableFuture<PhalanxKey> there;
-        synchronized (kept) {
-            there = kept.putIfAbsent(name, mine);
-            // Of a LinkedHashMap in the order of access this makes it the last one.
-            kept.get(name);
-            for (var oldest = kept.values().iterator(); kept.size() > most;) {
-                oldest.next().thenAccept(PhalanxKey::close);
-                oldest.remove();
-            }
-        }
-        if (there == null) {
-            fetch(name, mine);
-            there = mine;
-        }
+    private static PhalanxKey copy(PhalanxKey key) {
+        byte[] bytes = key.expose();
         try {
-            return there.join();
-        } catch (CompletionException e) {
-            throw e.getCause() instanceof RuntimeException cause ? cause : e;
+            return PhalanxKey.of(bytes);
+        } finally {
+            Arrays.fill(bytes, (byte) 0);
         }
     }
 
-    /** Nobody waits for a key longer than the one who fetches it. A failure is not kept. */
-    private void fetch(String name, CompletableFuture<PhalanxKey> into) {
+    /** Who fetches a key has its copy before the key can leave. A failure is not kept. */
+    private PhalanxKey fetched(String name, CompletableFuture<PhalanxKey> into) {
         try {
-            into.complete(fetch.apply(name));
+            PhalanxKey key = fetch.apply(name);
+            PhalanxKey copy = copy(key);
+            into.complete(key);
+            evict();
+            return copy;
         } catch (RuntimeException | Error e) {
             synchronized (kept) {
                 kept.remove(name, into);
             }
             into.completeExceptionally(e);
+            throw e;
+        }
+    }
+
+    /** Those that are being fetched stay: otherwise a slow one would be fetched again and again. */
+    private void evict() {
+        synchronized (kept) {
+            for (var oldest = kept.values().iterator(); kept.size() > most && oldest.hasNext();) {
+                CompletableFuture<PhalanxKey> each = oldest.next();
+                if (each.isDone()) {
+                    oldest.remove();
+                    each.thenAccept(PhalanxKey::close);
+                }
+            }
         }
     }
 

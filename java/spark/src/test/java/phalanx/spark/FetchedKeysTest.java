@@ -95,6 +95,35 @@ class FetchedKeysTest {
         assertEquals(List.of("a", "slow"), asked);
     }
 
+    /** Otherwise it would be fetched again and again while others come and go. */
+    @Test
+    void oneThatIsBeingFetchedDoesNotLeave() throws Exception {
+        CountDownLatch begun = new CountDownLatch(1);
+        CountDownLatch goesOn = new CountDownLatch(1);
+        FetchedKeys keys = new FetchedKeys(2, name -> {
+            if (name.equals("slow")) {
+                begun.countDown();
+                try {
+                    goesOn.await();
+                } catch (InterruptedException e) {
+                    throw new IllegalStateException(e);
+                }
+            }
+            return fetch(name);
+        });
+        Thread first = new Thread(() -> keys.copy("slow").close());
+        first.start();
+        begun.await();
+        for (String name : List.of("a", "b", "c")) {
+            keys.copy(name).close();
+        }
+        goesOn.countDown();
+        first.join();
+        keys.copy("slow").close();
+        assertEquals(List.of("a", "b", "c", "slow"), asked);
+        assertEquals(2, keys.size());
+    }
+
     @Test
     void manyThreadsAndFewPlaces() {
         FetchedKeys keys = new FetchedKeys(2, this::fetch);

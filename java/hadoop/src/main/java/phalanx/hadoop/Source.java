@@ -7,7 +7,9 @@ import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.Locale;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.function.IntFunction;
+import java.util.stream.Stream;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileRange;
 import org.apache.hadoop.fs.FileStatus;
@@ -56,6 +58,9 @@ final class Source implements Closeable {
     /** Up to where one may read ahead from {@link #next}. */
     private volatile long readable;
     private volatile boolean hurries;
+
+    /** Ranges that were asked for, and may be on their way. */
+    private List<CompletableFuture<ByteBuffer>> vectored = List.of();
 
     private Source(FSDataInputStream in, boolean asks, Order order) {
         this.in = in;
@@ -127,8 +132,8 @@ final class Source implements Closeable {
     synchronized void readInOrder(long at, byte[] into, int length, long to) throws IOException {
         boolean goesOn = at == next;
         if (!goesOn) {
-            if (asks && at > next && at < end) {
-                // S3A would read on up to there, however much that is.
+            if (asks && at > next && at < end && !isRangeOnItsWay()) {
+                // S3A would read on up to there, however much that is. But ranges that are on their way would end, too.
                 in.unbuffer();
             }
             begun = at;
@@ -215,7 +220,12 @@ final class Source implements Closeable {
         synchronized (this) {
             stop();
             in.readVectored(ranges, allocate);
+            vectored = Stream.concat(vectored.stream().filter(each -> !each.isDone()), ranges.stream().map(FileRange::getData)).toList();
         }
+    }
+
+    private boolean isRangeOnItsWay() {
+        return vectored.stream().anyMatch(each -> !each.isDone());
     }
 
     synchronized void unbuffer() {

@@ -3,12 +3,15 @@ package phalanx.hadoop;
 import java.io.EOFException;
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.io.RandomAccessFile;
 import java.net.URI;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.IdentityHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
@@ -37,6 +40,8 @@ public final class CountingStore extends RawLocalFileSystem {
     static final AtomicInteger CUT = new AtomicInteger();
     /** The connection is lost once when a stream has come to this place or beyond it, if it is not negative. */
     static final AtomicLong LOST_AT = new AtomicLong(-1);
+    /** Whether ranges are given only when others are asked for, after this was set back. */
+    static volatile boolean holdsRanges;
 
     /** A file with an ETag. */
     private static final class Tagged extends FileStatus implements EtagSource {
@@ -114,6 +119,8 @@ public final class CountingStore extends RawLocalFileSystem {
         /** Where the request that is read goes on, and where it ends; equal if there is none. */
         private long at;
         private long end;
+        /** Ranges that nobody has got yet. */
+        private final Map<CompletableFuture<ByteBuffer>, ByteBuffer> vectored = new IdentityHashMap<>();
 
         Stream(Tagged status, long readahead) {
             this.status = status;
@@ -202,8 +209,18 @@ public final class CountingStore extends RawLocalFileSystem {
                 ByteBuffer into = allocate.apply(range.getLength());
                 file.seek(range.getOffset());
                 file.readFully(into.array());
-                range.setData(CompletableFuture.completedFuture(into));
+                CompletableFuture<ByteBuffer> data = new CompletableFuture<>();
+                range.setData(data);
+                vectored.put(data, into);
             }
+            if (!holdsRanges) {
+                giveRanges();
+            }
+        }
+
+        private void giveRanges() {
+            vectored.forEach(CompletableFuture::complete);
+            vectored.clear();
         }
 
         @Override
@@ -214,6 +231,9 @@ public final class CountingStore extends RawLocalFileSystem {
         @Override
         public synchronized void unbuffer() {
             stop();
+            // As in S3A.
+            vectored.keySet().forEach(data -> data.completeExceptionally(new InterruptedIOException("unbuffer is called")));
+            vectored.clear();
         }
 
         @Override

@@ -3,11 +3,14 @@ package phalanx.hadoop;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FileRange;
+import org.apache.hadoop.fs.FileSystem;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -24,9 +27,13 @@ class RequestsTest extends RequestChecks {
         asked();
         CountingStore.CUT.set(0);
         CountingStore.LOST_AT.set(-1);
+        declare(conf);
+        return "phalanx+counting://" + Files.createDirectory(top.resolve("files"));
+    }
+
+    private static void declare(Configuration conf) {
         conf.set("fs.counting.impl", CountingStore.class.getName());
         conf.set("fs.phalanx+counting.impl", PhalanxFileSystem.class.getName());
-        return "phalanx+counting://" + Files.createDirectory(top.resolve("files"));
     }
 
     @Override
@@ -63,6 +70,26 @@ class RequestsTest extends RequestChecks {
             assertEquals(-1, CountingStore.LOST_AT.get());
             List<String> ranges = asked();
             assertTrue(ranges.size() <= MOST_REQUESTS, ranges::toString);
+        }
+    }
+
+    /** Ranges that are on their way come, wherever reads in order go meanwhile. */
+    @Test
+    void aSeekDoesNotEndRangesThatAreOnTheirWay() throws Exception {
+        Configuration conf = new Configuration();
+        LocalContract.configure(conf);
+        declare(conf);
+        conf.set(AheadThreads.LENGTH, "0");
+        try (FileSystem alone = FileSystem.newInstance(path.toUri(), conf);
+                FSDataInputStream in = alone.openFile(path).opt("fs.option.openfile.read.policy", "sequential").build().get()) {
+            FileRange held = FileRange.createFileRange(90 * CHUNK + 5, 1000);
+            CountingStore.holdsRanges = true;
+            in.readVectored(List.of(held), ByteBuffer::allocate);
+            CountingStore.holdsRanges = false;
+            readInOrder(in, 0, 2 * CHUNK);
+            readInOrder(in, 20 * CHUNK, 21 * CHUNK);
+            in.readVectored(List.of(FileRange.createFileRange(60 * CHUNK, 10)), ByteBuffer::allocate);
+            assertEquals(ByteBuffer.wrap(TABLE, 90 * CHUNK + 5, 1000), held.getData().get());
         }
     }
 }

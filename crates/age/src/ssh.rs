@@ -13,7 +13,7 @@ const KIND: &str = "SSH keys of this kind cannot be identities (ssh-ed25519 and 
 /// The most work for a passphrase, a minute or two. `ssh-keygen` itself takes 24 rounds.
 const MOST_ROUNDS: u32 = 10_000;
 
-/// The longest text of a key, in bytes and lines: four times what a key of RSA with 16,384 bits takes. The crate reads a
+/// The longest text of a key, in bytes and lines: several times what a key of RSA with 16,384 bits takes. The crate reads a
 /// text again for each of its lines.
 const MOST_TEXT: usize = 64 << 10;
 const MOST_LINES: usize = 1024;

@@ -26,7 +26,7 @@ final class SshPrivateKey {
 
     private static final String KIND = "SSH keys of this kind cannot be identities (ssh-ed25519 and ssh-rsa can)";
     private static final String UNREADABLE = "not an SSH key that can be read";
-    /** The longest text of a key, in bytes and lines: four times what a key of RSA with 16,384 bits takes. As in the program {@code phalanx}. */
+    /** The longest text of a key, in bytes and lines: several times what a key of RSA with 16,384 bits takes. As in the program {@code phalanx}. */
     private static final int MOST_TEXT = 64 << 10;
     private static final int MOST_LINES = 1024;
     private static final String OPENSSH = "OPENSSH PRIVATE KEY";

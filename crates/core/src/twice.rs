@@ -123,7 +123,9 @@ mod tests {
     use crate::seam::Bind;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    const LEN: usize = 3 * 4096 + 77;
+    /// The length of a chunk, and the place of the wrong byte. Miri takes short ones.
+    const LEN: usize = if cfg!(miri) { 300 } else { 3 * 4096 + 77 };
+    const PLACE: usize = if cfg!(miri) { 200 } else { 5000 };
 
     /// A processor whose keystream has a wrong bit: it seals an authentic file with a wrong plaintext, and opens what
     /// it sealed.
@@ -141,7 +143,7 @@ mod tests {
         fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
             let spoil = |job: &mut Job| {
                 if self.1.load(Ordering::Relaxed) {
-                    job.buf[5000] ^= 4;
+                    job.buf[PLACE] ^= 4;
                 }
             };
             if job.op == Op::Seal {
@@ -171,7 +173,8 @@ mod tests {
         let levels = Levels::detect();
         let engine = Arc::new(Wrong(CpuEngine::serial(levels), AtomicBool::new(false)));
         let twice = Twice::new(engine.clone(), levels.second());
-        for suite in Suite::ALL.iter().copied() {
+        // Miri cannot run the assembly of AES-GCM, and takes one of the others.
+        for suite in Suite::ALL.iter().copied().take(if cfg!(miri) { 1 } else { usize::MAX }) {
             for keys in [key.file_keys(suite).content().clone(), key.message_keys(suite)] {
                 let set = |wrong| engine.1.store(wrong, Ordering::Relaxed);
                 let mut sealed = job(suite, Op::Seal, keys.clone());

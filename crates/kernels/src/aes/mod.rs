@@ -314,11 +314,11 @@ mod tests {
             })
         };
         assert_eq!(wrong(&|_, _| {}), ANSWERS);
-        for at in (0..1109).step_by(if cfg!(miri) { 1108 } else { 1 }) {
+        for at in (0..1109).step_by(if cfg!(miri) { 1109 } else { 1 }) {
             assert_ne!(wrong(&|_, data| data[at] ^= 0x10), ANSWERS, "{at}");
         }
         assert_ne!(wrong(&|_, data| data[512..1024].rotate_left(16)), ANSWERS);
-        for bits in [32, 64] {
+        for bits in [32, 64].into_iter().take(if cfg!(miri) { 1 } else { 2 }) {
             let stuck = answers(|key, counter, data| {
                 let first = u128::from_be_bytes(*counter);
                 for (i, block) in data.chunks_mut(BLOCK).enumerate() {

@@ -117,7 +117,7 @@ fn sealed_messages_open() {
         let sealing = Coalescer::to_seal(cpu(), suite, Limits::default()).unwrap();
         let opening = Coalescer::to_open(cpu(), suite, Limits::default()).unwrap();
         thread::scope(|scope| {
-            for user in 0..if cfg!(miri) { 3 } else { 8 } {
+            for user in 0..if cfg!(miri) { 2 } else { 8 } {
                 let (sealing, opening) = (&sealing, &opening);
                 scope.spawn(move || {
                     for i in 0..if cfg!(miri) { 2 } else { 50usize } {
@@ -313,7 +313,7 @@ fn tasks_that_wait_for_room_are_woken_when_it_is_their_turn() {
             self.1.send(self.0).unwrap();
         }
     }
-    const TASKS: usize = if cfg!(miri) { 20 } else { 3000 };
+    const TASKS: usize = if cfg!(miri) { 6 } else { 3000 };
     let (gate, _, engine) = gated(1);
     // Room for two, in batches of one.
     let limits = Limits { bytes: 100, queue: 200 };

@@ -306,6 +306,7 @@ mod tests {
 
     /// Finds a wrong bit in any block, and a lost carry.
     #[test]
+    #[cfg_attr(miri, ignore = "the known answers again and again")]
     fn a_level_that_computes_wrongly_is_found() {
         let wrong = |spoil: &dyn Fn(&[u8; BLOCK], &mut [u8])| {
             answers(|key, counter, data| {
@@ -314,11 +315,11 @@ mod tests {
             })
         };
         assert_eq!(wrong(&|_, _| {}), ANSWERS);
-        for at in (0..1109).step_by(if cfg!(miri) { 1109 } else { 1 }) {
+        for at in 0..1109 {
             assert_ne!(wrong(&|_, data| data[at] ^= 0x10), ANSWERS, "{at}");
         }
         assert_ne!(wrong(&|_, data| data[512..1024].rotate_left(16)), ANSWERS);
-        for bits in [32, 64].into_iter().take(if cfg!(miri) { 1 } else { 2 }) {
+        for bits in [32, 64] {
             let stuck = answers(|key, counter, data| {
                 let first = u128::from_be_bytes(*counter);
                 for (i, block) in data.chunks_mut(BLOCK).enumerate() {

@@ -8,9 +8,9 @@ use phalanx_core::{
     ChunkSize, Error, KeyId, KeySource, NewFile, Opener, Password, ProtectedFile, Recipient, Roster, SecretKey, Sink,
     Source, Suite,
 };
-use phalanx_fuzz::alter::{alter, chunk_len, way};
-use phalanx_fuzz::made::{File, LIMIT, Made, PASSWORDS, USER_KEYS, Way, shape};
-use phalanx_fuzz::model::{Expected, Hand, Outcome, expect, is_beyond};
+use phalanx_fuzz::alter::{Altered, plaintext_len};
+use phalanx_fuzz::made::{LIMIT, Made, PASSWORDS, USER_KEYS, Way, shape};
+use phalanx_fuzz::model::{Expected, Hand, Outcome, class, expect, is_beyond};
 use phalanx_fuzz::{Steer, hash, reader};
 use phalanx_host::file;
 use phalanx_kernels::{aes, keccak};
@@ -92,21 +92,7 @@ impl World {
 
     /// A file of the reference, altered or not.
     fn made(&mut self, steer: &mut Steer, hand: Hand, run: &Run, hash: u64) {
-        let made = &mut self.made;
-        let shape = steer.byte();
-        let suite = 1 + shape % Suite::ALL.len() as u8;
-        let file_key = usize::from(shape >> 3) & 1;
-        let ways: Vec<_> = (0..1 + (shape >> 4) % 5).map(|_| way(steer)).collect();
-        let len = plaintext_len(steer, hash);
-        let mut file = File::new(made, file_key, suite, &ways, len, 0);
-        // The other file: another plaintext under the same file key, or a file with a key of its own.
-        let altered = !steer.is_empty();
-        if altered {
-            let shape = steer.byte();
-            let other_len = if shape & 4 == 0 { len } else { plaintext_len(steer, 1) };
-            let other = File::new(made, file_key ^ usize::from(shape & 1), suite, &ways, other_len, 1);
-            alter(made, &mut file, &other, steer);
-        }
+        let Altered { file, ways, len, altered } = Altered::new(&mut self.made, steer, hash);
         let bytes = &file.bytes;
         let expected = expect(&mut self.made, hand, bytes);
         let is_volume = ways.iter().any(|way| matches!(way, Way::Other { kind: 16, .. }));
@@ -225,15 +211,6 @@ impl World {
     }
 }
 
-/// The length of a plaintext: mostly short, rarely long enough for more than one vectored read.
-fn plaintext_len(steer: &mut Steer, hash: u64) -> usize {
-    match steer.byte() {
-        more @ 192..240 => (usize::from(more) % 3 + 1) * 4096 + usize::from(chunk_len(steer) % 4096),
-        0xF7 if hash.is_multiple_of(16) => 70 * 4096 + 1,
-        short => usize::from(short) / 3,
-    }
-}
-
 /// With one worker, the first bad chunk is the one that is named.
 fn check_first(expected: &Expected, found: &Result<u64, Error>, run: &Run) {
     if let (Err(Error::Altered { chunk: index, .. }), 1) = (found, run.lanes) {
@@ -267,18 +244,6 @@ fn reference_open(bytes: &[u8], hand: Hand) -> Result<Vec<u8>, reference::Error>
         };
     }
     reference::open_file(bytes, if hand.password { &PASSWORDS[..1] } else { &[] }, &keys)
-}
-
-fn class(found: &Result<u64, Error>) -> reference::Error {
-    match found {
-        Err(Error::NotPhalanx) => reference::Error::NotPhalanx,
-        Err(Error::Version(_)) => reference::Error::Version,
-        Err(Error::Header(_) | Error::Volume) => reference::Error::Header,
-        Err(Error::KdfLimit(_)) => reference::Error::KdfLimit,
-        Err(Error::NoKey { .. } | Error::WrongKey) => reference::Error::NoKey,
-        Err(Error::Truncated(_) | Error::Extended(_) | Error::Altered { .. }) => reference::Error::Altered,
-        found => panic!("{found:?}"),
-    }
 }
 
 fn fill(mut file: &OsFile, bytes: &[u8]) {

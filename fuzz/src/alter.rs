@@ -2,9 +2,49 @@
 
 use crate::Steer;
 use crate::made::{ChunkId, File, Made, Way, shape};
+use phalanx_core::Suite;
+
+/// A file of the reference, altered or not.
+pub struct Altered {
+    pub file: File,
+    pub ways: Vec<Way>,
+    /// The length of its plaintext, before it was altered.
+    pub len: usize,
+    pub altered: bool,
+}
+
+impl Altered {
+    /// `hash` allows a long one.
+    pub fn new(made: &mut Made, steer: &mut Steer, hash: u64) -> Self {
+        let shape = steer.byte();
+        let suite = 1 + shape % Suite::ALL.len() as u8;
+        let file_key = usize::from(shape >> 3) & 1;
+        let ways: Vec<_> = (0..1 + (shape >> 4) % 5).map(|_| way(steer)).collect();
+        let len = plaintext_len(steer, hash);
+        let mut file = File::new(made, file_key, suite, &ways, len, 0);
+        // The other file: another plaintext under the same file key, or a file with a key of its own.
+        let altered = !steer.is_empty();
+        if altered {
+            let shape = steer.byte();
+            let other_len = if shape & 4 == 0 { len } else { plaintext_len(steer, 1) };
+            let other = File::new(made, file_key ^ usize::from(shape & 1), suite, &ways, other_len, 1);
+            alter(made, &mut file, &other, steer);
+        }
+        Self { file, ways, len, altered }
+    }
+}
+
+/// The length of a plaintext: mostly short, rarely long enough for more than one vectored read.
+pub fn plaintext_len(steer: &mut Steer, hash: u64) -> usize {
+    match steer.byte() {
+        more @ 192..240 => (usize::from(more) % 3 + 1) * 4096 + usize::from(chunk_len(steer) % 4096),
+        0xF7 if hash.is_multiple_of(16) => 70 * 4096 + 1,
+        short => usize::from(short) / 3,
+    }
+}
 
 /// The slots of a file: one to five, of all kinds.
-pub fn way(steer: &mut Steer) -> Way {
+fn way(steer: &mut Steer) -> Way {
     let kind = steer.byte();
     let more = usize::from(kind >> 4);
     match kind & 15 {
@@ -21,7 +61,7 @@ pub fn way(steer: &mut Steer) -> Way {
 }
 
 /// Applies the changes that the rest of the bytes describe, up to a few. `other` is a file to take parts from.
-pub fn alter(made: &mut Made, file: &mut File, other: &File, steer: &mut Steer) {
+fn alter(made: &mut Made, file: &mut File, other: &File, steer: &mut Steer) {
     for _ in 0..8 {
         if steer.is_empty() {
             return;
@@ -135,7 +175,7 @@ fn one(made: &mut Made, file: &mut File, other: &File, steer: &mut Steer) {
 }
 
 /// The length of a chunk's plaintext: mostly short.
-pub fn chunk_len(steer: &mut Steer) -> u16 {
+fn chunk_len(steer: &mut Steer) -> u16 {
     match steer.byte() {
         short @ 0..=63 => short.into(),
         64..=191 => 4096,

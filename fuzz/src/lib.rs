@@ -3,6 +3,7 @@
 
 pub mod alter;
 pub mod made;
+pub mod manifests;
 pub mod model;
 pub mod reader;
 

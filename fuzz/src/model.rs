@@ -140,3 +140,16 @@ pub fn is_beyond(header: &reference::Header) -> bool {
     slots().any(|body| number(body, 16) > u128::from(LIMIT.memory_kib))
         || slots().map(|body| number(body, 16) * number(body, 20)).sum::<u128>() > u128::from(LIMIT.work)
 }
+
+/// The class of an error, in the words of the reference.
+pub fn class(found: &Result<u64, Error>) -> reference::Error {
+    match found {
+        Err(Error::NotPhalanx) => reference::Error::NotPhalanx,
+        Err(Error::Version(_)) => reference::Error::Version,
+        Err(Error::Header(_) | Error::Volume) => reference::Error::Header,
+        Err(Error::KdfLimit(_)) => reference::Error::KdfLimit,
+        Err(Error::NoKey { .. } | Error::WrongKey) => reference::Error::NoKey,
+        Err(Error::Truncated(_) | Error::Extended(_) | Error::Altered { .. }) => reference::Error::Altered,
+        found => panic!("{found:?}"),
+    }
+}

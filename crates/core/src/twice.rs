@@ -166,6 +166,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too many chunks, and AES-GCM, which is assembly")]
     fn a_wrong_keystream_is_found_and_a_right_one_passes() {
         let key = SecretKey::random().unwrap();
         let levels = Levels::detect();

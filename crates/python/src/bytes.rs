@@ -1,5 +1,6 @@
 //! Bytes of Python's objects.
 
+use crate::memory as raw;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyMemoryError};
 use pyo3::ffi;
@@ -79,13 +80,11 @@ fn copied(buffer: &PyUntypedBuffer) -> PyResult<Zeroizing<Vec<u8>>> {
     let len = buffer.len_bytes();
     let mut bytes = empty(len)?;
     bytes.resize(len, 0);
-    if len > 0 {
-        // SAFETY: the buffer is contiguous and exported, so its memory exists. The copy has the same length and another
-        // place. As with every buffer, other threads of Python may write to this memory. The copy is then a mixture.
-        #[expect(unsafe_code)]
-        unsafe {
-            std::ptr::copy_nonoverlapping(buffer.buf_ptr().cast::<u8>(), bytes.as_mut_ptr(), len);
-        }
+    // SAFETY: the buffer is contiguous and exported, so its memory exists. The copy has the same length and another place. As
+    // with every buffer, other threads of Python may write to this memory. The copy is then a mixture.
+    #[expect(unsafe_code)]
+    unsafe {
+        raw::copy(buffer.buf_ptr(), &mut bytes);
     }
     Ok(bytes)
 }
@@ -96,16 +95,12 @@ fn copied(buffer: &PyUntypedBuffer) -> PyResult<Zeroizing<Vec<u8>>> {
 /// If the buffer is read-only.
 pub fn memory(buffer: &mut PyUntypedBuffer) -> &mut [u8] {
     assert!(!buffer.readonly(), "it can be written to");
-    if buffer.len_bytes() == 0 {
-        // A null pointer may stand for no bytes.
-        return &mut [];
-    }
     // SAFETY: the buffer is contiguous and exported, so its memory exists and does not move until the export ends with
     // `buffer`. As with every buffer, other threads of Python may read and write it. It consists of plain bytes, and
     // none of them is read here.
     #[expect(unsafe_code)]
     unsafe {
-        std::slice::from_raw_parts_mut(buffer.buf_ptr().cast(), buffer.len_bytes())
+        raw::slice_mut(buffer.buf_ptr(), buffer.len_bytes())
     }
 }
 
@@ -125,15 +120,11 @@ impl Deref for Shared {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        if self.0.len_bytes() == 0 {
-            // A null pointer may stand for no bytes.
-            return &[];
-        }
         // SAFETY: the buffer is contiguous and exported, so its memory exists and does not move until the export ends
         // with `self`. By Arrow's rules it does not change.
         #[expect(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts(self.0.buf_ptr().cast(), self.0.len_bytes())
+            raw::slice(self.0.buf_ptr(), self.0.len_bytes())
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::bytes::{contiguous, memory, new_bytes};
 use crate::engines::{cipher, cores, cpu};
 use crate::error::{self, check_process, closed};
 use crate::key::KeyOrName;
+use crate::memory::pieces;
 use crate::place::no_url;
 use crate::source::{Object, Source};
 use crate::turn::Turn;
@@ -307,18 +308,6 @@ impl Drop for Reader {
             let _ = thread::Builder::new().spawn(move || drop(mem::ManuallyDrop::into_inner(inner)));
         }
     }
-}
-
-/// Divides memory for the bytes from `offset` on into pieces that end at multiples of `piece`, so that no chunk is opened twice.
-fn pieces(mut memory: &mut [u8], offset: u64, piece: usize) -> Vec<(u64, &mut [u8])> {
-    let (mut pieces, mut at) = (Vec::new(), offset);
-    while !memory.is_empty() {
-        let len = (piece - (at % piece as u64) as usize).min(memory.len());
-        let (first, rest) = memory.split_at_mut(len);
-        pieces.push((at, first));
-        (at, memory) = (at + len as u64, rest);
-    }
-    pieces
 }
 
 /// Fills the buffer, or reads to the end of the file.

@@ -113,7 +113,7 @@ impl Backing {
         };
         let layout = header.layout_for_plaintext(0)?;
         let stored = Stored { header, layout, holes: Holes::default(), state };
-        let backing = Self::new(shared, file, key, stored, keys, true, *epoch)?;
+        let backing = Self::new(shared, file, key, stored, keys, Some(*epoch))?;
         shared.name(backing.owner, &backing.file, true);
         Ok(backing)
     }
@@ -148,11 +148,9 @@ impl Backing {
                 }
             }
         }
-        // The epoch first: if it ends just now, the file is no longer named.
-        let epoch = shared.epochs();
-        let is_fresh = shared.is_named_fresh(Owner { inode: key.1, id: keys.volume_file_id() });
+        let fresh = shared.fresh(Owner { inode: key.1, id: keys.volume_file_id() });
         let stored = Stored { header, layout, holes, state };
-        let backing = Self::new(shared, file, key, stored, keys, is_fresh, epoch)?;
+        let backing = Self::new(shared, file, key, stored, keys, fresh)?;
         backing.write_content().drops = Drops::found(shared.drop_of(backing.owner.id));
         // The length is authentic if the last chunk is.
         let content = backing.read_content();
@@ -167,8 +165,7 @@ impl Backing {
         key: Key,
         stored: Stored,
         keys: FileKeys,
-        is_fresh: bool,
-        epoch: u64,
+        fresh: Option<u64>,
     ) -> Result<Arc<Self>> {
         let len = stored.layout.plaintext_len();
         let sums = stored.state.as_ref().map(|_| keys.volume_sums());
@@ -192,7 +189,7 @@ impl Backing {
             tags: Mutex::default(),
             keys,
             chunks,
-            content: RwLock::new(Content::new(stored, is_fresh, written, epoch)),
+            content: RwLock::new(Content::new(stored, fresh, written)),
             len: AtomicU64::new(len),
             dirty_bytes: AtomicUsize::new(0),
             reads: ahead::Reads::default(),

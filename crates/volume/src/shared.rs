@@ -51,8 +51,6 @@ pub(crate) struct Shared<F> {
     /// The number of epochs that have ended. Commits hold the lock for reading, and a checkpoint, which ends the epoch,
     /// for writing.
     pub epoch: RwLock<u64>,
-    /// A copy of the number in `epoch`, for comparisons without the lock.
-    epochs: AtomicU64,
     pub pages: PagePool,
     pub cache: Cache,
     pub ahead: Ahead,
@@ -91,6 +89,21 @@ struct Dirty<F> {
 struct Named {
     /// Each with a flag: whether nothing of it has ever been synced.
     files: HashMap<Owner, (Option<Arc<File>>, bool)>,
+    /// The epoch that they are of. It changes together with them, so that nobody takes a file of the last epoch, which was
+    /// synced at its end, for one of the next.
+    epoch: u64,
+}
+
+impl Named {
+    /// The epoch, if the file was created in it and nothing of it has ever been synced.
+    fn fresh(&self, owner: Owner) -> Option<u64> {
+        self.files.get(&owner).is_some_and(|(_, is_fresh)| *is_fresh).then_some(self.epoch)
+    }
+
+    /// All have been synced, and a new epoch begins.
+    fn begin(&mut self, epoch: u64) {
+        *self = Self { files: HashMap::new(), epoch };
+    }
 }
 
 /// With more files than this, one call syncs all of them, if its result can be trusted. Their descriptors are not kept.
@@ -130,7 +143,6 @@ impl<F: Uncommitted> Shared<F> {
             device,
             root,
             epoch: RwLock::new(0),
-            epochs: AtomicU64::new(0),
             cache: Cache::default(),
             ahead: Ahead::default(),
             scratch: Mutex::default(),
@@ -212,11 +224,6 @@ impl<F: Uncommitted> Shared<F> {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// How many epochs have ended.
-    pub fn epochs(&self) -> u64 {
-        self.epochs.load(Ordering::Acquire)
-    }
-
     /// Records that the journal names this file in this epoch, or that it is new. It is synced when the epoch ends.
     pub fn name(&self, owner: Owner, file: &Arc<File>, is_fresh: bool) {
         let mut named = self.named();
@@ -224,9 +231,9 @@ impl<F: Uncommitted> Shared<F> {
         named.files.entry(owner).or_insert_with(|| (keeps.then(|| file.clone()), is_fresh)).1 = is_fresh;
     }
 
-    /// Whether the file was created in this epoch and nothing of it has ever been synced.
-    pub fn is_named_fresh(&self, owner: Owner) -> bool {
-        self.named().files.get(&owner).is_some_and(|(_, is_fresh)| *is_fresh)
+    /// The present epoch, if the file was created in it and nothing of it has ever been synced.
+    pub fn fresh(&self, owner: Owner) -> Option<u64> {
+        self.named().fresh(owner)
     }
 
     /// Whether the epoch should end before the next commit.
@@ -259,8 +266,7 @@ impl<F: Uncommitted> Shared<F> {
         match ended {
             Ok(()) => {
                 *epoch += 1;
-                self.epochs.store(*epoch, Ordering::Release);
-                self.named().files.clear();
+                self.named().begin(*epoch);
             }
             // Unsynced changes may be lost, and a second sync would not report that. The journal still has them.
             Err(ref why) => self.break_off(why),
@@ -458,5 +464,25 @@ impl<F: Uncommitted> Shared<F> {
     /// Opens the header of a stored file.
     pub fn header(&self, file: &File) -> Result<header::Opened> {
         header::read(file, &self.config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_fresh_in_the_epoch_in_which_it_was_created() {
+        let (mut named, owner) = (Named::default(), Owner { inode: 7, id: [1; 16] });
+        assert_eq!(named.fresh(owner), None);
+        named.files.insert(owner, (None, true));
+        assert_eq!(named.fresh(owner), Some(0));
+        named.begin(1);
+        assert_eq!(named.fresh(owner), None, "the end of the epoch has synced it");
+        // It is changed.
+        named.files.insert(owner, (None, false));
+        assert_eq!(named.fresh(owner), None);
+        named.files.insert(Owner { inode: 8, ..owner }, (None, true));
+        assert_eq!(named.fresh(Owner { inode: 8, ..owner }), Some(1));
     }
 }

@@ -115,12 +115,13 @@ mod tests {
 
     #[test]
     fn a_length_is_valid_exactly_if_a_plaintext_gives_it() {
+        // Miri takes one length of chunk, and not three, and of the lengths those at its ends.
+        let chunks = if cfg!(miri) { 1 } else { 3 };
+        let is_tried = |len: &u64| !cfg!(miri) || len % 4096 < 150;
         for suite in SUITES {
-            // Miri takes one length of chunk, and not three.
-            let chunks = if cfg!(miri) { 1 } else { 3 };
-            let lawful: std::collections::HashSet<u64> =
-                (0..chunks * 4096).map(|n| Layout::for_plaintext(60, suite, 12, n).unwrap().file_len()).collect();
-            for len in 0..60 + chunks * (4096 + suite.overhead() as u64) {
+            let file_len = |n| Layout::for_plaintext(60, suite, 12, n).unwrap().file_len();
+            let lawful: std::collections::HashSet<u64> = (0..chunks * 4096).map(file_len).filter(is_tried).collect();
+            for len in (0..60 + chunks * (4096 + suite.overhead() as u64)).filter(is_tried) {
                 assert_eq!(Layout::for_file(60, suite, 12, len).is_ok(), lawful.contains(&len), "{len}");
             }
         }

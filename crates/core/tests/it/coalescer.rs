@@ -1,6 +1,6 @@
 //! The coalescer in real time: its workers, its limits, a full queue, and engines that fail.
 
-use crate::common::engines;
+use crate::common::{SUITES, engines};
 use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits};
 use phalanx_core::batch::{BehindRoom, Message};
 use phalanx_core::engine::{Buffer, CpuEngine, Engine, EngineInfo, Fault, Job, Levels, Op, Verdicts};
@@ -113,14 +113,14 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 #[test]
 fn sealed_messages_open() {
-    for &suite in Suite::ALL {
+    for &suite in SUITES {
         let sealing = Coalescer::to_seal(cpu(), suite, Limits::default()).unwrap();
         let opening = Coalescer::to_open(cpu(), suite, Limits::default()).unwrap();
         thread::scope(|scope| {
-            for user in 0..8 {
+            for user in 0..if cfg!(miri) { 2 } else { 8 } {
                 let (sealing, opening) = (&sealing, &opening);
                 scope.spawn(move || {
-                    for i in 0..50usize {
+                    for i in 0..if cfg!(miri) { 2 } else { 50usize } {
                         let text = vec![user; i * 97];
                         let ad = [user, i as u8];
                         let stored = match i % 2 {
@@ -228,7 +228,7 @@ fn without_an_engine_each_message_fails() {
 fn users_keys_are_derived_in_the_batch() {
     let root = [3; 32];
     let keys = Arc::new(UserKeys::new(&SecretKey::from_slice(&root).unwrap(), b"test users"));
-    for &suite in Suite::ALL {
+    for &suite in SUITES {
         let sealing = Coalescer::to_seal(cpu(), suite, Limits::default()).unwrap();
         let opening = Coalescer::to_open(cpu(), suite, Limits::default()).unwrap();
         for user in [&b""[..], b"ada", &[7; 1000]] {
@@ -248,7 +248,7 @@ fn users_keys_are_derived_in_the_batch() {
 
 #[test]
 fn buffers_are_taken_over_without_a_copy() {
-    for &suite in Suite::ALL {
+    for &suite in SUITES {
         let sealing = Coalescer::to_seal(cpu(), suite, Limits::default()).unwrap();
         let opening = Coalescer::to_open(cpu(), suite, Limits::default()).unwrap();
         let buffer = batch::with_room(suite, b"text");
@@ -313,7 +313,7 @@ fn tasks_that_wait_for_room_are_woken_when_it_is_their_turn() {
             self.1.send(self.0).unwrap();
         }
     }
-    const TASKS: usize = 3000;
+    const TASKS: usize = if cfg!(miri) { 6 } else { 3000 };
     let (gate, _, engine) = gated(1);
     // Room for two, in batches of one.
     let limits = Limits { bytes: 100, queue: 200 };

@@ -306,6 +306,7 @@ mod tests {
 
     /// Finds a wrong bit in any block, and a lost carry.
     #[test]
+    #[cfg_attr(miri, ignore = "the known answers again and again")]
     fn a_level_that_computes_wrongly_is_found() {
         let wrong = |spoil: &dyn Fn(&[u8; BLOCK], &mut [u8])| {
             answers(|key, counter, data| {
@@ -314,7 +315,7 @@ mod tests {
             })
         };
         assert_eq!(wrong(&|_, _| {}), ANSWERS);
-        for at in (0..1109).step_by(if cfg!(miri) { 1108 } else { 1 }) {
+        for at in 0..1109 {
             assert_ne!(wrong(&|_, data| data[at] ^= 0x10), ANSWERS, "{at}");
         }
         assert_ne!(wrong(&|_, data| data[512..1024].rotate_left(16)), ANSWERS);

@@ -83,7 +83,7 @@ mod tests {
             word = word.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             word ^ word >> 29
         };
-        for _ in 0..if cfg!(miri) { 3 } else { 100 } {
+        for _ in 0..if cfg!(miri) { 1 } else { 100 } {
             let state: State = std::array::from_fn(|_| next());
             let block: [u8; RATE] = std::array::from_fn(|_| next() as u8);
             let check = |one: fn(&mut State, &[u8; RATE]), other: fn(&mut State, &[u8; RATE])| {

@@ -440,7 +440,7 @@ impl Backing {
         let failed = |e| VolumeError::io("cannot sync a stored file", e);
         // A checkpoint syncs the same file, and the system reports lost writes only once. The lock makes sure that no
         // checkpoint runs now.
-        let _epoch = shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let epoch = shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         let is_whole = self.needs_fsync.swap(false, Ordering::AcqRel);
         if content.direct_unsynced && !is_whole {
             shared.disk().sync_data(&self.file).map_err(failed).inspect_err(|e| shared.break_off(e))?;
@@ -452,7 +452,7 @@ impl Backing {
         // The system may have reported lost writes of this file to a checkpoint.
         shared.writable()?;
         content.direct_unsynced = false;
-        if std::mem::replace(&mut content.is_fresh, false) && content.named == Some(shared.epochs()) {
+        if std::mem::replace(&mut content.is_fresh, false) && content.named == Some(*epoch) {
             shared.name(self.owner, &self.file, false);
         }
         Ok(())

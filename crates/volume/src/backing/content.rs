@@ -59,7 +59,8 @@ pub(super) struct Piece {
 }
 
 impl Content {
-    pub fn new(opened: Stored, is_fresh: bool, transactions: u64, epoch: u64) -> Self {
+    /// `fresh` is the epoch, if the file was created in it and nothing of it has been synced.
+    pub fn new(opened: Stored, fresh: Option<u64>, transactions: u64) -> Self {
         let Stored { header, layout, holes, state } = opened;
         Self {
             header,
@@ -72,11 +73,10 @@ impl Content {
             sealed: SealedRuns::default(),
             is_listed: false,
             drops: Drops::default(),
-            is_fresh,
-            direct_unsynced: is_fresh,
+            is_fresh: fresh.is_some(),
+            direct_unsynced: fresh.is_some(),
             logged: None,
-            // A fresh file was created in this epoch.
-            named: is_fresh.then_some(epoch),
+            named: fresh,
             transactions,
             generation: 0,
         }
@@ -179,7 +179,7 @@ mod tests {
         let made = Config::create(Suite::default(), ChunkSize::new(4096).unwrap(), &[recipient]).unwrap();
         let (header, _) = made.1.new_file().unwrap();
         let layout = header.layout_for_plaintext(100 * 4096).unwrap();
-        Content::new(Stored { header, layout, holes: Holes::default(), state: None }, false, 0, 0)
+        Content::new(Stored { header, layout, holes: Holes::default(), state: None }, None, 0)
     }
 
     /// Compares the list of holes with a list of all chunks.

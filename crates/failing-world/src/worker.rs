@@ -207,7 +207,7 @@ impl Worker {
         if is_volume {
             self.count(scenario, "runs", 2);
         }
-        let verdict = verdict.and_then(|()| model::keeps(&mut self.runner, scenario, ended, cut.is_some()));
+        let verdict = verdict.and_then(|()| model::keeps(&mut self.runner, scenario, faults, ended, cut.is_some()));
         let verdict = verdict.and_then(|()| {
             if is_volume { Ok(()) } else { self.recovers(scenario, reference, faults, tree, cut.is_some()) }
         });

@@ -294,7 +294,7 @@ fn apply(names: &mut Names, step: &Step) {
         Step::Remove(dir, name) => {
             // No folder goes before what is in it.
             let ino = names.get(dir).and_then(|entries| entries.get(name));
-            if !ino.and_then(|ino| names.get(ino)).is_some_and(|entries| !entries.is_empty()) {
+            if ino.and_then(|ino| names.get(ino)).is_none_or(BTreeMap::is_empty) {
                 names.entry(*dir).or_default().remove(name);
             }
         }

@@ -292,7 +292,11 @@ fn apply(names: &mut Names, step: &Step) {
             names.entry(*dir).or_default().insert(name.clone(), *ino);
         }
         Step::Remove(dir, name) => {
-            names.entry(*dir).or_default().remove(name);
+            // No folder goes before what is in it.
+            let ino = names.get(dir).and_then(|entries| entries.get(name));
+            if ino.and_then(|ino| names.get(ino)).is_none_or(BTreeMap::is_empty) {
+                names.entry(*dir).or_default().remove(name);
+            }
         }
         Step::Rename(dir, name, dir2, name2) => {
             if let Some(ino) = names.entry(*dir).or_default().remove(name) {

@@ -63,6 +63,11 @@ impl Runner {
         tree::put(&self.case, tree).expect("the folder of a case");
     }
 
+    /// Makes the folder hold this tree, in the files that are there. False if one of them is gone.
+    pub fn change(&self, tree: &Tree) -> bool {
+        tree::change(&self.case, &self.case.with_file_name("aside"), tree).expect("the folder of a case")
+    }
+
     /// What is in the folder now.
     pub fn take(&self) -> Tree {
         tree::take(&self.case).expect("the folder of a case")

@@ -1,7 +1,7 @@
 //! What is in a folder: taken into memory, and put back.
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -78,6 +78,35 @@ pub fn put(root: &Path, tree: &Tree) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Makes what a folder holds this tree, whose files are those that are there, by their inodes: what a volume's journal says of a
+/// file it says of an inode. False if one of them is not there; then nothing was changed.
+pub fn change(root: &Path, aside: &Path, tree: &Tree) -> io::Result<bool> {
+    let now = take(root)?;
+    let places: HashMap<u64, &PathBuf> = now.iter().map(|(path, node)| (node.ino, path)).collect();
+    let is_file = |node: &Node| matches!(node.kind, Entry::File(_));
+    if tree.values().any(|node| is_file(node) && !places.contains_key(&node.ino)) {
+        return Ok(false);
+    }
+    let _ = fs::remove_dir_all(aside);
+    fs::create_dir(aside)?;
+    for node in tree.values().filter(|node| is_file(node)) {
+        // A file with two names is there once.
+        let _ = fs::rename(root.join(places[&node.ino]), aside.join(node.ino.to_string()));
+    }
+    let others: Tree =
+        tree.iter().filter(|(_, node)| !is_file(node)).map(|(path, node)| (path.clone(), node.clone())).collect();
+    put(root, &others)?;
+    for (path, node) in tree {
+        let Entry::File(bytes) = &node.kind else { continue };
+        let full = root.join(path);
+        let _ = fs::rename(aside.join(node.ino.to_string()), &full);
+        fs::write(&full, bytes)?;
+        fs::set_permissions(&full, Permissions::from_mode(node.mode))?;
+        set_time(&full, node.time)?;
+    }
+    Ok(true)
 }
 
 /// Sets the time of modification.

@@ -1,4 +1,4 @@
-//! Shows that no branch and no address depends on a secret: `docs/evidence.md`.
+//! Shows that no branch and no address depends on a secret: `docs/evidence-time.md`.
 //!
 //! - `memcheck` runs everything that works on secrets, for Valgrind, with keys and texts marked as secret. It prints how
 //!   many verdicts it let be known.

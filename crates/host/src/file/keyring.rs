@@ -4,7 +4,7 @@
 //! Each look-up opens the folder once, and opens the keys within it. A folder or key that others could read or change
 //! is refused.
 
-use crate::file::output::{Existing, Output};
+use crate::file::output::{Existing, Output, sync_folder};
 use crate::file::private;
 use crate::{Error, Refused, Result};
 use phalanx_core::SecretKey;
@@ -282,7 +282,7 @@ impl Keyring {
         Ok(None)
     }
 
-    /// Deletes a key.
+    /// Deletes a key. Then it stays deleted after a power cut.
     ///
     /// # Errors
     /// [`Error::KeyName`], [`Error::NoSuchKey`], [`Error::Refused`] if others could change the keyring,
@@ -291,15 +291,20 @@ impl Keyring {
     pub fn remove(&self, name: &str) -> Result<()> {
         let file = file_name(name)?;
         let dir = self.open_to_change()?.ok_or_else(|| Error::NoSuchKey(name.into()))?;
+        self.unlink(&dir, name, file)?;
+        sync_folder(&dir).map_err(|e| Error::write(at(&self.dir, e.into())))
+    }
+
+    fn unlink(&self, dir: &File, name: &str, file: String) -> Result<()> {
         let remove = |file: String| {
-            fs::unlinkat(&dir, &*file, AtFlags::empty()).map_err(|e| match e {
+            fs::unlinkat(dir, &*file, AtFlags::empty()).map_err(|e| match e {
                 Errno::NOENT => Error::NoSuchKey(name.into()),
                 e => Error::write(at(&self.dir.join(file), e.into())),
             })
         };
-        let locked = self.locked_ids(&dir, name)?;
+        let locked = self.locked_ids(dir, name)?;
         let Some(first) = locked.first() else { return remove(file) };
-        match self.read(&dir, name) {
+        match self.read(dir, name) {
             Err(Error::NoSuchKey(_)) => {
                 self.only(name, &locked)?;
                 remove(locked_name(name, first))

@@ -1,18 +1,22 @@
 //! `--backup-dir`: what a run would replace or delete in a mirror goes to another folder instead.
 
-use crate::file::unprotected_name;
+use crate::file::{sync_folder, unprotected_name};
 use crate::folders::{FOLDER, id, is_within, open_parent, write_error};
+use crate::lock::lock;
 use crate::{Error, Result};
 use rustix::fs::{self, AtFlags, Mode, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::Path;
+use std::sync::Mutex;
 
 /// The folder that replaced and deleted entries go to. Their paths in it are those in the mirror.
 #[derive(Debug)]
 pub struct Backup {
     root: File,
+    /// The folders in which something is kept that may not be on the disk yet.
+    unsynced: Mutex<Vec<((u64, u64), File)>>,
 }
 
 impl Backup {
@@ -36,7 +40,7 @@ impl Backup {
         if id(&root).map_err(write_error)?.0 != mirror.0 {
             return Err(refused("the folder for backups is on another file system than the mirror"));
         }
-        Ok(Self { root })
+        Ok(Self { root, unsynced: Mutex::default() })
     }
 
     /// Keeps a file or link that is about to be replaced. It stays in its place meanwhile, if the file system has hard links.
@@ -51,7 +55,23 @@ impl Backup {
             }
             done => done,
         };
-        free_name(name, each)
+        free_name(name, each)?;
+        let into_id = id(&into).map_err(write_error)?;
+        let mut unsynced = lock(&self.unsynced);
+        if !unsynced.iter().any(|(known, _)| *known == into_id) {
+            unsynced.push((into_id, into));
+        }
+        Ok(())
+    }
+
+    /// Called before what was kept is replaced. With `sync`, it is on the disk afterwards: otherwise the new output could be there
+    /// after a power cut, and the backup of the old one not.
+    ///
+    /// # Errors
+    /// If the system reports that something was not written.
+    pub fn kept(&self, sync: bool) -> rustix::io::Result<()> {
+        let unsynced = std::mem::take(&mut *lock(&self.unsynced));
+        if sync { unsynced.iter().try_for_each(|(_, folder)| sync_folder(folder)) } else { Ok(()) }
     }
 
     /// Moves an entry away that is about to be deleted.
@@ -92,12 +112,14 @@ fn free_name(name: &OsStr, act: impl Fn(&OsStr) -> rustix::io::Result<()>) -> Re
     done.map_err(write_error)
 }
 
-/// Opens a folder, and makes it if it is not there.
+/// Opens a folder, and makes it if it is not there. A new one is on the disk before anything is moved into it.
 fn folder(parent: &File, name: &OsStr) -> rustix::io::Result<File> {
     match fs::mkdirat(parent, name, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => Ok(fs::openat(parent, name, FOLDER, Mode::empty())?.into()),
-        Err(e) => Err(e),
+        Ok(()) => sync_folder(parent)?,
+        Err(Errno::EXIST) => {}
+        Err(e) => return Err(e),
     }
+    Ok(fs::openat(parent, name, FOLDER, Mode::empty())?.into())
 }
 
 #[cfg(test)]

@@ -321,6 +321,10 @@ impl Selection for Renewal<'_> {
         backup.keep(dir, output_name, &path)
     }
 
+    fn replaced(&self, sync: bool) -> rustix::io::Result<()> {
+        self.backup.as_ref().map_or(Ok(()), |backup| backup.kept(sync))
+    }
+
     fn written(&self, id: NodeId, entry: &Entry) {
         let mut listing = lock(&self.listing);
         let state = listing.state(id);

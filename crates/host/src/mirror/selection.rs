@@ -119,6 +119,15 @@ pub trait Selection: Send + Sync {
         Ok(())
     }
 
+    /// Called after that, for one output or for several, and before any of them has its name. With `sync`, they must be on the
+    /// disk.
+    ///
+    /// # Errors
+    /// If what they replace is not safe on the disk.
+    fn replaced(&self, _sync: bool) -> rustix::io::Result<()> {
+        Ok(())
+    }
+
     /// Called when a file's output, or a link, has its name.
     fn written(&self, id: NodeId, entry: &Entry) {
         let _ = (id, entry);

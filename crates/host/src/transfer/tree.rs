@@ -391,7 +391,16 @@ impl<A: Action> Workers<'_, A> {
             }
             Some((output, origin))
         });
-        let (outputs, origins): (Vec<_>, Vec<_>) = ready.unzip();
+        let (outputs, origins): (Vec<_>, Vec<Origin>) = ready.unzip();
+        if let Some(selection) = &self.tree.selection
+            && let Err(e) = selection.replaced(destination.sync)
+        {
+            for origin in origins {
+                origin.task.folder.stays();
+                self.tree.tally.fail(&Failure::at(&origin.task.output(), Error::write(e.into())));
+            }
+            return;
+        }
         let committed = Output::commit_all(outputs, destination.existing(&self.tree.made), sync);
         for (mut origin, result) in origins.into_iter().zip(committed) {
             match origin.finish(result) {

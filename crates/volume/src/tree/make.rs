@@ -59,8 +59,16 @@ impl Tree {
             }
             let _guard = write(&dir.folder.lock);
             self.name_new(&dir, &new, &stored)?;
-            let stat = statat(&dir.fd, &*stored.entry, AtFlags::SYMLINK_NOFOLLOW)?;
-            Ok((self.known(&dir, &stored.entry, &stat)?, made))
+            let named = || {
+                let stat = statat(&dir.fd, &*stored.entry, AtFlags::SYMLINK_NOFOLLOW)?;
+                self.known(&dir, &stored.entry, &stat)
+            };
+            // The caller then takes the file for one that was never made, and so must everybody who finds the name.
+            let known = named().inspect_err(|_| {
+                let _ = unlinkat(&dir.fd, &*stored.entry, AtFlags::empty());
+                remove_full(&dir.fd, &stored);
+            });
+            Ok((known?, made))
         };
         whole().inspect_err(|_| remove(&dir, &new, AtFlags::empty()))
     }

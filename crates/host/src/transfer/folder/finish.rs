@@ -58,7 +58,7 @@ impl Folder {
             _ => Ok(()),
         });
         let done = done.and_then(|()| match tree.sync {
-            true => sync_folder(output).map_err(write_error),
+            true => sync_folder(output).and_then(|()| self.sync_name()).map_err(write_error),
             false => Ok(()),
         });
         let done = done.and_then(|()| if tree.remove { self.make_durable(handles) } else { Ok(()) });
@@ -96,6 +96,15 @@ impl Folder {
         }
         if let (Parent::Folder(parent), true) = (&self.parent, self.stays.load(Ordering::Relaxed)) {
             parent.stays();
+        }
+    }
+
+    /// Makes sure that the name of a mirror's root is on the disk. All other names are in folders of the mirror, which are synced
+    /// themselves. An earlier run that was killed may have made the root.
+    fn sync_name(&self) -> rustix::io::Result<()> {
+        match &self.parent {
+            Parent::Root { output: Some(above), .. } => sync_folder(above),
+            _ => Ok(()),
         }
     }
 

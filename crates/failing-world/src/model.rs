@@ -1,0 +1,351 @@
+//! What must hold after each run, whatever it met.
+
+use crate::disk::Disk;
+use crate::faults;
+use crate::promise::Known;
+use crate::runner::{Ended, Run, Runner};
+use crate::scenario::{Scenario, TIME};
+use crate::tree::Tree;
+use crate::view::{Eye, Meaning, View, temporaries, texts};
+use crate::volume::{self, Script};
+use crate::world::{ENDLESS, Fault, KILLED, Kind, Op};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// A process that a signal ended has 256 and its number.
+const SIGTERM: i32 = 15;
+
+/// What a scenario does without faults.
+pub struct Reference {
+    pub before: View,
+    pub after: View,
+    pub after_tree: Tree,
+    pub ops: Vec<Op>,
+}
+
+/// What came of a case: why it is wrong, if it is.
+pub type Verdict = Result<(), String>;
+
+impl Reference {
+    /// Runs a scenario without faults.
+    pub fn of(runner: &mut Runner, eye: &Eye, scenario: &Scenario) -> Result<Self, String> {
+        runner.put(&scenario.before);
+        let ended = runner.run(&scenario.run, &scenario.input, &[], true, scenario.fs_type);
+        let ops = runner.ops();
+        if ended.code != 0 {
+            return Err(format!("without a fault: {}: {}", ended.code, ended.error));
+        }
+        if scenario.output.as_ref().is_some_and(|output| *output != ended.out) {
+            return Err("without a fault: another output".into());
+        }
+        let after_tree = runner.take();
+        let (before, after) = (eye.view(&scenario.before), eye.view(&after_tree));
+        if !temporaries(&after_tree).is_empty() {
+            return Err("without a fault: something is left".into());
+        }
+        if let Some((path, _)) = after.iter().find(|(_, meaning)| **meaning == Meaning::Broken) {
+            return Err(format!("without a fault: {} is broken", path.display()));
+        }
+        Ok(Self { before, after, after_tree, ops })
+    }
+}
+
+/// Checks the state that a run has left, and how it ended. `was_cut` says that the power went.
+pub fn check(
+    scenario: &Scenario,
+    reference: &Reference,
+    eye: &Eye,
+    faults: &[Fault],
+    ended: &Ended,
+    tree: &Tree,
+    was_cut: bool,
+) -> Verdict {
+    let view = eye.view(tree);
+    let is_hard =
+        was_cut || faults.len() > 1 || faults.iter().any(|fault| !matches!(fault.kind, Kind::Error | Kind::Short));
+    states(scenario, reference, &view, is_hard)?;
+    if was_cut && ended.code == KILLED {
+        return Ok(());
+    }
+    exit(faults, ended, &reference.ops)?;
+    output(scenario, ended)?;
+    if ended.code == 0 {
+        return success(scenario, reference, &view, tree, faults, was_cut);
+    }
+    let is_volume = matches!(scenario.run, Run::Volume(_));
+    if !was_cut && !is_volume && leaves_nothing(scenario, reference, faults, ended) && !temporaries(tree).is_empty() {
+        return Err(format!("it failed and left {:?}: {}", temporaries(tree), ended.error));
+    }
+    Ok(())
+}
+
+/// Each path holds what it held before, or what it is to hold, and no text is lost.
+fn states(scenario: &Scenario, reference: &Reference, view: &View, is_hard: bool) -> Verdict {
+    if let Run::Volume(_) = &scenario.run {
+        return Ok(());
+    }
+    let paths: BTreeSet<&PathBuf> = reference.before.keys().chain(reference.after.keys()).chain(view.keys()).collect();
+    for path in paths {
+        let (now, old, new) = (view.get(path), reference.before.get(path), reference.after.get(path));
+        if now != old && now != new && !may_be(scenario, path, now, is_hard) {
+            return Err(format!("{}: it is {}, neither what it was nor what it is to be", path.display(), short(now)));
+        }
+    }
+    let now = texts(view);
+    if is_hard && scenario.name.starts_with("rekey") || scenario.unsynced {
+        return Ok(());
+    }
+    for text in texts(&reference.before).intersection(&texts(&reference.after)) {
+        if !now.contains(text) {
+            return Err(format!("a text of {} bytes is lost", text.len()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether something else may be there for a while.
+fn may_be(scenario: &Scenario, path: &Path, now: Option<&Meaning>, is_hard: bool) -> bool {
+    match now {
+        // Where a folder takes the place of a file, or a file that of a folder, there may be nothing for a moment.
+        None => scenario.name.starts_with("mirror"),
+        // Backups of a run that was interrupted are its own.
+        Some(_) if scenario.name == "mirror-backup" => path.starts_with("old"),
+        // A header that is torn stands whole beside the file, and the next run puts it in its place.
+        Some(Meaning::Broken) if scenario.name.starts_with("rekey") => is_hard,
+        Some(_) => scenario.unsynced && path.extension().is_some_and(|end| end == "phx"),
+    }
+}
+
+fn short(meaning: Option<&Meaning>) -> String {
+    match meaning {
+        None => "missing".into(),
+        Some(Meaning::Protected(text, keys)) => format!("protected: {} bytes, keys {keys:?}", text.len()),
+        Some(Meaning::Plain(text)) => format!("plain: {} bytes", text.len()),
+        Some(other) => format!("{other:?}").chars().take(60).collect(),
+    }
+}
+
+/// The exit code is one that is documented for this, and there is a line.
+fn exit(faults: &[Fault], ended: &Ended, ops: &[Op]) -> Verdict {
+    let met: Vec<&Fault> = faults.iter().zip(&ended.met).filter(|(_, met)| **met).map(|(fault, _)| fault).collect();
+    let is_killed = met.iter().any(|fault| fault.kind.kills());
+    let is_signalled = met.iter().any(|fault| fault.kind == Kind::Signal);
+    match ended.code {
+        KILLED if is_killed => return Ok(()),
+        code if is_signalled && code == 256 + SIGTERM => return Ok(()),
+        ENDLESS => return Err("it does not end".into()),
+        code if code == 256 + 9 => return Err("it hangs".into()),
+        0 | 1 | 3 | 4 => {}
+        code => return Err(format!("exit code {code}: {}", ended.error)),
+    }
+    let error = &ended.error;
+    if error.contains("internal error") || error.contains("panicked") {
+        return Err(format!("exit code {}: {error}", ended.code));
+    }
+    if ended.code == 0 {
+        return Ok(());
+    }
+    if met.is_empty() {
+        return Err(format!("exit code {} without a fault: {error}", ended.code));
+    }
+    let lines = error.lines().filter(|line| !line.starts_with("hint: ")).count();
+    if lines == 0 {
+        return Err(format!("exit code {} without a line", ended.code));
+    }
+    // A single call that failed is a failure of input or output.
+    let is_io = met.len() == 1 && met[0].kind == Kind::Error;
+    if is_io && ended.code != 4 {
+        let call = ops.get(met[0].at as usize).map_or_else(String::new, |op| faults::call(op.nr));
+        return Err(format!("exit code {} after {call} failed: {error}", ended.code));
+    }
+    Ok(())
+}
+
+/// Standard output has all after a success, and never anything else than the beginning.
+fn output(scenario: &Scenario, ended: &Ended) -> Verdict {
+    let Some(output) = &scenario.output else { return Ok(()) };
+    let is_right = if ended.code == 0 { ended.out == *output } else { output.starts_with(&ended.out) };
+    if is_right { Ok(()) } else { Err(format!("standard output has {} other bytes", ended.out.len())) }
+}
+
+/// A success: everything is there.
+fn success(
+    scenario: &Scenario,
+    reference: &Reference,
+    view: &View,
+    tree: &Tree,
+    faults: &[Fault],
+    was_cut: bool,
+) -> Verdict {
+    if was_cut && scenario.unsynced {
+        return Ok(());
+    }
+    if let Run::Volume(_) = &scenario.run {
+        return Ok(());
+    }
+    for path in reference.after.keys().chain(view.keys()) {
+        let (now, new) = (view.get(path), reference.after.get(path));
+        // A removal need not be on the disk yet.
+        if was_cut && new.is_none() && now == reference.before.get(path) && scenario.name != "key-rm" {
+            continue;
+        }
+        if now != new {
+            return Err(format!("exit code 0, and {} is {}", path.display(), short(now)));
+        }
+        let (is, was) = (&tree[path], &reference.after_tree[path]);
+        let is_output = !reference.before.contains_key(path);
+        let is_file = matches!(new, Some(Meaning::Protected(..) | Meaning::Plain(_)));
+        let is_carried = was.time.1 == TIME.1;
+        if is_output
+            && is_file
+            && is_carried
+            && !was_cut
+            && (is.mode, is.time) != (was.mode, was.time)
+            && !forgives(faults, reference)
+        {
+            return Err(format!("exit code 0, and {} has mode {:o}, time {:?}", path.display(), is.mode, is.time));
+        }
+    }
+    if !was_cut && !temporaries(tree).is_empty() && !leaves_some(reference, faults) && faults.len() < 2 {
+        return Err(format!("exit code 0, and {:?} is left", temporaries(tree)));
+    }
+    Ok(())
+}
+
+/// Whether permissions and times may be others: a file system may have none.
+fn forgives(faults: &[Fault], reference: &Reference) -> bool {
+    faults.iter().any(|fault| {
+        let call = reference.ops.get(fault.at as usize).map(|op| faults::call(op.nr)).unwrap_or_default();
+        let is_metadata = ["fchmod", "chmod", "utimensat", "fchown"].iter().any(|name| call.starts_with(name));
+        is_metadata && faults::text(fault).ends_with("EOPNOTSUPP")
+            || is_metadata && faults::text(fault).ends_with("EPERM")
+    })
+}
+
+fn at<'a>(reference: &'a Reference, fault: &Fault) -> Option<&'a Op> {
+    reference.ops.get(fault.at as usize)
+}
+
+fn removes(op: Option<&Op>) -> bool {
+    op.is_none_or(|op| matches!(&*faults::call(op.nr), "unlink" | "unlinkat" | "rmdir"))
+}
+
+/// Whether a run after these faults leaves temporary files: what cannot be removed stays, and so does what may belong to another
+/// run where there are no locks.
+fn leaves_some(reference: &Reference, faults: &[Fault]) -> bool {
+    faults.iter().any(|fault| {
+        let op = at(reference, fault);
+        removes(op) || op.is_some_and(|op| matches!(&*faults::call(op.nr), "flock"))
+    })
+}
+
+/// Whether a failed run can remove its temporary files.
+fn leaves_nothing(scenario: &Scenario, reference: &Reference, faults: &[Fault], ended: &Ended) -> bool {
+    let can = |fault: &Fault| {
+        let op = at(reference, fault);
+        match fault.kind {
+            Kind::Error | Kind::Short | Kind::Signal => !leaves_some(reference, faults),
+            // If the header can be written neither anew nor as it was, the side file is needed.
+            Kind::Full => !removes(op) && !scenario.name.starts_with("rekey"),
+            _ => false,
+        }
+    };
+    !scenario.keeps && ended.code != KILLED && faults.len() == 1 && can(&faults[0])
+}
+
+/// The disk after the last run, which began with `before`.
+pub fn disk(runner: &mut Runner, scenario: &Scenario, before: &Tree) -> Disk {
+    let is_volume = matches!(scenario.run, Run::Volume(_));
+    let mut disk = Disk::new(runner.root(), &runner.case, before, is_volume);
+    for op in runner.ops() {
+        disk.follow(&op);
+    }
+    disk
+}
+
+/// The next run, without faults, completes the work.
+pub fn recovers(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    reference: &Reference,
+    eye: &Eye,
+    faults: &[Fault],
+) -> Verdict {
+    let leaves_unlocked = leaves_some(reference, faults) && faults.iter().any(|fault| !removes(at(reference, fault)));
+    let Some(again) = scenario
+        .again
+        .iter()
+        .find(|again| again.with.is_none_or(|path| runner.case.join(path).symlink_metadata().is_ok()))
+    else {
+        return Ok(());
+    };
+    let ended = runner.run(&again.run, &scenario.input, &[], false, scenario.fs_type);
+    if ended.code != 0 {
+        return Err(format!("the next run: exit code {}: {}", ended.code, ended.error));
+    }
+    let tree = runner.take();
+    let view = eye.view(&tree);
+    let left = temporaries(&tree);
+    // What was about to be deleted stays if its run was killed. It is the user's to decide.
+    // And where a lock failed, names have a random part, and files of such names are left alone.
+    let is_input = |path: &&PathBuf| path.to_string_lossy().ends_with(".removed");
+    for path in reference.after.keys().chain(view.keys()) {
+        let (now, new) = (view.get(path), reference.after.get(path));
+        // A folder that holds what was about to be deleted stays.
+        // So does what an interrupted run has moved to the backups: the next one moves what takes its place there too.
+        if scenario.name == "mirror-backup" && path.starts_with("old") {
+            continue;
+        }
+        if scenario.may_be_unlisted && now == Some(&Meaning::Folder) && left.iter().any(is_input) {
+            continue;
+        }
+        let is_unlisted = scenario.may_be_unlisted && now.is_none() && new == Some(&Meaning::Manifest);
+        if now != new && !is_unlisted {
+            return Err(format!("after the next run {} is {}", path.display(), short(now)));
+        }
+    }
+    if !left.iter().all(is_input) && !leaves_unlocked {
+        return Err(format!("after the next run {left:?} is left"));
+    }
+    if let Some(proof) = &scenario.proof {
+        let ended = runner.run(proof, b"", &[], false, scenario.fs_type);
+        let is_unlisted = |line: &str| line.contains("the manifest does not list it") || line.starts_with("hint: ");
+        let is_known = scenario.may_be_unlisted && ended.code == 3 && ended.error.lines().all(is_unlisted);
+        if ended.code != 0 && !is_known {
+            return Err(format!("the proof: exit code {}: {}", ended.code, ended.error));
+        }
+    }
+    Ok(())
+}
+
+/// After a run of a volume: the next one opens it, and finds what was promised.
+pub fn keeps(runner: &mut Runner, scenario: &Scenario, ended: &Ended, was_cut: bool) -> Verdict {
+    let Run::Volume(Script::Requests(requests)) = &scenario.run else { return Ok(()) };
+    let acknowledged = ended.error.lines().filter(|line| *line == "ok").count();
+    let is_closed = ended.error.lines().any(|line| line == "closed");
+    let all = Known::after(requests, acknowledged, is_closed, was_cut, scenario.name.starts_with("rollback"));
+    let dumped = runner.run(&Run::Volume(Script::Dump), b"", &[], false, scenario.fs_type);
+    if dumped.code != 0 {
+        return Err(format!("the next mount: exit code {}: {}", dumped.code, dumped.error));
+    }
+    let found = volume::parse(&dumped.out);
+    let refused: Vec<String> = all.iter().filter_map(|known| known.admits(&found).err()).collect();
+    if refused.len() == all.len() {
+        return Err(format!("after {acknowledged} requests: {}\n{}", refused.join("\n or "), dumped.error));
+    }
+    let may_be_damaged = all.iter().any(Known::may_be_damaged);
+    if !may_be_damaged && dumped.error.contains("damage: ") {
+        return Err(format!("after {acknowledged} requests: {}", dumped.error));
+    }
+    let Some(proof) = &scenario.proof else { return Ok(()) };
+    let ended = runner.run(proof, b"", &[], false, scenario.fs_type);
+    // The removal of a file may have come to the disk, and not the record of it. And a file that cannot be read can be removed,
+    // though nobody knows which one it was.
+    let is_of_removals = |line: &str| line.contains("of its last state") || line.starts_with("hint: ");
+    let is_removal = scenario.name.starts_with("rollback") && ended.error.lines().all(is_of_removals);
+    let is_known = ended.code == 3 && (was_cut && may_be_damaged || is_removal);
+    if ended.code != 0 && !is_known {
+        return Err(format!("verify after {acknowledged} requests: exit code {}: {}", ended.code, ended.error));
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! What a volume has promised by its answers: which names and contents may be there after a kill or a power cut.
+
+use crate::runner::painted;
+use crate::volume::{NAMES, Request};
+use std::collections::{BTreeMap, HashMap};
+
+/// The contents of a file since it was last on the disk: that first, the present one last.
+#[derive(Clone)]
+struct File {
+    versions: Vec<Vec<u8>>,
+    is_synced: bool,
+}
+
+/// What names may lead to: that which is surely on the disk first, the present last.
+type Names = BTreeMap<usize, Vec<Option<usize>>>;
+
+/// What is known of a volume.
+#[derive(Clone)]
+pub struct Known {
+    names: Names,
+    files: HashMap<usize, File>,
+    /// Whether the power was cut. A kill alone loses no names, and no content that was handed over.
+    is_cut: bool,
+    /// Whether the volume finds what was put back. Then a removal may be known before it is on the disk, and the file is refused.
+    finds_removals: bool,
+}
+
+impl Known {
+    /// After [`crate::volume::Script::Begin`].
+    fn new(is_cut: bool, finds_removals: bool) -> Self {
+        let mut known = Self { names: Names::new(), files: HashMap::new(), is_cut, finds_removals };
+        for (name, len) in [(0, 9000), (3, 100)] {
+            known.names.insert(name, vec![Some(name)]);
+            known.files.insert(name, File { versions: vec![painted(len, 100 + name as u64)], is_synced: true });
+        }
+        known
+    }
+
+    /// After these requests, of which so many were acknowledged. The next one may have been done, in part.
+    /// `is_closed` says that the volume was closed afterwards.
+    pub fn after(
+        requests: &[Request],
+        acknowledged: usize,
+        is_closed: bool,
+        is_cut: bool,
+        finds_removals: bool,
+    ) -> Vec<Self> {
+        let mut known = Self::new(is_cut, finds_removals);
+        requests[..acknowledged].iter().for_each(|request| known.follow(request, true));
+        if is_closed && !is_cut {
+            known.files.values_mut().for_each(|file| drop(file.versions.drain(..file.versions.len() - 1)));
+        }
+        let mut all = vec![known.clone()];
+        if let Some(next) = requests.get(acknowledged) {
+            known.follow(next, false);
+            all.push(known);
+        }
+        all
+    }
+
+    fn leads(&mut self, name: usize, to: Option<usize>) {
+        let all = self.names.entry(name).or_insert_with(|| vec![None]);
+        if !self.is_cut {
+            all.clear();
+        }
+        all.push(to);
+    }
+
+    fn now(&self, name: usize) -> usize {
+        self.names[&name].last().copied().flatten().expect("a file of the script")
+    }
+
+    fn change(&mut self, name: usize, change: impl FnOnce(&mut Vec<u8>)) {
+        let id = self.now(name);
+        let versions = &mut self.files.get_mut(&id).expect("a file").versions;
+        let mut then = versions.last().expect("a version").clone();
+        change(&mut then);
+        versions.push(then);
+    }
+
+    /// Content that is on the disk, or handed over to the system.
+    fn stored(&mut self, name: usize) {
+        let id = self.now(name);
+        let versions = &mut self.files.get_mut(&id).expect("a file").versions;
+        versions.drain(..versions.len() - 1);
+    }
+
+    fn follow(&mut self, request: &Request, is_done: bool) {
+        match request {
+            Request::Create(name) => {
+                let id = self.files.len() + 10;
+                self.files.insert(id, File { versions: vec![Vec::new()], is_synced: false });
+                self.leads(*name, Some(id));
+            }
+            Request::Write(name, offset, bytes) => self.change(*name, |content| {
+                let end = *offset as usize + bytes.len();
+                content.resize(content.len().max(end), 0);
+                content[*offset as usize..end].copy_from_slice(bytes);
+            }),
+            Request::Len(name, len) => self.change(*name, |content| content.resize(*len as usize, 0)),
+            Request::Flush(name) if is_done && !self.is_cut => self.stored(*name),
+            Request::Sync(name) if is_done => {
+                self.stored(*name);
+                let id = self.now(*name);
+                self.files.get_mut(&id).expect("a file").is_synced = true;
+                let all = self.names.get_mut(name).expect("a name");
+                all.drain(..all.len() - 1);
+            }
+            Request::SyncFolder(is_root) if is_done => {
+                let names = self.names.iter_mut().filter(|(name, _)| NAMES[**name].starts_with("d/") != *is_root);
+                names.for_each(|(_, all)| drop(all.drain(..all.len() - 1)));
+            }
+            Request::Rename(from, to) => {
+                let id = self.now(*from);
+                self.leads(*to, Some(id));
+                self.leads(*from, None);
+            }
+            Request::Remove(name) => self.leads(*name, None),
+            Request::Flush(_) | Request::Sync(_) | Request::SyncFolder(_) => {}
+        }
+    }
+
+    /// Whether something was never synced, so that a power cut may damage it.
+    pub fn may_be_damaged(&self) -> bool {
+        let is_unsynced = self.files.values().any(|file| !file.is_synced);
+        self.is_cut && (is_unsynced || self.finds_removals && self.names.values().any(|all| all.len() > 1))
+    }
+
+    /// Compares with what was found.
+    pub fn admits(&self, found: &BTreeMap<String, Option<Vec<u8>>>) -> Result<(), String> {
+        if let Some(path) = found.keys().find(|path| !NAMES.contains(&&***path)) {
+            return Err(format!("{path} is there"));
+        }
+        for (name, path) in NAMES.iter().enumerate() {
+            let none = vec![None];
+            let all = self.names.get(&name).unwrap_or(&none);
+            let is_unknown = self.is_cut && all.iter().flatten().any(|id| !self.files[id].is_synced);
+            let is_right = match found.get(*path) {
+                _ if is_unknown => true,
+                None => all.contains(&None),
+                Some(None) => self.finds_removals && all.len() > 1,
+                Some(Some(content)) => all.iter().flatten().any(|id| self.files[id].versions.contains(content)),
+            };
+            if !is_right {
+                let found = found.get(*path).map(|content| content.as_ref().map(Vec::len));
+                let lens: Vec<Vec<usize>> =
+                    all.iter().flatten().map(|id| self.files[id].versions.iter().map(Vec::len).collect()).collect();
+                return Err(format!("{path}: {found:?}; it led to {all:?}, with lengths {lens:?}"));
+            }
+        }
+        Ok(())
+    }
+}

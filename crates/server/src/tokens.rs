@@ -488,9 +488,10 @@ mod tests {
     #[test]
     fn tokens_that_have_ended_are_deleted() {
         let bench = Bench::new();
-        let (text, parent) = bench.create(new("seal:a", 1)).unwrap();
+        let (text, parent) = bench.create(new("seal:a", 3600)).unwrap();
         let (child, _) = bench.child(&parent).unwrap();
         let (other, _) = bench.create(new("seal:a", 0)).unwrap();
+        bench.renew(&parent, 1).unwrap();
         bench.ends(&text);
         bench.load();
         assert!(bench.tokens.known(&text).is_none() && bench.tokens.known(&child).is_none());

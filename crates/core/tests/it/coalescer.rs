@@ -120,7 +120,7 @@ fn sealed_messages_open() {
             for user in 0..if cfg!(miri) { 2 } else { 8 } {
                 let (sealing, opening) = (&sealing, &opening);
                 scope.spawn(move || {
-                    for i in 0..if cfg!(miri) { 2 } else { 50usize } {
+                    for i in 0..if cfg!(miri) { 1 } else { 50usize } {
                         let text = vec![user; i * 97];
                         let ad = [user, i as u8];
                         let stored = match i % 2 {

@@ -259,10 +259,11 @@ fn a_slow_engine_is_measured_as_such() {
 #[test]
 fn the_cpu_is_measured() {
     for engine in [CpuEngine::serial(Levels::detect()), CpuEngine::parallel(3, Levels::detect())] {
-        let curve =
-            measure(&Roster::new(&[Arc::new(engine)]), Levels::detect(), &SIZES, Duration::from_secs(3)).unwrap();
+        // A slow machine has the time too.
+        let (roster, long) = (Roster::new(&[Arc::new(engine)]), Duration::from_secs(600));
+        let curve = measure(&roster, Levels::detect(), &SIZES[..4], long).unwrap();
         for op in OPS {
-            assert!(curve.points(op).len() >= 4, "there was time for most sizes");
+            assert_eq!(curve.points(op).len(), 4);
             assert!(curve.speed(op) > 0.0);
         }
     }

@@ -109,7 +109,17 @@ pub fn create_with(
     let output = Output::create_in(File::from(root).into(), CONFIG.as_ref(), Existing::Keep)?;
     output.file().write_all(&bytes).map_err(failed)?;
     output.commit(Existing::Keep, true)?;
-    Ok(())
+    sync_name(dir)
+}
+
+/// Makes sure that the name of a new folder is on the disk, if the folder above it can be opened.
+fn sync_name(dir: &Path) -> Result<()> {
+    let above = dir.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match open(above, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(above) => Ok(file::sync_folder(&File::from(above))?),
+        Err(Errno::ACCESS) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
 }
 
 /// A volume that this process uses.

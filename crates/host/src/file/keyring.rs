@@ -69,12 +69,24 @@ impl Keyring {
     /// cannot be stored.
     pub fn store(&self, name: &str, key: &SecretKey) -> Result<()> {
         let file = file_name(name)?;
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(|e| Error::write(at(&self.dir, e)))?;
+        self.make().map_err(|e| Error::write(at(&self.dir, e)))?;
         let dir = self.open_to_change()?.ok_or_else(|| Error::write(at(&self.dir, io::ErrorKind::NotFound.into())))?;
         if !self.locked_ids(&dir, name)?.is_empty() {
             return Err(Error::Exists);
         }
         self.write(dir, &file, key.expose())
+    }
+
+    /// Makes the folder, and those above it. The names of new ones are on the disk afterwards: a key must not be lost with its folder.
+    fn make(&self) -> io::Result<()> {
+        let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+        let missing: Vec<&Path> = self.dir.ancestors().take_while(is_missing).collect();
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+        for dir in missing {
+            let above = dir.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            sync_folder(&File::open(above)?)?;
+        }
+        Ok(())
     }
 
     fn write(&self, dir: File, file: &str, bytes: &[u8]) -> Result<()> {

@@ -84,7 +84,12 @@ impl Keyring {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         for dir in missing {
             let above = dir.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            sync_folder(&File::open(above)?)?;
+            match File::open(above) {
+                Ok(above) => sync_folder(&above)?,
+                // It may be one that may be changed and not read.
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+                Err(e) => return Err(e),
+            }
         }
         Ok(())
     }

@@ -154,10 +154,7 @@ fn exit(faults: &[Fault], ended: &Ended, ops: &[Op]) -> Verdict {
     }
     // A single call that failed is a failure of input or output.
     let is_io = met.len() == 1 && met[0].kind == Kind::Error;
-    // A folder whose list cannot be read is an error of input. But what is in it is also called missing, and that is worse.
-    let is_missing =
-        ended.code == 3 && error.contains("cannot read: ") && error.contains("it was there when the run began");
-    if is_io && ended.code != 4 && !is_missing {
+    if is_io && ended.code != 4 {
         let call = ops.get(met[0].at as usize).map_or_else(String::new, |op| faults::call(op.nr));
         return Err(format!("exit code {} after {call} failed: {error}", ended.code));
     }

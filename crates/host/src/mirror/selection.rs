@@ -46,6 +46,11 @@ pub trait Selection: Send + Sync {
     /// The entries of a folder that are worked on, by their names in the tree that is walked.
     fn children(&self, folder: NodeId) -> HashMap<OsString, NodeId>;
 
+    /// Called when the walk has read the list of what is in a folder.
+    fn listed(&self, folder: NodeId) {
+        let _ = folder;
+    }
+
     /// Whether other entries are worked on too, without being part of it.
     fn takes_others(&self) -> bool {
         false

@@ -302,6 +302,13 @@ impl Folder {
         path
     }
 
+    /// Tells the selection that the list of what is in the folder was read.
+    pub fn listed(&self) {
+        if let (Some(selection), Some(selected)) = (&self.tree.selection, &self.selected) {
+            selection.listed(selected.node);
+        }
+    }
+
     /// Records that something in the folder is not deleted, so that the folder stays too.
     pub fn stays(&self) {
         self.stays.store(true, Ordering::Relaxed);

@@ -88,6 +88,7 @@ impl Walk {
         let mut walk = Self { levels: Vec::new(), most_open, held: Arc::default() };
         match entries(&root.handles().expect("the root has just been opened").input) {
             Ok(entries) => {
+                root.listed();
                 count_strays(&root, &entries, &output_name);
                 walk.levels.push((root, entries.into_iter()));
             }
@@ -206,6 +207,7 @@ impl Walk {
         }
         let entries = entries(&input)?;
         let child = folder.child(handles, name, input, node)?;
+        child.listed();
         count_strays(&child, &entries, output_name);
         self.levels.push((child, entries.into_iter()));
         if let Some(far) = self.levels.len().checked_sub(NEAR.min(self.most_open / 2).max(2)) {

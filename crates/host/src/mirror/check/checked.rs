@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Checked {
     listing: Listing,
     root: NodeId,
-    /// Whether the walk has found each entry in its place, and for folders, whether it has begun with what is in them.
+    /// Whether the walk has found each entry in its place, and for folders, whether it has read the list of what is in them.
     met: Vec<[AtomicBool; 2]>,
 }
 
@@ -44,10 +44,13 @@ impl Checked {
 
 impl Selection for Checked {
     fn children(&self, folder: NodeId) -> HashMap<OsString, NodeId> {
-        self.met[folder.index()][1].store(true, Ordering::Relaxed);
         let listing = &self.listing;
         let children = listing.children(folder).filter(|id| listing.state(*id) != State::Dropped);
         children.map(|id| (listing.stored_name(id), id)).collect()
+    }
+
+    fn listed(&self, folder: NodeId) {
+        self.met[folder.index()][1].store(true, Ordering::Relaxed);
     }
 
     fn metadata(&self, id: NodeId) -> Option<(u32, Time)> {
@@ -72,7 +75,7 @@ impl Selection for Checked {
         let is_set = |id: NodeId, which: usize| self.met[id.index()][which].load(Ordering::Relaxed);
         let root = listing.stored_path(self.root);
         for id in listing.within(self.root).filter(|id| listing.state(*id) != State::Dropped) {
-            // Of a folder that could not be opened, that was said.
+            // Of a folder that could not be opened or listed, that was said.
             if !is_set(id, 0) && is_set(listing.parent(id), 1) {
                 let path = listing.stored_path(id);
                 let path = tree.join(path.strip_prefix(&root).unwrap_or(&path));
@@ -149,13 +152,16 @@ mod tests {
         };
         let folder = |checked: &Checked, path: &str| {
             let id = checked.listing.folder_at(Path::new(path)).unwrap();
+            checked.listed(id);
             checked.children(id).into_values().for_each(|child| checked.meet(child));
         };
         assert_eq!(missing(&|_| {}), Vec::<PathBuf>::new(), "the root could not be opened, which was said");
-        assert_eq!(missing(&|checked| drop(checked.children(NodeId::ROOT))), [Path::new("m/f"), Path::new("m/l")]);
+        let unlisted = missing(&|checked| drop(checked.children(NodeId::ROOT)));
+        assert_eq!(unlisted, Vec::<PathBuf>::new(), "the root could not be listed, which was said");
+        assert_eq!(missing(&|checked| checked.listed(NodeId::ROOT)), [Path::new("m/f"), Path::new("m/l")]);
         let without_folder = |checked: &Checked| {
             folder(checked, "");
-            checked.children(checked.listing.folder_at(Path::new("f")).unwrap());
+            checked.listed(checked.listing.folder_at(Path::new("f")).unwrap());
         };
         assert_eq!(missing(&without_folder), [Path::new("m/f/a.phx")]);
         let all = |checked: &Checked| {

@@ -205,6 +205,15 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // A program that is killed does not write which of its lines ran: see .ci/coverage.
+        let has_ended = |child: &mut Child| child.try_wait().is_ok_and(|status| status.is_some());
+        if std::env::var_os("LLVM_PROFILE_FILE").is_some() && !has_ended(&mut self.child) {
+            self.signal(Signal::TERM);
+            let end = Instant::now() + PATIENCE;
+            while !has_ended(&mut self.child) && Instant::now() < end {
+                thread::sleep(Duration::from_millis(3));
+            }
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
         if thread::panicking() {

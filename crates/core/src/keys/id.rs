@@ -40,5 +40,6 @@ mod tests {
             assert_eq!(KeyId::from_hex(wrong), None, "{wrong}");
         }
         assert_eq!(KeyId::from_hex(&format!("{id}0")), None);
+        assert_eq!(format!("{id:?}"), format!("KeyId({id})"));
     }
 }

@@ -454,3 +454,21 @@ impl Kdf {
         self.passes > 0 && self.lanes > 0 && self.memory_kib >= 8 * u32::from(self.lanes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another process gets the keys of a file as bytes.
+    #[test]
+    fn the_keys_of_a_file_pass_as_bytes() {
+        for suite in Suite::ALL {
+            let key = |byte| SecretKey::from_slice(&[byte; 32]).unwrap().file_keys(*suite);
+            let (keys, other) = (key(1), key(2));
+            let passed = FileKeys::from_bytes(*suite, &keys.to_bytes());
+            assert_eq!(passed.to_bytes(), keys.to_bytes());
+            assert_eq!(passed.header_tag(b"header"), keys.header_tag(b"header"));
+            assert_ne!(passed.header_tag(b"header"), other.header_tag(b"header"));
+        }
+    }
+}

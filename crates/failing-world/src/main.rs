@@ -35,6 +35,7 @@ fn main() -> ExitCode {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers: usize = option("--workers").map_or(cores, |text| text.parse().expect("--workers"));
     let only = option("--only").unwrap_or_default();
+    let once = args.iter().any(|arg| arg == "--once");
     let again = option("--again").unwrap_or_default();
     let compare = option("--compare").unwrap_or_default();
     let workers = if again.is_empty() && compare.is_empty() { workers } else { 1 };
@@ -48,7 +49,12 @@ fn main() -> ExitCode {
             let mut command = Command::new(std::env::current_exe().expect("this program"));
             command.arg("worker").arg(&dir).args([seed, seconds, number as u64, workers as u64].map(|n| n.to_string()));
             command
-                .args([format!("only={only}"), format!("again={again}"), format!("compare={compare}")])
+                .args([
+                    format!("only={only}"),
+                    format!("again={again}"),
+                    format!("compare={compare}"),
+                    format!("once={once}"),
+                ])
                 .args(["-"; PADDING]);
             command.env("PHALANX_KEYRING", dir.join("case/keyring")).env("PHALANX_STATE", dir.join("case/state"));
             command.env("HOME", dir.join("case")).env_remove("RUST_BACKTRACE").env("LC_ALL", "C");

@@ -251,7 +251,7 @@ fn leaves_nothing(scenario: &Scenario, reference: &Reference, faults: &[Fault], 
             // What is to be a volume is removed by the next `init`.
             Kind::Signal if scenario.name.starts_with("init") => false,
             Kind::Error | Kind::Short | Kind::Signal => !leaves_some(reference, faults),
-            // If the header can be written neither anew nor as it was, the side file is needed.
+            // If neither the new nor the old header can be written, the side file is needed.
             Kind::Full => !removes(op) && !scenario.name.starts_with("rekey"),
             _ => false,
         }

@@ -41,7 +41,7 @@ pub struct Ended {
 /// A place where runs happen.
 pub struct Runner {
     world: World,
-    /// The folder in which commands run. It is made anew for each case.
+    /// The folder in which commands run. Each case gets a new one.
     pub case: PathBuf,
     input: File,
     output: File,
@@ -58,7 +58,7 @@ impl Runner {
         Ok(Self { world: World::new(), case: folder.join("case"), input, output, error })
     }
 
-    /// Makes the folder anew.
+    /// Replaces the folder by a new one.
     pub fn put(&self, tree: &Tree) {
         tree::put(&self.case, tree).expect("the folder of a case");
     }

@@ -228,7 +228,7 @@ pub struct ServiceRun {
 #[derive(Args)]
 #[group(skip)]
 pub struct On {
-    /// Leave out devices of the other interface: cuda or opencl
+    /// Use devices of this interface: cuda or opencl (default: cuda if it has any)
     #[arg(value_enum, value_name = "INTERFACE", hide_possible_values = true)]
     interface: Option<Interface>,
     /// Do less
@@ -243,16 +243,19 @@ enum Interface {
 }
 
 impl On {
-    /// Whether devices of an interface are requested.
-    pub fn wants(&self, api: Api) -> bool {
-        self.interface.is_none_or(|interface| (interface == Interface::Cuda) == (api == Api::Cuda))
+    /// The interface that is requested.
+    pub fn api(&self) -> Option<Api> {
+        self.interface.map(|interface| match interface {
+            Interface::Cuda => Api::Cuda,
+            Interface::Opencl => Api::OpenCl,
+        })
     }
 }
 
 #[derive(Subcommand)]
 pub enum DeviceCommand {
-    /// Show the devices
-    List(On),
+    /// Show all devices
+    List,
     /// Run every kernel at all sizes around its edges and compare with the CPU, and then the engine
     Check {
         #[command(flatten)]

@@ -43,6 +43,7 @@ pub mod engine {
     pub use crate::cpu::chunk::tag;
     pub use crate::cpu::{CpuEngine, Levels, NoSuchKernel};
     pub use crate::error::Fault;
+    pub use crate::file::chunks::ChunkWriter;
     pub use crate::keys::key::ContentKeys;
     pub use crate::op::Op;
     pub use crate::schedule::{Extent, Share, Work, run};

@@ -2,6 +2,7 @@
 
 mod again;
 mod cache;
+pub(crate) mod chunks;
 mod fetch;
 mod look_ahead;
 pub(crate) mod pipeline;

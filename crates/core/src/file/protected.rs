@@ -1,5 +1,6 @@
 //! Protecting a file for its recipients, and opening a protected file. Each is a value that is used once.
 
+use crate::file::chunks::ChunkWriter;
 use crate::file::pipeline;
 use crate::file::salvage::{self, Salvage};
 use crate::file::shared::{self, SharedFile};
@@ -90,6 +91,14 @@ impl NewFile {
     /// A fault if no engine has the suite.
     pub fn writer<W: Write>(self, roster: Arc<Roster>, output: W) -> Result<Writer<W>> {
         Writer::new(self.header.finish(None, &self.keys)?, &self.keys, roster, output)
+    }
+
+    /// Protects bytes that lie where no engine of a roster reaches them: see [`ChunkWriter`].
+    ///
+    /// # Errors
+    /// None: the header fits already.
+    pub fn chunk_writer<W: Write>(self, output: W) -> Result<ChunkWriter<W>> {
+        Ok(ChunkWriter::new(self.header.finish(None, &self.keys)?, self.keys, output))
     }
 }
 

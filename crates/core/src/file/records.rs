@@ -84,22 +84,24 @@ impl Records {
 
     /// Seals a run where it lies, under new nonces.
     pub fn seal(&self, roster: &Roster, member: &Member, memory: &mut Memory, mut units: Vec<Unit>) -> Result<()> {
+        self.draw_nonces(&mut units)?;
+        let mut job = self.job(Op::Seal, memory, units);
+        let ran = roster.by_turns(member, self.suite, |engine| engine.run(&mut job));
+        let Job { buf, units, .. } = job;
+        *memory = Memory::of(buf);
+        let _none_fails = ran?;
+        self.put_heads(memory.bytes_mut(), &units);
+        Ok(())
+    }
+
+    /// Gives the units new nonces.
+    fn draw_nonces(&self, units: &mut [Unit]) -> Result<()> {
         // One call for all of them.
         let len = self.suite.nonce_len();
         let mut nonces = vec![0; units.len() * len];
         getrandom::fill(&mut nonces).map_err(Error::Random)?;
         for (unit, nonce) in units.iter_mut().zip(nonces.chunks(len)) {
             unit.nonce[..len].copy_from_slice(nonce);
-        }
-        let mut job = self.job(Op::Seal, memory, units);
-        let ran = roster.by_turns(member, self.suite, |engine| engine.run(&mut job));
-        let Job { buf, units, .. } = job;
-        *memory = Memory::of(buf);
-        let _none_fails = ran?;
-        for unit in &units {
-            let (nonce, tag) = self.head(memory.bytes_mut(), unit);
-            nonce.copy_from_slice(&unit.nonce[..nonce.len()]);
-            tag.copy_from_slice(&unit.tag[..tag.len()]);
         }
         Ok(())
     }
@@ -115,10 +117,22 @@ impl Records {
     /// Makes the job that opens records whose bytes stay where they lie.
     pub fn job_elsewhere(&self, stored: &[u8], mut units: Vec<Unit>) -> Job {
         self.take_heads(stored, &mut units);
-        let mut job =
-            Job::of_chunks(Op::Open, self.suite, self.chunk_log2, self.keys.clone(), Buffer::new(Memory::default()));
-        job.units = units;
-        job
+        self.job(Op::Open, &mut Memory::default(), units)
+    }
+
+    /// Makes the job that seals records whose bytes lie elsewhere, under new nonces.
+    pub fn new_job_elsewhere(&self, mut units: Vec<Unit>) -> Result<Job> {
+        self.draw_nonces(&mut units)?;
+        Ok(self.job(Op::Seal, &mut Memory::default(), units))
+    }
+
+    /// Stores the nonces and tags of units before their bytes.
+    pub fn put_heads(&self, memory: &mut [u8], units: &[Unit]) {
+        for unit in units {
+            let (nonce, tag) = self.head(memory, unit);
+            nonce.copy_from_slice(&unit.nonce[..nonce.len()]);
+            tag.copy_from_slice(&unit.tag[..tag.len()]);
+        }
     }
 
     /// Gives the units the nonces and tags that are stored before their bytes.

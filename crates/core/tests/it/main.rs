@@ -6,6 +6,7 @@ mod common;
 
 mod batch;
 mod bounded;
+mod chunks;
 mod coalescer;
 mod contents;
 mod engines;

@@ -2,10 +2,10 @@
 
 mod library;
 
-use crate::driver::{Api, Argument, DeviceInfo, Driver, Kind, Launch, MarkId, MemoryId, PinnedId, StreamId, poll};
+use crate::driver::{Api, Argument, DeviceInfo, Driver, Kind, Launch, MarkId, MemoryId, PinnedId, Rows, StreamId, poll};
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
-use library::{Code, DeviceNumber, Handle, Library, attribute, check, of_function};
+use library::{Address, Code, CopyRows, DeviceNumber, Handle, Library, attribute, check, of_function, of_pointer};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -101,6 +101,8 @@ pub(crate) struct Cuda {
     library: &'static Library,
     device: DeviceNumber,
     context: Handle,
+    /// The largest pitch of rows, in bytes.
+    max_pitch: usize,
     loaded: Mutex<Loaded>,
     /// All streams. Memory is freed when none of them has work left.
     streams: Mutex<Vec<StreamId>>,
@@ -123,13 +125,15 @@ impl Cuda {
         let Some(info) = here else { return Err(info.error(Reason::Absent("the device is gone".into()))) };
         let library = Library::get().map_err(absent)?;
         let failed = |code| info.error(Reason::Failed("opening the device", library.text(code)));
-        let (mut device, mut context) = (0, null_mut());
-        // SAFETY: the calls write a number and an address. The context is released on drop.
+        let (mut device, mut context, mut max_pitch) = (0, null_mut(), 0);
+        // SAFETY: the calls write two numbers and an address. The context is released on drop.
         unsafe {
             check((library.device)(&mut device, info.index as c_int)).map_err(failed)?;
+            check((library.device_attribute)(&mut max_pitch, attribute::MAX_PITCH, device)).map_err(failed)?;
             check((library.retain_context)(&mut context, device)).map_err(failed)?;
         }
-        Ok(Self { info, library, device, context, loaded: Mutex::default(), streams: Mutex::default() })
+        let max_pitch = usize::try_from(max_pitch).unwrap_or(0);
+        Ok(Self { info, library, device, context, max_pitch, loaded: Mutex::default(), streams: Mutex::default() })
     }
 
     /// Calls the driver, with the device's context current on this thread. All calls for an open device go through
@@ -221,6 +225,38 @@ impl Cuda {
             over?;
         }
         Ok(())
+    }
+
+    /// Whether one call copies these rows. Long ones are copied one by one: there a call costs little beside the copy.
+    fn is_one_copy(&self, rows: &Rows) -> bool {
+        const LONG: usize = 256 << 10;
+        let pitch = rows.pitch_here.max(rows.pitch_there);
+        (2..).contains(&rows.count) && rows.len <= LONG && pitch <= self.max_pitch
+    }
+
+    /// Starts a copy of rows from one place to another.
+    ///
+    /// # Safety
+    /// All rows lie in memory of that kind. That of the host is pinned, and stays as it is until the copy is over.
+    unsafe fn copy_rows(
+        &self,
+        what: &'static str,
+        stream: StreamId,
+        from: library::Rows,
+        to: library::Rows,
+        rows: &Rows,
+    ) -> Result<()> {
+        let copy = CopyRows { from, to, width: rows.len, height: rows.count };
+        // SAFETY: the places are the caller's. The driver reads the description before the call returns.
+        self.call(what, |library| unsafe { (library.copy_rows)(&raw const copy, stream_of(stream)) })
+    }
+
+    /// An attribute of an address of the device, which is a number of 32 bits.
+    fn of_address(&self, address: Address, what: c_int) -> Option<c_int> {
+        let mut value: c_int = 0;
+        // SAFETY: the call writes one number of that length. Any address may be asked about.
+        let asked = self.ask(|library| unsafe { (library.of_pointer)((&raw mut value).cast(), what, address) });
+        asked.is_ok().then_some(value)
     }
 
     fn streams(&self) -> MutexGuard<'_, Vec<StreamId>> {
@@ -326,6 +362,42 @@ unsafe impl Driver for Cuda {
 
     fn address(&self, memory: MemoryId) -> Option<u64> {
         Some(memory.0)
+    }
+
+    fn foreign(&self, address: u64, len: usize) -> Result<MemoryId> {
+        let refused = |why: String| Err(self.info.error(Reason::Refused(why)));
+        let Some(last) = (len as u64).checked_sub(1).and_then(|len| address.checked_add(len)) else {
+            return refused(format!("{len} bytes at {address:#x}"));
+        };
+        for address in [address, last] {
+            match self.of_address(address, of_pointer::KIND) {
+                Some(kind) if kind == library::DEVICE as c_int => {}
+                Some(_) => return refused(format!("the memory at {address:#x} is the host's")),
+                None => return refused(format!("the memory at {address:#x} is not of a GPU, or was freed")),
+            }
+            match self.of_address(address, of_pointer::DEVICE_NUMBER) {
+                Some(number) if number == self.device => {}
+                Some(number) => return refused(format!("the memory at {address:#x} is of GPU {number}")),
+                None => return refused(format!("the memory at {address:#x} is of no GPU")),
+            }
+        }
+        Ok(MemoryId(address))
+    }
+
+    unsafe fn finish_foreign(&self, stream: u64) -> Result<()> {
+        let what = "waiting for another library's work";
+        // SAFETY: the caller has made sure that it is a stream.
+        let done = self.ask(|library| unsafe { (library.synchronize_stream)(stream_of(StreamId(stream))) });
+        // None of our own work is there, and memory of ours is not used.
+        done.map_err(self.failed(what))
+    }
+
+    fn stream_for_others(&self) -> Result<StreamId> {
+        let mut made = null_mut();
+        // SAFETY: the call writes an address.
+        self.call("opening a stream", |library| unsafe { (library.create_stream)(&mut made, library::NON_BLOCKING) })?;
+        // It is not among the streams that are waited for before memory is freed: others' work may take any time.
+        Ok(StreamId(made as u64))
     }
 
     fn finish_others(&self) -> Result<()> {
@@ -448,6 +520,46 @@ unsafe impl Driver for Cuda {
         self.call("copying from the device", |library| unsafe {
             (library.download)(to.cast(), memory.0 + at as u64, len, stream_of(stream))
         })
+    }
+
+    unsafe fn start_upload_rows(
+        &self,
+        stream: StreamId,
+        memory: MemoryId,
+        at: usize,
+        from: *const u8,
+        rows: &Rows,
+    ) -> Result<()> {
+        if !self.is_one_copy(rows) {
+            // SAFETY: this is what the caller promises for each row.
+            return rows.each(|here, there| unsafe {
+                self.start_upload(stream, memory, at + there, from.wrapping_add(here), rows.len)
+            });
+        }
+        let there = library::Rows::of_device(memory.0 + at as u64, rows.pitch_there);
+        let here = library::Rows::of_host(from, rows.pitch_here);
+        // SAFETY: the rows lie in the memory, and the caller keeps those of `from` unchanged until the copy is over.
+        unsafe { self.copy_rows("copying to the device", stream, here, there, rows) }
+    }
+
+    unsafe fn start_download_rows(
+        &self,
+        stream: StreamId,
+        memory: MemoryId,
+        at: usize,
+        to: *mut u8,
+        rows: &Rows,
+    ) -> Result<()> {
+        if !self.is_one_copy(rows) {
+            // SAFETY: this is what the caller promises for each row.
+            return rows.each(|here, there| unsafe {
+                self.start_download(stream, memory, at + there, to.wrapping_add(here), rows.len)
+            });
+        }
+        let there = library::Rows::of_device(memory.0 + at as u64, rows.pitch_there);
+        let here = library::Rows::of_host(to, rows.pitch_here);
+        // SAFETY: the rows lie in the memory, and the caller lets nobody use those of `to` until the copy is over.
+        unsafe { self.copy_rows("copying from the device", stream, there, here, rows) }
     }
 
     unsafe fn copy(

@@ -1,10 +1,12 @@
 //! A safe interface to devices, their streams and their memory.
 
 mod block;
+mod foreign;
 mod freeing;
 mod stream;
 
 pub(crate) use block::Block;
+pub use foreign::{Foreign, Gate};
 pub use stream::Stream;
 
 use crate::driver::{Argument, DeviceInfo, Driver, Kind, MemoryId, PinnedId};
@@ -167,6 +169,7 @@ impl Device {
                 id,
                 len,
                 host: Some(host),
+                is_foreign: false,
                 is_shared: AtomicBool::new(false),
                 is_freed_elsewhere: AtomicBool::new(false),
             }),
@@ -229,6 +232,8 @@ struct Allocation {
     len: usize,
     /// The host's memory, if this is pinned memory that kernels reach.
     host: Option<Pinned>,
+    /// Whether it is another library's, which frees it.
+    is_foreign: bool,
     /// Whether other libraries know its address.
     is_shared: AtomicBool,
     /// See [`Buffer::free_elsewhere`].
@@ -237,8 +242,12 @@ struct Allocation {
 
 impl Buffer {
     pub(crate) fn new(device: &Device, id: MemoryId, len: usize) -> Self {
+        Self::of(device, id, len, false)
+    }
+
+    fn of(device: &Device, id: MemoryId, len: usize, is_foreign: bool) -> Self {
         let [is_shared, is_freed_elsewhere] = Default::default();
-        let memory = Allocation { device: device.clone(), id, len, host: None, is_shared, is_freed_elsewhere };
+        let memory = Allocation { device: device.clone(), id, len, host: None, is_foreign, is_shared, is_freed_elsewhere };
         Self { memory: Arc::new(memory), at: 0, len }
     }
 
@@ -335,8 +344,8 @@ impl fmt::Debug for SharedMemory {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        // Pinned memory frees itself.
-        if self.host.is_some() {
+        // Pinned memory frees itself, and memory of others is theirs.
+        if self.host.is_some() || self.is_foreign {
             return;
         }
         let (device, id, len) = (self.device.clone(), self.id, self.len);

@@ -122,6 +122,36 @@ pub enum Argument {
     Number(u32),
 }
 
+/// Pieces of equal length. From one to the next it is always as far in the host's memory, and always as far in the
+/// device's. They do not overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// The length of each.
+    pub len: usize,
+    /// How many there are.
+    pub count: usize,
+    /// From the beginning of one to that of the next, in the host's memory.
+    pub pitch_here: usize,
+    /// The same in the device's memory.
+    pub pitch_there: usize,
+}
+
+impl Rows {
+    /// From the beginning of the first to the end of the last, in the host's memory and in the device's.
+    #[must_use]
+    pub fn spans(&self) -> [usize; 2] {
+        [self.pitch_here, self.pitch_there].map(|pitch| match self.count {
+            0 => 0,
+            count => (count - 1) * pitch + self.len,
+        })
+    }
+
+    /// Copies each row by a call of its own. It gets the row's place in the host's memory and in the device's.
+    pub(crate) fn each(&self, mut copy: impl FnMut(usize, usize) -> Result<()>) -> Result<()> {
+        (0..self.count).try_for_each(|row| copy(row * self.pitch_here, row * self.pitch_there))
+    }
+}
+
 /// A kernel and what it needs to start.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
@@ -165,6 +195,38 @@ pub unsafe trait Driver: Send + Sync {
     /// [`Reason::OutOfMemory`] if there is too little, [`Reason::Failed`] or [`Reason::Lost`] if the driver reports
     /// another error.
     fn allocate(&self, len: usize) -> Result<MemoryId>;
+
+    /// Memory that another library in this process has at this address, if it is this device's. It is neither freed nor
+    /// written to.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`] if it is not this device's memory, or if the driver has no addresses.
+    fn foreign(&self, address: u64, len: usize) -> Result<MemoryId> {
+        let _ = (address, len);
+        Err(self.info().error(Reason::Refused("memory of other libraries is not taken here".into())))
+    }
+
+    /// Waits for all work so far of a stream of another library's, without a limit.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`] if the driver has no such streams, [`Reason::Failed`] or [`Reason::Lost`] if it reports an
+    /// error.
+    ///
+    /// # Safety
+    /// It is a stream of the driver's: a handle, or the number of a default stream.
+    unsafe fn finish_foreign(&self, stream: u64) -> Result<()> {
+        let _ = stream;
+        Err(self.info().error(Reason::Refused("streams of other libraries are not taken here".into())))
+    }
+
+    /// Opens a stream for other libraries, which make it wait for their work. Nothing else is done on it, so no memory is
+    /// kept for it, and [`Driver::finish_foreign`] waits for it.
+    ///
+    /// # Errors
+    /// As for [`Driver::finish_foreign`].
+    fn stream_for_others(&self) -> Result<StreamId> {
+        Err(self.info().error(Reason::Refused("streams of other libraries are not taken here".into())))
+    }
 
     /// The address of the memory for other libraries in this process, if they can use it at all.
     fn address(&self, memory: MemoryId) -> Option<u64> {
@@ -293,6 +355,48 @@ pub unsafe trait Driver: Send + Sync {
         to: *mut u8,
         len: usize,
     ) -> Result<()>;
+
+    /// Starts a copy of rows from pinned memory, in the stream's order. The first is copied from `from` to `at`.
+    ///
+    /// # Errors
+    /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error. Some rows may be on their way then.
+    ///
+    /// # Safety
+    /// As for [`Driver::start_upload`], for each row.
+    unsafe fn start_upload_rows(
+        &self,
+        stream: StreamId,
+        memory: MemoryId,
+        at: usize,
+        from: *const u8,
+        rows: &Rows,
+    ) -> Result<()> {
+        // SAFETY: this is what the caller promises for each row.
+        rows.each(|here, there| unsafe {
+            self.start_upload(stream, memory, at + there, from.wrapping_add(here), rows.len)
+        })
+    }
+
+    /// Starts a copy of rows to pinned memory, in the stream's order. The first is copied from `at` to `to`.
+    ///
+    /// # Errors
+    /// As for [`Driver::start_upload_rows`].
+    ///
+    /// # Safety
+    /// As for [`Driver::start_download`], for each row.
+    unsafe fn start_download_rows(
+        &self,
+        stream: StreamId,
+        memory: MemoryId,
+        at: usize,
+        to: *mut u8,
+        rows: &Rows,
+    ) -> Result<()> {
+        // SAFETY: this is what the caller promises for each row.
+        rows.each(|here, there| unsafe {
+            self.start_download(stream, memory, at + there, to.wrapping_add(here), rows.len)
+        })
+    }
 
     /// Starts a copy of `len` bytes within the device, in the stream's order. Each place is a memory and the byte in
     /// it.

@@ -6,8 +6,8 @@
 //!
 //! A [`Stream`] of a device takes work: copies to and from a [`Buffer`], and launches of kernels. The streams of a
 //! device run in parallel, each used by its own thread. [`GpuEngine`] uses them as an engine of `phalanx-core`: plaintext is
-//! in the host's memory. With [`Resident`], and with [`DeviceReader`] for a whole file, it is in the device's, and the host
-//! does not have it.
+//! in the host's memory. With [`Resident`], and with [`DeviceReader`] and [`DeviceWriter`] for a whole file, it is in the
+//! device's, and the host does not have it.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::must_use_candidate)]
@@ -28,14 +28,16 @@ mod pinned;
 mod plan;
 mod reader;
 mod resident;
+mod rows;
 mod schedule;
 mod selftest;
 mod survey;
+mod writer;
 
 #[cfg(feature = "papers")]
 pub use cipher::Users;
 pub use cipher::{AesLaunch, Direction, MAX_SPAN, RoundKeys, Span, Spans, Variant};
-pub use device::{Buffer, Device, Pinned, SharedMemory, Stream};
+pub use device::{Buffer, Device, Foreign, Gate, Pinned, SharedMemory, Stream};
 pub use driver::{Api, DeviceInfo, Kind};
 #[cfg(feature = "papers")]
 pub use energy::EnergyCounter;
@@ -48,6 +50,7 @@ pub use kernel::{Kernel, Module};
 pub use reader::DeviceReader;
 pub use resident::{Resident, Sealed};
 pub use survey::{CPU_VARIABLE, State, Survey, find, find_cuda};
+pub use writer::DeviceWriter;
 
 /// The devices of this machine, those of CUDA first. Then, for each interface without devices, the reason in one line.
 ///

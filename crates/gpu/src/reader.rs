@@ -21,7 +21,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 /// How much plaintext a window has, in bytes, unless a single chunk is longer: enough for the device to be busy.
-const WINDOW: u64 = 16 << 20;
+pub(crate) const WINDOW: u64 = 16 << 20;
 
 /// Reads a protected file into memory of a device, where it is decrypted. The host has no plaintext of what is read so.
 /// But [`Reader`] has opened the last chunk once, by the CPU, to prove the file's length.
@@ -187,6 +187,6 @@ fn check<'u>(verdicts: &Verdicts, bind: impl Fn(usize) -> &'u Bind) -> Result<()
     }
 }
 
-fn fault(error: crate::Error) -> Error {
+pub(crate) fn fault(error: crate::Error) -> Error {
     Error::Fault(Fault { engine: "gpu".into(), reason: error.to_string() })
 }

@@ -11,11 +11,14 @@ use crate::engine::{SLICE_LEN, SPAN_LEN, SUITES, constant_time_launch};
 use crate::error::Result;
 use crate::hash::Slices;
 use crate::plan::{self, Limits, Window};
+use crate::rows::runs;
 use crate::schedule::KEY_WORDS;
+use phalanx_core::Suite;
 use phalanx_core::engine::{self, Bind, Job, Op, Unit, Verdicts};
 use phalanx_kernels::aes::BLOCK;
 use phalanx_kernels::keccak::{self, DIGEST};
 use std::fmt;
+use std::mem;
 use std::ops::Range;
 
 /// The most bytes and slices of one call: what spans and slices can name.
@@ -67,6 +70,8 @@ pub struct Resident {
     digests: Digests,
     /// Where sealing encrypts. Its plaintext is wiped when it is dropped.
     work: Option<Buffer>,
+    /// The length of the digests of a call that has started and not finished, in bytes.
+    started: usize,
 }
 
 /// A call's work, ready to start.
@@ -87,7 +92,7 @@ impl Resident {
     pub fn new(mut stream: Stream, keccak: keccak::Level) -> Result<Self> {
         let launch = constant_time_launch(stream.device())?;
         let digests = Digests::new(&mut stream, DIGEST)?;
-        Ok(Self { stream, launch, keccak, block: None, digests, work: None })
+        Ok(Self { stream, launch, keccak, block: None, digests, work: None, started: 0 })
     }
 
     /// The stream, for the caller's own work in its order.
@@ -161,8 +166,12 @@ impl Resident {
     pub fn seal(&mut self, job: &mut Job, plain: &Buffer, at: usize, sealed: &mut Buffer) -> Result<()> {
         self.check_job(job, Op::Seal)?;
         let place = self.check_places(job, sealed.len(), plain, at)?;
-        let done =
-            self.seal_window(job, plain, place, |stream, work, from, to| stream.copy_range(work, from, sealed, to));
+        let done = self.seal_window(job, plain, place, |stream, work, units, placed| {
+            let mut pairs = units.iter().zip(placed);
+            pairs.try_for_each(|(unit, placed)| {
+                stream.copy_range(work, placed.data.clone(), sealed, unit.data.start)
+            })
+        });
         self.settle(done)
     }
 
@@ -174,13 +183,45 @@ impl Resident {
         self.check_job(job, Op::Seal)?;
         self.stream.check_pinned(&sealed)?;
         let place = self.check_places(job, sealed.len(), plain, at)?;
-        let done = self.seal_window(job, plain, place, |stream, work, from, to| {
-            let to = to..to + from.len();
+        let done = self.seal_window(job, plain, place, |stream, work, units, placed| {
             // SAFETY: `seal_window` finishes the stream. If it fails, this function returns an error: the pinned memory
             // is dropped after `settle` has waited, and if the device is dead, it is not freed.
-            unsafe { stream.start_download(work, from.start, &mut sealed, to) }
+            unsafe { download(stream, work, &mut sealed, units, placed) }
         });
         self.settle(done).map(|()| sealed)
+    }
+
+    /// Starts sealing chunks where they lie, from the beginning of `plain` on, and copying them to pinned memory. Their
+    /// place in `plain` will hold zeros. [`Resident::finish_seal`] waits for that, and nothing else is done before.
+    ///
+    /// # Errors
+    /// Those of [`Resident::seal`].
+    ///
+    /// # Safety
+    /// Nothing uses `sealed` until the stream is finished. If it is never finished, nothing ever uses it.
+    pub(crate) unsafe fn start_seal_in_place(
+        &mut self,
+        job: &Job,
+        plain: &mut Buffer,
+        sealed: &mut Pinned,
+    ) -> Result<()> {
+        self.check_job(job, Op::Seal)?;
+        self.stream.check_pinned(sealed)?;
+        let place = self.check_places(job, sealed.len(), plain, 0)?;
+        let Some((window, units)) = window(&job.units, job.slice_len()) else { return Ok(()) };
+        let started = self.plan(job, &window, &units, 0).and_then(|plan| {
+            self.start_sealing(job.suite, &plan, plain, place.len(), |stream, work| {
+                // SAFETY: this is what the caller promises.
+                unsafe { download(stream, work, sealed, &job.units, &units) }
+            })
+        });
+        self.settle(started)
+    }
+
+    /// Waits for what [`Resident::start_seal_in_place`] has started for this job, and sets the tags of its units.
+    pub(crate) fn finish_seal(&mut self, job: &mut Job) -> Result<()> {
+        let done = self.finish_sealing(job);
+        self.settle(done)
     }
 
     /// After a failure nothing may be in progress that uses memory of the caller's, and what was gathered is dropped.
@@ -190,6 +231,7 @@ impl Resident {
             self.stream.stop_gathering();
             self.block = None;
             self.work = None;
+            self.started = 0;
         })
     }
 
@@ -248,13 +290,19 @@ impl Resident {
         place: Range<usize>,
     ) -> Result<Verdicts> {
         let plan = self.plan(job, window, units, place.start)?;
-        for (unit, placed) in job.units.iter().zip(units) {
-            let at = place.start + placed.data.start;
-            match sealed {
-                // SAFETY: the bytes are borrowed until this call ends, and the stream is finished before that. If
-                // finishing fails, the device is dead, and what it reads later has no effect on the host.
-                Sealed::Pinned(from) => unsafe { self.stream.start_upload(plain, at, from, unit.data.clone())? },
-                Sealed::Device(from) => self.stream.copy_range(from, unit.data.clone(), plain, at)?,
+        match sealed {
+            Sealed::Pinned(from) => {
+                for run in runs(&job.units, units) {
+                    let at = place.start + run.plain_at;
+                    // SAFETY: the bytes are borrowed until this call ends, and the stream is finished before that. If
+                    // finishing fails, the device is dead, and what it reads later has no effect on the host.
+                    unsafe { self.stream.start_upload_rows(plain, at, from, run.sealed_at, &run.rows)? }
+                }
+            }
+            Sealed::Device(from) => {
+                for (unit, placed) in job.units.iter().zip(units) {
+                    self.stream.copy_range(from, unit.data.clone(), plain, place.start + placed.data.start)?;
+                }
             }
         }
         self.digests.make(&mut self.stream, job.suite, &plan.slices, plain, 0..plan.digests)?;
@@ -270,13 +318,13 @@ impl Resident {
         Ok(Verdicts::from_failed(failed))
     }
 
-    /// `give` starts a copy of a range of the work buffer to a place in the sealed memory.
+    /// `give` starts copies of units from their places in the work buffer to those in the sealed memory.
     fn seal_window(
         &mut self,
         job: &mut Job,
         plain: &Buffer,
         place: Range<usize>,
-        mut give: impl FnMut(&mut Stream, &Buffer, Range<usize>, usize) -> Result<()>,
+        give: impl FnOnce(&mut Stream, &Buffer, &[Unit], &[Unit]) -> Result<()>,
     ) -> Result<()> {
         let Some((window, units)) = window(&job.units, job.slice_len()) else {
             engine::tag(self.keccak, job, &[]);
@@ -289,18 +337,37 @@ impl Resident {
         let plan = self.plan(job, &window, &units, 0)?;
         let len = place.len();
         self.stream.copy_range(plain, place, &mut work, 0)?;
-        self.stream.aes_ctr_spans(&self.launch, &plan.keys, &plan.spans, &mut work)?;
-        self.digests.make(&mut self.stream, job.suite, &plan.slices, &work, 0..plan.digests)?;
-        for (unit, placed) in job.units.iter().zip(&units) {
-            give(&mut self.stream, &work, placed.data.clone(), unit.data.start)?;
-        }
-        self.stream.zero(&work, len)?;
+        self.start_sealing(job.suite, &plan, &mut work, len, |stream, work| give(stream, work, &job.units, &units))?;
+        self.finish_sealing(job)?;
+        self.work = Some(work);
+        Ok(())
+    }
+
+    /// Starts encrypting and hashing the chunks at the beginning of `work`, which are `len` bytes, giving them, and wiping
+    /// them and the keys.
+    fn start_sealing(
+        &mut self,
+        suite: Suite,
+        plan: &Plan,
+        work: &mut Buffer,
+        len: usize,
+        give: impl FnOnce(&mut Stream, &Buffer) -> Result<()>,
+    ) -> Result<()> {
+        self.stream.aes_ctr_spans(&self.launch, &plan.keys, &plan.spans, work)?;
+        self.digests.make(&mut self.stream, suite, &plan.slices, work, 0..plan.digests)?;
+        give(&mut self.stream, work)?;
+        self.stream.zero(work, len)?;
         let used = self.block.as_ref().map_or(0, |block| block.memory().1);
         self.clear_device(used)?;
+        self.started = plan.digests;
+        Ok(())
+    }
+
+    /// Waits for the end of what `start_sealing` has started, and sets the tags.
+    fn finish_sealing(&mut self, job: &mut Job) -> Result<()> {
         self.stream.finish()?;
         self.clear_host();
-        engine::tag(self.keccak, job, self.digests.of(0..plan.digests));
-        self.work = Some(work);
+        engine::tag(self.keccak, job, self.digests.of(0..mem::take(&mut self.started)));
         Ok(())
     }
 
@@ -345,6 +412,23 @@ impl fmt::Debug for Resident {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Resident on {:?}", self.stream.device())
     }
+}
+
+/// Starts copying units from their places on the device to those in pinned memory.
+///
+/// # Safety
+/// As for [`Stream::start_download`].
+unsafe fn download(
+    stream: &mut Stream,
+    from: &Buffer,
+    to: &mut Pinned,
+    units: &[Unit],
+    placed: &[Unit],
+) -> Result<()> {
+    runs(units, placed).iter().try_for_each(|run| {
+        // SAFETY: this is what the caller promises.
+        unsafe { stream.start_download_rows(from, run.plain_at, to, run.sealed_at, &run.rows) }
+    })
 }
 
 /// The length of a block for so many spans, slices and keys.

@@ -23,6 +23,8 @@ pub const OUT_OF_RESOURCES: i32 = 701;
 /// The device's memory in bytes. A quarter of it is what an engine takes at most.
 pub const MEMORY: usize = 128 << 20;
 pub const MOST_THREADS: u32 = 1024;
+/// The largest pitch of rows in bytes. That of devices is 2 GiB, which tests would not reach.
+pub const MAX_PITCH: usize = 100_000;
 
 /// A call's result: nothing, or a code.
 pub type Done = Result<(), i32>;

@@ -2,7 +2,9 @@
 #![allow(non_snake_case, reason = "they are the driver's names")]
 
 use crate::compile::MOST_SHARED;
-use crate::driver::{Done, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE, MEMORY, MOST_THREADS, NO_CONTEXT, State};
+use crate::driver::{
+    Done, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE, MAX_PITCH, MEMORY, MOST_THREADS, NO_CONTEXT, State,
+};
 use crate::launch::{ILLEGAL_ADDRESS, LAUNCH_FAILED};
 use crate::memory::Place;
 use std::cell::{Cell, RefCell};
@@ -62,6 +64,42 @@ impl<T> Out<T> {
         // SAFETY: it comes from C only, whose callers give the address of a value of this type, as the driver demands.
         unsafe { self.0.write(value) };
         Ok(())
+    }
+}
+
+/// `CUDA_MEMCPY2D`, as C has it.
+#[repr(C)]
+struct CopyRows {
+    from: Rows,
+    to: Rows,
+    width: usize,
+    height: usize,
+}
+
+/// One side of it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Rows {
+    x: usize,
+    y: usize,
+    kind: c_uint,
+    host: usize,
+    device: u64,
+    array: usize,
+    pitch: usize,
+}
+
+impl Rows {
+    /// Where a row begins. Arrays, and rows that do not begin at the first byte, are not simulated.
+    fn place(&self, row: usize, width: usize) -> Result<Place, c_int> {
+        if self.x != 0 || self.y != 0 || self.array != 0 || !(width..=MAX_PITCH).contains(&self.pitch) {
+            return Err(INVALID_VALUE);
+        }
+        match self.kind {
+            1 => Ok(Place::Host(self.host + row * self.pitch)),
+            2 => Ok(Place::Device(self.device + (row * self.pitch) as u64)),
+            _ => Err(INVALID_VALUE),
+        }
     }
 }
 
@@ -140,10 +178,11 @@ exports! {
     }
 
     fn cuDeviceGetAttribute(value: Out<c_int>, attribute: c_int, device: c_int) {
-        // Threads of a block, threads of a warp, clock in kHz, multiprocessors, compute capability 5.2, shared memory of a block.
+        // Threads of a block, threads of a warp, the largest pitch, clock in kHz, multiprocessors, compute capability 5.2, shared memory of a block.
         let known = match attribute {
             1 => MOST_THREADS as c_int,
             10 => 32,
+            11 => MAX_PITCH as c_int,
             13 => 1000,
             16 => 1,
             75 => 5,
@@ -328,6 +367,23 @@ exports! {
     fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, len: usize, stream: Handle) {
         inside(|state| state.copy(Place::Device(from), Place::Device(to), len, stream))
     }
+
+    fn cuMemcpy2DAsync_v2(rows: *const CopyRows, stream: Handle) {
+        // SAFETY: the caller gives the address of a description, or null.
+        let Some(&CopyRows { from, to, width, height }) = (unsafe { rows.as_ref() }) else { return INVALID_VALUE };
+        inside(|state| {
+            (0..height).try_for_each(|row| state.copy(from.place(row, width)?, to.place(row, width)?, width, stream))
+        })
+    }
+
+    fn cuPointerGetAttribute(value: Out<c_int>, attribute: c_int, address: u64) {
+        // The kind of memory, and the number of the device.
+        inside(|state| match (attribute, state.memory.is_of_host(address)) {
+            (2, Some(is_of_host)) => value.give(if is_of_host { 1 } else { 2 }),
+            (9, Some(_)) => value.give(0),
+            _ => Err(INVALID_VALUE),
+        })
+    }
 }
 
 // Streams and events.
@@ -346,7 +402,8 @@ exports! {
     }
 
     fn cuStreamSynchronize(stream: Handle) {
-        inside(|state| state.finish(stream))
+        // The default streams have no work here, and no other stream waits for them.
+        inside(|state| if stream <= 2 { Ok(()) } else { state.finish(stream) })
     }
 
     fn cuEventCreate(event: Out<Handle>, _flags: c_uint) {

@@ -185,6 +185,19 @@ impl Memory {
         self.find(address, len).is_some()
     }
 
+    /// Whether memory at this address of the device, or of the host, is the host's. `None` if there is none.
+    pub fn is_of_host(&mut self, address: u64) -> Option<bool> {
+        let here = self.pinned.range(..=address as usize).next_back().map(|(host, there)| (*host, *there));
+        let is_pinned = |(host, there): (usize, u64)| {
+            let allocation = self.allocations.get(&there);
+            allocation.is_some_and(|allocation| (address as usize) < host + allocation.guarded.len)
+        };
+        if here.is_some_and(is_pinned) {
+            return Some(true);
+        }
+        self.find(address, 1).map(|(allocation, _)| allocation.written.is_none())
+    }
+
     /// Overwrites bytes of the device.
     pub fn fill(&mut self, address: u64, value: u8, len: usize) -> Result<(), String> {
         let Some((allocation, range)) = self.find(address, len) else { return Err(outside("filling", address, len)) };

@@ -6,13 +6,50 @@
 use std::ffi::{CStr, c_char, c_float, c_int, c_uint, c_void};
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::ptr::null;
+use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
 pub(super) type DeviceNumber = c_int;
 pub(super) type Address = u64;
 /// Contexts, modules, functions, streams and events are opaque addresses.
 pub(super) type Handle = *mut c_void;
+
+/// `CUDA_MEMCPY2D`: rows of bytes. Places in arrays, which this crate does not use, are null.
+#[repr(C)]
+pub(super) struct CopyRows {
+    pub from: Rows,
+    pub to: Rows,
+    pub width: usize,
+    pub height: usize,
+}
+
+/// One side of [`CopyRows`].
+#[repr(C)]
+pub(super) struct Rows {
+    pub x: usize,
+    pub y: usize,
+    pub kind: c_uint,
+    pub host: *const c_void,
+    pub device: Address,
+    pub array: Handle,
+    pub pitch: usize,
+}
+
+impl Rows {
+    /// Rows in the host's memory.
+    pub fn of_host(host: *const u8, pitch: usize) -> Self {
+        Self { x: 0, y: 0, kind: HOST, host: host.cast(), device: 0, array: null_mut(), pitch }
+    }
+
+    /// Rows in the device's memory.
+    pub fn of_device(device: Address, pitch: usize) -> Self {
+        Self { x: 0, y: 0, kind: DEVICE, host: null(), device, array: null_mut(), pitch }
+    }
+}
+
+/// Kinds of memory.
+pub(super) const HOST: c_uint = 1;
+pub(super) const DEVICE: c_uint = 2;
 
 /// Declares the functions. A library that lacks one of them is not used.
 macro_rules! functions {
@@ -69,6 +106,8 @@ functions! {
     upload = "cuMemcpyHtoDAsync_v2"(Address, *const c_void, usize, Handle);
     download = "cuMemcpyDtoHAsync_v2"(*mut c_void, Address, usize, Handle);
     copy = "cuMemcpyDtoDAsync_v2"(Address, Address, usize, Handle);
+    copy_rows = "cuMemcpy2DAsync_v2"(*const CopyRows, Handle);
+    of_pointer = "cuPointerGetAttribute"(*mut c_void, c_int, Address);
     create_stream = "cuStreamCreate"(*mut Handle, c_uint);
     destroy_stream = "cuStreamDestroy_v2"(Handle);
     query_stream = "cuStreamQuery"(Handle);
@@ -166,6 +205,7 @@ impl fmt::Display for Code {
 pub(super) mod attribute {
     pub const MAX_THREADS: i32 = 1;
     pub const WARP: i32 = 10;
+    pub const MAX_PITCH: i32 = 11;
     pub const CLOCK_KHZ: i32 = 13;
     pub const MULTIPROCESSORS: i32 = 16;
     pub const CAPABILITY_MAJOR: i32 = 75;
@@ -177,6 +217,12 @@ pub(super) mod attribute {
 pub(super) mod of_function {
     pub const MAX_THREADS: i32 = 0;
     pub const DYNAMIC_SHARED_MEMORY: i32 = 8;
+}
+
+/// Attributes of an address.
+pub(super) mod of_pointer {
+    pub const KIND: i32 = 2;
+    pub const DEVICE_NUMBER: i32 = 9;
 }
 
 /// A stream that does not wait for the default stream.

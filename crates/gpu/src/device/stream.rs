@@ -3,7 +3,7 @@
 use super::{ALIGN, Block, Buffer, Device, Pinned};
 #[cfg(feature = "papers")]
 use crate::driver::Argument;
-use crate::driver::{Launch, StreamId};
+use crate::driver::{Launch, Rows, StreamId};
 use crate::error::Result;
 #[cfg(feature = "papers")]
 use crate::schedule;
@@ -174,6 +174,54 @@ impl Stream {
         // SAFETY: the ranges were checked. The caller does not change the bytes until the stream is finished.
         self.device
             .ask(|driver, _| unsafe { driver.start_upload(self.id, to.memory.id, at, from.as_ptr(), from.len()) })
+    }
+
+    /// Starts a copy of rows of pinned bytes, the first of them at `from_at`, to device memory, `at` bytes from its
+    /// beginning.
+    ///
+    /// # Safety
+    /// As for [`Stream::start_upload`].
+    pub(crate) unsafe fn start_upload_rows(
+        &mut self,
+        to: &mut Buffer,
+        at: usize,
+        from: &Pinned,
+        from_at: usize,
+        rows: &Rows,
+    ) -> Result<()> {
+        let [here, there] = rows.spans();
+        self.check(to, at..at.saturating_add(there))?;
+        self.check_pinned(from)?;
+        let from = &from[from_at..from_at + here];
+        let at = to.at + at;
+        // SAFETY: the ranges were checked, so each row lies in them. The caller does not change the bytes until the
+        // stream is finished.
+        self.device
+            .ask(|driver, _| unsafe { driver.start_upload_rows(self.id, to.memory.id, at, from.as_ptr(), rows) })
+    }
+
+    /// Starts a copy of rows from device memory, the first of them `at` bytes from its beginning, to pinned bytes from
+    /// `to_at` on.
+    ///
+    /// # Safety
+    /// As for [`Stream::start_download`].
+    pub(crate) unsafe fn start_download_rows(
+        &mut self,
+        from: &Buffer,
+        at: usize,
+        to: &mut Pinned,
+        to_at: usize,
+        rows: &Rows,
+    ) -> Result<()> {
+        let [here, there] = rows.spans();
+        self.check(from, at..at.saturating_add(there))?;
+        self.check_pinned(to)?;
+        let to = &mut to[to_at..to_at + here];
+        let at = from.at + at;
+        // SAFETY: the ranges were checked, so each row lies in them. The caller makes sure that nothing uses the bytes
+        // until the stream is finished.
+        self.device
+            .ask(|driver, _| unsafe { driver.start_download_rows(self.id, from.memory.id, at, to.as_mut_ptr(), rows) })
     }
 
     /// Starts a copy from device memory, `at` bytes from its beginning, to pinned bytes.

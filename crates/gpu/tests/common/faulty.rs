@@ -42,6 +42,8 @@ pub struct Script {
     /// The addresses and lengths of copies that are in progress when the device hangs.
     under_way: Mutex<Vec<(usize, usize)>>,
     events: Mutex<Vec<Event>>,
+    /// Where copies within the device went, and their lengths.
+    copies: Mutex<Vec<(usize, usize)>>,
 }
 
 /// What the device was asked to do, in order.
@@ -69,6 +71,7 @@ impl Script {
             mistakes: AtomicUsize::new(0),
             under_way: Mutex::default(),
             events: Mutex::default(),
+            copies: Mutex::default(),
         })
     }
 
@@ -108,6 +111,11 @@ impl Script {
     /// What the device was asked to do since this was called last.
     pub fn take_events(&self) -> Vec<Event> {
         std::mem::take(&mut self.events.lock().unwrap())
+    }
+
+    /// Where copies within the device went since this was called last, and their lengths.
+    pub fn take_copies(&self) -> Vec<(usize, usize)> {
+        std::mem::take(&mut self.copies.lock().unwrap())
     }
 
     fn note(&self, event: Event) {
@@ -265,6 +273,7 @@ unsafe impl Driver for Faulty {
         unsafe { self.device.start_download(stream, memory, at, to, len) }
     }
     unsafe fn copy(&self, stream: StreamId, from: (MemoryId, usize), to: (MemoryId, usize), len: usize) -> Result<()> {
+        self.script.copies.lock().unwrap().push((to.0.0 as usize + to.1, len));
         // SAFETY: the caller has made sure that the ranges lie in the memories and do not overlap.
         self.step().and_then(|()| unsafe { self.device.copy(stream, from, to, len) })
     }

@@ -123,8 +123,8 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) { BEGIN() (void)device; *byte
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
     BEGIN()
     (void)device;
-    // Threads of a block, multiprocessors, clock, warp size, compute capability, shared memory of a block.
-    *value = attribute == 1 ? 1024 : attribute == 10 ? 32 : attribute == 13 ? 1980000 : attribute == 16 ? 2 : attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 97 ? 232448 : -1;
+    // Threads of a block, the largest pitch, multiprocessors, clock, warp size, compute capability, shared memory of a block.
+    *value = attribute == 1 ? 1024 : attribute == 11 ? 2147483647 : attribute == 10 ? 32 : attribute == 13 ? 1980000 : attribute == 16 ? 2 : attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 97 ? 232448 : -1;
     return *value < 0 ? INVALID : OK;
 }
 
@@ -490,6 +490,58 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t len, stream_t *stream) 
 }
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t len, stream_t *stream) {
     return copy((void *)(uintptr_t)to, (void *)(uintptr_t)from, len, stream, NULL);
+}
+
+// Rows of bytes. Both sides are as cuda.h has them.
+typedef struct {
+    size_t x, y;
+    unsigned kind;
+    void *host;
+    uint64_t device;
+    void *array;
+    size_t pitch;
+} side_t;
+typedef struct {
+    side_t from, to;
+    size_t width, height;
+} rows_t;
+static long row_copies;
+int cuMemcpy2DAsync_v2(const rows_t *rows, stream_t *stream) {
+    INSIDE()
+    const side_t *sides[2] = {&rows->from, &rows->to};
+    char *starts[2];
+    for (int i = 0; i < 2; i++) {
+        const side_t *side = sides[i];
+        if (stream == NULL || side->x != 0 || side->y != 0 || side->array != NULL || side->pitch < rows->width || side->pitch > 2147483647 || rows->height == 0) {
+            return INVALID;
+        }
+        size_t len = (rows->height - 1) * side->pitch + rows->width;
+        starts[i] = side->kind == 1 ? side->host : (char *)(uintptr_t)side->device;
+        // The host's memory is pinned, and so the copy is not done at once.
+        if ((side->kind != 1 && side->kind != 2) || find(starts[i], len, side->kind == 2) == NULL) {
+            mistake("rows that are in no memory");
+        }
+    }
+    for (size_t row = 0; row < rows->height; row++) {
+        work_t *work = note(stream, COPY);
+        work->to = starts[1] + row * rows->to.pitch, work->from = starts[0] + row * rows->from.pitch, work->len = rows->width;
+    }
+    row_copies++;
+    return OK;
+}
+long stand_in_row_copies(void) { return row_copies; }
+
+// The kind of the memory at an address, and its device.
+int cuPointerGetAttribute(int *value, int attribute, uint64_t address) {
+    INSIDE()
+    memory_t *on_device = find((void *)(uintptr_t)address, 1, 1), *here = find((void *)(uintptr_t)address, 1, 0);
+    if ((attribute != 2 && attribute != 9) || (on_device == NULL && here == NULL)) {
+        return INVALID;
+    }
+    // Pinned memory is the host's at either address.
+    int is_host = here != NULL || on_device->address != NULL;
+    *value = attribute == 9 ? 0 : is_host ? 1 : 2;
+    return OK;
 }
 
 int cuStreamCreate(stream_t **out, unsigned flags) {

@@ -16,3 +16,4 @@ mod resident;
 mod sbox;
 mod simulated;
 mod takeover;
+mod writer;

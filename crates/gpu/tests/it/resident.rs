@@ -40,7 +40,23 @@ mod cuda {
 /// One test for each device, because opening it takes longest.
 fn everything(device: &Device) {
     for suite in [Suite::Aes256CtrSha3, Suite::Aes128CtrSha3, Suite::Aes256CtrTurboShake] {
-        for lengths in [&[][..], &[0], &[1], &[4096, 4096, 77], &[8192], &[16, 32, 0], &[70_000 & !15, 160_000]] {
+        for lengths in [
+            &[][..],
+            &[0],
+            &[1],
+            &[4096, 4096, 77],
+            &[8192],
+            &[16, 32, 0],
+            &[70_000 & !15, 160_000],
+            // Rows that one call copies: of every length of chunk, with others before, between and behind.
+            &[16; 40],
+            &[4096; 9],
+            &[32, 4096, 4096, 4096, 16, 16, 16, 16, 4096, 4096, 5],
+            &[65_536, 65_536, 65_536, 32],
+            // Rows that are too far apart for the simulated device, and too long for one call.
+            &[100_016, 100_016],
+            &[(256 << 10) + 16, (256 << 10) + 16, 1],
+        ] {
             for before in [0, 153] {
                 opens(device, &Case::new(suite, lengths, before));
                 seals(device, &Case::new(suite, lengths, before));

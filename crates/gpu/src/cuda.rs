@@ -2,7 +2,9 @@
 
 mod library;
 
-use crate::driver::{Api, Argument, DeviceInfo, Driver, Kind, Launch, MarkId, MemoryId, PinnedId, Rows, StreamId, poll};
+use crate::driver::{
+    Api, Argument, DeviceInfo, Driver, Kind, Launch, MarkId, MemoryId, PinnedId, Rows, StreamId, poll,
+};
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
 use library::{Address, Code, CopyRows, DeviceNumber, Handle, Library, attribute, check, of_function, of_pointer};

@@ -247,7 +247,8 @@ impl Buffer {
 
     fn of(device: &Device, id: MemoryId, len: usize, is_foreign: bool) -> Self {
         let [is_shared, is_freed_elsewhere] = Default::default();
-        let memory = Allocation { device: device.clone(), id, len, host: None, is_foreign, is_shared, is_freed_elsewhere };
+        let memory =
+            Allocation { device: device.clone(), id, len, host: None, is_foreign, is_shared, is_freed_elsewhere };
         Self { memory: Arc::new(memory), at: 0, len }
     }
 

@@ -168,9 +168,7 @@ impl Resident {
         let place = self.check_places(job, sealed.len(), plain, at)?;
         let done = self.seal_window(job, plain, place, |stream, work, units, placed| {
             let mut pairs = units.iter().zip(placed);
-            pairs.try_for_each(|(unit, placed)| {
-                stream.copy_range(work, placed.data.clone(), sealed, unit.data.start)
-            })
+            pairs.try_for_each(|(unit, placed)| stream.copy_range(work, placed.data.clone(), sealed, unit.data.start))
         });
         self.settle(done)
     }
@@ -418,13 +416,7 @@ impl fmt::Debug for Resident {
 ///
 /// # Safety
 /// As for [`Stream::start_download`].
-unsafe fn download(
-    stream: &mut Stream,
-    from: &Buffer,
-    to: &mut Pinned,
-    units: &[Unit],
-    placed: &[Unit],
-) -> Result<()> {
+unsafe fn download(stream: &mut Stream, from: &Buffer, to: &mut Pinned, units: &[Unit], placed: &[Unit]) -> Result<()> {
     runs(units, placed).iter().try_for_each(|run| {
         // SAFETY: this is what the caller promises.
         unsafe { stream.start_download_rows(from, run.plain_at, to, run.sealed_at, &run.rows) }

@@ -1,9 +1,10 @@
-"""A safetensors file loaded into the memory of a GPU: protected and opened there, against plain.
+"""A safetensors file loaded into the memory of a GPU: protected and opened there, against plain. Or saved from there.
 
-    python safetensors_gpu.py [--size 16G] [--folder /dev/shm] [--rounds 3] [--cipher aes-256-turbo ...] [--json FILE]
+    python safetensors_gpu.py [--save] [--size 16G] [--folder /dev/shm] [--rounds 3] [--cipher aes-256-turbo ...] [--json FILE]
 
 It needs PyTorch and an NVIDIA GPU, and room for the plain file and a protected one for each cipher, in the folder and on the GPU. The last
-case is the protected file that the CPU opens, so that plaintext crosses.
+case is the protected file that the CPU opens, or seals, so that plaintext crosses. Saved files are not synced, as the package safetensors
+does not sync its own.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from files import size_of
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--save", action="store_true", help="measure saving instead of loading")
     parser.add_argument("--size", type=size_of, default=16 << 30, help="bytes of the file, such as 1G")
     parser.add_argument("--folder", default="/dev/shm")
     parser.add_argument("--rounds", type=int, default=3)
@@ -26,7 +28,7 @@ def main():
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        measure(Path(folder), options)
+        (measure_saving if options.save else measure)(Path(folder), options)
 
 
 def tensors_of(total):
@@ -90,6 +92,55 @@ def measure(folder, options):
         f"{total / 1e9:.1f} GB in {options.folder} to {torch.cuda.get_device_name()}, {options.rounds} rounds",
         taken,
         ratios,
+        lambda name, seconds: f"{total / seconds / 1e9:.1f} GB/s",
+        ["phalanx", "safetensors", "torch"],
+        options.json,
+    )
+
+
+def measure_saving(folder, options):
+    import torch
+    from safetensors.torch import save_file
+
+    key = phalanx.Key.generate()
+    tensors = {name: tensor.to("cuda") for name, tensor in tensors_of(options.size).items()}
+    total = sum(tensor.nbytes for tensor in tensors.values())
+    torch.cuda.synchronize()
+
+    def to(name, save):
+        path = folder / name
+
+        def work():
+            save(path)
+            # What it saved is deleted when nothing is timed.
+            return path.unlink
+
+        return work
+
+    def protect(path, cipher, source=tensors):
+        phalanx.safetensors.save_file(source, path, key=key, cipher=cipher, sync=False)
+
+    def through_cpu(path):
+        protect(path, options.cipher[0], {name: tensor.cpu() for name, tensor in tensors.items()})
+
+    base = "plain, safetensors.torch.save_file"
+    cases = {base: to("plain", lambda path: save_file(tensors, path))}
+    for cipher in options.cipher:
+        cases[f"sealed on the GPU, {cipher}"] = to(cipher, lambda path, cipher=cipher: protect(path, cipher))
+    cases[f"sealed by the CPU, {options.cipher[0]}"] = to("cpu", through_cpu)
+    # Nothing is measured that does not work, and the first of each makes room.
+    for cipher in options.cipher:
+        protect(folder / cipher, cipher)
+        got = phalanx.safetensors.load_file(folder / cipher, key=key, device="cuda")
+        assert tensors.keys() == got.keys()
+        assert all(torch.equal(tensors[name].view(torch.int16), got[name].view(torch.int16)) for name in tensors)
+        del got
+        (folder / cipher).unlink()
+    taken = rounds(cases, options.rounds, log=sys.stderr)
+    report(
+        f"{total / 1e9:.1f} GB from {torch.cuda.get_device_name()} to {options.folder}, {options.rounds} rounds",
+        taken,
+        [compared(taken, name, base) for name in cases if name != base],
         lambda name, seconds: f"{total / seconds / 1e9:.1f} GB/s",
         ["phalanx", "safetensors", "torch"],
         options.json,

@@ -1,4 +1,4 @@
-//! Reading protected files into the memory of a GPU. Other libraries use that memory without a copy.
+//! GPUs, and reading protected files into their memory. Other libraries use that memory without a copy.
 
 use crate::bytes::new_bytes;
 use crate::error::{self, check_process, closed};
@@ -38,6 +38,36 @@ fn device(py: Python<'_>, number: Option<usize>) -> PyResult<Device> {
     }
     opened.insert(key, found.clone());
     Ok(found)
+}
+
+/// A GPU that is open.
+#[pyclass(frozen, module = "phalanx._native")]
+pub struct Gpu {
+    device: Device,
+    pid: u32,
+}
+
+#[pymethods]
+impl Gpu {
+    #[new]
+    #[pyo3(signature = (number))]
+    fn new(py: Python<'_>, number: Option<usize>) -> PyResult<Self> {
+        Ok(Self { device: device(py, number)?, pid: std::process::id() })
+    }
+
+    /// Its name.
+    #[getter]
+    fn name(&self) -> String {
+        self.device.info().name.clone()
+    }
+}
+
+impl Gpu {
+    /// The device, in the process that opened it.
+    pub fn get(&self, py: Python<'_>) -> PyResult<Device> {
+        check_process(py, self.pid)?;
+        Ok(self.device.clone())
+    }
 }
 
 /// A protected file that is read into the memory of a GPU. `phalanx.cuda.open` makes it.
@@ -189,8 +219,14 @@ impl GpuBytes {
 }
 
 impl GpuBytes {
-    fn memory(&self) -> &Buffer {
+    pub fn memory(&self) -> &Buffer {
         self.memory.as_ref().expect("it is there until the drop")
+    }
+
+    /// Its length, in the process that made it.
+    pub fn len_here(&self, py: Python<'_>) -> PyResult<usize> {
+        check_process(py, self.pid)?;
+        Ok(self.len)
     }
 
     fn place(&self) -> (i32, i32) {

@@ -1,8 +1,10 @@
-//! Memory of a GPU in the form of DLPack, by which libraries share arrays: Python's capsules around it.
+//! Memory of a GPU in the form of DLPack, by which libraries share arrays: Python's capsules around it. And such memory of
+//! other libraries, as Phalanx reads it.
 
 pub use crate::tensor::CUDA;
 use crate::tensor::{Exchanged, Managed, Versioned};
-use phalanx_gpu::SharedMemory;
+use phalanx_gpu::{Device, Foreign, Gate, SharedMemory};
+use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -43,5 +45,79 @@ unsafe extern "C" fn end<T: Exchanged>(capsule: *mut ffi::PyObject) {
         if ffi::PyCapsule_IsValid(capsule, T::NAME.as_ptr()) == 1 {
             T::delete(ffi::PyCapsule_GetPointer(capsule, T::NAME.as_ptr()).cast());
         }
+    }
+}
+
+/// The address and the length of the bytes of a producer's capsule, which keeps them.
+pub fn bytes_of(capsule: &Bound<'_, PyAny>) -> PyResult<(u64, usize)> {
+    let of = |name: &std::ffi::CStr| {
+        // SAFETY: both calls take any object. The second one is made for a capsule of that name only, and its pointer is not
+        // null.
+        #[expect(unsafe_code)]
+        unsafe {
+            match ffi::PyCapsule_IsValid(capsule.as_ptr(), name.as_ptr()) {
+                1 => Some(ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr())),
+                _ => None,
+            }
+        }
+    };
+    let bytes = if let Some(versioned) = of(Versioned::NAME) {
+        let versioned = versioned.cast::<Versioned>();
+        // SAFETY: a capsule of that name has this structure, of which other versions have the beginning in common, and it
+        // stays while the capsule does. That of version 1 has a tensor with as many numbers as it says.
+        #[expect(unsafe_code)]
+        unsafe {
+            match (*versioned).major {
+                1 => (*versioned).tensor.bytes(),
+                _ => Err("the array has a version of DLPack that is not known"),
+            }
+        }
+    } else if let Some(managed) = of(Managed::NAME) {
+        // SAFETY: a capsule of that name has this structure, whose tensor has as many numbers as it says, and it stays while
+        // the capsule does.
+        #[expect(unsafe_code)]
+        unsafe {
+            (*managed.cast::<Managed>()).tensor.bytes()
+        }
+    } else {
+        Err("what __dlpack__ gave is no capsule of DLPack")
+    };
+    bytes.map_err(PyBufferError::new_err)
+}
+
+/// Bytes of another library's, by their address. The object that they come from has to be kept.
+pub struct Given {
+    pub address: u64,
+    pub len: usize,
+    pub wait: Wait,
+}
+
+/// What has to be waited for before the bytes are read.
+pub enum Wait {
+    Nothing,
+    /// All work so far of a stream of the producer's.
+    Stream(u64),
+    /// What the producer has made a stream of ours wait for.
+    Gate(Gate),
+    /// All work on the device.
+    All,
+}
+
+impl Given {
+    /// Waits until the bytes are complete. The thread is detached from the interpreter, which that work may need.
+    pub fn foreign(&self, device: &Device) -> phalanx_gpu::Result<Foreign> {
+        // SAFETY: the producer says by its protocol that there are so many bytes, and its object, which the caller keeps,
+        // keeps them. As with every buffer, whoever writes to them meanwhile gets a mixture.
+        #[expect(unsafe_code)]
+        let foreign = unsafe { device.foreign(self.address, self.len) }?;
+        match &self.wait {
+            Wait::Nothing => {}
+            // SAFETY: the producer says by its protocol that this is a stream.
+            #[expect(unsafe_code)]
+            Wait::Stream(stream) => unsafe { device.finish_stream_of_others(*stream) }?,
+            Wait::Gate(gate) => gate.wait()?,
+            Wait::All => device.finish_others()?,
+        }
+        Ok(foreign)
     }
 }

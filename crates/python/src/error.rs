@@ -149,11 +149,6 @@ fn of_store(url: &Path, error: &io::Error, text: &str) -> PyErr {
     PyOSError::new_err((number, error.to_string(), name(url)))
 }
 
-/// The exception for an error of Rust's `Write`.
-pub fn of_write(py: Python<'_>, path: Option<&Path>, error: io::Error) -> PyErr {
-    at(py, path, Error::write(error))
-}
-
 /// Packs an exception of a Python object into an error that passes through the library. Its kind is never
 /// `Interrupted`, because a read would then be repeated.
 pub fn raised(error: PyErr) -> io::Error {

@@ -5,6 +5,7 @@
 //! The content of a `bytes` object cannot change meanwhile, so it is used in place. Everything else is copied first.
 #![deny(unsafe_code)]
 
+mod arrays;
 mod bytes;
 mod column;
 mod cuda;
@@ -36,7 +37,7 @@ mod _native {
     #[pymodule_export]
     use super::column::{seal_column, unseal_column};
     #[pymodule_export]
-    use super::cuda::{GpuBytes, GpuReader};
+    use super::cuda::{Gpu, GpuBytes, GpuReader};
     #[pymodule_export]
     use super::file::{check_output, protect, unprotect, verify};
     #[pymodule_export]

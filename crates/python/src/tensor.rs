@@ -22,6 +22,48 @@ pub struct Tensor {
     pub byte_offset: u64,
 }
 
+/// The length in bytes of an array with this shape, if its elements lie one after another in the order of rows. Strides are
+/// in units of which an element has `unit`: its bytes, or 1 for the element itself. `item` is its length in bytes.
+pub fn packed(shape: &[i64], strides: Option<&[i64]>, unit: i64, item: i64) -> Result<usize, &'static str> {
+    const WRONG: &str = "the array has a shape that cannot be";
+    if strides.is_some_and(|strides| strides.len() != shape.len()) || shape.iter().any(|len| *len < 0) {
+        return Err(WRONG);
+    }
+    if shape.contains(&0) {
+        return Ok(0);
+    }
+    let mut count: i64 = 1;
+    for (i, len) in shape.iter().enumerate().rev() {
+        // Where there is one element, there is no next one.
+        let is_next = |strides: &[i64]| *len == 1 || Some(strides[i]) == count.checked_mul(unit);
+        if !strides.is_none_or(is_next) {
+            return Err("the array is not contiguous");
+        }
+        count = count.checked_mul(*len).ok_or(WRONG)?;
+    }
+    count.checked_mul(item).and_then(|len| usize::try_from(len).ok()).ok_or(WRONG)
+}
+
+impl Tensor {
+    /// The address and the length of the bytes, if they lie one after another.
+    ///
+    /// # Safety
+    /// There are `ndim` numbers at `shape`, and at `strides` unless that is null.
+    #[expect(unsafe_code)]
+    pub unsafe fn bytes(&self) -> Result<(u64, usize), &'static str> {
+        let Ok(count) = usize::try_from(self.ndim) else { return Err("the array has fewer than no dimensions") };
+        // SAFETY: this is what the caller promises.
+        let list = |start: *mut i64| if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start, count) } };
+        let strides = (!self.strides.is_null()).then(|| list(self.strides));
+        let bits = i64::from(self.bits) * i64::from(self.lanes);
+        if bits == 0 || bits % 8 != 0 {
+            return Err("the elements of the array are not made of bytes");
+        }
+        let len = packed(list(self.shape), strides, 1, bits / 8)?;
+        Ok((self.data.wrapping_add(self.byte_offset), len))
+    }
+}
+
 /// What a consumer's deleter frees. `M` keeps the memory that the tensor names.
 struct Owner<M> {
     memory: ManuallyDrop<M>,

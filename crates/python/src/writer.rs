@@ -1,6 +1,8 @@
 //! Protecting data that are written piece by piece.
 
+use crate::arrays::{self, Array};
 use crate::bytes::Bytes;
+use crate::cuda::Gpu;
 use crate::engines::{chunk_size, cpu, suite};
 use crate::error::{self, check_process, closed};
 use crate::key::{KeyOrName, key_files};
@@ -8,8 +10,11 @@ use crate::place::no_url;
 use crate::source::Destination;
 use crate::turn::Turn;
 use crate::ways::{self, Keys, Secret};
-use phalanx_core::{Error, NewFile};
+use phalanx_core::{Error, NewFile, Result};
+use phalanx_gpu::{Device, DeviceWriter, Reason};
+use phalanx_host::engines::levels;
 use phalanx_host::file::{Existing, Output, umask};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::io::Write;
 use std::mem;
@@ -24,12 +29,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Writer {
     inner: Mutex<Option<Inner>>,
     path: Option<PathBuf>,
+    /// The GPU that seals, if one does.
+    device: Option<Device>,
     turn: Turn,
     pid: u32,
 }
 
 struct Inner {
-    writer: phalanx_core::Writer<Destination>,
+    writer: Sealing,
     /// The file, unless an object is written to.
     output: Option<Arc<Output>>,
     overwrite: bool,
@@ -37,10 +44,32 @@ struct Inner {
     len: u64,
 }
 
+/// Where it is sealed.
+enum Sealing {
+    Cpu(phalanx_core::Writer<Destination>),
+    Gpu(DeviceWriter<Destination>),
+}
+
+impl Sealing {
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        match self {
+            Sealing::Cpu(writer) => writer.write_all(data).map_err(Error::Write),
+            Sealing::Gpu(writer) => writer.write_host(data),
+        }
+    }
+
+    fn finish(self) -> Result<u64> {
+        match self {
+            Sealing::Cpu(writer) => writer.finish(),
+            Sealing::Gpu(writer) => writer.finish(),
+        }
+    }
+}
+
 #[pymethods]
 impl Writer {
     #[new]
-    #[pyo3(signature = (path, object, overwrite, key, keys, password, recipients, kms, cipher, chunk_size, sync, threads))]
+    #[pyo3(signature = (path, object, overwrite, key, keys, password, recipients, kms, cipher, chunk_size, sync, threads, gpu = None))]
     #[expect(clippy::too_many_arguments, reason = "phalanx.open has them by name")]
     fn new(
         py: Python<'_>,
@@ -56,11 +85,14 @@ impl Writer {
         chunk_size: u64,
         sync: bool,
         threads: Option<usize>,
+        gpu: Option<Bound<'_, Gpu>>,
     ) -> PyResult<Self> {
         no_url(path.as_deref(), "phalanx.open takes no URLs: phalanx.fsspec opens objects")?;
         let (suite, chunk_size) = (suite(cipher)?, self::chunk_size(chunk_size)?);
         let recipients = ways::recipients(py, Keys { key, keys, password, kms }, &recipients)?;
         let roster = Arc::new(cpu(py, threads)?);
+        let levels = levels().map_err(|failure| error::of_failure(py, &failure))?;
+        let device = gpu.map(|gpu| gpu.get().get(py)).transpose()?;
         let begin = || -> phalanx_host::Result<_> {
             let made = key_files().made();
             let existing = if overwrite { Existing::Replace(&made) } else { Existing::Keep };
@@ -70,11 +102,15 @@ impl Writer {
                 (None, Some(object)) => Destination::Object(object),
                 (None, None) => return Err(Error::NotPhalanx.into()),
             };
-            let writer = NewFile::with_chunk_size(suite, chunk_size, &recipients)?.writer(roster, destination)?;
+            let new = NewFile::with_chunk_size(suite, chunk_size, &recipients)?;
+            let writer = match &device {
+                None => Sealing::Cpu(new.writer(roster, destination)?),
+                Some(device) => Sealing::Gpu(DeviceWriter::new(new, destination, device.clone(), levels.keccak)?),
+            };
             Ok(Inner { writer, output, overwrite, sync, len: 0 })
         };
         let inner = py.detach(begin).map_err(|e| error::at(py, path.as_deref(), e))?;
-        Ok(Self { inner: Mutex::new(Some(inner)), path, turn: Turn::new(), pid: std::process::id() })
+        Ok(Self { inner: Mutex::new(Some(inner)), path, device, turn: Turn::new(), pid: std::process::id() })
     }
 
     fn write(&self, py: Python<'_>, data: Bytes) -> PyResult<usize> {
@@ -83,14 +119,38 @@ impl Writer {
         let written = self.turn.detached(py, || {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             let inner = inner.as_mut()?;
-            let written = inner.writer.write_all(data);
+            let written = inner.writer.write(data);
             if written.is_ok() {
                 inner.len += data.len() as u64;
             }
             Some(written)
         })?;
-        written.ok_or_else(closed)?.map_err(|e| error::of_write(py, self.path.as_deref(), e))?;
+        written.ok_or_else(closed)?.map_err(|e| error::at(py, self.path.as_deref(), e))?;
         Ok(data.len())
+    }
+
+    /// Writes an array that is in the memory of the GPU, and returns its length in bytes; `None` if it is not there. When this
+    /// returns, the array may change.
+    fn write_array(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+        check_process(py, self.pid)?;
+        let Some(device) = &self.device else { return Ok(None) };
+        let written = match arrays::of(array, device)? {
+            None => return Ok(None),
+            Some(Array::Ours(bytes)) => {
+                let (len, memory) = (bytes.get().len_here(py)?, bytes.get().memory());
+                self.on_gpu(py, len, |writer| {
+                    memory.finish_others().map_err(Failed::Gpu)?;
+                    writer.write(memory, 0..len).map_err(Failed::Write)
+                })?
+            }
+            Some(Array::Theirs(given, _kept)) if given.len == 0 => self.on_gpu(py, 0, |_| Ok(()))?,
+            Some(Array::Theirs(given, _kept)) => {
+                // The writer is not locked while others' work is waited for.
+                let foreign = self.turn.detached(py, || given.foreign(device))?.map_err(of_gpu(py))?;
+                self.on_gpu(py, given.len, |writer| writer.write_foreign(&foreign).map_err(Failed::Write))?
+            }
+        };
+        Ok(Some(written))
     }
 
     fn tell(&self, py: Python<'_>) -> PyResult<u64> {
@@ -121,6 +181,46 @@ impl Writer {
             self.turn.detached(py, || drop(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take()))?;
         }
         Ok(())
+    }
+}
+
+/// Why an array was not written.
+enum Failed {
+    Gpu(phalanx_gpu::Error),
+    Write(Error),
+}
+
+/// The exception of a GPU's failure. What it refuses is the argument's fault.
+fn of_gpu(py: Python<'_>) -> impl Fn(phalanx_gpu::Error) -> PyErr {
+    move |error| match &error.reason {
+        Reason::Refused(_) => PyValueError::new_err(error.to_string()),
+        _ => error::engine(py, &error.to_string()),
+    }
+}
+
+impl Writer {
+    /// Does a write of this length by the GPU.
+    fn on_gpu(
+        &self,
+        py: Python<'_>,
+        len: usize,
+        write: impl FnOnce(&mut DeviceWriter<Destination>) -> std::result::Result<(), Failed> + Send,
+    ) -> PyResult<usize> {
+        let written = self.turn.detached(py, || {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let inner = inner.as_mut()?;
+            let Sealing::Gpu(writer) = &mut inner.writer else { return None };
+            let written = write(writer);
+            if written.is_ok() {
+                inner.len += len as u64;
+            }
+            Some(written)
+        })?;
+        match written.ok_or_else(closed)? {
+            Ok(()) => Ok(len),
+            Err(Failed::Gpu(error)) => Err(of_gpu(py)(error)),
+            Err(Failed::Write(error)) => Err(error::at(py, self.path.as_deref(), error)),
+        }
     }
 }
 

@@ -1,67 +1,12 @@
-"""Reading into the memory of a GPU. Without one, through OpenCL on the CPU, and with the simulated GPU of crates/gpu/simulate.
+"""Reading into the memory of a GPU. Without one, through OpenCL on the CPU, and with the simulated GPU of crates/gpu/simulate."""
 
-A device is opened once in a process, so each test has its own.
-"""
-
-import shutil
 import subprocess
 
-import pytest
-from conftest import REPOSITORY, child_args, child_env, missing, needs, painted
+from conftest import child_args, child_env, needs
+from on_gpu import KEY, LOOK, SETUP, TORCH, both, compiled, gpu, opencl, protected, simulated  # noqa: F401 (fixtures)
 
 import phalanx
 import phalanx.safetensors
-
-KEY = phalanx.Key.from_bytes(bytes(range(32)))
-SIMULATED = REPOSITORY / "target/debug/libphalanx_gpu_simulate.so"
-SETUP = """
-import ctypes, gc, sys
-import phalanx, phalanx.cuda
-from conftest import painted
-key = phalanx.Key.from_bytes(bytes(range(32)))
-path = sys.argv[1]
-"""
-
-
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    """Where the simulated GPU keeps what it has compiled."""
-    return tmp_path_factory.mktemp("compiled")
-
-
-@pytest.fixture
-def gpu(tmp_path, compiled, request):
-    """Runs code with the device that the parameter names, and returns the lines that it prints."""
-
-    def run(code, *arguments):
-        environment = {**child_env(), "PHALANX_OPENCL_CPU": "1"}
-        if request.param == "simulated":
-            if not SIMULATED.exists():
-                missing("simulate")
-            folder = tmp_path / "driver"
-            folder.mkdir(exist_ok=True)
-            shutil.copy(SIMULATED, folder / "libcuda.so.1")
-            environment |= {"LD_LIBRARY_PATH": str(folder), "PHALANX_SIMULATE_CACHE": str(compiled)}
-        done = subprocess.run(
-            child_args(SETUP + code, *arguments), env=environment, capture_output=True, text=True, timeout=300, check=False
-        )
-        if request.param == "opencl" and "EngineError: no GPU" in done.stderr:
-            missing("opencl")
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
-
-    return run
-
-
-both = pytest.mark.parametrize("gpu", ["simulated", "opencl"], indirect=True)
-simulated = pytest.mark.parametrize("gpu", ["simulated"], indirect=True)
-opencl = pytest.mark.parametrize("gpu", ["opencl"], indirect=True)
-
-
-def protected(path, n, **options):
-    with phalanx.open(path, "wb", key=KEY, **options) as file:
-        file.write(painted(n))
-    return path
 
 
 @both
@@ -180,28 +125,6 @@ for wrong in ({"copy": True}, {"dl_device": (1, 0)}):
         print(error)
 """
     assert gpu(code, path) == ["the memory is given as it is: no copy, and on its own device"] * 2
-
-
-# How a test looks into the simulated GPU.
-LOOK = """
-import contextlib, os, threading, time
-driver = ctypes.CDLL("libcuda.so.1")
-driver.simulate_peek.argtypes = [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_char_p]
-def peek(address, n):
-    held = ctypes.create_string_buffer(n)
-    return held.raw if driver.simulate_peek(address, n, held) == 0 else None
-def wait_for(is_so):
-    while not is_so():
-        time.sleep(0.001)
-def address_of(memory):
-    return memory.__cuda_array_interface__["data"][0]
-@contextlib.contextmanager
-def device_at_work():
-    # Calls that wait for all work of the device do not return.
-    driver.simulate_hold(1)
-    yield
-    driver.simulate_hold(0)
-"""
 
 
 @simulated
@@ -357,46 +280,6 @@ for device in (None, 7):
     told = gpu(code, path)
     assert told[0] == "it has no AES-256-GCM" or told[0].endswith("it has no AES-256-GCM")
     assert told[1].startswith("CUDA: ")
-
-
-# A stand-in for PyTorch, whose tensors are numpy's.
-TORCH = """
-import types
-import numpy as np
-import phalanx.safetensors
-opened_there, emptied = [], []
-empty = lambda: emptied.append(None)
-class Tensor:
-    def __init__(self, array, is_there=False):
-        self.array, self.is_there = array, is_there
-    def __len__(self):
-        return len(self.array)
-    def __getitem__(self, place):
-        return Tensor(self.array[place], self.is_there)
-    def data_ptr(self):
-        return self.array.ctypes.data
-    def clone(self):
-        return Tensor(self.array.copy(), self.is_there)
-    def view(self, dtype):
-        return Tensor(self.array.view(dtype), self.is_there)
-    def reshape(self, shape):
-        return Tensor(self.array.reshape(shape), self.is_there)
-    def to(self, device):
-        assert device == "cuda:0"
-        return self
-def from_dlpack(memory):
-    opened_there.append(len(memory))
-    aligned = np.empty(len(memory) + 64, np.uint8)
-    aligned = aligned[-aligned.ctypes.data % 64:][:len(memory)]
-    aligned[:] = np.frombuffer(memory.tobytes(), np.uint8)
-    return Tensor(aligned, True)
-sys.modules["torch"] = types.SimpleNamespace(
-    Tensor=Tensor, from_dlpack=from_dlpack, from_numpy=Tensor, version=types.SimpleNamespace(cuda="13.0"),
-    empty=lambda shape, dtype: Tensor(np.empty(shape, dtype)), device=lambda text: types.SimpleNamespace(index=0),
-    cuda=types.SimpleNamespace(is_available=lambda: True, current_device=lambda: 0, empty_cache=lambda: empty()),
-    float32=np.float32, uint8=np.uint8, float64=np.float64)
-load = phalanx.safetensors.load_file
-"""
 
 
 @simulated

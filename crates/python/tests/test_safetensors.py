@@ -501,6 +501,7 @@ def test_tensors_of_classes_made_of_those_of_torch_are_written(tmp_path, monkeyp
             return self
 
         cpu = contiguous = detach
+        is_cuda = False
 
         def reshape(self, length):
             return Tensor(self.array.reshape(length))

@@ -43,7 +43,18 @@ impl<W: Write> ChunkWriter<W> {
     pub(crate) fn new(header: Header, keys: FileKeys, output: W) -> Self {
         let records = Records::new(&header, &keys);
         let [has_ended, has_begun, has_failed] = Default::default();
-        Self { output, header, keys, records, out: VecDeque::new(), chunks: 0, len: 0, has_ended, has_begun, has_failed }
+        Self {
+            output,
+            header,
+            keys,
+            records,
+            out: VecDeque::new(),
+            chunks: 0,
+            len: 0,
+            has_ended,
+            has_begun,
+            has_failed,
+        }
     }
 
     /// The suite.

@@ -19,7 +19,8 @@ fn key() -> SecretKey {
 }
 
 fn writer<W: Write>(suite: Suite, output: W) -> ChunkWriter<W> {
-    let new = NewFile::with_chunk_size(suite, ChunkSize::new(CHUNK as u64).unwrap(), &[Recipient::key(&key())]).unwrap();
+    let new =
+        NewFile::with_chunk_size(suite, ChunkSize::new(CHUNK as u64).unwrap(), &[Recipient::key(&key())]).unwrap();
     new.chunk_writer(output).unwrap()
 }
 
@@ -79,7 +80,8 @@ fn runs_of_any_length_make_the_usual_file() {
                 assert!(reference::open_file(&stored, &[], &[KEY]).unwrap() == plain);
                 // The header is as short as that of any other writer.
                 let mut same = Vec::new();
-                let new = NewFile::with_chunk_size(suite, ChunkSize::new(CHUNK as u64).unwrap(), &[Recipient::key(&key())]);
+                let new =
+                    NewFile::with_chunk_size(suite, ChunkSize::new(CHUNK as u64).unwrap(), &[Recipient::key(&key())]);
                 let mut other = new.unwrap().writer(Roster::cpu().into(), &mut same).unwrap();
                 other.write_all(&plain).unwrap();
                 other.finish().unwrap();

@@ -196,8 +196,7 @@ impl Stream {
         let at = to.at + at;
         // SAFETY: the ranges were checked, so each row lies in them. The caller does not change the bytes until the
         // stream is finished.
-        self.device
-            .ask(|driver, _| unsafe { driver.start_upload_rows(self.id, to.memory.id, at, from.as_ptr(), rows) })
+        self.device.ask(|driver, _| unsafe { driver.start_upload_rows(self.id, to.memory.id, at, from.as_ptr(), rows) })
     }
 
     /// Starts a copy of rows from device memory, the first of them `at` bytes from its beginning, to pinned bytes from

@@ -111,12 +111,12 @@ fn makes_the_usual_file(device: &Device) {
 
 /// More windows than there are lanes. The memory may change as soon as a call has returned.
 fn goes_through_several_windows(device: &Device) {
-    for (chunk, len) in [(1 << 20, (67 << 20) + 5), (16 << 20, 48 << 20)] {
+    for (chunk, len) in [(1 << 20, (33 << 20) + 5), (16 << 20, (16 << 20) + 1)] {
         let plain = painted(len);
-        let mut there = memory(device, &plain[..20 << 20]);
+        let mut there = memory(device, &plain[..10 << 20]);
         let mut stored = Vec::new();
         let mut writer = writer(device, Suite::Aes256CtrTurboShake, chunk, &mut stored).unwrap();
-        for part in plain.chunks(20 << 20) {
+        for part in plain.chunks(10 << 20) {
             device.stream().unwrap().upload(&mut there, 0, part).unwrap();
             writer.write(&there, 0..part.len()).unwrap();
         }
@@ -341,7 +341,8 @@ fn no_window_keeps_plaintext() {
     // A window that is full goes to the device's work with the next byte.
     let long = memory(&device, &vec![0x5a; 17 << 20]);
     writer.write(&long, 0..17 << 20).unwrap();
-    let keys: usize = script.take_events().iter().map(|event| if let Event::Upload(.., len) = event { *len } else { 0 }).sum();
+    let keys: usize =
+        script.take_events().iter().map(|event| if let Event::Upload(.., len) = event { *len } else { 0 }).sum();
     assert!(keys > 32, "no keys were sent");
     assert!(held(9000).iter().all(|byte| *byte == 0), "a window that was sealed holds plaintext");
     drop(writer);

@@ -342,7 +342,11 @@ def _reader(
     return ProtectedReader(native, path if path is not None else getattr(file, "name", None))
 
 
-def _writer(
+def _writer(file: Any, mode: str, **options: Any) -> ProtectedWriter:
+    return ProtectedWriter(*_new(file, mode, **options))
+
+
+def _new(
     file: Any,
     mode: str,
     *,
@@ -355,12 +359,14 @@ def _writer(
     chunk_size: int = 1 << 20,
     sync: bool = True,
     threads: int | None = None,
-) -> ProtectedWriter:
+    gpu: _native.Gpu | None = None,
+) -> tuple[_native.Writer, Any, str]:
+    """A new file, its name and its mode: what a :class:`ProtectedWriter` is made of."""
     path, sink = _path_or_object(file)
     if sink is not None and not hasattr(sink, "write"):
         raise TypeError("a path, or an object with write is needed")
     overwrite = mode == "wb"
     native = _native.Writer(
-        path, sink, overwrite, key, keys, password, recipients, kms, cipher, chunk_size, sync, threads
+        path, sink, overwrite, key, keys, password, recipients, kms, cipher, chunk_size, sync, threads, gpu
     )
-    return ProtectedWriter(native, path if path is not None else getattr(file, "name", None), mode)
+    return native, path if path is not None else getattr(file, "name", None), mode

@@ -1,15 +1,16 @@
-"""Protected files opened in the memory of a GPU, for arrays of PyTorch, CuPy and JAX.
+"""Protected files opened in the memory of a GPU, and sealed there, for arrays of PyTorch, CuPy and JAX.
 
-Ciphertext crosses to the GPU, and is decrypted there when all tags have been checked. The host has no plaintext of what is read so, but
-it opens the last chunk once, when a file is opened, to prove its length. It needs NVIDIA's driver; none of these libraries has to be
-installed.
+Ciphertext crosses. It is decrypted on the GPU when all tags have been checked, and what is written is encrypted there. The host has no
+plaintext of what is read or written so, but it opens the last chunk once, when a file is opened, to prove its length. It needs
+NVIDIA's driver; none of these libraries has to be installed.
 
 The GPU has no kernels for AES-256-GCM: files with the cipher ``aes-256-gcm`` raise :class:`phalanx.EngineError`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _files, _native
 from ._native import GpuBytes
@@ -19,20 +20,32 @@ if TYPE_CHECKING:
 
     from ._native import _Path
 
-__all__ = ["GpuBytes", "GpuFile", "open"]
+__all__ = ["GpuBytes", "GpuFile", "GpuWriter", "open"]
 
 
-def open(file: _Path | object, *, device: int | None = None, **options: Any) -> GpuFile:  # noqa: A001 (phalanx.open, too)
-    """Opens a protected file, to read ranges of it into the memory of a GPU: a :class:`GpuFile`.
+@overload
+def open(file: _Path | object, mode: Literal["rb"] = "rb", *, device: int | None = None, **options: Any) -> GpuFile: ...
+@overload
+def open(file: _Path | object, mode: Literal["wb", "xb"], *, device: int | None = None, **options: Any) -> GpuWriter: ...
+def open(file: Any, mode: str = "rb", *, device: int | None = None, **options: Any) -> GpuFile | GpuWriter:
+    """Opens a protected file, to read ranges of it into the memory of a GPU: a :class:`GpuFile`. Or a new one, to write arrays that lie
+    there (``wb``, or ``xb`` if it must not exist): a :class:`GpuWriter`.
 
-    ``file``, and ``key``, ``keys``, ``password``, ``identities``, ``kms`` and ``threads`` are as for :func:`phalanx.open`; reads into the GPU
-    have at most eight threads, whatever ``threads`` says. ``device`` is the number of the GPU, as PyTorch and CuPy count them; without one,
-    it is CUDA's first. If it cannot be used, this raises :class:`phalanx.EngineError`.
+    ``file`` and the options are as for :func:`phalanx.open`. At most eight threads read into the GPU, and one writes, whatever
+    ``threads`` says. ``device`` is the number of the GPU, as PyTorch and CuPy count them; without one, it is CUDA's first. If it cannot be
+    used, this raises :class:`phalanx.EngineError`.
 
     >>> import phalanx.cuda, torch                                                                      # doctest: +SKIP
     >>> with phalanx.cuda.open("weights.phx", key=key) as file:                                         # doctest: +SKIP
     ...     weights = torch.from_dlpack(file.read_at(0, file.size)).view(torch.float16)
+    >>> with phalanx.cuda.open("copy.phx", "wb", key=key) as file:                                      # doctest: +SKIP
+    ...     file.write(weights)
     """
+    if mode in ("wb", "xb"):
+        gpu = _native.Gpu(device)
+        return GpuWriter(*_files._new(file, mode, gpu=gpu, **options), gpu.name)
+    if mode != "rb":
+        raise ValueError(f"mode is rb, wb or xb, not {mode!r}")
     # Nothing is read ahead on the host.
     reader = _files._reader(file, **{"read_ahead": 0, "cache": 0, **options})
     try:
@@ -97,3 +110,66 @@ class GpuFile:
 
     def __repr__(self) -> str:
         return f"<phalanx.cuda.GpuFile name={self._reader.name!r} {self.size} bytes on {self.device}>"
+
+
+class GpuWriter(_files.ProtectedWriter):
+    """A protected file to which arrays are written that lie in the memory of a GPU. :func:`phalanx.cuda.open` makes it.
+
+    As with every :class:`phalanx.ProtectedWriter`, the file has its name when :meth:`close` has succeeded, which is at the end of a
+    ``with`` block. If the block raises, nothing is left.
+    """
+
+    def __init__(self, native: _native.Writer, name: Any, mode: str, device: str) -> None:
+        super().__init__(native, name, mode)
+        self.device = device
+
+    def write(self, data: Any, /) -> int:
+        """Writes all bytes of ``data``, and returns how many.
+
+        ``data`` is a contiguous array on this GPU: a tensor of PyTorch, an array of CuPy or JAX, :class:`GpuBytes`, or any other
+        with DLPack or the CUDA array interface. It is sealed on the GPU, and when this returns, it may change. What was started on
+        PyTorch's or CuPy's current stream before is waited for, or on the stream that the array names. ``data`` may also be
+        bytes that the host has: they are copied to the GPU as they are.
+        """
+        written = self._native.write_array(_shown(data))
+        if written is not None:
+            return written
+        try:
+            view = memoryview(data)
+        except TypeError:
+            raise TypeError(f"an array on the GPU, or bytes, are needed, not {type(data).__name__}") from None
+        with view:
+            return super().write(view)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"open on {self.device}"
+        return f"<phalanx.cuda.GpuWriter name={self.name!r} {state}>"
+
+
+class _OfTorch:
+    """The memory of a tensor, and the stream that is PyTorch's current one on its GPU. PyTorch's own interface has no stream."""
+
+    def __init__(self, tensor: Any, torch: Any) -> None:
+        # What its bits only say, such as that it is conjugated, is computed.
+        self.tensor = tensor.detach().resolve_conj().resolve_neg()
+        # The default stream has the number 0 there, and 1 in the interface.
+        stream = torch.cuda.current_stream(tensor.device).cuda_stream or 1
+        self.__cuda_array_interface__ = {
+            "shape": (self.tensor.numel() * self.tensor.element_size(),),
+            "typestr": "|u1",
+            "data": (self.tensor.data_ptr(), True),
+            "strides": None,
+            "stream": stream,
+            "version": 3,
+        }
+
+
+def _shown(data: Any) -> Any:
+    """The array as its bytes are found."""
+    # Who has a tensor of PyTorch has imported it.
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(data, torch.Tensor) or not data.is_cuda or torch.version.cuda is None:
+        return data
+    if not data.is_contiguous():
+        raise BufferError("the array is not contiguous")
+    return _OfTorch(data, torch)

@@ -14,7 +14,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _files, cuda
 from ._errors import EngineError
@@ -27,6 +27,8 @@ __all__ = ["SafetensorsError", "TensorFile", "load_file", "open", "save_file"]
 
 # Tensors begin at multiples of this in the memory of :func:`load_file`, if they do in the file.
 _ALIGNMENT = 64
+# The kind of NVIDIA's GPUs in DLPack.
+_CUDA = 2
 # Opened chunks that a reader keeps, in bytes. Each thread opens its own range of the file, so few are used again.
 _CACHE = 4 << 20
 _NUMPY = {
@@ -90,12 +92,17 @@ def save_file(
     overwrite: bool = True,
     **options: Any,
 ) -> None:
-    """Writes arrays of numpy or PyTorch, by their names, to a protected safetensors file.
+    """Writes arrays of numpy, PyTorch, CuPy or JAX, by their names, to a protected safetensors file.
 
     ``file``, and ``key``, ``keys``, ``password``, ``recipients``, ``kms``, ``cipher``, ``chunk_size``, ``sync`` and ``threads`` are as for
     :func:`phalanx.open`. The file has its name when it is complete. Unless ``overwrite`` is set, it must not exist. If this fails, the file
     that was there stays. The plaintext is what the package ``safetensors`` writes, byte for byte, except that it writes several entries of
     metadata in any order. Each tensor is asked for once, and all are held until the file is written.
+
+    Tensors on an NVIDIA GPU are sealed there, and ciphertext crosses (:mod:`phalanx.cuda`); those of the host that are in the same file are
+    copied to the GPU. With the cipher ``aes-256-gcm``, and for a GPU that is not NVIDIA's, the CPU seals, and plaintext crosses. So it is,
+    with a ``RuntimeWarning``, if the GPU cannot be used here, or if the tensors are on several GPUs. If its memory is full, PyTorch's
+    cache is emptied, and it is tried once more.
     """
     # A mapping may make another array each time that it is asked.
     tensors = dict(tensors)
@@ -104,14 +111,52 @@ def save_file(
     header, order = build(
         {name: (*kind, lengths[name]) for name, kind in kinds.items()}, None if metadata is None else dict(metadata)
     )
-    with _files.open(file, "wb" if overwrite else "xb", **options) as writer:
+    with _new_file(file, "wb" if overwrite else "xb", _gpu_of(tensors.values()), options) as writer:
         writer.write(header)
         for name in order:
-            data = _flat(tensors[name])
+            is_there = isinstance(writer, cuda.GpuWriter) and _gpu_with(tensors[name]) is not None
+            data = _flat_there(tensors[name]) if is_there else _flat(tensors[name])
             # Another thread may have changed the array.
-            if len(data) != lengths[name]:
-                raise SafetensorsError(f"tensor {name!r} had {lengths[name]} bytes, and now it has {len(data)}")
+            if data.nbytes != lengths[name]:
+                raise SafetensorsError(f"tensor {name!r} had {lengths[name]} bytes, and now it has {data.nbytes}")
             writer.write(data)
+
+
+def _new_file(file: Any, mode: Literal["wb", "xb"], gpu: int | str | None, options: dict[str, Any]) -> _files.ProtectedWriter:
+    """The file that tensors on this GPU are written to. If the GPU cannot seal it, the CPU does; a text says why."""
+    if gpu is None or options.get("cipher") == "aes-256-gcm":
+        return _files._writer(file, mode, **options)
+    try:
+        if isinstance(gpu, str):
+            raise EngineError(gpu)
+        writer: cuda.GpuWriter = _with_room(lambda: cuda.open(file, mode, device=gpu, **options))
+        return writer
+    except EngineError as error:
+        warnings.warn(f"tensors are sealed by the CPU, and cross as plaintext: {error}", RuntimeWarning, stacklevel=3)
+    return _files._writer(file, mode, **options)
+
+
+def _gpu_of(tensors: Iterable[Any]) -> int | str | None:
+    """The number of NVIDIA's GPU that has tensors, or why none seals them. ``None`` if there is no tensor on one."""
+    numbers = {number for number in map(_gpu_with, tensors) if number is not None}
+    if len(numbers) > 1:
+        return f"they are on {len(numbers)} GPUs"
+    return numbers.pop() if numbers else None
+
+
+def _gpu_with(tensor: Any) -> int | None:
+    """The number of NVIDIA's GPU that has this array."""
+    if _is_torch(tensor):
+        is_there = tensor.is_cuda and _module("torch", "tensors of PyTorch").version.cuda is not None
+        return tensor.device.index if is_there else None
+    if hasattr(tensor, "__dlpack_device__"):
+        # An array that is spread over several devices has no such place.
+        with contextlib.suppress(BufferError, RuntimeError, TypeError, ValueError):
+            kind, number = tensor.__dlpack_device__()
+            return int(number) if kind == _CUDA else None
+        return None
+    # The interface does not say which.
+    return 0 if hasattr(tensor, "__cuda_array_interface__") else None
 
 
 def open(file: _Path | object, **options: Any) -> TensorFile:  # noqa: A001 (phalanx.open, too)
@@ -208,12 +253,14 @@ class TensorFile(Mapping[str, Tensor]):
 
 def _with_room(call: Callable[[], Any]) -> Any:
     """The call's result. If the GPU's memory is full, it is called once more without what PyTorch keeps for later."""
+    # Who has a tensor of PyTorch has imported it.
+    torch = sys.modules.get("torch")
     try:
         return call()
     except EngineError as error:
-        if "out of device memory" not in str(error):
+        if torch is None or "out of device memory" not in str(error):
             raise
-    _module("torch", "memory of a GPU").cuda.empty_cache()
+    torch.cuda.empty_cache()
     return call()
 
 
@@ -322,10 +369,21 @@ def _flat(tensor: Any) -> Any:
     if _is_torch(tensor):
         torch = _module("torch", "tensors of PyTorch")
         tensor = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    elif hasattr(tensor, "get") and not isinstance(tensor, np.ndarray):
+        # CuPy copies to the host only if it is told to.
+        tensor = tensor.get()
     array = np.ascontiguousarray(tensor)
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
     return array.reshape(-1).view(np.uint8)
+
+
+def _flat_there(tensor: Any) -> Any:
+    """An array on a GPU whose bytes lie in the order of rows. They are copied there only if they do not lie so."""
+    if _is_torch(tensor):
+        return tensor.detach().contiguous()
+    cupy = sys.modules.get("cupy")
+    return cupy.ascontiguousarray(tensor) if cupy is not None and isinstance(tensor, cupy.ndarray) else tensor
 
 
 def _module(name: str, use: str) -> Any:

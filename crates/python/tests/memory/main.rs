@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::thread;
-use tensor::{CUDA, Exchanged, Managed, Tensor, Versioned};
+use tensor::{CUDA, Exchanged, Managed, Tensor, Versioned, packed};
 
 /// Memory as an exporter has it: known to others by its address alone.
 struct Exporter(*mut u8, usize);
@@ -120,6 +120,63 @@ fn a_tensor_keeps_its_memory_until_it_is_deleted() {
         assert_eq!(Arc::strong_count(&memory), 1);
     }
     assert_eq!((Managed::NAME, Versioned::NAME), (c"dltensor", c"dltensor_versioned"));
+}
+
+/// What a producer says of its memory is believed only if it makes one piece of it.
+#[test]
+fn bytes_of_others_lie_one_after_another() {
+    let (lies, wrong) = (Err("the array is not contiguous"), Err("the array has a shape that cannot be"));
+    for (shape, strides, want) in [
+        (&[][..], None, Ok(4)),
+        (&[5], None, Ok(20)),
+        (&[5], Some(&[4][..]), Ok(20)),
+        (&[2, 3], Some(&[12, 4]), Ok(24)),
+        (&[2, 3], Some(&[4, 8]), lies),
+        (&[2, 3], Some(&[16, 4]), lies),
+        (&[5], Some(&[-4]), lies),
+        (&[5], Some(&[0]), lies),
+        // Where there is one element, or none, strides say nothing.
+        (&[2, 1, 3], Some(&[12, 99, 4]), Ok(24)),
+        (&[2, 0, 3], Some(&[1, 1, 1]), Ok(0)),
+        (&[i64::MAX, i64::MAX, 0], None, Ok(0)),
+        (&[2, 3], Some(&[4]), wrong),
+        (&[2, -3], None, wrong),
+        (&[i64::MAX, 2], None, wrong),
+        (&[i64::MAX / 2], None, wrong),
+        (&[i64::MAX, 2], Some(&[4, 4]), lies),
+    ] {
+        assert_eq!(packed(shape, strides, 4, 4), want, "{shape:?} {strides:?}");
+        // The same as a tensor has it, whose strides count elements.
+        let mut numbers = (shape.to_vec(), strides.map(|strides| strides.iter().map(|by| by / 4).collect::<Vec<_>>()));
+        if strides.is_some_and(|strides| strides.len() != shape.len() || strides.iter().any(|by| by % 4 != 0)) {
+            continue;
+        }
+        let tensor = |bits| Tensor {
+            data: 0x7000,
+            device_type: CUDA,
+            device_id: 0,
+            ndim: shape.len() as i32,
+            code: 2,
+            bits,
+            lanes: 2,
+            shape: null_mut(),
+            strides: null_mut(),
+            byte_offset: 16,
+        };
+        let mut whole = tensor(16);
+        whole.shape = numbers.0.as_mut_ptr();
+        whole.strides = numbers.1.as_mut().map_or(null_mut(), |strides| strides.as_mut_ptr());
+        // SAFETY: there are as many numbers as dimensions.
+        unsafe {
+            assert_eq!(whole.bytes(), want.map(|len| (0x7010, len)), "{shape:?} {strides:?}");
+            for (bits, lanes) in [(4, 1), (0, 1), (8, 0)] {
+                (whole.bits, whole.lanes) = (bits, lanes);
+                assert_eq!(whole.bytes(), Err("the elements of the array are not made of bytes"));
+            }
+            whole.ndim = -1;
+            assert!(whole.bytes().is_err());
+        }
+    }
 }
 
 #[test]

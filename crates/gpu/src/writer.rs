@@ -6,7 +6,6 @@
 use crate::device::{Buffer, Device, Foreign, Pinned, Stream};
 use crate::driver::Kind;
 use crate::engine::SUITES;
-use crate::error::{Error as GpuError, Reason};
 use crate::kernel::Module;
 use crate::reader::{WINDOW, fault};
 use crate::resident::Resident;
@@ -178,8 +177,8 @@ impl<W: Write> DeviceWriter<W> {
         if self.now + 1 == self.lanes.len() && self.lanes.len() < self.most {
             match self.lane() {
                 Ok(lane) => self.lanes.push(lane),
-                Err(GpuError { reason: Reason::OutOfMemory(_), .. }) => self.most = self.lanes.len(),
-                Err(error) => return Err(fault(error)),
+                Err(error) if error.reason.is_final() => return Err(fault(error)),
+                Err(_) => self.most = self.lanes.len(),
             }
         }
         self.now = (self.now + 1) % self.lanes.len();

@@ -138,16 +138,14 @@ impl Writer {
             None => return Ok(None),
             Some(Array::Ours(bytes)) => {
                 let (len, memory) = (bytes.get().len_here(py)?, bytes.get().memory());
-                self.on_gpu(py, len, |writer| {
-                    memory.finish_others().map_err(Failed::Gpu)?;
-                    writer.write(memory, 0..len).map_err(Failed::Write)
-                })?
+                // The writer is not locked while others' work is waited for.
+                self.turn.detached(py, || memory.finish_others())?.map_err(of_gpu(py))?;
+                self.on_gpu(py, len, |writer| writer.write(memory, 0..len))?
             }
             Some(Array::Theirs(given, _kept)) if given.len == 0 => self.on_gpu(py, 0, |_| Ok(()))?,
             Some(Array::Theirs(given, _kept)) => {
-                // The writer is not locked while others' work is waited for.
                 let foreign = self.turn.detached(py, || given.foreign(device))?.map_err(of_gpu(py))?;
-                self.on_gpu(py, given.len, |writer| writer.write_foreign(&foreign).map_err(Failed::Write))?
+                self.on_gpu(py, given.len, |writer| writer.write_foreign(&foreign))?
             }
         };
         Ok(Some(written))
@@ -184,12 +182,6 @@ impl Writer {
     }
 }
 
-/// Why an array was not written.
-enum Failed {
-    Gpu(phalanx_gpu::Error),
-    Write(Error),
-}
-
 /// The exception of a GPU's failure. What it refuses is the argument's fault.
 fn of_gpu(py: Python<'_>) -> impl Fn(phalanx_gpu::Error) -> PyErr {
     move |error| match &error.reason {
@@ -204,7 +196,7 @@ impl Writer {
         &self,
         py: Python<'_>,
         len: usize,
-        write: impl FnOnce(&mut DeviceWriter<Destination>) -> std::result::Result<(), Failed> + Send,
+        write: impl FnOnce(&mut DeviceWriter<Destination>) -> Result<()> + Send,
     ) -> PyResult<usize> {
         let written = self.turn.detached(py, || {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -216,11 +208,8 @@ impl Writer {
             }
             Some(written)
         })?;
-        match written.ok_or_else(closed)? {
-            Ok(()) => Ok(len),
-            Err(Failed::Gpu(error)) => Err(of_gpu(py)(error)),
-            Err(Failed::Write(error)) => Err(error::at(py, self.path.as_deref(), error)),
-        }
+        written.ok_or_else(closed)?.map_err(|e| error::at(py, self.path.as_deref(), e))?;
+        Ok(len)
     }
 }
 

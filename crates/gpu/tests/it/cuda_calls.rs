@@ -7,8 +7,11 @@ use crate::devices::{
     plain_c::{compile, source},
 };
 use phalanx_core::engine::{Bind, Buffer, Engine, Job, Op, Unit};
-use phalanx_core::{SecretKey, Suite};
-use phalanx_gpu::{AesLaunch, Api, Device, DeviceInfo, Direction, EnergyCounter, GpuEngine, Module, Reason, Variant};
+use phalanx_core::{ChunkSize, KdfLimit, NewFile, Opener, Reader, Recipient, SecretKey, Suite};
+use phalanx_gpu::{
+    AesLaunch, Api, Device, DeviceInfo, DeviceReader, DeviceWriter, Direction, EnergyCounter, GpuEngine, Module,
+    Reason, Variant,
+};
 use phalanx_kernels::keccak;
 use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
@@ -130,6 +133,7 @@ fn inside() {
     std::thread::spawn(move || device.stream().unwrap().buffer(16).map(drop).unwrap()).join().unwrap();
 
     let device = Device::open(info).unwrap();
+    rows(&device);
     shares(&device);
     gives_up(&device);
     captures(&device);
@@ -143,6 +147,36 @@ fn inside() {
     assert_eq!(StandIn::new().ask("stand_in_taken"), 0, "memory was not freed");
     hang(Device::open(info).unwrap());
     println!("stand-in passed");
+}
+
+/// Short chunks are copied by one call in each direction, and another library's memory is found by its address.
+fn rows(device: &Device) {
+    let (key, plain, mut stored) = (SecretKey::from_slice(&[1; 32]).unwrap(), paint(6 * 4096 + 5), Vec::new());
+    let new =
+        NewFile::with_chunk_size(Suite::default(), ChunkSize::new(4096).unwrap(), &[Recipient::key(&key)]).unwrap();
+    let there = device.stream().unwrap().buffer_of(&plain).unwrap();
+    let shared = there.share().unwrap();
+    let copies = || StandIn::new().ask("stand_in_row_copies");
+    let before = copies();
+    let mut writer = DeviceWriter::new(new, &mut stored, device.clone(), keccak::Level::detect()).unwrap();
+    let gate = device.gate().unwrap();
+    gate.wait().unwrap();
+    // SAFETY: the memory is the buffer's, which lives and is not written to.
+    writer.write_foreign(&unsafe { device.foreign(shared.address(), plain.len()) }.unwrap()).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(copies(), before + 1);
+    let file = Reader::open(stored, &Opener::new(key, KdfLimit::default())).unwrap();
+    let read = DeviceReader::new(file, device.clone(), keccak::Level::detect()).unwrap().read(0..u64::MAX).unwrap();
+    assert_eq!(copies(), before + 2);
+    let mut bytes = vec![0; plain.len()];
+    device.stream().unwrap().download(&read, 0, &mut bytes).unwrap();
+    assert!(bytes == plain);
+    let pinned = device.pinned(64).unwrap();
+    // SAFETY: it is refused.
+    let refused = unsafe { device.foreign(pinned.as_ptr() as u64, 64) }.unwrap_err().to_string();
+    assert!(refused.ends_with("is the host's"), "{refused}");
+    drop((shared, there));
+    assert!(device.finish_freeing());
 }
 
 /// Memory whose address others know is not wiped before their work is over: the whole context is waited for.

@@ -369,7 +369,7 @@ def _flat(tensor: Any) -> Any:
     if _is_torch(tensor):
         torch = _module("torch", "tensors of PyTorch")
         tensor = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    elif hasattr(tensor, "get") and not isinstance(tensor, np.ndarray):
+    elif hasattr(tensor, "__cuda_array_interface__") and hasattr(tensor, "get"):
         # CuPy copies to the host only if it is told to.
         tensor = tensor.get()
     array = np.ascontiguousarray(tensor)

@@ -143,8 +143,7 @@ impl<'a> Stanza<'a> {
                 let mut point = [0; 32];
                 let is_share = Base64Unpadded::decode(share, &mut point).is_ok_and(|share| share.len() == 32);
                 let body = self.text.split_once('\n').map_or("", |(_, body)| body.trim_end());
-                let secret = StaticSecret::from([1; 32]).diffie_hellman(&PublicKey::from(point));
-                is_share && body.len() == BODY && secret.was_contributory()
+                is_share && body.len() == BODY && is_useful(point)
             }
             _ => false,
         }
@@ -170,6 +169,11 @@ fn line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 fn is_base64(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
+}
+
+/// Whether a point of X25519 is not of low order: everybody knows the secrets that one of low order makes (RFC 7748, section 6.1).
+pub(crate) fn is_useful(point: [u8; 32]) -> bool {
+    StaticSecret::from([1; 32]).diffie_hellman(&PublicKey::from(point)).was_contributory()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Recipients: public keys, from their text.
 
 use crate::file;
+use crate::outline::is_useful;
 use crate::plugin::{PluginRecipient, Plugins};
 use crate::pq;
 use age::ssh::ParseRecipientKeyError;
@@ -80,18 +81,15 @@ impl Recipient {
 
     fn parse_age(text: &str, plugins: &Plugins) -> Result<Self, RecipientError> {
         let damaged = || RecipientError::Damaged;
-        let (hrp, again) = bech32_decode(
-            text,
-            |_| damaged(),
-            |_| Ok(()),
-            |hrp, bytes| Ok((hrp.to_lowercase(), bech32_encode(hrp, &bytes.collect::<Vec<_>>()))),
-        )?;
+        let (hrp, bytes) =
+            bech32_decode(text, |_| damaged(), |_| Ok(()), |hrp, bytes| Ok((hrp, bytes.collect::<Vec<_>>())))?;
         let lower = text.to_ascii_lowercase();
         // If the bits after the last byte could be anything but zero, one key would have several texts and tags.
-        if again != lower {
+        if bech32_encode(hrp, &bytes) != lower {
             return Err(damaged());
         }
-        let kind = match &*hrp {
+        let kind = match &*hrp.to_lowercase() {
+            "age" if !<[u8; 32]>::try_from(&bytes[..]).is_ok_and(is_useful) => return Err(damaged()),
             "age" => Kind::X25519(lower.parse().map_err(|_| damaged())?),
             "age1pq" => Kind::Pq(Box::new(pq::Recipient::parse(&lower).ok_or_else(damaged)?)),
             "age1tag" => Kind::Tag(Box::new(lower.parse().map_err(|_| damaged())?)),
@@ -115,11 +113,13 @@ impl Recipient {
             ParseRecipientKeyError::Unsupported(kind) => RecipientError::SshType(kind),
             _ => RecipientError::Damaged,
         })?;
+        // The crate would make a file that everybody can open.
+        let is_small = matches!(&parsed, age::ssh::Recipient::SshEd25519(_, point) if point.is_small_order());
         let recipient = Self::from(parsed);
         // The crate age takes what follows the key as a part of it. The tag of its stanza would then match no identity.
         let blob = BASE64_STANDARD.decode(key).map_err(|_| RecipientError::Damaged)?;
         let is_whole = is_whole_ssh(kind, &blob) && recipient.text.split_once(' ') == Some((kind, key));
-        if is_whole { Ok(recipient) } else { Err(RecipientError::Damaged) }
+        if is_whole && !is_small { Ok(recipient) } else { Err(RecipientError::Damaged) }
     }
 
     /// Its canonical text: `age1…` in small letters, or an SSH key's type and Base64 with one space between them.

@@ -1,6 +1,7 @@
 //! MLKEM768-X25519, also called X-Wing: a key encapsulation of two halves, ML-KEM-768 (FIPS 203) and X25519 (RFC 7748).
 //! Source: draft-ietf-hpke-pq, section 4, and draft-connolly-cfrg-xwing-kem.
 
+use crate::outline::is_useful;
 use hpke::generic_array::GenericArray;
 use hpke::generic_array::typenum::{Sum, U32, U96, U192, U1024, Unsigned};
 use hpke::kem::SharedSecret;
@@ -133,12 +134,9 @@ impl Deserializable for PublicKey {
         let x25519 = <[u8; 32]>::try_from(x25519).map_err(|_| wrong_length::<Self>(bytes))?;
         let encoded = <[u8; KEY]>::try_from(mlkem).map_err(|_| wrong_length::<Self>(bytes))?;
         let mlkem = Encapsulation::from_bytes(&encoded.into());
-        let x25519 = x25519_dalek::PublicKey::from(x25519);
-        // FIPS 203, section 7.2: numbers that are not reduced are refused. RFC 7748, section 6.1: so is a point of low order,
-        // whose secrets everybody knows.
-        let is_useful = StaticSecret::from([1; 32]).diffie_hellman(&x25519).was_contributory();
-        match mlkem.as_bytes()[..] == encoded && is_useful {
-            true => Ok(Self { mlkem, x25519 }),
+        // FIPS 203, section 7.2: numbers that are not reduced are refused. RFC 7748, section 6.1: so is a point of low order.
+        match mlkem.as_bytes()[..] == encoded && is_useful(x25519) {
+            true => Ok(Self { mlkem, x25519: x25519.into() }),
             false => Err(HpkeError::ValidationError),
         }
     }

@@ -74,6 +74,40 @@ fn a_recipient_has_no_second_text_with_other_padding() {
     }
 }
 
+/// Everybody knows the secrets that a point of low order makes (RFC 7748, section 6.1): the crate panics for one of X25519, and
+/// makes a file that everybody can open for one of Ed25519.
+#[test]
+fn a_key_of_low_order_is_no_recipient() {
+    let point = |hex: &str| -> Vec<u8> {
+        (0..32).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect()
+    };
+    let ends = |first: &str, middle: &str, last: &str| point(&format!("{first}{}{last}", middle.repeat(30)));
+    let groups = |bytes: &[u8]| -> Vec<u8> {
+        let bits: Vec<u8> = bytes.iter().flat_map(|byte| (0..8).rev().map(move |at| (byte >> at) & 1)).collect();
+        let group = |bits: &[u8]| (0..5).fold(0u8, |group, at| group << 1 | bits.get(at).copied().unwrap_or(0));
+        bits.chunks(5).map(group).collect()
+    };
+    let age = |point: &[u8]| parse(&bech32("age", &groups(point))).map(drop);
+    let ssh = |point: &[u8]| {
+        let fields = [&b"ssh-ed25519"[..], point];
+        let blob: Vec<u8> = fields.iter().flat_map(|f| [&(f.len() as u32).to_be_bytes()[..], *f].concat()).collect();
+        parse(&format!("ssh-ed25519 {}", BASE64_STANDARD.encode(blob))).map(drop)
+    };
+    // The base points.
+    assert_eq!(age(&ends("09", "00", "00")), Ok(()));
+    assert_eq!(ssh(&ends("58", "66", "66")), Ok(()));
+    let (zero, one) = (ends("00", "00", "00"), ends("01", "00", "00"));
+    let minus_one = ends("ec", "ff", "7f");
+    let eighth = point("e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800");
+    for point in [&zero, &one, &minus_one, &eighth] {
+        assert_eq!(age(point), Err(RecipientError::Damaged), "{point:?}");
+    }
+    let eighth = point("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05");
+    for point in [&one, &minus_one, &zero, &eighth] {
+        assert_eq!(ssh(point), Err(RecipientError::Damaged), "{point:?}");
+    }
+}
+
 /// An SSH key's tag is a hash of its whole text. If the text had other bytes in it, the slot would open for nobody.
 #[test]
 fn an_ssh_key_with_other_fields_is_refused() {

@@ -150,7 +150,8 @@ impl Cuda {
     /// and would take the wrong device without it.
     ///
     /// Meanwhile the thread has the relaxed mode of captures: if another library captures work as a graph, allocating
-    /// and freeing would otherwise fail, and end the capture. No work is ever started on a stream of others.
+    /// and freeing would otherwise fail, and end the capture. No work is ever started on a stream of others. Waiting for
+    /// the whole context ends a capture in every mode (seen on an H100), and nothing says whether there is one.
     fn ask(&self, call: impl FnOnce(&Library) -> c_int) -> std::result::Result<(), Code> {
         let mut mode = library::RELAXED;
         // SAFETY: the call reads and writes one number: the mode, and the one before.

@@ -237,8 +237,8 @@ pub unsafe trait Driver: Send + Sync {
     /// Waits for all work on the device that this process has started, also that of other libraries, without a limit.
     ///
     /// # Errors
-    /// [`Reason::Failed`] if the driver cannot wait now, because another library captures work as a graph, and
-    /// [`Reason::Lost`] if it reports another error.
+    /// [`Reason::Failed`] if the driver cannot wait now, because another library captures work as a graph, whose capture the
+    /// driver then ends, and [`Reason::Lost`] if it reports another error.
     fn finish_others(&self) -> Result<()> {
         Ok(())
     }

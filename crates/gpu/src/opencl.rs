@@ -212,19 +212,14 @@ unsafe impl Driver for OpenCl {
         {
             return Err(error);
         }
-        if let Ok(queue) = self.queue() {
-            let stream = StreamId(queue as u64);
-            // SAFETY: the queue was made just now. The memory is ours and has that length.
-            let zeroed = unsafe { self.zero(stream, memory, 0, len) }.and_then(|()| self.finish(stream, limit));
-            self.pending().remove(&stream);
-            // SAFETY: the queue is not used again. It is released when its work is over.
-            let _ = unsafe { command_queue::release_command_queue(queue) };
-            if let Err(error) = zeroed
-                && error.reason.is_final()
-            {
-                return Err(error);
-            }
-        }
+        // Memory that cannot be wiped is kept.
+        let stream = StreamId(self.queue()? as u64);
+        // SAFETY: the queue was made just now. The memory is ours and has that length.
+        let zeroed = unsafe { self.zero(stream, memory, 0, len) }.and_then(|()| self.finish(stream, limit));
+        self.pending().remove(&stream);
+        // SAFETY: the queue is not used again. It is released when its work is over.
+        let _ = unsafe { command_queue::release_command_queue(queue_of(stream)) };
+        zeroed?;
         // SAFETY: the memory is ours, and the caller starts no work on it any more.
         unsafe { memory::release_mem_object(buffer_of(memory)) }.map_err(self.failed("freeing memory"))
     }

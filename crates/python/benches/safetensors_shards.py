@@ -3,9 +3,9 @@
     python safetensors_shards.py [--shards 16] [--size 64M] [--folder /dev/shm] [--rounds 5] [--cipher aes-256-turbo]
                                  [--framework torch] [--json FILE]
 
-Each case loads all shards one after another, and then reads every byte of them once: `safetensors.torch.load_file` maps plain files, so
-without that it would measure nothing. With --framework numpy, `safetensors.numpy.load_file` takes its place, which copies, and a third
-case maps the plain files as PyTorch's does. The folder needs room for twice the size of all shards.
+Each case loads all shards one after another, as a model is loaded, and then reads every byte of them once: `safetensors.torch.load_file`
+maps plain files, so without that it would measure nothing. With --framework numpy, `safetensors.numpy.load_file` takes its place, which copies, and a third
+case maps the plain files as PyTorch's does. The folder needs room for twice the size of all shards, and the memory for as much again.
 
 The ratios are of elapsed times, and below them of the processor's times, which other programs disturb less.
 """
@@ -71,9 +71,10 @@ def measure(folder, options):
     def all_of(name, load, paths):
         def work():
             before = os.times()
-            for path in paths:
-                # Nothing stays, as with a model that is moved to a device.
-                sum(float(tensor.sum()) for tensor in load(path).values())
+            # PyTorch's threads stay awake for some milliseconds after a sum. They would take cores from those that load the next file.
+            loaded = [load(path) for path in paths]
+            for tensors in loaded:
+                sum(float(tensor.sum()) for tensor in tensors.values())
             after = os.times()
             used.setdefault(name, []).append(after.user + after.system - before.user - before.system)
 

@@ -2,6 +2,7 @@
 
 use crate::random::Random;
 use crate::world::{Fault, Kind, Op};
+use std::ops::Range;
 
 /// Errors by their names.
 const ERRORS: [(&str, i32); 22] = [
@@ -169,10 +170,9 @@ pub fn of(op: &Op) -> Vec<(Kind, i32)> {
 }
 
 /// A fault at one of these operations, at random.
-pub fn random(random: &mut Random, ops: &[Op], from: usize) -> Fault {
-    let at = from + random.below(ops.len() + 4 - from.min(ops.len()));
-    let all = of(&ops[at.min(ops.len() - 1)]);
-    let (kind, value) = *random.of(&all);
+pub fn random(random: &mut Random, ops: &[Op], among: Range<usize>) -> Fault {
+    let at = among.start + random.below(among.len());
+    let (kind, value) = *random.of(&of(&ops[at]));
     Fault { at: at as u32, kind, value }
 }
 

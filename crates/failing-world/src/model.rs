@@ -8,7 +8,7 @@ use crate::scenario::{Scenario, TIME};
 use crate::tree::Tree;
 use crate::view::{Eye, Meaning, View, temporaries, texts};
 use crate::volume::{self, Script};
-use crate::world::{ENDLESS, Fault, KILLED, Kind, Op};
+use crate::world::{ENDLESS, KILLED, Kind, Met, Op};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -55,25 +55,25 @@ pub fn check(
     scenario: &Scenario,
     reference: &Reference,
     eye: &Eye,
-    faults: &[Fault],
     ended: &Ended,
     tree: &Tree,
     was_cut: bool,
 ) -> Verdict {
     let view = eye.view(tree);
-    let is_hard =
-        was_cut || faults.len() > 1 || faults.iter().any(|fault| !matches!(fault.kind, Kind::Error | Kind::Short));
+    let is_hard = was_cut
+        || ended.met.len() > 1
+        || ended.met.iter().any(|met| !matches!(met.fault.kind, Kind::Error | Kind::Short));
     states(scenario, reference, &view, is_hard)?;
     if was_cut && ended.code == KILLED {
         return Ok(());
     }
-    exit(faults, ended, &reference.ops)?;
+    exit(ended)?;
     output(scenario, ended)?;
     if ended.code == 0 {
-        return success(scenario, reference, &view, tree, faults, was_cut);
+        return success(scenario, reference, &view, tree, ended, was_cut);
     }
     let is_volume = matches!(scenario.run, Run::Volume(_));
-    if !was_cut && !is_volume && leaves_nothing(scenario, reference, faults, ended) && !temporaries(tree).is_empty() {
+    if !was_cut && !is_volume && leaves_nothing(scenario, ended) && !temporaries(tree).is_empty() {
         return Err(format!("it failed and left {:?}: {}", temporaries(tree), ended.error));
     }
     Ok(())
@@ -126,10 +126,10 @@ fn short(meaning: Option<&Meaning>) -> String {
 }
 
 /// The exit code is one that is documented for this, and there is a line.
-fn exit(faults: &[Fault], ended: &Ended, ops: &[Op]) -> Verdict {
-    let met: Vec<&Fault> = faults.iter().zip(&ended.met).filter(|(_, met)| **met).map(|(fault, _)| fault).collect();
-    let is_killed = met.iter().any(|fault| fault.kind.kills());
-    let is_signalled = met.iter().any(|fault| fault.kind == Kind::Signal);
+fn exit(ended: &Ended) -> Verdict {
+    let met = &ended.met;
+    let is_killed = met.iter().any(|met| met.fault.kind.kills());
+    let is_signalled = met.iter().any(|met| met.fault.kind == Kind::Signal);
     match ended.code {
         KILLED if is_killed => return Ok(()),
         code if is_signalled && code == 256 + SIGTERM => return Ok(()),
@@ -153,10 +153,9 @@ fn exit(faults: &[Fault], ended: &Ended, ops: &[Op]) -> Verdict {
         return Err(format!("exit code {} without a line", ended.code));
     }
     // A single call that failed is a failure of input or output.
-    let is_io = met.len() == 1 && met[0].kind == Kind::Error;
+    let is_io = met.len() == 1 && met[0].fault.kind == Kind::Error;
     if is_io && ended.code != 4 {
-        let call = ops.get(met[0].at as usize).map_or_else(String::new, |op| faults::call(op.nr));
-        return Err(format!("exit code {} after {call} failed: {error}", ended.code));
+        return Err(format!("exit code {} after {} failed: {error}", ended.code, faults::call(met[0].op.nr)));
     }
     Ok(())
 }
@@ -174,7 +173,7 @@ fn success(
     reference: &Reference,
     view: &View,
     tree: &Tree,
-    faults: &[Fault],
+    ended: &Ended,
     was_cut: bool,
 ) -> Verdict {
     if was_cut && scenario.unsynced {
@@ -205,58 +204,55 @@ fn success(
             && is_carried
             && !was_cut
             && (is.mode, is.time) != (was.mode, was.time)
-            && !forgives(faults, reference)
+            && !forgives(&ended.met)
         {
             return Err(format!("exit code 0, and {} has mode {:o}, time {:?}", path.display(), is.mode, is.time));
         }
     }
-    if !was_cut && !temporaries(tree).is_empty() && !leaves_some(reference, faults) && faults.len() < 2 {
+    if !was_cut && !temporaries(tree).is_empty() && !leaves_some(&ended.met) {
         return Err(format!("exit code 0, and {:?} is left", temporaries(tree)));
     }
     Ok(())
 }
 
 /// Whether permissions and times may be others: a file system may have none.
-fn forgives(faults: &[Fault], reference: &Reference) -> bool {
-    faults.iter().any(|fault| {
-        let call = reference.ops.get(fault.at as usize).map(|op| faults::call(op.nr)).unwrap_or_default();
+fn forgives(met: &[Met]) -> bool {
+    met.iter().any(|met| {
+        let call = faults::call(met.op.nr);
         let is_metadata = ["fchmod", "chmod", "utimensat", "fchown"].iter().any(|name| call.starts_with(name));
-        let text = faults::text(fault);
+        let text = faults::text(&met.fault);
         is_metadata && (text.ends_with("EOPNOTSUPP") || text.ends_with("EPERM"))
     })
 }
 
-fn at<'a>(reference: &'a Reference, fault: &Fault) -> Option<&'a Op> {
-    reference.ops.get(fault.at as usize)
+fn removes(met: &Met) -> bool {
+    matches!(&*faults::call(met.op.nr), "unlink" | "unlinkat" | "rmdir")
 }
 
-fn removes(op: Option<&Op>) -> bool {
-    op.is_none_or(|op| matches!(&*faults::call(op.nr), "unlink" | "unlinkat" | "rmdir"))
-}
-
-/// Whether a run after these faults leaves temporary files: what cannot be removed stays, and so does what may belong to another
+/// Whether a run that met these faults leaves temporary files: what cannot be removed stays, and so does what may belong to another
 /// run where there are no locks.
-fn leaves_some(reference: &Reference, faults: &[Fault]) -> bool {
-    faults.iter().any(|fault| {
-        let op = at(reference, fault);
-        removes(op) || op.is_some_and(|op| matches!(&*faults::call(op.nr), "flock"))
+fn leaves_some(met: &[Met]) -> bool {
+    met.iter().any(|met| {
+        let is_forever = matches!(met.fault.kind, Kind::Stop | Kind::ReadOnly);
+        is_forever || removes(met) || faults::call(met.op.nr) == "flock"
     })
 }
 
 /// Whether a failed run can remove its temporary files.
-fn leaves_nothing(scenario: &Scenario, reference: &Reference, faults: &[Fault], ended: &Ended) -> bool {
-    let can = |fault: &Fault| {
-        let op = at(reference, fault);
-        match fault.kind {
-            // What is to be a volume is removed by the next `init`.
-            Kind::Signal if scenario.name.starts_with("init") => false,
-            Kind::Error | Kind::Short | Kind::Signal => !leaves_some(reference, faults),
-            // If neither the new nor the old header can be written, the side file is needed.
-            Kind::Full => !removes(op) && !scenario.name.starts_with("rekey"),
-            _ => false,
-        }
+fn leaves_nothing(scenario: &Scenario, ended: &Ended) -> bool {
+    let can = |met: &Met| match met.fault.kind {
+        // What is to be a volume is removed by the next `init`.
+        Kind::Signal if scenario.name.starts_with("init") => false,
+        Kind::Error | Kind::Short | Kind::Signal => true,
+        // If neither the new nor the old header can be written, the side file is needed.
+        Kind::Full => !scenario.name.starts_with("rekey"),
+        _ => false,
     };
-    !scenario.keeps && ended.code != KILLED && faults.len() == 1 && can(&faults[0])
+    !scenario.keeps
+        && ended.code != KILLED
+        && ended.met.len() == 1
+        && !leaves_some(&ended.met)
+        && ended.met.iter().all(can)
 }
 
 /// The disk after the last run, which began with `before`.
@@ -275,9 +271,9 @@ pub fn recovers(
     scenario: &Scenario,
     reference: &Reference,
     eye: &Eye,
-    faults: &[Fault],
+    met: &[Met],
 ) -> Verdict {
-    let leaves_unlocked = leaves_some(reference, faults) && faults.iter().any(|fault| !removes(at(reference, fault)));
+    let leaves_unlocked = met.iter().any(|met| faults::call(met.op.nr) == "flock");
     let Some(again) = scenario
         .again
         .iter()
@@ -330,7 +326,7 @@ pub fn recovers(
 }
 
 /// After a run of a volume: the next one opens it, and finds what was promised.
-pub fn keeps(runner: &mut Runner, scenario: &Scenario, faults: &[Fault], ended: &Ended, was_cut: bool) -> Verdict {
+pub fn keeps(runner: &mut Runner, scenario: &Scenario, ended: &Ended, was_cut: bool) -> Verdict {
     let Run::Volume(Script::Requests(requests)) = &scenario.run else { return Ok(()) };
     let acknowledged = ended.error.lines().filter(|line| *line == "ok").count();
     // What an error has reported as dropped is not there.
@@ -342,7 +338,7 @@ pub fn keeps(runner: &mut Runner, scenario: &Scenario, faults: &[Fault], ended: 
     }
     let found = volume::parse(&dumped.out);
     // A file that was reported as not made, and has its name nevertheless, is refused in a volume that finds removals.
-    let is_late = faults.iter().any(|fault| fault.kind == Kind::Late);
+    let is_late = ended.met.iter().any(|met| met.fault.kind == Kind::Late);
     if is_late && scenario.name.starts_with("rollback") && dumped.error.contains("damage: ") {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 use crate::tree::{self, Tree};
-use crate::world::{Fault, Op, Plan, World};
+use crate::world::{Fault, Met, Op, Plan, World};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -32,8 +32,8 @@ pub struct Ended {
     pub code: i32,
     pub out: Vec<u8>,
     pub error: String,
-    /// Whether each fault was met.
-    pub met: Vec<bool>,
+    /// The faults that it met, and where.
+    pub met: Vec<Met>,
     /// How many operations there were.
     pub count: u32,
 }
@@ -101,7 +101,7 @@ impl Runner {
         self.output.rewind().expect("standard output");
         (&self.output).read_to_end(&mut out).expect("standard output");
         let error = String::from_utf8_lossy(&error).into_owned();
-        Ended { code, out, error, met: self.world.met(), count: self.world.count() }
+        Ended { code, out, error, met: self.world.met(faults), count: self.world.count() }
     }
 
     /// The operations of the last run.

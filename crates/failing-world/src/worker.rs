@@ -9,7 +9,7 @@ use crate::scenario::{self, Scenario};
 use crate::tree::{Entry, Tree};
 use crate::view::Eye;
 use crate::volume::Script;
-use crate::world::{Fault, Kind};
+use crate::world::{Fault, KILLED, Kind, MOST_FAULTS, Met};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const CUTS: u64 = 3;
 /// How many states of the disk are drawn after each.
 const STATES: u64 = 6;
+/// Among how many operations after a fault the next one mostly is.
+const SOON: usize = 6;
 /// How many faults of each command are compared with the program.
 const SAMPLES: usize = 6;
 
@@ -81,7 +83,7 @@ pub fn main(args: &[String]) -> ExitCode {
         println!("there was no time for every single fault");
     }
     if !known.is_empty() && !once {
-        worker.pairs(&known, seed, me, all, until);
+        worker.at_random(&known, seed, me, all, until);
     }
     for ((scenario, kind), count) in &worker.counts {
         println!("count {scenario} {kind} {count}");
@@ -115,8 +117,8 @@ impl Worker {
         true
     }
 
-    /// Two or three faults at random.
-    fn pairs(&mut self, known: &[(&Scenario, Reference)], seed: u64, me: usize, all: usize, until: Instant) {
+    /// Power cuts at random, and two to four faults.
+    fn at_random(&mut self, known: &[(&Scenario, Reference)], seed: u64, me: usize, all: usize, until: Instant) {
         for case in (me as u64..).step_by(all) {
             if Instant::now() > until {
                 return;
@@ -125,19 +127,30 @@ impl Worker {
             let (scenario, reference) = random.of(known);
             if random.chance(3) {
                 self.random_cut(scenario, reference, &mut random);
-                continue;
+            } else {
+                self.several(scenario, reference, &mut random);
             }
-            let first = faults::random(&mut random, &reference.ops, 0);
-            let mut faults = vec![first];
-            while faults.len() < 2 || random.chance(3) && faults.len() < 4 {
-                // Mostly soon after the first one, where it is being dealt with.
-                let from = if random.chance(3) { 0 } else { (first.at as usize + 1).min(reference.ops.len() - 1) };
-                let mut next = faults::random(&mut random, &reference.ops, from);
-                if random.chance(2) {
-                    next.at = first.at + 1 + random.below(6) as u32;
-                }
-                faults.push(next);
+        }
+    }
+
+    /// Several faults. Each one after the first is of an operation that the run makes after those before: to see which these are,
+    /// it is run with those before.
+    fn several(&mut self, scenario: &Scenario, reference: &Reference, random: &mut Random) {
+        let mut faults = vec![faults::random(random, &reference.ops, 0..reference.ops.len())];
+        while faults.len() < 2 || random.chance(3) && faults.len() < MOST_FAULTS {
+            self.runner.put(&scenario.before);
+            let ended = self.runner.run(&scenario.run, &scenario.input, &faults, false, scenario.fs_type);
+            self.count(scenario, "runs", 1);
+            let ops = self.runner.ops();
+            let next = faults.last().map_or(0, |last| last.at as usize + 1);
+            if ended.code == KILLED || next >= ops.len() {
+                break;
             }
+            // Mostly soon after, where the last one is being dealt with.
+            let end = if random.chance(3) { ops.len() } else { ops.len().min(next + SOON) };
+            faults.push(faults::random(random, &ops, next..end));
+        }
+        if faults.len() > 1 {
             self.case(scenario, reference, &faults, None);
         }
     }
@@ -150,7 +163,7 @@ impl Worker {
     fn random_cut(&mut self, scenario: &Scenario, reference: &Reference, random: &mut Random) {
         let mut faults = Vec::new();
         if random.chance(2) {
-            faults.push(faults::random(random, &reference.ops, 0));
+            faults.push(faults::random(random, &reference.ops, 0..reference.ops.len()));
         }
         if !random.chance(4) {
             faults.push(kill(random.below(reference.ops.len())));
@@ -165,11 +178,11 @@ impl Worker {
         let before = cut.map(|_| self.runner.take());
         let ended = self.runner.run(&scenario.run, &scenario.input, faults, cut.is_some(), scenario.fs_type);
         if self.verbose {
-            println!("exit code {}, faults met {:?}, {} operations", ended.code, ended.met, ended.count);
+            println!("exit code {}, {} faults met, {} operations", ended.code, ended.met.len(), ended.count);
             println!("{}", ended.error);
         }
         self.count(scenario, "runs", 1);
-        if !faults.is_empty() && !ended.met.contains(&true) {
+        if ended.met.len() < faults.len() {
             self.count(scenario, "unmet", 1);
         }
         let kind = match (faults, cut) {
@@ -178,13 +191,15 @@ impl Worker {
             _ => "several",
         };
         self.count(scenario, kind, 1);
+        let is_volume = matches!(scenario.run, Run::Volume(_));
         let Some((seed, before)) = cut.zip(before) else {
-            let tree = self.runner.take();
+            // What a volume holds is seen by the next run of it.
+            let tree = if is_volume && !self.verbose { Tree::new() } else { self.runner.take() };
             return self.judge(scenario, reference, faults, &ended, &tree, None);
         };
         let disk = model::disk(&mut self.runner, scenario, &before);
         // The next mount changes the files of a volume, so only one state can be made of them.
-        let states = if matches!(scenario.run, Run::Volume(_)) { 1 } else { STATES };
+        let states = if is_volume { 1 } else { STATES };
         for state in 0..states {
             let tree = disk.cut_at_random(&mut Random::new(seed.wrapping_mul(STATES).wrapping_add(state)));
             self.count(scenario, "states", 1);
@@ -201,7 +216,7 @@ impl Worker {
         tree: &Tree,
         cut: Option<u64>,
     ) {
-        let verdict = model::check(scenario, reference, &self.eye, faults, ended, tree, cut.is_some());
+        let verdict = model::check(scenario, reference, &self.eye, ended, tree, cut.is_some());
         let is_volume = matches!(scenario.run, Run::Volume(_));
         if is_volume && cut.is_some() && !self.runner.change(tree) {
             return;
@@ -209,9 +224,9 @@ impl Worker {
         if is_volume {
             self.count(scenario, "runs", 2);
         }
-        let verdict = verdict.and_then(|()| model::keeps(&mut self.runner, scenario, faults, ended, cut.is_some()));
+        let verdict = verdict.and_then(|()| model::keeps(&mut self.runner, scenario, ended, cut.is_some()));
         let verdict = verdict.and_then(|()| {
-            if is_volume { Ok(()) } else { self.recovers(scenario, reference, faults, tree, cut.is_some()) }
+            if is_volume { Ok(()) } else { self.recovers(scenario, reference, &ended.met, tree, cut.is_some()) }
         });
         if self.verbose {
             for (path, node) in tree {
@@ -222,7 +237,7 @@ impl Worker {
         if let Err(why) = verdict {
             let mut texts: Vec<_> = faults.iter().map(faults::text).collect();
             texts.extend(cut.map(|seed| format!("cut={seed}")));
-            self.tell(scenario, faults, &texts.join(","), &describe(reference, faults, &why));
+            self.tell(scenario, faults, &texts.join(","), &describe(&ended.met, &why));
         }
     }
 
@@ -231,7 +246,7 @@ impl Worker {
         &mut self,
         scenario: &Scenario,
         reference: &Reference,
-        faults: &[Fault],
+        met: &[Met],
         tree: &Tree,
         was_cut: bool,
     ) -> Verdict {
@@ -253,7 +268,7 @@ impl Worker {
             self.runner.put(tree);
         }
         self.count(scenario, "runs", 1);
-        model::recovers(&mut self.runner, scenario, reference, &self.eye, faults)?;
+        model::recovers(&mut self.runner, scenario, reference, &self.eye, met)?;
         self.recovered.insert(state);
         Ok(())
     }
@@ -311,13 +326,10 @@ impl Worker {
 }
 
 /// Why a case is wrong, with the operations that its faults met.
-fn describe(reference: &Reference, faults: &[Fault], why: &str) -> String {
-    let met = faults.iter().map(|fault| match reference.ops.get(fault.at as usize) {
-        Some(op) => {
-            let (name, name2) = (String::from_utf8_lossy(&op.name), String::from_utf8_lossy(&op.name2));
-            format!("{} at {} {name} {name2}\n", fault.kind.name(), faults::call(op.nr))
-        }
-        None => String::new(),
+fn describe(met: &[Met], why: &str) -> String {
+    let met = met.iter().map(|met| {
+        let (name, name2) = (String::from_utf8_lossy(&met.op.name), String::from_utf8_lossy(&met.op.name2));
+        format!("{} at {} {name} {name2}\n", met.fault.kind.name(), faults::call(met.op.nr))
     });
     format!("{}{why}", met.collect::<String>())
 }

@@ -58,7 +58,7 @@ enum { KILLED = 200, ENDLESS = 201 };
 struct fault {
   uint32_t at, kind;
   int32_t value;
-  uint32_t met;
+  uint32_t met; /* 1 and the number of the operation that it met first, or 0 */
 };
 
 /* Flags of an operation. */
@@ -309,6 +309,17 @@ static void keep_written(struct op *op, long nr, const long *g, long ret) {
   }
 }
 
+/* Space is not reserved, because a file system in memory fills it with zeros, which takes longer than all else. Only the length is
+ * as it would be. */
+static long allocate(const long *g) {
+  struct stat st;
+  if (g[1] & ~FALLOC_FL_KEEP_SIZE)
+    return RAW(SYS_fallocate, g[0], g[1], g[2], g[3], 0, 0);
+  if (g[1] || !stat_of(g[0], &st) || st.st_size >= g[2] + g[3])
+    return 0;
+  return RAW(SYS_ftruncate, g[0], g[2] + g[3], 0, 0, 0, 0);
+}
+
 /* Makes a call, and completes its record. */
 static long perform(struct op *op, long nr, const long *g) {
   int creates = (nr == SYS_openat && (g[2] & O_CREAT)) || (nr == SYS_open && (g[1] & O_CREAT)) || nr == SYS_creat;
@@ -320,7 +331,7 @@ static long perform(struct op *op, long nr, const long *g) {
   if (op && nr == SYS_unlinkat)
     op->ino = inode_at(g[0], (char *)g[1]);
   long position = (nr == SYS_write || nr == SYS_writev) ? RAW(SYS_lseek, g[0], 0, SEEK_CUR, 0, 0, 0) : 0;
-  long ret = RAW(nr, g[0], g[1], g[2], g[3], g[4], g[5]);
+  long ret = nr == SYS_fallocate ? allocate(g) : RAW(nr, g[0], g[1], g[2], g[3], g[4], g[5]);
   if (world->fs_type && ret == 0 && (nr == SYS_fstatfs || nr == SYS_statfs))
     ((struct statfs *)g[1])->f_type = world->fs_type;
   if (!op)
@@ -407,14 +418,15 @@ static long operate(long nr, const long *g, const struct about *a) {
   for (uint32_t i = 0; i < world->faults; i++) {
     struct fault *fault = &world->fault[i];
     int is_now = number == fault->at, is_since = number >= fault->at;
+    uint32_t met = fault->met ? fault->met : number + 1;
     switch (fault->kind) {
     case ERROR:
       if (is_now)
-        return fault->met = 1, fail(op, nr, g, fault->value);
+        return fault->met = met, fail(op, nr, g, fault->value);
       break;
     case LATE:
       if (is_now) {
-        fault->met = 1;
+        fault->met = met;
         long ret = perform(op, nr, g);
         if (ret >= 0 && (nr == SYS_openat || nr == SYS_open || nr == SYS_dup))
           RAW(SYS_close, ret, 0, 0, 0, 0, 0);
@@ -423,35 +435,35 @@ static long operate(long nr, const long *g, const struct about *a) {
       break;
     case SHORT:
       if (is_now && a->moves)
-        return fault->met = 1, shortened(op, nr, g);
+        return fault->met = met, shortened(op, nr, g);
       break;
     case KILL:
       if (is_now)
-        fault->met = 1, die(KILLED);
+        fault->met = met, die(KILLED);
       break;
     case KILL_AFTER:
       if (is_now)
-        fault->met = 1, perform(op, nr, g), die(KILLED);
+        fault->met = met, perform(op, nr, g), die(KILLED);
       break;
     case TORN:
       if (is_now && a->moves == 2)
-        fault->met = 1, shortened(op, nr, g), die(KILLED);
+        fault->met = met, shortened(op, nr, g), die(KILLED);
       break;
     case STOP:
       if (is_since)
-        return fault->met = 1, fail(op, nr, g, fault->value);
+        return fault->met = met, fail(op, nr, g, fault->value);
       break;
     case FULL:
       if (is_since && a->allocates)
-        return fault->met = 1, fail(op, nr, g, fault->value);
+        return fault->met = met, fail(op, nr, g, fault->value);
       break;
     case READ_ONLY:
       if (is_since && a->changes)
-        return fault->met = 1, fail(op, nr, g, fault->value);
+        return fault->met = met, fail(op, nr, g, fault->value);
       break;
     case SIGNAL:
       if (is_now)
-        fault->met = 1, RAW(SYS_kill, RAW(SYS_getpid, 0, 0, 0, 0, 0, 0), fault->value, 0, 0, 0, 0);
+        fault->met = met, RAW(SYS_kill, RAW(SYS_getpid, 0, 0, 0, 0, 0, 0), fault->value, 0, 0, 0, 0);
       break;
     }
   }

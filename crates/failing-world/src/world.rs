@@ -61,6 +61,14 @@ impl Kind {
     }
 }
 
+/// A fault that was met.
+#[derive(Clone, Debug)]
+pub struct Met {
+    pub fault: Fault,
+    /// The operation that it met first.
+    pub op: Op,
+}
+
 /// A fault: at which operation, counted from 0, and what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -96,7 +104,8 @@ struct RawOp {
     pad: u32,
 }
 
-const MOST_FAULTS: usize = 4;
+/// How many faults a run can have.
+pub const MOST_FAULTS: usize = 4;
 const MOST_OPS: usize = 8192;
 const MOST_BYTES: usize = 4 << 20;
 
@@ -241,10 +250,11 @@ impl World {
         raw.path[..path.len()].copy_from_slice(path);
     }
 
-    /// Whether each of the faults was met.
-    pub fn met(&mut self) -> Vec<bool> {
-        let raw = self.raw();
-        raw.fault[..raw.faults as usize].iter().map(|fault| fault.met != 0).collect()
+    /// Those of these faults, which the last process had, that it met.
+    pub fn met(&mut self, faults: &[Fault]) -> Vec<Met> {
+        let numbers: Vec<u32> = self.raw().fault.iter().map(|fault| fault.met).collect();
+        let met = faults.iter().zip(numbers).filter(|(_, number)| *number != 0);
+        met.map(|(fault, number)| Met { fault: *fault, op: self.op(number as usize - 1) }).collect()
     }
 
     /// How many operations there were.
@@ -256,12 +266,17 @@ impl World {
     pub fn ops(&mut self) -> Vec<Op> {
         let raw = self.raw();
         assert!(raw.overflow == 0, "the record is full");
+        (0..raw.ops as usize).map(|number| self.op(number)).collect()
+    }
+
+    fn op(&mut self, number: usize) -> Op {
+        let raw = self.raw();
         let text = |at: u32| {
             let from = &raw.bytes[at as usize..];
             if at == 0 { Vec::new() } else { from.iter().copied().take_while(|byte| *byte != 0).collect() }
         };
-        let all = raw.op[..raw.ops as usize].iter();
-        all.map(|op| Op {
+        let op = &raw.op[number];
+        Op {
             nr: op.nr,
             ret: op.ret,
             created: op.flags & 1 != 0,
@@ -275,7 +290,6 @@ impl World {
             mode: op.mode,
             len: op.len,
             data: if op.data == 0 { Vec::new() } else { raw.bytes[op.data as usize..][..op.len as usize].to_vec() },
-        })
-        .collect()
+        }
     }
 }

@@ -42,6 +42,7 @@ mod rekey_mirror;
 mod rekey_reports;
 mod rekey_two_faults;
 mod removal;
+mod removal_cut_short;
 mod resume;
 mod signatures;
 mod signed_mirror_attacks;

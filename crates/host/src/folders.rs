@@ -1,16 +1,17 @@
 //! Opening and making single folders, without following links.
 
-use crate::file::{Carry, Existing, Obstacle, protected_name};
+use crate::file::{Carry, Existing, Obstacle, protected_name, sync_folder};
 use crate::lines::shown;
 use crate::{Error, Result};
 use phalanx_core::volume::CONFIG;
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 /// How a folder is opened to list it.
@@ -194,6 +195,27 @@ pub fn open_within(root: &File, path: &Path) -> rustix::io::Result<File> {
         folder = fs::openat(&folder, name, FOLDER, Mode::empty())?.into();
     }
     Ok(folder)
+}
+
+/// Makes a folder that only the user can look into, and those above it. The names of new ones are on the disk afterwards: what is in
+/// it must not be lost with it.
+///
+/// # Errors
+/// If one cannot be made or synced.
+pub fn make_private(path: &Path) -> io::Result<()> {
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    for folder in missing {
+        let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        match File::open(above) {
+            Ok(above) => sync_folder(&above)?,
+            // It may be one that may be changed and not read.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }
 
 /// What an entry of a folder is. Links are not followed.

@@ -577,7 +577,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "../crates/host/src/transfer/folder/finish.rs",
         4,
-        "{}: not deleted: {e}",
+        "{}: not deleted: {why}",
         "`--remove` of a folder that something new is in, or that was moved",
         "look what is in it",
     ),

@@ -6,15 +6,15 @@
 
 use crate::file::output::{Existing, Output, sync_folder};
 use crate::file::private;
+use crate::folders::make_private;
 use crate::{Error, Refused, Result};
 use phalanx_core::SecretKey;
 use phalanx_core::{Error as CoreError, KeyId};
 use rustix::fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -69,29 +69,12 @@ impl Keyring {
     /// cannot be stored.
     pub fn store(&self, name: &str, key: &SecretKey) -> Result<()> {
         let file = file_name(name)?;
-        self.make().map_err(|e| Error::write(at(&self.dir, e)))?;
+        make_private(&self.dir).map_err(|e| Error::write(at(&self.dir, e)))?;
         let dir = self.open_to_change()?.ok_or_else(|| Error::write(at(&self.dir, io::ErrorKind::NotFound.into())))?;
         if !self.locked_ids(&dir, name)?.is_empty() {
             return Err(Error::Exists);
         }
         self.write(dir, &file, key.expose())
-    }
-
-    /// Makes the folder, and those above it. The names of new ones are on the disk afterwards: a key must not be lost with its folder.
-    fn make(&self) -> io::Result<()> {
-        let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
-        let missing: Vec<&Path> = self.dir.ancestors().take_while(is_missing).collect();
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
-        for dir in missing {
-            let above = dir.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            match File::open(above) {
-                Ok(above) => sync_folder(&above)?,
-                // It may be one that may be changed and not read.
-                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(())
     }
 
     fn write(&self, dir: File, file: &str, bytes: &[u8]) -> Result<()> {

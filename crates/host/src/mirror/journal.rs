@@ -39,8 +39,11 @@ impl Journal {
         let Some(path) = trees.journal(mirror) else { return Ok(None) };
         let own = path.with_extension(format!("{}.journal", std::process::id()));
         let (mut files, mut written) = (Vec::new(), HashMap::new());
-        for path in left_beside(&path).into_iter().filter(|left| *left != own).chain([own.clone()]) {
-            let Some(lock) = locked(&path, path == own)? else { continue };
+        for path in left_beside(&path, "journal").into_iter().filter(|left| *left != own).chain([own.clone()]) {
+            if path == own {
+                open_records(&path, RECORD)?;
+            }
+            let Some(lock) = locked(&path)? else { continue };
             let (file, bytes) = open_records(&path, RECORD)?;
             written.extend(bytes.chunks_exact(RECORD).map(parse));
             files.push((path, lock, file));
@@ -90,8 +93,8 @@ impl Journal {
     }
 }
 
-/// The journals that lie beside a path, with its name and a number.
-fn left_beside(path: &Path) -> Vec<PathBuf> {
+/// The files that lie beside a path, with its name, a number, and this ending.
+pub(super) fn left_beside(path: &Path, ending: &str) -> Vec<PathBuf> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_stem().and_then(|name| name.to_str())) else {
         return Vec::new();
     };
@@ -99,17 +102,14 @@ fn left_beside(path: &Path) -> Vec<PathBuf> {
         let found = found.file_name().and_then(|found| found.to_str());
         found
             .and_then(|found| found.strip_prefix(name))
-            .is_some_and(|end| end.starts_with('.') && end.ends_with(".journal"))
+            .is_some_and(|end| end.starts_with('.') && end.ends_with(&format!(".{ending}")))
     };
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(is_one).collect()
 }
 
 /// Opens a journal that no run uses, and keeps others from using it. `None` if a run uses it.
-fn locked(path: &Path, makes: bool) -> std::io::Result<Option<File>> {
-    if makes {
-        open_records(path, RECORD)?;
-    }
+pub(super) fn locked(path: &Path) -> std::io::Result<Option<File>> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(path) else { return Ok(None) };
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {

@@ -335,6 +335,19 @@ impl Listing {
         !matches!(self.state(id), State::New | State::Moved | State::Dropped)
     }
 
+    /// Lists the root, and each new folder in which something is listed.
+    pub fn list_folders(&mut self) {
+        for number in
+            (1..self.nodes.len() as u32).rev().map(NodeId).filter(|id| self.is_listed(*id)).collect::<Vec<_>>()
+        {
+            let parent = self.parent(number);
+            if self.state(parent) == State::New {
+                self.set_state(parent, State::Unchanged);
+            }
+        }
+        self.set_state(NodeId::ROOT, State::Unchanged);
+    }
+
     /// A stream of the manifest's plaintext: the head, and all entries that are listed.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use super::rewritten::Rewritten;
 use super::root::Root;
 use super::state::{Seen, Trees};
 use super::store::{Stored, invalid};
-use super::{MANIFEST, has_manifest};
+use super::{MANIFEST, is_mirror};
 use crate::failure::{Code, Failure, Outcome};
 use crate::file::{Url, is_url, stores};
 use crate::folders::FOLDER;
@@ -300,7 +300,7 @@ fn roots_above(folder: &Path, trees: &Trees) -> Vec<(PathBuf, PathBuf)> {
         return url.folders_above().into_iter().map(|(root, within)| (root.path().to_owned(), within)).collect();
     }
     let Ok(whole) = folder.canonicalize() else { return Vec::new() };
-    let roots = whole.ancestors().skip(1).filter(|above| has_manifest(above) || !trees.at(above).is_empty());
+    let roots = whole.ancestors().skip(1).filter(|above| is_mirror(above) || !trees.at(above).is_empty());
     roots.map(|root| (root.to_owned(), whole.strip_prefix(root).unwrap_or(Path::new("")).to_owned())).collect()
 }
 

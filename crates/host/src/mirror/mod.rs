@@ -4,6 +4,7 @@ pub mod backup;
 pub mod chain;
 pub mod check;
 pub mod deletion;
+mod entries;
 pub mod entry;
 pub mod excludes;
 mod gone;
@@ -11,6 +12,7 @@ pub mod journal;
 pub mod listing;
 pub mod manifest;
 pub mod manifests;
+mod removals;
 pub mod renewal;
 pub mod rewritten;
 pub mod root;
@@ -28,6 +30,7 @@ pub mod verdict;
 pub mod whole;
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// The name of the manifest in the root of a mirror.
@@ -42,14 +45,23 @@ pub fn is_of_manifest(name: &OsStr) -> bool {
     name == MANIFEST || name == SIGNATURE
 }
 
-/// Whether a folder has a manifest. Nothing has been checked.
+/// Whether a folder has a manifest. Nothing has been checked. One that cannot be looked at is not taken for none: what it lists would
+/// not be checked, and its keys would not be changed.
 #[must_use]
 pub fn has_manifest(folder: &Path) -> bool {
-    folder.join(MANIFEST).symlink_metadata().is_ok_and(|meta| meta.is_file())
+    match folder.join(MANIFEST).symlink_metadata() {
+        Ok(meta) => meta.is_file(),
+        Err(e) => !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+    }
+}
+
+/// Whether a folder above another one surely has a manifest.
+fn is_mirror(above: &Path) -> bool {
+    above.join(MANIFEST).symlink_metadata().is_ok_and(|meta| meta.is_file())
 }
 
 /// Whether a folder above this one has a manifest.
 #[must_use]
 pub fn is_in_mirror(folder: &Path) -> bool {
-    folder.canonicalize().is_ok_and(|whole| whole.ancestors().skip(1).any(has_manifest))
+    folder.canonicalize().is_ok_and(|whole| whole.ancestors().skip(1).any(is_mirror))
 }

@@ -1,17 +1,20 @@
 //! Renewing a mirror: what is worked on, and what becomes of it.
 
 use super::backup::Backup;
+use super::entries::Entries;
 use super::entry::{entry, modified, number_of_open};
 use super::journal::Journal;
 use super::listing::{Listing, NodeId, State};
+use super::removals::Removals;
 use super::root::Root;
-use super::selection::{Place, Selection, Target};
+use super::selection::{Key, Place, Selection, Target};
 use crate::file::{Carry, InputFile, ObjectFolder, Stamp, source};
 use crate::folders::{open_within, write_error};
 use crate::lock::lock;
+use crate::transfer::folder::Emptied;
 use crate::{Error, Result};
 use phalanx_core::Source;
-use phalanx_core::tree::{Contents, Entry, Kind, LastChunk};
+use phalanx_core::tree::{Contents, Entry, Invalid, Kind, LastChunk};
 use rustix::fs::{self, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -59,8 +62,14 @@ pub struct Renewal<'a> {
     pub compare: Option<Box<Compare<'a>>>,
     /// Records what has been written.
     pub journal: Option<Journal>,
+    /// Records what is deleted at the source.
+    pub removals: Option<Removals>,
+    /// The source's root, which is deleted once the manifest is there.
+    root: Mutex<Option<Emptied>>,
     /// Whether entries that are not part of the plan are worked on too.
     pub takes_others: bool,
+    /// These: the source got them after it was scanned, or they could not be looked at then.
+    others: Mutex<Entries>,
     /// Hears of each entry.
     pub witness: Box<Witness<'a>>,
     /// What was done so far.
@@ -83,7 +92,10 @@ impl<'a> Renewal<'a> {
             carry,
             compare: None,
             journal: None,
+            removals: None,
+            root: Mutex::default(),
             takes_others: false,
+            others: Mutex::default(),
             witness: Box::new(|_, _, _| {}),
             counts: Counts::default(),
             is_new: AtomicBool::new(false),
@@ -126,6 +138,22 @@ impl<'a> Renewal<'a> {
         listing.update(id, entry);
         self.is_new.fetch_or(!is_same, Ordering::Relaxed);
         is_same
+    }
+
+    /// The source's root, if it is to be deleted.
+    pub fn take_root(&self) -> Option<Emptied> {
+        lock(&self.root).take()
+    }
+
+    /// Lists also what was worked on and is not part of the plan, and the folders in which something was, whatever failed there.
+    ///
+    /// # Errors
+    /// If they make no manifest.
+    pub fn list_all(&self) -> std::result::Result<(), Invalid> {
+        let mut listing = lock(&self.listing);
+        listing.list_folders();
+        let others = std::mem::take(&mut *lock(&self.others));
+        if others.is_empty() { Ok(()) } else { others.add_to(&mut listing) }
     }
 
     /// The listing as it is now.
@@ -314,9 +342,10 @@ impl Selection for Renewal<'_> {
 
     fn replace(&self, id: NodeId, dir: &File, output_name: &OsStr) -> Result<()> {
         let Some(backup) = &self.backup else { return Ok(()) };
-        if fs::statat(dir, output_name, fs::AtFlags::SYMLINK_NOFOLLOW).is_err() {
-            return Ok(());
-        }
+        match fs::statat(dir, output_name, fs::AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => return Ok(()),
+            found => found.map_err(write_error)?,
+        };
         let path = lock(&self.listing).stored_path(id);
         backup.keep(dir, output_name, &path)
     }
@@ -325,7 +354,11 @@ impl Selection for Renewal<'_> {
         self.backup.as_ref().map_or(Ok(()), |backup| backup.kept(sync))
     }
 
-    fn written(&self, id: NodeId, entry: &Entry) {
+    fn written(&self, key: &Key, entry: &Entry) {
+        let id = match key {
+            Key::Node(id) => *id,
+            Key::Path(path) => return lock(&self.others).put(path.clone(), entry.clone()),
+        };
         let mut listing = lock(&self.listing);
         let state = listing.state(id);
         self.list(&mut listing, id, entry);
@@ -335,6 +368,36 @@ impl Selection for Renewal<'_> {
         if let (Some(journal), Kind::File(file)) = (&self.journal, &entry.kind) {
             journal.note(&listing.path(id), entry.modified, file);
         }
+    }
+
+    fn removes(&self, keys: &[&Key]) -> io::Result<()> {
+        let Some(removals) = &self.removals else { return Ok(()) };
+        let entries = {
+            let (listing, others) = (lock(&self.listing), lock(&self.others));
+            let mut nodes = Vec::new();
+            let mut more = Entries::default();
+            for key in keys {
+                match key {
+                    Key::Node(id) => nodes.push(*id),
+                    Key::Path(path) => {
+                        path.ancestors().for_each(|path| match (others.get(path), listing.folder_at(path)) {
+                            (Some(entry), _) => more.put(path.to_owned(), entry.clone()),
+                            (None, Some(id)) => nodes.push(id),
+                            (None, None) => {}
+                        })
+                    }
+                }
+            }
+            let mut entries = Entries::of(&listing, nodes.into_iter());
+            entries.put_all(more);
+            entries
+        };
+        removals.note(&entries)
+    }
+
+    fn keep_root(&self, root: Emptied) -> Option<Emptied> {
+        *lock(&self.root) = Some(root);
+        None
     }
 
     fn folder_done(&self, id: NodeId, stat: &Stat) {

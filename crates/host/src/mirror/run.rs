@@ -249,7 +249,7 @@ impl Run<'_> {
         renewal.begin_at(self.mirror());
         renewal.journal = journal;
         self.prepare(&mut renewal)?;
-        let mut done = Done { kept: plan.kept, ..Done::default() };
+        let mut done = Done { kept: plan.kept, is_shorter: plan.has_lost, ..Done::default() };
         self.make_way(&renewal, &there, &plan.conflicts, &mut done);
         let renewal = self.walk(renewal, &mut done)?;
         if self.mirroring.progress.is_cancelled() {

@@ -76,6 +76,8 @@ pub struct Plan {
     pub conflicts: Vec<(NodeId, NodeId)>,
     /// The paths in the mirror of what no manifest lists.
     pub strays: Vec<PathBuf>,
+    /// Whether something is gone in the mirror too, so that it is not listed any more.
+    pub has_lost: bool,
     /// The number of files that the old manifest lists.
     pub files_before: u64,
     /// How many entries of the old manifest are listed again as they are, because the rules leave them out or they cannot be read
@@ -149,6 +151,7 @@ impl Scan<'_> {
                 moved_from: HashMap::new(),
                 conflicts: Vec::new(),
                 strays: Vec::new(),
+                has_lost: false,
                 files_before: 0,
                 kept: 0,
             },

@@ -3,13 +3,15 @@
 use super::listing::NodeId;
 use crate::Result;
 use crate::file::ObjectFolder;
+use crate::transfer::folder::Emptied;
 use crate::transfer::tally::Tally;
 use phalanx_core::tree::{Contents, Entry, Time};
 use rustix::fs::{FileType, Stat};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A file of a tree, and where its output goes.
@@ -29,6 +31,15 @@ pub enum Target<'a> {
     Entry(&'a File, &'a OsStr),
     /// To an object of a folder in a store.
     Object(&'a dyn ObjectFolder, &'a str),
+}
+
+/// An entry that is worked on.
+#[derive(Clone, Debug)]
+pub enum Key {
+    /// It is part of the selection.
+    Node(NodeId),
+    /// It is not: its path from the root on.
+    Path(PathBuf),
 }
 
 /// The entries of a tree that are worked on. It is called from several threads.
@@ -133,9 +144,23 @@ pub trait Selection: Send + Sync {
         Ok(())
     }
 
-    /// Called when a file's output, or a link, has its name.
-    fn written(&self, id: NodeId, entry: &Entry) {
-        let _ = (id, entry);
+    /// Called when a file's output, or a link, has its name, and with a folder that is not part of the selection.
+    fn written(&self, key: &Key, entry: &Entry) {
+        let _ = (key, entry);
+    }
+
+    /// Called before entries are deleted in the tree that is walked, whose outputs are on the disk.
+    ///
+    /// # Errors
+    /// If they must not be deleted.
+    fn removes(&self, keys: &[&Key]) -> io::Result<()> {
+        let _ = keys;
+        Ok(())
+    }
+
+    /// Takes the root of the tree that is walked, which is empty, to delete it later. Gives it back if it is to be deleted at once.
+    fn keep_root(&self, root: Emptied) -> Option<Emptied> {
+        Some(root)
     }
 
     /// Called when nothing more is written to a folder and it has its times. `stat` is that of the folder that is walked.

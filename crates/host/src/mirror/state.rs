@@ -197,6 +197,11 @@ impl Trees {
         self.path(&format!("{}.journal", hash_of(&whole)))
     }
 
+    /// The path of the file that lists what an unfinished run has deleted at the source of a mirror.
+    pub(super) fn removals(&self, mirror: &Path) -> Option<PathBuf> {
+        self.path(&format!("{}.removals", hash_of(&std::path::absolute(mirror).ok()?)))
+    }
+
     /// The path of the file that lists what `rekey --fresh` has written to the mirror of a tree, and no manifest lists yet.
     pub(super) fn rewritten(&self, tree: TreeId) -> Option<PathBuf> {
         self.path(&format!("{tree}.rewritten"))

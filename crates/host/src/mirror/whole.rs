@@ -4,10 +4,11 @@ use super::MANIFEST;
 use super::excludes::Excludes;
 use super::manifest::root;
 use super::manifests::{Manifests, Sealing};
+use super::removals::Removals;
 use super::renewal::Renewal;
 use super::root::Root;
 use super::roots::refuse_within_other;
-use super::scan::Scan;
+use super::scan::{Ended, Scan};
 use super::there::There;
 use crate::Error;
 use crate::failure::{Code, Failure, Outcome, worse};
@@ -73,9 +74,17 @@ impl Protecting<'_> {
             rewritten: before.rewritten.as_ref(),
             progress: &(),
         };
-        let (plan, there) = scan.run(old).map_err(|ended| manifests.failure(self.input, ended))?;
+        // What killed runs have deleted at the source.
+        let removals = if is_object { None } else { Removals::find(&manifests.trees, self.output) };
+        let old = match (&removals, &mirror) {
+            (Some(removals), Some(Root::Folder(folder))) => removals.added_to(old, folder),
+            _ => Ok(old),
+        };
+        let planned = old.map_err(Ended::Manifest).and_then(|old| scan.run(old));
+        let (plan, there) = planned.map_err(|ended| manifests.failure(self.input, ended))?;
         let mut renewal = Renewal::new(plan.listing, HashMap::new(), self.sealing.carry);
         renewal.takes_others = true;
+        renewal.removals = removals;
         if let (Some(root), true) = (&mirror, is_object) {
             if !self.replaces && !there.entries().map_err(at_output)?.is_empty() {
                 return Err(at_output(Error::write(Obstacle::FolderExists.into())));
@@ -92,7 +101,15 @@ impl Protecting<'_> {
             let left = objects.delete(&[MANIFEST.to_owned()]).into_iter().next();
             left.map_or(Ok(()), |(_, e)| Err(at_output(Error::write(e))))?;
         }
-        let listed = renewal.with_listing(|listing| manifests.write(mirror, &source, listing, &before, false));
+        let listed = renewal.list_all().map_err(|e| manifests.failure(self.input, Ended::Manifest(e)));
+        let listed = listed
+            .and_then(|()| renewal.with_listing(|listing| manifests.write(mirror, &source, listing, &before, false)));
+        if listed.is_ok() {
+            renewal.removals.iter().for_each(Removals::end);
+            if let Some(root) = renewal.take_root() {
+                root.remove().unwrap_or_else(|failure| written.fail(&failure));
+            }
+        }
         worse(written.outcome(), listed.map(drop))
     }
 

@@ -6,6 +6,8 @@
 
 mod finish;
 
+pub use finish::Emptied;
+
 use super::tally::Tally;
 use crate::failure::{Code, Failure, Outcome};
 use crate::file::{Carry, Existing, Input, Made, ObjectFolder, Removal, unprotected_name};
@@ -19,7 +21,7 @@ use crate::lock::lock;
 use crate::mirror::entry::entry;
 use crate::mirror::is_of_manifest;
 use crate::mirror::listing::NodeId;
-use crate::mirror::selection::Selection;
+use crate::mirror::selection::{Key, Selection};
 use crate::{Error, Result};
 use phalanx_core::tree::Kind;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
@@ -109,6 +111,8 @@ struct Link {
     name: OsString,
     /// The device and inode of its mirror.
     made: (u64, u64),
+    /// Its entry, if a manifest lists it.
+    key: Option<Key>,
     removal: Removal,
 }
 
@@ -236,6 +240,9 @@ impl Folder {
         let made = handles.output.as_ref().map(|output| make(&self.tree, output, name, &input)).transpose()?;
         let (output, is_new) = made.map_or((None, false), |(output, is_new)| (Some(output), is_new));
         let output_id = output.as_ref().map(id).transpose().map_err(write_error)?;
+        if let (Some(selection), Some(key @ Key::Path(_))) = (&self.tree.selection, self.key_of(name, node)) {
+            selection.written(&key, &entry(name, &fs::fstat(&input).map_err(read_error)?, Kind::Folder));
+        }
         Ok(Arc::new(Self {
             name: name.to_owned(),
             parent: Parent::Folder(self.clone()),
@@ -265,6 +272,16 @@ impl Folder {
                 selection.meet(*id);
                 if selection.is_kind(*id, kind) { Choice::Work(Some(*id)) } else { Choice::Changed }
             }
+        }
+    }
+
+    /// The entry of this name in it, if a manifest lists it. `node` is its entry in the selection.
+    pub fn key_of(&self, name: &OsStr, node: Option<NodeId>) -> Option<Key> {
+        let selection = self.tree.selection.as_ref()?;
+        match node {
+            Some(node) => Some(Key::Node(node)),
+            None if selection.takes_others() => Some(Key::Path(self.join(Path::new(""), name))),
+            None => None,
         }
     }
 
@@ -438,9 +455,15 @@ impl Folder {
             return Err(Error::NotListed("the link leads elsewhere"));
         }
         let listed = || entry(name, &stat, Kind::Link(target.as_bytes().to_vec()));
-        if let (Some(_), Some((selection, node))) = (&self.tree.objects, selected) {
+        let key = self.key_of(name, node);
+        let written = || {
+            if let (Some(selection), Some(key)) = (&self.tree.selection, &key) {
+                selection.written(key, &listed());
+            }
+        };
+        if self.tree.objects.is_some() {
             // A store has no links: the manifest lists it.
-            selection.written(node, &listed());
+            written();
         }
         let Some(output) = &handles.output else { return Ok(()) };
         self.check_kind(handles, name, false)?;
@@ -449,9 +472,7 @@ impl Folder {
             selection.replaced(self.tree.sync).map_err(write_error)?;
         }
         let made = self.tree.made.symlink(&target, output, name, self.tree.force)?;
-        if let Some((selection, node)) = selected {
-            selection.written(node, &listed());
-        }
+        written();
         if self.tree.remove && self.tree.keys.leads_to_key((stat.st_dev, stat.st_ino)) {
             self.stays();
             let path = shown(&self.path(name));
@@ -459,7 +480,7 @@ impl Folder {
             return Ok(());
         }
         let removal = Removal::link(handles.input.clone(), name, &stat, target);
-        lock(&self.links).push(Link { name: name.to_owned(), made, removal });
+        lock(&self.links).push(Link { name: name.to_owned(), made, key, removal });
         Ok(())
     }
 }

@@ -16,14 +16,13 @@ use crate::file::{
 use crate::lines::{complain, complain_with, shown};
 use crate::lock::lock;
 use crate::mirror::entry::{entry, number_of_open};
-use crate::mirror::listing::NodeId;
 use crate::mirror::manifest::root;
 use crate::mirror::root::Root;
-use crate::mirror::selection::{self, Place, Selection};
+use crate::mirror::selection::{self, Key, Place, Selection};
 use crate::outage::Outage;
 use crate::report;
 use crate::signatures;
-use crate::transfer::ends::{blame, delete};
+use crate::transfer::ends::{blame, delete, not_deleted};
 use crate::transfer::folder::{Folder, Tree};
 use crate::transfer::tally::Tally;
 use crate::transfer::walk::{Next, Task, Walk, is_of_process, is_too_many};
@@ -34,6 +33,7 @@ use phalanx_core::tree::{Entry, FileEntry, Kind, Recorder};
 use phalanx_core::{Progress, ReadAt};
 use rustix::fs::{self, AtFlags};
 use rustix::process::{self, Resource};
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -314,9 +314,10 @@ impl<A: Action> Workers<'_, A> {
         }
         let mut ends = self.patiently(group, begin).map_err(at)?;
         // From here on a change of the input is detected.
-        let stat = selected.map(|_| fs::fstat(ends.input.file())).transpose();
+        let key = folder.key_of(name, node);
+        let stat = key.as_ref().map(|_| fs::fstat(ends.input.file())).transpose();
         let stat = stat.map_err(|e| at(Error::read(e.into())))?;
-        let recorder = selected.map(|_| Recorder::new(self.meter));
+        let recorder = key.as_ref().map(|_| Recorder::new(self.meter));
         let progress: &dyn Progress = recorder.as_ref().map_or(self.meter, |recorder| recorder);
         let done = if ends.input.len().is_some_and(|len| len >= LARGE) {
             // This takes a while, and no other thread should wait for what this thread holds.
@@ -340,15 +341,16 @@ impl<A: Action> Workers<'_, A> {
         }
         let Ends { input, target } = ends;
         let listed = |stored_len| {
-            let (node, stat, contents) = (node?, stat?, contents?);
+            let (key, stat, contents) = (key.clone()?, stat?, contents?);
             let inode = number_of_open(input.file());
             let file = FileEntry { len: bytes, stored_len, device: stat.st_dev, inode, contents };
-            Some((node, entry(name, &stat, Kind::File(file))))
+            Some((key, entry(name, &stat, Kind::File(file))))
         };
         if let Target::Object(object, _) = target {
             let stored_len = object.written();
             object.commit().map_err(|e| at(file::write_error(e)))?;
-            self.count(task, bytes, listed(stored_len));
+            self.list(listed(stored_len).as_ref());
+            self.count(task, bytes);
             return Ok(None);
         }
         let Target::File(output, _) = target else {
@@ -382,7 +384,7 @@ impl<A: Action> Workers<'_, A> {
             (true, true) => Sync::Each,
         };
         let ready = group.drain(..).filter_map(|Written { output, origin }| {
-            if let (Some(selection), Some((node, _))) = (&self.tree.selection, &origin.listed)
+            if let (Some(selection), Some((Key::Node(node), _))) = (&self.tree.selection, &origin.listed)
                 && let Err(e) = selection.replace(*node, output.folder(), &origin.task.output_name)
             {
                 origin.task.folder.stays();
@@ -402,22 +404,43 @@ impl<A: Action> Workers<'_, A> {
             return;
         }
         let committed = Output::commit_all(outputs, destination.existing(&self.tree.made), sync);
-        for (mut origin, result) in origins.into_iter().zip(committed) {
-            match origin.finish(result) {
-                Ok(()) => self.count(&origin.task, origin.bytes, origin.listed),
-                Err(failure) => {
-                    origin.task.folder.stays();
-                    self.tree.tally.fail(&failure);
+        let fail = |origin: &Origin, failure: &Failure| {
+            origin.task.folder.stays();
+            self.tree.tally.fail(failure);
+        };
+        let mut done = Vec::new();
+        for (origin, result) in origins.into_iter().zip(committed) {
+            match origin.secure(result) {
+                Ok(committed) => {
+                    self.list(origin.listed.as_ref());
+                    done.push((origin, committed));
                 }
+                Err(failure) => fail(&origin, &failure),
+            }
+        }
+        let removed = done.iter().filter(|(origin, _)| origin.removal.is_some());
+        let removed: Vec<&Key> = removed.filter_map(|(origin, _)| Some(&origin.listed.as_ref()?.0)).collect();
+        let noted = match &self.tree.selection {
+            Some(selection) if !removed.is_empty() => selection.removes(&removed),
+            _ => Ok(()),
+        };
+        for (mut origin, committed) in done {
+            match origin.finish(&committed, &noted) {
+                Ok(()) => self.count(&origin.task, origin.bytes),
+                Err(failure) => fail(&origin, &failure),
             }
         }
     }
 
-    /// Counts a file whose output has its name.
-    fn count(&self, task: &Task, bytes: u64, listed: Option<(NodeId, Entry)>) {
-        if let (Some(selection), Some((node, entry))) = (&self.tree.selection, &listed) {
-            selection.written(*node, entry);
+    /// Lists a file whose output has its name.
+    fn list(&self, listed: Option<&(Key, Entry)>) {
+        if let (Some(selection), Some((key, entry))) = (&self.tree.selection, listed) {
+            selection.written(key, entry);
         }
+    }
+
+    /// Counts a file that is done.
+    fn count(&self, task: &Task, bytes: u64) {
         self.tree.tally.succeed(bytes);
         self.meter.file_done();
         if report::is_on() {
@@ -468,7 +491,7 @@ struct Done {
     output: Output,
     bytes: u64,
     removal: Option<Removal>,
-    listed: Option<(NodeId, Entry)>,
+    listed: Option<(Key, Entry)>,
 }
 
 /// A file with all its bytes written.
@@ -483,17 +506,29 @@ struct Origin {
     bytes: u64,
     /// The removal of the input, if that was requested.
     removal: Option<Removal>,
-    /// Its entry in the selection, as it was written.
-    listed: Option<(NodeId, Entry)>,
+    /// Its entry, as it was written, if a manifest lists it.
+    listed: Option<(Key, Entry)>,
 }
 
 impl Origin {
-    /// Deletes the input if that was requested and its output is proven to be on the disk.
-    fn finish(&mut self, committed: Result<Committed>) -> Outcome {
+    /// Makes sure that the output is on the disk, if the input is to be deleted.
+    fn secure(&self, committed: Result<Committed>) -> Outcome<Committed> {
         let task = &self.task;
-        let committed = committed.map_err(|e| Failure::at(&task.output(), e))?;
+        let at_output = |e| Failure::at(&task.output(), e);
+        let committed = committed.map_err(at_output)?;
+        if self.removal.is_some() {
+            task.folder.make_durable(&task.handles).map_err(at_output)?;
+        }
+        Ok(committed)
+    }
+
+    /// Deletes the input if that was requested and could be noted.
+    fn finish(&mut self, committed: &Committed, noted: &io::Result<()>) -> Outcome {
         let Some(removal) = self.removal.take() else { return Ok(()) };
-        task.folder.make_durable(&task.handles).map_err(|e| Failure::at(&task.output(), e))?;
-        delete(removal, &task.input(), &committed, &task.output())
+        let input = self.task.input();
+        if let (Err(e), true) = (noted, self.listed.is_some()) {
+            return Err(not_deleted(&input, Error::write(io::Error::new(e.kind(), e.to_string()))));
+        }
+        delete(removal, &input, committed, &self.task.output())
     }
 }

@@ -108,6 +108,7 @@ impl Run<'_, '_> {
         let name = self.plan.listing.stored_name(id);
         let is_lost = *lost > 0 || self.mirror.lacks(&name, matches!(entry.kind, Kind::File(_)));
         if is_lost {
+            self.plan.has_lost = true;
             self.plan.listing.set_state(id, State::Dropped);
         }
         if matches!(entry.kind, Kind::Folder) {

@@ -1,7 +1,7 @@
 //! The last steps for a folder after all work in it: permissions and times of its mirror, and its deletion.
 
 use super::{Folder, Handles, Link, Parent, Selected, lock};
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, Outcome};
 use crate::file::sync_folder;
 use crate::folders::write_error;
 use crate::lines::shown;
@@ -12,8 +12,9 @@ use crate::warnings::warn_of_special_bits;
 use crate::{Error, Result};
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -44,8 +45,10 @@ impl Folder {
     fn finish(&mut self, handles: &Arc<Handles>) {
         let tree = self.tree.clone();
         let Some(output) = &handles.output else {
-            if tree.objects.is_some() {
-                self.note(handles);
+            let noted = if tree.objects.is_some() { self.note(handles) } else { Ok(()) };
+            if let Err(e) = noted {
+                self.stays();
+                tree.tally.fail(&Failure::at(&self.path(OsStr::new("")), e));
             }
             return;
         };
@@ -62,9 +65,7 @@ impl Folder {
             false => Ok(()),
         });
         let done = done.and_then(|()| if tree.remove { self.make_durable(handles) } else { Ok(()) });
-        if done.is_ok() {
-            self.note(handles);
-        }
+        let done = done.and_then(|()| self.note(handles));
         if let Err(e) = done {
             self.stays();
             tree.tally.fail(&Failure::at(&self.mirrored(nameless), e));
@@ -72,30 +73,59 @@ impl Folder {
             // Its links may lead to the keys.
             self.stays();
         } else if tree.remove {
-            for Link { name, made, removal } in std::mem::take(&mut *lock(&self.links)) {
-                let in_place = link_id(output, &name).is_ok_and(|now| now == made);
-                let removed = if in_place { removal.run() } else { Err(Error::Displaced) };
-                if let Err(e) = removed {
-                    self.stays();
-                    tree.tally.fail(&not_deleted(&self.path(&name), e));
-                }
-            }
-            for name in std::mem::take(&mut *lock(&self.signatures)) {
-                if fs::statat(&handles.input, &*name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-                    self.leave_out(&name, "the name does not end in .phx");
-                }
-            }
-            if !self.stays.load(Ordering::Relaxed)
-                && let Err(e) = self.remove(handles)
-            {
-                self.stays();
-                let path = self.path(nameless);
-                let line = format!("{}: not deleted: {e}", shown(&path));
-                tree.tally.fail(&Failure::new(Code::InputOutput, line).on(&path));
-            }
+            self.remove_all(handles, output);
         }
         if let (Parent::Folder(parent), true) = (&self.parent, self.stays.load(Ordering::Relaxed)) {
             parent.stays();
+        }
+    }
+
+    /// Deletes the links and, if nothing stays in it, the folder.
+    fn remove_all(&mut self, handles: &Arc<Handles>, output: &File) {
+        let tree = self.tree.clone();
+        let links = std::mem::take(&mut *lock(&self.links));
+        let own = self.key_of(OsStr::new(""), self.selected.as_ref().map(|selected| selected.node));
+        let keys: Vec<_> = links.iter().filter_map(|link| link.key.as_ref()).chain(&own).collect();
+        if let Some(selection) = &tree.selection
+            && (!links.is_empty() || !self.stays.load(Ordering::Relaxed))
+            && let Err(e) = selection.removes(&keys)
+        {
+            self.stays();
+            tree.tally.fail(&not_deleted(&self.path(OsStr::new("")), Error::write(e)));
+            return;
+        }
+        for Link { name, made, removal, .. } in links {
+            let in_place = link_id(output, &name).is_ok_and(|now| now == made);
+            let removed = if in_place { removal.run() } else { Err(Error::Displaced) };
+            if let Err(e) = removed {
+                self.stays();
+                tree.tally.fail(&not_deleted(&self.path(&name), e));
+            }
+        }
+        for name in std::mem::take(&mut *lock(&self.signatures)) {
+            if fs::statat(&handles.input, &*name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+                self.leave_out(&name, "the name does not end in .phx");
+            }
+        }
+        if self.stays.load(Ordering::Relaxed) {
+            return;
+        }
+        let removed = self.emptied(handles).map(|emptied| match (&self.parent, &tree.selection) {
+            (Parent::Root { .. }, Some(selection)) => selection.keep_root(emptied),
+            _ => Some(emptied),
+        });
+        match removed {
+            Ok(None) => {}
+            Ok(Some(emptied)) => {
+                if let Err(failure) = emptied.remove() {
+                    self.stays();
+                    tree.tally.fail(&failure);
+                }
+            }
+            Err(why) => {
+                self.stays();
+                tree.tally.fail(&kept(&self.path(OsStr::new("")), &why));
+            }
         }
     }
 
@@ -109,40 +139,31 @@ impl Folder {
     }
 
     /// Tells the selection that nothing more is written to it.
-    fn note(&self, handles: &Handles) {
-        if let (Some(selection), Some(selected)) = (&self.tree.selection, &self.selected)
-            && let Ok(stat) = fs::fstat(&handles.input)
-        {
-            selection.folder_done(selected.node, &stat);
+    fn note(&self, handles: &Handles) -> Result<()> {
+        if let (Some(selection), Some(selected)) = (&self.tree.selection, &self.selected) {
+            selection.folder_done(selected.node, &fs::fstat(&handles.input).map_err(write_error)?);
         }
+        Ok(())
     }
 
-    /// Deletes the folder, which must be empty.
-    fn remove(&self, handles: &Arc<Handles>) -> Result<(), String> {
-        let above;
-        let parent: &File = match &self.parent {
+    /// The folder, from which all was deleted.
+    fn emptied(&self, handles: &Arc<Handles>) -> Result<Emptied, String> {
+        let parent = match &self.parent {
             Parent::Folder(parent) => {
-                above = parent.handles_above(handles).map_err(|e| e.to_string())?;
-                &above.input
+                let above = parent.handles_above(handles).map_err(|e| e.to_string())?;
+                above.input.try_clone()
             }
-            Parent::Root { input: Some(input), .. } => input,
+            Parent::Root { input: Some(input), .. } => input.try_clone(),
             Parent::Root { .. } | Parent::Closed => return Err("its own folder is not known".into()),
         };
+        let parent = parent.map_err(|e| e.to_string())?;
         if self.tree.opens && matches!(self.parent, Parent::Root { .. }) {
             // All that it lists has been restored. If that fails, the folder is not empty.
             for name in [SIGNATURE, MANIFEST] {
                 let _ = fs::unlinkat(&handles.input, name, AtFlags::empty());
             }
         }
-        match fs::statat(parent, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if (stat.st_dev, stat.st_ino) == self.input_id => {}
-            Ok(_) => return Err("another folder has its name by now".into()),
-            Err(e) => return Err(e.to_string()),
-        }
-        match fs::unlinkat(parent, &self.name, AtFlags::REMOVEDIR) {
-            Err(Errno::NOTEMPTY | Errno::EXIST) => Err("something new is in it".into()),
-            removed => removed.map_err(|e| e.to_string()),
-        }
+        Ok(Emptied { parent, name: self.name.clone(), id: self.input_id, path: self.path(OsStr::new("")) })
     }
 
     /// Does the last steps, after all work in the folder. Returns its parent.
@@ -156,6 +177,41 @@ impl Folder {
             Parent::Root { .. } | Parent::Closed => None,
         }
     }
+}
+
+/// A folder from which all was deleted.
+#[derive(Debug)]
+pub struct Emptied {
+    parent: File,
+    name: OsString,
+    /// Its device and inode.
+    id: (u64, u64),
+    path: PathBuf,
+}
+
+impl Emptied {
+    /// Deletes it, if nothing new is in it and its name leads to it.
+    ///
+    /// # Errors
+    /// If it stays.
+    pub fn remove(self) -> Outcome {
+        let Self { parent, name, id, path } = self;
+        let failed = |why: &str| Err(kept(&path, why));
+        match fs::statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if (stat.st_dev, stat.st_ino) == id => {}
+            Ok(_) => return failed("another folder has its name by now"),
+            Err(e) => return failed(&e.to_string()),
+        }
+        match fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY | Errno::EXIST) => failed("something new is in it"),
+            Err(e) => failed(&e.to_string()),
+            Ok(()) => Ok(()),
+        }
+    }
+}
+
+fn kept(path: &Path, why: &str) -> Failure {
+    Failure::new(Code::InputOutput, format!("{}: not deleted: {why}", shown(path))).on(path)
 }
 
 impl Drop for Folder {

@@ -7,7 +7,7 @@ use crate::tree::attr::Attr;
 use crate::tree::base::{Dir, Tree};
 use crate::tree::kind::Kind;
 use crate::tree::node::write;
-use crate::tree::stored::{change_mode, open_folder, remove_full, rename_new, through_proc};
+use crate::tree::stored::{change_mode, if_undone, open_folder, remove_full, rename_new, through_proc};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid, chownat, fstat, linkat, mkdirat, mknodat, openat, statat,
@@ -65,8 +65,10 @@ impl Tree {
             };
             // The caller then takes the file for one that was never made, and so must everybody who finds the name.
             let known = named().inspect_err(|_| {
-                let _ = unlinkat(&dir.fd, &*stored.entry, AtFlags::empty());
-                remove_full(&dir.fd, &stored);
+                // Without the file beside it a long name cannot be read, so that goes only after it.
+                if unlinkat(&dir.fd, &*stored.entry, AtFlags::empty()).is_ok() {
+                    remove_full(&dir.fd, &stored);
+                }
             });
             Ok((known?, made))
         };
@@ -182,9 +184,12 @@ impl Tree {
             self.check_free(&dir, &stored.entry)?;
         }
         self.linking(&handle)?;
+        let inode = fstat(&handle)?.st_ino;
         self.write_full(&dir, &stored)?;
         let linked = linkat(CWD, through_proc(&handle), &dir.fd, &*stored.entry, AtFlags::SYMLINK_FOLLOW);
-        linked.inspect_err(|_| remove_full(&dir.fd, &stored))?;
+        let is_linked =
+            || statat(&dir.fd, &*stored.entry, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_ino == inode);
+        if_undone(linked, is_linked).inspect_err(|_| remove_full(&dir.fd, &stored))?;
         self.known(&dir, &stored.entry, &fstat(&handle)?)
     }
 

@@ -6,6 +6,7 @@ use crate::tree::stored::{change_mode, through_proc};
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
+use std::cell::Cell;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -53,14 +54,23 @@ impl Tree {
         let _ = self.removals.set(to);
     }
 
-    /// Identifies the file of a descriptor that is good for attributes only, if somebody wants to know.
-    pub(super) fn identify(&self, handle: &OwnedFd) -> Option<Removal> {
-        let removals = self.removals.get()?;
-        let stat = fstat(handle).ok()?;
+    /// Identifies the file of a descriptor that is good for attributes only, if somebody wants to know. `None` for one that cannot be
+    /// read: it can be removed all the same, and nobody knows which one it was.
+    ///
+    /// # Errors
+    /// Those that pass, such as too many open files.
+    pub(super) fn identify(&self, handle: &OwnedFd) -> Result<Option<Removal>, Errno> {
+        let Some(removals) = self.removals.get() else { return Ok(None) };
+        let Ok(stat) = fstat(handle) else { return Ok(None) };
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return None;
+            return Ok(None);
         }
-        removals.identify(stat.st_ino, &|| open(handle, &stat).ok())
+        let failed = Cell::new(None);
+        let found = removals.identify(stat.st_ino, &|| open(handle, &stat).inspect_err(|e| failed.set(Some(*e))).ok());
+        match (found, failed.get()) {
+            (None, Some(e @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::INTR))) => Err(e),
+            (found, _) => Ok(found),
+        }
     }
 
     /// Takes a name away by `act` from the inode of a descriptor that is good for attributes only.
@@ -71,7 +81,7 @@ impl Tree {
         is_replaced: bool,
         mut act: impl FnMut() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        match (self.removals.get(), self.identify(handle)) {
+        match (self.removals.get(), self.identify(handle)?) {
             (Some(removals), Some(removal)) => {
                 let links = || links(handle).unwrap_or(0);
                 removals.remove(removal, &links, (dir.folder.number, &dir.fd), is_replaced, &mut act)
@@ -82,7 +92,7 @@ impl Tree {
 
     /// Tells that a file is about to get one more name.
     pub(super) fn linking(&self, handle: &OwnedFd) -> Result<()> {
-        match (self.removals.get(), self.identify(handle)) {
+        match (self.removals.get(), self.identify(handle)?) {
             (Some(removals), Some(file)) => removals.linking(file),
             _ => Ok(()),
         }

@@ -7,7 +7,8 @@ use crate::tree::base::{Dir, Tree};
 use crate::tree::kind::Kind;
 use crate::tree::node::{write, write_all};
 use crate::tree::stored::{
-    MAX_REMOVED, OWNER_ALL, change_mode, each_entry, is_left, open_folder, remove_full, rename_new, with_access,
+    MAX_REMOVED, OWNER_ALL, change_mode, each_entry, if_undone, is_free, is_left, open_folder, remove_full, rename_new,
+    with_access,
 };
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat, unlinkat};
@@ -27,7 +28,9 @@ impl Tree {
         let stored = self.names.seal(&dir.id, name)?;
         let _guard = write(&dir.folder.lock);
         let (pin, inode) = self.pin(&dir, &stored.entry)?;
-        self.unname(&pin, &dir, false, || unlinkat(&dir.fd, &*stored.entry, AtFlags::empty()))?;
+        self.unname(&pin, &dir, false, || {
+            if_undone(unlinkat(&dir.fd, &*stored.entry, AtFlags::empty()), || is_free(&dir.fd, &stored.entry))
+        })?;
         remove_full(&dir.fd, &stored);
         self.gone(&dir, &stored.entry, inode, pin);
         Ok(())
@@ -113,7 +116,7 @@ impl Tree {
         // One with another name is not only being made.
         let is_only = fstat(&pin).is_ok_and(|stat| stat.st_nlink == 1);
         let (folder, stat) = (fd.try_clone().map(Arc::new), fstat(fd));
-        if let (true, Some(file), Ok(stat), Ok(folder)) = (is_only, self.identify(&pin), stat, folder) {
+        if let (true, Ok(Some(file)), Ok(stat), Ok(folder)) = (is_only, self.identify(&pin), stat, folder) {
             // It is removed just after this. If that fails, it is no entry of the volume either.
             let _ = removals.remove(file, &|| 0, (stat.st_ino, &folder), false, &mut || Ok(()));
         }

@@ -8,12 +8,12 @@ use crate::tree::base::{Dir, Tree};
 use crate::tree::kind::Kind;
 use crate::tree::node::write_all;
 use crate::tree::remove::finish;
-use crate::tree::stored::{open_folder, remove_full, rename_new, with_access};
+use crate::tree::stored::{if_undone, open_folder, remove_full, rename_new, rename_over, with_access};
 use phalanx_host::lock::lock;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
     AtFlags, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, chownat, fstat, fsync, openat, readlinkat,
-    renameat, renameat_with, statat, symlinkat, unlinkat, utimensat,
+    renameat_with, statat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -168,7 +168,7 @@ impl Tree {
             Some(_) => {
                 let (pin, inode) = self.pin(to.dir, to.entry())?;
                 self.write_full(to.dir, to.stored)?;
-                self.unname(&pin, to.dir, true, || renameat(&from.dir.fd, from.entry(), &to.dir.fd, to.entry()))?;
+                self.unname(&pin, to.dir, true, || rename_over(&from.dir.fd, from.entry(), &to.dir.fd, to.entry()))?;
                 self.gone(to.dir, to.entry(), inode, pin);
             }
         }
@@ -198,7 +198,9 @@ impl Tree {
                 Some(_) => {
                     let (pin, inode) = self.pin(to.dir, to.entry())?;
                     self.write_full(to.dir, to.stored)?;
-                    self.unname(&pin, to.dir, true, || renameat(&to.dir.fd, &*temporary, &to.dir.fd, to.entry()))?;
+                    self.unname(&pin, to.dir, true, || {
+                        rename_over(&to.dir.fd, temporary.as_bytes(), &to.dir.fd, to.entry())
+                    })?;
                     self.gone(to.dir, to.entry(), inode, pin);
                 }
             }
@@ -290,7 +292,9 @@ impl Tree {
         let bound = folders.iter().try_for_each(|(folder, records, _)| self.rebind(&folder.fd, records));
         let exchanged = bound.and_then(|()| {
             let exchange = RenameFlags::EXCHANGE;
-            Ok(renameat_with(&from.dir.fd, from.entry(), &to.dir.fd, to.entry(), exchange)?)
+            let exchanged = renameat_with(&from.dir.fd, from.entry(), &to.dir.fd, to.entry(), exchange);
+            let is_done = || to.stat().is_ok_and(|stat| stat.st_ino == old.inode);
+            Ok(if_undone(exchanged, is_done)?)
         });
         if let Err(error) = exchanged {
             for (folder, [before, _], _) in &folders {

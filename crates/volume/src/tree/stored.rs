@@ -45,7 +45,7 @@ pub(super) fn each_entry(folder: &OwnedFd, mut take: impl FnMut(&[u8], u64, File
 
 /// Renames an entry to a name that is free. The lock of the folder where the name is must be held.
 pub(super) fn rename_new(from: &OwnedFd, name: &[u8], to: &OwnedFd, new: &[u8]) -> Result<(), Errno> {
-    match renameat_with(from, name, to, new, RenameFlags::NOREPLACE) {
+    let renamed = match renameat_with(from, name, to, new, RenameFlags::NOREPLACE) {
         // This file system does not know the flag. Only this program makes entries, and it holds the folder's lock.
         Err(Errno::INVAL | Errno::NOSYS) => match statat(to, new, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => renameat(from, name, to, new),
@@ -53,7 +53,33 @@ pub(super) fn rename_new(from: &OwnedFd, name: &[u8], to: &OwnedFd, new: &[u8]) 
             Err(errno) => Err(errno),
         },
         renamed => renamed,
+    };
+    if_undone(renamed, || is_free(from, name) && is_there(to, new))
+}
+
+/// Renames an entry over another one. The locks of both folders must be held.
+pub(super) fn rename_over(from: &OwnedFd, name: &[u8], to: &OwnedFd, new: &[u8]) -> Result<(), Errno> {
+    if_undone(renameat(from, name, to, new), || is_free(from, name) && is_there(to, new))
+}
+
+/// What came of a change, if `is_done` says whether it was made. A disk or a network can report as failed what it did, and then what
+/// belongs to the entry must not be undone. The names have been looked at under the locks that are still held.
+pub(super) fn if_undone(done: Result<(), Errno>, is_done: impl Fn() -> bool) -> Result<(), Errno> {
+    match done {
+        // These say what was found.
+        Err(Errno::NOENT | Errno::EXIST) => done,
+        Err(_) if is_done() => Ok(()),
+        done => done,
     }
+}
+
+/// Whether a folder surely has no entry of this name.
+pub(super) fn is_free(dir: &OwnedFd, name: &[u8]) -> bool {
+    matches!(statat(dir, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
+}
+
+fn is_there(dir: &OwnedFd, name: &[u8]) -> bool {
+    statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
 /// Removes the file beside a long name, after its entry. If it stays, it does no harm.

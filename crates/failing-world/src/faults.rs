@@ -176,6 +176,11 @@ pub fn random(random: &mut Random, ops: &[Op], among: Range<usize>) -> Fault {
     Fault { at: at as u32, kind, value }
 }
 
+/// Whether a fault is an error that passes by itself.
+pub fn passes(fault: &Fault) -> bool {
+    fault.kind == Kind::Error && [error("EMFILE"), error("EINTR")].contains(&fault.value)
+}
+
 /// A fault in words: `12:error:EIO`.
 pub fn text(fault: &Fault) -> String {
     let value = ERRORS.iter().find(|(_, number)| *number == fault.value).map(|(name, _)| *name);

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
     let workers: usize = option("--workers").map_or(cores, |text| text.parse().expect("--workers"));
     let only = option("--only").unwrap_or_default();
     let once = args.iter().any(|arg| arg == "--once");
+    let at_random = args.iter().any(|arg| arg == "--random");
     let again = option("--again").unwrap_or_default();
     let compare = option("--compare").unwrap_or_default();
     let workers = if again.is_empty() && compare.is_empty() { workers } else { 1 };
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
                     format!("again={again}"),
                     format!("compare={compare}"),
                     format!("once={once}"),
+                    format!("random={at_random}"),
                 ])
                 .args(["-"; PADDING]);
             command.env("PHALANX_KEYRING", dir.join("case/keyring")).env("PHALANX_STATE", dir.join("case/state"));

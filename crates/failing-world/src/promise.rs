@@ -4,6 +4,9 @@ use crate::runner::painted;
 use crate::volume::{NAMES, Request};
 use std::collections::{BTreeMap, HashMap};
 
+/// Bytes of a volume's chunk.
+const CHUNK: usize = 4096;
+
 /// The contents of a file since it was last on the disk: that first, the present one last.
 #[derive(Clone)]
 struct File {
@@ -92,11 +95,17 @@ impl Known {
                 self.files.insert(id, File { versions: vec![Vec::new()], is_synced: false });
                 self.leads(*name, Some(id));
             }
-            Request::Write(name, offset, bytes) => self.change(*name, |content| {
-                let end = *offset as usize + bytes.len();
-                content.resize(content.len().max(end), 0);
-                content[*offset as usize..end].copy_from_slice(bytes);
-            }),
+            Request::Write(name, offset, bytes) => {
+                let (start, end) = (*offset as usize, *offset as usize + bytes.len());
+                // One that fails may have been done up to a chunk.
+                let chunks = (start / CHUNK + 1..).map(|chunk| chunk * CHUNK).take_while(|at| !is_done && *at < end);
+                for end in chunks.chain([end]) {
+                    self.change(*name, |content| {
+                        content.resize(content.len().max(end), 0);
+                        content[start..end].copy_from_slice(&bytes[..end - start]);
+                    });
+                }
+            }
             Request::Len(name, len) => self.change(*name, |content| content.resize(*len as usize, 0)),
             Request::Flush(name) if is_done && !self.is_cut => self.stored(*name),
             Request::Sync(name) if is_done => {

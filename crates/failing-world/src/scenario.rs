@@ -29,8 +29,6 @@ pub struct Scenario {
     pub fs_type: u32,
     /// Whether outputs are not synced.
     pub unsynced: bool,
-    /// Whether what an interrupted run has done may be missing in the manifest: it removes inputs before it writes one.
-    pub may_be_unlisted: bool,
 }
 
 /// The next run, if something is there.
@@ -43,6 +41,8 @@ pub struct Again {
 /// How many scripts for volumes there are of each sort.
 const SCRIPTS: u64 = 6;
 const EXT4: u32 = 0xef53;
+/// The age key for which a key is locked.
+const RECIPIENT: &str = "age1vk8wlv8lytwatkqe2qupm577zl6rv3p8lvyjnc6hw2kc80rc0v6q9yvggp";
 /// The time of modification of all plain files.
 pub const TIME: (i64, i64) = (1_700_000_000, 123_456_789);
 
@@ -59,6 +59,7 @@ pub fn all(runner: &mut Runner, seed: u64, named: &str) -> Vec<Scenario> {
     maker.rekeys();
     maker.mirrors();
     maker.keys();
+    maker.locks();
     maker.volumes();
     maker.scripts(seed, named);
     maker.made
@@ -106,7 +107,6 @@ impl Maker<'_> {
             keeps: false,
             fs_type: 0,
             unsynced: false,
-            may_be_unlisted: false,
         });
         self.made.last_mut().expect("it was added")
     }
@@ -175,7 +175,6 @@ impl Maker<'_> {
         let remove =
             self.add("protect-folder-remove", &plain, &format!("{new} --remove"), &format!("{force} --remove"));
         remove.removes("t", "key list");
-        remove.may_be_unlisted = true;
         remove.proof = proof;
         let stored = self.begin(fill, &[new]);
         let mut alone = stored.clone();
@@ -200,6 +199,15 @@ impl Maker<'_> {
             let again = if name == "rekey-fresh" { line.replace("-k a", "-k a -k c") } else { line.into() };
             self.add(name, &stored, line, &again);
         }
+        let fill = |root: &Path| {
+            for (number, name) in ["a", "b", "s/c"].into_iter().enumerate() {
+                write(root, &format!("t/{name}"), &painted(3000, 40 + number as u64), 0o640);
+            }
+        };
+        let mut stored = self.begin(fill, &["protect -R t -k a -k b --chunk-size 4K --engine serial"]);
+        stored.retain(|path, _| !path.starts_with("t"));
+        let line = "rekey -R t.phx -k a --add-key c --remove-key b";
+        self.add("rekey-folder", &stored, line, line).proof = Some(Run::command("verify -R t.phx -k c"));
     }
 
     fn mirrors(&mut self) {
@@ -253,6 +261,15 @@ impl Maker<'_> {
             Again { with: Some("keyring/c.key"), run: Run::command("key rm c --force") },
             Again { with: None, run: Run::command("key list") },
         ];
+    }
+
+    /// A key is locked for a public key, because a password takes seconds. Its file goes once the locked one is there.
+    fn locks(&mut self) {
+        let bare = self.begin(|_| {}, &[]);
+        let line = format!("key lock c --recipient {RECIPIENT}");
+        let lock = self.add("key-lock", &bare, &line, &line);
+        lock.again[0].with = Some("keyring/c.key");
+        lock.again.push(Again { with: None, run: Run::command("key list") });
     }
 
     fn volumes(&mut self) {

@@ -20,6 +20,8 @@ pub enum Meaning {
     Manifest,
     /// A key of a keyring.
     Key,
+    /// A key that is locked.
+    Locked,
     /// A file of a volume.
     Opaque,
     Plain(Vec<u8>),
@@ -73,6 +75,9 @@ impl Eye {
             Entry::File(bytes) => bytes,
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.starts_with("keyring") && name.ends_with(".key.phx") {
+            return if bytes.len() > 32 { Meaning::Locked } else { Meaning::Broken };
+        }
         if name.ends_with(".phx") {
             return self.open(bytes).map_or(Meaning::Broken, |(plain, by)| Meaning::Protected(plain, by));
         }

@@ -78,7 +78,7 @@ pub fn main(args: &[String]) -> ExitCode {
     if !program.is_empty() {
         return worker.compare(&known, Path::new(&program), seed);
     }
-    let is_whole = worker.each(&known, seed, me, all, until);
+    let is_whole = option("random=") == "true" || worker.each(&known, seed, me, all, until);
     if me == 0 && !is_whole {
         println!("there was no time for every single fault");
     }
@@ -225,6 +225,10 @@ impl Worker {
             self.count(scenario, "runs", 2);
         }
         let verdict = verdict.and_then(|()| model::keeps(&mut self.runner, scenario, ended, cut.is_some()));
+        let verdict = verdict.and_then(|()| {
+            let is_success = ended.code == 0 && cut.is_none() && !is_volume;
+            if is_success { model::proves(&mut self.runner, scenario) } else { Ok(()) }
+        });
         let verdict = verdict.and_then(|()| {
             if is_volume { Ok(()) } else { self.recovers(scenario, reference, &ended.met, tree, cut.is_some()) }
         });

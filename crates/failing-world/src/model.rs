@@ -367,7 +367,8 @@ pub fn keeps(runner: &mut Runner, scenario: &Scenario, ended: &Ended, was_cut: b
     // The removal of a file may have come to the disk, and not the record of it. And a file that cannot be read can be removed,
     // though nobody knows which one it was.
     let is_of_removals = |line: &str| line.contains("of its last state") || line.starts_with("hint: ");
-    let is_unknown = was_cut || met.iter().any(|met| !faults::passes(&met.fault));
+    let passes = |met: &Met| faults::passes(&met.fault) && faults::call(met.op.nr).starts_with("open");
+    let is_unknown = was_cut || !met.iter().all(passes);
     let is_removal = is_unknown && scenario.name.starts_with("rollback") && ended.error.lines().all(is_of_removals);
     let is_known = ended.code == 3 && ((was_cut || is_late) && may_be_damaged || is_removal);
     if ended.code != 0 && !is_known {

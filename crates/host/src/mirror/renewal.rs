@@ -25,6 +25,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+/// Below so many levels, entries are not noted before they are deleted at the source, because each note has all folders above them.
+const DEEPEST: usize = 100;
+
 /// Compares a file with the stored file that should hold its content.
 pub type Compare<'a> = dyn Fn(&File, Source<'_>, &Contents) -> Result<bool> + Send + Sync + 'a;
 
@@ -378,21 +381,22 @@ impl Selection for Renewal<'_> {
             let mut more = Entries::default();
             for key in keys {
                 match key {
-                    Key::Node(id) => nodes.push(*id),
-                    Key::Path(path) => {
+                    Key::Node(id) if is_within(&listing, *id, DEEPEST) => nodes.push(*id),
+                    Key::Path(path) if path.components().take(DEEPEST + 1).count() <= DEEPEST => {
                         path.ancestors().for_each(|path| match (others.get(path), listing.folder_at(path)) {
                             (Some(entry), _) => more.put(path.to_owned(), entry.clone()),
                             (None, Some(id)) => nodes.push(id),
                             (None, None) => {}
                         })
                     }
+                    _ => {}
                 }
             }
             let mut entries = Entries::of(&listing, nodes.into_iter());
             entries.put_all(more);
             entries
         };
-        removals.note(&entries)
+        if entries.is_empty() { Ok(()) } else { removals.note(&entries) }
     }
 
     fn keep_root(&self, root: Emptied) -> Option<Emptied> {
@@ -410,6 +414,14 @@ impl Selection for Renewal<'_> {
 /// Whether an entry in this state is worked on.
 fn is_worked_on(state: State) -> bool {
     matches!(state, State::New | State::Changed | State::Compared | State::Metadata | State::Moved)
+}
+
+/// Whether an entry lies at most so many levels below the root.
+fn is_within(listing: &Listing, mut id: NodeId, levels: usize) -> bool {
+    for _ in 0..levels {
+        id = listing.parent(id);
+    }
+    id == NodeId::ROOT
 }
 
 /// The folders in which something is to be done, and all folders that contain them.

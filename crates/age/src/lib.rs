@@ -19,6 +19,7 @@ mod file;
 mod identity;
 mod outline;
 mod plugin;
+mod point;
 mod pq;
 pub mod program;
 mod recipient;

@@ -1,9 +1,9 @@
 //! The parts of an age file in a slot that can be read without a key. They are checked before the crate `age` gets the
 //! file.
 
+use crate::point::is_useful;
 use crate::pq;
 use base64ct::{Base64Unpadded, Encoding};
-use x25519_dalek::{PublicKey, StaticSecret};
 
 /// A slot's age file has at most this many stanzas. One belongs to the recipient, but some plugins make several. The
 /// crate `age` adds a meaningless one, so that no reader relies on knowing all types.
@@ -169,11 +169,6 @@ fn line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 fn is_base64(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
-}
-
-/// Whether a point of X25519 is not of low order: everybody knows the secrets that one of low order makes (RFC 7748, section 6.1).
-pub(crate) fn is_useful(point: [u8; 32]) -> bool {
-    StaticSecret::from([1; 32]).diffie_hellman(&PublicKey::from(point)).was_contributory()
 }
 
 #[cfg(test)]

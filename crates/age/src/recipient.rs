@@ -1,8 +1,8 @@
 //! Recipients: public keys, from their text.
 
 use crate::file;
-use crate::outline::is_useful;
 use crate::plugin::{PluginRecipient, Plugins};
+use crate::point::is_useful;
 use crate::pq;
 use age::ssh::ParseRecipientKeyError;
 use age_core::primitives::{bech32_decode, bech32_encode};

@@ -1,7 +1,7 @@
 //! MLKEM768-X25519, also called X-Wing: a key encapsulation of two halves, ML-KEM-768 (FIPS 203) and X25519 (RFC 7748).
 //! Source: draft-ietf-hpke-pq, section 4, and draft-connolly-cfrg-xwing-kem.
 
-use crate::outline::is_useful;
+use crate::point::is_useful;
 use hpke::generic_array::GenericArray;
 use hpke::generic_array::typenum::{Sum, U32, U96, U192, U1024, Unsigned};
 use hpke::kem::SharedSecret;

@@ -9,6 +9,7 @@ from ._signed import SignedLength
 
 __all__ = [
     "Gatherer",
+    "Gpu",
     "GpuBytes",
     "GpuReader",
     "Key",

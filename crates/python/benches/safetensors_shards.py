@@ -71,7 +71,7 @@ def measure(folder, options):
     def all_of(name, load, paths):
         def work():
             before = os.times()
-            # PyTorch's threads stay awake for some milliseconds after a sum. They would take cores from those that load the next file.
+            # If each file were summed up before the next is loaded, PyTorch's threads would slow loading down: docs/performance-gpu.md.
             loaded = [load(path) for path in paths]
             for tensors in loaded:
                 sum(float(tensor.sum()) for tensor in tensors.values())

@@ -265,8 +265,8 @@ impl Driver<'_> {
         if self.is_verifying() {
             folder.rival(handles, name, output_name).unwrap_or_else(|failure| way.tally.fail(&failure));
         }
-        if let (Some(node), true) = (node, self.is_protecting()) {
-            way.selection.written(*node, &entry(name, &written));
+        if let (Some(key), true) = (folder.key_of(name, *node), self.is_protecting()) {
+            way.selection.written(&key, &entry(name, &written));
         }
     }
 

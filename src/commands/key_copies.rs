@@ -17,9 +17,9 @@ use phalanx_host::secret_files::damaged;
 use phalanx_host::secrets;
 use phalanx_host::stdio;
 use phalanx_host::verbosity::Verbosity;
+use phalanx_system::os::fs::MetadataExt;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 

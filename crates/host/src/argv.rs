@@ -5,9 +5,9 @@
 
 use crate::failure::{Failure, Outcome};
 use phalanx_core::key_text;
+use phalanx_system::os::ffi::OsStrExt;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 const PASSWORD: &str = "--password takes no value: a password does not belong in arguments, where others can see it";

@@ -3,8 +3,8 @@
 use crate::lock::lock;
 use crate::signals;
 use phalanx_core::Password;
-use rustix::process;
-use rustix::termios::{self, LocalModes, OptionalActions, Termios};
+use phalanx_system::process;
+use phalanx_system::termios::{self, LocalModes, OptionalActions, Termios};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,14 +4,14 @@ use crate::file::{Carry, Existing, Obstacle, protected_name, sync_folder};
 use crate::lines::shown;
 use crate::{Error, Result};
 use phalanx_core::volume::CONFIG;
-use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
+use phalanx_system::io::Errno;
+use phalanx_system::os::fd::AsFd;
+use phalanx_system::os::ffi::OsStringExt;
+use phalanx_system::os::fs::DirBuilderExt;
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 /// How a folder is opened to list it.
@@ -126,11 +126,11 @@ pub const RESERVED_NAME: &str = "the name of its output is one of a temporary fi
 
 /// Whether a folder that was just made is the one that was opened. If others may rename it, it must belong to this user
 /// and be closed to them. (On a file system without permissions all folders look the same.)
-fn is_ours(parent: &File, folder: &impl AsFd) -> rustix::io::Result<bool> {
+fn is_ours(parent: &File, folder: &impl AsFd) -> phalanx_system::io::Result<bool> {
     const STICKY: u32 = 0o1000;
     /// FAT, exFAT, NTFS, FUSE, SMB.
     const WITHOUT_PERMISSIONS: [u64; 6] = [0x4d44, 0x2011_bab0, 0x7366_746e, 0x6573_5546, 0xff53_4d42, 0xfe53_4d42];
-    let user = rustix::process::geteuid().as_raw();
+    let user = phalanx_system::process::geteuid().as_raw();
     let (above, stat) = (fs::fstat(parent)?, fs::fstat(folder)?);
     let others_rename = above.st_uid != user || above.st_mode & OTHERS_WRITE != 0 && above.st_mode & STICKY == 0;
     let looks_like_all = || {
@@ -144,8 +144,13 @@ fn is_ours(parent: &File, folder: &impl AsFd) -> rustix::io::Result<bool> {
 /// gets. So it must belong to this user, to root or to the owner that it takes over. Root also accepts a folder that
 /// nobody else can have put there: one of the owner of the folder above, and any in a folder of root that others cannot
 /// write to.
-pub fn is_trusted(parent: &File, folder: &impl AsFd, original: &File, carry: Carry) -> rustix::io::Result<bool> {
-    let user = rustix::process::geteuid().as_raw();
+pub fn is_trusted(
+    parent: &File,
+    folder: &impl AsFd,
+    original: &File,
+    carry: Carry,
+) -> phalanx_system::io::Result<bool> {
+    let user = phalanx_system::process::geteuid().as_raw();
     let (above, owner) = (fs::fstat(parent)?, fs::fstat(folder)?.st_uid);
     let put_by_owner = owner == above.st_uid || above.st_uid == 0 && above.st_mode & OTHERS_WRITE == 0;
     Ok(owner == user
@@ -155,7 +160,7 @@ pub fn is_trusted(parent: &File, folder: &impl AsFd, original: &File, carry: Car
 }
 
 /// The folder that contains a path's last name, and the name. Without a last name: the path itself and `.`.
-pub fn open_parent(path: &Path) -> rustix::io::Result<(File, OsString)> {
+pub fn open_parent(path: &Path) -> phalanx_system::io::Result<(File, OsString)> {
     let (parent, name) = match path.file_name() {
         Some(name) => (path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")), name),
         None => (path, OsStr::new(".")),
@@ -174,7 +179,7 @@ pub fn true_parent(path: &Path) -> Option<(File, OsString)> {
 }
 
 /// Whether a folder is the one with the id `outer`, or lies within it.
-pub fn is_within(inner: &impl AsFd, outer: (u64, u64)) -> rustix::io::Result<bool> {
+pub fn is_within(inner: &impl AsFd, outer: (u64, u64)) -> phalanx_system::io::Result<bool> {
     let mut folder = fs::openat(inner, ".", SEARCHED, Mode::empty())?;
     loop {
         let here = id(&folder)?;
@@ -189,7 +194,7 @@ pub fn is_within(inner: &impl AsFd, outer: (u64, u64)) -> rustix::io::Result<boo
 }
 
 /// Opens a folder in a tree by its path from the root on. Links are not followed.
-pub fn open_within(root: &File, path: &Path) -> rustix::io::Result<File> {
+pub fn open_within(root: &File, path: &Path) -> phalanx_system::io::Result<File> {
     let mut folder = File::from(fs::openat(root, ".", FOLDER, Mode::empty())?);
     for name in path {
         folder = fs::openat(&folder, name, FOLDER, Mode::empty())?.into();
@@ -219,13 +224,13 @@ pub fn make_private(path: &Path) -> io::Result<()> {
 }
 
 /// What an entry of a folder is. Links are not followed.
-pub fn kind_of(folder: &File, name: &OsStr) -> rustix::io::Result<FileType> {
+pub fn kind_of(folder: &File, name: &OsStr) -> phalanx_system::io::Result<FileType> {
     let stat = fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
     Ok(FileType::from_raw_mode(stat.st_mode))
 }
 
 /// The device and inode of an open file.
-pub fn id(file: &impl AsFd) -> rustix::io::Result<(u64, u64)> {
+pub fn id(file: &impl AsFd) -> phalanx_system::io::Result<(u64, u64)> {
     fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::file;
 use crate::lines;
-use rustix::stdio;
+use phalanx_system::stdio;
 use signal_hook::consts::SIGABRT;
 use signal_hook::low_level;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -68,7 +68,7 @@ pub fn out_of_memory() -> ! {
     }
     file::remove_unfinished_at_once();
     let line = [lines::name().as_bytes(), b": ", b"not enough memory", b"\n"].map(IoSlice::new);
-    let _ = rustix::io::writev(stdio::stderr(), &line);
+    let _ = phalanx_system::io::writev(stdio::stderr(), &line);
     low_level::exit(1)
 }
 

@@ -1,11 +1,11 @@
 //! Lines on standard error, and what is safe to show there.
 
 use crate::last_resort;
+use phalanx_system::os::net::UnixDatagram;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -85,7 +85,7 @@ pub fn complain_to_system() -> io::Result<()> {
 
 /// The bytes of a path in hexadecimal, if it is not UTF-8, which JSON cannot contain.
 pub fn path_hex(path: &Path) -> Option<String> {
-    use std::os::unix::ffi::OsStrExt;
+    use phalanx_system::os::ffi::OsStrExt;
     let hex = || path.as_os_str().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     if path.to_str().is_none() { Some(hex()) } else { None }
 }

@@ -9,10 +9,10 @@ use crate::failure::{Failure, Outcome};
 use crate::lines::{complain_with, shown};
 use crate::secret_files::read_password;
 use phalanx_core::Password;
+use phalanx_system::os::ffi::OsStringExt;
 use std::env;
 use std::fmt::Display;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 pub use generated::{generate, would_be_lost};

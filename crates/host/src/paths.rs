@@ -7,12 +7,12 @@ use crate::file::{Carry, InputFile, Made, OutputRules, Url, is_url};
 use crate::lines::shown;
 use phalanx_core::Error as CoreError;
 use phalanx_core::format::Header;
+use phalanx_system::os::ffi::OsStrExt;
+use phalanx_system::os::fs::MetadataExt;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, IsTerminal};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// One end of a transfer, as the command line names it.

@@ -3,11 +3,11 @@
 //! Rust's runtime opens `/dev/null` in place of closed ones. Then an input seems to be empty, and an output accepts
 //! everything. So they are checked before the runtime starts.
 
-use rustix::pipe::fcntl_setpipe_size;
-use rustix::stdio;
+use phalanx_system::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use phalanx_system::pipe::fcntl_setpipe_size;
+use phalanx_system::stdio;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// One bit for each of the three that is closed.
@@ -22,7 +22,7 @@ static CLOSED: AtomicU8 = AtomicU8::new(0);
 static LOOK: extern "C" fn() = {
     extern "C" fn look() {
         for (number, fd) in [stdio::stdin(), stdio::stdout(), stdio::stderr()].into_iter().enumerate() {
-            if rustix::io::fcntl_getfd(fd).is_err() {
+            if phalanx_system::io::fcntl_getfd(fd).is_err() {
                 CLOSED.fetch_or(1 << number, Ordering::Relaxed);
             }
         }

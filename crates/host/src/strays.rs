@@ -4,10 +4,10 @@ use crate::file::is_temporary;
 use crate::lines::shown;
 use crate::mirror::is_of_manifest;
 use crate::words::count;
-use rustix::fs::Dir;
+use phalanx_system::fs::Dir;
+use phalanx_system::os::ffi::OsStrExt;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// How many paths are named.

@@ -2,8 +2,8 @@
 
 use crate::file::Carry;
 use crate::lines::{complain, shown};
+use phalanx_system::os::fs::MetadataExt;
 use std::fs::{File, Metadata};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -8,10 +8,10 @@ mod common;
 
 use common::sweep_by;
 use phalanx_host::mirror::excludes::{Choice, Excludes, Rule};
+use phalanx_system::os::ffi::{OsStrExt, OsStringExt};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

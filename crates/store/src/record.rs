@@ -6,12 +6,12 @@
 use phalanx_core::tree::Digest;
 use phalanx_host::file::Plan;
 use phalanx_host::mirror::state::unhex_bytes;
-use rustix::fs::{FlockOperation, OFlags, flock};
+use phalanx_system::fs::{FlockOperation, OFlags, flock};
+use phalanx_system::os::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A longer record is not ours.
@@ -161,7 +161,7 @@ impl Record {
         let file = open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(phalanx_system::io::Errno::WOULDBLOCK) => {
                 return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another run is uploading it"));
             }
             Err(e) => return Err(e.into()),
@@ -269,7 +269,8 @@ fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
     let meta = file.metadata()?;
-    let is_private = meta.is_file() && meta.mode() & 0o077 == 0 && meta.uid() == rustix::process::geteuid().as_raw();
+    let is_private =
+        meta.is_file() && meta.mode() & 0o077 == 0 && meta.uid() == phalanx_system::process::geteuid().as_raw();
     if is_private { Ok(file) } else { Err(io::Error::other("the record of its upload is not the user's alone")) }
 }
 

@@ -21,9 +21,9 @@ use phalanx_host::mirror::rewritten::Rewritten;
 use phalanx_host::mirror::state::{Seen, Trees};
 use phalanx_host::mirror::store::{self, Written};
 use phalanx_host::{Error, Result};
+use phalanx_system::os::fs::MetadataExt;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 

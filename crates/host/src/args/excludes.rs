@@ -6,10 +6,10 @@ use crate::lines::shown;
 use crate::mirror::excludes::{Choice, Excludes, Rule};
 use crate::paths::is_dash;
 use crate::stdio;
+use phalanx_system::os::ffi::OsStrExt;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// A list is not longer than this. What it says may be much shorter still: it also has comments.

@@ -1,9 +1,9 @@
 //! Which GPU drivers are installed, as far as their files show it. Loading a driver would take longer than most jobs.
 
+use phalanx_system::os::fs::MetadataExt;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Variables that change which devices there are, whatever drivers are installed.

@@ -1,8 +1,8 @@
 //! Access control lists of files of secrets. systemd passes a credential to a service as a file of root that one entry
 //! of such a list lets the service's user read. Its mode then shows group bits, although they are only the list's mask.
 
+use phalanx_system::os::fs::MetadataExt;
 use std::fs::{File, Metadata};
-use std::os::unix::fs::MetadataExt;
 
 /// The attribute that holds the list, as in `linux/posix_acl_xattr.h`.
 const NAME: &str = "system.posix_acl_access";
@@ -18,12 +18,12 @@ const OTHER: u16 = 0x20;
 
 /// Whether a list lets nobody access an opened file but root and this process's user.
 pub fn is_for_user_alone(file: &File, meta: &Metadata) -> bool {
-    let user = rustix::process::geteuid().as_raw();
+    let user = phalanx_system::process::geteuid().as_raw();
     if meta.mode() & 0o027 != 0 || ![0, user].contains(&meta.uid()) {
         return false;
     }
     let mut list = [0; LONGEST];
-    match rustix::fs::fgetxattr(file, NAME, &mut list) {
+    match phalanx_system::fs::fgetxattr(file, NAME, &mut list) {
         Ok(len) => list.get(..len).is_some_and(|list| names_nobody_but(user, list)),
         Err(_) => false,
     }

@@ -4,12 +4,12 @@
 
 use phalanx_core::file::Filling;
 use phalanx_core::{Sink, WriteAt};
-use rustix::fs::{self, Advice, FallocateFlags};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, Advice, FallocateFlags};
+use phalanx_system::io::Errno;
+use phalanx_system::os::fs::FileExt;
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Reserving space pays from this length on, in bytes.
@@ -143,7 +143,7 @@ fn each_solid(bytes: &[u8], mut write: impl FnMut(&[u8], usize) -> io::Result<()
 }
 
 /// Reserves space without changing the length of the file.
-fn reserve(file: &File, offset: u64, len: u64) -> rustix::io::Result<()> {
+fn reserve(file: &File, offset: u64, len: u64) -> phalanx_system::io::Result<()> {
     fs::fallocate(file, FallocateFlags::KEEP_SIZE, offset, len)
 }
 
@@ -156,7 +156,7 @@ fn is_ext4(file: &File) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::MetadataExt;
+    use phalanx_system::os::fs::MetadataExt;
 
     fn painted(len: usize) -> Vec<u8> {
         (0..len).map(|i| (i % 251) as u8 + 1).collect()

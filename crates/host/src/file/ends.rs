@@ -9,7 +9,7 @@ use crate::file::regular::source;
 use crate::file::rekey::is_unfinished;
 use crate::{Error, Result};
 use phalanx_core::{Error as CoreError, ReadAt, Sink, Source};
-use rustix::fs::{self, FileType, Stat};
+use phalanx_system::fs::{self, FileType, Stat};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};

@@ -8,13 +8,13 @@ use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{step, unused_name};
 use crate::{Error, Result};
 use phalanx_core::Error as CoreError;
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
+use phalanx_system::io::Errno;
+use phalanx_system::os::ffi::OsStrExt;
 use std::collections::HashSet;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 

@@ -4,13 +4,13 @@ use crate::file::names::id;
 use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{step, unused_name};
 use crate::{Error, Result};
-use rustix::fs::{self, AtFlags, Dir, FileType, Stat};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, AtFlags, Dir, FileType, Stat};
+use phalanx_system::io::Errno;
+use phalanx_system::os::ffi::OsStrExt;
+use phalanx_system::os::fs::MetadataExt;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, OsStr};
 use std::fs::{File, Metadata};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The files, links and folders that a run has made. None of them may replace another. On a file system that does not

@@ -1,8 +1,8 @@
 //! The metadata that a file takes over from another one.
 
 use crate::{Error, Result};
-use rustix::fs::{self, Gid, Mode, Timestamps, Uid, XattrFlags};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, Gid, Mode, Timestamps, Uid, XattrFlags};
+use phalanx_system::io::Errno;
 use std::fs::{File, read_to_string};
 
 /// How much metadata a file or folder takes over.
@@ -128,7 +128,7 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> Result<()> {
 
 /// Ignores the error of a file system without permissions or times. The file then keeps the narrower permissions that
 /// it was made with.
-pub(crate) fn tolerate(done: rustix::io::Result<()>) -> Result<()> {
+pub(crate) fn tolerate(done: phalanx_system::io::Result<()>) -> Result<()> {
     match done {
         Err(Errno::PERM | Errno::NOSYS | Errno::NOTSUP) => Ok(()),
         done => done.map_err(|e| Error::write(e.into())),

@@ -1,14 +1,14 @@
 //! Names in a folder, and the files that they lead to.
 
 use crate::{Error, Result};
-use rustix::fs::{self, AtFlags, RenameFlags};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, AtFlags, RenameFlags};
+use phalanx_system::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::sync::Mutex;
 
 /// Renames within a folder, without replacing anything.
-pub(crate) fn rename_new(dir: &File, from: &OsStr, to: &OsStr) -> rustix::io::Result<()> {
+pub(crate) fn rename_new(dir: &File, from: &OsStr, to: &OsStr) -> phalanx_system::io::Result<()> {
     /// Held by threads that can only check before they rename.
     static LOOKING: Mutex<()> = Mutex::new(());
     match fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {

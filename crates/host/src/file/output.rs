@@ -6,13 +6,13 @@ use crate::file::names::rename_new;
 use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{Temporary, create, is_named, is_own, record_name, step};
 use crate::{Error, Result};
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
+use phalanx_system::io::Errno;
+use phalanx_system::os::fs::FileExt;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -208,7 +208,7 @@ impl Output {
     }
 
     /// Its device and inode.
-    pub(crate) fn id(&self) -> rustix::io::Result<(u64, u64)> {
+    pub(crate) fn id(&self) -> phalanx_system::io::Result<(u64, u64)> {
         self.temporary.born().map(|born| born.id)
     }
 
@@ -320,7 +320,7 @@ impl Committed {
 }
 
 /// Syncs the outputs' file systems whose `syncfs` reports lost writes (from Linux 5.8 on). Returns their devices.
-fn sync_file_systems(outputs: &[Output]) -> rustix::io::Result<HashSet<u64>> {
+fn sync_file_systems(outputs: &[Output]) -> phalanx_system::io::Result<HashSet<u64>> {
     let (mut seen, mut synced) = (HashSet::new(), HashSet::new());
     for output in outputs {
         let (device, _) = output.id()?;
@@ -332,7 +332,7 @@ fn sync_file_systems(outputs: &[Output]) -> rustix::io::Result<HashSet<u64>> {
     Ok(synced)
 }
 
-fn reports_lost_writes(file: &File) -> rustix::io::Result<bool> {
+fn reports_lost_writes(file: &File) -> phalanx_system::io::Result<bool> {
     const EXT: u64 = 0xef53;
     const XFS: u64 = 0x5846_5342;
     const BTRFS: u64 = 0x9123_683e;
@@ -343,7 +343,7 @@ fn reports_lost_writes(file: &File) -> rustix::io::Result<bool> {
 fn sync_names(mut done: Vec<Result<Committed>>, sync: Sync) -> Vec<Result<Committed>> {
     let mut answers = HashMap::new();
     // Mostly one folder has many of the files.
-    let mut last: Option<(Arc<File>, rustix::io::Result<()>)> = None;
+    let mut last: Option<(Arc<File>, phalanx_system::io::Result<()>)> = None;
     for result in &mut done {
         let Ok(committed) = result else { continue };
         let dir = &committed.temporary.dir;
@@ -363,8 +363,8 @@ fn sync_names(mut done: Vec<Result<Committed>>, sync: Sync) -> Vec<Result<Commit
 fn sync_once(
     dir: &File,
     sync: Sync,
-    answers: &mut HashMap<(u64, Option<u64>), rustix::io::Result<()>>,
-) -> rustix::io::Result<()> {
+    answers: &mut HashMap<(u64, Option<u64>), phalanx_system::io::Result<()>>,
+) -> phalanx_system::io::Result<()> {
     let (stat, bulk) = (fs::fstat(dir)?, sync == Sync::Yes && reports_lost_writes(dir)?);
     let key = (stat.st_dev, (!bulk).then_some(stat.st_ino));
     *answers.entry(key).or_insert_with(|| if bulk { fs::syncfs(dir) } else { sync_folder(dir) })
@@ -374,7 +374,7 @@ fn sync_once(
 ///
 /// # Errors
 /// If the file system reports that something was not written.
-pub fn sync_folder(dir: &File) -> rustix::io::Result<()> {
+pub fn sync_folder(dir: &File) -> phalanx_system::io::Result<()> {
     match fs::fsync(dir) {
         Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
         done => done,

@@ -1,8 +1,8 @@
 //! Files and folders of secrets. They are refused if users other than their owner and root could read or change them.
 
 use crate::Refused;
+use phalanx_system::os::fs::MetadataExt;
 use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Refuses an opened file of secrets that other users can access, or that does not belong to the user. The check is on
@@ -41,7 +41,7 @@ pub fn check_unwritable(what: &str, meta: &Metadata, path: &Path) -> Result<(), 
 }
 
 fn check_owner(what: &str, meta: &Metadata) -> Result<(), Refused> {
-    let (owner, user) = (meta.uid(), rustix::process::geteuid().as_raw());
+    let (owner, user) = (meta.uid(), phalanx_system::process::geteuid().as_raw());
     if owner != user && owner != 0 {
         return Err(Refused::new(what, format!("it belongs to another user (uid {owner}, not {user})")));
     }

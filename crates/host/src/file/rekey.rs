@@ -13,12 +13,12 @@ use crate::file::temporary::{Temporary, is_named, side_name, step};
 use crate::{Error, Result};
 use phalanx_core::format::Header;
 use phalanx_core::{Class, Error as CoreError, KeySource, Opener, Source, Ways};
-use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
+use phalanx_system::io::Errno;
+use phalanx_system::os::fs::FileExt;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// A protected file, opened for writing and locked, whose header is to be changed in place.

@@ -11,12 +11,12 @@ use phalanx_core::format::Layout;
 use phalanx_core::{
     Error as CoreError, KeySource, NewFile, Opener, Progress, ProtectedFile, Recipient, Roster, Source, Suite,
 };
-use rustix::fs::{FallocateFlags, fallocate};
+use phalanx_system::fs::{FallocateFlags, fallocate};
+use phalanx_system::os::fs::FileExt;
 use std::fs::File;
 use std::io;
 use std::iter;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 /// What happened to an interrupted run's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,13 +9,13 @@
 use crate::{Error, Result};
 use phalanx_core::Error as CoreError;
 use phalanx_kernels::keccak::sha3_256;
-use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
+use phalanx_system::io::Errno;
+use phalanx_system::os::fd::AsRawFd;
+use phalanx_system::os::ffi::OsStrExt;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, TryLockError};
 use std::time::Duration;
@@ -310,7 +310,7 @@ impl Temporary {
     }
 
     /// Creates a file of this name that only its owner can open. It is removed if its run ends before it is forgotten.
-    pub fn make(dir: &Arc<File>, name: &str) -> rustix::io::Result<Self> {
+    pub fn make(dir: &Arc<File>, name: &str) -> phalanx_system::io::Result<Self> {
         let (dir, name) = (dir.clone(), name.to_owned());
         let entry = (dir.clone(), name.clone());
         let place = Place::reserve();
@@ -330,7 +330,7 @@ impl Temporary {
     }
 
     /// What the file was when it was made or opened.
-    pub fn born(&self) -> rustix::io::Result<Born> {
+    pub fn born(&self) -> phalanx_system::io::Result<Born> {
         if let Some(born) = self.born.get() {
             return Ok(*born);
         }
@@ -375,11 +375,11 @@ fn leads_to(id: (u64, u64), dir: &File, name: &OsStr) -> Result<bool> {
 pub(crate) fn is_own(stat: &fs::Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
         && stat.st_nlink == 1
-        && stat.st_uid == rustix::process::geteuid().as_raw()
+        && stat.st_uid == phalanx_system::process::geteuid().as_raw()
 }
 
 /// Creates a file that only its owner can open.
-pub(crate) fn create(dir: &File, name: &str) -> rustix::io::Result<File> {
+pub(crate) fn create(dir: &File, name: &str) -> phalanx_system::io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
 }
@@ -413,7 +413,7 @@ const SPECIAL: u32 = 0o7000;
 const LEFTOVER: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 /// Opens an existing temporary file to lock it. It is opened for writing, because NFS gives no lock otherwise.
-fn open_leftover(dir: &File, name: &str) -> rustix::io::Result<File> {
+fn open_leftover(dir: &File, name: &str) -> phalanx_system::io::Result<File> {
     match fs::openat(dir, name, OFlags::RDWR | LEFTOVER, Mode::empty()) {
         // It may have its final permissions already.
         Err(Errno::ACCESS) => {

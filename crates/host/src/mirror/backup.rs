@@ -4,8 +4,8 @@ use crate::file::{sync_folder, unprotected_name};
 use crate::folders::{FOLDER, id, is_within, open_parent, write_error};
 use crate::lock::lock;
 use crate::{Error, Result};
-use rustix::fs::{self, AtFlags, Mode, RenameFlags};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, AtFlags, Mode, RenameFlags};
+use phalanx_system::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::Path;
@@ -69,7 +69,7 @@ impl Backup {
     ///
     /// # Errors
     /// If the system reports that something was not written.
-    pub fn kept(&self, sync: bool) -> rustix::io::Result<()> {
+    pub fn kept(&self, sync: bool) -> phalanx_system::io::Result<()> {
         let unsynced = std::mem::take(&mut *lock(&self.unsynced));
         if sync { unsynced.iter().try_for_each(|(_, folder)| sync_folder(folder)) } else { Ok(()) }
     }
@@ -84,7 +84,7 @@ impl Backup {
     }
 
     /// The folder in the backup in which an entry with this path belongs.
-    fn parent(&self, path: &Path) -> rustix::io::Result<File> {
+    fn parent(&self, path: &Path) -> phalanx_system::io::Result<File> {
         let mut into = File::from(fs::openat(&self.root, ".", FOLDER, Mode::empty())?);
         for name in path.parent().into_iter().flat_map(Path::iter) {
             into = folder(&into, name)?;
@@ -94,7 +94,7 @@ impl Backup {
 }
 
 /// Calls `act` with a name, and with others if it is in use: `notes.txt.phx`, `notes.txt.~1~.phx`, `notes.txt.~2~.phx`.
-fn free_name(name: &OsStr, act: impl Fn(&OsStr) -> rustix::io::Result<()>) -> Result<()> {
+fn free_name(name: &OsStr, act: impl Fn(&OsStr) -> phalanx_system::io::Result<()>) -> Result<()> {
     const MOST: u32 = 10_000;
     let mut done = act(name);
     for number in 1..MOST {
@@ -113,7 +113,7 @@ fn free_name(name: &OsStr, act: impl Fn(&OsStr) -> rustix::io::Result<()>) -> Re
 }
 
 /// Opens a folder, and makes it if it is not there. A new one is on the disk before anything is moved into it.
-fn folder(parent: &File, name: &OsStr) -> rustix::io::Result<File> {
+fn folder(parent: &File, name: &OsStr) -> phalanx_system::io::Result<File> {
     match fs::mkdirat(parent, name, Mode::RWXU) {
         Ok(()) => sync_folder(parent)?,
         Err(Errno::EXIST) => {}

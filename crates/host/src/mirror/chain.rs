@@ -2,7 +2,7 @@
 
 use crate::folders::{FOLDER, id, read_error};
 use crate::{Error, Result};
-use rustix::fs::{self, Mode};
+use phalanx_system::fs::{self, Mode};
 use std::ffi::OsStr;
 use std::fs::File;
 
@@ -41,7 +41,7 @@ impl Chain {
     ///
     /// # Errors
     /// If it cannot be opened. The current folder is then the same as before.
-    pub fn enter(&mut self, name: &OsStr) -> rustix::io::Result<()> {
+    pub fn enter(&mut self, name: &OsStr) -> phalanx_system::io::Result<()> {
         let folder = File::from(fs::openat(self.current(), name, FOLDER, Mode::empty())?);
         self.push(folder)
     }
@@ -50,7 +50,7 @@ impl Chain {
     ///
     /// # Errors
     /// If it cannot be looked at. The current folder is then the same as before.
-    pub fn push(&mut self, folder: File) -> rustix::io::Result<()> {
+    pub fn push(&mut self, folder: File) -> phalanx_system::io::Result<()> {
         let id = id(&folder)?;
         self.levels.push(Level { folder: Some(folder), id });
         if let Some(far) = self.levels.len().checked_sub(NEAR + 1).filter(|far| *far > 0) {

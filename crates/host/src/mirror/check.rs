@@ -17,13 +17,13 @@ use crate::lines::shown;
 use crate::{Error, Result};
 use phalanx_core::tree::LastChunk;
 use phalanx_core::{Class, Error as CoreError, Progress, ReadAt};
-use rustix::fs::{self, FileType, Mode, OFlags};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, FileType, Mode, OFlags};
+use phalanx_system::io::Errno;
+use phalanx_system::os::ffi::OsStrExt;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Something in a mirror that is not what its manifest lists.

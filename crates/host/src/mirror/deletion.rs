@@ -7,12 +7,12 @@ use super::listing::{Listing, NodeId, State};
 use crate::file::Carry;
 use crate::folders::{FOLDER, is_trusted, kind_of, open_within, write_error};
 use crate::{Error, Result};
-use rustix::fs::{self, AtFlags, Dir, FileType, Mode};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, AtFlags, Dir, FileType, Mode};
+use phalanx_system::io::Errno;
+use phalanx_system::os::ffi::OsStrExt;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// A mirror in which entries are deleted.
@@ -191,7 +191,12 @@ pub fn restore_times(mirror: &File, source: &File, folders: &BTreeSet<PathBuf>, 
 }
 
 /// Opens a folder of the source and its mirror. `None` if a run would not write to that, or to a folder above it.
-fn open_trusted(mirror: &File, source: &File, path: &Path, carry: Carry) -> rustix::io::Result<Option<(File, File)>> {
+fn open_trusted(
+    mirror: &File,
+    source: &File,
+    path: &Path,
+    carry: Carry,
+) -> phalanx_system::io::Result<Option<(File, File)>> {
     let (mut from, mut to) = (open_within(source, Path::new(""))?, open_within(mirror, Path::new(""))?);
     for name in path {
         let above = to;

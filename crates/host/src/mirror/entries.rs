@@ -2,11 +2,11 @@
 
 use super::listing::{Listing, NodeId};
 use phalanx_core::tree::{Digest, Entry, Head, Invalid, Kind, Manifest, ManifestWriter, TreeId};
+use phalanx_system::os::ffi::OsStrExt;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::ops::Bound;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Entries by their paths from the root on, whose own is empty. A folder comes before what is in it.

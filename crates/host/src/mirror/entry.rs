@@ -2,10 +2,10 @@
 
 use phalanx_core::tree::{Entry, Kind, Time};
 use phalanx_kernels::keccak::sha3_256;
-use rustix::fs::{self, AtFlags, Stat, Statx, StatxFlags};
+use phalanx_system::fs::{self, AtFlags, Stat, Statx, StatxFlags};
+use phalanx_system::os::fd::AsFd;
+use phalanx_system::os::ffi::OsStrExt;
 use std::ffi::OsStr;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 
 /// An entry with the permissions and the time that it has now.
 #[must_use]
@@ -26,7 +26,7 @@ pub fn number_of_open(file: impl AsFd) -> u64 {
     number_of(fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::BTIME))
 }
 
-fn number_of(told: rustix::io::Result<Statx>) -> u64 {
+fn number_of(told: phalanx_system::io::Result<Statx>) -> u64 {
     let needed = (StatxFlags::INO | StatxFlags::BTIME).bits();
     let Some(told) = told.ok().filter(|told| told.stx_mask & needed == needed) else { return 0 };
     let mut text = [0; 20];

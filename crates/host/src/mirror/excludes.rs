@@ -11,13 +11,13 @@ pub use patterns::Rule;
 use crate::failure::{Failure, Outcome};
 use crate::lines::shown;
 use patterns::Matcher;
-use rustix::fs::{self, AtFlags, Mode, OFlags};
+use phalanx_system::fs::{self, AtFlags, Mode, OFlags};
+use phalanx_system::os::fd::AsFd;
+use phalanx_system::os::ffi::OsStrExt;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use text::{escaped, unescaped};
 
@@ -238,8 +238,8 @@ fn is_cache(folder: impl AsFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phalanx_system::os::fs::symlink;
     use std::fs as std_fs;
-    use std::os::unix::fs::symlink;
 
     fn only(paths: &[&str]) -> Excludes {
         Excludes::new(Choice { only: Some(paths.iter().map(PathBuf::from).collect()), ..Choice::default() }).unwrap()

@@ -7,13 +7,13 @@ use super::state::{Trees, open_records};
 use crate::lock::lock;
 use phalanx_core::tree::{Contents, FileEntry, LastChunk, Time};
 use phalanx_kernels::keccak::sha3_256;
-use rustix::fs::{FlockOperation, OFlags, Stat, flock};
-use rustix::io::Errno;
+use phalanx_system::fs::{FlockOperation, OFlags, Stat, flock};
+use phalanx_system::io::Errno;
+use phalanx_system::os::ffi::OsStrExt;
+use phalanx_system::os::fs::OpenOptionsExt;
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 

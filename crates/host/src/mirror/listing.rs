@@ -4,10 +4,10 @@
 
 use crate::file::protected_name;
 use phalanx_core::tree::{Contents, Entry, FileEntry, Head, Invalid, Kind, LastChunk, Manifest, ManifestWriter, Time};
-use rustix::fs::FileType;
+use phalanx_system::fs::FileType;
+use phalanx_system::os::ffi::{OsStrExt, OsStringExt};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// The number of an entry. The root is 0. A folder's entries follow it.

@@ -18,10 +18,10 @@ use crate::lines::shown;
 use crate::lock::lock;
 use phalanx_core::tree::{Entry, Invalid, Kind, LastChunk, Manifest};
 use phalanx_kernels::keccak::sha3_256;
-use rustix::fs::{FileType, FlockOperation, OFlags, flock, readlinkat};
+use phalanx_system::fs::{FileType, FlockOperation, OFlags, flock, readlinkat};
+use phalanx_system::os::fs::OpenOptionsExt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -203,7 +203,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mirror = folder.path().join("m");
         fs::create_dir_all(mirror.join("a")).unwrap();
-        std::os::unix::fs::symlink("f", mirror.join("l")).unwrap();
+        phalanx_system::os::fs::symlink("f", mirror.join("l")).unwrap();
         let first = removals(folder.path(), &[]);
         first.note(&entries(&[("a/f", file())])).unwrap();
         first.note(&entries(&[("a.b", file()), ("l", Kind::Link(b"f".to_vec()))])).unwrap();
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(names(&removals(folder.path(), &[&path]), &mirror), ["a", "l"].map(PathBuf::from));
         // A link that leads elsewhere is another one.
         fs::remove_file(mirror.join("l")).unwrap();
-        std::os::unix::fs::symlink("g", mirror.join("l")).unwrap();
+        phalanx_system::os::fs::symlink("g", mirror.join("l")).unwrap();
         assert_eq!(names(&removals(folder.path(), &[&path]), &mirror), [PathBuf::from("a")]);
         // A note that was cut short ends the file, and the next one takes its place.
         fs::write(&path, &whole[..whole.len() - 1]).unwrap();

@@ -15,8 +15,8 @@ use crate::transfer::folder::Emptied;
 use crate::{Error, Result};
 use phalanx_core::Source;
 use phalanx_core::tree::{Contents, Entry, Invalid, Kind, LastChunk};
-use rustix::fs::{self, FileType, Mode, OFlags, RenameFlags, Stat};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, FileType, Mode, OFlags, RenameFlags, Stat};
+use phalanx_system::io::Errno;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -353,7 +353,7 @@ impl Selection for Renewal<'_> {
         backup.keep(dir, output_name, &path)
     }
 
-    fn replaced(&self, sync: bool) -> rustix::io::Result<()> {
+    fn replaced(&self, sync: bool) -> phalanx_system::io::Result<()> {
         self.backup.as_ref().map_or(Ok(()), |backup| backup.kept(sync))
     }
 
@@ -450,7 +450,7 @@ fn has_changed(input: &InputFile) -> Result<bool> {
 }
 
 /// Opens a stored file.
-pub(super) fn open_stored(dir: &File, name: &OsStr) -> rustix::io::Result<File> {
+pub(super) fn open_stored(dir: &File, name: &OsStr) -> phalanx_system::io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(fs::openat(dir, name, flags, Mode::empty())?);
     match FileType::from_raw_mode(fs::fstat(&file)?.st_mode) {
@@ -477,7 +477,7 @@ impl<'a> Comparison<'a> {
 
 impl io::Write for Comparison<'_> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        use std::os::unix::fs::FileExt;
+        use phalanx_system::os::fs::FileExt;
         let mut own = zeroize::Zeroizing::new(vec![0; buf.len()]);
         match self.file.read_exact_at(&mut own, self.offset) {
             Ok(()) if **own == *buf => {

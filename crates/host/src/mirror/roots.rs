@@ -9,10 +9,10 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::file::{Url, is_url};
 use crate::folders::{FOLDER, id, is_within, open_parent};
 use crate::lines::shown;
-use rustix::fs::{self, Mode, OFlags};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, Mode, OFlags};
+use phalanx_system::io::Errno;
+use phalanx_system::os::fs::DirBuilderExt;
 use std::fs::File;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -25,7 +25,7 @@ use crate::words::{arrow, count, others, summary_of};
 use crate::{Error, Result};
 use phalanx_core::tree::{Contents, Recorder};
 use phalanx_core::{Class, Error as CoreError, Progress, ProtectedFile, Sink, Source};
-use rustix::fs;
+use phalanx_system::fs;
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::io;
@@ -386,7 +386,7 @@ impl Run<'_> {
             mirror: self.mirror.as_ref().map_or_else(|| There::folder(None), Root::there).map_err(Ended::Mirror)?,
             excludes: &self.options.excludes,
             delete_excluded: self.options.delete_excluded,
-            owners: rustix::process::geteuid().is_root(),
+            owners: phalanx_system::process::geteuid().is_root(),
             checksum: self.options.checksum,
             all: false,
             tally: self.mirroring.tally,

@@ -22,13 +22,13 @@ use crate::{Error, Result};
 use old::Old;
 use phalanx_core::tree::{Entry, FileEntry, Invalid, Kind, MAX_DEPTH, Manifest};
 use phalanx_core::{Error as CoreError, Progress};
-use rustix::fs::{self, AtFlags, FileType, Stat};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, AtFlags, FileType, Stat};
+use phalanx_system::io::Errno;
+use phalanx_system::os::ffi::OsStrExt;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::vec;
 

@@ -6,7 +6,7 @@ use crate::file::ObjectFolder;
 use crate::transfer::folder::Emptied;
 use crate::transfer::tally::Tally;
 use phalanx_core::tree::{Contents, Entry, Time};
-use rustix::fs::{FileType, Stat};
+use phalanx_system::fs::{FileType, Stat};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -140,7 +140,7 @@ pub trait Selection: Send + Sync {
     ///
     /// # Errors
     /// If what they replace is not safe on the disk.
-    fn replaced(&self, _sync: bool) -> rustix::io::Result<()> {
+    fn replaced(&self, _sync: bool) -> phalanx_system::io::Result<()> {
         Ok(())
     }
 

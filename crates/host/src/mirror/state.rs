@@ -5,7 +5,7 @@ use crate::Error;
 use crate::file::{Existing, InputFile, Made, Output, is_url};
 use crate::home;
 use phalanx_core::tree::{Digest, Head, TreeId};
-use rustix::fs::OFlags;
+use phalanx_system::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -259,7 +259,7 @@ fn hash_of(path: &Path) -> String {
 
 /// Opens a file of records that only the user can read, and reads it. Records are appended to it.
 pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(File, Vec<u8>)> {
-    use std::os::unix::fs::OpenOptionsExt;
+    use phalanx_system::os::fs::OpenOptionsExt;
     make_folder(path.parent().unwrap_or(Path::new(".")))?;
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let mut options = OpenOptions::new();
@@ -277,7 +277,7 @@ pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(File, Vec<
 
 /// Makes a folder that only the user can look into.
 fn make_folder(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
+    use phalanx_system::os::fs::DirBuilderExt;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
@@ -334,7 +334,7 @@ mod tests {
         let trees = Trees { folder: Some(folder.path().join("state/trees")) };
         let (mirror, link) = (folder.path().join("m"), folder.path().join("link"));
         fs::create_dir(&mirror).unwrap();
-        std::os::unix::fs::symlink("m", &link).unwrap();
+        phalanx_system::os::fs::symlink("m", &link).unwrap();
         assert_eq!(trees.at(&mirror), []);
         for tree in [7, 8, 7] {
             trees.note_at(&mirror, TreeId([tree; 16])).unwrap();

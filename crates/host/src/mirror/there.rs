@@ -4,11 +4,11 @@ use super::chain::Beside;
 use crate::file::{ListedObject, ObjectFolder};
 use crate::folders::{entries, kind_of, read_error};
 use crate::{Error, Result};
-use rustix::fs::{self, AtFlags, FileType};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, AtFlags, FileType};
+use phalanx_system::io::Errno;
+use phalanx_system::os::ffi::OsStrExt;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 /// The folders of a mirror from the root to the current one.

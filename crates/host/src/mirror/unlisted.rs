@@ -8,8 +8,8 @@ use crate::folders::{RIVAL_HINT, SAME_NAME};
 use crate::lines::shown;
 use crate::transfer::tally::Tally;
 use phalanx_core::tree::{Entry, FileEntry, Kind, Time};
+use phalanx_system::os::ffi::OsStringExt;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// No file system takes longer names, in bytes.

@@ -4,11 +4,11 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::secret_files::LONGEST_PASSWORD;
 use crate::signals;
 use phalanx_core::Password;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::io::Errno;
+use phalanx_system::event::{PollFd, PollFlags, Timespec, poll};
+use phalanx_system::fs::{OFlags, fcntl_setfl};
+use phalanx_system::io::Errno;
+use phalanx_system::os::process::ExitStatusExt;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use zeroize::Zeroizing;
 
@@ -48,7 +48,7 @@ fn read(child: &mut Child, printed: &ChildStdout, bytes: &mut [u8]) -> io::Resul
     fcntl_setfl(printed, OFlags::NONBLOCK)?;
     let (mut len, mut has_ended) = (0, false);
     while len < bytes.len() {
-        match rustix::io::read(printed, &mut bytes[len..]) {
+        match phalanx_system::io::read(printed, &mut bytes[len..]) {
             Ok(0) => break,
             Ok(more) => len += more,
             Err(Errno::INTR) => {}

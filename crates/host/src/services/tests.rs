@@ -1,7 +1,7 @@
 use super::*;
 use base64ct::{Base64, Encoding};
+use phalanx_system::os::fs::PermissionsExt;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// A service whose key exchanges letters of Base64. It notes each request.

@@ -9,7 +9,7 @@ use crate::paths::End;
 use crate::transfer::action::Moved;
 use phalanx_core::tree::{Contents, Signed, SignedText};
 use phalanx_core::{Error as CoreError, Progress};
-use rustix::fs;
+use phalanx_system::fs;
 use std::path::Path;
 
 /// What is done about the signature of a file.

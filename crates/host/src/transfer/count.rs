@@ -1,10 +1,10 @@
 //! Counting a tree's files and bytes while they are worked on, so that the time left can be estimated.
 
 use super::meter::Meter;
-use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
+use phalanx_system::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
+use phalanx_system::os::ffi::OsStrExt;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -24,9 +24,9 @@ use crate::mirror::listing::NodeId;
 use crate::mirror::selection::{Key, Selection};
 use crate::{Error, Result};
 use phalanx_core::tree::Kind;
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
+use phalanx_system::fs::{self, AtFlags, FileType, Mode, OFlags};
 
-use rustix::io::Errno;
+use phalanx_system::io::Errno;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

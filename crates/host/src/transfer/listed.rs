@@ -5,7 +5,7 @@ use crate::mirror::listing::NodeId;
 use crate::mirror::selection::Selection;
 use crate::{Error, Result};
 use phalanx_core::tree::Time;
-use rustix::fs::{self, Timespec, Timestamps, UTIME_OMIT};
+use phalanx_system::fs::{self, Timespec, Timestamps, UTIME_OMIT};
 use std::fs::File;
 
 /// Gives a restored file or folder the time and the permissions that the manifest lists, which nobody else can have changed. It

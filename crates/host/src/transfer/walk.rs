@@ -8,7 +8,7 @@ use crate::mirror::listing::NodeId;
 use crate::strays;
 use crate::{Error, Result};
 use phalanx_core::Error as CoreError;
-use rustix::fs::{CWD, FileType};
+use phalanx_system::fs::{CWD, FileType};
 use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

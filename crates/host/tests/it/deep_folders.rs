@@ -8,10 +8,10 @@ use phalanx_host::mirror::listing::{Listing, NodeId, State};
 use phalanx_host::mirror::scan::{OldManifest, Plan, Scan};
 use phalanx_host::mirror::there::There;
 use phalanx_host::transfer::tally::Tally;
-use rustix::fs::{Mode, OFlags, mkdirat, openat};
+use phalanx_system::fs::{Mode, OFlags, mkdirat, openat};
+use phalanx_system::os::fs::symlink;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// A source, its mirror, and a path for messages.

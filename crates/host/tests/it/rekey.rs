@@ -8,8 +8,8 @@ use phalanx_core::{
 };
 use phalanx_host::Error;
 use phalanx_host::file::{self, InPlace, InputFile, Unfinished, is_temporary, is_unfinished};
+use phalanx_system::os::fs::{MetadataExt, symlink};
 use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
@@ -291,11 +291,11 @@ fn planted_side_files_are_not_trusted() {
         ("bytes behind the header", &|| fs::write(disk.side(), [&before[..4096], b"x"].concat()).unwrap()),
         ("a link to a whole header", &|| symlink("precious", disk.side()).unwrap()),
         ("a pipe", &|| {
-            rustix::fs::mknodat(
-                rustix::fs::CWD,
+            phalanx_system::fs::mknodat(
+                phalanx_system::fs::CWD,
                 disk.side(),
-                rustix::fs::FileType::Fifo,
-                rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+                phalanx_system::fs::FileType::Fifo,
+                phalanx_system::fs::Mode::RUSR | phalanx_system::fs::Mode::WUSR,
                 0,
             )
             .unwrap();

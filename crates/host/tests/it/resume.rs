@@ -2,8 +2,8 @@
 
 use phalanx_core::{ChunkSize, KdfLimit, NewFile, Opener, ProtectedFile, Recipient, Roster, SecretKey, Sink, Suite};
 use phalanx_host::file::{self, Begun, Carry, Existing, Output, Past, Resumable, Stamp, begin_plaintext, note_synced};
+use phalanx_system::os::fs::FileExt;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// The files in a folder that runs have left, with this ending.

@@ -2,15 +2,15 @@
 
 use phalanx_host::file::Carry;
 use phalanx_host::mirror::deletion::restore_times;
+use phalanx_system::os::fs::{MetadataExt, PermissionsExt, chown};
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 #[test]
 fn folders_of_others_do_not_get_times_and_permissions() {
-    if !rustix::process::geteuid().is_root() {
+    if !phalanx_system::process::geteuid().is_root() {
         // Nobody else can make a folder of another user.
         return;
     }

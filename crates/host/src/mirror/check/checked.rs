@@ -7,7 +7,7 @@ use crate::mirror::selection::Selection;
 use crate::transfer::tally::Tally;
 use crate::{Error, Result};
 use phalanx_core::tree::{Contents, Time};
-use rustix::fs::FileType;
+use phalanx_system::fs::FileType;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

@@ -4,6 +4,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::lines::shown;
+use phalanx_system::os::ffi::OsStrExt;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::{NFA, WhichCaptures};
 use regex_automata::util::pool::Pool;
@@ -11,7 +12,6 @@ use regex_automata::{Anchored, Input};
 use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, Look, Repetition};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Bytes in lines of text: what a line cannot have is `%` and two hexadecimal digits.
 
+use phalanx_system::os::ffi::{OsStrExt, OsStringExt};
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Bytes as text. Letters stay what they are.
 pub(super) fn escaped(bytes: &OsStr) -> String {

@@ -4,8 +4,8 @@ use super::{Ended, OldManifest, Run};
 use crate::file::protected_name;
 use crate::mirror::listing::{NodeId, State};
 use phalanx_core::tree::{Entry, Invalid, Kind};
+use phalanx_system::os::ffi::{OsStrExt, OsStringExt};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// The old manifest, and its next entry.

@@ -10,8 +10,8 @@ use crate::transfer::ends::not_deleted;
 use crate::transfer::listed;
 use crate::warnings::warn_of_special_bits;
 use crate::{Error, Result};
-use rustix::fs::{self, AtFlags};
-use rustix::io::Errno;
+use phalanx_system::fs::{self, AtFlags};
+use phalanx_system::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -131,7 +131,7 @@ impl Folder {
 
     /// Makes sure that the name of a mirror's root is on the disk. All other names are in folders of the mirror, which are synced
     /// themselves. An earlier run that was killed may have made the root.
-    fn sync_name(&self) -> rustix::io::Result<()> {
+    fn sync_name(&self) -> phalanx_system::io::Result<()> {
         match &self.parent {
             Parent::Root { output: Some(above), .. } => sync_folder(above),
             _ => Ok(()),

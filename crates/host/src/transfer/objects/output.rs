@@ -10,11 +10,11 @@ use crate::strays;
 use crate::transfer::action::{Action, Transfer};
 use crate::transfer::listed::Metadata;
 use crate::{Error, Result};
+use phalanx_system::os::ffi::OsStrExt;
 use std::collections::HashSet;
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 package phalanx;
 
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.SecureRandom;
@@ -19,10 +20,12 @@ final class AgeFile {
     /** One stanza belongs to the recipient, but some programs add others. */
     static final int MOST_STANZAS = 8;
 
-    private static final String VERSION = "age-encryption.org/v1";
+    /** What every version begins with. */
+    static final String BEGIN = "age-encryption.org/";
+
+    private static final String VERSION = BEGIN + "v1";
     private static final String STANZA = "-> ";
     private static final String END = "---";
-    private static final String PASSPHRASE = "scrypt";
     /** Characters of a stanza's whole line of Base64. */
     private static final int LINE = 64;
     /** The length of an age file's own key. */
@@ -33,8 +36,8 @@ final class AgeFile {
     private static final int LONGEST_OUTLINE = 40;
     /** After the header: a nonce, the 32 bytes of the file key, and a tag. */
     private static final int PAYLOAD = NONCE + PhalanxKey.BYTES + ChaChaPoly.TAG;
-    /** The number of the first chunk, and that it is the last one. */
-    private static final byte[] ONLY_CHUNK = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    /** The length of a payload's chunks but the last one. */
+    private static final int CHUNK = 64 << 10;
 
     private static final SecureRandom RANDOM = new SecureRandom();
 
@@ -62,6 +65,9 @@ final class AgeFile {
     /** The age file in a slot. Nothing is derived or decrypted. */
     static AgeFile ofSlot(byte[] bytes) throws Malformed {
         AgeFile file = parse(bytes);
+        if (file.isOfPassphrase()) {
+            throw new Malformed("a passphrase");
+        }
         if (file.payload.length != PAYLOAD) {
             throw new Malformed("its payload is not a file key");
         }
@@ -88,6 +94,9 @@ final class AgeFile {
         if (!line.startsWith(END + " ") || stanzas.isEmpty()) {
             throw new Malformed("no stanzas, or no end of the header");
         }
+        if (stanzas.size() > 1 && stanzas.stream().anyMatch(AgeFile::isOfPassphrase)) {
+            throw new Malformed("a passphrase beside other stanzas");
+        }
         byte[] mac = base64(line.substring(END.length() + 1));
         if (mac.length != Hkdf.BYTES) {
             throw new Malformed("an authentication code of the wrong length");
@@ -102,9 +111,6 @@ final class AgeFile {
             if (argument.isEmpty() || !argument.chars().allMatch(c -> c > ' ' && c <= '~')) {
                 throw new Malformed("a stanza with a character that is not allowed");
             }
-        }
-        if (arguments.get(0).equals(PASSPHRASE)) {
-            throw new Malformed("a passphrase");
         }
         StringBuilder body = new StringBuilder();
         String line;
@@ -158,6 +164,24 @@ final class AgeFile {
         }
     }
 
+    private static boolean isOfPassphrase(AgeStanza stanza) {
+        return stanza.type().equals(AgePassphrase.TYPE);
+    }
+
+    /** Whether a passphrase opens it. Then nothing else does. */
+    boolean isOfPassphrase() {
+        return isOfPassphrase(stanzas.get(0));
+    }
+
+    /** Whether all its stanzas are for SSH keys, or for nobody. */
+    boolean isOnlyForSsh() {
+        return stanzas.stream().allMatch(stanza -> stanza.type().startsWith("ssh-") || isForNobody(stanza));
+    }
+
+    private static boolean isForNobody(AgeStanza stanza) {
+        return stanza.type().endsWith("-grease");
+    }
+
     /** How many of its stanzas may be for this identity. */
     int stanzasFor(AgeIdentity identity) {
         return (int) stanzas.stream().filter(identity::isNamedBy).count();
@@ -165,7 +189,7 @@ final class AgeFile {
 
     /** The types of its stanzas, with the tags of SSH keys. */
     List<String> outlines() {
-        return stanzas.stream().filter(stanza -> !stanza.type().endsWith("-grease")).map(AgeFile::outline).toList();
+        return stanzas.stream().filter(stanza -> !isForNobody(stanza)).map(AgeFile::outline).toList();
     }
 
     private static String outline(AgeStanza stanza) {
@@ -183,32 +207,67 @@ final class AgeFile {
             }
             Optional<byte[]> key = identity.unwrap(stanza);
             if (key.isPresent()) {
-                try {
-                    return Optional.of(content(key.get()));
-                } finally {
-                    Arrays.fill(key.get(), (byte) 0);
-                }
+                return Optional.of(content(key.get()));
             }
         }
         return Optional.empty();
     }
 
+    /**
+     * The content of a file {@link #isOfPassphrase of a passphrase}, if this is it. Wipe it.
+     *
+     * @throws KeyException if it costs too much work or memory
+     */
+    Optional<byte[]> open(byte[] passphrase) throws Malformed, KeyException {
+        Optional<byte[]> key = AgePassphrase.unwrap(stanzas.get(0), passphrase);
+        return key.isPresent() ? Optional.of(content(key.get())) : Optional.empty();
+    }
+
+    /** The content, by the key of the file, which is overwritten. */
     private byte[] content(byte[] key) throws Malformed {
-        if (!MessageDigest.isEqual(mac(key, authenticated), mac)) {
-            throw new Malformed("its header is not authentic");
-        }
-        if (payload.length < NONCE + ChaChaPoly.TAG) {
-            throw new Malformed("its payload is cut");
-        }
-        byte[] nonce = Arrays.copyOf(payload, NONCE);
-        byte[] payloadKey = Hkdf.derive(key, nonce, "payload".getBytes(StandardCharsets.US_ASCII));
+        byte[] payloadKey = new byte[0];
         try {
-            byte[] chunk = Arrays.copyOfRange(payload, NONCE, payload.length);
-            return ChaChaPoly.open(payloadKey, ONLY_CHUNK, chunk)
-                    .orElseThrow(() -> new Malformed("its payload is not authentic"));
+            if (!MessageDigest.isEqual(mac(key, authenticated), mac)) {
+                throw new Malformed("its header is not authentic");
+            }
+            if (payload.length < NONCE) {
+                throw new Malformed("its payload is cut");
+            }
+            payloadKey = Hkdf.derive(key, Arrays.copyOf(payload, NONCE), "payload".getBytes(StandardCharsets.US_ASCII));
+            return opened(payloadKey);
         } finally {
+            Arrays.fill(key, (byte) 0);
             Arrays.fill(payloadKey, (byte) 0);
         }
+    }
+
+    /** What is in the chunks. The last one is empty only if it is the first. */
+    private byte[] opened(byte[] payloadKey) throws Malformed {
+        int stored = payload.length - NONCE;
+        int chunks = Math.max(1, (stored + CHUNK + ChaChaPoly.TAG - 1) / (CHUNK + ChaChaPoly.TAG));
+        int last = stored - (chunks - 1) * (CHUNK + ChaChaPoly.TAG) - ChaChaPoly.TAG;
+        if (last < 0 || last == 0 && chunks > 1) {
+            throw new Malformed("its payload is cut");
+        }
+        byte[] content = new byte[(chunks - 1) * CHUNK + last];
+        for (int i = 0; i < chunks; i++) {
+            int from = NONCE + i * (CHUNK + ChaChaPoly.TAG);
+            boolean isLast = i == chunks - 1;
+            byte[] chunk = Arrays.copyOfRange(payload, from, from + (isLast ? last : CHUNK) + ChaChaPoly.TAG);
+            Optional<byte[]> opened = ChaChaPoly.open(payloadKey, chunkNonce(i, isLast), chunk);
+            if (opened.isEmpty()) {
+                Arrays.fill(content, (byte) 0);
+                throw new Malformed("its payload is not authentic");
+            }
+            System.arraycopy(opened.get(), 0, content, i * CHUNK, opened.get().length);
+            Arrays.fill(opened.get(), (byte) 0);
+        }
+        return content;
+    }
+
+    /** A chunk's number, and whether it is the last one. */
+    private static byte[] chunkNonce(int number, boolean isLast) {
+        return ByteBuffer.allocate(ChaChaPoly.NONCE).putInt(7, number).put(11, (byte) (isLast ? 1 : 0)).array();
     }
 
     private static byte[] mac(byte[] key, byte[] authenticated) {
@@ -231,7 +290,7 @@ final class AgeFile {
             byte[] file = Arrays.copyOf(header, header.length + end.length + PAYLOAD);
             System.arraycopy(end, 0, file, header.length, end.length);
             System.arraycopy(nonce, 0, file, file.length - PAYLOAD, NONCE);
-            byte[] chunk = ChaChaPoly.seal(payloadKey, ONLY_CHUNK, fileKey);
+            byte[] chunk = ChaChaPoly.seal(payloadKey, chunkNonce(0, true), fileKey);
             System.arraycopy(chunk, 0, file, file.length - chunk.length, chunk.length);
             return file;
         } finally {

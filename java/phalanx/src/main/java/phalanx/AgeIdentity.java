@@ -8,11 +8,12 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 
 /**
  * A private key, which opens the files that were protected for its {@link AgeRecipient}: one of age, {@code AGE-SECRET-KEY-1…} or the
- * post-quantum {@code AGE-SECRET-KEY-PQ-1…}, or one of SSH, such as {@code ~/.ssh/id_ed25519}.
+ * post-quantum {@code AGE-SECRET-KEY-PQ-1…}, or one of SSH, such as {@code ~/.ssh/id_ed25519}. Or a file of such keys with a passphrase.
  *
  * <pre>{@code
  * Unprotector unprotector = new Unprotector(KeyProvider.of(AgeIdentity.read(Path.of("key.txt"))));
@@ -35,11 +36,12 @@ public final class AgeIdentity implements AutoCloseable {
     /** A post-quantum identity has 77 characters. */
     private static final int LONGEST = 128;
     private static final String SSH = "-----BEGIN";
-    private static final String LOCKED = "-----BEGIN AGE ENCRYPTED";
 
     private final KeyKind kind;
     private final AgeRecipient recipient;
     private final Lock lock;
+    /** The file with a passphrase that this stands for, or null. Then there is no key, and no public key. */
+    private final LockedIdentities file;
     /** Null while a passphrase is missing. */
     private byte[] secret;
     private boolean closed;
@@ -49,13 +51,22 @@ public final class AgeIdentity implements AutoCloseable {
         this.recipient = recipient;
         this.secret = secret;
         this.lock = lock;
+        this.file = null;
+    }
+
+    private AgeIdentity(LockedIdentities file) {
+        this.kind = null;
+        this.recipient = null;
+        this.lock = null;
+        this.file = file;
     }
 
     /** Asks the user for a passphrase. */
     @FunctionalInterface
     public interface Passphrases {
         /**
-         * Asks for the passphrase of an SSH key. It is asked for once, and only if a file may be for this key.
+         * Asks for the passphrase of an SSH key or of a file of identities. It is asked for once, and only if a file may be for
+         * this key, or for one in that file.
          *
          * @param question such as {@code Passphrase of id_ed25519: }
          * @return the passphrase, which is then overwritten; or nothing if nobody can be asked
@@ -123,13 +134,14 @@ public final class AgeIdentity implements AutoCloseable {
     }
 
     /**
-     * Reads a file of identities: as age writes it, one on each line, where empty lines and lines that begin with # are ignored; or an
-     * SSH private key, of OpenSSH or as PEM. A key with a passphrase opens nothing, because nobody is asked.
+     * Reads a file of identities: as age writes it, one on each line, where empty lines and lines that begin with # are ignored; such a
+     * file encrypted by age with a passphrase; or an SSH private key, of OpenSSH or as PEM. What has a passphrase opens nothing, because
+     * nobody is asked.
      *
      * @param path the file, or a pipe
      * @return the identities: close them
      * @throws KeyException if others could read or change the file, or if it does not hold 1 to 256 identities and nothing else.
-     *     Identities of plugins, and files of age's identities with a passphrase, are not supported here
+     *     Identities of plugins are not supported here
      * @throws IOException if it cannot be read
      */
     public static List<AgeIdentity> read(Path path) throws IOException {
@@ -137,7 +149,8 @@ public final class AgeIdentity implements AutoCloseable {
     }
 
     /**
-     * The same, and asks for the passphrase of an SSH key.
+     * The same, and asks for the passphrase of an SSH key or of a file of identities. For such a file one {@link #isLockedFile
+     * identity} is returned, which stands for all that are in it.
      *
      * @param path the file, or a pipe
      * @param label what the file is called in questions and messages
@@ -157,7 +170,9 @@ public final class AgeIdentity implements AutoCloseable {
             file.checkPrivate();
             List<AgeIdentity> found = new ArrayList<>();
             try {
-                if (isSsh(file.bytes())) {
+                if (isLockedFile(file.bytes())) {
+                    found.add(new AgeIdentity(LockedIdentities.read(file.bytes(), label, passphrases)));
+                } else if (isSsh(file.bytes())) {
                     found.add(ofSsh(SshPrivateKey.read(file.bytes()), label, passphrases));
                 } else {
                     readLines(file.bytes(), found);
@@ -175,7 +190,8 @@ public final class AgeIdentity implements AutoCloseable {
         return new AgeIdentity(key.kind(), recipient, key.secret(), new Lock(key, label, passphrases));
     }
 
-    private static void readLines(byte[] file, List<AgeIdentity> found) throws KeyException {
+    /** Adds what a file as age writes it holds. */
+    static void readLines(byte[] file, List<AgeIdentity> found) throws KeyException {
         int number = 0;
         for (int at = 0, end; at < file.length; at = end + 1) {
             end = endOfLine(file, at);
@@ -202,16 +218,24 @@ public final class AgeIdentity implements AutoCloseable {
         }
     }
 
-    /** Whether it is a text that begins like this, after white space. One that begins like a locked file of age does not. */
-    private static boolean isSsh(byte[] file) {
+    /** Where a text begins after white space. */
+    private static int start(byte[] file) {
         int at = 0;
         while (at < file.length && Character.isWhitespace(file[at])) {
             at++;
         }
-        return startsWith(file, at, SSH) && !startsWith(file, at, LOCKED);
+        return at;
     }
 
-    private static boolean startsWith(byte[] file, int at, String start) {
+    private static boolean isSsh(byte[] file) {
+        return startsWith(file, start(file), SSH) && !isLockedFile(file);
+    }
+
+    private static boolean isLockedFile(byte[] file) {
+        return LockedIdentities.isOne(file, start(file));
+    }
+
+    static boolean startsWith(byte[] file, int at, String start) {
         byte[] bytes = SshWire.ascii(start);
         return file.length - at >= bytes.length && Arrays.equals(file, at, at + bytes.length, bytes, 0, bytes.length);
     }
@@ -256,9 +280,6 @@ public final class AgeIdentity implements AutoCloseable {
     private static String why(byte[] line, int number) {
         // A wrong identity is not made a string of.
         String start = new String(line, 0, Math.min(line.length, 11), StandardCharsets.US_ASCII);
-        if (start.startsWith("-----BEGIN ") || start.startsWith("age-encrypt")) {
-            return "files of identities with a passphrase are not supported here";
-        }
         if (start.startsWith("AGE-PLUGIN-")) {
             return "line " + number + " is an identity of a plugin, which is not supported here";
         }
@@ -277,18 +298,37 @@ public final class AgeIdentity implements AutoCloseable {
      * Its public key.
      *
      * @return the recipient that it opens the files of
+     * @throws IllegalStateException if it stands for a {@link #isLockedFile file with a passphrase}
      */
     public AgeRecipient recipient() {
+        if (recipient == null) {
+            throw new IllegalStateException("it is a file with a passphrase, whose public keys are not known");
+        }
         return recipient;
+    }
+
+    /**
+     * Whether it stands for a file of identities with a passphrase, instead of one key. Its passphrase is asked for once, if a file
+     * may be for one of them and no other identity opens it.
+     *
+     * @return whether it does
+     */
+    public boolean isLockedFile() {
+        return file != null;
+    }
+
+    /** Those in the file that it {@link #isLockedFile stands for}, once its passphrase was asked for. */
+    List<AgeIdentity> inside() throws KeyException {
+        return file.open();
     }
 
     KeyKind kind() {
         return kind;
     }
 
-    /** Whether it is a key with a passphrase, which may have been given since. */
+    /** Whether it is a key or a file with a passphrase, which may have been given since. */
     boolean hasPassphrase() {
-        return lock != null && lock.key.hasPassphrase();
+        return isLockedFile() || lock != null && lock.key.hasPassphrase();
     }
 
     /** Whether a stanza may be for this identity. */
@@ -318,21 +358,30 @@ public final class AgeIdentity implements AutoCloseable {
 
     /** Why the key stays closed, or null. */
     private String ask() {
-        Optional<char[]> typed = lock.passphrases.ask("Passphrase of " + lock.label + ": ");
-        if (typed.isEmpty()) {
+        Optional<byte[]> passphrase = asked(lock.passphrases, lock.label);
+        if (passphrase.isEmpty()) {
             return "nobody could be asked for its passphrase";
         }
-        CharBuffer characters = CharBuffer.wrap(typed.get());
-        ByteBuffer encoded = StandardCharsets.UTF_8.encode(characters);
-        byte[] passphrase = Arrays.copyOf(encoded.array(), encoded.limit());
         try {
-            secret = lock.key.open(passphrase).orElse(null);
+            secret = lock.key.open(passphrase.get()).orElse(null);
             return secret == null ? "the passphrase is wrong" : null;
         } finally {
-            Arrays.fill(typed.get(), '\0');
-            Arrays.fill(encoded.array(), (byte) 0);
-            Arrays.fill(passphrase, (byte) 0);
+            Arrays.fill(passphrase.get(), (byte) 0);
         }
+    }
+
+    /** The passphrase of what has this label, in UTF-8, if the user gives one. Wipe it. */
+    static Optional<byte[]> asked(Passphrases passphrases, String label) {
+        Optional<char[]> typed = passphrases.ask("Passphrase of " + label + ": ");
+        return typed.map(characters -> {
+            ByteBuffer encoded = StandardCharsets.UTF_8.encode(CharBuffer.wrap(characters));
+            try {
+                return Arrays.copyOf(encoded.array(), encoded.limit());
+            } finally {
+                Arrays.fill(characters, '\0');
+                Arrays.fill(encoded.array(), (byte) 0);
+            }
+        });
     }
 
     /** The key of an age file, if the stanza, which names this identity, is for it. Wipe it. */
@@ -354,26 +403,30 @@ public final class AgeIdentity implements AutoCloseable {
         }
     }
 
-    /** Whether both are the same key. */
+    /** Whether both are the same key. One that stands for a file is equal to itself only. */
     @Override
     public boolean equals(Object other) {
-        return other instanceof AgeIdentity identity && recipient.equals(identity.recipient);
+        return this == other || other instanceof AgeIdentity identity && recipient != null && recipient.equals(identity.recipient);
     }
 
     @Override
     public int hashCode() {
-        return recipient.hashCode();
+        return Objects.hashCode(recipient);
     }
 
     /** Shows the recipient, and not the key. */
     @Override
     public String toString() {
-        return "AgeIdentity[" + recipient.brief() + "]";
+        return "AgeIdentity[" + (isLockedFile() ? "a file with a passphrase" : recipient.brief()) + "]";
     }
 
     /** Overwrites the key. It cannot be used any more. */
     @Override
     public void close() {
+        if (isLockedFile()) {
+            file.close();
+            return;
+        }
         synchronized (recipient) {
             closed = true;
             if (secret != null) {

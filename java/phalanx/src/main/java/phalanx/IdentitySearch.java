@@ -51,6 +51,23 @@ final class IdentitySearch {
     }
 
     private Optional<Header.Opened> opened(AgeIdentity identity) {
+        return identity.isLockedFile() ? openedByFile(identity) : openedByKey(identity);
+    }
+
+    /** Such a file holds no SSH keys, so nobody is asked for its passphrase if only these could help. */
+    private Optional<Header.Opened> openedByFile(AgeIdentity locked) {
+        if (files.values().stream().allMatch(AgeFile::isOnlyForSsh)) {
+            return Optional.empty();
+        }
+        try {
+            return locked.inside().stream().takeWhile(each -> left >= 0).map(this::openedByKey).flatMap(Optional::stream).findFirst();
+        } catch (KeyException e) {
+            refused.add(e);
+            return Optional.empty();
+        }
+    }
+
+    private Optional<Header.Opened> openedByKey(AgeIdentity identity) {
         int leftOfSsh = identity.kind() instanceof SshKind ? MOST_SSH_TRIALS : Integer.MAX_VALUE;
         for (Map.Entry<Integer, AgeFile> file : files.entrySet()) {
             int trials = file.getValue().stanzasFor(identity);

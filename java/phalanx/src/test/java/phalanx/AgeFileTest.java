@@ -30,8 +30,8 @@ class AgeFileTest {
     static List<Path> vectors() throws IOException {
         Path folder = Vectors.root().resolve("crates/age/tests/data/cctv");
         try (Stream<Path> files = Files.list(folder)) {
-            List<Path> found = files.filter(path -> path.getFileName().toString().startsWith("hybrid")).sorted().toList();
-            assertEquals(18, found.size());
+            List<Path> found = files.filter(path -> !path.endsWith("README.md")).sorted().toList();
+            assertEquals(123, found.size());
             return found;
         }
     }
@@ -39,43 +39,77 @@ class AgeFileTest {
     /** The vectors of c2sp.org/CCTV/age: a text with what is expected, an empty line, and the file. */
     @ParameterizedTest
     @MethodSource("vectors")
-    void vectorsHaveTheirResults(Path path) throws IOException, NoSuchAlgorithmException, AgeFile.Malformed {
+    void vectorsHaveTheirResults(Path path) throws IOException, NoSuchAlgorithmException, AgeFile.Malformed, KeyException {
         byte[] bytes = Files.readAllBytes(path);
         String text = new String(bytes, StandardCharsets.ISO_8859_1);
         int end = text.indexOf("\n\n");
-        byte[] file = Arrays.copyOfRange(bytes, end + 2, bytes.length);
-        String expected = null;
-        String payload = null;
-        List<AgeIdentity> identities = new ArrayList<>();
-        for (String line : text.substring(0, end).lines().toList()) {
-            String value = line.substring(line.indexOf(": ") + 2);
-            if (line.startsWith("identity: ")) {
-                identities.add(AgeIdentity.parse(value));
-            }
-            expected = line.startsWith("expect: ") ? value : expected;
-            payload = line.startsWith("payload: ") ? value : payload;
-        }
-        assertFalse(identities.isEmpty());
-        switch (expected) {
+        Vector vector = new Vector(Arrays.copyOfRange(bytes, end + 2, bytes.length));
+        text.substring(0, end).lines().forEach(line -> vector.add(line.split(": ", 2)));
+        switch (vector.expected) {
             case "success" -> {
-                byte[] hash = MessageDigest.getInstance("SHA-256").digest(open(file, identities).orElseThrow());
-                assertEquals(payload, HexFormat.of().formatHex(hash));
+                byte[] hash = MessageDigest.getInstance("SHA-256").digest(vector.open().orElseThrow());
+                assertEquals(vector.payload, HexFormat.of().formatHex(hash));
             }
-            case "no match" -> assertTrue(open(file, identities).isEmpty());
-            case "header failure" -> assertThrows(AgeFile.Malformed.class, () -> open(file, identities));
-            default -> throw new AssertionError(expected);
+            case "no match" -> assertTrue(vector.open().isEmpty());
+            case "header failure" -> {
+                if (path.endsWith("scrypt_work_factor_23")) {
+                    assertThrows(KeyException.class, vector::open);
+                } else {
+                    assertThrows(AgeFile.Malformed.class, vector::open);
+                }
+            }
+            case "armor failure" -> assertThrows(AgeFile.Malformed.class, () -> AgeArmor.decode(vector.file));
+            case "HMAC failure" -> refused(vector, "its header is not authentic");
+            case "payload failure" -> refused(vector, "its payload is not authentic", "its payload is cut");
+            default -> throw new AssertionError(vector.expected);
         }
     }
 
-    private static Optional<byte[]> open(byte[] file, List<AgeIdentity> identities) throws AgeFile.Malformed {
-        AgeFile parsed = AgeFile.parse(file);
-        for (AgeIdentity identity : identities) {
-            Optional<byte[]> content = parsed.open(identity);
-            if (content.isPresent()) {
-                return content;
+    private static void refused(Vector vector, String... why) {
+        String said = assertThrows(AgeFile.Malformed.class, vector::open).getMessage();
+        assertTrue(List.of(why).contains(said), said);
+    }
+
+    /** A vector, and what is to come of it. */
+    private static final class Vector {
+        private final byte[] file;
+        private final List<AgeIdentity> identities = new ArrayList<>();
+        private final List<String> passphrases = new ArrayList<>();
+        private String expected;
+        private String payload;
+        private boolean isArmored;
+
+        Vector(byte[] file) {
+            this.file = file;
+        }
+
+        void add(String[] field) {
+            switch (field[0]) {
+                case "identity" -> identities.add(AgeIdentity.parse(field[1]));
+                case "passphrase" -> passphrases.add(field[1]);
+                case "expect" -> expected = field[1];
+                case "payload" -> payload = field[1];
+                case "armored" -> isArmored = true;
+                default -> assertTrue(List.of("file key", "comment").contains(field[0]), field[0]);
             }
         }
-        return Optional.empty();
+
+        Optional<byte[]> open() throws AgeFile.Malformed, KeyException {
+            AgeFile parsed = AgeFile.parse(isArmored ? AgeArmor.decode(file) : file);
+            for (String passphrase : parsed.isOfPassphrase() ? passphrases : List.<String>of()) {
+                Optional<byte[]> content = parsed.open(passphrase.getBytes(StandardCharsets.UTF_8));
+                if (content.isPresent()) {
+                    return content;
+                }
+            }
+            for (AgeIdentity identity : identities) {
+                Optional<byte[]> content = parsed.open(identity);
+                if (content.isPresent()) {
+                    return content;
+                }
+            }
+            return Optional.empty();
+        }
     }
 
     @Test

@@ -204,8 +204,8 @@ class AgeKeysTest {
             {IDENTITY + "\n" + RECIPIENT, "line 2 is a recipient: the identity is the secret that belongs to it"},
             {"AGE-PLUGIN-YUBIKEY-1QQ", "line 1 is an identity of a plugin, which is not supported here"},
             {"-----BEGIN OPENSSH PRIVATE KEY-----\nb3\n", "not an SSH key that can be read"},
-            {"-----BEGIN AGE ENCRYPTED FILE-----\nb3\n", "files of identities with a passphrase are not supported here"},
-            {"age-encryption.org/v1\n-> scrypt", "files of identities with a passphrase are not supported here"},
+            {"-----BEGIN AGE ENCRYPTED FILE-----\nb3\n", "no identity is in it"},
+            {"age-encryption.org/v1\n-> scrypt", "no identity is in it"},
             {(IDENTITY + "\n").repeat(257), "more than 256 identities"},
             {"#".repeat(1 << 20) + "#", "it is too long for a file of recipients or identities"},
         };

@@ -138,8 +138,8 @@ final class AtHand implements KeyProvider {
         if (isQuiet || !isNew && !tellsEach) {
             return;
         }
-        String who = Text.shown(identities.get(identity)) + " (" + identity.recipient().brief() + ")";
-        String line = "opened by identity " + who + "; the sender is unknown";
+        String key = identity.isLockedFile() ? "" : " (" + identity.recipient().brief() + ")";
+        String line = "opened by identity " + Text.shown(identities.get(identity)) + key + "; the sender is unknown";
         Terminal.complain(tellsEach ? Text.shown(file) + ": " + line : line);
     }
 

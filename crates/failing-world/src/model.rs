@@ -112,7 +112,8 @@ fn states(scenario: &Scenario, reference: &Reference, view: &View, is_hard: bool
 fn may_be(scenario: &Scenario, path: &Path, now: Option<&Meaning>, is_hard: bool) -> bool {
     match now {
         // Where a folder takes the place of a file, or a file that of a folder, there may be nothing for a moment.
-        None => scenario.name.starts_with("mirror"),
+        // A signature goes before the file that it is of, and the new one comes after the new file.
+        None => scenario.name.starts_with("mirror") || path.extension().is_some_and(|end| end == "sig"),
         // Backups of a run that was interrupted are its own.
         Some(_) if scenario.name == "mirror-backup" => path.starts_with("old"),
         // A header that is torn stands whole beside the file, and the next run puts it in its place.

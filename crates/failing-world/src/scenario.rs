@@ -43,6 +43,9 @@ const SCRIPTS: u64 = 6;
 const EXT4: u32 = 0xef53;
 /// The age key for which a key is locked.
 const RECIPIENT: &str = "age1vk8wlv8lytwatkqe2qupm577zl6rv3p8lvyjnc6hw2kc80rc0v6q9yvggp";
+/// The key that signs, and a line that names its signer.
+const SIGNER: &[u8] = include_bytes!("../../age/tests/data/ssh-ed25519");
+const SIGNERS: &str = concat!("somebody ", include_str!("../../age/tests/data/ssh-ed25519.pub"));
 /// The time of modification of all plain files.
 pub const TIME: (i64, i64) = (1_700_000_000, 123_456_789);
 
@@ -58,6 +61,7 @@ pub fn all(runner: &mut Runner, seed: u64, named: &str) -> Vec<Scenario> {
     maker.folders();
     maker.rekeys();
     maker.mirrors();
+    maker.signatures();
     maker.keys();
     maker.locks();
     maker.volumes();
@@ -71,6 +75,15 @@ fn write(root: &Path, name: &str, bytes: &[u8], mode: u32) {
     fs::write(&path, bytes).expect("a file");
     fs::set_permissions(&path, Permissions::from_mode(mode)).expect("a mode");
     tree::set_time(&path, TIME).expect("a time");
+}
+
+/// What is mirrored.
+fn source(root: &Path) {
+    for (number, name) in ["a", "moved", "f/c", "gone/e", "kind/file"].into_iter().enumerate() {
+        write(root, &format!("s/{name}"), &painted(300 + number, 10 + number as u64), 0o644);
+        tree::set_time(&root.join("s").join(name), (TIME.0 + number as i64, TIME.1)).expect("a time");
+    }
+    symlink("a", root.join("s/link")).expect("a link");
 }
 
 impl Maker<'_> {
@@ -213,15 +226,18 @@ impl Maker<'_> {
     fn mirrors(&mut self) {
         let line = "mirror s m -k a --chunk-size 4K --engine serial --delete";
         let proof = Some(Run::command("verify -R m -k a"));
-        let fill = |root: &Path| {
-            for (number, name) in ["a", "moved", "f/c", "gone/e", "kind/file"].into_iter().enumerate() {
-                write(root, &format!("s/{name}"), &painted(300 + number, 10 + number as u64), 0o644);
-                tree::set_time(&root.join("s").join(name), (TIME.0 + number as i64, TIME.1)).expect("a time");
-            }
-            symlink("a", root.join("s/link")).expect("a link");
-        };
-        let plain = self.begin(fill, &[]);
+        let plain = self.begin(source, &[]);
         self.add("mirror-first", &plain, line, line).proof = proof.clone();
+        let changed = self.changed(source, line);
+        self.add("mirror-renew", &changed, line, line).proof = proof.clone();
+        let bulk = self.add("mirror-renew-bulk", &changed, line, line);
+        (bulk.proof, bulk.fs_type) = (proof.clone(), EXT4);
+        let line = format!("{line} --backup-dir old");
+        self.add("mirror-backup", &changed, &line, &line).proof = proof.clone();
+    }
+
+    /// The source of a mirror that this command has made, and the mirror, after the source has changed.
+    fn changed(&mut self, fill: impl FnOnce(&Path), line: &str) -> Tree {
         self.begin(fill, &[line]);
         let root = self.runner.case.join("s");
         write(&root, "a", &painted(5000, 20), 0o644);
@@ -230,12 +246,37 @@ impl Maker<'_> {
         fs::remove_dir_all(root.join("gone")).expect("a removal");
         fs::remove_dir_all(root.join("kind")).expect("a removal");
         write(&root, "kind", &painted(200, 22), 0o644);
-        let changed = self.runner.take();
-        self.add("mirror-renew", &changed, line, line).proof = proof.clone();
-        let bulk = self.add("mirror-renew-bulk", &changed, line, line);
-        (bulk.proof, bulk.fs_type) = (proof.clone(), EXT4);
-        let line = format!("{line} --backup-dir old");
-        self.add("mirror-backup", &changed, &line, &line).proof = proof.clone();
+        self.runner.take()
+    }
+
+    /// Files and mirrors that are signed. Nobody names the signers, so the next run knows by itself that the mirror is its own.
+    fn signatures(&mut self) {
+        let signer = |root: &Path| {
+            write(root, "id", SIGNER, 0o600);
+            write(root, "signers", SIGNERS.as_bytes(), 0o644);
+        };
+        let file = |root: &Path| {
+            signer(root);
+            write(root, "f", &painted(9000, 6), 0o640);
+        };
+        let new = "protect f -k a --sign id --chunk-size 4K --engine serial";
+        let force = format!("{new} --force");
+        let proof = Some(Run::command("verify f.phx -k a --signers signers"));
+        let plain = self.begin(file, &[]);
+        self.add("sign-protect", &plain, new, &force).proof = proof.clone();
+        let signed = self.begin(file, &[new]);
+        self.add("sign-protect-force", &signed, &force, &force).proof = proof;
+
+        let line = "mirror s m -k a --sign id --chunk-size 4K --engine serial --delete";
+        let fill = |root: &Path| {
+            signer(root);
+            source(root);
+        };
+        let proof = Some(Run::command("verify -R m -k a --signers signers"));
+        let plain = self.begin(fill, &[]);
+        self.add("mirror-sign-first", &plain, line, line).proof = proof.clone();
+        let changed = self.changed(fill, line);
+        self.add("mirror-sign", &changed, line, line).proof = proof;
     }
 
     fn keys(&mut self) {

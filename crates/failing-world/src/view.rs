@@ -22,6 +22,8 @@ pub enum Meaning {
     Key,
     /// A key that is locked.
     Locked,
+    /// A signature. Whether it is one of what it should be, the proof says.
+    Signature,
     /// A file of a volume.
     Opaque,
     Plain(Vec<u8>),
@@ -80,6 +82,9 @@ impl Eye {
         }
         if name.ends_with(".phx") {
             return self.open(bytes).map_or(Meaning::Broken, |(plain, by)| Meaning::Protected(plain, by));
+        }
+        if name.ends_with(".sig") {
+            return if bytes.is_empty() { Meaning::Broken } else { Meaning::Signature };
         }
         if name == "phalanx.tree" {
             return self.open(bytes).map_or(Meaning::Broken, |_| Meaning::Manifest);

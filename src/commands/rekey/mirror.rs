@@ -117,6 +117,7 @@ impl FreshMirror {
             if is_own && let Err(e) = self.trees.note_own(head.tree, written.digest, Some(self.digest)) {
                 complain(format!("warning: the manifest could not be remembered for the next run: {e}"));
             }
+            Ok(())
         };
         let Written { digest, .. } =
             store::write(self.root.clone(), listing, &head, new, (roster, &note), (mode, true))?;

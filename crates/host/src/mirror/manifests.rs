@@ -12,7 +12,7 @@ use super::state::{Seen, Trees};
 use super::store::{self, Stored, Written, invalid};
 use crate::Error;
 use crate::failure::{Code, Failure, Outcome};
-use crate::file::{Carry, Existing, Made, NewObject, ObjectFolder, Output};
+use crate::file::{Carry, Existing, Made, NewObject, ObjectFolder, Output, OutputObject};
 use crate::lines::{complain, shown};
 use crate::secrets::Recipients;
 use crate::signatures::{Signer, Signers, armored_in, refuse_gcm};
@@ -20,6 +20,7 @@ use phalanx_core::tree::{Digest, Head, SignedText, TreeId};
 use phalanx_core::{Error as CoreError, NewFile, Roster, Suite};
 use phalanx_system::fs::{self, AtFlags};
 use phalanx_system::io::Errno;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -116,6 +117,12 @@ impl Before {
             Root::Objects(objects) => objects.open(MANIFEST).is_ok_and(|now| Some(now.version()) != self.version),
         }
     }
+}
+
+/// The signature of a manifest, before it has its name.
+enum NewSignature {
+    File(Output),
+    Object(Box<dyn OutputObject>),
 }
 
 impl<'a> Manifests<'a> {
@@ -246,7 +253,8 @@ impl<'a> Manifests<'a> {
             && !before.is_compared
             && head.rules == self.rules
         {
-            self.sign(mirror, source, listing, before, before.signed)?;
+            let signature = self.begin_signature(mirror, source, listing, before, before.signed)?;
+            signature.map_or(Ok(()), |signature| self.end_signature(signature))?;
             return Ok(self.remember(head.tree, Seen { generation: head.generation, digest }, before));
         }
         let last = before.head.as_ref().zip(before.digest);
@@ -257,7 +265,15 @@ impl<'a> Manifests<'a> {
         let recipients = self.sealing.recipients;
         let new = NewFile::new(suite, recipients.found()).map_err(|e| at(e.into()))?;
         let (roster, version) = (&self.sealing.roster, before.version.as_deref());
-        let note = |written: &Written| self.note_own(&head, written, before);
+        let signature = Cell::new(Ok(None));
+        let note = |written: &Written| {
+            let is_noted = self.note_own(&head, written, before);
+            let begun = self.begin_signature(mirror, source, listing, before, written.signed);
+            // The next run that signs does not go on with what is neither remembered nor signed.
+            let is_refused = begun.is_err() && !is_noted;
+            signature.set(begun);
+            if is_refused { Err(CoreError::Cancelled.into()) } else { Ok(()) }
+        };
         let written = match mirror {
             Root::Folder(folder) => {
                 let mode = fs::fstat(source).map_or(0o600, |stat| stat.st_mode & 0o644);
@@ -265,9 +281,13 @@ impl<'a> Manifests<'a> {
             }
             Root::Objects(objects) => store::write_object(&**objects, listing, &head, new, (roster, &note), version),
         };
-        let Written { digest, signed } = written.map_err(at)?;
+        let (digest, signature) = match (written, signature.into_inner()) {
+            (Err(Error::Core(CoreError::Cancelled)), Err(failure)) => return Err(failure),
+            (written, signature) => (written.map_err(at)?.digest, signature),
+        };
         before.rewritten.iter().for_each(Rewritten::end);
-        let signed = self.unsign(mirror).and_then(|()| self.sign(mirror, source, listing, before, signed));
+        let signed = self.unsign(mirror).and(signature);
+        let signed = signed.and_then(|signature| signature.map_or(Ok(()), |signature| self.end_signature(signature)));
         if let Root::Folder(folder) = mirror {
             restore_times(folder, source, &BTreeSet::from([PathBuf::new()]), self.sealing.carry);
         }
@@ -305,14 +325,16 @@ impl<'a> Manifests<'a> {
         (generation(tree) <= MOST).then_some(tree)
     }
 
-    /// Remembers what is about to be written, unless something in it comes from somebody else.
-    fn note_own(&self, head: &Head, written: &Written, before: &Before) {
+    /// Remembers what is about to be written, unless something in it comes from somebody else. False if that failed.
+    fn note_own(&self, head: &Head, written: &Written, before: &Before) -> bool {
         if before.is_foreign || self.sealing.resumes {
-            return;
+            return true;
         }
-        if let Err(e) = self.trees.note_own(head.tree, written.digest, before.digest) {
+        let noted = self.trees.note_own(head.tree, written.digest, before.digest);
+        if let Err(e) = &noted {
             complain(format!("warning: the generation of the mirror could not be remembered: {e}"));
         }
+        noted.is_ok()
     }
 
     /// Removes the signature of the manifest that was replaced, if this run signs. Not earlier: that manifest may be vouched for by
@@ -325,48 +347,59 @@ impl<'a> Manifests<'a> {
         }
     }
 
-    /// Signs the manifest that was written, or the one that was opened and stays, if somebody signs and has not done so yet. It may
-    /// have been exchanged in the mirror meanwhile, so it is not read again.
-    fn sign(
+    /// Signs a manifest that is about to get its name, or the one that was opened and stays, if somebody signs and has not done so
+    /// yet. It may have been exchanged in the mirror meanwhile, so it is not read again. The signature has no name yet.
+    fn begin_signature(
         &self,
         mirror: &Root,
         source: &File,
         listing: &Listing,
         before: &Before,
         text: Option<SignedText>,
-    ) -> Outcome {
-        let Some(signer) = &self.sealing.signer else { return Ok(()) };
+    ) -> Outcome<Option<NewSignature>> {
+        let Some(signer) = &self.sealing.signer else { return Ok(None) };
         if before.is_foreign {
             let line = "not all that it lists could be compared with the source, so it is not signed";
             return Err(self.unsigned(line).hint("the next run with --checksum goes on"));
         }
         refuse_gcm(self.mirror, listing)?;
         if self.has_signed(mirror, text.as_ref()) {
-            return Ok(());
+            return Ok(None);
         }
-        let path = self.mirror.join(SIGNATURE);
-        let at_signature = |e| Failure::at_output(&path, e);
-        let signature = signer.sign(&self.path(), text)?;
-        let armored = signature.armored();
+        let armored = signer.sign(&self.path(), text)?.armored();
         let armored = armored.as_bytes();
-        let to_folder = |folder: &Arc<File>| {
-            let made = Made::default();
-            let output = Output::create_in(folder.clone(), OsStr::new(SIGNATURE), Existing::Replace(&made))?;
+        let in_folder = |folder: &Arc<File>| {
+            let output = Output::create_in(folder.clone(), OsStr::new(SIGNATURE), Existing::Replace(&Made::default()))?;
             output.file().write_all(armored).map_err(Error::write)?;
             output.set_mode(fs::fstat(source).map_or(0o600, |stat| stat.st_mode & 0o644))?;
-            output.commit(Existing::Replace(&made), self.sealing.sync).map(drop)
+            Ok(NewSignature::File(output))
         };
-        let to_store = |objects: &dyn ObjectFolder| {
+        let in_store = |objects: &dyn ObjectFolder| {
             let new = NewObject { replaces: true, len: Some(armored.len() as u64), resume: false };
             let object = objects.create(SIGNATURE, new)?;
             object.write_all_at(armored, 0)?;
-            object.commit()
+            Ok(NewSignature::Object(object))
         };
-        let written = match mirror {
-            Root::Folder(folder) => to_folder(folder),
-            Root::Objects(objects) => to_store(&**objects).map_err(Error::write),
+        let begun = match mirror {
+            Root::Folder(folder) => in_folder(folder),
+            Root::Objects(objects) => in_store(&**objects).map_err(Error::write),
         };
-        written.map_err(at_signature)
+        begun.map(Some).map_err(|e| self.at_signature(e))
+    }
+
+    /// Gives a signature its name.
+    fn end_signature(&self, signature: NewSignature) -> Outcome {
+        let ended = match signature {
+            NewSignature::File(output) => {
+                output.commit(Existing::Replace(&Made::default()), self.sealing.sync).map(drop)
+            }
+            NewSignature::Object(object) => object.commit().map_err(Error::write),
+        };
+        ended.map_err(|e| self.at_signature(e))
+    }
+
+    fn at_signature(&self, e: Error) -> Failure {
+        Failure::at_output(&self.mirror.join(SIGNATURE), e)
     }
 
     /// Whether manifests are signed.

@@ -3,6 +3,7 @@
 use super::MANIFEST;
 use crate::Error;
 use crate::file::{Existing, InputFile, Made, Output, is_url};
+use crate::folders::make_private;
 use crate::home;
 use phalanx_core::tree::{Digest, Head, TreeId};
 use phalanx_system::fs::OFlags;
@@ -237,7 +238,7 @@ impl Trees {
     }
 
     fn write_to(&self, path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> crate::Result<()> {
-        make_folder(path.parent().unwrap_or(Path::new("."))).map_err(Error::write)?;
+        make_private(path.parent().unwrap_or(Path::new("."))).map_err(Error::write)?;
         let made = Made::default();
         let output = Output::create(path, Existing::Replace(&made))?;
         write(&mut output.file().try_clone().map_err(Error::write)?).map_err(Error::write)?;
@@ -260,7 +261,7 @@ fn hash_of(path: &Path) -> String {
 /// Opens a file of records that only the user can read, and reads it. Records are appended to it.
 pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(File, Vec<u8>)> {
     use phalanx_system::os::fs::OpenOptionsExt;
-    make_folder(path.parent().unwrap_or(Path::new(".")))?;
+    make_private(path.parent().unwrap_or(Path::new(".")))?;
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let mut options = OpenOptions::new();
     let mut file = options.read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
@@ -273,12 +274,6 @@ pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(File, Vec<
     bytes.truncate(bytes.len() - bytes.len() % record);
     file.set_len(bytes.len() as u64)?;
     Ok((file, bytes))
-}
-
-/// Makes a folder that only the user can look into.
-fn make_folder(path: &Path) -> io::Result<()> {
-    use phalanx_system::os::fs::DirBuilderExt;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Option<T> {

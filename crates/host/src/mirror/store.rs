@@ -125,7 +125,7 @@ pub struct Written {
 }
 
 /// Writes the manifest of a mirror, and gives it its name. `note` gets what was written before it has its name, so that it is
-/// known whenever the run is killed.
+/// known whenever the run is killed. If that fails, it gets no name.
 ///
 /// # Errors
 /// If it cannot be written. The old manifest is then in its place.
@@ -134,14 +134,14 @@ pub fn write(
     listing: &Listing,
     head: &Head,
     new: NewFile,
-    (roster, note): (&Roster, &dyn Fn(&Written)),
+    (roster, note): (&Roster, &dyn Fn(&Written) -> Result<()>),
     (mode, sync): (u32, bool),
 ) -> Result<Written> {
     let made = Made::default();
     let output = Output::create_in(mirror, OsStr::new(MANIFEST), Existing::Replace(&made))?;
     let written = seal(listing, head, new, roster, sink(output.file(), sync))?;
     output.set_mode(mode)?;
-    note(&written);
+    note(&written)?;
     output.commit(Existing::Replace(&made), sync)?;
     Ok(written)
 }
@@ -155,13 +155,13 @@ pub fn write_object(
     listing: &Listing,
     head: &Head,
     new: NewFile,
-    (roster, note): (&Roster, &dyn Fn(&Written)),
+    (roster, note): (&Roster, &dyn Fn(&Written) -> Result<()>),
     before: Option<&str>,
 ) -> Result<Written> {
     let object = NewObject { replaces: before.is_some(), ..NewObject::default() };
     let object = mirror.create(MANIFEST, object).map_err(Error::write)?;
     let sealed = seal(listing, head, new, roster, Sink::ranged(&*object))?;
-    note(&sealed);
+    note(&sealed)?;
     let written = match before {
         Some(version) => object.commit_over(version),
         None => object.commit(),

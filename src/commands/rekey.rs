@@ -39,6 +39,7 @@ use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{count, others};
 use phalanx_host::{Error, Result};
+use phalanx_system::fs::sync_all;
 use phalanx_system::os::fs::MetadataExt;
 use phalanx_volume::{is_folder_of_volume, is_volume};
 use report::{Report, Reporter};
@@ -457,7 +458,7 @@ impl Rekey {
         output.carry(target.file(), Carry::All)?;
         let header = file::regular(output.file())?.header()?;
         // This may take minutes, so the old file is checked after it, right before the rename.
-        output.file().sync_all().map_err(Error::write)?;
+        sync_all(output.file()).map_err(Error::write)?;
         if let Some(rewritten) = &*lock(&self.rewritten) {
             rewritten.note(&opened, &sealed)?;
         }

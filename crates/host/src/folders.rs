@@ -4,7 +4,7 @@ use crate::file::{Carry, Existing, Obstacle, protected_name, sync_folder};
 use crate::lines::shown;
 use crate::{Error, Result};
 use phalanx_core::volume::CONFIG;
-use phalanx_system::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
+use phalanx_system::fs::{self, AtFlags, Dir, FileSystem, FileType, Mode, OFlags};
 use phalanx_system::io::Errno;
 use phalanx_system::os::fd::AsFd;
 use phalanx_system::os::ffi::OsStringExt;
@@ -18,7 +18,7 @@ use std::path::Path;
 pub const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
 /// How a folder is opened to find entries in it. It need not be readable.
-pub const SEARCHED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+pub const SEARCHED: OFlags = fs::SEARCH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// The permissions of group and others to write.
 const OTHERS_WRITE: u32 = 0o022;
@@ -128,14 +128,12 @@ pub const RESERVED_NAME: &str = "the name of its output is one of a temporary fi
 /// and be closed to them. (On a file system without permissions all folders look the same.)
 fn is_ours(parent: &File, folder: &impl AsFd) -> phalanx_system::io::Result<bool> {
     const STICKY: u32 = 0o1000;
-    /// FAT, exFAT, NTFS, FUSE, SMB.
-    const WITHOUT_PERMISSIONS: [u64; 6] = [0x4d44, 0x2011_bab0, 0x7366_746e, 0x6573_5546, 0xff53_4d42, 0xfe53_4d42];
     let user = phalanx_system::process::geteuid().as_raw();
     let (above, stat) = (fs::fstat(parent)?, fs::fstat(folder)?);
     let others_rename = above.st_uid != user || above.st_mode & OTHERS_WRITE != 0 && above.st_mode & STICKY == 0;
     let looks_like_all = || {
-        let kind = fs::fstatfs(parent).map(|stat| stat.f_type as u64);
-        stat.st_mode & 0o777 == above.st_mode & 0o777 && kind.is_ok_and(|kind| WITHOUT_PERMISSIONS.contains(&kind))
+        let kind = fs::file_system(parent);
+        stat.st_mode & 0o777 == above.st_mode & 0o777 && kind == Ok(FileSystem::WithoutPermissions)
     };
     Ok(!others_rename || stat.st_uid == user && (stat.st_mode & 0o077 == 0 || looks_like_all()))
 }

@@ -19,7 +19,6 @@ pub mod failure;
 pub mod file;
 pub mod folders;
 pub mod hand;
-pub mod hardening;
 pub mod home;
 pub mod in_memory;
 pub mod key_files;

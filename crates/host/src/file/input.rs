@@ -96,9 +96,7 @@ const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLO
 
 /// Opens a folder only to reach its entries, so it need not be readable.
 fn search(path: &Path) -> Result<File> {
-    fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map(File::from)
-        .map_err(read_error)
+    fs::open(path, fs::SEARCH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map(File::from).map_err(read_error)
 }
 
 /// The identity of a file, and signs of a write to it: device, inode, length, and the times of its last changes.

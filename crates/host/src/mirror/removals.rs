@@ -18,7 +18,7 @@ use crate::lines::shown;
 use crate::lock::lock;
 use phalanx_core::tree::{Entry, Invalid, Kind, LastChunk, Manifest};
 use phalanx_kernels::keccak::sha3_256;
-use phalanx_system::fs::{FileType, FlockOperation, OFlags, flock, readlinkat};
+use phalanx_system::fs::{FileType, FlockOperation, OFlags, flock, readlinkat, sync_data};
 use phalanx_system::os::fs::OpenOptionsExt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -96,7 +96,7 @@ impl Removals {
             *own = Some(self.begin()?);
         }
         let Some(Some(file)) = &mut *own else { return Ok(()) };
-        let written = file.write_all(&note).and_then(|()| file.sync_data());
+        let written = file.write_all(&note).and_then(|()| sync_data(file));
         if written.is_err() {
             // Nothing would be found behind a part of a note: the next one opens the file again, which cuts that off.
             *own = None;

@@ -46,6 +46,7 @@ pub mod transfer;
 #[cfg(feature = "clap")]
 pub mod usage;
 pub mod verbosity;
+pub mod volumes;
 pub mod warnings;
 mod whole;
 pub mod words;

@@ -6,6 +6,13 @@ use std::fs;
 /// File, exit code, literal (with that of the hint on a second line), when, what to do.
 const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
+        "commands/no_volumes.rs",
+        4,
+        "{}: it is a volume, which only phalanx on Linux opens",
+        "`verify`, `unprotect` on another system",
+        "",
+    ),
+    (
         "../crates/host/src/signatures.rs",
         2,
         "{}: not signed, for {files} of its files: {NO_COMMITMENT}\nrekey --fresh does not change the cipher: protect them again",

@@ -4,13 +4,13 @@ use crate::file::{Carry, Existing, Obstacle, protected_name, sync_folder};
 use crate::lines::shown;
 use crate::{Error, Result};
 use phalanx_core::volume::CONFIG;
+use phalanx_system::files::create_private_folder;
 use phalanx_system::fs::{self, AtFlags, Dir, FileSystem, FileType, Mode, OFlags};
 use phalanx_system::io::Errno;
 use phalanx_system::os::fd::AsFd;
 use phalanx_system::os::ffi::OsStringExt;
-use phalanx_system::os::fs::DirBuilderExt;
 use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -208,7 +208,7 @@ pub fn open_within(root: &File, path: &Path) -> phalanx_system::io::Result<File>
 pub fn make_private(path: &Path) -> io::Result<()> {
     let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
     let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
-    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    create_private_folder(path, true)?;
     for folder in missing {
         let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
         match File::open(above) {

@@ -37,9 +37,11 @@ pub mod say;
 pub mod secret_files;
 pub mod secrets;
 pub mod services;
+#[cfg_attr(windows, path = "windows/signals.rs")]
 pub mod signals;
 pub mod signatures;
 pub mod start;
+#[cfg_attr(windows, path = "windows/stdio.rs")]
 pub mod stdio;
 pub mod strays;
 pub mod transfer;

@@ -51,7 +51,7 @@ pub fn open_private(path: &Path) -> Result<File> {
 pub fn check_private(file: &File, path: &Path) -> Result<()> {
     let meta = file.metadata().map_err(Error::read)?;
     if meta.is_file() && !is_dash(path) && !file::is_for_user_alone(file, &meta) {
-        file::check_private("it", &meta, path)?;
+        file::check_private("it", file, &meta, path)?;
     }
     Ok(())
 }

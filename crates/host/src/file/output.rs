@@ -6,6 +6,7 @@ use crate::file::names::rename_new;
 use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{Temporary, create, is_named, is_own, record_name, step};
 use crate::{Error, Result};
+use phalanx_system::files::is_as_made_for_user;
 use phalanx_system::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use phalanx_system::io::Errno;
 use phalanx_system::os::fs::FileExt;
@@ -378,9 +379,19 @@ pub fn sync_folder(dir: &File) -> phalanx_system::io::Result<()> {
 ///
 /// # Errors
 /// [`Error::Write`](phalanx_core::Error::Write) if the file system reports that something was not written.
+#[cfg(unix)]
 pub fn check_close(file: &File) -> Result<()> {
     let copy = file.try_clone().map_err(Error::write)?;
     nix::unistd::close(copy).map_err(|e| Error::write(e.into()))
+}
+
+/// Windows reports lost writes when a file is flushed, and closing always succeeds.
+///
+/// # Errors
+/// Never.
+#[cfg(windows)]
+pub fn check_close(_file: &File) -> Result<()> {
+    Ok(())
 }
 
 /// What has a name before an output gets it.
@@ -435,7 +446,7 @@ fn open_record(dir: &File, name: &OsStr) -> Option<File> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(fs::openat(dir, record_name(name), flags, Mode::empty()).ok()?);
     let stat = fs::fstat(&file).ok()?;
-    (is_own(&stat) && stat.st_mode & 0o7777 == 0o600 && stat.st_size == RECORD as i64).then_some(file)
+    (is_own(&stat) && is_as_made_for_user(&file, &stat) && stat.st_size == RECORD as i64).then_some(file)
 }
 
 fn write_error(e: Errno) -> Error {

@@ -9,6 +9,7 @@
 use crate::{Error, Result};
 use phalanx_core::Error as CoreError;
 use phalanx_kernels::keccak::sha3_256;
+use phalanx_system::files::is_as_made_for_user;
 use phalanx_system::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use phalanx_system::io::Errno;
 use phalanx_system::os::ffi::OsStrExt;
@@ -305,7 +306,7 @@ impl Temporary {
             Ok(len) => names[..len].split(|byte| *byte == 0).any(|name| name.starts_with(b"user.")),
             Err(e) => e == Errno::RANGE,
         };
-        Ok(is_own(&stat) && stat.st_mode & 0o7777 == 0o600 && !has_attributes)
+        Ok(is_own(&stat) && is_as_made_for_user(&self.file, &stat) && !has_attributes)
     }
 
     /// Creates a file of this name that only its owner can open. It is removed if its run ends before it is forgotten.

@@ -11,3 +11,9 @@ pub fn file_mask() -> u32 {
     let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     mask.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o077)
 }
+
+/// How many files this process may open at once. `None` if there is no limit.
+#[must_use]
+pub fn most_open_files() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}

@@ -15,3 +15,9 @@ pub fn file_mask() -> u32 {
     rustix::process::umask(mask);
     mask.bits().into()
 }
+
+/// How many files this process may open at once. `None` if there is no limit.
+#[must_use]
+pub fn most_open_files() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}

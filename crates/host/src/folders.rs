@@ -4,7 +4,7 @@ use crate::file::{Carry, Existing, Obstacle, protected_name, sync_folder};
 use crate::lines::shown;
 use crate::{Error, Result};
 use phalanx_core::volume::CONFIG;
-use phalanx_system::files::create_private_folder;
+use phalanx_system::files::{create_private_folder, stat_within};
 use phalanx_system::fs::{self, AtFlags, Dir, FileSystem, FileType, Mode, OFlags};
 use phalanx_system::io::Errno;
 use phalanx_system::os::fd::AsFd;
@@ -74,8 +74,7 @@ fn in_place_of(parent: &File, name: &OsStr) -> Error {
 
 /// Whether a folder is a volume: it holds a config. Nothing has been checked.
 pub fn is_volume(at: impl AsFd, folder: &Path) -> bool {
-    fs::statat(at, folder.join(CONFIG), AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+    stat_within(at, folder, CONFIG).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
 }
 
 /// An entry of a mirror whose name collides with that of an entry of the tree of another kind: a folder or link `a`

@@ -4,14 +4,13 @@
 //! as much of the same interface as the programs use.
 #![deny(unsafe_code)]
 
-#[cfg_attr(unix, path = "unix/files.rs")]
-#[cfg_attr(windows, path = "windows/files.rs")]
-pub mod files;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "macos")]
 mod macos;
 mod told;
+#[cfg(unix)]
+mod unix;
 #[cfg(windows)]
 mod windows;
 
@@ -21,14 +20,17 @@ pub use linux::{fs, hardening, process, signals, stdio};
 pub use macos::{fs, hardening, process, signals, stdio};
 #[cfg(unix)]
 pub use rustix::{event, io, net, pipe, termios, thread};
+#[cfg(unix)]
+pub use unix::files;
 #[cfg(windows)]
-pub use windows::{console, fs, hardening, io, pipe, process, stdio};
+pub use windows::{console, files, fs, hardening, io, pipe, process, stdio};
 
 /// What std has for one system only.
 #[cfg(unix)]
 pub mod os {
+    pub use crate::unix::names as ffi;
     pub use std::os::fd;
-    pub use std::os::unix::{ffi, fs, net, process};
+    pub use std::os::unix::{fs, net, process};
 }
 
 /// What std has for one system only, and what it has for Unix and not for Windows.

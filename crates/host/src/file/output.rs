@@ -9,6 +9,7 @@ use crate::{Error, Result};
 use phalanx_system::files::is_as_made_for_user;
 use phalanx_system::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use phalanx_system::io::Errno;
+use phalanx_system::os::ffi::check_new;
 use phalanx_system::os::fs::FileExt;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -92,6 +93,7 @@ impl Output {
     }
 
     pub(crate) fn resume_checked(dir: Arc<File>, name: &OsStr) -> Result<Self> {
+        check_new(name).map_err(write_error)?;
         let (temporary, is_begun) = Temporary::resume(dir, name)?;
         let record = if is_begun { open_record(&temporary.dir, name) } else { None };
         Ok(Self { temporary, name: name.to_owned(), kept: Some(Kept { is_begun, record }) })
@@ -187,6 +189,7 @@ impl Output {
     }
 
     pub(crate) fn create_checked(dir: Arc<File>, name: &OsStr) -> Result<Self> {
+        check_new(name).map_err(write_error)?;
         Ok(Self { temporary: Temporary::create(dir, name)?, name: name.to_owned(), kept: None })
     }
 

@@ -1,9 +1,10 @@
 //! Files by their paths, and who may open them: what std has for it on Unix.
 
-use crate::fs::{FlockOperation, OFlags, Stat, flock};
-use crate::io::Errno;
+use crate::fs::{AtFlags, FlockOperation, OFlags, Stat, flock, statat};
+use crate::io::{Errno, Result};
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -104,6 +105,14 @@ pub fn is_as_made_for_user(_file: &File, stat: &Stat) -> bool {
 #[must_use]
 pub fn is_open_to_others(_path: &Path, meta: &Metadata) -> bool {
     meta.mode() & 0o077 != 0
+}
+
+/// What a file in a folder is, which is named from an open folder on. Links are followed on the way to the folder only.
+///
+/// # Errors
+/// If it cannot be looked at.
+pub fn stat_within(at: impl AsFd, folder: &Path, name: &str) -> Result<Stat> {
+    statat(at, folder.join(name), AtFlags::SYMLINK_NOFOLLOW)
 }
 
 /// Whether a path ends in a slash, so that it can only be that of a folder.

@@ -1,10 +1,11 @@
 //! Files by their paths, and who may open them.
 
-use crate::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, lock_folder, make_private_folder, open, statat};
-use crate::io::Errno;
-pub use crate::windows::acl::{Access, access};
+pub use super::acl::{Access, access};
+use crate::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, lock_folder, make_private_folder, open, openat, statat};
+use crate::io::{Errno, Result};
 use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
+use std::os::windows::io::AsHandle;
 use std::path::Path;
 
 /// Makes a folder that only the user can look into, and with `recursive` those above it. Then it may be there already.
@@ -123,6 +124,15 @@ fn is_users_alone(file: &File) -> bool {
 #[must_use]
 pub fn is_open_to_others(path: &Path, _meta: &Metadata) -> bool {
     File::open(path).is_ok_and(|file| access(&file).is_ok_and(|access| access.read || access.write))
+}
+
+/// What a file in a folder is, whose name leads there from an open folder on.
+///
+/// # Errors
+/// If it cannot be looked at.
+pub fn stat_within(at: impl AsHandle, folder: &Path, name: &str) -> Result<Stat> {
+    let folder = openat(at, folder, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+    statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
 /// Whether a path ends in a slash, so that it can only be that of a folder.

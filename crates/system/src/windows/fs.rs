@@ -27,7 +27,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::windows::ffi::{OsStrExt, OsStringExt};
 use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, OwnedHandle};
-use std::path::{Component, Path};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 use windows_sys::Wdk::Storage::FileSystem::{
@@ -111,26 +111,17 @@ enum Place {
     Whole(Vec<u16>),
 }
 
+/// Only a single name leads into the folder, and `.` and `..` where they lead on Unix. What else looks like a path is refused: it may
+/// be the name of a file elsewhere, and must not lead anywhere.
 fn place(folder: BorrowedHandle<'_>, name: &OsStr) -> Result<Place> {
-    let path = Path::new(name);
-    if folder.as_raw_handle() == INVALID_HANDLE_VALUE || path.is_absolute() {
-        return Ok(Place::Whole(nt_path(path)?));
+    if folder.as_raw_handle() == INVALID_HANDLE_VALUE {
+        return Ok(Place::Whole(nt_path(Path::new(name))?));
     }
-    let mut below: Vec<u16> = Vec::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::Normal(name) => {
-                if !below.is_empty() {
-                    below.push(u16::from(b'\\'));
-                }
-                below.extend(checked(name)?);
-            }
-            Component::ParentDir if name == ".." => return Ok(Place::Whole(above(folder)?)),
-            _ => return Err(Errno::BADNAME),
-        }
+    match name.to_str() {
+        Some(".") => Ok(Place::Below(Vec::new())),
+        Some("..") => Ok(Place::Whole(above(folder)?)),
+        _ => Ok(Place::Below(checked(name)?)),
     }
-    Ok(Place::Below(below))
 }
 
 /// The folder above an open one. NT has no name for it, so its path is asked for; the root is above itself.

@@ -2,10 +2,11 @@
 //!
 //! What Windows does not have fails with an error that says so.
 
-pub(crate) mod acl;
+mod acl;
 pub mod at;
 pub mod console;
 mod dir;
+pub mod files;
 pub mod fs;
 pub mod hardening;
 pub mod io;

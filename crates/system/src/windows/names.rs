@@ -1,11 +1,42 @@
 //! Names. The programs treat names as bytes: on Windows these are their UTF-8.
 
 use super::io::{Errno, Result};
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::windows::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// Stands for a name that is not Unicode. Windows allows none like it, and [`checked`] refuses it in its own words.
 const NOT_UNICODE: &str = "<not Unicode>";
+
+/// Stands for a name of another system that would be a path here, or that names a stream of a file.
+const NO_NAME: &str = "<no name on Windows>";
+
+/// A name in a folder, as it is stored, perhaps by another system. One that no file has on Windows, or that would lead elsewhere, becomes
+/// a name that no file can have.
+#[must_use]
+pub fn stored_name(bytes: &[u8]) -> &OsStr {
+    if bytes.iter().any(|byte| b"\\/:".contains(byte)) { OsStr::new(NO_NAME) } else { OsStr::from_bytes(bytes) }
+}
+
+/// Refuses a name that nothing new can have.
+///
+/// # Errors
+/// [`Errno::BADNAME`] if Windows does not allow it, or [`Errno::ILSEQ`] if it is not Unicode.
+pub fn check_new(name: &OsStr) -> Result<()> {
+    checked_new(name).map(drop)
+}
+
+/// The bytes of a relative path, with slashes between the names.
+#[must_use]
+pub fn slashed(path: &Path) -> Cow<'_, [u8]> {
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.contains(&b'\\') {
+        bytes.iter().map(|byte| if *byte == b'\\' { b'/' } else { *byte }).collect::<Vec<_>>().into()
+    } else {
+        bytes.into()
+    }
+}
 
 /// What std has for names on Unix.
 pub trait OsStrExt {
@@ -96,6 +127,11 @@ mod tests {
         for name in ["null", "com0", "com10", "console", ".phalanx-1.tmp", "ä", "x.nul", "lpt"] {
             assert!(checked_new(OsStr::new(name)).is_ok(), "{name}");
         }
+        for name in [&b"..\\a"[..], b"C:\\a", b"a/b", b"a:b"] {
+            assert_eq!(checked(stored_name(name)).err(), Some(Errno::BADNAME));
+        }
+        assert_eq!(stored_name(b"a.b"), "a.b");
+        assert_eq!(&*slashed(Path::new("a\\b/c")), b"a/b/c");
         assert_eq!(checked(OsStr::from_bytes(b"\xff")).err(), Some(Errno::ILSEQ));
         assert_eq!(checked(&OsString::from_vec(b"\xff".to_vec())).err(), Some(Errno::ILSEQ));
     }

@@ -4,7 +4,7 @@ use crate::file::{Carry, Existing, Obstacle, protected_name, sync_folder};
 use crate::lines::shown;
 use crate::{Error, Result};
 use phalanx_core::volume::CONFIG;
-use phalanx_system::files::{create_private_folder, stat_within};
+use phalanx_system::files::{create_private_folder, open_folder, stat_within};
 use phalanx_system::fs::{self, AtFlags, Dir, FileSystem, FileType, Mode, OFlags};
 use phalanx_system::io::Errno;
 use phalanx_system::os::fd::AsFd;
@@ -210,7 +210,7 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     create_private_folder(path, true)?;
     for folder in missing {
         let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        match File::open(above) {
+        match open_folder(above) {
             Ok(above) => sync_folder(&above)?,
             // It may be one that may be changed and not read.
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}

@@ -18,7 +18,7 @@ use crate::lines::shown;
 use crate::lock::lock;
 use phalanx_core::tree::{Entry, Invalid, Kind, LastChunk, Manifest};
 use phalanx_kernels::keccak::sha3_256;
-use phalanx_system::files::{cut_log, open_private_log};
+use phalanx_system::files::{cut_log, open_folder, open_private_log};
 use phalanx_system::fs::{FileType, FlockOperation, flock, readlinkat, sync_data};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -124,7 +124,7 @@ impl Removals {
         cut_log(&mut file, notes(&bytes).map(|(len, _)| len as u64).sum())?;
         // Some file systems have no locks.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
-        sync_folder(&File::open(folder)?)?;
+        sync_folder(&open_folder(folder)?)?;
         Ok(file)
     }
 

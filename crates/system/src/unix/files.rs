@@ -36,6 +36,14 @@ fn unfollowed() -> i32 {
     (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32
 }
 
+/// Opens a folder.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open_folder(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
 /// Cuts what was opened by [`open_private_log`] to a length. What is written next begins there.
 ///
 /// # Errors

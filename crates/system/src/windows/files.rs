@@ -45,6 +45,14 @@ pub fn open_unfollowed(path: &Path) -> io::Result<File> {
     Ok(open(path, OFlags::RDONLY | OFlags::NOFOLLOW, Mode::empty())?.into())
 }
 
+/// Opens a folder, which std does not do.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open_folder(path: &Path) -> io::Result<File> {
+    Ok(open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?.into())
+}
+
 /// Cuts what was opened by [`open_private_log`] to a length. What is written next begins there: Windows cuts no file that is opened
 /// only to append to it.
 ///

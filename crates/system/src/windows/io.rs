@@ -7,9 +7,9 @@ use windows_sys::Win32::Foundation::{
     ERROR_DIR_NOT_EMPTY, ERROR_DIRECTORY, ERROR_DIRECTORY_NOT_SUPPORTED, ERROR_DISK_FULL, ERROR_FILE_EXISTS,
     ERROR_FILE_NOT_FOUND, ERROR_FILENAME_EXCED_RANGE, ERROR_GEN_FAILURE, ERROR_HANDLE_DISK_FULL,
     ERROR_INVALID_FUNCTION, ERROR_INVALID_LEVEL, ERROR_INVALID_NAME, ERROR_INVALID_PARAMETER, ERROR_LOCK_VIOLATION,
-    ERROR_NOT_SAME_DEVICE, ERROR_NOT_SUPPORTED, ERROR_PATH_NOT_FOUND, ERROR_TOO_MANY_LINKS, ERROR_TOO_MANY_OPEN_FILES,
-    GetLastError, NTSTATUS, RtlNtStatusToDosError, STATUS_DELETE_PENDING, STATUS_FILE_IS_A_DIRECTORY,
-    STATUS_INVALID_INFO_CLASS, STATUS_NOT_A_DIRECTORY, STATUS_NOT_IMPLEMENTED, STATUS_OBJECT_NAME_INVALID,
+    ERROR_NOT_SAME_DEVICE, ERROR_NOT_SUPPORTED, ERROR_PATH_NOT_FOUND, ERROR_TOO_MANY_LINKS, GetLastError, NTSTATUS,
+    RtlNtStatusToDosError, STATUS_DELETE_PENDING, STATUS_FILE_IS_A_DIRECTORY, STATUS_INVALID_INFO_CLASS,
+    STATUS_NOT_A_DIRECTORY, STATUS_NOT_IMPLEMENTED, STATUS_OBJECT_NAME_INVALID,
 };
 
 /// The result of a call to the system.
@@ -120,12 +120,6 @@ impl Errno {
     /// That of an error of std.
     pub(super) fn of_std(error: &Error) -> Self {
         error.raw_os_error().map_or(Self::INVAL, |code| Self::of(code.cast_unsigned()))
-    }
-
-    /// Whether there are too many open files.
-    #[must_use]
-    pub fn is_too_many_files(self) -> bool {
-        self.0 == ERROR_TOO_MANY_OPEN_FILES
     }
 
     fn own_text(self) -> Option<&'static str> {

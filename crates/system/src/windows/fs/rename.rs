@@ -44,36 +44,40 @@ pub fn unlinkat(folder: impl AsHandle, name: impl AsRef<OsStr>, flags: AtFlags) 
         (false, true) => return Err(Errno::NOTDIR),
         _ => {}
     }
+    delete(found.as_handle(), folder.as_handle(), attributes)
+}
+
+/// Deletes what is open, and lies in an open folder.
+fn delete(found: BorrowedHandle<'_>, folder: BorrowedHandle<'_>, attributes: u32) -> Result<()> {
     // So the name is gone immediately, although somebody has it open: Windows 10 from version 1607 on, with NTFS.
     let how = FILE_DISPOSITION_DELETE | FILE_DISPOSITION_POSIX_SEMANTICS | FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE;
-    match nt::set_bytes(found.as_handle(), FileDispositionInformationEx, &[how.into()], mem::size_of_val(&how)) {
+    match nt::set_bytes(found, FileDispositionInformationEx, &[how.into()], mem::size_of_val(&how)) {
         Err(Errno::NOTSUP | Errno::INVAL | Errno::NOSYS) => {}
         done => return done,
     }
-    // Elsewhere it is gone once all programs have closed it, so it gets another name first: its own is then free. One that is
+    // Elsewhere it is gone once all programs have closed it, so a file gets another name first: its own is then free. One that is
     // read-only could not be deleted.
-    if !is_folder {
-        let aside: Vec<u16> = unused_name().encode_utf16().collect();
+    if attributes & FILE_ATTRIBUTE_DIRECTORY == 0 {
         // Without it, only the name stays in use for longer.
-        let _ = give_name(found.as_handle(), folder.as_handle(), &aside, FileRenameInformation, 0);
+        let _ = give_name(found, folder, &unused_name(), FileRenameInformation, 0);
     }
     if attributes & FILE_ATTRIBUTE_READONLY != 0 {
-        make_writable(found.as_handle())?;
+        make_writable(found)?;
     }
     let delete = FILE_DISPOSITION_INFO { DeleteFile: true };
     // SAFETY: it is the structure of this class.
     #[expect(unsafe_code)]
     unsafe {
-        nt::set(found.as_handle(), FileDispositionInfo, &delete)
+        nt::set(found, FileDispositionInfo, &delete)
     }
 }
 
 /// A name that nothing has: that of an input which is about to be deleted, as the programs know it.
-fn unused_name() -> String {
+fn unused_name() -> Vec<u16> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!(".phalanx-{:08x}{count:08x}{now:016x}.removed", std::process::id())
+    format!(".phalanx-{:08x}{count:08x}{now:016x}.removed", std::process::id()).encode_utf16().collect()
 }
 
 /// Renames. A file of the new name is replaced.
@@ -110,8 +114,33 @@ pub fn renameat_with(
             done => return done,
         }
     }
-    let replace = u32::from(replace != 0);
-    give_name(file.as_handle(), to.as_handle(), &new, FileRenameInformation, replace)
+    let is_replaced = replace != 0;
+    match give_name(file.as_handle(), to.as_handle(), &new, FileRenameInformation, is_replaced.into()) {
+        Err(Errno::ACCESS) if is_replaced => replace_open(file.as_handle(), to.as_handle(), &new),
+        done => done,
+    }
+}
+
+/// Replaces a file that is open, where the file system has only the older rename: FAT, older versions of Windows, and Wine. It gets
+/// another name first, so for a moment nothing has its own.
+fn replace_open(file: BorrowedHandle<'_>, folder: BorrowedHandle<'_>, name: &[u16]) -> Result<()> {
+    let access = DELETE | FILE_READ_ATTRIBUTES;
+    let how =
+        How { access, share: SHARE_ALL, disposition: FILE_OPEN, options: FILE_OPEN_REPARSE_POINT, security: None };
+    let old = nt::create(Some(folder), name, how)?;
+    let attributes = stat::tags(old.as_handle())?.FileAttributes;
+    if attributes & FILE_ATTRIBUTE_DIRECTORY != 0 {
+        return Err(Errno::ACCESS);
+    }
+    give_name(old.as_handle(), folder, &unused_name(), FileRenameInformation, 0)?;
+    let given = give_name(file, folder, name, FileRenameInformation, 0);
+    if given.is_err() {
+        let _ = give_name(old.as_handle(), folder, name, FileRenameInformation, 0);
+    } else {
+        // If it stays, it is one of those that the programs know as such.
+        let _ = delete(old.as_handle(), folder, attributes);
+    }
+    given
 }
 
 /// Gives a file one more name. Nothing is replaced.

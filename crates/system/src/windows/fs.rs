@@ -16,9 +16,6 @@ pub use lacking::{
 pub use rename::{linkat, renameat, renameat_with, unlinkat};
 pub use set::{Timespec, Timestamps, UTIME_OMIT, fchmod, fsync, futimens, sync_all, sync_data};
 
-/// Opens a folder only to reach its entries, so it need not be readable.
-pub const SEARCH: OFlags = OFlags::PATH;
-
 use super::io::{Errno, Result};
 use super::names::{checked, checked_new};
 use super::nt::{self, How, SHARE_ALL};
@@ -38,6 +35,9 @@ use windows_sys::Win32::Storage::FileSystem::{
     DELETE, FILE_GENERIC_READ, FILE_GENERIC_WRITE, FILE_LIST_DIRECTORY, FILE_READ_ATTRIBUTES, FILE_SHARE_READ,
     FILE_SHARE_WRITE, FILE_TRAVERSE, READ_CONTROL,
 };
+
+/// Opens a folder only to reach its entries, so it need not be readable.
+pub const SEARCH: OFlags = OFlags::PATH;
 
 /// An owner. Windows has none with numbers: see [`crate::process::geteuid`].
 #[derive(Clone, Copy, Debug)]

@@ -9,24 +9,28 @@ pub mod examples;
 mod inspect;
 mod key;
 mod mirror;
+#[cfg(target_os = "linux")]
 mod mount;
 mod protect;
 mod range;
 mod rekey;
 mod stores;
 mod unprotect;
+#[cfg(target_os = "linux")]
 mod volume;
 
 pub use changes::Changes;
 pub use inspect::Inspect;
 pub use key::Key;
 pub use mirror::{Mirror, Mirrored};
+#[cfg(target_os = "linux")]
 pub use mount::{Background, Mount, MountPlan};
 pub use protect::{Protect, ProtectPlan};
 pub use range::ByteRange;
 pub use rekey::{Rekey, RekeyPlan};
 pub use stores::StoreArgs;
 pub use unprotect::{Unprotect, UnprotectPlan};
+#[cfg(target_os = "linux")]
 pub use volume::{Init, InitPlan};
 
 use clap::{Args, Parser, Subcommand, ValueHint};
@@ -97,6 +101,7 @@ pub enum Command {
     /// Ctrl-C, the signal TERM, or fusermount3 -u MOUNTPOINT ends the mount. If it is in use then, a signal takes its name away
     /// at once, and it ends when the last file in it is closed. A second signal ends it at once. This needs /dev/fuse, and for
     /// users other than root the package fuse3.
+    #[cfg(target_os = "linux")]
     Mount(Mount),
     /// Show what can be seen of a protected file without a key
     Inspect(Inspect),
@@ -112,6 +117,7 @@ pub enum Command {
     ///
     /// DIR becomes a volume: what is written to it where it is mounted lies in it encrypted, file by file, names included.
     /// Without --key, --key-file or --password-file, the password is that of PHALANX_PASSWORD, or is asked for.
+    #[cfg(target_os = "linux")]
     Init(Init),
     /// Make, list, copy and delete the keys of the keyring
     #[command(subcommand)]
@@ -150,6 +156,7 @@ impl Command {
             Command::Unprotect(unprotect) => &mut unprotect.stores,
             Command::Verify(verify) => &mut verify.stores,
             Command::Inspect(inspect) => &mut inspect.stores,
+            #[cfg(target_os = "linux")]
             Command::Mount(mount) => &mut mount.stores,
             Command::Mirror(mirror) => &mut mirror.stores,
             Command::Rekey(rekey) => &mut rekey.stores,

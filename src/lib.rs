@@ -7,15 +7,20 @@
 
 mod args;
 mod commands;
+#[cfg(target_os = "linux")]
 mod daemon;
 mod progress;
 mod transfer;
 mod usage;
+#[cfg(target_os = "linux")]
 mod volume_engines;
+#[cfg(target_os = "linux")]
 pub mod volume_failures;
 
 use args::Command;
-use commands::{completions, init, inspect, key, man, mirror, mount, protect, rekey, unprotect, verify, version};
+use commands::{completions, inspect, key, man, mirror, protect, rekey, unprotect, verify, version};
+#[cfg(target_os = "linux")]
+use commands::{init, mount};
 use phalanx_host::failure::{self, Outcome};
 use phalanx_host::{ask, start};
 use std::process::ExitCode;
@@ -46,7 +51,9 @@ fn run() -> Outcome {
         Command::Unprotect(unprotect) => unprotect::run(unprotect.validate()?, args.verbosity),
         Command::Verify(verify) => verify::run(verify.validate()?, args.verbosity),
         Command::Rekey(rekey) => rekey::run(rekey.validate()?, args.verbosity),
+        #[cfg(target_os = "linux")]
         Command::Init(init) => init::run(init.validate()?, args.verbosity),
+        #[cfg(target_os = "linux")]
         Command::Mount(mount) => mount::run(mount.validate()?, args.verbosity),
         Command::Inspect(inspect) => inspect::run(inspect.validate()?, args.verbosity),
         Command::Key(key) => key::run(key, args.verbosity),

@@ -17,7 +17,7 @@ use phalanx_host::secret_files::damaged;
 use phalanx_host::secrets;
 use phalanx_host::stdio;
 use phalanx_host::verbosity::Verbosity;
-use phalanx_system::os::fs::MetadataExt;
+use phalanx_system::files::is_open_to_others;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -170,7 +170,7 @@ fn read_file(path: &Path, longest: usize, what: &str, hint: &str) -> Outcome<Sec
 
 /// Warns if others may read the file: the key is no safer in the keyring than it was before.
 fn warn_of_readers(path: &Path) {
-    let is_open = |meta: std::fs::Metadata| meta.is_file() && meta.mode() & 0o077 != 0;
+    let is_open = |meta: std::fs::Metadata| meta.is_file() && is_open_to_others(path, &meta);
     if !is_dash(path) && path.metadata().is_ok_and(is_open) {
         let path = shown(path);
         complain_with(

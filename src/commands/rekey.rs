@@ -37,13 +37,15 @@ use phalanx_host::services::Services;
 use phalanx_host::transfer::action::{Action, Moved, Transfer};
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
+use phalanx_host::volumes::{is_folder_of_volume, is_volume};
 use phalanx_host::words::{count, others};
 use phalanx_host::{Error, Result};
-use phalanx_system::os::fs::MetadataExt;
-use phalanx_volume::{is_folder_of_volume, is_volume};
+use phalanx_system::files::names_of_open;
+use phalanx_system::fs::sync_all;
 use report::{Report, Reporter};
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -277,7 +279,7 @@ impl Action for Rekey {
         };
         moved.by = Some(self.change(file, crew, meter)?);
         // With --fresh each name becomes a file of its own, so each is done.
-        if !self.fresh && file.file().metadata().is_ok_and(|meta| meta.nlink() > 1) {
+        if !self.fresh && has_other_names(file.file()) {
             turn.done();
         }
         Ok(moved)
@@ -457,7 +459,7 @@ impl Rekey {
         output.carry(target.file(), Carry::All)?;
         let header = file::regular(output.file())?.header()?;
         // This may take minutes, so the old file is checked after it, right before the rename.
-        output.file().sync_all().map_err(Error::write)?;
+        sync_all(output.file()).map_err(Error::write)?;
         if let Some(rewritten) = &*lock(&self.rewritten) {
             rewritten.note(&opened, &sealed)?;
         }
@@ -469,4 +471,9 @@ impl Rekey {
         }
         done
     }
+}
+
+/// Whether a file has several names.
+fn has_other_names(file: &File) -> bool {
+    file.metadata().and_then(|meta| names_of_open(file, &meta)).is_ok_and(|names| names > 1)
 }

@@ -25,7 +25,7 @@ use phalanx_host::transfer::action::{Action, Moved, Transfer};
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::transfer::tally::Tally;
 use phalanx_host::verbosity::Verbosity;
-use phalanx_volume::{is_folder_of_volume, is_volume};
+use phalanx_host::volumes::{is_folder_of_volume, is_volume};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

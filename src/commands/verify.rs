@@ -27,6 +27,7 @@ use phalanx_host::transfer::action::{Action, Moved, Transfer};
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::transfer::tally::Tally;
 use phalanx_host::verbosity::Verbosity;
+use phalanx_host::volumes::is_volume;
 use phalanx_host::words::{count, others};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -71,13 +72,13 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
         let is_checked = transfer.signing.signers().is_some();
         let demands_manifest =
             args.manifest.quick || args.pins().names_one() || is_checked && args.recursive && path.is_dir();
-        if !is_mirror && is_checked && phalanx_volume::is_volume(path) {
+        if !is_mirror && is_checked && is_volume(path) {
             return Err(unsigned_volume(path));
         }
         if demands_manifest && !is_mirror && !is_within() {
             return Err(no_manifest(path));
         }
-        if !is_mirror && !demands_manifest && phalanx_volume::is_volume(path) {
+        if !is_mirror && !demands_manifest && is_volume(path) {
             // With --recursive, it is about mirrors.
             let accepts = args.manifest.accept && !args.recursive;
             let check = if accepts { verify_volume::accept } else { verify_volume::run };
@@ -106,7 +107,7 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
             }
             refuse_lost(path, &Trees::of_user(), lost)?;
             let found = transfer::tree(&transfer, path, None, None)?;
-            let volumes = verify_volume::within(path)?;
+            let volumes = volumes::within(path)?;
             if found.seen() == 0 && volumes.is_empty() {
                 return Err(Failure::nothing_protected(path));
             }

@@ -20,10 +20,8 @@ use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{count, others};
 use phalanx_volume::tree::{Tree, TreeOptions};
 use phalanx_volume::verify::{Findings, verify};
-use phalanx_volume::{Store, StoreOptions, Volume, VolumeError, is_folder_of_volume, is_volume, versions};
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use phalanx_volume::{Store, StoreOptions, Volume, VolumeError, versions};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -115,30 +113,6 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
         _ => Err(Failure::written(Code::NotAuthentic)),
     };
     worse(verified, said)
-}
-
-/// All volumes in a folder. Links are not followed.
-pub fn within(dir: &Path) -> Outcome<Vec<PathBuf>> {
-    let (mut found, mut folders) = (Vec::new(), vec![dir.to_owned()]);
-    while let Some(folder) = folders.pop() {
-        let failed = |e| Failure::at(&folder, Error::read(e));
-        let entries = match fs::read_dir(&folder) {
-            // The path is too long for the system, so no volume there could be opened by it.
-            Err(e) if e.kind() == ErrorKind::InvalidFilename => continue,
-            entries => entries.map_err(failed)?,
-        };
-        for entry in entries {
-            let entry = entry.map_err(failed)?;
-            if entry.file_type().map_err(failed)?.is_dir() {
-                let path = entry.path();
-                // A volume without its config is found too, and is refused when it is opened.
-                let is_found = is_volume(&path) || is_folder_of_volume(&path);
-                if is_found { &mut found } else { &mut folders }.push(path);
-            }
-        }
-    }
-    found.sort_unstable();
-    Ok(found)
 }
 
 /// Why a volume did not open: perhaps because a change of its keys was interrupted.

@@ -1,24 +1,41 @@
 //! The programs of plugins and key services: where they are looked for, what they are told, and how they end.
 
-use nix::sys::signal::{SigSet, Signal};
+use std::env::consts::EXE_SUFFIX;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Finds a program in folders. Relative folders do not count, since anybody could have prepared one.
 pub fn find(program: &str, folders: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
-    let runs = |path: &PathBuf| path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
-    folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join(program)).find(runs)
+    let name = format!("{program}{EXE_SUFFIX}");
+    folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join(&name)).find(|path| runs(path))
+}
+
+#[cfg(unix)]
+fn runs(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+/// Windows knows programs by the ending of their names.
+#[cfg(windows)]
+fn runs(path: &Path) -> bool {
+    path.is_file()
 }
 
 /// Makes writing to a program that has ended an error in this thread, which must be one that ends after it. In Rust it
 /// always is, but a library in a program of another language gets SIGPIPE, which ends that program.
+#[cfg(unix)]
 pub fn survive_closed_pipes() {
+    use nix::sys::signal::{SigSet, Signal};
     let _ = SigSet::from(Signal::SIGPIPE).thread_block();
 }
+
+/// Windows has no such signal.
+#[cfg(windows)]
+pub fn survive_closed_pipes() {}
 
 /// Waits for a program, and returns whether it has ended.
 pub fn ends_within(time: Duration, mut state: impl FnMut() -> io::Result<Option<ExitStatus>>) -> bool {

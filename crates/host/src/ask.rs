@@ -1,15 +1,18 @@
 //! Asking the user at the terminal. A program that has not called [`by`] asks nobody.
 
-use crate::lock::lock;
+#[cfg_attr(windows, path = "windows/dark.rs")]
+mod dark;
+
 use crate::signals;
 use phalanx_core::Password;
-use phalanx_system::process;
-use phalanx_system::termios::{self, LocalModes, OptionalActions, Termios};
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use zeroize::Zeroizing;
+
+pub(crate) use dark::restore;
+use dark::{Dark, TYPED};
 
 /// The longest line that a user types for a plugin.
 const LONGEST_LINE: u64 = 4096;
@@ -39,7 +42,7 @@ pub fn can_ask() -> bool {
 /// The terminal, if the user may be asked.
 fn terminal(how: &OpenOptions) -> Option<File> {
     let may_ask = || HIDDEN.get().is_some() && !ASKS_NO_MORE.load(Ordering::Relaxed);
-    how.open("/dev/tty").ok().filter(|_| may_ask())
+    how.open(TYPED).ok().filter(|_| may_ask())
 }
 
 /// Waits for exclusive use of the terminal. Two prompts at the same time would mix their answers, and the one that ends
@@ -66,7 +69,7 @@ pub fn secret(question: &str) -> Option<Zeroizing<String>> {
 pub fn line(question: &str) -> Option<String> {
     let _turn = at_terminal();
     let terminal = terminal(File::options().read(true).write(true))?;
-    (&terminal).write_all(question.as_bytes()).ok()?;
+    dark::show(&terminal, question).ok()?;
     let mut line = String::new();
     BufReader::new(terminal.take(LONGEST_LINE)).read_line(&mut line).ok()?;
     line.ends_with('\n').then(|| line.trim_end_matches(['\r', '\n']).to_owned())
@@ -87,47 +90,6 @@ pub fn hidden(question: &str) -> io::Result<Zeroizing<String>> {
         signals::interrupt();
     }
     typed
-}
-
-/// The terminal shows nothing that is typed, from before the question is there. What was typed before that is thrown away: it was
-/// shown, and was no answer.
-struct Dark;
-
-/// The terminal while it is dark, and how it was before.
-static BEFORE: Mutex<Option<(File, Termios)>> = Mutex::new(None);
-
-/// Makes the terminal what it was, if a question has changed it: a signal ends the process. In the background it is
-/// somebody else's, who has set it as they need it.
-pub(crate) fn restore() {
-    if let Some((terminal, before)) = lock(&BEFORE).take()
-        && termios::tcgetpgrp(&terminal).is_ok_and(|group| group == process::getpgrp())
-    {
-        let _ = termios::tcsetattr(&terminal, OptionalActions::Now, &before);
-    }
-}
-
-impl Dark {
-    /// `None` if there is no terminal.
-    fn new() -> Option<Self> {
-        let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
-        let before = termios::tcgetattr(&terminal).ok()?;
-        let mut dark = before.clone();
-        dark.local_modes.remove(LocalModes::ECHO);
-        // Known before it is changed, and not locked meanwhile: the system stops a process in the background here.
-        *lock(&BEFORE) = Some((terminal.try_clone().ok()?, before));
-        let darkened = Self;
-        termios::tcsetattr(&terminal, OptionalActions::Flush, &dark).ok()?;
-        Some(darkened)
-    }
-}
-
-impl Drop for Dark {
-    fn drop(&mut self) {
-        let before = lock(&BEFORE).take();
-        if let Some((terminal, before)) = before {
-            let _ = termios::tcsetattr(terminal, OptionalActions::Now, &before);
-        }
-    }
 }
 
 #[cfg(test)]

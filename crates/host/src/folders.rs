@@ -4,13 +4,13 @@ use crate::file::{Carry, Existing, Obstacle, protected_name, sync_folder};
 use crate::lines::shown;
 use crate::{Error, Result};
 use phalanx_core::volume::CONFIG;
-use phalanx_system::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
+use phalanx_system::files::{create_private_folder, open_folder, stat_within};
+use phalanx_system::fs::{self, AtFlags, Dir, FileSystem, FileType, Mode, OFlags};
 use phalanx_system::io::Errno;
 use phalanx_system::os::fd::AsFd;
 use phalanx_system::os::ffi::OsStringExt;
-use phalanx_system::os::fs::DirBuilderExt;
 use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use std::path::Path;
 pub const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
 /// How a folder is opened to find entries in it. It need not be readable.
-pub const SEARCHED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+pub const SEARCHED: OFlags = fs::SEARCH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// The permissions of group and others to write.
 const OTHERS_WRITE: u32 = 0o022;
@@ -74,8 +74,7 @@ fn in_place_of(parent: &File, name: &OsStr) -> Error {
 
 /// Whether a folder is a volume: it holds a config. Nothing has been checked.
 pub fn is_volume(at: impl AsFd, folder: &Path) -> bool {
-    fs::statat(at, folder.join(CONFIG), AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+    stat_within(at, folder, CONFIG).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
 }
 
 /// An entry of a mirror whose name collides with that of an entry of the tree of another kind: a folder or link `a`
@@ -128,14 +127,12 @@ pub const RESERVED_NAME: &str = "the name of its output is one of a temporary fi
 /// and be closed to them. (On a file system without permissions all folders look the same.)
 fn is_ours(parent: &File, folder: &impl AsFd) -> phalanx_system::io::Result<bool> {
     const STICKY: u32 = 0o1000;
-    /// FAT, exFAT, NTFS, FUSE, SMB.
-    const WITHOUT_PERMISSIONS: [u64; 6] = [0x4d44, 0x2011_bab0, 0x7366_746e, 0x6573_5546, 0xff53_4d42, 0xfe53_4d42];
     let user = phalanx_system::process::geteuid().as_raw();
     let (above, stat) = (fs::fstat(parent)?, fs::fstat(folder)?);
     let others_rename = above.st_uid != user || above.st_mode & OTHERS_WRITE != 0 && above.st_mode & STICKY == 0;
     let looks_like_all = || {
-        let kind = fs::fstatfs(parent).map(|stat| stat.f_type as u64);
-        stat.st_mode & 0o777 == above.st_mode & 0o777 && kind.is_ok_and(|kind| WITHOUT_PERMISSIONS.contains(&kind))
+        let kind = fs::file_system(parent);
+        stat.st_mode & 0o777 == above.st_mode & 0o777 && kind == Ok(FileSystem::WithoutPermissions)
     };
     Ok(!others_rename || stat.st_uid == user && (stat.st_mode & 0o077 == 0 || looks_like_all()))
 }
@@ -210,10 +207,10 @@ pub fn open_within(root: &File, path: &Path) -> phalanx_system::io::Result<File>
 pub fn make_private(path: &Path) -> io::Result<()> {
     let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
     let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
-    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    create_private_folder(path, true)?;
     for folder in missing {
         let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        match File::open(above) {
+        match open_folder(above) {
             Ok(above) => sync_folder(&above)?,
             // It may be one that may be changed and not read.
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}

@@ -23,19 +23,26 @@ pub fn key_services() -> Option<PathBuf> {
 
 /// The folder of what the user configures.
 fn config() -> Option<PathBuf> {
-    Some(etcetera::choose_base_strategy().ok()?.config_dir().join("phalanx"))
+    let home = etcetera::choose_base_strategy().ok()?;
+    // What is in Windows' folder of settings may be copied to other machines of a domain. Keys are not.
+    let folder = if cfg!(windows) { home.cache_dir() } else { home.config_dir() };
+    Some(folder.join("phalanx"))
 }
 
 /// The folder of what can be measured again. `None` if there is no home. It need not exist.
 pub fn cache() -> Option<PathBuf> {
-    named(CACHE_VARIABLE).or_else(|| Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("phalanx")))
+    // On Windows keys are beside it.
+    let folder = if cfg!(windows) { r"phalanx\cache" } else { "phalanx" };
+    named(CACHE_VARIABLE).or_else(|| Some(etcetera::choose_base_strategy().ok()?.cache_dir().join(folder)))
 }
 
 /// The folder of what is remembered between runs. `None` if there is no home. It need not exist.
 pub fn state() -> Option<PathBuf> {
     named(STATE_VARIABLE).or_else(|| {
         let home = etcetera::choose_base_strategy().ok()?;
-        Some(home.state_dir().unwrap_or_else(|| home.data_dir()).join("phalanx"))
+        // As for keys, it is what this machine remembers.
+        let local = || if cfg!(windows) { home.cache_dir() } else { home.data_dir() };
+        Some(home.state_dir().unwrap_or_else(local).join("phalanx"))
     })
 }
 

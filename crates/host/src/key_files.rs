@@ -7,7 +7,8 @@ use crate::file::{Made, Spared, Stamp};
 use crate::lines::shown;
 use crate::paths::is_dash;
 use crate::{folders, secret_files};
-use phalanx_system::os::fs::{FileExt, MetadataExt};
+use phalanx_system::files;
+use phalanx_system::os::fs::FileExt;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
@@ -155,7 +156,7 @@ fn collect_links(path: &Path, links: &mut HashSet<Id>) {
         match fs::symlink_metadata(&here) {
             Ok(meta) if meta.is_symlink() && followed < MOST => {
                 followed += 1;
-                links.insert((meta.dev(), meta.ino()));
+                links.extend(files::id_of_link(&here, &meta));
                 left.extend(fs::read_link(&here).map(|target| names(&target)).unwrap_or_default());
             }
             Ok(meta) if !meta.is_symlink() => at = here,
@@ -169,5 +170,5 @@ fn id(path: &Path) -> Option<Id> {
     if is_dash(path) {
         return folders::id(&io::stdin()).ok();
     }
-    fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+    files::id_at(path).ok()
 }

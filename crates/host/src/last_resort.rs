@@ -2,11 +2,9 @@
 
 use crate::file;
 use crate::lines;
-use phalanx_system::stdio;
-use signal_hook::consts::SIGABRT;
-use signal_hook::low_level;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::io::{self, IoSlice};
+#[cfg(unix)]
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -67,9 +65,22 @@ pub fn out_of_memory() -> ! {
         thread::sleep(Duration::from_secs(1));
     }
     file::remove_unfinished_at_once();
-    let line = [lines::name().as_bytes(), b": ", b"not enough memory", b"\n"].map(IoSlice::new);
-    let _ = phalanx_system::io::writev(stdio::stderr(), &line);
-    low_level::exit(1)
+    end([lines::name().as_bytes(), b": ", b"not enough memory", b"\n"])
+}
+
+/// Writes a line and ends the process, without any memory.
+#[cfg(unix)]
+fn end(line: [&[u8]; 4]) -> ! {
+    let _ = phalanx_system::io::writev(phalanx_system::stdio::stderr(), &line.map(io::IoSlice::new));
+    signal_hook::low_level::exit(1)
+}
+
+/// Writes a line and ends the process. Its parts are written one by one, since Windows cannot write them in one call.
+#[cfg(windows)]
+fn end(line: [&[u8]; 4]) -> ! {
+    use std::io::Write;
+    line.iter().for_each(|part| drop(std::io::stderr().write_all(part)));
+    phalanx_system::process::end(1)
 }
 
 /// Whether a panic's line has been written.
@@ -80,8 +91,12 @@ pub fn panic_is_reported() {
     TOLD.store(true, Ordering::Relaxed);
 }
 
-/// Sets up a clean-up before the process aborts, as it does if a panic cannot unwind.
+/// Sets up a clean-up before the process aborts, as it does if a panic cannot unwind. (On Windows nothing can be done then: the next
+/// run removes what is left.)
+#[cfg(unix)]
 pub fn clean_up_on_abort() -> io::Result<()> {
+    use signal_hook::consts::SIGABRT;
+    use signal_hook::low_level;
     let clean_up = || {
         file::remove_unfinished_at_once();
         if TOLD.load(Ordering::Relaxed) {

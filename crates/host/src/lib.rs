@@ -19,7 +19,6 @@ pub mod failure;
 pub mod file;
 pub mod folders;
 pub mod hand;
-pub mod hardening;
 pub mod home;
 pub mod in_memory;
 pub mod key_files;
@@ -38,15 +37,18 @@ pub mod say;
 pub mod secret_files;
 pub mod secrets;
 pub mod services;
+#[cfg_attr(windows, path = "windows/signals.rs")]
 pub mod signals;
 pub mod signatures;
 pub mod start;
+#[cfg_attr(windows, path = "windows/stdio.rs")]
 pub mod stdio;
 pub mod strays;
 pub mod transfer;
 #[cfg(feature = "clap")]
 pub mod usage;
 pub mod verbosity;
+pub mod volumes;
 pub mod warnings;
 mod whole;
 pub mod words;

@@ -1,6 +1,7 @@
 //! Lines on standard error, and what is safe to show there.
 
 use crate::last_resort;
+#[cfg(unix)]
 use phalanx_system::os::net::UnixDatagram;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -27,16 +28,15 @@ pub fn complain_with(line: impl Display, hint: Option<&str>) {
     if let Some(tell) = TELL.get() {
         return tell(&line);
     }
-    match SYSTEM_LOG.get() {
+    #[cfg(unix)]
+    if let Some(log) = SYSTEM_LOG.get() {
         // 28 is a warning of a daemon.
-        Some(log) => drop(log.send(format!("<28>phalanx[{}]: {line}", std::process::id()).as_bytes())),
-        // In one call, because other processes may write to the same place.
-        None => {
-            let hint = hint.filter(|hint| is_new(hint)).map(|hint| format!("hint: {}\n", one_line(hint)));
-            let lines = format!("{}: {line}\n{}", name(), hint.unwrap_or_default());
-            drop(io::stderr().write_all(lines.as_bytes()));
-        }
+        return drop(log.send(format!("<28>phalanx[{}]: {line}", std::process::id()).as_bytes()));
     }
+    // In one call, because other processes may write to the same place.
+    let hint = hint.filter(|hint| is_new(hint)).map(|hint| format!("hint: {}\n", one_line(hint)));
+    let lines = format!("{}: {line}\n{}", name(), hint.unwrap_or_default());
+    drop(io::stderr().write_all(lines.as_bytes()));
 }
 
 /// Whether this advice has not been written before.
@@ -71,9 +71,11 @@ pub fn complain_as(name: impl Into<String>) {
     let _ = NAME.set(name.into());
 }
 
+#[cfg(unix)]
 static SYSTEM_LOG: OnceLock<UnixDatagram> = OnceLock::new();
 
 /// Makes lines go to the system's log.
+#[cfg(unix)]
 pub fn complain_to_system() -> io::Result<()> {
     let log = UnixDatagram::unbound()?;
     log.connect("/dev/log")?;

@@ -7,11 +7,9 @@ use crate::file::{Carry, InputFile, Made, OutputRules, Url, is_url};
 use crate::lines::shown;
 use phalanx_core::Error as CoreError;
 use phalanx_core::format::Header;
-use phalanx_system::os::ffi::OsStrExt;
-use phalanx_system::os::fs::MetadataExt;
+use phalanx_system::files;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
@@ -104,7 +102,7 @@ impl Destination {
             Outputs::At(End::Standard) if self.recursive => {
                 return Err(Failure::usage("--recursive writes folders: they cannot go to standard output"));
             }
-            Outputs::At(End::Path(path)) if !self.recursive && path.as_os_str().as_bytes().ends_with(b"/") => {
+            Outputs::At(End::Path(path)) if !self.recursive && files::ends_in_slash(path) => {
                 let line = format!("{}: --output names a file", shown(path));
                 return Err(Failure::usage(line).hint("use --output-dir for a folder"));
             }
@@ -265,8 +263,8 @@ fn identity(end: &End) -> Option<(u64, u64, OsString)> {
         End::Path(path) => path,
     };
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = fs::metadata(parent).ok()?;
-    Some((folder.dev(), folder.ino(), path.file_name()?.to_owned()))
+    let (device, inode) = files::id_at(parent).ok()?;
+    Some((device, inode, path.file_name()?.to_owned()))
 }
 
 /// Refuses more than one standard input, which can be read only once.

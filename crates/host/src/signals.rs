@@ -8,12 +8,10 @@
 use crate::failure::{Code, Failure, Outcome};
 use crate::last_resort;
 use crate::{ask, file};
-use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use phalanx_system::signals::{self, Incoming, Masks};
 use signal_hook::{flag, low_level};
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
@@ -21,7 +19,7 @@ use std::thread;
 
 /// The signals that do not end a process, or that only a fault of the process causes. All others are taken: those of
 /// users, terminals, schedulers and timers, and those without a fixed meaning.
-const OTHERS: [Signal; 17] = [
+const OTHERS: &[Signal] = &[
     Signal::SIGBUS,
     Signal::SIGCHLD,
     Signal::SIGCONT,
@@ -40,6 +38,12 @@ const OTHERS: [Signal; 17] = [
     Signal::SIGWINCH,
     // It is blocked from the start.
     Signal::SIGXFSZ,
+    #[cfg(target_os = "macos")]
+    Signal::SIGEMT,
+    #[cfg(target_os = "macos")]
+    Signal::SIGINFO,
+    #[cfg(target_os = "macos")]
+    Signal::SIGIO,
 ];
 
 /// Makes writing beyond a limit on file sizes an error, as for a full disk. Otherwise it would end the process without
@@ -57,22 +61,21 @@ pub fn survive_limits() -> Outcome {
 pub fn clean_up() -> Outcome {
     last_resort::clean_up_on_abort().map_err(failed)?;
     // Signals that the parent ignores or blocks do not end this process, as with `nohup`.
-    let [ignored, blocked] = masks(["SigIgn", "SigBlk"]);
+    let Masks { ignored, blocked } = signals::masks();
     let _ = SPARED.set(ignored | blocked);
     let mut ending = SigSet::all();
-    OTHERS.into_iter().for_each(|signal| ending.remove(signal));
+    OTHERS.iter().for_each(|signal| ending.remove(*signal));
     // Other processes send SIGABRT too, such as the watchdog of systemd. In the process itself glibc's `abort` lifts
     // the block, so that the handler still runs. That of musl does not.
     if !cfg!(target_env = "gnu") {
         ending.remove(Signal::SIGABRT);
     }
-    let signals = SignalFd::with_flags(&ending, SfdFlags::SFD_CLOEXEC).map_err(|e| failed(e.into()))?;
+    let signals = Incoming::of(&ending).map_err(failed)?;
     ending.thread_block().map_err(|e| failed(e.into()))?;
     let take_all = move || {
         loop {
-            match signals.read_signal() {
-                Ok(Some(signal)) => take_unless_spared(signal.ssi_signo),
-                Ok(None) | Err(Errno::EINTR) => {}
+            match signals.next() {
+                Ok(signal) => take_unless_spared(signal),
                 Err(_) => std::process::abort(),
             }
         }
@@ -87,10 +90,7 @@ pub(crate) fn interrupt() {
         return;
     }
     // Who has read the character may have sent it to this thread, which blocks it. Later it would count once more.
-    let int = SigSet::from(Signal::SIGINT);
-    if let Ok(sent) = SignalFd::with_flags(&int, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK) {
-        let _ = sent.read_signal();
-    }
+    signals::take_sent(&SigSet::from(Signal::SIGINT));
     take_unless_spared(Signal::SIGINT as u32);
 }
 
@@ -135,7 +135,7 @@ pub fn start(command: &mut Command) -> io::Result<Child> {
 /// Sets the flag of each signal that reaches a thread. A started program does not inherit the handlers, but ignores
 /// what this process ignores, so ignored signals stay ignored.
 fn note_in(notes: &'static [AtomicBool; 65]) {
-    let [ignored] = masks(["SigIgn"]);
+    let ignored = signals::masks().ignored;
     let is_ending =
         |signal: i32| OTHERS.iter().all(|other| *other as i32 != signal) && ignored >> (signal - 1) & 1 == 0;
     for (signal, note) in (0..).zip(notes).skip(1).filter(|(signal, _)| is_ending(*signal)) {
@@ -201,16 +201,4 @@ static ON_HANGUP: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 /// signals. SIGUSR2 is ignored then. Only the first call counts.
 pub fn on_hangup(act: impl Fn() + Send + Sync + 'static) {
     let _ = ON_HANGUP.set(Box::new(act));
-}
-
-/// Bit masks of signals that the system shows for this thread. A missing one is 0.
-fn masks<const N: usize>(names: [&str; N]) -> [u64; N] {
-    let mut status = Vec::with_capacity(4096);
-    let read = |file: File| file.take(u64::MAX).read_to_end(&mut status);
-    let _ = File::open("/proc/self/status").and_then(read);
-    let status = String::from_utf8_lossy(&status);
-    names.map(|name| {
-        let mask = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
-    })
 }

@@ -2,7 +2,8 @@
 
 use crate::Error;
 use crate::failure::Outcome;
-use crate::{hardening, signals, stdio};
+use crate::{signals, stdio};
+use phalanx_system::hardening;
 
 /// The first call of a program: keeps other processes and core dumps from the memory, and checks that standard error is
 /// open.

@@ -3,8 +3,7 @@
 //! Rust's runtime opens `/dev/null` in place of closed ones. Then an input seems to be empty, and an output accepts
 //! everything. So they are checked before the runtime starts.
 
-use phalanx_system::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use phalanx_system::pipe::fcntl_setpipe_size;
+use phalanx_system::os::fd::{AsFd, BorrowedFd};
 use phalanx_system::stdio;
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,12 +12,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// One bit for each of the three that is closed.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
 #[used]
 // SAFETY: the loader calls each function of this section once, before `main`, and passes arguments that this one does
 // not take. It only makes system calls and writes to an atomic, for which nothing of the runtime is needed.
 #[expect(unsafe_code)]
-#[unsafe(link_section = ".init_array")]
+#[cfg_attr(target_os = "linux", unsafe(link_section = ".init_array"))]
+#[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__mod_init_func"))]
 static LOOK: extern "C" fn() = {
     extern "C" fn look() {
         for (number, fd) in [stdio::stdin(), stdio::stdout(), stdio::stderr()].into_iter().enumerate() {
@@ -59,12 +59,7 @@ fn closed(which: &str) -> io::Error {
 }
 
 fn unbuffered(end: BorrowedFd<'_>) -> io::Result<File> {
-    end.try_clone_to_owned().map(widened)
-}
-
-/// Makes a pipe's buffer as large as any user's may be, so that both ends take fewer and longer turns.
-fn widened(end: OwnedFd) -> File {
-    const PIPE: usize = 1 << 20;
-    let _ = fcntl_setpipe_size(&end, PIPE);
-    File::from(end)
+    let end = end.try_clone_to_owned()?;
+    stdio::widen_pipe(&end);
+    Ok(File::from(end))
 }

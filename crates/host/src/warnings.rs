@@ -2,7 +2,7 @@
 
 use crate::file::Carry;
 use crate::lines::{complain, shown};
-use phalanx_system::os::fs::MetadataExt;
+use phalanx_system::files::mode_of_open;
 use std::fs::{File, Metadata};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub fn special_bits(path: &Path, file: &File, carry: Carry) -> Option<String> {
     // A folder keeps its sticky bit.
     let special = |meta: &Metadata| if meta.is_dir() { 0o6000 } else { 0o7000 };
-    let is_special = || file.metadata().is_ok_and(|meta| meta.mode() & special(&meta) != 0);
+    let is_special = || {
+        let mode = |meta: Metadata| Some(mode_of_open(file, &meta).ok()? & special(&meta));
+        file.metadata().ok().and_then(mode).is_some_and(|mode| mode != 0)
+    };
     let path = (carry == Carry::All && is_special()).then(|| shown(path))?;
     Some(format!("warning: {path}: setuid, setgid and sticky bits are not kept"))
 }

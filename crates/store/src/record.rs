@@ -6,7 +6,7 @@
 use phalanx_core::tree::Digest;
 use phalanx_host::file::Plan;
 use phalanx_host::mirror::state::unhex_bytes;
-use phalanx_system::fs::{FlockOperation, OFlags, flock};
+use phalanx_system::fs::{FlockOperation, OFlags, flock, sync_all};
 use phalanx_system::os::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -191,8 +191,8 @@ impl Record {
         let Named { url, place, .. } = self.object.clone();
         let first = First { url, place, upload: upload.to_owned(), plan: plan.map(Cut::of) };
         self.add(&first)?;
-        self.file.sync_all()?;
-        self.path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+        sync_all(&self.file)?;
+        self.path.parent().map_or(Ok(()), |folder| sync_all(&File::open(folder)?))
     }
 
     /// Removes a last line that is not whole, before others follow it.

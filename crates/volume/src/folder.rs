@@ -11,8 +11,8 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::process::geteuid;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The name of the file that holds a folder's id.
-pub const FOLDER: &str = "phalanx.folder";
+pub use phalanx_host::volumes::FOLDER;
+
 /// The prefix of the names of entries that are being made.
 pub const NEW: &str = "phalanx.new.";
 /// The prefix of the names of entries that are being removed.

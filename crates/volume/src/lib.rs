@@ -36,5 +36,6 @@ pub use disk::{Disk, System};
 pub use error::{Result, VolumeError};
 pub use journal::JOURNAL;
 pub use options::StoreOptions;
+pub use phalanx_host::volumes::{is_folder_of_volume, is_volume};
 pub use store::Store;
-pub use volume::{Volume, check_new, create, create_with, is_folder_of_volume, is_volume};
+pub use volume::{Volume, check_new, create, create_with};

@@ -6,6 +6,7 @@ use aes_siv::siv::Aes256Siv;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use phalanx_core::volume::{SivKey, VolumeKeys};
+pub use phalanx_host::volumes::RECORD_LEN;
 use phalanx_kernels::keccak::sha3_256;
 use rustix::io::Errno;
 use std::sync::{Mutex, PoisonError};
@@ -13,8 +14,6 @@ use std::sync::{Mutex, PoisonError};
 /// Identifies a folder, wherever it is moved.
 pub type FolderId = [u8; 16];
 
-/// The length of a record in `phalanx.folder`, in bytes.
-pub const RECORD_LEN: usize = 32;
 /// The longest name, in bytes.
 pub const MAX_NAME: usize = 255;
 /// The longest target of a symbolic link, in bytes.

@@ -2,15 +2,13 @@
 
 use crate::error::{Result, VolumeError};
 use crate::folder::{self, FOLDER, NEW};
-use crate::names::{Names, RECORD_LEN};
+use crate::names::Names;
 use crate::versions::{self, VERSIONS};
 use phalanx_core::volume::{CONFIG, Config, Features};
 use phalanx_core::{ChunkSize, KeySource, Opener, Recipient, Suite};
 use phalanx_host::file::{self, Existing, Output};
 use rustix::fd::OwnedFd;
-use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, mkdirat, open, openat, statat, unlinkat,
-};
+use rustix::fs::{AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, mkdirat, open, openat, unlinkat};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::Write;
@@ -20,24 +18,6 @@ use std::time::{Duration, Instant};
 
 /// How long to wait for a volume that is in use.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Whether a folder is a volume: it holds a config. Nothing has been checked.
-#[must_use]
-pub fn is_volume(dir: &Path) -> bool {
-    statat(CWD, dir.join(CONFIG), AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
-}
-
-/// Whether a path leads to a folder of a volume, or its root: it holds the file with a folder's id. Nothing has been
-/// checked.
-#[must_use]
-pub fn is_folder_of_volume(dir: &Path) -> bool {
-    let is_record = |stat: Stat| {
-        let lengths = [RECORD_LEN as i64, 2 * RECORD_LEN as i64];
-        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && lengths.contains(&stat.st_size)
-    };
-    statat(CWD, dir.join(FOLDER), AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_record)
-}
 
 /// Checks that a folder can become a volume: it does not exist, or is empty except for files that a killed [`create`]
 /// has left.

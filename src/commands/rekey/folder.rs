@@ -2,7 +2,7 @@
 
 use super::mirror::FreshMirror;
 use super::{Rekey, one};
-use crate::commands::verify_volume;
+use crate::commands::volumes;
 use crate::transfer;
 use phalanx_host::failure::{self, Failure, Outcome};
 use phalanx_host::file::Unfinished;
@@ -52,7 +52,7 @@ pub fn folder(transfer: &Transfer<Rekey>, path: &Path, found: &mut Found) -> Out
         }
     }
     let walked = transfer::tree(transfer, path, None, None)?;
-    let volumes = verify_volume::within(path)?;
+    let volumes = volumes::within(path)?;
     if walked.seen() == 0 && volumes.is_empty() && !is_mirror {
         return Err(Failure::nothing_protected(path));
     }

@@ -21,7 +21,7 @@ use phalanx_host::mirror::rewritten::Rewritten;
 use phalanx_host::mirror::state::{Seen, Trees};
 use phalanx_host::mirror::store::{self, Written};
 use phalanx_host::{Error, Result};
-use phalanx_system::os::fs::MetadataExt;
+use phalanx_system::files::mode_of_open;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::Path;
@@ -107,7 +107,8 @@ impl FreshMirror {
         // Tags of suite 4 do not commit to what they authenticate, so no manifest uses it.
         let suite = Some(self.suite).filter(|suite| *suite != Suite::Aes256Gcm).unwrap_or_default();
         let new = NewFile::new(suite, &self.recipients)?;
-        let mode = self.manifest.file().metadata().map_err(Error::read)?.mode() & 0o777;
+        let file = self.manifest.file();
+        let mode = file.metadata().and_then(|meta| mode_of_open(file, &meta)).map_err(Error::read)? & 0o777;
         // It lists the same as before, so it is as much this machine's own as that was. One that was set back is not, although it
         // was: the new one has the newest generation.
         let found = Seen { generation: self.head.generation, digest: self.digest };

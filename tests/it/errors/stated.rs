@@ -6,6 +6,34 @@ use std::fs;
 /// File, exit code, literal (with that of the hint on a second line), when, what to do.
 const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
+        "commands/no_volumes.rs",
+        4,
+        "{}: it is a volume, which only phalanx on Linux opens",
+        "`verify`, `unprotect` on another system",
+        "",
+    ),
+    (
+        "../crates/system/src/windows/io.rs",
+        4,
+        "Windows does not allow this name",
+        "on Windows: the name of a device (`NUL`, `con.txt`), one that ends in a dot or space, or one with a character such as `:`. It follows `cannot write:` or `cannot read:`",
+        "give it another name; in a folder all others are done",
+    ),
+    (
+        "../crates/system/src/windows/io.rs",
+        4,
+        "its name is not Unicode",
+        "on Windows: a name that is not Unicode",
+        "rename the file",
+    ),
+    (
+        "../crates/system/src/windows/io.rs",
+        4,
+        "links are neither read nor made on Windows",
+        "on Windows: a symbolic link or junction in a folder",
+        "leave it out by `--exclude`; all others are done",
+    ),
+    (
         "../crates/host/src/signatures.rs",
         2,
         "{}: not signed, for {files} of its files: {NO_COMMITMENT}\nrekey --fresh does not change the cipher: protect them again",

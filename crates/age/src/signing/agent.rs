@@ -1,16 +1,15 @@
 //! A client of `ssh-agent`: which keys it holds, and signatures by them (draft-ietf-sshm-ssh-agent). What an agent answers is
 //! bounded, and so is the time that it takes.
 
+#[cfg_attr(unix, path = "agent/socket.rs")]
+#[cfg_attr(windows, path = "agent/named_pipe.rs")]
+mod transport;
+
 use super::public::PublicKey;
 use super::wire::{Reader, put_string};
-use rustix::io::Errno;
-use rustix::net::sockopt::{self, Timeout};
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::env;
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long an agent may take to sign. Somebody may have to find a device and touch it.
@@ -36,10 +35,11 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// The one that `SSH_AUTH_SOCK` names.
+    /// The one that `SSH_AUTH_SOCK` names. Without it, there is none, but on Windows it is the one that OpenSSH has there.
     #[must_use]
     pub fn of_environment() -> Option<Self> {
-        env::var_os("SSH_AUTH_SOCK").filter(|socket| !socket.is_empty()).map(Self::at)
+        let named = env::var_os("SSH_AUTH_SOCK").filter(|socket| !socket.is_empty()).map(PathBuf::from);
+        named.or_else(|| transport::USUAL.map(PathBuf::from)).map(Self::at)
     }
 
     /// The one that listens at a path.
@@ -89,7 +89,9 @@ impl Agent {
 
     /// Sends a message, and returns the answer.
     fn ask(&self, message: &[u8], time: Duration) -> Result<Vec<u8>, String> {
-        let answer = self.exchange(message, Instant::now() + time);
+        let mut framed = Vec::new();
+        put_string(&mut framed, message);
+        let answer = transport::exchange(&self.socket, &framed, Instant::now() + time);
         answer.map_err(|e| match e.kind() {
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
                 format!("the ssh-agent did not answer within {} seconds", time.as_secs())
@@ -97,81 +99,10 @@ impl Agent {
             _ => format!("the ssh-agent cannot be asked: {e}"),
         })
     }
-
-    fn exchange(&self, message: &[u8], end: Instant) -> io::Result<Vec<u8>> {
-        let mut stream = connect(&self.socket, end)?;
-        let mut framed = Vec::new();
-        put_string(&mut framed, message);
-        write(&mut stream, &framed, end)?;
-        let mut len = [0; 4];
-        read(&mut stream, &mut len, end)?;
-        let len = u32::from_be_bytes(len) as usize;
-        if len == 0 || len > LONGEST {
-            return Err(io::Error::other("its answer is too long or empty"));
-        }
-        let mut answer = vec![0; len];
-        read(&mut stream, &mut answer, end)?;
-        Ok(answer)
-    }
 }
 
-/// Connects before the time is over. An agent that takes no more connections would let the program wait for ever.
-fn connect(socket: &Path, end: Instant) -> io::Result<UnixStream> {
-    let address = SocketAddrUnix::new(socket)?;
-    let stream = new_socket()?;
-    loop {
-        sockopt::set_socket_timeout(&stream, Timeout::Send, Some(left(end)?))?;
-        match net::connect(&stream, &address) {
-            Ok(()) => return Ok(stream.into()),
-            Err(Errno::INTR) => {}
-            Err(e) => return Err(e.into()),
-        }
-    }
-}
-
-/// A socket that programs which are started meanwhile do not inherit.
-#[cfg(not(target_vendor = "apple"))]
-fn new_socket() -> io::Result<OwnedFd> {
-    Ok(net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
-}
-
-/// The same in two steps, since Apple's systems have no such flag. A program that is started between them inherits it.
-#[cfg(target_vendor = "apple")]
-fn new_socket() -> io::Result<OwnedFd> {
-    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)?;
-    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
-    Ok(socket)
-}
-
-/// Writes all bytes before the time is over, however slowly they are taken.
-fn write(stream: &mut UnixStream, mut bytes: &[u8], end: Instant) -> io::Result<()> {
-    while !bytes.is_empty() {
-        stream.set_write_timeout(Some(left(end)?))?;
-        match stream.write(bytes) {
-            Ok(len) => bytes = &bytes[len..],
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(())
-}
-
-/// Fills a buffer before the time is over, however slowly the bytes come.
-fn read(stream: &mut UnixStream, mut buf: &mut [u8], end: Instant) -> io::Result<()> {
-    while !buf.is_empty() {
-        stream.set_read_timeout(Some(left(end)?))?;
-        match stream.read(buf) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(len) => buf = &mut buf[len..],
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(())
-}
-
-/// The time that is left.
-fn left(end: Instant) -> io::Result<Duration> {
-    let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+/// The length of an answer, by the four bytes before it.
+fn answer_len(prefix: [u8; 4]) -> io::Result<usize> {
+    let len = u32::from_be_bytes(prefix) as usize;
+    if len == 0 || len > LONGEST { Err(io::Error::other("its answer is too long or empty")) } else { Ok(len) }
 }

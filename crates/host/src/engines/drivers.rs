@@ -1,10 +1,10 @@
 //! Which GPU drivers are installed, as far as their files show it. Loading a driver would take longer than most jobs.
 
-use phalanx_system::os::fs::MetadataExt;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// Variables that change which devices there are, whatever drivers are installed.
 const VARIABLES: [&str; 5] =
@@ -41,7 +41,8 @@ fn icds(folder: &Path) -> Vec<String> {
     let icds = entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "icd"));
     let mut traces: Vec<String> = icds
         .map(|icd| {
-            let installed = fs::metadata(icd.path()).map_or(0, |meta| meta.mtime());
+            let installed = fs::metadata(icd.path()).and_then(|meta| meta.modified()).ok();
+            let installed = installed.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map_or(0, |at| at.as_secs());
             format!("{} of {installed}", icd.file_name().to_string_lossy())
         })
         .collect();

@@ -1,12 +1,12 @@
 //! The engines of this machine that are ready to work, and crews of them.
 
 use super::calibration::Kind;
-use crate::hardening;
 use crate::lines::complain;
 use crate::verbosity::Verbosity;
 use phalanx_core::Roster;
 use phalanx_core::engine::{CpuEngine, Engine, Fault, Levels, Twice};
 use phalanx_gpu::{Device, GpuEngine, Survey};
+use phalanx_system::hardening;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

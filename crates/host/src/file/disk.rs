@@ -4,12 +4,11 @@
 
 use phalanx_core::file::Filling;
 use phalanx_core::{Sink, WriteAt};
-use phalanx_system::fs::{self, Advice, FallocateFlags};
+use phalanx_system::fs::{self, FileSystem};
 use phalanx_system::io::Errno;
 use phalanx_system::os::fs::FileExt;
 use std::fs::File;
 use std::io;
-use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Reserving space pays from this length on, in bytes.
@@ -91,7 +90,7 @@ impl WriteAt for Disk<'_> {
         match filling {
             // All of it will be written, so a lack of space is reported immediately.
             Filling::Full => {
-                if let Err(e @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = reserve(self.file, 0, len) {
+                if let Err(e @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = fs::reserve(self.file, 0, len) {
                     return Err(e.into());
                 }
             }
@@ -103,12 +102,11 @@ impl WriteAt for Disk<'_> {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         if self.reserve_each.load(Ordering::Relaxed) {
             // If there is no room, the write will fail.
-            let _ = reserve(self.file, offset, bytes.len() as u64);
+            let _ = fs::reserve(self.file, offset, bytes.len() as u64);
         }
         self.write_in_calls(bytes, offset)?;
         if self.write_back.load(Ordering::Relaxed) {
-            // On Linux this starts the write-back and keeps the pages. Elsewhere it does no harm.
-            let _ = fs::fadvise(self.file, offset, NonZeroU64::new(bytes.len() as u64), Advice::DontNeed);
+            fs::start_write_back(self.file, offset, bytes.len() as u64);
         }
         Ok(())
     }
@@ -142,15 +140,9 @@ fn each_solid(bytes: &[u8], mut write: impl FnMut(&[u8], usize) -> io::Result<()
     Ok(())
 }
 
-/// Reserves space without changing the length of the file.
-fn reserve(file: &File, offset: u64, len: u64) -> phalanx_system::io::Result<()> {
-    fs::fallocate(file, FallocateFlags::KEEP_SIZE, offset, len)
-}
-
 /// Whether the file is on ext4, where reserving space was measured to pay. A file system in memory would fill it twice.
 fn is_ext4(file: &File) -> bool {
-    const EXT4_SUPER_MAGIC: u64 = 0xef53;
-    fs::fstatfs(file).is_ok_and(|stat| stat.f_type as u64 == EXT4_SUPER_MAGIC)
+    fs::file_system(file) == Ok(FileSystem::Ext)
 }
 
 #[cfg(test)]

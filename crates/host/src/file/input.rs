@@ -8,9 +8,9 @@ use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{step, unused_name};
 use crate::{Error, Result};
 use phalanx_core::Error as CoreError;
+use phalanx_system::files::ends_in_slash;
 use phalanx_system::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use phalanx_system::io::Errno;
-use phalanx_system::os::ffi::OsStrExt;
 use std::collections::HashSet;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -35,7 +35,7 @@ impl InputFile {
     /// [`Error::Read`](phalanx_core::Error::Read) if it cannot be opened, or is not a regular file.
     pub fn open(path: &Path) -> Result<Self> {
         match path.file_name() {
-            Some(name) if !path.as_os_str().as_bytes().ends_with(b"/") => {
+            Some(name) if !ends_in_slash(path) => {
                 let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
                 Self::open_entry(Arc::new(search(parent)?), name, OFlags::empty())
             }
@@ -96,9 +96,7 @@ const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLO
 
 /// Opens a folder only to reach its entries, so it need not be readable.
 fn search(path: &Path) -> Result<File> {
-    fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map(File::from)
-        .map_err(read_error)
+    fs::open(path, fs::SEARCH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map(File::from).map_err(read_error)
 }
 
 /// The identity of a file, and signs of a write to it: device, inode, length, and the times of its last changes.

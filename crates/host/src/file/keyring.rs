@@ -10,7 +10,8 @@ use crate::folders::make_private;
 use crate::{Error, Refused, Result};
 use phalanx_core::SecretKey;
 use phalanx_core::{Error as CoreError, KeyId};
-use phalanx_system::fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
+use phalanx_system::files::locked_folder;
+use phalanx_system::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
 use phalanx_system::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -322,9 +323,7 @@ impl Keyring {
     /// same key could each delete the file that the other relies on.
     fn open_to_change(&self) -> Result<Option<File>> {
         let Some(dir) = self.open()? else { return Ok(None) };
-        // Some network file systems have no locks.
-        let _ = fs::flock(&dir, FlockOperation::LockExclusive);
-        Ok(Some(dir))
+        Ok(locked_folder(dir, true))
     }
 
     /// Opens the folder, if it exists, and checks that only the user has access.
@@ -335,7 +334,7 @@ impl Keyring {
             dir => File::from(dir.map_err(|e| failed(e.into()))?),
         };
         let what = format!("the keyring {}", self.dir.display());
-        private::check_folder(&what, &dir.metadata().map_err(failed)?, &self.dir)?;
+        private::check_folder(&what, &dir, &dir.metadata().map_err(failed)?, &self.dir)?;
         Ok(Some(dir))
     }
 
@@ -376,7 +375,7 @@ impl Keyring {
             e => e.into(),
         })?;
         let key = key.ok_or_else(|| Error::KeyDamaged(name.into()))?;
-        Ok((key, private::check_file(&what, &meta, &path)))
+        Ok((key, private::check_file(&what, &file, &meta, &path)))
     }
 }
 

@@ -4,10 +4,10 @@ use crate::file::names::id;
 use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{step, unused_name};
 use crate::{Error, Result};
+use phalanx_system::files;
 use phalanx_system::fs::{self, AtFlags, Dir, FileType, Stat};
 use phalanx_system::io::Errno;
 use phalanx_system::os::ffi::OsStrExt;
-use phalanx_system::os::fs::MetadataExt;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, OsStr};
 use std::fs::{File, Metadata};
@@ -87,7 +87,10 @@ impl Made {
     /// # Errors
     /// [`Error::Write`](phalanx_core::Error::Write) with [`Obstacle::HoldsKey`] if it is spared.
     pub fn check_open(&self, file: &File) -> Result<()> {
-        let is_spared = |meta: Metadata| meta.is_file() && self.spared.ids.contains(&(meta.dev(), meta.ino()));
+        let is_spared = |meta: Metadata| {
+            let id = || files::id_of_open(file, &meta).is_ok_and(|id| self.spared.ids.contains(&id));
+            meta.is_file() && id()
+        };
         if file.metadata().is_ok_and(is_spared) { Err(Error::write(Obstacle::HoldsKey.into())) } else { Ok(()) }
     }
 

@@ -5,7 +5,7 @@ use crate::file::output::{Output, RECORD};
 use crate::{Error, Result};
 use phalanx_core::file::{Done, SharedFile};
 use phalanx_core::{Error as CoreError, Progress};
-use phalanx_system::os::fs::MetadataExt;
+use phalanx_system::files;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -54,7 +54,8 @@ impl Identity {
         let meta = output.metadata().map_err(Error::write)?;
         // Not every file system has it.
         let born = meta.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-        let fields = [meta.ino(), born.as_secs(), born.subsec_nanos().into()];
+        let (_, inode) = files::id_of_open(output, &meta).map_err(Error::write)?;
+        let fields = [inode, born.as_secs(), born.subsec_nanos().into()];
         Ok(Self { bytes: fields.into_iter().flat_map(u64::to_le_bytes).collect(), is_unique: !born.is_zero() })
     }
 }

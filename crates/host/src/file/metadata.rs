@@ -3,7 +3,8 @@
 use crate::{Error, Result};
 use phalanx_system::fs::{self, Gid, Mode, Timestamps, Uid, XattrFlags};
 use phalanx_system::io::Errno;
-use std::fs::{File, read_to_string};
+use phalanx_system::process::file_mask;
+use std::fs::File;
 
 /// How much metadata a file or folder takes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,13 +98,10 @@ impl Carry {
     }
 }
 
-/// The process's file mode creation mask. It is read from the system's status file, because the system call can only
-/// set it, which would disturb other threads. If it cannot be read, nobody else gets permissions.
+/// The process's file mode creation mask. If it cannot be read, nobody else gets permissions.
 #[must_use]
 pub fn umask() -> u32 {
-    let status = read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    mask.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o077)
+    file_mask()
 }
 
 /// The metadata that is taken over from a file or folder, without its extended attributes.
@@ -156,6 +154,8 @@ const ACLS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
 /// Removes the lists that a file got from its folder, except those that it takes over. They would give access to users
 /// whom the original keeps out. Only folders have a default list.
 pub(crate) fn remove_acls(file: &File, is_folder: bool, except: &[u8]) {
+    #[cfg(target_os = "macos")]
+    let _ = fs::remove_access_list(file);
     let acls = if is_folder { &ACLS[..] } else { &ACLS[..1] };
     for acl in acls.iter().filter(|acl| !names(except).any(|name| name == acl.as_bytes())) {
         if fs::fgetxattr_query(file, *acl).is_ok() {

@@ -1,6 +1,7 @@
 //! Both ends of a file: reading inputs, writing and naming outputs, and going on after interrupted runs. Also the
 //! keyring.
 
+#[cfg_attr(windows, path = "../windows/acl.rs")]
 mod acl;
 mod disk;
 mod ending;
@@ -14,6 +15,7 @@ mod names;
 mod objects;
 mod obstacle;
 mod output;
+#[cfg_attr(windows, path = "../windows/private.rs")]
 mod private;
 mod regular;
 mod rekey;

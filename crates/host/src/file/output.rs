@@ -6,8 +6,10 @@ use crate::file::names::rename_new;
 use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{Temporary, create, is_named, is_own, record_name, step};
 use crate::{Error, Result};
+use phalanx_system::files::is_as_made_for_user;
 use phalanx_system::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use phalanx_system::io::Errno;
+use phalanx_system::os::ffi::check_new;
 use phalanx_system::os::fs::FileExt;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -91,6 +93,7 @@ impl Output {
     }
 
     pub(crate) fn resume_checked(dir: Arc<File>, name: &OsStr) -> Result<Self> {
+        check_new(name).map_err(write_error)?;
         let (temporary, is_begun) = Temporary::resume(dir, name)?;
         let record = if is_begun { open_record(&temporary.dir, name) } else { None };
         Ok(Self { temporary, name: name.to_owned(), kept: Some(Kept { is_begun, record }) })
@@ -125,7 +128,7 @@ impl Output {
     /// # Errors
     /// [`Error::Write`](phalanx_core::Error::Write) if the system reports that something was not written.
     pub fn sync_kept(&self) -> Result<()> {
-        let synced = self.file().sync_all().map_err(Error::write).and_then(|()| check_close(self.file()));
+        let synced = fs::sync_all(self.file()).map_err(Error::write).and_then(|()| check_close(self.file()));
         if synced.is_err() {
             self.discard();
         }
@@ -159,7 +162,7 @@ impl Output {
             Err(e) => return Err(write_error(e)),
         }
         let file = create(dir, &name).map_err(write_error)?;
-        file.write_all_at(bytes, 0).and_then(|()| file.sync_all()).map_err(Error::write)?;
+        file.write_all_at(bytes, 0).and_then(|()| fs::sync_all(&file)).map_err(Error::write)?;
         sync_folder(dir).map_err(write_error)?;
         self.kept = Some(Kept { is_begun: self.is_begun(), record: Some(file) });
         Ok(())
@@ -168,7 +171,7 @@ impl Output {
     /// Writes a part of the record again, and syncs it.
     pub(crate) fn update_record(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let Some(file) = self.opened_record() else { return Ok(()) };
-        file.write_all_at(bytes, offset).and_then(|()| file.sync_data()).map_err(Error::write)
+        file.write_all_at(bytes, offset).and_then(|()| fs::sync_data(file)).map_err(Error::write)
     }
 
     /// Empties the record, even if its name has changed, so that no run goes on with this file.
@@ -186,6 +189,7 @@ impl Output {
     }
 
     pub(crate) fn create_checked(dir: Arc<File>, name: &OsStr) -> Result<Self> {
+        check_new(name).map_err(write_error)?;
         Ok(Self { temporary: Temporary::create(dir, name)?, name: name.to_owned(), kept: None })
     }
 
@@ -268,7 +272,7 @@ impl Output {
             (_, Err(e)) => Err(write_error(*e)),
             // These file systems report all lost writes by the sync, and none when a file is closed.
             (Sync::Yes, Ok(synced)) if synced.contains(&output.id().map_err(write_error)?.0) => Ok(()),
-            _ => output.file().sync_all().map_err(Error::write).and_then(|()| check_close(output.file())),
+            _ => fs::sync_all(output.file()).map_err(Error::write).and_then(|()| check_close(output.file())),
         };
         let done: Vec<_> =
             outputs.into_iter().map(|output| each(&output).and_then(|()| output.take_name(existing))).collect();
@@ -319,24 +323,17 @@ impl Committed {
     }
 }
 
-/// Syncs the outputs' file systems whose `syncfs` reports lost writes (from Linux 5.8 on). Returns their devices.
+/// Syncs the outputs' file systems whose `syncfs` reports lost writes. Returns their devices.
 fn sync_file_systems(outputs: &[Output]) -> phalanx_system::io::Result<HashSet<u64>> {
     let (mut seen, mut synced) = (HashSet::new(), HashSet::new());
     for output in outputs {
         let (device, _) = output.id()?;
-        if seen.insert(device) && outputs.len() > 1 && reports_lost_writes(output.file())? {
+        if seen.insert(device) && outputs.len() > 1 && fs::reports_lost_writes(output.file())? {
             fs::syncfs(output.file())?;
             synced.insert(device);
         }
     }
     Ok(synced)
-}
-
-fn reports_lost_writes(file: &File) -> phalanx_system::io::Result<bool> {
-    const EXT: u64 = 0xef53;
-    const XFS: u64 = 0x5846_5342;
-    const BTRFS: u64 = 0x9123_683e;
-    Ok([EXT, XFS, BTRFS].contains(&(fs::fstatfs(file)?.f_type as u64)))
 }
 
 /// Syncs the folders of new names. If that fails, the files still have their names, and the error says so.
@@ -365,7 +362,7 @@ fn sync_once(
     sync: Sync,
     answers: &mut HashMap<(u64, Option<u64>), phalanx_system::io::Result<()>>,
 ) -> phalanx_system::io::Result<()> {
-    let (stat, bulk) = (fs::fstat(dir)?, sync == Sync::Yes && reports_lost_writes(dir)?);
+    let (stat, bulk) = (fs::fstat(dir)?, sync == Sync::Yes && fs::reports_lost_writes(dir)?);
     let key = (stat.st_dev, (!bulk).then_some(stat.st_ino));
     *answers.entry(key).or_insert_with(|| if bulk { fs::syncfs(dir) } else { sync_folder(dir) })
 }
@@ -385,9 +382,19 @@ pub fn sync_folder(dir: &File) -> phalanx_system::io::Result<()> {
 ///
 /// # Errors
 /// [`Error::Write`](phalanx_core::Error::Write) if the file system reports that something was not written.
+#[cfg(unix)]
 pub fn check_close(file: &File) -> Result<()> {
     let copy = file.try_clone().map_err(Error::write)?;
     nix::unistd::close(copy).map_err(|e| Error::write(e.into()))
+}
+
+/// Windows reports lost writes when a file is flushed, and closing always succeeds.
+///
+/// # Errors
+/// Never.
+#[cfg(windows)]
+pub fn check_close(_file: &File) -> Result<()> {
+    Ok(())
 }
 
 /// What has a name before an output gets it.
@@ -442,7 +449,7 @@ fn open_record(dir: &File, name: &OsStr) -> Option<File> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(fs::openat(dir, record_name(name), flags, Mode::empty()).ok()?);
     let stat = fs::fstat(&file).ok()?;
-    (is_own(&stat) && stat.st_mode & 0o7777 == 0o600 && stat.st_size == RECORD as i64).then_some(file)
+    (is_own(&stat) && is_as_made_for_user(&file, &stat) && stat.st_size == RECORD as i64).then_some(file)
 }
 
 fn write_error(e: Errno) -> Error {

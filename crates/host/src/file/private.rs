@@ -2,7 +2,7 @@
 
 use crate::Refused;
 use phalanx_system::os::fs::MetadataExt;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::path::Path;
 
 /// Refuses an opened file of secrets that other users can access, or that does not belong to the user. The check is on
@@ -10,7 +10,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// A refusal, which says what is wrong and how to fix it.
-pub fn check_file(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refused> {
+pub fn check_file(what: &str, _file: &File, meta: &Metadata, path: &Path) -> Result<(), Refused> {
     check_owner(what, meta)?;
     if meta.mode() & 0o077 != 0 {
         return Err(Refused::new(what, "it is open to other users").mended_by(format!("chmod 600 {}", path.display())));
@@ -19,7 +19,7 @@ pub fn check_file(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refuse
 }
 
 /// Refuses an opened folder if other users could exchange its files.
-pub fn check_folder(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refused> {
+pub fn check_folder(what: &str, _file: &File, meta: &Metadata, path: &Path) -> Result<(), Refused> {
     check_owner(what, meta)?;
     if meta.mode() & 0o022 != 0 {
         return Err(
@@ -30,7 +30,7 @@ pub fn check_folder(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refu
 }
 
 /// Refuses an opened file that other users could change. They may read it.
-pub fn check_unwritable(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refused> {
+pub fn check_unwritable(what: &str, _file: &File, meta: &Metadata, path: &Path) -> Result<(), Refused> {
     check_owner(what, meta)?;
     if meta.mode() & 0o022 != 0 {
         return Err(

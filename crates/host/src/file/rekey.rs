@@ -141,7 +141,7 @@ impl InPlace {
         side.file.write_all_at(after.bytes(), 0).map_err(Error::write)?;
         // A run that finishes this change restores these times.
         tolerate(fs::futimens(&side.file, &times))?;
-        side.file.sync_all().map_err(Error::write)?;
+        fs::sync_all(&side.file).map_err(Error::write)?;
         sync_folder(&self.dir).map_err(write_error)?;
         // A signal's clean-up would remove the side file while it is needed.
         let _step = step();
@@ -254,7 +254,7 @@ impl InPlace {
         }
         self.check_locked()?;
         // The run that made the side file may have been killed before it synced it.
-        side.sync_all().map_err(Error::write)?;
+        fs::sync_all(&side).map_err(Error::write)?;
         sync_folder(&self.dir).map_err(write_error)?;
         let _step = step();
         self.check_unchanged()?;
@@ -300,7 +300,7 @@ impl InPlace {
     fn overwrite(&mut self, header: &[u8], times: &Timestamps) -> Result<()> {
         self.file.write_all_at(header, 0).map_err(Error::write)?;
         self.set_times(times)?;
-        self.file.sync_all().map_err(Error::write)
+        fs::sync_all(&self.file).map_err(Error::write)
     }
 
     /// Sets the time of modification, and records the file's new stamp.

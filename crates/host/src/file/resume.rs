@@ -11,7 +11,7 @@ use phalanx_core::format::Layout;
 use phalanx_core::{
     Error as CoreError, KeySource, NewFile, Opener, Progress, ProtectedFile, Recipient, Roster, Source, Suite,
 };
-use phalanx_system::fs::{FallocateFlags, fallocate};
+use phalanx_system::fs;
 use phalanx_system::os::fs::FileExt;
 use std::fs::File;
 use std::io;
@@ -185,7 +185,7 @@ pub fn begin_protected(
             let shared = new.shared(Some(stamp.len()))?;
             let file = output.file();
             let header = shared.header().bytes();
-            file.write_all_at(header, 0).and_then(|()| file.sync_all()).map_err(Error::write)?;
+            file.write_all_at(header, 0).and_then(|()| fs::sync_all(file)).map_err(Error::write)?;
             let record = Recorder::new(&shared, Kind::Protected, stamp, file)?.first();
             output.write_record(&record)?;
             output.keep();
@@ -342,8 +342,7 @@ fn clear(file: &File, layout: &Layout, missing: &[Range<u64>]) -> io::Result<()>
             file.set_len(start)?;
             continue;
         }
-        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        if fallocate(file, how, start, end - start).is_err() {
+        if fs::punch_hole(file, start, end - start).is_err() {
             zero(file, start..end)?;
         }
     }

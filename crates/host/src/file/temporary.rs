@@ -9,9 +9,9 @@
 use crate::{Error, Result};
 use phalanx_core::Error as CoreError;
 use phalanx_kernels::keccak::sha3_256;
+use phalanx_system::files::is_as_made_for_user;
 use phalanx_system::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use phalanx_system::io::Errno;
-use phalanx_system::os::fd::AsRawFd;
 use phalanx_system::os::ffi::OsStrExt;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -306,7 +306,7 @@ impl Temporary {
             Ok(len) => names[..len].split(|byte| *byte == 0).any(|name| name.starts_with(b"user.")),
             Err(e) => e == Errno::RANGE,
         };
-        Ok(is_own(&stat) && stat.st_mode & 0o7777 == 0o600 && !has_attributes)
+        Ok(is_own(&stat) && is_as_made_for_user(&self.file, &stat) && !has_attributes)
     }
 
     /// Creates a file of this name that only its owner can open. It is removed if its run ends before it is forgotten.
@@ -381,7 +381,11 @@ pub(crate) fn is_own(stat: &fs::Stat) -> bool {
 /// Creates a file that only its owner can open.
 pub(crate) fn create(dir: &File, name: &str) -> phalanx_system::io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
+    let file = fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)?;
+    // Its mode does not limit the list that the folder gave it.
+    #[cfg(target_os = "macos")]
+    let _ = fs::remove_access_list(&file);
+    Ok(file)
 }
 
 fn in_the_way(name: &str, e: Errno) -> Error {
@@ -417,18 +421,9 @@ fn open_leftover(dir: &File, name: &str) -> phalanx_system::io::Result<File> {
     match fs::openat(dir, name, OFlags::RDWR | LEFTOVER, Mode::empty()) {
         // It may have its final permissions already.
         Err(Errno::ACCESS) => {
-            // The path of a descriptor leads to the open file itself, so a link that takes the name meanwhile is not
-            // followed.
-            let file = fs::openat(dir, name, OFlags::PATH | LEFTOVER, Mode::empty())?;
             // Another file may have this name by now. Outputs get neither further names nor set-user-ID and the like.
-            let stat = fs::fstat(&file)?;
-            if !is_own(&stat) || stat.st_mode & SPECIAL != 0 {
-                return Err(Errno::ACCESS);
-            }
-            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-            // The permissions of others stay, so that the mode still shows that they could open it.
-            fs::chmod(&*path, Mode::from_raw_mode(stat.st_mode) | Mode::RUSR | Mode::WUSR)?;
-            fs::open(&*path, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).map(File::from)
+            let is_fit = |stat: &fs::Stat| is_own(stat) && stat.st_mode & SPECIAL == 0;
+            fs::open_without_permission(dir, name, LEFTOVER, is_fit)
         }
         opened => opened.map(File::from),
     }

@@ -2,9 +2,8 @@
 
 use super::listing::{Listing, NodeId};
 use phalanx_core::tree::{Digest, Entry, Head, Invalid, Kind, Manifest, ManifestWriter, TreeId};
-use phalanx_system::os::ffi::OsStrExt;
+use phalanx_system::os::ffi::stored_name;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -41,7 +40,7 @@ impl Entries {
             };
             let is_folder = matches!(entry.kind, Kind::Folder);
             if depth > 0 {
-                path.push(OsStr::from_bytes(&entry.name));
+                path.push(stored_name(&entry.name));
             }
             all.0.insert(path.clone(), entry);
             depth += usize::from(is_folder);

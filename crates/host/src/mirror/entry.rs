@@ -2,7 +2,7 @@
 
 use phalanx_core::tree::{Entry, Kind, Time};
 use phalanx_kernels::keccak::sha3_256;
-use phalanx_system::fs::{self, AtFlags, Stat, Statx, StatxFlags};
+use phalanx_system::fs::{self, Birth, Stat};
 use phalanx_system::os::fd::AsFd;
 use phalanx_system::os::ffi::OsStrExt;
 use std::ffi::OsStr;
@@ -17,22 +17,21 @@ pub fn entry(name: &OsStr, stat: &Stat, kind: Kind) -> Entry {
 /// one, so the number is a hash of the inode and the time of birth. It is 0 if the file system does not tell that time.
 #[must_use]
 pub fn number(dir: impl AsFd, name: &OsStr) -> u64 {
-    number_of(fs::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::INO | StatxFlags::BTIME))
+    number_of(fs::birth(dir, name))
 }
 
 /// The [`number`] of an open file.
 #[must_use]
 pub fn number_of_open(file: impl AsFd) -> u64 {
-    number_of(fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::BTIME))
+    number_of(fs::birth_of_open(file))
 }
 
-fn number_of(told: phalanx_system::io::Result<Statx>) -> u64 {
-    let needed = (StatxFlags::INO | StatxFlags::BTIME).bits();
-    let Some(told) = told.ok().filter(|told| told.stx_mask & needed == needed) else { return 0 };
+fn number_of(birth: Option<Birth>) -> u64 {
+    let Some(birth) = birth else { return 0 };
     let mut text = [0; 20];
-    text[..8].copy_from_slice(&told.stx_ino.to_le_bytes());
-    text[8..16].copy_from_slice(&told.stx_btime.tv_sec.to_le_bytes());
-    text[16..].copy_from_slice(&told.stx_btime.tv_nsec.to_le_bytes());
+    text[..8].copy_from_slice(&birth.inode.to_le_bytes());
+    text[8..16].copy_from_slice(&birth.seconds.to_le_bytes());
+    text[16..].copy_from_slice(&birth.nanoseconds.to_le_bytes());
     u64::from_le_bytes(sha3_256(&text)[..8].try_into().expect("8 bytes"))
 }
 

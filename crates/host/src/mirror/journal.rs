@@ -7,12 +7,12 @@ use super::state::{Trees, open_records};
 use crate::lock::lock;
 use phalanx_core::tree::{Contents, FileEntry, LastChunk, Time};
 use phalanx_kernels::keccak::sha3_256;
-use phalanx_system::fs::{FlockOperation, OFlags, Stat, flock};
+use phalanx_system::files::open_unfollowed;
+use phalanx_system::fs::{FlockOperation, Stat, flock};
 use phalanx_system::io::Errno;
 use phalanx_system::os::ffi::OsStrExt;
-use phalanx_system::os::fs::OpenOptionsExt;
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -110,8 +110,7 @@ pub(super) fn left_beside(path: &Path, ending: &str) -> Vec<PathBuf> {
 
 /// Opens a journal that no run uses, and keeps others from using it. `None` if a run uses it.
 pub(super) fn locked(path: &Path) -> std::io::Result<Option<File>> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
-    let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(path) else { return Ok(None) };
+    let Ok(file) = open_unfollowed(path) else { return Ok(None) };
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Ok(None),
         // Some file systems have no locks.

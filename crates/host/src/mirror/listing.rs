@@ -5,7 +5,7 @@
 use crate::file::protected_name;
 use phalanx_core::tree::{Contents, Entry, FileEntry, Head, Invalid, Kind, LastChunk, Manifest, ManifestWriter, Time};
 use phalanx_system::fs::FileType;
-use phalanx_system::os::ffi::{OsStrExt, OsStringExt};
+use phalanx_system::os::ffi::{OsStrExt, stored_name};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -209,7 +209,7 @@ impl Listing {
     #[must_use]
     pub fn name(&self, id: NodeId) -> &OsStr {
         let node = self.node(id);
-        OsStr::from_bytes(&self.text[node.name_start as usize..][..usize::from(node.name_len)])
+        stored_name(&self.text[node.name_start as usize..][..usize::from(node.name_len)])
     }
 
     /// An entry's name in the mirror.
@@ -323,9 +323,10 @@ impl Listing {
         let kind = match node.body {
             Body::Folder { .. } => Kind::Folder,
             Body::File(number) => Kind::File(self.files[number as usize]),
-            Body::Link { .. } => Kind::Link(self.target(id).unwrap_or_default().to_owned().into_vec()),
+            Body::Link { start, len } => Kind::Link(self.text[start as usize..][..usize::from(len)].to_vec()),
         };
-        let name = self.name(id).as_bytes().to_vec();
+        // As it was listed, whatever this system makes of it.
+        let name = self.text[node.name_start as usize..][..usize::from(node.name_len)].to_vec();
         Entry { name, mode: u32::from(node.mode), modified: node.modified, kind }
     }
 

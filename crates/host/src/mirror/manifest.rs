@@ -14,8 +14,8 @@ use crate::lines::{complain, complain_with, shown};
 use crate::{Error, Result};
 use phalanx_core::tree::{Digest, Head, SignedText, TreeId};
 use phalanx_core::{Error as CoreError, KeySource, Opener, Progress, Roster};
-use phalanx_system::fs::{self, FlockOperation, Mode, OFlags};
-use phalanx_system::io::Errno;
+use phalanx_system::files::locked_folder;
+use phalanx_system::fs::{self, Mode, OFlags};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -358,13 +358,8 @@ pub fn lock(mirror: &Path) -> Outcome<File> {
 
 /// Locks a mirror's root.
 pub fn locked(root: File, mirror: &Path) -> Outcome<File> {
-    match fs::flock(&root, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => {
-            Err(Failure::new(Code::InputOutput, format!("{}: another run writes to it", shown(mirror))))
-        }
-        // Some file systems have no locks.
-        _ => Ok(root),
-    }
+    locked_folder(root, false)
+        .ok_or_else(|| Failure::new(Code::InputOutput, format!("{}: another run writes to it", shown(mirror))))
 }
 
 /// Opens a mirror's root, or the folder of objects that a URL names.

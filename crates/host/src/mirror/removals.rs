@@ -18,9 +18,9 @@ use crate::lines::shown;
 use crate::lock::lock;
 use phalanx_core::tree::{Entry, Invalid, Kind, LastChunk, Manifest};
 use phalanx_kernels::keccak::sha3_256;
-use phalanx_system::fs::{FileType, FlockOperation, OFlags, flock, readlinkat};
-use phalanx_system::os::fs::OpenOptionsExt;
-use std::fs::{self, File, OpenOptions};
+use phalanx_system::files::{cut_log, open_folder, open_private_log};
+use phalanx_system::fs::{FileType, FlockOperation, flock, readlinkat, sync_data};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -96,7 +96,7 @@ impl Removals {
             *own = Some(self.begin()?);
         }
         let Some(Some(file)) = &mut *own else { return Ok(()) };
-        let written = file.write_all(&note).and_then(|()| file.sync_data());
+        let written = file.write_all(&note).and_then(|()| sync_data(file));
         if written.is_err() {
             // Nothing would be found behind a part of a note: the next one opens the file again, which cuts that off.
             *own = None;
@@ -118,15 +118,13 @@ impl Removals {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         make_private(folder)?;
         let path = self.path.with_extension(format!("{}.{END}", std::process::id()));
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
-        let mut options = OpenOptions::new();
-        let mut file = options.read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(&path)?;
+        let mut file = open_private_log(&path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        file.set_len(notes(&bytes).map(|(len, _)| len as u64).sum())?;
+        cut_log(&mut file, notes(&bytes).map(|(len, _)| len as u64).sum())?;
         // Some file systems have no locks.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
-        sync_folder(&File::open(folder)?)?;
+        sync_folder(&open_folder(folder)?)?;
         Ok(file)
     }
 

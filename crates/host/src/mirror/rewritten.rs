@@ -13,6 +13,7 @@ use crate::lock::lock;
 use crate::{Error, Result};
 use phalanx_core::ReadAt;
 use phalanx_core::tree::{Contents, Entry, FileEntry, Kind, LastChunk, TreeId};
+use phalanx_system::fs::sync_data;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -84,7 +85,7 @@ impl Rewritten {
         }
         let mut notes = lock(&self.notes);
         if let Some(file) = &mut notes.file {
-            file.write_all(&record).and_then(|()| file.sync_data()).map_err(Error::write)?;
+            file.write_all(&record).and_then(|()| sync_data(file)).map_err(Error::write)?;
         }
         notes.origins.insert(new.last, (new.root, *old));
         Ok(())

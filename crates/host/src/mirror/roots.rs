@@ -9,9 +9,9 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::file::{Url, is_url};
 use crate::folders::{FOLDER, id, is_within, open_parent};
 use crate::lines::shown;
+use phalanx_system::files::create_private_folder;
 use phalanx_system::fs::{self, Mode, OFlags};
 use phalanx_system::io::Errno;
-use phalanx_system::os::fs::DirBuilderExt;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ pub(super) fn open_mirror(path: &Path, dry_run: bool) -> Outcome<Option<Root>> {
     let mirror = match open() {
         Err(Errno::NOENT) if dry_run => return Ok(None),
         Err(Errno::NOENT) => {
-            std::fs::DirBuilder::new().mode(0o700).create(path).map_err(at)?;
+            create_private_folder(path, false).map_err(at)?;
             open().map_err(|e| at(e.into()))?
         }
         Err(Errno::NOTDIR) => return Err(no_folder(path)),

@@ -6,9 +6,9 @@ use crate::file::{Existing, InputFile, Made, Output, is_url};
 use crate::folders::make_private;
 use crate::home;
 use phalanx_core::tree::{Digest, Head, TreeId};
-use phalanx_system::fs::OFlags;
+use phalanx_system::files::{cut_log, open_private_log};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -260,11 +260,8 @@ fn hash_of(path: &Path) -> String {
 
 /// Opens a file of records that only the user can read, and reads it. Records are appended to it.
 pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(File, Vec<u8>)> {
-    use phalanx_system::os::fs::OpenOptionsExt;
     make_private(path.parent().unwrap_or(Path::new(".")))?;
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
-    let mut options = OpenOptions::new();
-    let mut file = options.read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    let mut file = open_private_log(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -272,7 +269,7 @@ pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(File, Vec<
     file.read_to_end(&mut bytes)?;
     // A record that was cut short is followed by whole ones, so it is removed.
     bytes.truncate(bytes.len() - bytes.len() % record);
-    file.set_len(bytes.len() as u64)?;
+    cut_log(&mut file, bytes.len() as u64)?;
     Ok((file, bytes))
 }
 

@@ -124,6 +124,9 @@ pub struct Written {
     pub signed: Option<SignedText>,
 }
 
+/// Hears of a manifest that is written, before it has its name.
+pub type Note<'a> = &'a dyn Fn(&Written) -> Result<()>;
+
 /// Writes the manifest of a mirror, and gives it its name. `note` gets what was written before it has its name, so that it is
 /// known whenever the run is killed. If that fails, it gets no name.
 ///
@@ -134,7 +137,7 @@ pub fn write(
     listing: &Listing,
     head: &Head,
     new: NewFile,
-    (roster, note): (&Roster, &dyn Fn(&Written) -> Result<()>),
+    (roster, note): (&Roster, Note<'_>),
     (mode, sync): (u32, bool),
 ) -> Result<Written> {
     let made = Made::default();
@@ -155,7 +158,7 @@ pub fn write_object(
     listing: &Listing,
     head: &Head,
     new: NewFile,
-    (roster, note): (&Roster, &dyn Fn(&Written) -> Result<()>),
+    (roster, note): (&Roster, Note<'_>),
     before: Option<&str>,
 ) -> Result<Written> {
     let object = NewObject { replaces: before.is_some(), ..NewObject::default() };

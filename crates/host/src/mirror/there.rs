@@ -6,7 +6,7 @@ use crate::folders::{entries, kind_of, read_error};
 use crate::{Error, Result};
 use phalanx_system::fs::{self, AtFlags, FileType};
 use phalanx_system::io::Errno;
-use phalanx_system::os::ffi::OsStrExt;
+use phalanx_system::os::ffi::{OsStrExt, stored_name};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::sync::Arc;
@@ -187,11 +187,11 @@ impl Objects {
         while let Some(rest) = self.all.get(at).and_then(|object| object.name.as_bytes().strip_prefix(&*self.path)) {
             match rest.iter().position(|byte| *byte == b'/') {
                 None => {
-                    found.push((OsStr::from_bytes(rest).to_owned(), FileType::RegularFile));
+                    found.push((stored_name(rest).to_owned(), FileType::RegularFile));
                     at += 1;
                 }
                 Some(len) => {
-                    found.push((OsStr::from_bytes(&rest[..len]).to_owned(), FileType::Directory));
+                    found.push((stored_name(&rest[..len]).to_owned(), FileType::Directory));
                     // The first name after those that begin with this folder's and a slash.
                     at = from(&[&self.path, &rest[..len], b"0"].concat());
                 }

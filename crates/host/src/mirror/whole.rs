@@ -14,8 +14,8 @@ use crate::Error;
 use crate::failure::{Code, Failure, Outcome, worse};
 use crate::file::{Obstacle, is_url};
 use crate::transfer::tally::Tally;
+use phalanx_system::files::open_folder;
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl Protecting<'_> {
             Err(failure) if is_object && failure.code() == Code::InputOutput => return Err(failure),
             found => found.unwrap_or_default(),
         };
-        let source = File::open(self.input).map_err(at_input)?;
+        let source = open_folder(self.input).map_err(at_input)?;
         let scan = Scan {
             source: source.try_clone().map_err(at_input)?,
             source_path: self.input,
@@ -118,7 +118,7 @@ impl Protecting<'_> {
         if is_url(self.output) {
             return root(self.output).map(Some);
         }
-        let there = if self.replaces { File::open(self.output).ok() } else { None };
+        let there = if self.replaces { open_folder(self.output).ok() } else { None };
         Ok(there.map(|folder| Root::Folder(Arc::new(folder))))
     }
 }

@@ -5,6 +5,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::stdio;
 use phalanx_core::{Error, Password};
+use phalanx_system::stdio::output_file;
 use std::path::PathBuf;
 use zeroize::Zeroizing;
 
@@ -33,8 +34,7 @@ pub fn generate() -> Outcome<Password> {
 /// Whether standard output is a file that protecting these inputs would replace or delete: one of them, one in them, or a
 /// protected file.
 pub fn would_be_lost(inputs: &[PathBuf]) -> bool {
-    let is_file = || std::fs::metadata("/proc/self/fd/1").is_ok_and(|meta| meta.is_file());
-    let Some(to) = std::fs::read_link("/proc/self/fd/1").ok().filter(|_| is_file()) else { return false };
+    let Some(to) = output_file() else { return false };
     let holds = |input: &PathBuf| input.canonicalize().is_ok_and(|input| to.starts_with(input));
     to.extension().is_some_and(|end| end == "phx") || inputs.iter().any(holds)
 }

@@ -123,8 +123,8 @@ fn text(path: &Path) -> crate::Result<Option<String>> {
         return Err(Refused::new(&what, "it is not a regular file").into());
     }
     let folder_of = format!("the folder of key services {}", shown(folder));
-    check_private_folder(&folder_of, &dir.metadata().map_err(failed)?, folder)?;
-    check_unwritable(&what, &meta, path)?;
+    check_private_folder(&folder_of, &dir, &dir.metadata().map_err(failed)?, folder)?;
+    check_unwritable(&what, &file, &meta, path)?;
     let mut text = String::new();
     file.take(LONGEST + 1).read_to_string(&mut text).map_err(failed)?;
     if text.len() as u64 > LONGEST {

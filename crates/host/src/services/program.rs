@@ -136,6 +136,25 @@ fn start(path: &Path) -> io::Result<Child> {
 pub fn is_passed_on(name: &str) -> bool {
     const NAMES: &[&str] =
         &["PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "GNUPGHOME", "SSH_AUTH_SOCK", "LD_LIBRARY_PATH"];
+    /// What programs of Windows need to run and to find the user's settings.
+    #[cfg(windows)]
+    const OF_WINDOWS: &[&str] = &[
+        "APPDATA",
+        "COMSPEC",
+        "LOCALAPPDATA",
+        "PATHEXT",
+        "PROGRAMDATA",
+        "PROGRAMFILES",
+        "SYSTEMDRIVE",
+        "SYSTEMROOT",
+        "TEMP",
+        "TMP",
+        "USERNAME",
+        "USERPROFILE",
+        "WINDIR",
+    ];
+    #[cfg(not(windows))]
+    const OF_WINDOWS: &[&str] = &[];
     const PREFIXES: &[&str] = &[
         "VAULT_",
         "BAO_",
@@ -151,6 +170,7 @@ pub fn is_passed_on(name: &str) -> bool {
     ];
     const PROXIES: &[&str] = &["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
     NAMES.contains(&name)
+        || OF_WINDOWS.iter().any(|known| known.eq_ignore_ascii_case(name))
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || PROXIES.contains(&&*name.to_ascii_lowercase())
 }

@@ -32,7 +32,7 @@ use crate::{Error, Result};
 use phalanx_core::tree::{Entry, FileEntry, Kind, Recorder};
 use phalanx_core::{Progress, ReadAt};
 use phalanx_system::fs::{self, AtFlags};
-use phalanx_system::process::{self, Resource};
+use phalanx_system::process::most_open_files;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -154,7 +154,7 @@ fn objects_at(output: &Path) -> Outcome<Option<Arc<dyn ObjectFolder>>> {
 #[must_use]
 pub fn quarter_of_open_files() -> usize {
     const OTHERS: u64 = 48;
-    let open = process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let open = most_open_files().unwrap_or(u64::MAX);
     usize::try_from(open.saturating_sub(OTHERS) / 4).unwrap_or(usize::MAX).max(4)
 }
 

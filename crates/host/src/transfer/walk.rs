@@ -21,8 +21,15 @@ use std::vec;
 /// The most folders, from the current one up, that stay open.
 const NEAR: usize = 32;
 /// The errors for too many open files, in this process and on the system.
+#[cfg(unix)]
 const EMFILE: i32 = 24;
+#[cfg(unix)]
 const ENFILE: i32 = 23;
+/// On Windows there is one for both.
+#[cfg(windows)]
+const EMFILE: i32 = 4;
+#[cfg(windows)]
+const ENFILE: i32 = EMFILE;
 
 /// A file to work on.
 pub struct Task {
@@ -235,7 +242,7 @@ impl Walk {
 /// Whether there are too many open files, in this process or on the system.
 pub fn is_too_many(error: &Error) -> bool {
     match error {
-        Error::Core(CoreError::Read(e) | CoreError::Write(e)) => matches!(e.raw_os_error(), Some(ENFILE | EMFILE)),
+        Error::Core(CoreError::Read(e) | CoreError::Write(e)) => [ENFILE, EMFILE].map(Some).contains(&e.raw_os_error()),
         _ => false,
     }
 }

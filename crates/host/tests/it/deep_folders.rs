@@ -210,6 +210,7 @@ fn gone_entries_in_folders_all_over_the_tree_are_deleted() {
 }
 
 /// The most memory that this process has used, in KiB.
+#[cfg(target_os = "linux")]
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -4,7 +4,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::lines::shown;
-use phalanx_system::os::ffi::OsStrExt;
+use phalanx_system::os::ffi::{OsStrExt, slashed};
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::{NFA, WhichCaptures};
 use regex_automata::util::pool::Pool;
@@ -74,7 +74,7 @@ impl Matcher {
     /// Whether the first rule that matches a path leaves it out.
     pub fn excludes(&self, path: &Path, is_folder: bool) -> bool {
         let groups = if is_folder { &self.folders } else { &self.others };
-        let path = path.as_os_str().as_bytes();
+        let path = &*slashed(path);
         let first = groups.iter().filter_map(|group| group.first(path)).min_by_key(|decision| decision.number);
         first.is_some_and(|decision| decision.excludes)
     }

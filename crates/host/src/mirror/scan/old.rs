@@ -4,8 +4,8 @@ use super::{Ended, OldManifest, Run};
 use crate::file::protected_name;
 use crate::mirror::listing::{NodeId, State};
 use phalanx_core::tree::{Entry, Invalid, Kind};
-use phalanx_system::os::ffi::{OsStrExt, OsStringExt};
-use std::ffi::{OsStr, OsString};
+use phalanx_system::os::ffi::{OsStrExt, stored_name};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// The old manifest, and its next entry.
@@ -74,8 +74,8 @@ impl Run<'_, '_> {
     /// Adds an entry of the old manifest, and all in it.
     fn add_old(&mut self, first: Entry, state: State) -> Result<NodeId, Ended> {
         let stored_name = match &first.kind {
-            Kind::File(_) => protected_name(OsStr::from_bytes(&first.name)),
-            _ => OsString::from_vec(first.name.clone()),
+            Kind::File(_) => protected_name(stored_name(&first.name)),
+            _ => stored_name(&first.name).to_owned(),
         };
         self.note_stored(stored_name);
         // How many of the open folders have lost their mirrors.
@@ -122,6 +122,6 @@ impl Run<'_, '_> {
         // The current path may already end with its name.
         let level = self.levels.last().expect("a folder is open");
         let folder = OsStr::from_bytes(&self.path.as_os_str().as_bytes()[..level.path_len]);
-        Path::new(folder).join(OsStr::from_bytes(&old.name))
+        Path::new(folder).join(stored_name(&old.name))
     }
 }

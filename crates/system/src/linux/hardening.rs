@@ -1,8 +1,8 @@
 //! Keeps the secrets of this process out of core dumps and other processes, and out of swap if the system allows it.
 
-use phalanx_system::mm::{self, MlockAllFlags, MlockFlags};
-use phalanx_system::process::{self, DumpableBehavior, Resource, Rlimit};
-use phalanx_system::thread::{self, CapabilitySet};
+use rustix::mm::{self, MlockAllFlags, MlockFlags};
+use rustix::process::{self, DumpableBehavior, Resource, Rlimit};
+use rustix::thread::{self, CapabilitySet};
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;

@@ -1,0 +1,7 @@
+//! Linux.
+
+pub mod fs;
+pub mod hardening;
+pub mod process;
+pub mod signals;
+pub mod stdio;

@@ -1,0 +1,25 @@
+//! What every system is asked about files, in one form.
+
+/// A file system, as far as programs treat it differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileSystem {
+    /// ext2, ext3 or ext4.
+    Ext,
+    /// XFS or Btrfs.
+    XfsOrBtrfs,
+    /// FAT, exFAT, NTFS, FUSE or SMB: all files may look as if they had the same permissions.
+    WithoutPermissions,
+    /// Any other one.
+    Other,
+}
+
+/// The inode of a file and the time at which it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// The inode.
+    pub inode: u64,
+    /// The time in seconds.
+    pub seconds: i64,
+    /// The rest of it in nanoseconds.
+    pub nanoseconds: u32,
+}

@@ -1,0 +1,150 @@
+//! Files by their paths, and who may open them.
+
+pub use super::acl::{Access, access};
+use crate::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, lock_folder, make_private_folder, open, openat, statat};
+use crate::io::{Errno, Result};
+use std::fs::{File, Metadata};
+use std::io::{self, Seek, SeekFrom};
+use std::os::windows::io::AsHandle;
+use std::path::Path;
+
+/// Makes a folder that only the user can look into, and with `recursive` those above it. Then it may be there already.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn create_private_folder(path: &Path, recursive: bool) -> io::Result<()> {
+    if recursive && path.is_dir() {
+        return Ok(());
+    }
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::BADNAME.into()) };
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    if recursive && !parent.is_dir() {
+        create_private_folder(parent, true)?;
+    }
+    let above = open(parent, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+    match make_private_folder(&above, name) {
+        Err(Errno::EXIST) if recursive && path.is_dir() => Ok(()),
+        made => Ok(made?),
+    }
+}
+
+/// Opens a file that only the user can read, to read it and append to it. It is made if it is not there. A link is not followed.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open_private_log(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
+    Ok(open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
+}
+
+/// Opens a file to read it. A link is not followed.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open_unfollowed(path: &Path) -> io::Result<File> {
+    Ok(open(path, OFlags::RDONLY | OFlags::NOFOLLOW, Mode::empty())?.into())
+}
+
+/// Opens a folder, which std does not do.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open_folder(path: &Path) -> io::Result<File> {
+    Ok(open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?.into())
+}
+
+/// Cuts what was opened by [`open_private_log`] to a length. What is written next begins there: Windows cuts no file that is opened
+/// only to append to it.
+///
+/// # Errors
+/// If it cannot be cut.
+pub fn cut_log(file: &mut File, len: u64) -> io::Result<()> {
+    file.set_len(len)?;
+    file.seek(SeekFrom::Start(len)).map(drop)
+}
+
+/// Locks an open folder until the returned one is closed. `None` if somebody else has it locked and is not waited for. Some file
+/// systems have no locks: it is then not locked.
+#[must_use]
+pub fn locked_folder(folder: File, wait: bool) -> Option<File> {
+    match lock_folder(&folder, wait) {
+        Ok(locked) => Some(locked),
+        Err(Errno::WOULDBLOCK) => None,
+        Err(_) => Some(folder),
+    }
+}
+
+/// The numbers of the volume and of the file that a path leads to.
+///
+/// # Errors
+/// If it cannot be looked at.
+pub fn id_at(path: &Path) -> io::Result<(u64, u64)> {
+    let stat = statat(CWD, path, AtFlags::empty())?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+/// The numbers of the volume and of a link.
+///
+/// # Errors
+/// If it cannot be looked at.
+pub fn id_of_link(path: &Path, _meta: &Metadata) -> io::Result<(u64, u64)> {
+    let stat = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+/// The numbers of the volume and of an open file.
+///
+/// # Errors
+/// If it cannot be looked at.
+pub fn id_of_open(file: &File, _meta: &Metadata) -> io::Result<(u64, u64)> {
+    let stat = fstat(file)?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+/// How many names an open file has.
+///
+/// # Errors
+/// If it cannot be looked at.
+pub fn names_of_open(file: &File, _meta: &Metadata) -> io::Result<u64> {
+    Ok(fstat(file)?.st_nlink)
+}
+
+/// The permissions of an open file, as far as Windows has them.
+///
+/// # Errors
+/// If it cannot be looked at.
+pub fn mode_of_open(file: &File, _meta: &Metadata) -> io::Result<u32> {
+    let mode = fstat(file)?.st_mode & 0o7777;
+    Ok(if is_users_alone(file) { mode & 0o700 } else { mode })
+}
+
+/// Whether an open file is still one that was made for its user alone.
+#[must_use]
+pub fn is_as_made_for_user(file: &File, stat: &Stat) -> bool {
+    stat.st_mode & 0o200 != 0 && is_users_alone(file)
+}
+
+fn is_users_alone(file: &File) -> bool {
+    access(file).is_ok_and(|access| access == Access { is_own: true, read: false, write: false })
+}
+
+/// Whether others may read a file.
+#[must_use]
+pub fn is_open_to_others(path: &Path, _meta: &Metadata) -> bool {
+    File::open(path).is_ok_and(|file| access(&file).is_ok_and(|access| access.read || access.write))
+}
+
+/// What a file in a folder is, whose name leads there from an open folder on.
+///
+/// # Errors
+/// If it cannot be looked at.
+pub fn stat_within(at: impl AsHandle, folder: &Path, name: &str) -> Result<Stat> {
+    let folder = openat(at, folder, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+    statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// Whether a path ends in a slash, so that it can only be that of a folder.
+#[must_use]
+pub fn ends_in_slash(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.as_os_str().as_encoded_bytes().ends_with(b"\\")
+}

@@ -1,0 +1,252 @@
+//! What the calls of NT do. On other systems there is nothing to test here: there rustix does it.
+#![cfg(windows)]
+#![allow(missing_docs)]
+
+use phalanx_system::files::{Access, access, create_private_folder, cut_log, locked_folder, open_private_log};
+use phalanx_system::fs::{
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, flock,
+    fstat, fsync, futimens, linkat, mkdirat, open, openat, renameat, renameat_with, statat, unlinkat,
+};
+use phalanx_system::io::Errno;
+use phalanx_system::os::ffi::OsStrExt;
+use phalanx_system::os::fs::FileExt;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use tempfile::TempDir;
+
+const NEW: OFlags = OFlags::RDWR.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW);
+
+fn folder() -> (TempDir, File) {
+    let dir = tempfile::tempdir().unwrap();
+    let open = opened(dir.path());
+    (dir, open)
+}
+
+fn opened(path: &Path) -> File {
+    open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap().into()
+}
+
+fn make(dir: &File, name: &str, text: &str) -> File {
+    let mut file = File::from(openat(dir, name, NEW, Mode::from_raw_mode(0o600)).unwrap());
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn list(dir: &File) -> Vec<String> {
+    let entry = |entry: phalanx_system::io::Result<phalanx_system::fs::DirEntry>| {
+        String::from_utf8(entry.unwrap().file_name().to_bytes().to_vec()).unwrap()
+    };
+    let mut names: Vec<_> =
+        Dir::read_from(dir).unwrap().map(entry).filter(|name| name != "." && name != "..").collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn files_are_made_read_and_written_below_an_open_folder() {
+    let (path, dir) = folder();
+    let file = make(&dir, "ä.txt", "12345");
+    assert_eq!(fs::read_to_string(path.path().join("ä.txt")).unwrap(), "12345");
+    file.write_all_at(b"67", 1).unwrap();
+    let mut bytes = [0; 5];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"16745");
+    assert!(file.read_exact_at(&mut bytes, 1).is_err());
+    assert_eq!(openat(&dir, "ä.txt", NEW, Mode::empty()).err(), Some(Errno::EXIST));
+    assert_eq!(openat(&dir, "Ä.TXT", NEW, Mode::empty()).err(), Some(Errno::EXIST), "letters of another case");
+    assert_eq!(openat(&dir, "none", OFlags::RDONLY, Mode::empty()).err(), Some(Errno::NOENT));
+    assert_eq!(openat(&dir, "ä.txt", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).err(), Some(Errno::NOTDIR));
+    assert_eq!(openat(&dir, "NUL", NEW, Mode::empty()).err(), Some(Errno::BADNAME));
+    assert_eq!(openat(&dir, "ä.txt:s", OFlags::RDONLY, Mode::empty()).err(), Some(Errno::BADNAME));
+    let stat = statat(&dir, "ä.txt", AtFlags::SYMLINK_NOFOLLOW).unwrap();
+    let same = fstat(&file).unwrap();
+    assert_eq!((stat.st_dev, stat.st_ino, stat.st_size, stat.st_nlink), (same.st_dev, same.st_ino, 5, 1));
+    assert_eq!(FileType::from_raw_mode(stat.st_mode), FileType::RegularFile);
+    let other = fstat(make(&dir, "other", "")).unwrap();
+    assert_ne!((stat.st_dev, stat.st_ino), (other.st_dev, other.st_ino));
+}
+
+#[test]
+fn folders_are_made_listed_and_left() {
+    let (path, dir) = folder();
+    mkdirat(&dir, "a", Mode::RWXU).unwrap();
+    assert_eq!(mkdirat(&dir, "a", Mode::RWXU).err(), Some(Errno::EXIST));
+    assert_eq!(mkdirat(&dir, "aux.d", Mode::RWXU).err(), Some(Errno::BADNAME));
+    let a =
+        File::from(openat(&dir, "a", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).unwrap());
+    for number in 0..700 {
+        make(&a, &format!("a rather long name, so that many do not fit into one buffer {number:04}"), "");
+    }
+    assert_eq!(list(&a).len(), 700);
+    assert_eq!(list(&a).len(), 700, "a second time");
+    assert!(path.path().join("a").join("a rather long name, so that many do not fit into one buffer 0699").exists());
+    let above = openat(&a, "..", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+    let id = |stat: phalanx_system::fs::Stat| (stat.st_dev, stat.st_ino);
+    assert_eq!(id(fstat(&above).unwrap()), id(fstat(&dir).unwrap()));
+    let here = openat(&a, ".", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+    assert_eq!(id(fstat(&here).unwrap()), id(fstat(&a).unwrap()));
+    // Names are never paths.
+    for name in [r"a\x", "a/x", r"..\x", r"C:\windows", "a:x"] {
+        assert_eq!(statat(&dir, name, AtFlags::empty()).err(), Some(Errno::BADNAME), "{name}");
+        assert_eq!(openat(&dir, name, NEW, Mode::empty()).err(), Some(Errno::BADNAME), "{name}");
+    }
+    assert_eq!(unlinkat(&dir, "a", AtFlags::empty()).err(), Some(Errno::ISDIR));
+    assert_eq!(unlinkat(&dir, "a", AtFlags::REMOVEDIR).err(), Some(Errno::NOTEMPTY));
+    mkdirat(&dir, "b", Mode::RWXU).unwrap();
+    unlinkat(&dir, "b", AtFlags::REMOVEDIR).unwrap();
+    assert_eq!(list(&dir), ["a"]);
+    let root = open(r"C:\", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+    let above = openat(&root, "..", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+    assert_eq!(id(fstat(&above).unwrap()), id(fstat(&root).unwrap()));
+}
+
+#[test]
+fn names_are_given_with_and_without_replacing() {
+    let (path, dir) = folder();
+    let read = |name: &str| fs::read_to_string(path.path().join(name)).unwrap();
+    let a = make(&dir, "a", "one");
+    make(&dir, "b", "two");
+    let keep = RenameFlags::NOREPLACE;
+    assert_eq!(renameat_with(&dir, "a", &dir, "b", keep).err(), Some(Errno::EXIST));
+    assert_eq!(renameat_with(&dir, "a", &dir, "B", keep).err(), Some(Errno::EXIST));
+    assert_eq!(renameat_with(&dir, "a", &dir, "com7", keep).err(), Some(Errno::BADNAME));
+    assert_eq!(renameat_with(&dir, "a", &dir, "a.", keep).err(), Some(Errno::BADNAME));
+    assert_eq!(renameat_with(&dir, "none", &dir, "c", keep).err(), Some(Errno::NOENT));
+    renameat_with(&dir, "a", &dir, "c", keep).unwrap();
+    assert_eq!(list(&dir), ["b", "c"]);
+    renameat(&dir, "c", &dir, "b").unwrap();
+    assert_eq!((list(&dir), read("b")), (vec!["b".to_owned()], "one".to_owned()));
+    mkdirat(&dir, "into", Mode::RWXU).unwrap();
+    let into = opened(&path.path().join("into"));
+    match linkat(&dir, "b", &into, "linked", AtFlags::empty()) {
+        Ok(()) => assert_eq!(fstat(&a).unwrap().st_nlink, 2),
+        // Wine has none of these.
+        Err(e) => assert!([Errno::NOTSUP, Errno::NOSYS, Errno::PERM].contains(&e), "{e}"),
+    }
+    renameat_with(&dir, "b", &into, "moved", keep).unwrap();
+    assert_eq!(fs::read_to_string(path.path().join("into").join("moved")).unwrap(), "one");
+    // One that is read-only is replaced and deleted too.
+    make(&dir, "x", "three");
+    let fixed = make(&dir, "y", "four");
+    fchmod(&fixed, Mode::from_raw_mode(0o444)).unwrap();
+    assert!(fs::metadata(path.path().join("y")).unwrap().permissions().readonly());
+    drop(fixed);
+    renameat(&dir, "x", &dir, "y").unwrap();
+    assert_eq!(read("y"), "three");
+    let fixed = make(&dir, "z", "five");
+    fchmod(&fixed, Mode::from_raw_mode(0o444)).unwrap();
+    unlinkat(&dir, "z", AtFlags::empty()).unwrap();
+    drop(fixed);
+    assert_eq!(list(&dir), ["into", "y"]);
+}
+
+#[test]
+fn what_is_open_is_deleted_and_replaced() {
+    let (path, dir) = folder();
+    let file = make(&dir, "a", "one");
+    unlinkat(&dir, "a", AtFlags::empty()).unwrap();
+    assert_eq!(statat(&dir, "a", AtFlags::empty()).err(), Some(Errno::NOENT));
+    drop(file);
+    let open = make(&dir, "a", "two");
+    assert_eq!(list(&dir), ["a"]);
+    make(&dir, "b", "three");
+    renameat(&dir, "b", &dir, "a").unwrap();
+    drop(open);
+    assert_eq!(list(&dir), ["a"]);
+    assert_eq!(fs::read_to_string(path.path().join("a")).unwrap(), "three");
+    mkdirat(&dir, "folder", Mode::RWXU).unwrap();
+    assert!(renameat(&dir, "a", &dir, "folder").is_err());
+    assert_eq!(list(&dir), ["a", "folder"]);
+}
+
+#[test]
+fn locks_keep_others_out_and_let_them_read() {
+    let (path, dir) = folder();
+    let file = make(&dir, "a", "one");
+    flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let other = File::from(openat(&dir, "a", OFlags::RDWR, Mode::empty()).unwrap());
+    assert_eq!(flock(&other, FlockOperation::NonBlockingLockExclusive).err(), Some(Errno::WOULDBLOCK));
+    assert_eq!(fs::read_to_string(path.path().join("a")).unwrap(), "one");
+    drop(file);
+    flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
+
+    let locked = locked_folder(opened(path.path()), false).unwrap();
+    assert!(locked_folder(opened(path.path()), false).is_none());
+    make(&locked, "b", "");
+    assert_eq!(list(&dir), ["a", "b"]);
+    drop(locked);
+    assert!(locked_folder(opened(path.path()), true).is_some());
+}
+
+#[test]
+fn times_are_set() {
+    let (_path, dir) = folder();
+    let file = make(&dir, "a", "one");
+    let time = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
+    futimens(
+        &file,
+        &Timestamps { last_access: time(0, UTIME_OMIT), last_modification: time(1_600_000_000, 123_456_700) },
+    )
+    .unwrap();
+    let stat = fstat(&file).unwrap();
+    assert_eq!((stat.st_mtime, stat.st_mtime_nsec), (1_600_000_000, 123_456_700));
+    // A folder that was opened to be read.
+    futimens(&dir, &Timestamps { last_access: time(0, UTIME_OMIT), last_modification: time(1_500_000_000, 0) })
+        .unwrap();
+    assert_eq!(fstat(&dir).unwrap().st_mtime, 1_500_000_000);
+    fsync(&file).unwrap();
+    match fsync(&dir) {
+        Ok(()) | Err(Errno::NOTSUP) => {}
+        Err(e) => panic!("{e}"),
+    }
+}
+
+#[test]
+fn private_files_are_for_their_user() {
+    let (path, dir) = folder();
+    let alone = Access { is_own: true, read: false, write: false };
+    let file = make(&dir, "secret", "one");
+    assert_eq!(access(&file).unwrap(), alone);
+    // What the folder gives: whatever it is, the user must still be able to open it.
+    fchmod(&file, Mode::from_raw_mode(0o644)).unwrap();
+    drop(file);
+    assert_eq!(fs::read_to_string(path.path().join("secret")).unwrap(), "one");
+    let file = File::options().read(true).write(true).open(path.path().join("secret")).unwrap();
+    fchmod(&file, Mode::from_raw_mode(0o600)).unwrap();
+    assert_eq!(access(&file).unwrap(), alone, "again");
+    create_private_folder(&path.path().join("p").join("q"), true).unwrap();
+    create_private_folder(&path.path().join("p").join("q"), true).unwrap();
+    assert!(create_private_folder(&path.path().join("p").join("q"), false).is_err());
+    assert_eq!(access(opened(&path.path().join("p").join("q"))).unwrap(), alone, "a folder");
+}
+
+#[test]
+fn logs_are_cut_and_go_on() {
+    let (path, _dir) = folder();
+    let log = path.path().join("log");
+    let mut file = open_private_log(&log).unwrap();
+    file.write_all(b"12345").unwrap();
+    let mut again = open_private_log(&log).unwrap();
+    cut_log(&mut again, 3).unwrap();
+    again.write_all(b"x").unwrap();
+    assert_eq!(fs::read(&log).unwrap(), b"123x");
+}
+
+#[test]
+fn long_paths_work() {
+    let (path, dir) = folder();
+    let name = "n".repeat(200);
+    let mut at = dir;
+    let mut whole = path.path().to_owned();
+    for _ in 0..5 {
+        mkdirat(&at, &name, Mode::RWXU).unwrap();
+        at = openat(&at, &name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap().into();
+        whole.push(&name);
+    }
+    make(&at, "a", "one");
+    let again = opened(&whole);
+    assert_eq!(list(&again), ["a"]);
+    assert_eq!(OsStr::new("ä").as_bytes(), "ä".as_bytes());
+}

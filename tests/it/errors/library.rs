@@ -78,7 +78,9 @@ fn refused() -> HostError {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_permissions(fs::Permissions::from_mode(0o644)).unwrap();
     let meta = file.as_file().metadata().unwrap();
-    check_private("the key work", &meta, Path::new("/home/ann/.config/phalanx/keys/work.key")).unwrap_err().into()
+    check_private("the key work", file.as_file(), &meta, Path::new("/home/ann/.config/phalanx/keys/work.key"))
+        .unwrap_err()
+        .into()
 }
 
 fn core() -> Vec<Message> {

@@ -319,7 +319,9 @@ impl Committed {
     /// # Errors
     /// [`Error::Read`](phalanx_core::Error::Read) if the name cannot be looked up.
     pub fn is_in_place(&self) -> Result<bool> {
-        is_named(&self.temporary.file, &self.temporary.dir, &self.name)
+        let Temporary { dir, file, .. } = &self.temporary;
+        // Wine tells the volume of an open file by its name when it was opened, which it has no more.
+        Ok(is_named(file, dir, &self.name)? || cfg!(windows) && self.temporary.leads_here(&self.name)?)
     }
 }
 

@@ -325,8 +325,13 @@ impl Temporary {
 
     /// Whether the name still leads to this file.
     pub fn is_named(&self) -> Result<bool> {
+        self.leads_here(OsStr::new(&self.name))
+    }
+
+    /// Whether a name in its folder leads to this file.
+    pub fn leads_here(&self, name: &OsStr) -> Result<bool> {
         let id = self.born().map_err(write_error)?.id;
-        leads_to(id, &self.dir, OsStr::new(&self.name))
+        leads_to(id, &self.dir, name)
     }
 
     /// What the file was when it was made or opened.

@@ -31,7 +31,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         4,
         "links are neither read nor made on Windows",
         "on Windows: a symbolic link or junction in a folder",
-        "leave it out by `--exclude`; all others are done",
+        "in a mirror leave it out by `--exclude`; all others are done",
     ),
     (
         "../crates/host/src/signatures.rs",

@@ -9,9 +9,9 @@
 
 use super::entries::Entries;
 use super::journal::{left_beside, locked};
-use super::renewal::open_stored;
 use super::scan::OldManifest;
 use super::state::Trees;
+use super::there::open_stored;
 use crate::file::{protected_name, sync_folder};
 use crate::folders::{kind_of, make_private, open_within};
 use crate::lines::shown;

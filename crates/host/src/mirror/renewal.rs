@@ -8,6 +8,7 @@ use super::listing::{Listing, NodeId, State};
 use super::removals::Removals;
 use super::root::Root;
 use super::selection::{Key, Place, Selection, Target};
+use super::there::open_stored;
 use crate::file::{Carry, InputFile, ObjectFolder, Stamp, source};
 use crate::folders::{open_within, write_error};
 use crate::lock::lock;
@@ -15,7 +16,7 @@ use crate::transfer::folder::Emptied;
 use crate::{Error, Result};
 use phalanx_core::Source;
 use phalanx_core::tree::{Contents, Entry, Invalid, Kind, LastChunk};
-use phalanx_system::fs::{self, FileType, Mode, OFlags, RenameFlags, Stat};
+use phalanx_system::fs::{self, FileType, RenameFlags, Stat};
 use phalanx_system::io::Errno;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -447,16 +448,6 @@ fn holds(folder: &dyn ObjectFolder, name: &str, last: &LastChunk) -> bool {
 /// Whether a file was written to since it was opened.
 fn has_changed(input: &InputFile) -> Result<bool> {
     Ok(!input.stamp().has_same_content(&Stamp::of(input.file()).map_err(Error::read)?))
-}
-
-/// Opens a stored file.
-pub(super) fn open_stored(dir: &File, name: &OsStr) -> phalanx_system::io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(fs::openat(dir, name, flags, Mode::empty())?);
-    match FileType::from_raw_mode(fs::fstat(&file)?.st_mode) {
-        FileType::RegularFile => Ok(file),
-        _ => Err(Errno::INVAL),
-    }
 }
 
 /// A writer that compares what is written with what a file holds.

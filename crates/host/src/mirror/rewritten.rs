@@ -7,8 +7,8 @@
 
 use super::chain::Beside;
 use super::listing::{Listing, NodeId, State};
-use super::renewal::open_stored;
 use super::state::{Trees, open_records};
+use super::there::open_stored;
 use crate::lock::lock;
 use crate::{Error, Result};
 use phalanx_core::ReadAt;

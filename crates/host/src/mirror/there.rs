@@ -4,7 +4,7 @@ use super::chain::Beside;
 use crate::file::{ListedObject, ObjectFolder};
 use crate::folders::{entries, kind_of, read_error};
 use crate::{Error, Result};
-use phalanx_system::fs::{self, AtFlags, FileType};
+use phalanx_system::fs::{self, AtFlags, FileType, Mode, OFlags};
 use phalanx_system::io::Errno;
 use phalanx_system::os::ffi::{OsStrExt, stored_name};
 use std::ffi::{OsStr, OsString};
@@ -213,6 +213,16 @@ impl Objects {
         let from = self.all.partition_point(|object| *object.name < *name);
         let near = self.all[from..].iter().map(|object| &*object.name).take_while(move |other| other.starts_with(name));
         near.filter(move |other| *other == name || other.starts_with(&below))
+    }
+}
+
+/// Opens a stored file.
+pub(super) fn open_stored(dir: &File, name: &OsStr) -> phalanx_system::io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(fs::openat(dir, name, flags, Mode::empty())?);
+    match FileType::from_raw_mode(fs::fstat(&file)?.st_mode) {
+        FileType::RegularFile => Ok(file),
+        _ => Err(Errno::INVAL),
     }
 }
 

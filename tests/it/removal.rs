@@ -4,6 +4,7 @@ use crate::age::public;
 use crate::common::{Ended, Mounted, Sandbox, has, painted, skip, wait_for};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
 
 #[test]
 fn an_output_that_never_reached_the_disk_keeps_its_input() {
@@ -142,20 +143,53 @@ fn no_output_of_a_run_replaces_another() {
     assert_eq!(fs::read_link(s.path("t.phx/a.phx")).unwrap().to_str(), Some("far away"));
 }
 
-#[test]
-fn names_that_a_file_system_treats_as_equal_do_not_become_one() {
-    if !has("mkfs.exfat") || !has("mount.exfat-fuse") {
-        return;
+/// A file system at `disk` that takes `A` and `a` for one name.
+fn exfat(s: &Sandbox) -> Option<Mounted> {
+    if !["mkfs.exfat", "mount.exfat-fuse", "losetup"].into_iter().all(has) {
+        return None;
     }
-    let s = Sandbox::with_key();
     File::create(s.path("image")).unwrap().set_len(64 << 20).unwrap();
     fs::create_dir(s.path("disk")).unwrap();
     assert!(s.succeeds("mkfs.exfat", &["image"]));
-    let mount = |args: &[&str]| s.succeeds("mount.exfat-fuse", args);
-    if !mount(&["-o", "loop", "image", "disk"]) && !mount(&["image", "disk"]) {
-        return skip("exfat");
+    let device = Command::new("losetup").args(["--find", "--show", "image"]).current_dir(s.path("")).output().unwrap();
+    let device = String::from_utf8(device.stdout).unwrap();
+    let is_mounted = s.succeeds("mount.exfat-fuse", &[device.trim(), "disk"]);
+    // It is detached once it is not used any more.
+    s.succeeds("losetup", &["--detach", device.trim()]);
+    if !is_mounted {
+        skip("exfat");
+        return None;
     }
-    let _mounted = Mounted(s.path("disk"));
+    Some(Mounted(s.path("disk")))
+}
+
+/// A folder that loses its capitals at the source has the place of the old one where both spellings are one name. What is in it is not
+/// deleted as gone.
+#[test]
+fn a_mirror_keeps_what_only_its_spelling_has_changed() {
+    let s = Sandbox::with_key();
+    let Some(_mounted) = exfat(&s) else { return };
+    fs::create_dir_all(s.path("src/Docs/In")).unwrap();
+    for (name, content) in [("A", "1"), ("Docs/x", "2"), ("Docs/In/y", "3"), ("gone", "4"), ("same", "5")] {
+        s.write(&format!("src/{name}"), content);
+    }
+    let mirror = ["mirror", "src", "disk/m", "-k", "k", "--delete", "--max-delete", "9"];
+    s.run(&mirror).ok();
+    fs::rename(s.path("src/Docs"), s.path("src/docs")).unwrap();
+    s.write("src/docs/x", "changed");
+    fs::remove_file(s.path("src/gone")).unwrap();
+    s.run(&[&mirror[..], &["--checksum"]].concat()).ok();
+    for (name, content) in [("x", "changed"), ("In/y", "3")] {
+        s.run(&["unprotect", &format!("disk/m/docs/{name}.phx"), "-o", "out", "-k", "k", "--force"]).ok();
+        assert_eq!(s.read("out"), content.as_bytes());
+    }
+    assert!(!s.exists("disk/m/gone.phx"));
+}
+
+#[test]
+fn names_that_a_file_system_treats_as_equal_do_not_become_one() {
+    let s = Sandbox::with_key();
+    let Some(_mounted) = exfat(&s) else { return };
     for folder in ["src", "src/D", "src/d"] {
         fs::create_dir(s.path(folder)).unwrap();
     }

@@ -35,7 +35,7 @@ pub fn damaged(path: &Path, why: &str) -> Failure {
 
 /// Opens a file that holds a secret. It may be a pipe, such as a shell's `<(…)`, or standard input.
 pub fn open(path: &Path) -> Result<File> {
-    if is_dash(path) { stdio::input() } else { File::open(path) }.map_err(Error::read)
+    if is_dash(path) { stdio::input() } else { phalanx_system::files::open_secret(path) }.map_err(Error::read)
 }
 
 /// Opens a file that holds a secret, as [`open`] does, but refuses a file that others may read or that does not belong

@@ -174,7 +174,9 @@ fn locks_keep_others_out_and_let_them_read() {
 
     let locked = locked_folder(opened(path.path()), false).unwrap();
     assert!(locked_folder(opened(path.path()), false).is_none());
-    make(&locked, "b", "");
+    make(&locked, "c", "");
+    renameat_with(&locked, "c", &locked, "b", RenameFlags::NOREPLACE).unwrap();
+    renameat(&dir, "b", &locked, "b").unwrap();
     assert_eq!(list(&dir), ["a", "b"]);
     drop(locked);
     assert!(locked_folder(opened(path.path()), true).is_some());

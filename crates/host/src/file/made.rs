@@ -189,21 +189,21 @@ impl Inner {
                 }
                 let other = OsStr::from_bytes(&other);
                 let answers = fs::statat(dir, other, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-                *folds.insert(answers && !lists(dir, other)?)
+                *folds.insert(answers && !is_listed(dir, other)?)
             }
         };
-        Ok(folds && !lists(dir, name)?)
+        Ok(folds && !is_listed(dir, name)?)
     }
 }
 
 /// Swaps capital and small letters.
-fn swap_case(name: &OsStr) -> Vec<u8> {
+pub(crate) fn swap_case(name: &OsStr) -> Vec<u8> {
     let swap = |b: &u8| if b.is_ascii_lowercase() { b.to_ascii_uppercase() } else { b.to_ascii_lowercase() };
     name.as_bytes().iter().map(swap).collect()
 }
 
 /// Whether a folder has an entry of exactly this name.
-fn lists(dir: &File, name: &OsStr) -> Result<bool> {
+pub(crate) fn is_listed(dir: &File, name: &OsStr) -> Result<bool> {
     let read = |e: Errno| Error::read(e.into());
     for entry in Dir::read_from(dir).map_err(read)? {
         if entry.map_err(read)?.file_name().to_bytes() == name.as_bytes() {

@@ -30,6 +30,7 @@ pub use ends::{Ends, Input, OutputPlace, OutputRules, Target, carry};
 pub use input::{InputFile, Removal, Stamp};
 pub use keyring::Keyring;
 pub use made::{Made, Spared};
+pub(crate) use made::{is_listed, swap_case};
 pub use metadata::{Attributes, Carry, umask};
 pub(crate) use metadata::{remove_acls, set_mode, tolerate};
 pub(crate) use objects::write_error;

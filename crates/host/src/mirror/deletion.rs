@@ -4,6 +4,7 @@ use super::MANIFEST;
 use super::backup::Backup;
 use super::chain::Chain;
 use super::listing::{Listing, NodeId, State};
+use super::spellings::Spellings;
 use crate::file::Carry;
 use crate::folders::{FOLDER, is_trusted, kind_of, open_within, write_error};
 use crate::{Error, Result};
@@ -34,6 +35,7 @@ impl Deletion<'_> {
         mut failed: impl FnMut(&Path, Error),
     ) {
         let mut folders = Folders { root: self.mirror, chain: None };
+        let mut spellings = Spellings::default();
         // Backwards: what is in a folder comes before it.
         for id in ids.rev() {
             if listing.state(id) != State::Gone || id == NodeId::ROOT {
@@ -41,6 +43,9 @@ impl Deletion<'_> {
             }
             let deleted = folders.open(listing, listing.parent(id)).and_then(|dir| {
                 let Some(dir) = dir else { return Ok(()) };
+                if spellings.stays(self.mirror, dir, listing, id) {
+                    return Ok(());
+                }
                 self.entry(dir, &listing.stored_name(id), || listing.stored_path(id), listing.is_folder(id))
             });
             match deleted {

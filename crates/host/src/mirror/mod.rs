@@ -20,6 +20,7 @@ mod roots;
 pub mod run;
 pub mod scan;
 pub mod selection;
+mod spellings;
 pub mod state;
 mod steady;
 pub mod store;

@@ -127,7 +127,13 @@ fn request(uri: &str, operation: Operation, bytes: &[u8]) -> Zeroizing<String> {
 fn start(path: &Path) -> io::Result<Child> {
     let mut command = Command::new(path);
     command.env_clear().envs(env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_passed_on)));
-    command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // On Windows a program also looks for libraries in the folder where it runs, so that is one to which only the system writes.
+    let folder = if cfg!(windows) { env::var_os("SystemRoot") } else { None };
+    command
+        .current_dir(folder.unwrap_or_else(|| "/".into()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     signals::start(&mut command)
 }
 
@@ -142,6 +148,7 @@ pub fn is_passed_on(name: &str) -> bool {
         "APPDATA",
         "COMSPEC",
         "LOCALAPPDATA",
+        "PATH",
         "PATHEXT",
         "PROGRAMDATA",
         "PROGRAMFILES",

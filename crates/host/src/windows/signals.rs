@@ -1,4 +1,4 @@
-//! What ends a process from outside: Ctrl-C and Ctrl-Break, a window that is closed, a user who logs off, the system that goes down.
+//! What ends a process from outside: Ctrl-C and Ctrl-Break and a window that is closed. Of logging off and of shutting down Windows tells services only.
 //! Temporary files are removed first. Whoever ends a process by force does not let it do that; the next run removes them then.
 
 use crate::failure::{Code, Failure, Outcome};

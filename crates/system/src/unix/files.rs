@@ -36,6 +36,14 @@ fn unfollowed() -> i32 {
     (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32
 }
 
+/// Opens a file that holds a secret, or a pipe that gives one.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open_secret(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
 /// Opens a folder.
 ///
 /// # Errors
@@ -58,7 +66,7 @@ pub fn cut_log(file: &mut File, len: u64) -> io::Result<()> {
 pub fn locked_folder(folder: File, wait: bool) -> Option<File> {
     let how = if wait { FlockOperation::LockExclusive } else { FlockOperation::NonBlockingLockExclusive };
     match flock(&folder, how) {
-        Err(Errno::WOULDBLOCK) => None,
+        Err(Errno::WOULDBLOCK) if !wait => None,
         _ => Some(folder),
     }
 }

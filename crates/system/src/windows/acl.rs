@@ -74,12 +74,16 @@ pub fn restrict(file: BorrowedHandle<'_>, is_folder: bool) -> Result<()> {
     if done == 0 { Err(Errno::last()) } else { Ok(()) }
 }
 
-/// Lets those open a file or folder whom its folder lets do so. One that has no list of its own stays as it is.
+/// Lets those open a file whom its folder lets do so, if it was made for its user alone. One with another list stays as it is.
+///
+/// # Errors
+/// [`Errno::PERM`] if the user may not change who may open it, as on some shares, or those of the system.
 pub fn inherit(file: BorrowedHandle<'_>) -> Result<()> {
-    if Descriptor(&descriptor(file)?).control().is_some_and(|control| control & PROTECTED == 0) {
+    if !Descriptor(&descriptor(file)?).is_only(user()?) {
         return Ok(());
     }
-    let file = reopened(file, WRITE_DAC | READ_CONTROL, SHARE_ALL)?;
+    let reopened = reopened(file, WRITE_DAC | READ_CONTROL, SHARE_ALL);
+    let file = reopened.map_err(|e| if e == Errno::ACCESS { Errno::PERM } else { e })?;
     let empty = words(&[2, 0, 8, 0, 0, 0, 0, 0]);
     // SAFETY: the handle is open, and the list is a whole one, without entries, that is only read.
     #[expect(unsafe_code)]
@@ -174,7 +178,7 @@ fn identifier(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 /// A list that lets the user do everything, and nobody else anything.
-fn list(user: &[u8], is_folder: bool) -> Vec<u8> {
+fn list_of(user: &[u8], is_folder: bool) -> Vec<u8> {
     let flags = if is_folder { FOR_ALL_IN_IT } else { 0 };
     let mut entry = vec![0, flags];
     entry.extend((8 + user.len() as u16).to_le_bytes());
@@ -196,7 +200,7 @@ fn only(user: &[u8], is_folder: bool) -> Vec<u8> {
         bytes.extend(at.to_le_bytes());
     }
     bytes.extend(user);
-    bytes.extend(list(user, is_folder));
+    bytes.extend(list_of(user, is_folder));
     bytes
 }
 
@@ -221,6 +225,13 @@ impl Descriptor<'_> {
 
     fn control(&self) -> Option<u16> {
         self.half(2)
+    }
+
+    /// Whether its list is the one that lets only the user open a file.
+    fn is_only(&self, user: &[u8]) -> bool {
+        let list = self.word(16).and_then(|at| self.0.get(at as usize..));
+        let is_protected = self.control().is_some_and(|control| control & PROTECTED != 0);
+        is_protected && list.is_some_and(|found| found.starts_with(&list_of(user, false)))
     }
 
     /// `None` if there is no list, which lets everybody do everything, or if it cannot be read.
@@ -290,6 +301,14 @@ mod tests {
         assert_eq!(Descriptor(&with(&[(0, 0, 0x0004_0000, EVERYBODY)])).access(ME), Some(write));
         assert_eq!(Descriptor(&with(&[(9, 0, 0, EVERYBODY)])).access(ME), Some(Access { read: true, ..write }));
         assert_eq!(Descriptor(&with(&[])).access(EVERYBODY), Some(Access { is_own: false, read: true, write: true }));
+    }
+
+    #[test]
+    fn only_the_list_that_was_made_for_the_user_alone_is_that() {
+        assert!(Descriptor(&with(&[])).is_only(ME));
+        assert!(!Descriptor(&with(&[])).is_only(EVERYBODY));
+        assert!(!Descriptor(&with(&[(0, 0, EVERYTHING, ADMINISTRATORS)])).is_only(ME));
+        assert!(!Descriptor(&only(ME, true)).is_only(ME));
     }
 
     #[test]

@@ -5,8 +5,10 @@ use crate::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, lock_folder, make_priva
 use crate::io::{Errno, Result};
 use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
+use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::AsHandle;
 use std::path::Path;
+use windows_sys::Win32::Storage::FileSystem::SECURITY_IDENTIFICATION;
 
 /// Makes a folder that only the user can look into, and with `recursive` those above it. Then it may be there already.
 ///
@@ -43,6 +45,15 @@ pub fn open_private_log(path: &Path) -> io::Result<File> {
 /// If it cannot be opened.
 pub fn open_unfollowed(path: &Path) -> io::Result<File> {
     Ok(open(path, OFlags::RDONLY | OFlags::NOFOLLOW, Mode::empty())?.into())
+}
+
+/// Opens a file that holds a secret, or a pipe that gives one. Who serves the pipe may learn who the user is, and do nothing in the
+/// user's name.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open_secret(path: &Path) -> io::Result<File> {
+    File::options().read(true).security_qos_flags(SECURITY_IDENTIFICATION).open(path)
 }
 
 /// Opens a folder, which std does not do.

@@ -11,9 +11,10 @@ use windows_sys::Wdk::Storage::FileSystem::{
     NtCreateFile, NtQueryDirectoryFile, NtSetInformationFile,
 };
 use windows_sys::Win32::Foundation::{
-    HANDLE, OBJ_CASE_INSENSITIVE, STATUS_NO_MORE_FILES, STATUS_OBJECT_NAME_NOT_FOUND, UNICODE_STRING,
+    HANDLE, OBJ_CASE_INSENSITIVE, STATUS_NO_MORE_FILES, STATUS_NO_SUCH_FILE, STATUS_OBJECT_NAME_NOT_FOUND,
+    UNICODE_STRING,
 };
-use windows_sys::Win32::Security::SECURITY_DESCRIPTOR;
+use windows_sys::Win32::Security::{SECURITY_DESCRIPTOR, SECURITY_QUALITY_OF_SERVICE, SecurityIdentification};
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_ATTRIBUTE_NORMAL, FILE_INFO_BY_HANDLE_CLASS, FILE_NAME_NORMALIZED, FILE_SHARE_DELETE, FILE_SHARE_READ,
     FILE_SHARE_WRITE, FILE_TYPE_CHAR, FILE_TYPE_DISK, FILE_TYPE_PIPE, FlushFileBuffers, GetFileInformationByHandleEx,
@@ -44,7 +45,7 @@ pub struct How {
 pub fn create(root: Option<BorrowedHandle<'_>>, name: &[u16], how: How) -> Result<OwnedHandle> {
     let bytes = u16::try_from(mem::size_of_val(name)).map_err(|_| Errno::NAMETOOLONG)?;
     let text = UNICODE_STRING { Length: bytes, MaximumLength: bytes, Buffer: name.as_ptr().cast_mut() };
-    let attributes = OBJECT_ATTRIBUTES {
+    let mut attributes = OBJECT_ATTRIBUTES {
         Length: mem::size_of::<OBJECT_ATTRIBUTES>() as u32,
         RootDirectory: root.map_or(ptr::null_mut(), |root| root.as_raw_handle()),
         ObjectName: &text,
@@ -52,6 +53,14 @@ pub fn create(root: Option<BorrowedHandle<'_>>, name: &[u16], how: How) -> Resul
         SecurityDescriptor: how.security.map_or(ptr::null(), |bytes| bytes.as_ptr().cast::<SECURITY_DESCRIPTOR>()),
         SecurityQualityOfService: ptr::null(),
     };
+    // Who serves a pipe of this name may learn who the user is, and do nothing in the user's name.
+    let service = SECURITY_QUALITY_OF_SERVICE {
+        Length: mem::size_of::<SECURITY_QUALITY_OF_SERVICE>() as u32,
+        ImpersonationLevel: SecurityIdentification,
+        ContextTrackingMode: 0,
+        EffectiveOnly: true,
+    };
+    attributes.SecurityQualityOfService = &service;
     let mut handle: HANDLE = ptr::null_mut();
     let mut status_block = IO_STATUS_BLOCK::default();
     // SAFETY: all pointers lead to values that live until the call returns, with the lengths that are given. The name is only
@@ -165,7 +174,7 @@ pub fn list(folder: BorrowedHandle<'_>, words: &mut [u64], from_start: bool) -> 
     match status {
         // An empty root of a file system has not even the entries for itself.
         STATUS_NO_MORE_FILES => Ok(false),
-        STATUS_OBJECT_NAME_NOT_FOUND if from_start => Ok(false),
+        STATUS_NO_SUCH_FILE | STATUS_OBJECT_NAME_NOT_FOUND if from_start => Ok(false),
         status if status < 0 => Err(Errno::of_status(status)),
         _ => Ok(true),
     }

@@ -46,7 +46,7 @@ pub fn most_open_files() -> Option<u64> {
     None
 }
 
-/// If this process fails, nothing of its memory is written to a file, and no window waits for anybody.
+/// If this process fails, no report of it is made, and no window waits for anybody. A machine may be set to keep dumps all the same.
 pub fn refuse_dumps() {
     // SAFETY: it only sets flags of the process.
     #[expect(unsafe_code)]
@@ -65,7 +65,7 @@ pub fn end(code: u32) -> ! {
     std::process::abort()
 }
 
-/// Calls a function on each Ctrl-C, Ctrl-Break, and when the window is closed, the user logs off or the system goes down, in a thread
+/// Calls a function on each Ctrl-C, Ctrl-Break, and when the window is closed, in a thread
 /// that the system starts for it. The process ends when it returns.
 ///
 /// # Errors

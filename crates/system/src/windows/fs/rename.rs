@@ -17,6 +17,7 @@ use windows_sys::Wdk::Storage::FileSystem::{
     FILE_RENAME_POSIX_SEMANTICS, FILE_RENAME_REPLACE_IF_EXISTS, FileDispositionInformationEx, FileLinkInformation,
     FileRenameInformation, FileRenameInformationEx,
 };
+use windows_sys::Win32::Foundation::ERROR_SHARING_VIOLATION;
 use windows_sys::Win32::Storage::FileSystem::{
     DELETE, FILE_ATTRIBUTE_DIRECTORY, FILE_ATTRIBUTE_READONLY, FILE_ATTRIBUTE_REPARSE_POINT, FILE_DISPOSITION_INFO,
     FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES, FileDispositionInfo,
@@ -59,7 +60,7 @@ fn delete(found: BorrowedHandle<'_>, folder: BorrowedHandle<'_>, attributes: u32
     // read-only could not be deleted.
     if attributes & FILE_ATTRIBUTE_DIRECTORY == 0 {
         // Without it, only the name stays in use for longer.
-        let _ = give_name(found, folder, &unused_name(), FileRenameInformation, 0);
+        let _ = give_name(found, (folder, true), &unused_name(), FileRenameInformation, 0);
     }
     if attributes & FILE_ATTRIBUTE_READONLY != 0 {
         make_writable(found)?;
@@ -101,6 +102,7 @@ pub fn renameat_with(
 ) -> Result<()> {
     let new = checked_new(new.as_ref())?;
     let file = named(from.as_handle(), old.as_ref(), DELETE)?;
+    let place = (to.as_handle(), is_same(from.as_handle(), to.as_handle()));
     let replace = if flags.contains(RenameFlags::NOREPLACE) {
         0
     } else {
@@ -109,21 +111,22 @@ pub fn renameat_with(
     // So a file can be replaced that somebody has open: Windows 10 from version 1607 on, with NTFS; read-only ones from 1809 on.
     for more in [replace, replace & FILE_RENAME_REPLACE_IF_EXISTS] {
         let how = more | FILE_RENAME_POSIX_SEMANTICS;
-        match give_name(file.as_handle(), to.as_handle(), &new, FileRenameInformationEx, how) {
+        match give_name(file.as_handle(), place, &new, FileRenameInformationEx, how) {
             Err(Errno::NOTSUP | Errno::INVAL | Errno::NOSYS) => {}
             done => return done,
         }
     }
     let is_replaced = replace != 0;
-    match give_name(file.as_handle(), to.as_handle(), &new, FileRenameInformation, is_replaced.into()) {
-        Err(Errno::ACCESS) if is_replaced => replace_open(file.as_handle(), to.as_handle(), &new),
+    match give_name(file.as_handle(), place, &new, FileRenameInformation, is_replaced.into()) {
+        Err(Errno::ACCESS) if is_replaced => replace_open(file.as_handle(), place, &new),
         done => done,
     }
 }
 
 /// Replaces a file that is open, where the file system has only the older rename: FAT, older versions of Windows, and Wine. It gets
 /// another name first, so for a moment nothing has its own.
-fn replace_open(file: BorrowedHandle<'_>, folder: BorrowedHandle<'_>, name: &[u16]) -> Result<()> {
+fn replace_open(file: BorrowedHandle<'_>, place: (BorrowedHandle<'_>, bool), name: &[u16]) -> Result<()> {
+    let (folder, _) = place;
     let access = DELETE | FILE_READ_ATTRIBUTES;
     let how =
         How { access, share: SHARE_ALL, disposition: FILE_OPEN, options: FILE_OPEN_REPARSE_POINT, security: None };
@@ -132,10 +135,10 @@ fn replace_open(file: BorrowedHandle<'_>, folder: BorrowedHandle<'_>, name: &[u1
     if attributes & FILE_ATTRIBUTE_DIRECTORY != 0 {
         return Err(Errno::ACCESS);
     }
-    give_name(old.as_handle(), folder, &unused_name(), FileRenameInformation, 0)?;
-    let given = give_name(file, folder, name, FileRenameInformation, 0);
+    give_name(old.as_handle(), (folder, true), &unused_name(), FileRenameInformation, 0)?;
+    let given = give_name(file, place, name, FileRenameInformation, 0);
     if given.is_err() {
-        let _ = give_name(old.as_handle(), folder, name, FileRenameInformation, 0);
+        let _ = give_name(old.as_handle(), (folder, true), name, FileRenameInformation, 0);
     } else {
         // If it stays, it is one of those that the programs know as such.
         let _ = delete(old.as_handle(), folder, attributes);
@@ -155,14 +158,32 @@ pub fn linkat(
     _flags: AtFlags,
 ) -> Result<()> {
     let file = named(from.as_handle(), old.as_ref(), FILE_WRITE_ATTRIBUTES)?;
-    give_name(file.as_handle(), to.as_handle(), &checked_new(new.as_ref())?, FileLinkInformation, 0)
+    let place = (to.as_handle(), is_same(from.as_handle(), to.as_handle()));
+    give_name(file.as_handle(), place, &checked_new(new.as_ref())?, FileLinkInformation, 0)
 }
 
-/// Sets the name of an open file to one in an open folder. All classes that do so have structures of one form: what to do with a
-/// file of that name, the folder, and the name with its length.
+/// Sets the name of an open file to one in an open folder. `is_there` says that it is in that folder already.
+///
+/// To give it a name in a folder, the system opens the folder to write to it. Most versions of Windows do that in a way that a locked
+/// folder does not allow, not even to who has locked it. A name without a folder is one in the same folder, which is not opened.
 fn give_name(
     file: BorrowedHandle<'_>,
-    folder: BorrowedHandle<'_>,
+    (folder, is_there): (BorrowedHandle<'_>, bool),
+    name: &[u16],
+    class: FILE_INFORMATION_CLASS,
+    how: u32,
+) -> Result<()> {
+    match set_name(file, folder.as_raw_handle() as usize as u64, name, class, how) {
+        Err(e) if is_there && e == Errno::of(ERROR_SHARING_VIOLATION) => set_name(file, 0, name, class, how),
+        done => done,
+    }
+}
+
+/// All classes that set names have structures of one form: what to do with a file of that name, the folder, and the name with its
+/// length.
+fn set_name(
+    file: BorrowedHandle<'_>,
+    folder: u64,
     name: &[u16],
     class: FILE_INFORMATION_CLASS,
     how: u32,
@@ -171,7 +192,7 @@ fn give_name(
     let bytes = mem::size_of_val(name);
     let mut text = Vec::with_capacity(BEFORE_NAME + bytes + 8);
     text.extend(u64::from(how).to_le_bytes());
-    text.extend((folder.as_raw_handle() as usize as u64).to_le_bytes());
+    text.extend(folder.to_le_bytes());
     text.extend((bytes as u32).to_le_bytes());
     name.iter().for_each(|unit| text.extend(unit.to_le_bytes()));
     // Some systems want the whole structure, which ends with the place for a character.
@@ -179,6 +200,12 @@ fn give_name(
     text.resize(len.next_multiple_of(8), 0);
     let words: Vec<u64> = text.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
     nt::set_bytes(file, class, &words, len)
+}
+
+/// Whether two open folders are one.
+fn is_same(one: BorrowedHandle<'_>, other: BorrowedHandle<'_>) -> bool {
+    let id = |folder| stat::of(folder).map(|stat| (stat.st_dev, stat.st_ino));
+    one.as_raw_handle() == other.as_raw_handle() || id(one).is_ok_and(|one| id(other) == Ok(one))
 }
 
 #[cfg(test)]

@@ -71,7 +71,8 @@ pub(super) fn make_writable(file: BorrowedHandle<'_>) -> Result<()> {
 }
 
 /// Sets the permissions of an open file or folder, as far as Windows has them: one that nobody may write to is read-only. One that
-/// others may not open at all is the user's alone, and who may open any other one is what its folder says.
+/// others may not open at all is the user's alone. A file that was made for its user alone, and is to be open to others, gets the
+/// list of its folder. All other lists stay as they are.
 ///
 /// # Errors
 /// If they cannot be set.
@@ -86,7 +87,11 @@ pub fn fchmod(file: impl AsHandle, mode: Mode) -> Result<()> {
         let new = if new == 0 { FILE_ATTRIBUTE_NORMAL } else { new };
         set_basic(file, &FILE_BASIC_INFO { FileAttributes: new, ..FILE_BASIC_INFO::default() })?;
     }
-    if mode & 0o077 == 0 { acl::restrict(file, is_folder) } else { acl::inherit(file) }
+    match mode & 0o077 {
+        0 => acl::restrict(file, is_folder),
+        _ if is_folder => Ok(()),
+        _ => acl::inherit(file),
+    }
 }
 
 /// Writes an open file to its disk, or the names in an open folder.

@@ -1,0 +1,67 @@
+//! Entries of a mirror whose names are another spelling of the names of others, where a file system takes both for one: a change of
+//! `A` to `a` at the source. What is gone by its name is then what has just been written.
+
+use super::listing::{Listing, NodeId, State};
+use crate::file::{is_listed, swap_case};
+use phalanx_system::fs::{self, AtFlags};
+use phalanx_system::os::ffi::OsStrExt;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// The entries that stay, once a folder was found whose file system takes several spellings for one.
+#[derive(Default)]
+pub struct Spellings {
+    stay: Option<Stay>,
+}
+
+#[derive(Default)]
+struct Stay {
+    by_spelling: HashMap<String, PathBuf>,
+    /// Of spellings that differ in more than capitals, such as the forms of an accent, only the file tells.
+    by_id: HashMap<(u64, u64), PathBuf>,
+}
+
+impl Spellings {
+    /// Whether what a name leads to, of an entry that is gone, is an entry that stays. `dir` is the folder that it is in.
+    pub fn stays(&mut self, mirror: &File, dir: &File, listing: &Listing, gone: NodeId) -> bool {
+        let name = listing.stored_name(gone);
+        if self.stay.is_none() && folds(dir, &name) {
+            self.stay = Some(Stay::of(mirror, listing));
+        }
+        let Some(stay) = &self.stay else { return false };
+        let path = listing.stored_path(gone);
+        let other = |found: Option<&PathBuf>| found.is_some_and(|found| *found != path);
+        other(stay.by_spelling.get(&fold(&path))) || id(dir, &name).is_some_and(|id| other(stay.by_id.get(&id)))
+    }
+}
+
+impl Stay {
+    fn of(mirror: &File, listing: &Listing) -> Self {
+        let mut stay = Self::default();
+        for id_of in listing.all().filter(|id| !matches!(listing.state(*id), State::Gone | State::Dropped)) {
+            let path = listing.stored_path(id_of);
+            if let Some(id) = id(mirror, path.as_os_str()) {
+                stay.by_id.insert(id, path.clone());
+            }
+            stay.by_spelling.insert(fold(&path), path);
+        }
+        stay
+    }
+}
+
+/// Whether the file system of a folder takes another spelling of a name in it for the same.
+fn folds(dir: &File, name: &OsStr) -> bool {
+    let other = swap_case(name);
+    let other = OsStr::from_bytes(&other);
+    other != name && id(dir, other).is_some() && !is_listed(dir, other).unwrap_or(false)
+}
+
+fn fold(path: &Path) -> String {
+    path.to_string_lossy().to_lowercase()
+}
+
+fn id(dir: &File, name: &OsStr) -> Option<(u64, u64)> {
+    fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| (stat.st_dev, stat.st_ino))
+}

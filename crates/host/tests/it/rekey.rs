@@ -381,6 +381,8 @@ fn a_concurrent_reader_reads_the_old_or_the_new_header() {
     let disk = Disk::new(&[Recipient::key(&key(1))]);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        // The readers end, whatever happens, also a panic.
+        let ends = Ends(&over);
         let readers: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
@@ -402,11 +404,19 @@ fn a_concurrent_reader_reads_the_old_or_the_new_header() {
             })
             .map(drop)
         });
-        // The readers end, whatever has happened.
-        over.store(true, Ordering::Relaxed);
+        drop(ends);
         changed.unwrap();
         assert!(readers.into_iter().map(|reader| reader.join().unwrap()).sum::<u32>() > 100);
     });
+}
+
+/// Says that something is over when it goes.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A key that runs a function when it is asked for, which is after the header was read.

@@ -44,22 +44,7 @@ pub mod volume_file {
 /// `phalanx unprotect --recursive` of a volume.
 pub mod volume_tree {
     use super::*;
-    use phalanx_core::Opener;
-    use phalanx_host::args::EngineArgs;
-    use phalanx_host::file::Made;
-    use phalanx_host::paths::Destination;
-    use phalanx_host::secrets::AtHand;
-    use phalanx_host::verbosity::Verbosity;
-
-    /// What all volumes of a run share.
-    #[expect(dead_code, reason = "no volume is opened")]
-    pub struct Shared<'a> {
-        pub opener: &'a Opener<AtHand>,
-        pub engine: &'a EngineArgs,
-        pub destination: &'a Destination,
-        pub made: &'a Made,
-        pub verbosity: Verbosity,
-    }
+    use crate::commands::volumes::Shared;
 
     pub fn run(_: &Shared<'_>, dir: &Path, _: &Path) -> Outcome {
         refuse(dir)

@@ -100,7 +100,7 @@ fn restore(transfer: &Transfer<Unprotect>, engine: &EngineArgs, volumes: &[PathB
     };
     failure::each(volumes, refuse)?;
     let (routes, named) = destination.routes(volumes, |name| Some(name.to_owned()))?;
-    let shared = volume_tree::Shared {
+    let shared = volumes::Shared {
         opener: &transfer.action.opener,
         engine,
         destination,

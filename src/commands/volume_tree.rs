@@ -2,20 +2,18 @@
 //!
 //! Only the current folder is open, and `..` leads up from it. So the depth of folders is not limited.
 
-use super::volumes;
+use super::volumes::{self, Shared};
 use crate::progress::Bar;
 use crate::volume_engines;
 use crate::volume_failures;
-use phalanx_core::{Opener, Progress};
+use phalanx_core::Progress;
 use phalanx_host::Error;
-use phalanx_host::args::EngineArgs;
 use phalanx_host::failure::{Code, Failure, Outcome};
-use phalanx_host::file::{Attributes, Made, Output, Sync, sync_folder};
+use phalanx_host::file::{Attributes, Output, Sync, sync_folder};
 use phalanx_host::folders::{self, FOLDER, id, is_within, open_parent, read_error, write_error};
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::paths::Destination;
 use phalanx_host::report;
-use phalanx_host::secrets::AtHand;
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{arrow, count, others};
@@ -34,15 +32,6 @@ use zeroize::Zeroizing;
 const PIECE: usize = 1 << 20;
 /// How many outputs are committed together.
 const GROUP: usize = 64;
-
-/// What all volumes of a run share.
-pub struct Shared<'a> {
-    pub opener: &'a Opener<AtHand>,
-    pub engine: &'a EngineArgs,
-    pub destination: &'a Destination,
-    pub made: &'a Made,
-    pub verbosity: Verbosity,
-}
 
 /// Writes everything in the volume `dir` to the folder `output`.
 pub fn run(shared: &Shared<'_>, dir: &Path, output: &Path) -> Outcome {

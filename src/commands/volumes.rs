@@ -1,13 +1,29 @@
 //! Finding volumes, and folders that look like volumes but cannot be opened.
 
+use phalanx_core::Opener;
 use phalanx_core::volume::CONFIG;
 use phalanx_host::Error;
+use phalanx_host::args::EngineArgs;
 use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::file::Made;
 use phalanx_host::lines::shown;
+use phalanx_host::paths::Destination;
+use phalanx_host::secrets::AtHand;
+use phalanx_host::verbosity::Verbosity;
 use phalanx_host::volumes::{is_folder_of_volume, is_volume};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+/// What all volumes of a run share that are unprotected.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "no volume is opened"))]
+pub struct Shared<'a> {
+    pub opener: &'a Opener<AtHand>,
+    pub engine: &'a EngineArgs,
+    pub destination: &'a Destination,
+    pub made: &'a Made,
+    pub verbosity: Verbosity,
+}
 
 /// Refuses a folder that is a volume without its config, or a folder within a volume.
 pub fn check(path: &Path) -> Outcome {

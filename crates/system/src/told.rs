@@ -1,4 +1,4 @@
-//! What every system is asked about files, in one form.
+//! What every system is asked, in one form.
 
 /// A file system, as far as programs treat it differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,4 +22,14 @@ pub struct Birth {
     pub seconds: i64,
     /// The rest of it in nanoseconds.
     pub nanoseconds: u32,
+}
+
+/// The signals that this process ignores and this thread blocks. The lowest bit is signal 1.
+#[cfg(unix)]
+#[derive(Clone, Copy, Debug)]
+pub struct Masks {
+    /// Those that are ignored.
+    pub ignored: u64,
+    /// Those that are blocked.
+    pub blocked: u64,
 }

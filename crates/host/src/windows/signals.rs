@@ -1,5 +1,5 @@
-//! What ends a process from outside: Ctrl-C and Ctrl-Break and a window that is closed. Of logging off and of shutting down Windows tells services only.
-//! Temporary files are removed first. Whoever ends a process by force does not let it do that; the next run removes them then.
+//! What ends a process from outside: Ctrl-C, Ctrl-Break, and a window that is closed. Of logging off and of shutting down, Windows tells
+//! services only. Temporary files are removed first. Whoever ends a process by force does not let it do that; the next run removes them then.
 
 use crate::failure::{Code, Failure, Outcome};
 use crate::{ask, file};

@@ -1,5 +1,6 @@
 //! Signals that are blocked and taken one by one.
 
+pub use crate::told::Masks;
 use nix::errno::Errno;
 use nix::sys::signal::SigSet;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -39,15 +40,6 @@ pub fn take_sent(signals: &SigSet) {
     if let Ok(sent) = SignalFd::with_flags(signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK) {
         let _ = sent.read_signal();
     }
-}
-
-/// The signals that this thread ignores and blocks. The lowest bit is signal 1.
-#[derive(Clone, Copy, Debug)]
-pub struct Masks {
-    /// Those that are ignored.
-    pub ignored: u64,
-    /// Those that are blocked.
-    pub blocked: u64,
 }
 
 /// The signals that this thread ignores and blocks, as the system shows them. A missing mask is 0.

@@ -1,5 +1,6 @@
 //! Signals that are blocked and taken one by one.
 
+pub use crate::told::Masks;
 use nix::sys::signal::{SigSet, Signal};
 use std::io;
 use std::mem::MaybeUninit;
@@ -41,15 +42,6 @@ pub fn take_sent(signals: &SigSet) {
     if signals.iter().any(|signal| pending.contains(signal)) {
         let _ = signals.wait();
     }
-}
-
-/// The signals that this process ignores and this thread blocks. The lowest bit is signal 1.
-#[derive(Clone, Copy, Debug)]
-pub struct Masks {
-    /// Those that are ignored.
-    pub ignored: u64,
-    /// Those that are blocked.
-    pub blocked: u64,
 }
 
 /// The signals that this process ignores and this thread blocks.

@@ -65,8 +65,7 @@ pub fn end(code: u32) -> ! {
     std::process::abort()
 }
 
-/// Calls a function on each Ctrl-C, Ctrl-Break, and when the window is closed, in a thread
-/// that the system starts for it. The process ends when it returns.
+/// Calls a function on each Ctrl-C and Ctrl-Break, and when the window is closed, in a thread that the system starts for it. The process ends when it returns.
 ///
 /// # Errors
 /// If the system does not take it.

@@ -232,6 +232,10 @@ impl Maker<'_> {
         self.add("mirror-renew", &changed, line, line).proof = proof.clone();
         let bulk = self.add("mirror-renew-bulk", &changed, line, line);
         (bulk.proof, bulk.fs_type) = (proof.clone(), EXT4);
+        // The mirror has lost a file whose original has not changed since: the next run writes it again.
+        let mut lossy = changed.clone();
+        lossy.remove(Path::new("m/f/c.phx")).expect("a stored file");
+        self.add("mirror-lost", &lossy, line, line).proof = proof.clone();
         let line = format!("{line} --backup-dir old");
         self.add("mirror-backup", &changed, &line, &line).proof = proof.clone();
     }

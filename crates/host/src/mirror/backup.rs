@@ -11,10 +11,15 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Mutex;
 
+/// So many folders are open at most until they are synced.
+const MOST_OPEN: usize = 64;
+
 /// The folder that replaced and deleted entries go to. Their paths in it are those in the mirror.
 #[derive(Debug)]
 pub struct Backup {
     root: File,
+    /// Whether what is kept must be on the disk before it is gone from its place.
+    sync: bool,
     /// The folders in which something is kept that may not be on the disk yet.
     unsynced: Mutex<Vec<((u64, u64), File)>>,
 }
@@ -24,7 +29,7 @@ impl Backup {
     ///
     /// # Errors
     /// If it cannot be made, or is elsewhere.
-    pub fn new(path: &Path, mirror: &File) -> Result<Self> {
+    pub fn new(path: &Path, mirror: &File, sync: bool) -> Result<Self> {
         let refused = |why: &str| Error::write(std::io::Error::other(why));
         let (parent, name) = open_parent(path).map_err(write_error)?;
         let mirror = id(mirror).map_err(write_error)?;
@@ -40,7 +45,7 @@ impl Backup {
         if id(&root).map_err(write_error)?.0 != mirror.0 {
             return Err(refused("the folder for backups is on another file system than the mirror"));
         }
-        Ok(Self { root, unsynced: Mutex::default() })
+        Ok(Self { root, sync, unsynced: Mutex::default() })
     }
 
     /// Keeps a file or link that is about to be replaced. It stays in its place meanwhile, if the file system has hard links.
@@ -56,22 +61,30 @@ impl Backup {
             done => done,
         };
         free_name(name, each)?;
-        let into_id = id(&into).map_err(write_error)?;
-        let mut unsynced = lock(&self.unsynced);
-        if !unsynced.iter().any(|(known, _)| *known == into_id) {
-            unsynced.push((into_id, into));
-        }
-        Ok(())
+        self.remember(into)
     }
 
-    /// Called before what was kept is replaced. With `sync`, it is on the disk afterwards: otherwise the new output could be there
-    /// after a power cut, and the backup of the old one not.
+    /// Remembers a folder in which something is kept by now.
+    fn remember(&self, into: File) -> Result<()> {
+        let into_id = id(&into).map_err(write_error)?;
+        let mut unsynced = lock(&self.unsynced);
+        if unsynced.iter().any(|(known, _)| *known == into_id) {
+            return Ok(());
+        }
+        unsynced.push((into_id, into));
+        let is_full = unsynced.len() == MOST_OPEN;
+        drop(unsynced);
+        if is_full { self.kept().map_err(write_error) } else { Ok(()) }
+    }
+
+    /// Called before what was kept is replaced, and before a manifest is written that does not list it any more. It is on the disk
+    /// afterwards: otherwise the new output or manifest could be there after a power cut, and the backup not.
     ///
     /// # Errors
     /// If the system reports that something was not written.
-    pub fn kept(&self, sync: bool) -> phalanx_system::io::Result<()> {
+    pub fn kept(&self) -> phalanx_system::io::Result<()> {
         let unsynced = std::mem::take(&mut *lock(&self.unsynced));
-        if sync { unsynced.iter().try_for_each(|(_, folder)| sync_folder(folder)) } else { Ok(()) }
+        if self.sync { unsynced.iter().try_for_each(|(_, folder)| sync_folder(folder)) } else { Ok(()) }
     }
 
     /// Moves an entry away that is about to be deleted.
@@ -80,7 +93,8 @@ impl Backup {
     /// If it cannot be moved.
     pub fn take(&self, dir: &File, name: &OsStr, path: &Path) -> Result<()> {
         let into = self.parent(path).map_err(write_error)?;
-        free_name(name, |to| fs::renameat_with(dir, name, &into, to, RenameFlags::NOREPLACE))
+        free_name(name, |to| fs::renameat_with(dir, name, &into, to, RenameFlags::NOREPLACE))?;
+        self.remember(into)
     }
 
     /// The folder in the backup in which an entry with this path belongs.
@@ -134,7 +148,7 @@ mod tests {
         std_fs::create_dir_all(at("mirror/a")).unwrap();
         let mirror = File::open(at("mirror")).unwrap();
         let a = File::open(at("mirror/a")).unwrap();
-        let backup = Backup::new(&at("old"), &mirror).unwrap();
+        let backup = Backup::new(&at("old"), &mirror, true).unwrap();
         for content in ["one", "two", "three"] {
             std_fs::write(at("mirror/a/x.phx"), content).unwrap();
             backup.keep(&a, OsStr::new("x.phx"), Path::new("a/x.phx")).unwrap();
@@ -153,6 +167,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std_fs::create_dir_all(dir.path().join("mirror")).unwrap();
         let mirror = File::open(dir.path().join("mirror")).unwrap();
-        assert!(Backup::new(&dir.path().join("mirror/old"), &mirror).is_err());
+        assert!(Backup::new(&dir.path().join("mirror/old"), &mirror, true).is_err());
     }
 }

@@ -5,7 +5,7 @@ use super::backup::Backup;
 use super::chain::Chain;
 use super::listing::{Listing, NodeId, State};
 use super::spellings::Spellings;
-use crate::file::Carry;
+use crate::file::{Carry, sync_folder};
 use crate::folders::{FOLDER, is_trusted, kind_of, open_within, write_error};
 use crate::{Error, Result};
 use phalanx_system::fs::{self, AtFlags, Dir, FileType, Mode};
@@ -22,6 +22,9 @@ pub struct Deletion<'a> {
     pub mirror: &'a File,
     /// Where deleted entries go, if they are kept.
     pub backup: Option<&'a Backup>,
+    /// Whether what was in a folder must be gone from the disk before the folder is. A power cut could bring both back otherwise,
+    /// in the way of what takes their name.
+    pub sync: bool,
 }
 
 impl Deletion<'_> {
@@ -61,7 +64,7 @@ impl Deletion<'_> {
     /// Deletes a single entry. If it is not there, nothing is left to do.
     fn entry(&self, dir: &File, name: &OsStr, path: impl FnOnce() -> PathBuf, is_folder: bool) -> Result<()> {
         let deleted = if is_folder {
-            fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
+            self.empty(dir, name).and_then(|()| fs::unlinkat(dir, name, AtFlags::REMOVEDIR))
         } else {
             match kind_of(dir, name) {
                 Ok(FileType::RegularFile | FileType::Symlink) => match self.backup {
@@ -78,6 +81,14 @@ impl Deletion<'_> {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(e) => Err(write_error(e)),
         }
+    }
+
+    /// Makes sure that a folder is empty on the disk too.
+    fn empty(&self, dir: &File, name: &OsStr) -> phalanx_system::io::Result<()> {
+        if !self.sync {
+            return Ok(());
+        }
+        sync_folder(&fs::openat(dir, name, FOLDER, Mode::empty())?.into())
     }
 
     /// Deletes what no manifest lists: stored files, links, and folders that then are empty. Returns how many files and links

@@ -3,19 +3,22 @@
 //! It lies in the user's state folder, which others cannot write to. It lists names of files by digest, and what their stored
 //! files hold, which is no secret.
 
+use super::listing::UNKNOWN;
 use super::state::{Trees, open_records};
+use crate::file::sync_folder;
 use crate::lock::lock;
 use phalanx_core::tree::{Contents, FileEntry, LastChunk, Time};
 use phalanx_kernels::keccak::sha3_256;
-use phalanx_system::files::open_unfollowed;
-use phalanx_system::fs::{FlockOperation, Stat, flock};
+use phalanx_system::files::{open_folder, open_unfollowed};
+use phalanx_system::fs::{FlockOperation, Stat, flock, sync_data};
 use phalanx_system::io::Errno;
 use phalanx_system::os::ffi::OsStrExt;
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A key, the stored file's length, and its contents.
 const RECORD: usize = 32 + 8 + 48 + 32;
@@ -28,6 +31,8 @@ pub struct Journal {
     files: Vec<(PathBuf, File)>,
     /// What this run and killed runs have written, by key.
     written: Mutex<HashMap<[u8; 32], (u64, Contents)>>,
+    /// Whether a doubt was noted that may not be on the disk yet.
+    has_doubts: AtomicBool,
 }
 
 impl Journal {
@@ -35,7 +40,7 @@ impl Journal {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn open(trees: &Trees, mirror: &Path) -> std::io::Result<Option<Self>> {
+    pub fn open(trees: &Trees, mirror: &Path) -> io::Result<Option<Self>> {
         let Some(path) = trees.journal(mirror) else { return Ok(None) };
         let own = path.with_extension(format!("{}.journal", std::process::id()));
         let (mut files, mut written) = (Vec::new(), HashMap::new());
@@ -51,7 +56,7 @@ impl Journal {
         let Some((_, _, file)) = files.last() else { return Ok(None) };
         let file = Mutex::new(file.try_clone()?);
         let files = files.into_iter().map(|(path, lock, _)| (path, lock)).collect();
-        Ok(Some(Self { file, files, written: Mutex::new(written) }))
+        Ok(Some(Self { file, files, written: Mutex::new(written), has_doubts: AtomicBool::new(false) }))
     }
 
     /// Whether this run or a killed one has written something.
@@ -75,14 +80,44 @@ impl Journal {
 
     /// Notes that a stored file has its name.
     pub fn note(&self, path: &Path, modified: Time, file: &FileEntry) {
-        let (mut record, key) = (Vec::with_capacity(RECORD), key(path, modified, file.len));
-        lock(&self.written).insert(key, (file.stored_len, file.contents));
-        record.extend(key);
-        record.extend(file.stored_len.to_le_bytes());
-        record.extend(file.contents.last.0);
-        record.extend(file.contents.root);
         // Without it the file is written again after a kill, and nothing else happens.
-        let _ = lock(&self.file).write_all(&record);
+        let _ = self.append(key(path, modified, file.len), file.stored_len, file.contents);
+    }
+
+    /// Notes that a stored file may be another one than the manifest lists, although its original has not changed: it is about
+    /// to be replaced. The next run would not notice that after a kill.
+    ///
+    /// # Errors
+    /// Those of the system. The file must not be replaced then.
+    pub fn doubt(&self, path: &Path, modified: Time, len: u64) -> io::Result<()> {
+        self.append(key(path, modified, len), u64::MAX, UNKNOWN)?;
+        self.has_doubts.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Called before what was doubted is replaced. The doubts are on the disk afterwards.
+    ///
+    /// # Errors
+    /// If the system reports that something was not written.
+    pub fn doubted(&self) -> io::Result<()> {
+        if !self.has_doubts.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        sync_data(&lock(&self.file))?;
+        match self.files.last().and_then(|(path, _)| path.parent()) {
+            Some(folder) => Ok(sync_folder(&open_folder(folder)?)?),
+            None => Ok(()),
+        }
+    }
+
+    fn append(&self, key: [u8; 32], stored_len: u64, contents: Contents) -> io::Result<()> {
+        lock(&self.written).insert(key, (stored_len, contents));
+        let mut record = Vec::with_capacity(RECORD);
+        record.extend(key);
+        record.extend(stored_len.to_le_bytes());
+        record.extend(contents.last.0);
+        record.extend(contents.root);
+        lock(&self.file).write_all(&record)
     }
 
     /// Removes it: the manifest lists everything now.
@@ -109,7 +144,7 @@ pub(super) fn left_beside(path: &Path, ending: &str) -> Vec<PathBuf> {
 }
 
 /// Opens a journal that no run uses, and keeps others from using it. `None` if a run uses it.
-pub(super) fn locked(path: &Path) -> std::io::Result<Option<File>> {
+pub(super) fn locked(path: &Path) -> io::Result<Option<File>> {
     let Ok(file) = open_unfollowed(path) else { return Ok(None) };
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Ok(None),

@@ -66,6 +66,8 @@ pub struct Renewal<'a> {
     pub compare: Option<Box<Compare<'a>>>,
     /// Records what has been written.
     pub journal: Option<Journal>,
+    /// The files that the old manifest lists as they are at the source. If one is written again, the next run has to hear of it.
+    pub doubtful: HashSet<NodeId>,
     /// Records what is deleted at the source.
     pub removals: Option<Removals>,
     /// The source's root, which is deleted once the manifest is there.
@@ -96,6 +98,7 @@ impl<'a> Renewal<'a> {
             carry,
             compare: None,
             journal: None,
+            doubtful: HashSet::new(),
             removals: None,
             root: Mutex::default(),
             takes_others: false,
@@ -279,36 +282,9 @@ impl<'a> Renewal<'a> {
     fn contents_of(&self, id: NodeId) -> Option<Contents> {
         lock(&self.listing).file(id).map(|file| file.contents)
     }
-}
 
-impl Selection for Renewal<'_> {
-    fn begin(&self, mirror: &Arc<File>) {
-        self.begin_at(&Root::Folder(mirror.clone()));
-    }
-
-    fn children(&self, folder: NodeId) -> HashMap<OsString, NodeId> {
-        let listing = lock(&self.listing);
-        let is_busy = |id: &NodeId| is_worked_on(listing.state(*id)) || self.busy.contains(id);
-        listing.children(folder).filter(is_busy).map(|id| (listing.name(id).to_owned(), id)).collect()
-    }
-
-    fn takes_others(&self) -> bool {
-        self.takes_others
-    }
-
-    fn is_summed_up(&self) -> bool {
-        !self.takes_others
-    }
-
-    fn expected(&self) -> Option<(u64, u64)> {
-        Some(lock(&self.listing).totals(is_worked_on))
-    }
-
-    fn is_kind(&self, id: NodeId, kind: FileType) -> bool {
-        lock(&self.listing).is_kind(id, kind)
-    }
-
-    fn settle(&self, id: NodeId, place: &Place<'_>) -> Result<bool> {
+    /// Does what is to be done with an entry whose content need not be written, and says whether that was so.
+    fn settle_entry(&self, id: NodeId, place: &Place<'_>) -> Result<bool> {
         let state = lock(&self.listing).state(id);
         let (output, output_name) = match place.output {
             Target::Entry(output, output_name) => (output, output_name),
@@ -344,6 +320,54 @@ impl Selection for Renewal<'_> {
         }
     }
 
+    /// Notes that a file is about to be written again, though it looks the same to the next run. An object has its name at once.
+    fn doubt(&self, id: NodeId, at_once: bool) -> io::Result<()> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let (path, modified, len) = {
+            let listing = lock(&self.listing);
+            let Some(file) = listing.file(id) else { return Ok(()) };
+            (listing.path(id), listing.modified(id), file.len)
+        };
+        journal.doubt(&path, modified, len)?;
+        if at_once { journal.doubted() } else { Ok(()) }
+    }
+}
+
+impl Selection for Renewal<'_> {
+    fn begin(&self, mirror: &Arc<File>) {
+        self.begin_at(&Root::Folder(mirror.clone()));
+    }
+
+    fn children(&self, folder: NodeId) -> HashMap<OsString, NodeId> {
+        let listing = lock(&self.listing);
+        let is_busy = |id: &NodeId| is_worked_on(listing.state(*id)) || self.busy.contains(id);
+        listing.children(folder).filter(is_busy).map(|id| (listing.name(id).to_owned(), id)).collect()
+    }
+
+    fn takes_others(&self) -> bool {
+        self.takes_others
+    }
+
+    fn is_summed_up(&self) -> bool {
+        !self.takes_others
+    }
+
+    fn expected(&self) -> Option<(u64, u64)> {
+        Some(lock(&self.listing).totals(is_worked_on))
+    }
+
+    fn is_kind(&self, id: NodeId, kind: FileType) -> bool {
+        lock(&self.listing).is_kind(id, kind)
+    }
+
+    fn settle(&self, id: NodeId, place: &Place<'_>) -> Result<bool> {
+        let is_settled = self.settle_entry(id, place)?;
+        if !is_settled && self.doubtful.contains(&id) {
+            self.doubt(id, matches!(place.output, Target::Object(..))).map_err(Error::write)?;
+        }
+        Ok(is_settled)
+    }
+
     fn replace(&self, id: NodeId, dir: &File, output_name: &OsStr) -> Result<()> {
         let Some(backup) = &self.backup else { return Ok(()) };
         match fs::statat(dir, output_name, fs::AtFlags::SYMLINK_NOFOLLOW) {
@@ -354,8 +378,9 @@ impl Selection for Renewal<'_> {
         backup.keep(dir, output_name, &path)
     }
 
-    fn replaced(&self, sync: bool) -> phalanx_system::io::Result<()> {
-        self.backup.as_ref().map_or(Ok(()), |backup| backup.kept(sync))
+    fn replaced(&self) -> io::Result<()> {
+        self.journal.as_ref().map_or(Ok(()), Journal::doubted)?;
+        Ok(self.backup.as_ref().map_or(Ok(()), Backup::kept)?)
     }
 
     fn written(&self, key: &Key, entry: &Entry) {

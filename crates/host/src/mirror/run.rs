@@ -19,6 +19,7 @@ use super::there::There;
 use super::unread;
 use crate::failure::{Code, Failure, Outcome, worse};
 use crate::file::{Carry, is_url};
+use crate::folders::write_error;
 use crate::lines::{complain, shown};
 use crate::transfer::tally::Tally;
 use crate::words::{arrow, count, others, summary_of};
@@ -248,6 +249,7 @@ impl Run<'_> {
         let mut renewal = Renewal::new(plan.listing, plan.moved_from, self.options.carry);
         renewal.begin_at(self.mirror());
         renewal.journal = journal;
+        renewal.doubtful = plan.doubtful;
         self.prepare(&mut renewal)?;
         let mut done = Done { kept: plan.kept, is_shorter: plan.has_lost, ..Done::default() };
         self.make_way(&renewal, &there, &plan.conflicts, &mut done);
@@ -267,7 +269,7 @@ impl Run<'_> {
                 }
                 _ => Failure::at_output(path, e),
             };
-            renewal.backup = Some(Backup::new(path, mirror).map_err(at)?);
+            renewal.backup = Some(Backup::new(path, mirror, self.mirroring.sealing.sync).map_err(at)?);
         }
         renewal.compare = self.options.checksum.then(|| self.comparing());
         if let Some(on_change) = self.mirroring.on_change.clone() {
@@ -318,6 +320,10 @@ impl Run<'_> {
         let compares = self.options.checksum && self.manifests.signs();
         if compares && done.kept + renewal.with_listing(|listing| unread::unread(listing)) == 0 {
             before = before.compared();
+        }
+        if let Some(backup) = &renewal.backup {
+            let path = self.options.backup_dir.as_ref().unwrap_or(&self.options.mirror);
+            backup.kept().map_err(|e| Failure::at_output(path, write_error(e)))?;
         }
         // What a killed run has written is listed, and not by the old manifest.
         let is_listed = !renewal.journal.as_ref().is_some_and(Journal::has_records);

@@ -75,6 +75,8 @@ pub struct Plan {
     pub conflicts: Vec<(NodeId, NodeId)>,
     /// The paths in the mirror of what no manifest lists.
     pub strays: Vec<PathBuf>,
+    /// Files that are as the old manifest says, and may be written again all the same.
+    pub doubtful: HashSet<NodeId>,
     /// Whether something is gone in the mirror too, so that it is not listed any more.
     pub has_lost: bool,
     /// The number of files that the old manifest lists.
@@ -150,6 +152,7 @@ impl Scan<'_> {
                 moved_from: HashMap::new(),
                 conflicts: Vec::new(),
                 strays: Vec::new(),
+                doubtful: HashSet::new(),
                 has_lost: false,
                 files_before: 0,
                 kept: 0,
@@ -286,6 +289,7 @@ impl<'a> Run<'a, '_> {
         }
         let old = self.take_same_kind(matches, |old| matches!(old, Kind::File(_)))?;
         let old = old.map(|old| self.as_rewritten(old, &stored_name));
+        let looks_same = old.as_ref().is_some_and(|old| looks_same(old, stat));
         let stored = self.mirror.file(&stored_name);
         let written = (self.scan.written_before)(&self.path, stat);
         // A run that did not come to its manifest may have written other content of the same length.
@@ -294,7 +298,7 @@ impl<'a> Run<'a, '_> {
             _ => false,
         };
         let (mut listed, state) = match (old, &stored) {
-            (Some(old), Some(stored)) if self.is_unchanged(&old, stat, stored) && !is_other(&old) => {
+            (Some(old), Some(stored)) if looks_same && is_in_place(&old, stored) && !is_other(&old) => {
                 let state = match self.scan.checksum {
                     _ if self.scan.all => State::Changed,
                     true if !self.has_other_owner(stat, stored) => State::Compared,
@@ -323,6 +327,9 @@ impl<'a> Run<'a, '_> {
         if let (State::New, Kind::File(file), true) = (state, &mut listed.kind, self.old.manifest.is_some()) {
             file.inode = number(self.source.current(), name);
         }
+        if looks_same && state != State::Unchanged {
+            self.plan.doubtful.insert(self.plan.listing.next_id());
+        }
         self.add(&listed, state, stored_name);
         Ok(())
     }
@@ -337,12 +344,6 @@ impl<'a> Run<'a, '_> {
             Some(file) => Entry { kind: Kind::File(file), ..old },
             None => old,
         }
-    }
-
-    /// Whether a file has the length and the time that are listed, and its stored file is in its place.
-    fn is_unchanged(&self, old: &Entry, stat: &Stat, stored: &StoredFile) -> bool {
-        let Kind::File(file) = &old.kind else { return false };
-        file.len == stat.st_size as u64 && old.modified == modified(stat) && file.stored_len == stored.len
     }
 
     /// Whether another file has the name by now, as far as its file system tells.
@@ -489,6 +490,16 @@ fn folder_state(old: Option<&Entry>, stat: &Stat, is_there: bool) -> State {
         Some(old) if old.mode == mode(stat) && old.modified == modified(stat) => State::Unchanged,
         _ => State::Metadata,
     }
+}
+
+/// Whether a file has the length and the time that are listed.
+fn looks_same(old: &Entry, stat: &Stat) -> bool {
+    matches!(&old.kind, Kind::File(file) if file.len == stat.st_size as u64 && old.modified == modified(stat))
+}
+
+/// Whether a stored file has the length that is listed.
+fn is_in_place(old: &Entry, stored: &StoredFile) -> bool {
+    matches!(&old.kind, Kind::File(file) if file.stored_len == stored.len)
 }
 
 /// A file of the source that has not been written yet.

@@ -135,12 +135,11 @@ pub trait Selection: Send + Sync {
         Ok(())
     }
 
-    /// Called after that, for one output or for several, and before any of them has its name. With `sync`, they must be on the
-    /// disk.
+    /// Called after that, for one output or for several, and before any of them has its name.
     ///
     /// # Errors
     /// If what they replace is not safe on the disk.
-    fn replaced(&self, _sync: bool) -> phalanx_system::io::Result<()> {
+    fn replaced(&self) -> io::Result<()> {
         Ok(())
     }
 

@@ -469,7 +469,7 @@ impl Folder {
         self.check_kind(handles, name, false)?;
         if let Some((selection, node)) = selected {
             selection.replace(node, output, name)?;
-            selection.replaced(self.tree.sync).map_err(write_error)?;
+            selection.replaced().map_err(Error::write)?;
         }
         let made = self.tree.made.symlink(&target, output, name, self.tree.force)?;
         written();

@@ -395,11 +395,12 @@ impl<A: Action> Workers<'_, A> {
         });
         let (outputs, origins): (Vec<_>, Vec<Origin>) = ready.unzip();
         if let Some(selection) = &self.tree.selection
-            && let Err(e) = selection.replaced(destination.sync)
+            && let Err(e) = selection.replaced()
         {
+            let again = || e.raw_os_error().map_or_else(|| e.kind().into(), io::Error::from_raw_os_error);
             for origin in origins {
                 origin.task.folder.stays();
-                self.tree.tally.fail(&Failure::at(&origin.task.output(), Error::write(e.into())));
+                self.tree.tally.fail(&Failure::at(&origin.task.output(), Error::write(again())));
             }
             return;
         }

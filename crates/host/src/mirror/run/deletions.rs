@@ -22,10 +22,10 @@ use std::path::{Path, PathBuf};
 const MANY: u64 = 100;
 
 impl Run<'_> {
-    fn remover<'r>(&'r self, renewal: &'r Renewal<'_>, there: &'r There) -> Remover<'r> {
+    fn remover<'r>(&'r self, renewal: &'r Renewal<'_>, there: &'r There, sync: bool) -> Remover<'r> {
         match (self.mirror(), there) {
             (Root::Objects(folder), There::Objects(names)) => Remover::Objects { folder: &**folder, names },
-            (Root::Folder(mirror), _) => Remover::Folder(Deletion { mirror, backup: renewal.backup.as_ref() }),
+            (Root::Folder(mirror), _) => Remover::Folder(Deletion { mirror, backup: renewal.backup.as_ref(), sync }),
             (Root::Objects(_), There::Folder(_)) => unreachable!("both are of the same mirror"),
         }
     }
@@ -77,7 +77,7 @@ impl Run<'_> {
 
     /// Deletes what has the name of an entry of another kind.
     pub fn make_way(&self, renewal: &Renewal<'_>, there: &There, conflicts: &[(NodeId, NodeId)], done: &mut Done) {
-        let deletion = self.remover(renewal, there);
+        let deletion = self.remover(renewal, there, self.mirroring.sealing.sync);
         renewal.with_listing(|listing| {
             for (gone, next) in conflicts.iter().copied() {
                 let mut is_free = self.options.delete || !listing.is_folder(gone);
@@ -105,7 +105,7 @@ impl Run<'_> {
 
     /// Deletes what is gone at the source.
     pub fn delete(&self, renewal: &Renewal<'_>, there: &There, strays: &[PathBuf], done: &mut Done) {
-        let deletion = self.remover(renewal, there);
+        let deletion = self.remover(renewal, there, false);
         let mut touched = BTreeSet::new();
         let failed =
             |path: &Path, e| self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(path), e));

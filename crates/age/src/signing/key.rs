@@ -154,6 +154,10 @@ fn ecdsa(curve: Curve, fields: &mut Reader<'_>, blob: &mut Vec<u8>) -> Option<Ec
 /// Reads the rest of an RSA key. Files of OpenSSH lack two numbers that AWS-LC needs: the exponent modulo each prime less one.
 fn rsa(n: &[u8], e: &[u8], fields: &mut Reader<'_>) -> Option<RsaKeyPair> {
     let (d, inverse, p, q) = (fields.number()?, fields.number()?, fields.number()?, fields.number()?);
+    // Of a key they are not. Long ones would be divided for seconds.
+    if [d, p, q].iter().any(|number| number.len() > n.len()) {
+        return None;
+    }
     let exponent = |prime: &[u8]| {
         let (mut less_one, mut whole) = (BigUint::from_bytes_be(prime), BigUint::from_bytes_be(d));
         if less_one.bits() < 2 {

@@ -1,6 +1,6 @@
 //! What `backup` and `restore` need of a client.
 
-use super::{Client, Way, failure};
+use super::{Client, Way, check_peer, failure};
 use crate::caller::Caller;
 use crate::copies::{Reader, Sink, Unfit};
 use crate::http::Call;
@@ -63,6 +63,7 @@ impl Client {
 
 async fn ask(socket: &Path) -> io::Result<Response<hyper::body::Incoming>> {
     let stream = UnixStream::connect(socket).await?;
+    check_peer(&stream, socket)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     // It ends with the answer.
     drop(tokio::spawn(connection));

@@ -12,7 +12,7 @@ use crate::server::Server;
 use crate::work::Work;
 use listenfd::ListenFd;
 use phalanx_host::engines::Engines;
-use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::failure::{Code, Failure, Outcome, worse};
 use phalanx_host::lines::complain;
 use phalanx_host::signals;
 use phalanx_host::verbosity::Verbosity;
@@ -69,9 +69,9 @@ pub fn run(run: Run, verbosity: Verbosity) -> Outcome {
             drop(tokio::spawn(server.clone().follow()));
         }
         notify::ready();
-        http::serve(Arc::new(edge), listeners, ending).await;
+        let served = http::serve(Arc::new(edge), listeners, ending).await;
         server.audit.finish().await;
-        store.close().await.map_err(|e| folder.blame(e))
+        worse(store.close().await.map_err(|e| folder.blame(e)), served)
     });
     end(runtime);
     served

@@ -8,11 +8,14 @@ use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::shown;
 use std::fs::{self, Metadata, Permissions};
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 /// The other end of a connection.
@@ -121,7 +124,7 @@ impl Listener {
     pub async fn accept(&self) -> io::Result<(Incoming, Peer)> {
         match &self.socket {
             Socket::Unix(listener) => {
-                let (stream, _) = listener.accept().await?;
+                let stream = poll_fn(|context| poll_accept(listener, context)).await?;
                 let peer = Peer::User(uid(&stream)?);
                 Ok((Incoming::Ready(Stream::Unix(stream)), peer))
             }
@@ -157,6 +160,15 @@ pub enum Incoming {
     Ready(Stream),
     /// The handshake of TLS comes first.
     Tls(tokio::net::TcpStream, Arc<Tls>),
+}
+
+/// Accepts from a Unix socket. mio panics for a client whose own socket has a path of 108 bytes, without a null: Linux then names
+/// a length beyond the address (unix(7), BUGS). That client's connection is closed, and the next one is accepted.
+fn poll_accept(listener: &UnixListener, context: &mut Context<'_>) -> Poll<io::Result<UnixStream>> {
+    match catch_unwind(AssertUnwindSafe(|| listener.poll_accept(context))) {
+        Ok(accepted) => accepted.map_ok(|(stream, _)| stream),
+        Err(_) => Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
+    }
 }
 
 fn uid(stream: &UnixStream) -> io::Result<u32> {

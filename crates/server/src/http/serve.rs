@@ -9,6 +9,7 @@ use super::stream::{Stream, Watched};
 use super::watch::Watch;
 use crate::refusal::Refusal;
 use hyper::StatusCode;
+use phalanx_host::failure::{Code, Failure, Outcome};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,7 +35,10 @@ pub struct Ending {
 }
 
 /// Serves the clients of these sockets until the server ends, and then finishes running requests.
-pub async fn serve(edge: Arc<Edge>, listeners: Vec<Listener>, ending: Ending) {
+///
+/// # Errors
+/// If a socket is served no longer, which takes a panic. Running requests were finished.
+pub async fn serve(edge: Arc<Edge>, listeners: Vec<Listener>, ending: Ending) -> Outcome {
     let (drain, drains) = watch::channel(false);
     // Each connection has a receiver, so that it is known when the last one has ended.
     let gone = watch::Sender::new(());
@@ -47,12 +51,16 @@ pub async fn serve(edge: Arc<Edge>, listeners: Vec<Listener>, ending: Ending) {
     }
     let watching = edge.clone();
     tasks.spawn(async move { watching.connections.watch(&watching.server.limits).await });
-    let _ = ending.ends.await;
+    let served = tokio::select! {
+        _ = ending.ends => Ok(()),
+        _ = tasks.join_next() => Err(Failure::new(Code::Other, "a task of the server has ended by an error in it")),
+    };
     edge.drain();
     // Those who still want to connect are refused by the system.
     tasks.shutdown().await;
     let _ = drain.send(true);
     let _ = timeout(ending.patience, gone.closed()).await;
+    served
 }
 
 /// What the connections of a socket need.
@@ -109,8 +117,9 @@ impl Connecting {
 
 /// Whether an error of accepting is of the one client, and says nothing about the next one.
 fn is_of_client(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, NotConnected};
-    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | NotConnected)
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, InvalidInput, NotConnected};
+    // macOS: the client's own socket has a path that mio does not take.
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | InvalidInput | NotConnected)
 }
 
 /// Refuses whatever a client asks, and waits until it has taken the answer.

@@ -14,8 +14,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{Error as TlsError, InconsistentKeys, RootCertStore, ServerConfig};
 use zeroize::Zeroizing;
@@ -104,6 +104,11 @@ fn read(files: &Files) -> Outcome<Arc<ServerConfig>> {
     };
     let mut config = config.with_single_cert(chain, key).map_err(unfit)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    if files.client_ca.is_some() {
+        // A resumed session would have the client's certificate without looking at it again, also after it has expired.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
     Ok(Arc::new(config))
 }
 

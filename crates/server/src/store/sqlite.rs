@@ -106,11 +106,14 @@ impl Sqlite {
         let database = Connection::open_with_flags(without_links(path)?, FLAGS)?;
         database.busy_timeout(Duration::ZERO)?;
         // No other process, not even one that knows nothing of the folder's lock.
-        database.pragma_update(None, "locking_mode", "exclusive")?;
-        database.pragma_update(None, "journal_mode", "wal")?;
+        set(&database, "locking_mode", "exclusive")?;
+        set(&database, "journal_mode", "wal")?;
         // A transaction is on the disk when it is committed.
         database.pragma_update(None, "synchronous", "full")?;
-        database.pragma_update(None, "secure_delete", "on")?;
+        // What is deleted is overwritten. SQLite says what it does by a number.
+        if !database.pragma_update_and_check(None, "secure_delete", "on", |row| row.get::<_, bool>(0))? {
+            return Err(Error::Failed("SQLite does not overwrite what is deleted".into()));
+        }
         database.pragma_update(None, "trusted_schema", "off")?;
         database.pragma_update(None, "cell_size_check", "on")?;
         database.pragma_update(None, "temp_store", "memory")?;
@@ -448,4 +451,10 @@ impl Transaction for Open<'_> {
             .execute("DELETE FROM users WHERE key = ? AND bucket = ? AND user = ?", params![key, bucket, user])?;
         Ok(deleted > 0)
     }
+}
+
+/// Sets what SQLite may refuse by an answer that is no error.
+fn set(database: &Connection, name: &str, value: &str) -> Result<()> {
+    let now: String = database.pragma_update_and_check(None, name, value, |row| row.get(0))?;
+    if now == value { Ok(()) } else { Err(Error::Failed(format!("SQLite refuses {name}={value}"))) }
 }

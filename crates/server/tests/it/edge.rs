@@ -1,10 +1,12 @@
 //! Listening, who may connect, and what every answer has.
 
 use crate::common::{Client, Folder, PATIENCE, Server, program, skipped, until};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use rustix::process::Signal;
 use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
@@ -41,6 +43,23 @@ fn the_folders_socket_is_for_its_own_user() {
     assert_eq!(mode(&server.folder.socket()), 0o600);
     assert_eq!(mode(&server.folder.dir().join("audit.log")), 0o600);
     assert_eq!(mode(&server.folder.dir().join("lock")), 0o600);
+}
+
+#[test]
+fn a_client_whose_own_path_fills_its_address_stops_nobody() {
+    let server = Server::start(&[]);
+    // 108 bytes, so that there is no room for a null. Linux then gives a length beyond the address.
+    let mut own = server.folder.beside("").into_os_string().into_vec();
+    own.resize(108, b'x');
+    let own = SocketAddrUnix::new(own).expect("an address");
+    let there = SocketAddrUnix::new(server.folder.socket()).expect("an address");
+    let client = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("a socket");
+    rustix::net::bind(&client, &own).expect("a name");
+    rustix::net::connect(&client, &there).expect("a connection");
+    let mut answer = Vec::new();
+    let _ = UnixStream::from(client).read_to_end(&mut answer);
+    assert_eq!(server.get("/healthz").status, 200);
+    assert!(server.terminate().success());
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::store::failed;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -123,6 +124,42 @@ fn clients_need_a_certificate_if_the_server_says_so() {
     assert_eq!(lines[0]["caller"], format!("cert:{fingerprint}"));
     let stranger = authority.fingerprint("stranger").replace(':', "").to_lowercase();
     assert_eq!(lines[1]["caller"], format!("none cert:{stranger}"));
+}
+
+/// Shakes hands by `openssl`, goes on with the session in `session` if there is one, and keeps the new one there.
+fn shake_hands(authority: &Authority, address: &str, version: &str) -> String {
+    let session = authority.file("session");
+    let mut command = Command::new(&authority.openssl);
+    command.args(["s_client", "-connect", address, version, "-ign_eof", "-CAfile", "ca.pem", "-cert", "client.pem"]);
+    command.args(["-key", "client.key", "-sess_out", "session"]).current_dir(authority.folder.beside(""));
+    if session.exists() {
+        command.args(["-sess_in", "session"]);
+    }
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut client = piped.unwrap();
+    let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    client.stdin.take().unwrap().write_all(request).unwrap();
+    text(&client.wait_with_output().unwrap())
+}
+
+#[test]
+fn a_clients_certificate_is_looked_at_each_time() {
+    let folder = Folder::new();
+    let Some(authority) = Authority::new(&folder) else { return };
+    ["server", "client"].iter().for_each(|name| authority.issue(name));
+    let [ca, cert, key] = ["ca.pem", "server.pem", "server.key"].map(|name| authority.text(name));
+    let tls = ["--listen", "127.0.0.1:0", "--tls-cert", &cert, "--tls-key", &key];
+    for (resumes, options) in [(true, &tls[..]), (false, &[&tls[..], &["--client-ca", &ca]].concat())] {
+        let server = Server::start(options);
+        for version in ["-tls1_2", "-tls1_3"] {
+            let _ = fs::remove_file(authority.file("session"));
+            let first = shake_hands(&authority, &server.address(), version);
+            assert!(first.contains("New, TLS") && first.contains("HTTP/1.1 200"), "{first}");
+            let second = shake_hands(&authority, &server.address(), version);
+            assert!(second.contains("HTTP/1.1 200"), "{second}");
+            assert_eq!(second.contains("Reused, TLS"), resumes, "{version}: {second}");
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! PostgreSQL keeps what was deleted for a while: in dead rows until a vacuum, in its write-ahead log, and in every backup.
 //! That users are deleted for good rests on the keys of their buckets, which are replaced.
 
+mod allowance;
 mod open;
 mod place;
 mod session;

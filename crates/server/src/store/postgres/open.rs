@@ -23,6 +23,8 @@ enum Fault {
     Conflict(String),
     /// The connection, and whether it may have been closed long ago.
     Lost(String, bool),
+    /// PostgreSQL takes back the whole transaction, whatever comes after.
+    Failed(String),
 }
 
 /// Rows to be written, by key, bucket and, of users, name: in one statement for each table, before the next statement.
@@ -127,14 +129,16 @@ impl<'a> Open<'a> {
             Ok(Err(error)) => Err(match meaning(&error) {
                 Meaning::Conflict => self.blame(Fault::Conflict(text(&error))),
                 Meaning::Lost => self.blame(Fault::Lost(text(&error), begins)),
-                Meaning::Other => Error::Failed(text(&error)),
+                Meaning::Other => self.blame(Fault::Failed(text(&error))),
             }),
         }
     }
 
     fn blame(&mut self, fault: Fault) -> Error {
-        let (Fault::Conflict(why) | Fault::Lost(why, _)) = &fault;
-        let error = Error::Unavailable(why.clone());
+        let error = match &fault {
+            Fault::Conflict(why) | Fault::Lost(why, _) => Error::Unavailable(why.clone()),
+            Fault::Failed(why) => Error::Failed(why.clone()),
+        };
         self.fault = Some(fault);
         error
     }

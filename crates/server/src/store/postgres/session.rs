@@ -1,5 +1,6 @@
 //! A connection to PostgreSQL. Nothing is waited for without an end.
 
+use super::allowance::Allowance;
 use super::place::Place;
 use std::collections::HashMap;
 use std::error::Error as _;
@@ -13,6 +14,12 @@ use tokio_postgres::{Client, Error, NoTls, Socket, Statement};
 /// The longest that an answer may take: longer than PostgreSQL itself may wait for locks and work.
 pub const LONGEST: Duration = Duration::from_secs(8);
 
+/// So many bytes an answer may have if it has few rows. The library asks once more, and deeper, for each type that is made of
+/// others: this limits the depth.
+const SHORT: usize = 256 << 10;
+/// So many bytes the answer to a statement may have, and what it costs in memory is several times as much.
+const LONG: usize = 256 << 20;
+
 /// What each connection begins with. A commit is on the disk when it is answered, also where the database's default is
 /// another one. A server that hangs in a transaction does not stop the others.
 const SETTINGS: &str =
@@ -25,6 +32,7 @@ pub struct Session {
     /// The connection.
     pub client: Client,
     statements: HashMap<&'static str, Statement>,
+    allowance: Allowance,
 }
 
 impl Session {
@@ -33,11 +41,13 @@ impl Session {
     /// # Errors
     /// Why that fails.
     pub fn connect(runtime: &Runtime, place: &Place) -> Result<Self, String> {
+        let allowance = Allowance::default();
+        allowance.set(SHORT);
         let client = match place.tls() {
-            Some(tls) => dial(runtime, place, tls),
+            Some(tls) => dial(runtime, place, tls.within(&allowance)),
             None => dial(runtime, place, NoTls),
         }?;
-        let session = Self { client, statements: HashMap::new() };
+        let session = Self { client, statements: HashMap::new(), allowance };
         session.batch(runtime, SETTINGS)?;
         Ok(session)
     }
@@ -47,6 +57,7 @@ impl Session {
     /// # Errors
     /// Why that fails.
     pub fn batch(&self, runtime: &Runtime, sql: &str) -> Result<(), String> {
+        self.allowance.set(SHORT);
         let done = runtime.block_on(async { timeout(LONGEST, self.client.batch_execute(sql)).await });
         done.map_err(|_| slow())?.map_err(|e| text(&e))
     }
@@ -56,6 +67,7 @@ impl Session {
     /// # Errors
     /// If they cannot be read.
     pub fn version(&self, runtime: &Runtime) -> Result<Option<(i32, Vec<u8>)>, String> {
+        self.allowance.set(SHORT);
         let there = "SELECT to_regclass('phalanx_state') IS NOT NULL";
         let read = async {
             if !self.client.query_one(there, &[]).await?.try_get::<_, bool>(0)? {
@@ -67,15 +79,18 @@ impl Session {
         runtime.block_on(async { timeout(LONGEST, read).await }).map_err(|_| slow())?.map_err(|e: Error| text(&e))
     }
 
-    /// A statement, which is prepared the first time.
+    /// A statement, which is prepared the first time. Its answer may be long.
     ///
     /// # Errors
     /// If it cannot be.
     pub async fn statement(&mut self, sql: &'static str) -> Result<Statement, Error> {
         if let Some(known) = self.statements.get(sql) {
+            self.allowance.set(LONG);
             return Ok(known.clone());
         }
+        self.allowance.set(SHORT);
         let new = self.client.prepare(sql).await?;
+        self.allowance.set(LONG);
         self.statements.insert(sql, new.clone());
         Ok(new)
     }

@@ -1,5 +1,6 @@
 //! TLS to PostgreSQL: the server's certificate is always verified, with its name.
 
+use super::allowance::Allowance;
 use crate::store::{Error, Result};
 use std::future::Future;
 use std::io;
@@ -11,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client;
+use tokio_rustls::rustls::client::Resumption;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
@@ -18,7 +20,10 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// How TLS is begun.
 #[derive(Clone)]
-pub struct Tls(TlsConnector);
+pub struct Tls {
+    connector: TlsConnector,
+    allowance: Allowance,
+}
 
 impl Tls {
     /// Trusts the certificates of a file (PEM).
@@ -38,7 +43,14 @@ impl Tls {
         let config = config.with_safe_default_protocol_versions().map_err(|e| bad(e.to_string()))?;
         let mut config = config.with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = vec![b"postgresql".to_vec()];
-        Ok(Self(TlsConnector::from(Arc::new(config))))
+        // A resumed session would trust a certificate without looking at it again.
+        config.resumption = Resumption::disabled();
+        Ok(Self { connector: TlsConnector::from(Arc::new(config)), allowance: Allowance::default() })
+    }
+
+    /// The same, for a connection that reads no more than is allowed.
+    pub fn within(self, allowance: &Allowance) -> Self {
+        Self { allowance: allowance.clone(), ..self }
     }
 }
 
@@ -49,13 +61,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for T
 
     fn make_tls_connect(&mut self, domain: &str) -> io::Result<Connect> {
         let name = ServerName::try_from(domain.to_owned()).map_err(io::Error::other)?;
-        Ok(Connect { connector: self.0.clone(), name })
+        Ok(Connect { tls: self.clone(), name })
     }
 }
 
 /// The next handshake.
 pub struct Connect {
-    connector: TlsConnector,
+    tls: Tls,
     name: ServerName<'static>,
 }
 
@@ -65,12 +77,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
     type Future = Pin<Box<dyn Future<Output = io::Result<Stream<S>>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        Box::pin(async move { self.connector.connect(self.name, stream).await.map(Stream) })
+        Box::pin(async move {
+            let Tls { connector, allowance } = self.tls;
+            connector.connect(self.name, stream).await.map(|stream| Stream { stream, allowance })
+        })
     }
 }
 
 /// An encrypted connection.
-pub struct Stream<S>(client::TlsStream<S>);
+pub struct Stream<S> {
+    stream: client::TlsStream<S>,
+    allowance: Allowance,
+}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Stream<S> {
     fn poll_read(
@@ -78,21 +96,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Stream<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        match Pin::new(&mut self.stream).poll_read(context, buffer) {
+            Poll::Ready(Ok(())) => Poll::Ready(self.allowance.take(buffer.filled().len() - before)),
+            other => other,
+        }
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 /// A store that does not answer is given up after this time.
 const CONNECT: Duration = Duration::from_secs(10);
-const SILENT: Duration = Duration::from_secs(60);
 /// A request may take so long as a whole: a part on a slow line.
 const REQUEST: Duration = Duration::from_secs(600);
 /// A request that fails is repeated so often, in this time.
@@ -53,12 +52,24 @@ impl Connector {
         self
     }
 
-    /// Connects without the options of a store. All that connect in the same way share their connections and the
+    /// Connects without the options of a store.
+    ///
+    /// # Errors
+    /// If there are no certificates.
+    pub fn patient(&self, allow_http: bool) -> reqwest::Result<HttpClient> {
+        let client = self.client(allow_http)?;
+        // Services that give credentials have no TLS.
+        let direct = if allow_http { Self { is_local: true, ..self.clone() }.client(true)? } else { client.clone() };
+        let (client, direct) = (HttpClient::new(client), HttpClient::new(direct));
+        Ok(HttpClient::new(Patient::new(client, direct, self.headers.clone(), self.on_wait)))
+    }
+
+    /// The client that waits for each answer. All that connect in the same way share their connections and the
     /// certificates, which take some milliseconds to read.
     ///
     /// # Errors
     /// If there are no certificates.
-    pub fn client(&self, allow_http: bool) -> reqwest::Result<reqwest::Client> {
+    fn client(&self, allow_http: bool) -> reqwest::Result<reqwest::Client> {
         type Way = (u32, bool, bool, bool);
         static CLIENTS: Mutex<BTreeMap<Way, reqwest::Client>> = Mutex::new(BTreeMap::new());
         let mut clients = lock(&CLIENTS);
@@ -77,11 +88,12 @@ impl Connector {
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("phalanx/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT)
-            .read_timeout(SILENT)
             .timeout(REQUEST)
             .http1_only()
             .https_only(!allow_http)
-            .redirect(redirections);
+            .redirect(redirections)
+            // Another server need not know a signed address.
+            .referer(false);
         if self.is_local {
             builder = builder.no_proxy();
         }
@@ -114,9 +126,7 @@ impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         // Only the services that give credentials to machines in a cloud, and what was checked before, are without TLS.
         let allow_http = options.get_config_value(&ClientConfigKey::AllowHttp).is_some_and(|value| value == "true");
-        let client = self.client(allow_http);
-        let client = client.map_err(|e| object_store::Error::Generic { store: "HTTP", source: Box::new(e) })?;
-        Ok(HttpClient::new(Patient::new(HttpClient::new(client), self.headers.clone(), self.on_wait)))
+        self.patient(allow_http).map_err(|e| object_store::Error::Generic { store: "HTTP", source: Box::new(e) })
     }
 }
 
@@ -130,4 +140,16 @@ pub fn retry() -> RetryConfig {
     // The time between two tries is chosen by chance, and grows by half on average.
     let backoff = BackoffConfig { base: 3.0, ..BackoffConfig::default() };
     RetryConfig { backoff, max_retries: RETRIES, retry_timeout: RETRYING }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Such a time runs from the start of a request, so a part would not be sent in time on a slow line.
+    #[test]
+    fn a_client_does_not_count_how_long_a_store_is_silent() {
+        let client = format!("{:?}", Connector::to("", &Options::default()).client(false).unwrap());
+        assert!(client.contains("600s") && !client.contains("read_timeout"), "{client}");
+    }
 }

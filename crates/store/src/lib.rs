@@ -13,6 +13,7 @@
 mod adaptive;
 mod ahead;
 mod answer;
+mod bounded;
 mod budget;
 mod cancellation;
 mod client;

@@ -4,6 +4,7 @@ use crate::error::refusal;
 use object_store::path::Path;
 use phalanx_host::file::Url;
 use std::io;
+use std::net::IpAddr;
 
 /// The URL in a text.
 ///
@@ -135,6 +136,16 @@ pub fn is_local(address: &str) -> bool {
     }
 }
 
+/// Whether a host is this machine, or a service that gives credentials to the machines of a cloud.
+pub fn is_near(host: &str) -> bool {
+    match host.trim_matches(['[', ']']).parse() {
+        Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip.is_link_local(),
+        // Amazon's services have addresses of fd00:ec2::/32.
+        Ok(IpAddr::V6(ip)) => ip.is_loopback() || ip.is_unicast_link_local() || ip.segments()[..2] == [0xfd00, 0x0ec2],
+        Err(_) => ["localhost", "metadata.google.internal"].contains(&host),
+    }
+}
+
 /// Whether an address is reached by TLS.
 pub fn is_tls(address: &str) -> bool {
     address.starts_with("https://")
@@ -200,5 +211,17 @@ mod tests {
             assert!(checked_address(address, false).is_err(), "{address}");
         }
         assert!(checked_address("http://s3.example", true).is_ok());
+    }
+
+    #[test]
+    fn services_that_give_credentials_are_near() {
+        for host in
+            ["127.0.0.1", "[::1]", "localhost", "169.254.169.254", "169.254.170.2", "[fd00:ec2::254]", "[fe80::1]"]
+        {
+            assert!(is_near(host), "{host}");
+        }
+        for host in ["10.0.0.1", "s3.example", "localhost.example", "[fd00::1]", "169.253.0.1", ""] {
+            assert!(!is_near(host), "{host}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! A client that has patience with a store that fails for a while, and little with one that was never reached.
 
+use crate::bounded::{Bounds, no_answer};
+use crate::location::is_near;
 use http::HeaderMap;
 use object_store::client::{HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService};
 use phalanx_host::lock::lock;
@@ -8,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tokio::time::timeout;
 
 /// So often a server is tried that no request has reached yet.
 const FIRST_TRIES: usize = 4;
@@ -21,6 +24,8 @@ pub type OnWait = fn(&str);
 #[derive(Debug)]
 pub struct Patient {
     client: HttpClient,
+    /// The client of what is asked without a proxy in between.
+    direct: HttpClient,
     /// What each request says too.
     headers: HeaderMap,
     on_wait: Option<OnWait>,
@@ -32,21 +37,22 @@ pub struct Patient {
 }
 
 impl Patient {
-    /// A client that is asked for all requests.
-    pub fn new(client: HttpClient, headers: HeaderMap, on_wait: Option<OnWait>) -> Self {
+    /// A client that is asked for all requests, and one for those to hosts that no proxy may see.
+    pub fn new(client: HttpClient, direct: HttpClient, headers: HeaderMap, on_wait: Option<OnWait>) -> Self {
         let (reached, tries) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Self { client, headers, on_wait, reached, tries, failing: Mutex::new(None) }
+        Self { client, direct, headers, on_wait, reached, tries, failing: Mutex::new(None) }
     }
 
     async fn ask(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         request.headers_mut().extend(self.headers.clone());
         let host = request.uri().host().unwrap_or_default().to_owned();
-        match self.client.execute(request).await {
+        let (bounds, client) = (Bounds::of(&request), if is_near(&host) { &self.direct } else { &self.client });
+        match timeout(bounds.begins, client.execute(request)).await.unwrap_or_else(|_| Err(no_answer())) {
             Ok(answer) => {
                 self.reached.store(true, Relaxed);
                 let is_busy = answer.status().is_server_error() || answer.status().as_u16() == 429;
                 self.note(is_busy, || format!("{host} answers {}", answer.status()));
-                Ok(answer)
+                Ok(bounds.bound(answer))
             }
             Err(error) => {
                 self.note(true, || format!("{host} does not answer"));

@@ -4,7 +4,7 @@ use crate::connection::{Connector, RETRIES, RETRYING};
 use crate::error;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use object_store::client::{HttpClient, HttpRequestBody};
 use object_store::path::Path;
 use object_store::signer::{SignedUrlOptions, Signer};
@@ -19,9 +19,6 @@ const VALID: Duration = Duration::from_secs(300);
 /// The first pause before a request is repeated. The next ones are twice as long each, up to the longest.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-
-/// No answer is longer, in bytes.
-const LONGEST: usize = 16 << 20;
 
 /// How such requests reach a store.
 #[derive(Clone)]
@@ -59,8 +56,8 @@ impl Signed {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let client = self.connector.client(self.allow_http).map_err(io::Error::other)?;
-        Ok(self.client.get_or_init(|| HttpClient::new(client)))
+        let client = self.connector.patient(self.allow_http).map_err(io::Error::other)?;
+        Ok(self.client.get_or_init(|| client))
     }
 
     /// The status and the body of the answer. A request is repeated while the store is too busy or cannot be reached.
@@ -99,7 +96,7 @@ impl Signed {
         // The text of an error may have the signed address.
         let Ok(answer) = self.client()?.execute(request).await else { return Ok(None) };
         let status = answer.status();
-        let Ok(body) = Limited::new(answer.into_body(), LONGEST).collect().await else { return Ok(None) };
+        let Ok(body) = answer.into_body().collect().await else { return Ok(None) };
         let body = body.to_bytes();
         // A store that copies for long says before its end that all is well.
         let has_failed = status.is_success() && body.windows(6).take(200).any(|bytes| bytes == b"<Error");

@@ -1,7 +1,7 @@
 //! Ranges of an object that are fetched before they are wanted.
 
 use crate::pinned::Pinned;
-use crate::runtime::runtime;
+use crate::runtime::{caught, runtime};
 use bytes::Bytes;
 use phalanx_host::lock::lock;
 use std::io;
@@ -30,7 +30,7 @@ impl Answer {
         let promise = Promise(answer.clone());
         let task = runtime()?.spawn(async move {
             let _held = held;
-            promise.0.set(pinned.fetch(range).await);
+            promise.0.set(caught(pinned.fetch(range)).await);
         });
         Ok((answer, task.abort_handle()))
     }

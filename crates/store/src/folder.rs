@@ -5,14 +5,15 @@ use crate::error::{self, refusal, wrong};
 use crate::location::{BAD_NAME, Location};
 use crate::object::Object;
 use crate::options::Options;
+use crate::runtime::caught;
 use crate::upload::Upload;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
 use phalanx_host::file::{InputObject, ListedObject, NewObject, ObjectFolder, OutputObject, Url};
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use tokio::task::JoinSet;
 
 /// So many objects are deleted at the same time.
 const DELETED: usize = 16;
@@ -84,7 +85,7 @@ impl Folder {
     }
 
     async fn deleted(&self, names: &[String]) -> Vec<(String, io::Error)> {
-        let (mut deleting, mut failed, mut names) = (JoinSet::new(), Vec::new(), names.iter());
+        let (mut deleting, mut failed, mut names) = (FuturesUnordered::new(), Vec::new(), names.iter());
         let mut in_a_row = 0;
         loop {
             if in_a_row >= FAILURES {
@@ -94,15 +95,15 @@ impl Folder {
             while deleting.len() < DELETED
                 && let Some(name) = names.next()
             {
-                let (client, name) = (self.client(name), name.clone());
-                deleting.spawn(async move { (delete(client).await, name) });
+                let client = self.client(name);
+                deleting.push(async move { (caught(delete(client)).await, name) });
             }
-            match deleting.join_next().await {
-                Some(Ok((Err(error), name))) => {
+            match deleting.next().await {
+                Some((Err(error), name)) => {
                     in_a_row += 1;
-                    failed.push((name, error));
+                    failed.push((name.clone(), error));
                 }
-                Some(_) => in_a_row = 0,
+                Some((Ok(()), _)) => in_a_row = 0,
                 None => return failed,
             }
         }

@@ -1,9 +1,13 @@
 //! The asynchronous runtime in which requests run. Callers wait for it.
 
+use crate::error::wrong;
 use phalanx_host::lock::lock;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Mutex;
+use std::task::Poll;
 use tokio::runtime::{Builder, Runtime};
 
 /// Threads that send and receive. Those that call do the rest.
@@ -32,5 +36,20 @@ pub fn runtime() -> io::Result<&'static Runtime> {
 /// # Errors
 /// Those of the future, and if there are no more threads.
 pub fn wait<T>(future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    runtime()?.block_on(future)
+    runtime()?.block_on(caught(future))
+}
+
+/// What comes of some requests. The client of a store panics at some answers that no store should give: then this is an
+/// error.
+///
+/// # Errors
+/// Those of the future, and if it panics.
+pub async fn caught<T>(future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let mut future = pin!(future);
+    // A future that has panicked is not polled again.
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+        Ok(poll) => poll,
+        Err(_) => Poll::Ready(Err(wrong("the store's answer makes no sense"))),
+    })
+    .await
 }

@@ -17,7 +17,7 @@ use crate::location::{self, Location};
 use crate::options::Options;
 use crate::pool::Buffer;
 use crate::record::{Found, Named, Record};
-use crate::runtime::{runtime, wait};
+use crate::runtime::{caught, runtime, wait};
 use crate::there::{condition_of, is_object, is_there, is_there_now};
 use bytes::Bytes;
 use object_store::multipart::PartId;
@@ -205,7 +205,7 @@ impl Upload {
     ) -> io::Result<()> {
         let promise = Promise(self.shared.clone(), index);
         let task = runtime()?.spawn(async move {
-            let made = promise.0.client.cancellation.or(made).await;
+            let made = caught(promise.0.client.cancellation.or(made)).await;
             promise.0.sent(index, made);
         });
         state.under_way.insert(index, task.abort_handle());
@@ -305,7 +305,7 @@ impl Shared {
             return Ok(upload);
         }
         let shared = self.clone();
-        runtime()?.spawn(async move { shared.begin_once().await }).await.map_err(io::Error::other)?
+        runtime()?.spawn(async move { caught(shared.begin_once()).await }).await.map_err(io::Error::other)?
     }
 
     /// The store's name of the upload, if it has begun and goes on.

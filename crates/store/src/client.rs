@@ -4,6 +4,7 @@ use crate::cancellation::Cancellation;
 use crate::connection::{self, Connector, retry};
 use crate::environment::Environment;
 use crate::error::{self, refusal};
+use crate::list::{List, Lists};
 use crate::location::{Location, checked_address};
 use crate::options::Options;
 use crate::profile::Profile;
@@ -26,8 +27,10 @@ use std::sync::Arc;
 /// The client of a store, and the name of an object in it.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Reads, lists, writes small objects.
+    /// Reads, writes small objects.
     pub store: Arc<dyn ObjectStore>,
+    /// Lists objects; `None` if the store has no lists.
+    lists: Option<Lists>,
     /// Writes large objects; `None` if the store is only read.
     pub parts: Option<Parts>,
     /// The object's name.
@@ -94,20 +97,29 @@ impl Client {
         self.parts.as_ref().ok_or_else(|| refusal("objects at https:// can only be read"))
     }
 
+    /// Lists the objects of the folder that has the name.
+    ///
+    /// # Errors
+    /// If the store has no lists.
+    pub fn list(&self) -> io::Result<List> {
+        let lists = self.lists.as_ref().ok_or_else(|| refusal("servers at https:// list no folders"))?;
+        Ok(lists.folder(&self.key))
+    }
+
     /// A client for a location.
     ///
     /// # Errors
     /// If the address, the credentials or the region cannot be used.
     pub fn new(location: &Location, options: &Options) -> io::Result<Self> {
         let environment = options.environment.clone().unwrap_or_else(Environment::now);
-        let Reached { store, parts, place } = match location {
+        let Reached { store, lists, parts, place } = match location {
             Location::S3 { bucket, .. } => s3(bucket, options, &environment)?,
             Location::Google { bucket, .. } => google(bucket, options, &environment)?,
             Location::Azure { container, .. } => azure(container, options, &environment)?,
             Location::Http(address) => http(address, options)?,
         };
         let (key, state) = (location.key(), environment.state().map(Into::into));
-        Ok(Self { store, parts, key, place, state, cancellation: options.cancellation.clone() })
+        Ok(Self { store, lists, parts, key, place, state, cancellation: options.cancellation.clone() })
     }
 
     /// Waits for what comes of some requests, unless they are ended.
@@ -122,6 +134,7 @@ impl Client {
 /// A store that is reached.
 struct Reached {
     store: Arc<dyn ObjectStore>,
+    lists: Option<Lists>,
     parts: Option<Parts>,
     place: String,
 }
@@ -134,7 +147,7 @@ fn http(address: &str, options: &Options) -> io::Result<Reached> {
         .with_http_connector(Connector::to(&address, options).following())
         .with_retry(retry());
     let store = Arc::new(builder.build().map_err(error::of)?);
-    Ok(Reached { store, parts: None, place: address })
+    Ok(Reached { store, lists: None, parts: None, place: address })
 }
 
 fn s3(bucket: &str, options: &Options, environment: &Environment) -> io::Result<Reached> {
@@ -170,7 +183,7 @@ fn s3(bucket: &str, options: &Options, environment: &Environment) -> io::Result<
         plain: Some(plain),
         signed: Some(signed),
     };
-    Ok(Reached { store, parts: Some(parts), place: address })
+    Ok(Reached { lists: Some(Lists::of(store.clone())), store, parts: Some(parts), place: address })
 }
 
 /// What is known of a bucket, and the address, which is empty if it is Amazon's own.
@@ -255,7 +268,7 @@ fn google(bucket: &str, options: &Options, environment: &Environment) -> io::Res
     let store = Arc::new(builder.with_http_connector(Connector::to(&address, options)).build().map_err(error::of)?);
     // Google takes no condition for an object of several parts: <https://cloud.google.com/storage/docs/request-preconditions>.
     let parts = Parts { store: store.clone(), creating: None, replacing: None, plain: None, signed: None };
-    Ok(Reached { store, parts: Some(parts), place: address })
+    Ok(Reached { lists: Some(Lists::of(store.clone())), store, parts: Some(parts), place: address })
 }
 
 fn azure(container: &str, options: &Options, environment: &Environment) -> io::Result<Reached> {
@@ -283,7 +296,12 @@ fn azure(container: &str, options: &Options, environment: &Environment) -> io::R
     let store = Arc::new(builder.with_http_connector(Connector::to(&address, options)).build().map_err(error::of)?);
     // Azure signs the condition, and the client does not let us add one.
     let parts = Parts { store: store.clone(), creating: None, replacing: None, plain: None, signed: None };
-    Ok(Reached { store, parts: Some(parts), place: format!("{account} {address}") })
+    Ok(Reached {
+        lists: Some(Lists::of(store.clone())),
+        store,
+        parts: Some(parts),
+        place: format!("{account} {address}"),
+    })
 }
 
 /// The settings in the variables of Azure's own tools.

@@ -11,7 +11,6 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
 use phalanx_host::file::{InputObject, ListedObject, NewObject, ObjectFolder, OutputObject, Url};
-use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 
@@ -58,24 +57,28 @@ impl Folder {
     /// If the store fails.
     pub fn has_objects(&self) -> io::Result<bool> {
         self.client.wait(async {
-            let mut stream = self.client.store.list(Some(&self.client.key));
-            let first = poll_fn(|context| stream.as_mut().poll_next(context)).await;
-            first.transpose().map(|first| first.is_some()).map_err(error::of)
+            let mut list = self.client.list()?;
+            while let Some(objects) = list.next().await? {
+                if !objects.is_empty() {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
         })
     }
 
     async fn listed(&self) -> io::Result<Vec<ListedObject>> {
         let folder = self.client.key.as_ref();
-        let prefix = (!folder.is_empty()).then_some(&self.client.key);
-        let (mut stream, mut found) = (self.client.store.list(prefix), Vec::new());
-        while let Some(meta) = poll_fn(|context| stream.as_mut().poll_next(context)).await {
-            let meta = meta.map_err(error::of)?;
-            let name = match folder {
-                "" => Some(meta.location.as_ref()),
-                _ => meta.location.as_ref().strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')),
-            };
-            let Some(name) = name.filter(|name| !name.is_empty()) else { continue };
-            found.push(ListedObject { name: name.to_owned(), len: meta.size });
+        let (mut list, mut found) = (self.client.list()?, Vec::new());
+        while let Some(objects) = list.next().await? {
+            for meta in objects {
+                let name = match folder {
+                    "" => Some(meta.location.as_ref()),
+                    _ => meta.location.as_ref().strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')),
+                };
+                let Some(name) = name.filter(|name| !name.is_empty()) else { continue };
+                found.push(ListedObject { name: name.to_owned(), len: meta.size });
+            }
         }
         let found = without_markers(found);
         if found.windows(2).any(|pair| pair[0].name == pair[1].name) {

@@ -1,6 +1,7 @@
 //! Uploads that only the store knows: an S3 store lists those that are not completed.
 
 use crate::error::wrong;
+use crate::list::Pages;
 use crate::signed::{Question, Signed};
 use http::Method;
 use object_store::path::Path;
@@ -32,7 +33,7 @@ struct Listed {
 /// # Errors
 /// If the store fails.
 pub async fn unfinished(signed: &Signed, prefix: &str) -> io::Result<Vec<(String, String)>> {
-    let (mut found, mut after) = (Vec::new(), Vec::new());
+    let (mut found, mut after, mut pages) = (Vec::new(), Vec::new(), Pages::default());
     loop {
         let mut query = vec![("uploads", String::new()), ("prefix", prefix.to_owned())];
         query.append(&mut after);
@@ -42,6 +43,9 @@ pub async fn unfinished(signed: &Signed, prefix: &str) -> io::Result<Vec<(String
             return Err(wrong(format!("the store does not list unfinished uploads: {status}")));
         }
         let list: List = quick_xml::de::from_reader(&body[..]).map_err(refused)?;
+        if list.is_truncated {
+            pages.check(list.uploads.iter().map(|one| (&one.key, &one.upload_id)))?;
+        }
         let own = list.uploads.into_iter().filter(|one| one.key.starts_with(prefix));
         found.extend(own.map(|one| (one.key, one.upload_id)));
         let (Some(key), true) = (list.next_key_marker, list.is_truncated) else { return Ok(found) };

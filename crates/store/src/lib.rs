@@ -24,6 +24,7 @@ mod environment;
 mod error;
 mod folder;
 mod forgotten;
+mod list;
 mod location;
 mod object;
 mod options;

@@ -4,6 +4,7 @@ use super::{State, Upload};
 use crate::client::Client;
 use crate::cut::{Cut, PART};
 use crate::error::{self, changed, refusal};
+use crate::list::Pages;
 use crate::options::Options;
 use crate::pinned::Pinned;
 use crate::runtime::wait;
@@ -209,7 +210,7 @@ impl Source {
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] if the store cannot say them. If the store fails.
     async fn listed(&self, upload: &str) -> io::Result<Vec<(u64, u64)>> {
-        let (mut found, mut after) = (Vec::new(), None);
+        let (mut found, mut after, mut pages) = (Vec::new(), None, Pages::default());
         loop {
             let mut query = vec![("uploadId", upload.to_owned())];
             query.extend(after.map(|marker| ("part-number-marker", marker)));
@@ -220,6 +221,9 @@ impl Source {
             }
             let list: List = quick_xml::de::from_reader(&body[..]).map_err(|_| io::ErrorKind::Unsupported)?;
             let is_end = list.parts.is_empty() || !list.is_truncated;
+            if !is_end {
+                pages.check(list.parts.iter().map(|part| part.part_number))?;
+            }
             found.extend(list.parts.into_iter().map(|part| (part.part_number, part.size)));
             after = match list.next_part_number_marker {
                 Some(marker) if !is_end => Some(marker),

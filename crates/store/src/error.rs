@@ -2,6 +2,7 @@
 
 use crate::location::BAD_NAME;
 use object_store::{Error, path};
+use phalanx_host::lines::is_hostile;
 use std::error::Error as _;
 use std::io;
 
@@ -101,7 +102,7 @@ fn line(error: &Error) -> String {
         _ => word,
     });
     let line = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-    let line: String = line.trim_end_matches(':').chars().filter(|c| !c.is_control()).take(LONGEST).collect();
+    let line: String = line.trim_end_matches(':').chars().filter(|c| !is_hostile(*c)).take(LONGEST).collect();
     line
 }
 

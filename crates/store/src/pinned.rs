@@ -34,7 +34,7 @@ async fn begin(client: &Client) -> io::Result<(ObjectMeta, Bytes)> {
             if range != (0..meta.size.min(HEAD)) {
                 return Err(wrong(OTHER_RANGE));
             }
-            return Ok((meta, collect(answer, range.end).await?));
+            return Ok((meta, whole(answer, range.end).await?));
         }
         Err(error) => error,
     };
@@ -132,7 +132,7 @@ impl Pinned {
         if answer.range != range {
             return Err(wrong(OTHER_RANGE));
         }
-        collect(answer, wanted).await
+        whole(answer, wanted).await
     }
 
     /// That the object is still what it was. A weak etag is no condition for ranges: then its time is.
@@ -157,18 +157,37 @@ impl Pinned {
 const OTHER_RANGE: &str = "the store gave another range than was asked for";
 
 /// The body of an answer, which must have this length.
-async fn collect(answer: GetResult, wanted: u64) -> io::Result<Bytes> {
+async fn whole(answer: GetResult, wanted: u64) -> io::Result<Bytes> {
+    match collect(answer, wanted).await.map_err(error::of)? {
+        Body::Whole(bytes) => Ok(bytes),
+        Body::Short => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the store's answers break off")),
+        Body::Long => Err(wrong("the store gave more than was asked for")),
+    }
+}
+
+/// What has come of the bytes that were asked for.
+pub enum Body {
+    /// All of them.
+    Whole(Bytes),
+    /// Fewer.
+    Short,
+    /// More.
+    Long,
+}
+
+/// The body of an answer that should have this length. No more is kept in memory.
+///
+/// # Errors
+/// If the store fails.
+pub async fn collect(answer: GetResult, wanted: u64) -> object_store::Result<Body> {
     let mut block = Block::new(wanted);
     let mut frames = answer.into_stream();
     while let Some(frame) = poll_fn(|context| frames.as_mut().poll_next(context)).await {
-        let frame = frame.map_err(error::of)?;
+        let frame = frame?;
         if frame.len() as u64 > wanted - block.len() {
-            return Err(wrong("the store gave more than was asked for"));
+            return Ok(Body::Long);
         }
         block.push(&frame);
     }
-    match block.len() == wanted {
-        true => Ok(block.into_bytes()),
-        false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the store's answers break off")),
-    }
+    Ok(if block.len() == wanted { Body::Whole(block.into_bytes()) } else { Body::Short })
 }

@@ -1,5 +1,6 @@
 //! A store of the crate `object_store` that shows the plaintext of protected objects.
 
+use crate::pinned::{Body, collect};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -114,6 +115,14 @@ fn refused(error: phalanx_core::Error) -> Error {
     Error::Generic { store: STORE, source: Box::new(error) }
 }
 
+/// The body of an answer, which must have this length.
+async fn whole(answer: GetResult, wanted: u64) -> Result<Bytes> {
+    match collect(answer, wanted).await? {
+        Body::Whole(bytes) => Ok(bytes),
+        Body::Short | Body::Long => Err(refused(phalanx_core::Error::Changed)),
+    }
+}
+
 fn only_read<T>(operation: &str) -> Result<T> {
     Err(Error::NotImplemented { operation: operation.to_owned(), implementer: STORE.to_owned() })
 }
@@ -129,7 +138,7 @@ impl<K: KeySource + Send + Sync + 'static> Shared<K> {
         let first = GetOptions { range: Some(GetRange::Bounded(0..HEAD)), ..GetOptions::default() };
         let answer = self.store.get_opts(&name, first).await?;
         let stored = answer.meta.clone();
-        let head = answer.bytes().await?;
+        let head = whole(answer, stored.size.min(HEAD)).await?;
         let mut opening = RangeOpening::new(stored.size);
         while let Some(range) = opening.needs() {
             let within = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
@@ -159,11 +168,7 @@ impl<K: KeySource + Send + Sync + 'static> Shared<K> {
         let options = GetOptions { range, if_match: stored.e_tag.clone(), ..GetOptions::default() };
         let answer = self.store.get_opts(&stored.location, options).await?;
         let is_same = (answer.meta.size, &answer.meta.e_tag) == (stored.size, &stored.e_tag);
-        let bytes = answer.bytes().await?;
-        match is_same && bytes.len() as u64 == wanted {
-            true => Ok(bytes),
-            false => Err(refused(phalanx_core::Error::Changed)),
-        }
+        if is_same { whole(answer, wanted).await } else { Err(refused(phalanx_core::Error::Changed)) }
     }
 
     /// A piece of the plaintext.

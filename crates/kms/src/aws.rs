@@ -1,10 +1,11 @@
 //! The Key Management Service of AWS. The crate `object_store` finds the credentials and signs requests.
 
-use crate::http::{causes, post, variable};
+use crate::http::{builder, causes, post, variable, wait};
 use crate::{Call, Given, What};
 use base64ct::{Base64, Encoding};
 use object_store::aws::{AmazonS3Builder, AwsAuthorizer, AwsCredential};
-use object_store::client::{HttpRequest, HttpRequestBody};
+use object_store::client::{HttpClient, HttpConnector, HttpRequest, HttpRequestBody, ReqwestConnector};
+use object_store::{ClientConfigKey, ClientOptions};
 use reqwest::Url;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -123,7 +124,22 @@ fn signed(url: &str, action: &str, body: &str, region: &str) -> Result<HttpReque
 fn credentials(region: &str) -> Result<Arc<AwsCredential>, String> {
     let failed = |e: &dyn std::error::Error| format!("no credentials of AWS: {}", causes(e));
     let store = AmazonS3Builder::from_env().with_bucket_name("none").with_region(region);
-    let store = store.build().map_err(|e| failed(&e))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| failed(&e))?;
-    runtime.block_on(store.credentials().get_credential()).map_err(|e| failed(&e))
+    let store = store.with_http_connector(Connector).build().map_err(|e| failed(&e))?;
+    wait(async { store.credentials().get_credential().await.map_err(|e| failed(&e)) })
+}
+
+/// How the services are reached that give credentials.
+#[derive(Debug)]
+struct Connector;
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        // Those without TLS are near the machine, and a proxy would see what they give.
+        let is_near = options.get_config_value(&ClientConfigKey::AllowHttp).is_some_and(|value| value == "true");
+        if !is_near {
+            return ReqwestConnector::default().connect(options);
+        }
+        let client = builder().no_proxy().build();
+        client.map(HttpClient::new).map_err(|e| object_store::Error::Generic { store: "AWS", source: Box::new(e) })
+    }
 }

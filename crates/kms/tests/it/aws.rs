@@ -3,6 +3,11 @@
 use super::{ask_with, error, request, server};
 use base64ct::{Base64, Encoding};
 use serde_json::json;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_phalanx-kms-awskms");
 const KEYS: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", "AKID"), ("AWS_SECRET_ACCESS_KEY", "secret")];
@@ -90,4 +95,29 @@ fn failures_are_one_line() {
         error(&ask_with(PROGRAM, &wrap, &variables)),
         "the credentials of AWS have characters that no header may have"
     );
+}
+
+/// A server that refuses all that it is asked, and how often that was.
+fn refusing() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, asked) = (format!("http://{}", listener.local_addr().unwrap()), Arc::new(AtomicUsize::new(0)));
+    let counted = asked.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            counted.fetch_add(1, Relaxed);
+            BufReader::new(&stream).lines().map_while(Result::ok).find(String::is_empty);
+            let _ = (&stream).write_all(b"HTTP/1.1 404 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        }
+    });
+    (address, asked)
+}
+
+#[test]
+fn no_proxy_sees_the_service_that_gives_credentials() {
+    let ((service, asked), (proxy, seen)) = (refusing(), refusing());
+    let wrap = request("wrap", "awskms://orders?region=r", "plaintext", &[7; 32]).to_string();
+    let variables = [("AWS_METADATA_ENDPOINT", &*service), ("HTTP_PROXY", &proxy), ("http_proxy", &proxy)];
+    let said = ask_with(PROGRAM, &wrap, &variables);
+    assert!(error(&said).starts_with("no credentials of AWS: "), "{said}");
+    assert!(asked.load(Relaxed) > 0 && seen.load(Relaxed) == 0);
 }

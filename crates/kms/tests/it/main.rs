@@ -169,3 +169,14 @@ fn what_is_missing_or_malformed_is_said() {
         assert_eq!(error(&ask_with(PROGRAM, &request, &both)), expected);
     }
 }
+
+#[test]
+fn no_proxy_sees_what_goes_to_this_machine() {
+    let (address, asked) = server("200 OK", "", &json!({ "data": { "ciphertext": "c" } }).to_string());
+    let (proxy, seen) = server("500 No", "", "");
+    let wrap = request("wrap", "hashivault://orders", "plaintext", &[7; 32]).to_string();
+    let variables = [("VAULT_ADDR", &*address), ("VAULT_TOKEN", "t"), ("HTTP_PROXY", &proxy), ("http_proxy", &proxy)];
+    let answer = ask_with(PROGRAM, &wrap, &variables);
+    assert_eq!(answer, json!({ "ciphertext": Base64::encode_string(b"c") }));
+    assert!(asked.try_recv().is_ok() && seen.try_recv().is_err());
+}

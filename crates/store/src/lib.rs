@@ -24,6 +24,8 @@ mod environment;
 mod error;
 mod folder;
 mod forgotten;
+#[cfg(test)]
+mod lies;
 mod list;
 mod location;
 mod object;

@@ -262,6 +262,7 @@ fn encoded(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lies;
 
     #[test]
     fn answers_are_read() {
@@ -280,5 +281,19 @@ mod tests {
     #[test]
     fn names_are_encoded() {
         assert_eq!(encoded("a b/c%20+ü~.phx"), "a%20b/c%2520%2B%C3%BC~.phx");
+    }
+
+    #[test]
+    fn lists_of_parts_come_to_an_end() {
+        let page = |number| {
+            format!(
+                "<List><Part><PartNumber>1</PartNumber><Size>8</Size></Part><IsTruncated>true</IsTruncated>\
+                 <NextPartNumberMarker>{number}</NextPartNumberMarker></List>"
+            )
+        };
+        let client = lies::client(&lies::endless(page));
+        let signed = client.parts.unwrap().signed.unwrap();
+        let source = Source { signed, key: client.key, name: String::new(), e_tag: String::new() };
+        assert_eq!(wait(source.listed("u")).unwrap_err().to_string(), "the store's list does not end");
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::compile::{MOST_SHARED, Module, SHARED, Variables};
 use crate::launch::{ILLEGAL_ADDRESS, LAUNCH_FAILED, Launch, Space};
-use crate::memory::{Memory, Place};
+use crate::memory::{DEVICE_BIT, Memory, Place};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, CString};
 use std::fs::OpenOptions;
@@ -75,14 +75,15 @@ pub struct State {
 }
 
 impl State {
-    pub fn new() -> Self {
+    /// The device with this number.
+    pub fn new(device: u64) -> Self {
         Self {
-            memory: Memory::default(),
+            memory: Memory::new(device),
             modules: HashMap::new(),
             functions: HashMap::new(),
             streams: HashMap::new(),
             events: HashMap::new(),
-            last_handle: 0,
+            last_handle: device << DEVICE_BIT,
             retained: 0,
             context: 0,
             failed: None,

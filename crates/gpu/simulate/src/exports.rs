@@ -6,7 +6,7 @@ use crate::driver::{
     Done, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE, MAX_PITCH, MEMORY, MOST_THREADS, NO_CONTEXT, State,
 };
 use crate::launch::{ILLEGAL_ADDRESS, LAUNCH_FAILED};
-use crate::memory::Place;
+use crate::memory::{DEVICE_BIT, Place};
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_float, c_int, c_uint, c_void};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,11 @@ use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 /// The name by which users see that this is no GPU.
 const NAME: &[u8] = b"simulated GPU\0";
 
-static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| Mutex::new(State::new()));
+/// The devices: one, unless a test asks for more by `PHALANX_SIMULATE_DEVICES`.
+static DEVICES: LazyLock<Vec<Mutex<State>>> = LazyLock::new(|| {
+    let asked = std::env::var("PHALANX_SIMULATE_DEVICES").ok().and_then(|asked| asked.parse().ok());
+    (0..asked.unwrap_or(1).clamp(1, 9)).map(|device| Mutex::new(State::new(device))).collect()
+});
 
 thread_local! {
     /// The contexts of the thread. The last one is current.
@@ -22,8 +26,19 @@ thread_local! {
     static CAPTURE_MODE: Cell<c_uint> = const { Cell::new(0) };
 }
 
-fn state() -> MutexGuard<'static, State> {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+/// The state of the device with this number.
+fn state(device: c_int) -> Result<MutexGuard<'static, State>, c_int> {
+    let device = usize::try_from(device).ok().and_then(|device| DEVICES.get(device)).ok_or(INVALID_VALUE)?;
+    Ok(device.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The number of the device that an address or a handle is of.
+fn device_of(number: u64) -> c_int {
+    c_int::try_from(number >> DEVICE_BIT).unwrap_or(c_int::MAX)
+}
+
+fn all_devices() -> impl Iterator<Item = c_int> {
+    (0..).take(DEVICES.len())
 }
 
 /// Whether calls that wait for all work do not return yet, and how many there are. Tests hold them.
@@ -47,9 +62,14 @@ fn code(done: Done) -> c_int {
 
 /// A call for the device, in the current context.
 fn inside(call: impl FnOnce(&mut State) -> Done) -> c_int {
-    let mut state = state();
-    let current = CONTEXTS.with_borrow(|contexts| contexts.last().copied().unwrap_or(0));
-    code(state.check(current).and_then(|()| call(&mut state)))
+    let current = current();
+    let inside = |mut state: MutexGuard<'_, State>| state.check(current).and_then(|()| call(&mut state));
+    code(state(device_of(current)).map_err(|_| NO_CONTEXT).and_then(inside))
+}
+
+/// The context of the thread, or 0.
+fn current() -> u64 {
+    CONTEXTS.with_borrow(|contexts| contexts.last().copied().unwrap_or(0))
 }
 
 /// Where a caller wants a result.
@@ -138,23 +158,26 @@ exports! {
             500 => c"named symbol not found",
             600 => c"device not ready",
             701 => c"too many resources requested for launch",
-            ILLEGAL_ADDRESS | LAUNCH_FAILED => state().text,
+            ILLEGAL_ADDRESS | LAUNCH_FAILED => match state(device_of(current())) {
+                Ok(state) => state.text,
+                Err(error) => return error,
+            },
             _ => return INVALID_VALUE,
         };
         code(text.give(known.as_ptr()))
     }
 
     fn cuDeviceGetCount(count: Out<c_int>) {
-        code(count.give(1))
+        code(count.give(DEVICES.len() as c_int))
     }
 
     fn cuDeviceGet(device: Out<c_int>, index: c_int) {
-        code(if index == 0 { device.give(0) } else { Err(INVALID_VALUE) })
+        code(state(index).and_then(|_| device.give(index)))
     }
 
     fn cuDeviceGetName(name: *mut u8, len: c_int, device: c_int) {
         let len = usize::try_from(len).unwrap_or(0);
-        if name.is_null() || device != 0 || len < NAME.len() {
+        if name.is_null() || state(device).is_err() || len < NAME.len() {
             return INVALID_VALUE;
         }
         // SAFETY: the caller's text has `len` bytes.
@@ -163,18 +186,18 @@ exports! {
     }
 
     fn cuDeviceGetPCIBusId(address: *mut u8, len: c_int, device: c_int) {
-        const ADDRESS: &[u8] = b"FFFF:FF:1F.0\0";
+        let text = format!("FFFF:FF:1F.{device}\0");
         let len = usize::try_from(len).unwrap_or(0);
-        if address.is_null() || device != 0 || len < ADDRESS.len() {
+        if address.is_null() || state(device).is_err() || len < text.len() {
             return INVALID_VALUE;
         }
         // SAFETY: the caller's text has `len` bytes.
-        unsafe { address.copy_from_nonoverlapping(ADDRESS.as_ptr(), ADDRESS.len()) };
+        unsafe { address.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
         0
     }
 
     fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: c_int) {
-        code(if device == 0 { bytes.give(MEMORY) } else { Err(INVALID_VALUE) })
+        code(state(device).and_then(|_| bytes.give(MEMORY)))
     }
 
     fn cuDeviceGetAttribute(value: Out<c_int>, attribute: c_int, device: c_int) {
@@ -190,15 +213,15 @@ exports! {
             97 => MOST_SHARED as c_int,
             _ => return INVALID_VALUE,
         };
-        code(if device == 0 { value.give(known) } else { Err(INVALID_VALUE) })
+        code(state(device).and_then(|_| value.give(known)))
     }
 
     fn cuDevicePrimaryCtxRetain(context: Out<Handle>, device: c_int) {
-        code(if device == 0 { context.give(state().retain()) } else { Err(INVALID_VALUE) })
+        code(state(device).and_then(|mut state| context.give(state.retain())))
     }
 
     fn cuDevicePrimaryCtxRelease_v2(device: c_int) {
-        code(if device == 0 { state().release() } else { Err(INVALID_VALUE) })
+        code(state(device).and_then(|mut state| state.release()))
     }
 
     fn cuCtxPushCurrent_v2(context: Handle) {
@@ -377,12 +400,19 @@ exports! {
     }
 
     fn cuPointerGetAttribute(value: Out<c_int>, attribute: c_int, address: u64) {
+        // Any device's memory is found in the context of any other one.
+        let found = |device| Some((device, state(device).ok()?.memory.is_of_host(address)?));
+        let found = || all_devices().find_map(found).ok_or(INVALID_VALUE);
         // The kind of memory, and the number of the device.
-        inside(|state| match (attribute, state.memory.is_of_host(address)) {
-            (2, Some(is_of_host)) => value.give(if is_of_host { 1 } else { 2 }),
-            (9, Some(_)) => value.give(0),
+        let answer = |(device, is_of_host)| match attribute {
+            2 => value.give(if is_of_host { 1 } else { 2 }),
+            9 => value.give(device),
             _ => Err(INVALID_VALUE),
-        })
+        };
+        match inside(|_| Ok(())) {
+            0 => code(found().and_then(answer)),
+            error => error,
+        }
     }
 }
 
@@ -443,14 +473,16 @@ exports! {
 
     /// How many pieces of memory are allocated, pinned memory included.
     fn simulate_allocations() {
-        state().memory.count() as c_int
+        all_devices().filter_map(|device| state(device).ok()).map(|state| state.memory.count() as c_int).sum()
     }
 
     /// Copies bytes of the device, whoever wrote them. An address that is not the device's any more is an error.
     fn simulate_peek(address: u64, len: usize, to: *mut u8) {
-        code(state().memory.peek(address, len).ok_or(INVALID_VALUE).map(|bytes| {
+        code(state(device_of(address)).and_then(|mut state| {
+            let bytes = state.memory.peek(address, len).ok_or(INVALID_VALUE)?;
             // SAFETY: both are that long.
             unsafe { to.copy_from_nonoverlapping(bytes, len) };
+            Ok(())
         }))
     }
 }

@@ -12,7 +12,9 @@ const GUARD_BYTE: u8 = 0xc3;
 static INTACT: [u8; GUARD] = [GUARD_BYTE; GUARD];
 /// What memory holds before it is written.
 const FRESH: u8 = 0xa5;
-/// Addresses of the device begin here, at multiples of `STEP`, with at least one step unused between allocations.
+/// Addresses of a device have its number from this bit on.
+pub const DEVICE_BIT: u32 = 40;
+/// Addresses of a device begin here, at multiples of `STEP`, with at least one step unused between allocations.
 const FIRST: u64 = 0x7_0000_0000;
 const STEP: u64 = 1 << 16;
 
@@ -65,8 +67,9 @@ pub enum Place {
     Host(usize),
 }
 
-#[derive(Default)]
 pub struct Memory {
+    /// Where the addresses begin.
+    first: u64,
     /// All that was ever allocated, by ascending addresses, for the kernels. What was freed has no bytes.
     areas: Vec<Area>,
     /// What is allocated, by its address on the device.
@@ -80,6 +83,12 @@ pub struct Memory {
 unsafe impl Send for Memory {}
 
 impl Memory {
+    /// The memory of the device with this number.
+    pub fn new(device: u64) -> Self {
+        let (areas, allocations, pinned) = Default::default();
+        Self { first: (device << DEVICE_BIT) + FIRST, areas, allocations, pinned, taken: 0 }
+    }
+
     pub fn areas(&mut self) -> &mut [Area] {
         &mut self.areas
     }
@@ -101,7 +110,8 @@ impl Memory {
     }
 
     fn add(&mut self, len: usize, is_pinned: bool, is_mapped: bool) -> (u64, usize) {
-        let address = self.areas.last().map_or(FIRST, |last| (last.address + last.len + STEP).next_multiple_of(STEP));
+        let address =
+            self.areas.last().map_or(self.first, |last| (last.address + last.len + STEP).next_multiple_of(STEP));
         let guarded = Guarded::new(len);
         let mut written = (!is_pinned).then(|| vec![0u8; len]);
         let mut touched = vec![Touch::default(); len.div_ceil(4)];

@@ -27,7 +27,7 @@ struct Device {
 
 impl Device {
     fn new() -> Self {
-        let mut state = State::new();
+        let mut state = State::new(0);
         let stream = state.stream();
         Self { state, stream }
     }

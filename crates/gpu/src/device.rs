@@ -4,10 +4,12 @@ mod block;
 mod foreign;
 mod freeing;
 mod stream;
+mod target;
 
 pub(crate) use block::Block;
 pub use foreign::{Foreign, Gate};
 pub use stream::Stream;
+pub use target::Target;
 
 use crate::driver::{Argument, DeviceInfo, Driver, Kind, MemoryId, PinnedId};
 use crate::error::{Error, Reason, Result};

@@ -37,7 +37,7 @@ mod writer;
 #[cfg(feature = "papers")]
 pub use cipher::Users;
 pub use cipher::{AesLaunch, Direction, MAX_SPAN, RoundKeys, Span, Spans, Variant};
-pub use device::{Buffer, Device, Foreign, Gate, Pinned, SharedMemory, Stream};
+pub use device::{Buffer, Device, Foreign, Gate, Pinned, SharedMemory, Stream, Target};
 pub use driver::{Api, DeviceInfo, Kind};
 #[cfg(feature = "papers")]
 pub use energy::EnergyCounter;

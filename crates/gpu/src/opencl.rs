@@ -288,10 +288,20 @@ unsafe impl Driver for OpenCl {
     unsafe fn zero(&self, stream: StreamId, memory: MemoryId, at: usize, len: usize) -> Result<()> {
         let zero = [0u8; 16];
         let pattern: *const c_void = zero.as_ptr().cast();
+        let pattern_len = if at.is_multiple_of(16) && len.is_multiple_of(16) { 16 } else { 1 };
         // SAFETY: the caller has made sure that the range lies in the memory. The call copies the pattern, whose length
-        // divides those of the memory and the range.
+        // divides the beginning and the length of the range.
         let made = unsafe {
-            command_queue::enqueue_fill_buffer(queue_of(stream), buffer_of(memory), pattern, 16, at, len, 0, null())
+            command_queue::enqueue_fill_buffer(
+                queue_of(stream),
+                buffer_of(memory),
+                pattern,
+                pattern_len,
+                at,
+                len,
+                0,
+                null(),
+            )
         };
         self.keep(stream, "clearing memory", made)
     }

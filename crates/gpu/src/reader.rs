@@ -6,7 +6,7 @@
 
 mod lanes;
 
-use crate::device::{Buffer, Device};
+use crate::device::{Buffer, Device, Target};
 use crate::driver::Kind;
 use crate::engine::{LANES, SUITES};
 use crate::resident::{Resident, Sealed};
@@ -23,7 +23,7 @@ use std::thread;
 /// How much plaintext a window has, in bytes, unless a single chunk is longer: enough for the device to be busy.
 pub(crate) const WINDOW: u64 = 16 << 20;
 
-/// Reads a protected file into memory of a device, where it is decrypted. The host has no plaintext of what is read so.
+/// Reads a protected file into memory of a device, new or given, where it is decrypted. The host has no plaintext of what is read so.
 /// But [`Reader`] has opened the last chunk once, by the CPU, to prove the file's length.
 ///
 /// ```no_run
@@ -75,15 +75,46 @@ impl<S: ReadAt + Send + Sync + 'static> DeviceReader<S> {
     /// [`Error::Altered`] names the first chunk that is not authentic. [`Error::Changed`] or [`Error::Read`] if the
     /// source cannot be read, and [`Error::Fault`] if the device failed, or has too little memory.
     pub fn read(&self, range: Range<u64>) -> Result<Buffer> {
-        let end = range.end.min(self.file.len());
-        let range = range.start.min(end)..end;
-        let len = usize::try_from(range.end - range.start)
-            .map_err(|_| Error::Memory(format!("{} bytes are needed", range.end - range.start)))?;
+        let (range, len) = self.within(&range)?;
         let target = self.device.stream().and_then(|mut stream| stream.buffer(len)).map_err(fault)?;
         if len > 0 {
             self.fill(&range, &target)?;
         }
         Ok(target)
+    }
+
+    /// Reads a range of the plaintext into memory that exists already, from its beginning on, waits until that is done, and
+    /// returns how many bytes that were. Any stream can then use them. A range that exceeds the plaintext stops at its end.
+    /// What lies behind the range stays as it is.
+    ///
+    /// This returns when every tag is found to be right. Windows of the range are copied to the memory as soon as their own
+    /// tags are, so it holds nothing that is not authentic at any time, but it may hold a part of the range.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] if the memory is too short or on another device, which then stays as it is. Otherwise those of
+    /// [`DeviceReader::read`]: once the read has begun, the place of the range holds zeros after an error, unless the device
+    /// cannot write them any more.
+    pub fn read_into(&self, range: Range<u64>, target: &mut Target) -> Result<usize> {
+        let (range, len) = self.within(&range)?;
+        let target = target.buffer();
+        let mut stream = self.device.stream().map_err(fault)?;
+        stream.check(target, 0..len).map_err(fault)?;
+        if len == 0 {
+            return Ok(0);
+        }
+        self.fill(&range, target).map(|()| len).inspect_err(|_| {
+            // If this fails, the device has failed, which the caller finds out.
+            let _ = stream.zero_range(target, 0..len).and_then(|()| stream.finish());
+        })
+    }
+
+    /// The part of a range that the plaintext has, and its length.
+    fn within(&self, range: &Range<u64>) -> Result<(Range<u64>, usize)> {
+        let end = range.end.min(self.file.len());
+        let start = range.start.min(end);
+        let len =
+            usize::try_from(end - start).map_err(|_| Error::Memory(format!("{} bytes are needed", end - start)))?;
+        Ok((start..end, len))
     }
 
     /// Fills a buffer with a range. After an error, it has only plaintext of chunks that are authentic.

@@ -1,5 +1,5 @@
 //! Arrays of other libraries in the memory of a GPU, by the protocols that they share: DLPack and the CUDA array interface.
-//! Both say where the bytes are, and which work has to be waited for before they are read.
+//! Both say where the bytes are, and which work has to be waited for before they are read or overwritten.
 
 use crate::cuda::GpuBytes;
 use crate::dlpack::{self, CUDA, Given, Wait};
@@ -18,21 +18,30 @@ pub enum Array<'py> {
     Theirs(Given, Bound<'py, PyAny>),
 }
 
+/// What is done with an array.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// It is sealed.
+    Source,
+    /// A file is opened there.
+    Target,
+}
+
 /// The bytes of an array on this device. `None` if it is not in the memory of a GPU.
-pub fn of<'py>(array: &Bound<'py, PyAny>, device: &Device) -> PyResult<Option<Array<'py>>> {
+pub fn of<'py>(array: &Bound<'py, PyAny>, device: &Device, purpose: Purpose) -> PyResult<Option<Array<'py>>> {
     if let Ok(bytes) = array.cast::<GpuBytes>() {
         let info = bytes.get().memory().device().info();
         if (info.api, info.index) != (device.info().api, device.info().index) {
-            return Err(elsewhere(info.index as i64, device));
+            return Err(elsewhere(info.index as i64, device, purpose));
         }
         return Ok(Some(Array::Ours(bytes.clone())));
     }
     if let Some(ask) = attribute(array, "__dlpack_device__")? {
         let (kind, number): (i32, i64) = ask.call0()?.extract()?;
-        return if kind == CUDA { by_dlpack(array, device, number).map(Some) } else { Ok(None) };
+        return if kind == CUDA { by_dlpack(array, device, number, purpose).map(Some) } else { Ok(None) };
     }
     match attribute(array, "__cuda_array_interface__")? {
-        Some(interface) => by_interface(&interface, array.clone()).map(Some),
+        Some(interface) => by_interface(&interface, array.clone(), purpose).map(Some),
         None => Ok(None),
     }
 }
@@ -45,10 +54,10 @@ fn attribute<'py>(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Bou
     }
 }
 
-fn by_dlpack<'py>(array: &Bound<'py, PyAny>, device: &Device, number: i64) -> PyResult<Array<'py>> {
+fn by_dlpack<'py>(array: &Bound<'py, PyAny>, device: &Device, number: i64, purpose: Purpose) -> PyResult<Array<'py>> {
     let py = array.py();
     if number != device.info().index as i64 {
-        return Err(elsewhere(number, device));
+        return Err(elsewhere(number, device, purpose));
     }
     let gate = py.detach(|| device.gate()).map_err(|why| PyValueError::new_err(why.to_string()))?;
     let options = PyDict::new(py);
@@ -63,16 +72,33 @@ fn by_dlpack<'py>(array: &Bound<'py, PyAny>, device: &Device, number: i64) -> Py
         }
         given => given?,
     };
-    let (address, len) = dlpack::bytes_of(&capsule)?;
+    let (address, len, flags) = dlpack::bytes_of(&capsule)?;
+    if purpose == Purpose::Target {
+        if flags & dlpack::READ_ONLY != 0 {
+            return Err(read_only());
+        }
+        if flags & dlpack::COPIED != 0 {
+            return Err(PyBufferError::new_err("the array gives a copy of itself, which is no place to read to"));
+        }
+    }
     Ok(Array::Theirs(Given { address, len, wait: Wait::Gate(gate) }, capsule))
 }
 
-fn elsewhere(number: i64, device: &Device) -> PyErr {
+fn elsewhere(number: i64, device: &Device, purpose: Purpose) -> PyErr {
     let ours = device.info().index;
-    PyValueError::new_err(format!("the array is on GPU {number}, and this file is sealed on GPU {ours}"))
+    let done = if purpose == Purpose::Source { "sealed" } else { "opened" };
+    PyValueError::new_err(format!("the array is on GPU {number}, and this file is {done} on GPU {ours}"))
 }
 
-fn by_interface<'py>(interface: &Bound<'py, PyAny>, array: Bound<'py, PyAny>) -> PyResult<Array<'py>> {
+fn read_only() -> PyErr {
+    PyBufferError::new_err("the array is read-only")
+}
+
+fn by_interface<'py>(
+    interface: &Bound<'py, PyAny>,
+    array: Bound<'py, PyAny>,
+    purpose: Purpose,
+) -> PyResult<Array<'py>> {
     let of = |name: &str| -> PyResult<Option<Bound<'py, PyAny>>> {
         let value = interface.call_method1(intern!(array.py(), "get"), (name,))?;
         Ok(if value.is_none() { None } else { Some(value) })
@@ -82,7 +108,10 @@ fn by_interface<'py>(interface: &Bound<'py, PyAny>, array: Bound<'py, PyAny>) ->
     };
     let shape: Vec<i64> = needed("shape")?.extract()?;
     let typestr: String = needed("typestr")?.extract()?;
-    let (address, _): (Option<u64>, Bound<'py, PyAny>) = needed("data")?.extract()?;
+    let (address, is_read_only): (Option<u64>, Bound<'py, PyAny>) = needed("data")?.extract()?;
+    if purpose == Purpose::Target && is_read_only.is_truthy()? {
+        return Err(read_only());
+    }
     let strides: Option<Vec<i64>> = of("strides")?.map(|strides| strides.extract()).transpose()?;
     if of("mask")?.is_some() {
         return Err(PyBufferError::new_err("the array has a mask"));
@@ -93,6 +122,8 @@ fn by_interface<'py>(interface: &Bound<'py, PyAny>, array: Bound<'py, PyAny>) ->
     let wait = match (needed("version")?.extract::<u32>()?, of("stream")?.map(|stream| stream.extract::<u64>())) {
         // Earlier versions do not say what has to be waited for.
         (0..=2, _) => Wait::All,
+        // The bytes are complete. But work that reads them may be under way: Numba does not name CUDA's default stream.
+        (_, None) if purpose == Purpose::Target => Wait::All,
         (_, None) => Wait::Nothing,
         (_, Some(stream)) => match stream? {
             0 => {

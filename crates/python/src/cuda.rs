@@ -1,13 +1,14 @@
 //! GPUs, and reading protected files into their memory. Other libraries use that memory without a copy.
 
+use crate::arrays::{self, Array, Purpose};
 use crate::bytes::new_bytes;
 use crate::error::{self, check_process, closed};
 use crate::reader::Reader;
 use crate::source::Source;
 use crate::{dlpack, reader};
-use phalanx_gpu::{Api, Buffer, CPU_VARIABLE, Device, DeviceReader, SharedMemory};
+use phalanx_gpu::{Api, Buffer, CPU_VARIABLE, Device, DeviceReader, Reason, SharedMemory};
 use phalanx_host::engines::levels;
-use pyo3::exceptions::{PyAttributeError, PyBufferError};
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::HashMap;
@@ -38,6 +39,14 @@ fn device(py: Python<'_>, number: Option<usize>) -> PyResult<Device> {
     }
     opened.insert(key, found.clone());
     Ok(found)
+}
+
+/// The exception of a GPU's failure. What it refuses is the argument's fault.
+pub fn of_gpu(py: Python<'_>) -> impl Fn(phalanx_gpu::Error) -> PyErr {
+    move |error| match &error.reason {
+        Reason::Refused(_) => PyValueError::new_err(error.to_string()),
+        _ => error::engine(py, &error.to_string()),
+    }
 }
 
 /// A GPU that is open.
@@ -105,7 +114,7 @@ impl GpuReader {
         check_process(py, self.pid)?;
         let reader = self.reader.get();
         let wanted = reader.size().saturating_sub(offset).min(n);
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(closed)?;
+        let inner = self.inner()?;
         // If the file is closed meanwhile, this drops the last reference, and frees the lanes. That waits for the device,
         // so the thread is still detached.
         let read = move || inner.read(offset..offset + wanted).map_err(reader::Failed::Library);
@@ -115,6 +124,46 @@ impl GpuReader {
         Ok(GpuBytes { memory: Some(memory), len: wanted as usize, pid: self.pid })
     }
 
+    /// Reads up to `n` bytes from `offset` on, as many as the array has if it is `None`, to the beginning of an array on the GPU,
+    /// and returns how many; `None` if the array is not there.
+    fn readinto_at(
+        &self,
+        py: Python<'_>,
+        offset: u64,
+        array: &Bound<'_, PyAny>,
+        n: Option<u64>,
+    ) -> PyResult<Option<usize>> {
+        check_process(py, self.pid)?;
+        let inner = self.inner()?;
+        let Some(array) = arrays::of(array, &self.device, Purpose::Target)? else { return Ok(None) };
+        let room = match &array {
+            Array::Ours(bytes) => bytes.get().len_here(py)?,
+            Array::Theirs(given, _) => given.len,
+        };
+        let n = n.unwrap_or(room as u64);
+        if n > room as u64 {
+            return Err(PyValueError::new_err(format!("the array has {room} bytes, and {n} are to be read there")));
+        }
+        let reader = self.reader.get();
+        // This is no more than the room.
+        let wanted = reader.size().saturating_sub(offset).min(n) as usize;
+        if wanted == 0 {
+            return Ok(Some(0));
+        }
+        let target = match &array {
+            Array::Ours(bytes) => {
+                let memory = bytes.get().memory();
+                py.detach(|| memory.finish_others().map(|()| memory.target()))
+            }
+            Array::Theirs(given, _) => py.detach(|| given.target(&self.device, wanted)),
+        };
+        let mut target = target.map_err(of_gpu(py))?;
+        // As in `read_at`, this may drop the last reference.
+        let range = offset..offset + wanted as u64;
+        let read = move || inner.read_into(range, &mut target).map_err(reader::Failed::Library);
+        reader.detached(py, read).map(Some)
+    }
+
     fn close(&self, py: Python<'_>) {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
         if self.pid == std::process::id() {
@@ -122,6 +171,12 @@ impl GpuReader {
         } else {
             let _ = ManuallyDrop::new(inner);
         }
+    }
+}
+
+impl GpuReader {
+    fn inner(&self) -> PyResult<Arc<DeviceReader<Source>>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(closed)
     }
 }
 

@@ -3,7 +3,7 @@
 
 pub use crate::tensor::CUDA;
 use crate::tensor::{Exchanged, Managed, Versioned};
-use phalanx_gpu::{Device, Foreign, Gate, SharedMemory};
+use phalanx_gpu::{Device, Foreign, Gate, SharedMemory, Target};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -48,8 +48,13 @@ unsafe extern "C" fn end<T: Exchanged>(capsule: *mut ffi::PyObject) {
     }
 }
 
-/// The address and the length of the bytes of a producer's capsule, which keeps them.
-pub fn bytes_of(capsule: &Bound<'_, PyAny>) -> PyResult<(u64, usize)> {
+/// What a capsule says of its bytes besides their place: they are not to be written to, or are a copy of the producer's.
+/// Capsules before version 1 do not say it.
+pub const READ_ONLY: u64 = 1;
+pub const COPIED: u64 = 2;
+
+/// The address, the length and the flags of the bytes of a producer's capsule, which keeps them.
+pub fn bytes_of(capsule: &Bound<'_, PyAny>) -> PyResult<(u64, usize, u64)> {
     let of = |name: &std::ffi::CStr| {
         // SAFETY: both calls take any object. The second one is made for a capsule of that name only, and its pointer is not
         // null.
@@ -61,6 +66,7 @@ pub fn bytes_of(capsule: &Bound<'_, PyAny>) -> PyResult<(u64, usize)> {
             }
         }
     };
+    let mut flags = 0;
     let bytes = if let Some(versioned) = of(Versioned::NAME) {
         let versioned = versioned.cast::<Versioned>();
         // SAFETY: a capsule of that name has this structure, of which other versions have the beginning in common, and it
@@ -68,7 +74,10 @@ pub fn bytes_of(capsule: &Bound<'_, PyAny>) -> PyResult<(u64, usize)> {
         #[expect(unsafe_code)]
         unsafe {
             match (*versioned).major {
-                1 => (*versioned).tensor.bytes(),
+                1 => {
+                    flags = (*versioned).flags;
+                    (*versioned).tensor.bytes()
+                }
                 _ => Err("the array has a version of DLPack that is not known"),
             }
         }
@@ -82,7 +91,8 @@ pub fn bytes_of(capsule: &Bound<'_, PyAny>) -> PyResult<(u64, usize)> {
     } else {
         Err("what __dlpack__ gave is no capsule of DLPack")
     };
-    bytes.map_err(PyBufferError::new_err)
+    let (address, len) = bytes.map_err(PyBufferError::new_err)?;
+    Ok((address, len, flags))
 }
 
 /// Bytes of another library's, by their address. The object that they come from has to be kept.
@@ -110,14 +120,26 @@ impl Given {
         // keeps them. As with every buffer, whoever writes to them meanwhile gets a mixture.
         #[expect(unsafe_code)]
         let foreign = unsafe { device.foreign(self.address, self.len) }?;
+        self.finish(device).map(|()| foreign)
+    }
+
+    /// Waits until the first `len` of the bytes can be overwritten, as [`Given::foreign`] waits.
+    pub fn target(&self, device: &Device, len: usize) -> phalanx_gpu::Result<Target> {
+        // SAFETY: the producer says by its protocol that there are more bytes, and does not say that they are read-only. Its
+        // object, which the caller keeps, keeps them. As with every buffer, whoever uses them meanwhile gets a mixture.
+        #[expect(unsafe_code)]
+        let target = unsafe { device.foreign_target(self.address, len) }?;
+        self.finish(device).map(|()| target)
+    }
+
+    fn finish(&self, device: &Device) -> phalanx_gpu::Result<()> {
         match &self.wait {
-            Wait::Nothing => {}
+            Wait::Nothing => Ok(()),
             // SAFETY: the producer says by its protocol that this is a stream.
             #[expect(unsafe_code)]
-            Wait::Stream(stream) => unsafe { device.finish_stream_of_others(*stream) }?,
-            Wait::Gate(gate) => gate.wait()?,
-            Wait::All => device.finish_others()?,
+            Wait::Stream(stream) => unsafe { device.finish_stream_of_others(*stream) },
+            Wait::Gate(gate) => gate.wait(),
+            Wait::All => device.finish_others(),
         }
-        Ok(foreign)
     }
 }

@@ -1,8 +1,8 @@
 //! Protecting data that are written piece by piece.
 
-use crate::arrays::{self, Array};
+use crate::arrays::{self, Array, Purpose};
 use crate::bytes::Bytes;
-use crate::cuda::Gpu;
+use crate::cuda::{Gpu, of_gpu};
 use crate::engines::{chunk_size, cpu, suite};
 use crate::error::{self, check_process, closed};
 use crate::key::{KeyOrName, key_files};
@@ -11,10 +11,9 @@ use crate::source::Destination;
 use crate::turn::Turn;
 use crate::ways::{self, Keys, Secret};
 use phalanx_core::{Error, NewFile, Result};
-use phalanx_gpu::{Device, DeviceWriter, Reason};
+use phalanx_gpu::{Device, DeviceWriter};
 use phalanx_host::engines::levels;
 use phalanx_host::file::{Existing, Output, umask};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::io::Write;
 use std::mem;
@@ -134,7 +133,7 @@ impl Writer {
     fn write_array(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
         check_process(py, self.pid)?;
         let Some(device) = &self.device else { return Ok(None) };
-        let written = match arrays::of(array, device)? {
+        let written = match arrays::of(array, device, Purpose::Source)? {
             None => return Ok(None),
             Some(Array::Ours(bytes)) => {
                 let (len, memory) = (bytes.get().len_here(py)?, bytes.get().memory());
@@ -179,14 +178,6 @@ impl Writer {
             self.turn.detached(py, || drop(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take()))?;
         }
         Ok(())
-    }
-}
-
-/// The exception of a GPU's failure. What it refuses is the argument's fault.
-fn of_gpu(py: Python<'_>) -> impl Fn(phalanx_gpu::Error) -> PyErr {
-    move |error| match &error.reason {
-        Reason::Refused(_) => PyValueError::new_err(error.to_string()),
-        _ => error::engine(py, &error.to_string()),
     }
 }
 

@@ -1,7 +1,7 @@
 """Writing what lies in the memory of a GPU, with the devices of the tests of reading."""
 
 from conftest import needs
-from on_gpu import LOOK, OTHERS, THERE, TORCH, both, compiled, gpu, protected, simulated  # noqa: F401 (fixtures)
+from on_gpu import LOOK, OTHERS, PRODUCERS, THERE, TORCH, both, compiled, gpu, protected, simulated  # noqa: F401 (fixtures)
 
 
 @simulated
@@ -67,36 +67,8 @@ def test_work_on_the_streams_of_others_is_waited_for(gpu, tmp_path, monkeypatch)
     code = (
         LOOK
         + OTHERS
+        + PRODUCERS
         + """
-class Tensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_uint64), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64)]
-class Managed(ctypes.Structure):
-    _fields_ = [("tensor", Tensor), ("owner", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
-class Versioned(ctypes.Structure):
-    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("owner", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64), ("tensor", Tensor)]
-new_capsule = ctypes.pythonapi.PyCapsule_New
-new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-class Producer:
-    \"\"\"An array with DLPack. Its work is on no other stream than the one that it is given.\"\"\"
-    def __init__(self, memory, shape, value, versioned=True, strides=None, bits=8, offset=0, major=1, device=(2, 0)):
-        self.memory, self.value, self.is_versioned, self.device = memory, value, versioned, device
-        self.shape = (ctypes.c_int64 * len(shape))(*shape)
-        self.strides = None if strides is None else (ctypes.c_int64 * len(shape))(*strides)
-        address = memory.address.value if memory else 0
-        tensor = Tensor(address - offset, 2, 0, len(shape), 1, bits, 1, self.shape, self.strides, offset)
-        self.held = Versioned(major, 0, None, None, 0, tensor) if versioned else Managed(tensor)
-    def __dlpack_device__(self):
-        return self.device
-    def __dlpack__(self, *, stream, **more):
-        if not self.is_versioned and more:
-            raise TypeError("an unexpected argument")
-        if self.memory:
-            call("cuMemsetD8Async", self.memory.at(), self.value, ctypes.c_size_t(self.memory.n), ctypes.c_uint64(stream))
-        return new_capsule(ctypes.addressof(self.held), b"dltensor_versioned" if self.is_versioned else b"dltensor", None)
 with phalanx.cuda.open(path, "wb", key=key) as file:
     # DLPack: the producer makes our stream wait.
     for value, versioned in [(1, True), (2, False)]:

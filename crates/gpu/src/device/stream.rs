@@ -246,13 +246,18 @@ impl Stream {
 
     /// Overwrites the beginning of a buffer with zeros when all earlier work of the stream is done.
     pub(crate) fn zero(&mut self, buffer: &Buffer, len: usize) -> Result<()> {
-        let len = len.next_multiple_of(ALIGN);
-        self.check(buffer, 0..len)?;
-        if len == 0 {
+        self.zero_range(buffer, 0..len.next_multiple_of(ALIGN))
+    }
+
+    /// Overwrites a range of a buffer, and nothing else of it, with zeros when all earlier work of the stream is done.
+    pub(crate) fn zero_range(&mut self, buffer: &Buffer, range: Range<usize>) -> Result<()> {
+        self.check(buffer, range.clone())?;
+        if range.is_empty() {
             return Ok(());
         }
+        let (at, len) = (buffer.at + range.start, range.len());
         // SAFETY: the range was checked.
-        self.device.ask(|driver, _| unsafe { driver.zero(self.id, buffer.memory.id, buffer.at, len) })
+        self.device.ask(|driver, _| unsafe { driver.zero(self.id, buffer.memory.id, at, len) })
     }
 
     /// Starts a copy of the first `len` bytes of one buffer to the beginning of another.

@@ -5,7 +5,7 @@ use crate::devices::faulty::{How, NEVER, Script};
 use phalanx_core::{
     ChunkSize, Error, KdfLimit, NewFile, Opener, ReadAt, Reader, Recipient, Roster, SecretKey, Sink, Source, Suite,
 };
-use phalanx_gpu::{Buffer, Device, DeviceReader, Module, Reason};
+use phalanx_gpu::{Api, Buffer, Device, DeviceReader, Module, Reason, Target};
 use phalanx_kernels::keccak;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -36,6 +36,9 @@ mod cuda {
 fn everything(device: &Device) {
     gives_ranges(device);
     names_what_is_altered(device);
+    fills_what_exists(device);
+    wipes_windows_before_the_wrong_one(device);
+    fills_memory_of_others(device);
     refuses_other_suites(device);
 }
 
@@ -109,6 +112,108 @@ fn names_what_is_altered(device: &Device) {
     assert!(read[..(13 << 20) - 5] == plain[5..13 << 20]);
     let error = reader.read((33 << 20) - 1..(33 << 20) + 1).unwrap_err();
     assert!(matches!(error, Error::Altered { chunk: 32, last: false }), "{error}");
+}
+
+/// What memory holds before it is read into.
+const BEFORE: u8 = 0xd3;
+
+/// Reads into the first `len` bytes of memory that has some more, and returns all of it.
+fn read_into<S: ReadAt + Send + Sync + 'static>(
+    reader: &DeviceReader<S>,
+    range: (u64, u64),
+    len: usize,
+) -> (phalanx_core::Result<usize>, Vec<u8>) {
+    let device = reader.device();
+    let buffer = device.stream().unwrap().buffer_of(&vec![BEFORE; len + 21]).unwrap();
+    let done = reader.read_into(range.0..range.1, &mut buffer.target());
+    let mut bytes = bytes_of(device, &buffer);
+    bytes.truncate(len + 21);
+    (done, bytes)
+}
+
+/// The bytes come to the beginning, and nothing behind them changes. If one is wrong, all of them become zeros.
+fn fills_what_exists(device: &Device) {
+    let (plain, end) = (painted(3 * 4096 + 77), 3 * 4096 + 77);
+    let mut stored = protected(&plain, Suite::default(), 4096);
+    let reader = open(device, stored.clone()).unwrap();
+    for (from, to) in
+        [(0, end), (1, 2), (15, 4100), (4095, 2 * 4096), (9, 9), (end - 1, end + 9), (end, end + 1), (50, 3)]
+    {
+        let want = plain.get(from..to.min(end)).unwrap_or_default();
+        let (done, bytes) = read_into(&reader, (from as u64, to as u64), want.len());
+        assert_eq!(done.unwrap(), want.len());
+        assert!(bytes[..want.len()] == *want && bytes[want.len()..].iter().all(|byte| *byte == BEFORE), "{from}..{to}");
+    }
+    // Too short, by a byte beyond the block that the length is rounded up to: nothing is begun.
+    let short = device.stream().unwrap().buffer_of(&[BEFORE; 32]).unwrap();
+    let error = reader.read_into(0..33, &mut short.target()).unwrap_err();
+    assert!(
+        matches!(&error, Error::Fault(fault) if fault.reason.contains("bytes 0..33 of a buffer of 32 bytes")),
+        "{error}"
+    );
+    assert!(bytes_of(device, &short) == [BEFORE; 32]);
+    if let Some(other) = crate::devices::plain_c().filter(|_| device.info().name != "plain C") {
+        let there = other.stream().unwrap().buffer_of(&[BEFORE; 32]).unwrap();
+        let error = reader.read_into(0..32, &mut there.target()).unwrap_err();
+        assert!(error.to_string().contains("another device"), "{error}");
+        assert!(bytes_of(&other, &there) == [BEFORE; 32]);
+    }
+
+    let place = stored.len() - 4196;
+    stored[place] ^= 1;
+    let reader = open(device, stored).unwrap();
+    let (done, bytes) = read_into(&reader, (3, end as u64), end - 3);
+    assert!(matches!(done.unwrap_err(), Error::Altered { chunk: 2, last: false }));
+    assert!(bytes[..end - 3].iter().all(|byte| *byte == 0) && bytes[end - 3..].iter().all(|byte| *byte == BEFORE));
+    let (done, bytes) = read_into(&reader, (3, 8192), 8189);
+    assert!(done.unwrap() == 8189 && bytes[..8189] == plain[3..8192]);
+}
+
+/// Windows before the wrong one were copied there already.
+fn wipes_windows_before_the_wrong_one(device: &Device) {
+    let (plain, len) = (painted(18 << 20), (18 << 20) - 5);
+    let mut stored = protected(&plain, Suite::Aes256CtrTurboShake, 1 << 20);
+    let (done, bytes) = read_into(&open(device, stored.clone()).unwrap(), (5, u64::MAX), len);
+    assert!(done.unwrap() == len && bytes[..len] == plain[5..] && bytes[len..].iter().all(|byte| *byte == BEFORE));
+    let place = stored.len() - (3 << 20) / 2;
+    stored[place] ^= 4;
+    let (done, bytes) = read_into(&open(device, stored).unwrap(), (5, u64::MAX), len);
+    let error = done.unwrap_err();
+    assert!(matches!(error, Error::Altered { chunk: 16, last: false }), "{error}");
+    assert!(bytes[..len].iter().all(|byte| *byte == 0) && bytes[len..].iter().all(|byte| *byte == BEFORE));
+}
+
+/// Memory by its address, from any place on, as other libraries give it.
+fn fills_memory_of_others(device: &Device) {
+    if device.info().api != Api::Cuda {
+        // SAFETY: nothing is at that address, and nothing is taken.
+        let error = unsafe { device.foreign_target(16, 16) }.unwrap_err();
+        assert!(matches!(&error.reason, Reason::Refused(why) if why.contains("not taken here")), "{error}");
+        return;
+    }
+    let plain = painted(9000);
+    let mut stored = protected(&plain, Suite::default(), 4096);
+    let reader = open(device, stored.clone()).unwrap();
+    let there = device.stream().unwrap().buffer_of(&[BEFORE; 9100]).unwrap();
+    let shared = there.share().unwrap();
+    // SAFETY: the memory is the buffer's, which lives, and which nothing else uses.
+    let mut target: Target = unsafe { device.foreign_target(shared.address() + 7, 9001) }.unwrap();
+    assert_eq!((target.len(), target.is_empty(), format!("{target:?}")), (9001, false, "Target(9001 bytes)".into()));
+    assert_eq!(reader.read_into(1..u64::MAX, &mut target).unwrap(), 8999);
+    let mut want = vec![BEFORE; there.len()];
+    want[7..7 + 8999].copy_from_slice(&plain[1..]);
+    let mut now = bytes_of(device, &there);
+    now[9100..].fill(BEFORE);
+    assert!(now == want);
+    assert!(reader.read_into(0..9000, &mut there.target()).unwrap() == 9000);
+    let place = stored.len() - 2000;
+    stored[place] ^= 1;
+    let error = open(device, stored).unwrap().read_into(1..u64::MAX, &mut target).unwrap_err();
+    assert!(matches!(error, Error::Altered { chunk: 1, last: false }), "{error}");
+    let now = bytes_of(device, &there);
+    assert!(
+        now[..7] == plain[..7] && now[7..7 + 8999].iter().all(|byte| *byte == 0) && now[9006..9100] == want[9006..9100]
+    );
 }
 
 fn refuses_other_suites(device: &Device) {
@@ -302,4 +407,35 @@ fn a_failure_at_any_step_is_one_line() {
             }
         }
     }
+}
+
+/// A device that fails at each call in turn: a given place has all of the range, nothing of it, or what was there before.
+#[test]
+fn a_failure_at_any_step_leaves_no_part() {
+    let plain = painted(9000);
+    let stored = protected(&plain, Suite::default(), 4096);
+    let mut wiped = 0;
+    for step in 0.. {
+        let script = Script::new(How::Once);
+        let device = script.open().unwrap();
+        let reader = open(&device, stored.clone()).unwrap();
+        drop(reader.read(0..9000).unwrap());
+        let place = device.stream().unwrap().buffer_of(&[BEFORE; 9010]).unwrap();
+        script.fails.store(step, Ordering::SeqCst);
+        let done = reader.read_into(10..9000, &mut place.target());
+        let has_failed = script.has_failed();
+        script.fails.store(NEVER, Ordering::SeqCst);
+        let bytes = bytes_of(&device, &place);
+        assert!(bytes[8990..9010].iter().all(|byte| *byte == BEFORE), "{step}");
+        match done {
+            Ok(len) => assert!(len == 8990 && bytes[..8990] == plain[10..], "{step}"),
+            Err(_) if bytes[..8990].iter().all(|byte| *byte == 0) => wiped += 1,
+            Err(error) => assert!(step == 0 && bytes[..8990].iter().all(|byte| *byte == BEFORE), "{step}: {error}"),
+        }
+        assert!(has_failed || step >= 10, "only {step} steps");
+        if !has_failed {
+            break;
+        }
+    }
+    assert!(wiped >= 10, "{wiped}");
 }

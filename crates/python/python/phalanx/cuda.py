@@ -1,6 +1,6 @@
 """Protected files opened in the memory of a GPU, and sealed there, for arrays of PyTorch, CuPy and JAX.
 
-Ciphertext crosses. It is decrypted on the GPU when all tags have been checked, and what is written is encrypted there. The host has no
+Ciphertext crosses. It is decrypted on the GPU when its tags have been checked, and what is written is encrypted there. The host has no
 plaintext of what is read or written so, but it opens the last chunk once, when a file is opened, to prove its length. It needs
 NVIDIA's driver; none of these libraries has to be installed.
 
@@ -90,6 +90,20 @@ class GpuFile:
         """
         return self._native.read_at(offset, n)
 
+    def readinto_at(self, offset: int, array: Any, n: int | None = None) -> int:
+        """Reads bytes from ``offset`` on to the beginning of ``array``, and returns how many: ``n``, or as many as the array has,
+        or fewer at the end of the file.
+
+        ``array`` is a contiguous array on this GPU that can be written to: a tensor of PyTorch, an array of CuPy or Numba, :class:`GpuBytes`,
+        or any other with DLPack or the CUDA array interface. What was started on PyTorch's or CuPy's current stream before is waited
+        for, or on the stream that the array names; if it names none, all work on the GPU. When this returns, the bytes are all authentic
+        and there, for any stream. If it raises, and the read had begun, their place holds zeros. What lies behind them stays as it is.
+        """
+        read = self._native.readinto_at(offset, _place(array), n)
+        if read is None:
+            raise TypeError(f"an array on the GPU is needed, not {type(array).__name__}")
+        return read
+
     def close(self) -> None:
         """Closes the file, and frees its memory on the GPU. What was read stays."""
         try:
@@ -149,7 +163,7 @@ class GpuWriter(_files.ProtectedWriter):
 class _OfTorch:
     """The memory of a tensor, and the stream that is PyTorch's current one on its GPU. PyTorch's own interface has no stream."""
 
-    def __init__(self, tensor: Any, torch: Any) -> None:
+    def __init__(self, tensor: Any, torch: Any, *, read_only: bool) -> None:
         # What its bits only say, such as that it is conjugated, is computed.
         self.tensor = tensor.detach().resolve_conj().resolve_neg()
         # The default stream has the number 0 there, and 1 in the interface.
@@ -157,7 +171,7 @@ class _OfTorch:
         self.__cuda_array_interface__ = {
             "shape": (self.tensor.numel() * self.tensor.element_size(),),
             "typestr": "|u1",
-            "data": (self.tensor.data_ptr(), True),
+            "data": (self.tensor.data_ptr(), read_only),
             "strides": None,
             "stream": stream,
             "version": 3,
@@ -166,10 +180,33 @@ class _OfTorch:
 
 def _shown(data: Any) -> Any:
     """The array as its bytes are found."""
+    torch = _torch_of(data)
+    return data if torch is None else _OfTorch(data, torch, read_only=True)
+
+
+def _place(array: Any) -> Any:
+    """The array as the place of its bytes is found, which are to be written."""
+    # Arrays of JAX do not change, which its DLPack does not say. Who has one has imported it.
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(array, jax.Array):
+        raise BufferError("the array is read-only")
+    torch = _torch_of(array)
+    if torch is None:
+        return array
+    if array.requires_grad:
+        raise BufferError("the tensor requires grad, which would not follow what is read: give its detach()")
+    place = _OfTorch(array, torch, read_only=False)
+    if place.tensor.data_ptr() != array.data_ptr():
+        raise BufferError("the tensor is conjugated or negated by a bit only, so its bytes are not its elements")
+    return place
+
+
+def _torch_of(data: Any) -> Any:
+    """PyTorch, if this is a tensor of its on an NVIDIA GPU, which has to be contiguous."""
     # Who has a tensor of PyTorch has imported it.
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(data, torch.Tensor) or not data.is_cuda or torch.version.cuda is None:
-        return data
+        return None
     if not data.is_contiguous():
         raise BufferError("the array is not contiguous")
-    return _OfTorch(data, torch)
+    return torch

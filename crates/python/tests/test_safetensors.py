@@ -519,7 +519,7 @@ def test_tensors_of_classes_made_of_those_of_torch_are_written(tmp_path, monkeyp
     phalanx.safetensors.save_file({"a": Mine(np.arange(6, dtype="<u2").reshape(2, 3))}, tmp_path / "a.phx", key=KEY)
     with phalanx.safetensors.open(tmp_path / "a.phx", key=KEY) as file:
         assert file["a"] == ("BF16", (2, 3), 0, 12)
-        assert file._all_bytes().view("<u2").tolist() == list(range(6))
+        assert file._bytes_of("a").view("<u2").tolist() == list(range(6))
 
 
 def test_readinto_at_fills_any_range(tmp_path):

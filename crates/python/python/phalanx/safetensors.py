@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import math
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from . import _files, cuda
 from ._errors import EngineError
@@ -27,6 +28,8 @@ __all__ = ["SafetensorsError", "TensorFile", "load_file", "open", "save_file"]
 
 # Tensors begin at multiples of this in the memory of :func:`load_file`, if they do in the file.
 _ALIGNMENT = 64
+# ``cpu``, ``cuda`` or ``cuda:1``, PyTorch's object for it, or the number of a GPU.
+_Device: TypeAlias = str | int | Any
 # The kind of NVIDIA's GPUs in DLPack.
 _CUDA = 2
 # Opened chunks that a reader keeps, in bytes. Each thread opens its own range of the file, so few are used again.
@@ -47,7 +50,7 @@ _TORCH = {
 def load_file(
     file: _Path | object,
     *,
-    device: str = "cpu",
+    device: _Device | Mapping[str, _Device] = "cpu",
     framework: str = "numpy",
     names: Iterable[str] | None = None,
     **options: Any,
@@ -55,13 +58,17 @@ def load_file(
     """Reads a protected safetensors file: all tensors, or those with these ``names``.
 
     ``file``, and ``key``, ``keys``, ``password``, ``identities``, ``kms`` and ``threads`` are as for :func:`phalanx.open`. Every byte is
-    authenticated before it is returned. ``framework`` is ``numpy`` or ``torch``. With ``device="cuda"``, or ``cuda:0``, the result is
+    authenticated before it is returned. ``framework`` is ``numpy`` or ``torch``. With ``device="cuda"``, or ``cuda:1``, the result is
     PyTorch's on that GPU: ciphertext crosses, and is opened there (:mod:`phalanx.cuda`). A file with the cipher ``aes-256-gcm``, and any
     file for a GPU that is not NVIDIA's, is opened by the CPU, and crosses as plaintext. So is any file, with a ``RuntimeWarning``, if the
     GPU cannot be opened here. If its memory is full, PyTorch's cache is emptied, and the file is read once more.
 
-    Without ``names``, all tensors share one piece of memory, which lives as long as one of them. What is not a safetensors file
-    raises :class:`SafetensorsError`, a ``ValueError``.
+    ``device`` may also say where each tensor goes, as the device maps of Hugging Face do: ``{"model.layers.0": 0, "model": "cuda:1",
+    "": "cpu"}``. The longest prefix that ends at a dot decides, or the whole name, and ``""`` is for all others. If one device is a GPU,
+    all tensors are PyTorch's. Tensors that follow each other in the file and go to the same device are read at once.
+
+    Without ``names``, all tensors that are read at once share one piece of memory, which lives as long as one of them. With one device,
+    these are all. What is not a safetensors file raises :class:`SafetensorsError`, a ``ValueError``.
 
     >>> import numpy as np
     >>> import phalanx.safetensors
@@ -70,18 +77,22 @@ def load_file(
     >>> float(phalanx.safetensors.load_file("model.safetensors.phx", key=key)["weight"].sum())
     6.0
     """
-    make = _maker(framework, device)
+    maker_of = _chooser(framework, device)
     if isinstance(names, (str, bytes)):
         raise TypeError(f"names is a list of names, not the single name {names!r}")
     wanted = None if names is None else list(names)
     with open(file, **options) as tensors:
         # Before any tensor is opened: that all are there, and that there is a type for each.
+        makers = {}
         for name in tensors if wanted is None else wanted:
-            make.dtype(tensors[name])
+            tensor, makers[name] = tensors[name], maker_of(name)
+            makers[name].dtype(tensor)
         if wanted is not None:
-            return {name: make(tensors._bytes_of(name, make.gpu), tensors[name]) for name in wanted}
-        memory = tensors._all_bytes(make.gpu)
-        return {name: make(memory[tensor.start : tensor.stop], tensor) for name, tensor in tensors.items()}
+            return {name: make(tensors._bytes_of(name, make.gpu), tensors[name]) for name, make in makers.items()}
+        loaded: dict[str, Any] = {}
+        for make, run in itertools.groupby(tensors, makers.__getitem__):
+            loaded |= tensors._run(list(run), make)
+        return loaded
 
 
 def save_file(
@@ -185,9 +196,9 @@ class TensorFile(Mapping[str, Tensor]):
         self._begin = 8 + length
         self._tensors, self.metadata = parse(reader.read_at(8, length), reader.size - self._begin)
 
-    def read(self, name: str, *, device: str = "cpu", framework: str = "numpy") -> Any:
+    def read(self, name: str, *, device: _Device = "cpu", framework: str = "numpy") -> Any:
         """Reads one tensor, into memory of its own. Any number of threads may call it."""
-        make = _maker(framework, device)
+        make = _maker(framework, _named(device))
         make.dtype(self[name])
         return make(self._bytes_of(name, make.gpu), self[name])
 
@@ -223,8 +234,12 @@ class TensorFile(Mapping[str, Tensor]):
         tensor = self[name]
         return self._filled(tensor.start, tensor.stop, gpu)
 
-    def _all_bytes(self, gpu: int | None = None) -> Any:
-        return self._filled(0, self._reader.size - self._begin, gpu)
+    def _run(self, names: list[str], make: _Maker) -> dict[str, Any]:
+        """Arrays of tensors that follow each other in the file, in one piece of memory."""
+        # Up to 63 bytes before them are read, too, so that each lies at a multiple of its type's size if it does in the file.
+        start = self[names[0]].start // _ALIGNMENT * _ALIGNMENT
+        memory = self._filled(start, self[names[-1]].stop, make.gpu)
+        return {name: make(memory[self[name].start - start : self[name].stop - start], self[name]) for name in names}
 
     def _filled(self, start: int, stop: int, gpu: int | None) -> Any:
         """The bytes in numpy's memory, or as a tensor of PyTorch on the GPU with this number."""
@@ -284,6 +299,32 @@ class _Maker(NamedTuple):
     def __call__(self, memory: Any, tensor: Tensor) -> Any:
         array = self.array(memory, tensor)
         return array if self.device is None else array.to(self.device)
+
+
+def _named(device: _Device) -> str:
+    """A device's name: PyTorch has objects for them, and device maps have the numbers of GPUs."""
+    return f"cuda:{device}" if isinstance(device, int) else str(device)
+
+
+def _chooser(framework: str, device: _Device | Mapping[str, _Device]) -> Callable[[str], _Maker]:
+    """What makes a tensor's array, by the tensor's name."""
+    if not isinstance(device, Mapping):
+        make = _maker(framework, _named(device))
+        return lambda name: make
+    places = {prefix: _named(place) for prefix, place in device.items()}
+    if any(place.startswith("cuda") for place in places.values()):
+        framework = "torch"
+    makers = {place: _maker(framework, place) for place in dict.fromkeys(places.values())}
+
+    def maker_of(name: str) -> _Maker:
+        prefix = name
+        while prefix and prefix not in places:
+            prefix = prefix.rpartition(".")[0]
+        if prefix not in places:
+            raise ValueError(f"device names no device for tensor {name!r}")
+        return makers[places[prefix]]
+
+    return maker_of
 
 
 def _maker(framework: str, device: str) -> _Maker:

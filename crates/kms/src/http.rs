@@ -31,9 +31,9 @@ pub fn post(
     wait(ask(server, request))
 }
 
-/// A client of a service. A redirection would take tokens to another server.
+/// A client of a service. A redirection would take tokens to another server. For one request, HTTP/2 has nothing to give.
 pub fn builder() -> ClientBuilder {
-    Client::builder().timeout(TIME).redirect(redirect::Policy::none()).referer(false)
+    Client::builder().http1_only().timeout(TIME).redirect(redirect::Policy::none()).referer(false)
 }
 
 /// Waits for what comes of some requests, and not for the name of a host that is still being looked up.

@@ -6,11 +6,11 @@
 use phalanx_core::tree::Digest;
 use phalanx_host::file::Plan;
 use phalanx_host::mirror::state::unhex_bytes;
-use phalanx_system::fs::{FlockOperation, OFlags, flock, sync_all};
-use phalanx_system::os::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use phalanx_system::files::{create_private_folder, cut_log, is_as_made_for_user, open_folder, open_private_log};
+use phalanx_system::fs::{AtFlags, CWD, FileType, FlockOperation, flock, fstat, statat, sync_all};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
@@ -167,8 +167,8 @@ impl Record {
             Err(e) => return Err(e.into()),
         }
         // Whoever held the lock may have deleted it meanwhile.
-        let own = file.metadata()?.ino();
-        let is_named = fs::symlink_metadata(path).is_ok_and(|meta| meta.ino() == own);
+        let own = fstat(&file)?.st_ino;
+        let is_named = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_ino == own);
         Ok(is_named.then(|| Self { path: path.to_owned(), file, object: object.clone() }))
     }
 
@@ -187,12 +187,12 @@ impl Record {
     /// # Errors
     /// If it cannot be written.
     pub fn begin(&self, upload: &str, plan: Option<&Plan>) -> io::Result<()> {
-        self.file.set_len(0)?;
+        cut_log(&self.file, 0)?;
         let Named { url, place, .. } = self.object.clone();
         let first = First { url, place, upload: upload.to_owned(), plan: plan.map(Cut::of) };
         self.add(&first)?;
         sync_all(&self.file)?;
-        self.path.parent().map_or(Ok(()), |folder| sync_all(&File::open(folder)?))
+        self.path.parent().map_or(Ok(()), |folder| sync_all(&open_folder(folder)?))
     }
 
     /// Removes a last line that is not whole, before others follow it.
@@ -205,12 +205,12 @@ impl Record {
         file.rewind()?;
         file.take(LONGEST).read_to_end(&mut text)?;
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        if whole < text.len() { self.file.set_len(whole as u64) } else { Ok(()) }
+        if whole < text.len() { cut_log(&self.file, whole as u64) } else { Ok(()) }
     }
 
     /// Empties it: the store does not have what it says.
     pub fn forget(&self) {
-        let _ = self.file.set_len(0);
+        let _ = cut_log(&self.file, 0);
     }
 
     /// Adds a part that the store has.
@@ -250,7 +250,7 @@ impl Cut {
 fn folder(object: &Named) -> io::Result<PathBuf> {
     let state = object.state.as_ref().ok_or_else(|| io::Error::other("there is no home folder for the record"))?;
     let folder = state.join("uploads");
-    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    create_private_folder(&folder, true)?;
     Ok(folder)
 }
 
@@ -265,12 +265,11 @@ fn read(mut file: &File) -> Option<(First, Vec<Part>)> {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
-    let mut options = OpenOptions::new();
-    let file = options.read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
-    let meta = file.metadata()?;
-    let is_private =
-        meta.is_file() && meta.mode() & 0o077 == 0 && meta.uid() == phalanx_system::process::geteuid().as_raw();
+    let file = open_private_log(path)?;
+    let stat = fstat(&file)?;
+    let is_private = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && is_as_made_for_user(&file, &stat)
+        && stat.st_uid == phalanx_system::process::geteuid().as_raw();
     if is_private { Ok(file) } else { Err(io::Error::other("the record of its upload is not the user's alone")) }
 }
 

@@ -2,7 +2,9 @@
 #![cfg(windows)]
 #![allow(missing_docs)]
 
-use phalanx_system::files::{Access, access, create_private_folder, cut_log, locked_folder, open_private_log};
+use phalanx_system::files::{
+    Access, access, create_private_folder, cut_log, locked_folder, open_private_log, spelling,
+};
 use phalanx_system::fs::{
     AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, flock,
     fstat, fsync, futimens, linkat, mkdirat, open, openat, renameat, renameat_with, statat, unlinkat,
@@ -12,7 +14,7 @@ use phalanx_system::os::ffi::OsStrExt;
 use phalanx_system::os::fs::FileExt;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -231,9 +233,47 @@ fn logs_are_cut_and_go_on() {
     let mut file = open_private_log(&log).unwrap();
     file.write_all(b"12345").unwrap();
     let mut again = open_private_log(&log).unwrap();
-    cut_log(&mut again, 3).unwrap();
+    cut_log(&again, 3).unwrap();
     again.write_all(b"x").unwrap();
     assert_eq!(fs::read(&log).unwrap(), b"123x");
+    // Each writes at the end that the other has left.
+    for (n, mut file) in [&file, &again, &file, &file, &again].into_iter().enumerate() {
+        write!(file, "{n}").unwrap();
+        file.sync_all().unwrap();
+    }
+    let mut text = String::new();
+    File::open(&log).unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "123x01234");
+}
+
+#[test]
+fn several_write_to_a_log_at_once() {
+    const EACH: usize = 200;
+    let (path, _dir) = folder();
+    let log = path.path().join("log");
+    std::thread::scope(|scope| {
+        for n in 0..4u8 {
+            let mut file = open_private_log(&log).unwrap();
+            scope.spawn(move || (0..EACH).for_each(|_| file.write_all(&[n; 64]).unwrap()));
+        }
+    });
+    let written = fs::read(&log).unwrap();
+    assert_eq!(written.len(), 4 * EACH * 64);
+    let records: Vec<_> = written.chunks(64).collect();
+    assert!(records.iter().all(|record| record.iter().all(|byte| *byte == record[0])));
+    assert!((0..4).all(|n| records.iter().filter(|record| record[0] == n).count() == EACH));
+}
+
+#[test]
+fn every_spelling_has_the_name_that_is_stored() {
+    let (_path, dir) = folder();
+    make(&dir, "Run ä.phx", "1");
+    for typed in ["Run ä.phx", "run Ä.PHX", "RUN ä.phx"] {
+        assert_eq!(spelling(&dir, OsStr::new(typed), 0), "Run ä.phx");
+    }
+    for typed in ["none", "a:b"] {
+        assert_eq!(spelling(&dir, OsStr::new(typed), 0), typed);
+    }
 }
 
 #[test]

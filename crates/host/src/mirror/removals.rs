@@ -121,7 +121,7 @@ impl Removals {
         let mut file = open_private_log(&path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        cut_log(&mut file, notes(&bytes).map(|(len, _)| len as u64).sum())?;
+        cut_log(&file, notes(&bytes).map(|(len, _)| len as u64).sum())?;
         // Some file systems have no locks.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         sync_folder(&open_folder(folder)?)?;

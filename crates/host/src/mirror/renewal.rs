@@ -216,7 +216,8 @@ impl<'a> Renewal<'a> {
         }
         match fs::renameat_with(&dir, name, output, output_name, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(true),
-            Err(Errno::EXIST | Errno::NOENT | Errno::XDEV | Errno::INVAL) => Ok(false),
+            // Busy: on Windows, the root of the mirror, which the run has locked.
+            Err(Errno::EXIST | Errno::NOENT | Errno::XDEV | Errno::INVAL | Errno::BUSY) => Ok(false),
             Err(e) => Err(write_error(e)),
         }
     }

@@ -269,7 +269,7 @@ pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(File, Vec<
     file.read_to_end(&mut bytes)?;
     // A record that was cut short is followed by whole ones, so it is removed.
     bytes.truncate(bytes.len() - bytes.len() % record);
-    cut_log(&mut file, bytes.len() as u64)?;
+    cut_log(&file, bytes.len() as u64)?;
     Ok((file, bytes))
 }
 

@@ -1,5 +1,6 @@
 //! Files by their paths, and who may open them: what std has for it on Unix.
 
+pub use super::spelling::spelling;
 use crate::fs::{AtFlags, FlockOperation, OFlags, Stat, flock, statat};
 use crate::io::{Errno, Result};
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
@@ -56,7 +57,7 @@ pub fn open_folder(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// If it cannot be cut.
-pub fn cut_log(file: &mut File, len: u64) -> io::Result<()> {
+pub fn cut_log(file: &File, len: u64) -> io::Result<()> {
     file.set_len(len)
 }
 

@@ -1,14 +1,18 @@
 //! Files by their paths, and who may open them.
 
 pub use super::acl::{Access, access};
+use super::fs::reopened;
+use super::nt::{self, SHARE_ALL};
 use crate::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, lock_folder, make_private_folder, open, openat, statat};
 use crate::io::{Errno, Result};
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
-use std::io::{self, Seek, SeekFrom};
+use std::io;
+use std::os::windows::ffi::OsStringExt;
 use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::AsHandle;
-use std::path::Path;
-use windows_sys::Win32::Storage::FileSystem::SECURITY_IDENTIFICATION;
+use std::path::{Path, PathBuf};
+use windows_sys::Win32::Storage::FileSystem::{FILE_GENERIC_WRITE, SECURITY_IDENTIFICATION};
 
 /// Makes a folder that only the user can look into, and with `recursive` those above it. Then it may be there already.
 ///
@@ -35,7 +39,7 @@ pub fn create_private_folder(path: &Path, recursive: bool) -> io::Result<()> {
 /// # Errors
 /// If it cannot be opened.
 pub fn open_private_log(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
+    let flags = OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW;
     Ok(open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
@@ -64,14 +68,13 @@ pub fn open_folder(path: &Path) -> io::Result<File> {
     Ok(open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?.into())
 }
 
-/// Cuts what was opened by [`open_private_log`] to a length. What is written next begins there: Windows cuts no file that is opened
-/// only to append to it.
+/// Cuts what was opened by [`open_private_log`] to a length. What is written next begins there. Windows cuts no file that is opened
+/// only to append to it, so it is opened once more.
 ///
 /// # Errors
 /// If it cannot be cut.
-pub fn cut_log(file: &mut File, len: u64) -> io::Result<()> {
-    file.set_len(len)?;
-    file.seek(SeekFrom::Start(len)).map(drop)
+pub fn cut_log(file: &File, len: u64) -> io::Result<()> {
+    File::from(reopened(file.as_handle(), FILE_GENERIC_WRITE, SHARE_ALL)?).set_len(len)
 }
 
 /// Locks an open folder until the returned one is closed. `None` if somebody else has it locked and is not waited for. Some file
@@ -152,6 +155,16 @@ pub fn is_open_to_others(path: &Path, _meta: &Metadata) -> bool {
 pub fn stat_within(at: impl AsHandle, folder: &Path, name: &str) -> Result<Stat> {
     let folder = openat(at, folder, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
     statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// The name of an entry of an open folder as it is stored there, for a name that was typed: `A` and `a` are one name. It is the typed one
+/// if Windows does not tell the other.
+#[must_use]
+pub fn spelling(folder: impl AsHandle, typed: &OsStr, _inode: u64) -> OsString {
+    let path = openat(folder, typed, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())
+        .and_then(|file| nt::path(file.as_handle()));
+    let path = path.map(|path| PathBuf::from(OsString::from_wide(&path)));
+    path.ok().and_then(|path| Some(path.file_name()?.to_owned())).unwrap_or_else(|| typed.to_owned())
 }
 
 /// Whether a path ends in a slash, so that it can only be that of a folder.

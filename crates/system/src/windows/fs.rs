@@ -30,10 +30,10 @@ use std::time::Duration;
 use windows_sys::Wdk::Storage::FileSystem::{
     FILE_CREATE, FILE_DIRECTORY_FILE, FILE_OPEN, FILE_OPEN_IF, FILE_OPEN_REPARSE_POINT,
 };
-use windows_sys::Win32::Foundation::{ERROR_SHARING_VIOLATION, INVALID_HANDLE_VALUE};
+use windows_sys::Win32::Foundation::INVALID_HANDLE_VALUE;
 use windows_sys::Win32::Storage::FileSystem::{
     DELETE, FILE_GENERIC_READ, FILE_GENERIC_WRITE, FILE_LIST_DIRECTORY, FILE_READ_ATTRIBUTES, FILE_SHARE_READ,
-    FILE_SHARE_WRITE, FILE_TRAVERSE, READ_CONTROL,
+    FILE_SHARE_WRITE, FILE_TRAVERSE, FILE_WRITE_DATA, READ_CONTROL,
 };
 
 /// Opens a folder only to reach its entries, so it need not be readable.
@@ -148,6 +148,9 @@ fn nt_path(path: &Path) -> Result<Vec<u16>> {
 fn access_of(flags: OFlags) -> u32 {
     if flags.contains(OFlags::PATH) {
         FILE_READ_ATTRIBUTES | FILE_TRAVERSE
+    } else if flags.contains(OFlags::APPEND) {
+        // Without the right to write elsewhere, NT writes at the end, and nothing comes in between.
+        FILE_GENERIC_READ | FILE_GENERIC_WRITE & !FILE_WRITE_DATA
     } else if flags.contains(OFlags::RDWR) {
         FILE_GENERIC_READ | FILE_GENERIC_WRITE
     } else if flags.contains(OFlags::DIRECTORY) {
@@ -255,8 +258,8 @@ pub fn lock_folder(folder: &File, wait: bool) -> Result<File> {
     let access = access_of(OFlags::DIRECTORY) | DELETE;
     loop {
         match reopened(folder.as_handle(), access, FILE_SHARE_READ | FILE_SHARE_WRITE) {
-            Err(e) if e == Errno::of(ERROR_SHARING_VIOLATION) && wait => thread::sleep(ROUND),
-            Err(e) if e == Errno::of(ERROR_SHARING_VIOLATION) => return Err(Errno::WOULDBLOCK),
+            Err(Errno::BUSY) if wait => thread::sleep(ROUND),
+            Err(Errno::BUSY) => return Err(Errno::WOULDBLOCK),
             locked => return locked.map(File::from),
         }
     }

@@ -10,6 +10,8 @@ bitflags! {
         const RDONLY = 0;
         /// To read and write it.
         const RDWR = 1;
+        /// To read it, and to write at its end, wherever that is by then.
+        const APPEND = 1 << 6;
         /// It is made.
         const CREATE = 1 << 1;
         /// It may not be there before.

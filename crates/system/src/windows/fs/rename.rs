@@ -17,7 +17,6 @@ use windows_sys::Wdk::Storage::FileSystem::{
     FILE_RENAME_POSIX_SEMANTICS, FILE_RENAME_REPLACE_IF_EXISTS, FileDispositionInformationEx, FileLinkInformation,
     FileRenameInformation, FileRenameInformationEx,
 };
-use windows_sys::Win32::Foundation::ERROR_SHARING_VIOLATION;
 use windows_sys::Win32::Storage::FileSystem::{
     DELETE, FILE_ATTRIBUTE_DIRECTORY, FILE_ATTRIBUTE_READONLY, FILE_ATTRIBUTE_REPARSE_POINT, FILE_DISPOSITION_INFO,
     FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES, FileDispositionInfo,
@@ -174,7 +173,7 @@ fn give_name(
     how: u32,
 ) -> Result<()> {
     match set_name(file, folder.as_raw_handle() as usize as u64, name, class, how) {
-        Err(e) if is_there && e == Errno::of(ERROR_SHARING_VIOLATION) => set_name(file, 0, name, class, how),
+        Err(Errno::BUSY) if is_there => set_name(file, 0, name, class, how),
         done => done,
     }
 }

@@ -7,7 +7,7 @@ mod sandbox;
 pub use entries::*;
 pub use sandbox::*;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -22,6 +22,26 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(&self.0).status();
     }
+}
+
+/// A file system at `disk` that takes `A` and `a` for one name.
+pub fn exfat(s: &Sandbox) -> Option<Mounted> {
+    if !["mkfs.exfat", "mount.exfat-fuse", "losetup"].into_iter().all(has) {
+        return None;
+    }
+    File::create(s.path("image")).unwrap().set_len(64 << 20).unwrap();
+    fs::create_dir(s.path("disk")).unwrap();
+    assert!(s.succeeds("mkfs.exfat", &["image"]));
+    let device = Command::new("losetup").args(["--find", "--show", "image"]).current_dir(s.path("")).output().unwrap();
+    let device = String::from_utf8(device.stdout).unwrap();
+    let is_mounted = s.succeeds("mount.exfat-fuse", &[device.trim(), "disk"]);
+    // It is detached once it is not used any more.
+    s.succeeds("losetup", &["--detach", device.trim()]);
+    if !is_mounted {
+        skip("exfat");
+        return None;
+    }
+    Some(Mounted(s.path("disk")))
 }
 
 impl Sandbox {

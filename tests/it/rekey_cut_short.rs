@@ -1,7 +1,7 @@
 //! Changes of keys that are interrupted, run at the same time as others, or find planted files. Nothing is lost or left
 //! half done.
 
-use crate::common::{Ended, Sandbox, has, painted, skip};
+use crate::common::{Ended, Sandbox, exfat, has, painted, skip};
 use crate::cut_short::stop_everywhere;
 use crate::rekey::{HEADER, opens, protected, raw};
 use phalanx_reference::{Recipe, Slot, seal_header};
@@ -105,6 +105,44 @@ fn a_disk_that_fails_at_any_step_leaves_the_old_header() {
     assert!(s.run(&["rekey", "f.phx"]).text().contains("what an interrupted change had left was removed"));
     assert!(s.leftovers().is_empty());
     opens(&s, "a");
+}
+
+/// Where two spellings are one name, a change that was begun under one of them is finished or discarded under the other.
+#[test]
+fn every_spelling_of_a_name_leads_to_its_side_file() {
+    let s = protected();
+    let Some(_mounted) = exfat(&s) else { return };
+    fs::copy(s.path("f.phx"), s.path("disk/Run.phx")).unwrap();
+    let options = ["-e", "trace=pwrite64", "-e", "inject=pwrite64:error=EIO:when=2+"];
+    let torn = |typed| {
+        let args = ["rekey", typed, "-k", "a", "--add-key", "c", "-q"];
+        Ended(s.traced(&options, &args)?.output().unwrap()).fails(4);
+        let side = Sandbox::temporary("Run.phx").replace(".tmp", ".rekey");
+        assert!(s.exists(&format!("disk/{side}")), "{typed}");
+        // As if the power had gone while the header was written.
+        let (new, mut file) = (s.read(&format!("disk/{side}")), s.read("disk/Run.phx"));
+        let same = new.iter().zip(&file).take_while(|(new, old)| new == old).count();
+        file[..same + 1].copy_from_slice(&new[..same + 1]);
+        s.write("disk/Run.phx", file);
+        Some(())
+    };
+    for (begun, finished) in
+        [("disk/run.phx", "disk/Run.phx"), ("disk/Run.phx", "disk/RUN.PHX"), ("disk/rUN.phx", "disk/rUn.phx")]
+    {
+        s.write("disk/Run.phx", s.read("f.phx"));
+        let Some(()) = torn(begun) else { return };
+        let line = s.run(&["verify", finished, "-k", "a"]).fails(3);
+        assert!(line.contains("a change of its keys was interrupted"), "{line}");
+        assert!(
+            s.run(&["rekey", finished, "-k", "a"]).text().contains("an interrupted change was finished"),
+            "{finished}"
+        );
+        assert!(fs::read_dir(s.path("disk")).unwrap().count() == 1, "{finished}");
+        // This file system keeps what was read under another spelling.
+        for key in ["a", "c"] {
+            s.run(&["verify", finished, "-q", "-k", key]).ok();
+        }
+    }
 }
 
 /// The system calls of a change, in order.

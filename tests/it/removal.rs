@@ -1,10 +1,9 @@
 //! `--remove` deletes an input only when its output is proven to be on the disk, and deletes nothing else.
 
 use crate::age::public;
-use crate::common::{Ended, Mounted, Sandbox, has, painted, skip, wait_for};
+use crate::common::{Ended, Mounted, Sandbox, exfat, painted, skip, wait_for};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::Command;
 
 #[test]
 fn an_output_that_never_reached_the_disk_keeps_its_input() {
@@ -141,26 +140,6 @@ fn no_output_of_a_run_replaces_another() {
     assert!(reported.contains("t.phx/a.phx: another output of this run"), "{reported}");
     assert_eq!(s.read("t/a"), b"precious");
     assert_eq!(fs::read_link(s.path("t.phx/a.phx")).unwrap().to_str(), Some("far away"));
-}
-
-/// A file system at `disk` that takes `A` and `a` for one name.
-fn exfat(s: &Sandbox) -> Option<Mounted> {
-    if !["mkfs.exfat", "mount.exfat-fuse", "losetup"].into_iter().all(has) {
-        return None;
-    }
-    File::create(s.path("image")).unwrap().set_len(64 << 20).unwrap();
-    fs::create_dir(s.path("disk")).unwrap();
-    assert!(s.succeeds("mkfs.exfat", &["image"]));
-    let device = Command::new("losetup").args(["--find", "--show", "image"]).current_dir(s.path("")).output().unwrap();
-    let device = String::from_utf8(device.stdout).unwrap();
-    let is_mounted = s.succeeds("mount.exfat-fuse", &[device.trim(), "disk"]);
-    // It is detached once it is not used any more.
-    s.succeeds("losetup", &["--detach", device.trim()]);
-    if !is_mounted {
-        skip("exfat");
-        return None;
-    }
-    Some(Mounted(s.path("disk")))
 }
 
 /// A folder that loses its capitals at the source has the place of the old one where both spellings are one name. What is in it is not

@@ -1,6 +1,7 @@
 //! Changing a file's header in place. At any time, the old or the new header is whole, in its place or in a side file.
 //!
-//! The new header is written first to a side file, `.phalanx-<hash of the name>.rekey`, and then to its place. Then the
+//! The new header is written first to a side file, `.phalanx-<hash of the name>.rekey`, and then to its place. The name is that which the
+//! folder lists, so that every spelling of it leads to the side file. Then the
 //! side file is removed. Each step is on the disk before the next one begins. So if the header in place is whole, a
 //! side file is not needed and is discarded. If it is torn, the side file holds the whole header. The side file is used
 //! only if its file key is also that of the chunks, since anybody may have planted it.
@@ -13,10 +14,11 @@ use crate::file::temporary::{Temporary, is_named, side_name, step};
 use crate::{Error, Result};
 use phalanx_core::format::Header;
 use phalanx_core::{Class, Error as CoreError, KeySource, Opener, Source, Ways};
+use phalanx_system::files::spelling;
 use phalanx_system::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
 use phalanx_system::io::Errno;
 use phalanx_system::os::fs::FileExt;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -27,6 +29,8 @@ pub struct InPlace {
     /// Opened for reading, so that it can be synced.
     dir: Arc<File>,
     name: OsString,
+    /// The name of its side file.
+    side_name: String,
     file: File,
     stamp: Stamp,
     /// Whether no other run can change it meanwhile: the file system has locks.
@@ -48,7 +52,13 @@ pub enum Unfinished {
 /// folder can make one.
 #[must_use]
 pub fn is_unfinished(input: &InputFile) -> bool {
-    input.entry().is_some_and(|(dir, name)| fs::statat(dir, side_name(name), AtFlags::SYMLINK_NOFOLLOW).is_ok())
+    let is_there = |dir: &File, name: String| fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    input.entry().is_some_and(|(dir, name)| is_there(dir, side_of(dir, name, input.stamp())))
+}
+
+/// The name of the side file of a file that was opened by this name.
+fn side_of(dir: &File, name: &OsStr, stamp: Stamp) -> String {
+    side_name(&spelling(dir, name, stamp.id().1))
 }
 
 impl InPlace {
@@ -86,7 +96,8 @@ impl InPlace {
             // Any other error: the file system has no locks.
             done => done.is_ok(),
         };
-        Ok(Self { dir, name: name.clone(), file, stamp, locked })
+        let side_name = side_of(&dir, name, stamp);
+        Ok(Self { dir, name: name.clone(), side_name, file, stamp, locked })
     }
 
     /// The file, to read from.
@@ -196,7 +207,7 @@ impl InPlace {
 
     /// Makes the side file. An existing one is discarded, since the header in place is whole.
     fn make_side(&mut self, header: &Header) -> Result<Temporary> {
-        let name = side_name(&self.name);
+        let name = self.side_name.clone();
         match Temporary::make(&self.dir, &name) {
             Err(Errno::EXIST) => {
                 self.discard(header)?;
@@ -224,10 +235,10 @@ impl InPlace {
     }
 
     fn remove_side(&self) -> Result<()> {
-        let name = side_name(&self.name);
-        match fs::unlinkat(&self.dir, &*name, AtFlags::empty()) {
+        let name = &*self.side_name;
+        match fs::unlinkat(&self.dir, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => sync_folder(&self.dir).map_err(write_error),
-            Err(e) => Err(in_the_way(&name, e)),
+            Err(e) => Err(in_the_way(name, e)),
         }
     }
 
@@ -266,20 +277,20 @@ impl InPlace {
 
     /// Whether anything has the side file's name.
     fn has_side(&self) -> Result<bool> {
-        let name = side_name(&self.name);
-        match fs::statat(&self.dir, &*name, AtFlags::SYMLINK_NOFOLLOW) {
+        let name = &*self.side_name;
+        match fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
-            Err(e) => Err(in_the_way(&name, e)),
+            Err(e) => Err(in_the_way(name, e)),
         }
     }
 
     /// The side file and the header that it holds, if it is a regular file that holds one and nothing else.
     fn side(&self) -> Result<Option<(File, Header)>> {
-        let name = side_name(&self.name);
+        let name = &*self.side_name;
         let unread = |e: io::Error| Error::read(io::Error::new(e.kind(), format!("{name}: {e}")));
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = match fs::openat(&self.dir, &*name, flags, Mode::empty()) {
+        let file = match fs::openat(&self.dir, name, flags, Mode::empty()) {
             // A link, and a socket.
             Err(Errno::LOOP | Errno::NXIO) => return Ok(None),
             opened => File::from(opened.map_err(|e| unread(e.into()))?),

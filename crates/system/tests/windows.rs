@@ -7,7 +7,8 @@ use phalanx_system::files::{
 };
 use phalanx_system::fs::{
     AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, flock,
-    fstat, fsync, futimens, linkat, mkdirat, open, openat, renameat, renameat_with, statat, unlinkat,
+    fstat, fsync, futimens, linkat, mkdirat, open, openat, renameat, renameat_with, statat, sync_all, sync_data,
+    unlinkat,
 };
 use phalanx_system::io::Errno;
 use phalanx_system::os::ffi::OsStrExt;
@@ -274,6 +275,17 @@ fn every_spelling_has_the_name_that_is_stored() {
     for typed in ["none", "a:b"] {
         assert_eq!(spelling(&dir, OsStr::new(typed), 0), typed);
     }
+}
+
+#[test]
+fn what_was_opened_to_be_read_is_synced() {
+    let (_path, dir) = folder();
+    drop(make(&dir, "a", "one"));
+    let file = File::from(openat(&dir, "a", OFlags::RDONLY, Mode::empty()).unwrap());
+    sync_all(&file).unwrap();
+    sync_data(&file).unwrap();
+    fsync(&file).unwrap();
+    assert!(file.set_len(0).is_err(), "it is still open only to be read");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use crate::windows::stat::{self, to_ticks};
 use std::fs::File;
 use std::os::windows::io::{AsHandle, BorrowedHandle};
 use windows_sys::Win32::Storage::FileSystem::{
-    FILE_ADD_FILE, FILE_ATTRIBUTE_DIRECTORY, FILE_ATTRIBUTE_NORMAL, FILE_ATTRIBUTE_READONLY, FILE_BASIC_INFO,
-    FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES, FileBasicInfo,
+    FILE_ADD_FILE, FILE_APPEND_DATA, FILE_ATTRIBUTE_DIRECTORY, FILE_ATTRIBUTE_NORMAL, FILE_ATTRIBUTE_READONLY,
+    FILE_BASIC_INFO, FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES, FileBasicInfo,
 };
 
 /// Seconds since 1970, and nanoseconds.
@@ -101,11 +101,19 @@ pub fn fchmod(file: impl AsHandle, mode: Mode) -> Result<()> {
 pub fn fsync(file: impl AsHandle) -> Result<()> {
     let file = file.as_handle();
     if stat::tags(file)?.FileAttributes & FILE_ATTRIBUTE_DIRECTORY == 0 {
-        return nt::flush(file);
+        return flush(file);
     }
     // Windows does this for what may be written to.
     match reopened(file, FILE_ADD_FILE, SHARE_ALL).and_then(|folder| nt::flush(folder.as_handle())) {
         Err(Errno::ACCESS | Errno::INVAL | Errno::NOSYS) => Err(Errno::NOTSUP),
+        done => done,
+    }
+}
+
+/// Windows does this for what may be written to, so a file that was opened only to be read is opened once more.
+fn flush(file: BorrowedHandle<'_>) -> Result<()> {
+    match nt::flush(file) {
+        Err(Errno::ACCESS) => nt::flush(reopened(file, FILE_APPEND_DATA, SHARE_ALL)?.as_handle()),
         done => done,
     }
 }
@@ -115,7 +123,7 @@ pub fn fsync(file: impl AsHandle) -> Result<()> {
 /// # Errors
 /// If something was not written.
 pub fn sync_all(file: &File) -> std::io::Result<()> {
-    file.sync_all()
+    Ok(flush(file.as_handle())?)
 }
 
 /// Writes a file to the disk, without metadata that are not needed to read it.
@@ -123,5 +131,5 @@ pub fn sync_all(file: &File) -> std::io::Result<()> {
 /// # Errors
 /// If something was not written.
 pub fn sync_data(file: &File) -> std::io::Result<()> {
-    file.sync_data()
+    Ok(flush(file.as_handle())?)
 }

@@ -4,8 +4,8 @@
 use crate::message::{Entry, Holds, Listed, Location, ReportedFailure, Task, Written};
 use crate::tree::{BATCH_BYTES, BATCH_FILES, DIVIDED};
 use phalanx_core::tree::Contents;
+use phalanx_host::Error;
 use phalanx_host::failure::Failure;
-use phalanx_host::folders::write_error;
 use phalanx_host::transfer::walk;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -139,7 +139,7 @@ impl Feed {
         let task = &self.pending.get(&number)?.task;
         let selection = task.folder.tree().selection.as_ref()?;
         let kept = selection.replace(task.node?, task.handles.output(), &task.output_name);
-        let kept = kept.and_then(|()| selection.replaced(task.folder.tree().sync).map_err(write_error));
+        let kept = kept.and_then(|()| selection.replaced().map_err(Error::write));
         let at = |e| Failure::at(&task.folder.mirrored(&task.output_name), e);
         kept.map_err(at).as_ref().err().map(ReportedFailure::from)
     }

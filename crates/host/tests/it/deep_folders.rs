@@ -50,7 +50,7 @@ impl Disk {
 
     /// Deletes a folder as a stray, which needs no path of it.
     fn delete(&self, root: &str, name: &str) -> u64 {
-        let deletion = Deletion { mirror: &self.root(root), backup: None };
+        let deletion = Deletion { mirror: &self.root(root), backup: None, sync: false };
         deletion.stray(Path::new(name), &|name| Path::new(name).extension().is_some_and(|end| end == "phx")).unwrap()
     }
 
@@ -131,7 +131,7 @@ fn deep_folders_that_are_gone_are_found_and_deleted() {
     let plan = disk.scan(Some(open(&manifest)));
     assert_eq!(states(&plan), [State::Gone; DEPTH]);
     let mirror = disk.root("m");
-    let deletion = Deletion { mirror: &mirror, backup: None };
+    let deletion = Deletion { mirror: &mirror, backup: None, sync: false };
     let mut listing = plan.listing;
     let mut deleted = 0;
     let all = listing.all().collect::<Vec<_>>();
@@ -197,7 +197,7 @@ fn gone_entries_in_folders_all_over_the_tree_are_deleted() {
     listing.end_folder();
     let all: Vec<NodeId> = listing.all().collect();
     let mirror = disk.root("m");
-    let deletion = Deletion { mirror: &mirror, backup: None };
+    let deletion = Deletion { mirror: &mirror, backup: None, sync: false };
     deletion.gone(&mut listing, &mut all.into_iter(), |_, _| (), |path, e| panic!("{path:?}: {e}"));
     assert!(listing.all().all(|id| listing.state(id) != State::Gone));
     let left = |folder: &str| {

@@ -131,7 +131,7 @@ fn read_into<S: ReadAt + Send + Sync + 'static>(
     (done, bytes)
 }
 
-/// The bytes come to the beginning, and nothing behind them changes. If one is wrong, all of them become zeros.
+/// The range is read to the beginning of the memory, and the bytes after it do not change. If a tag is wrong, the whole range becomes zeros.
 fn fills_what_exists(device: &Device) {
     let (plain, end) = (painted(3 * 4096 + 77), 3 * 4096 + 77);
     let mut stored = protected(&plain, Suite::default(), 4096);

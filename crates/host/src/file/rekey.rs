@@ -1,8 +1,7 @@
 //! Changing a file's header in place. At any time, the old or the new header is whole, in its place or in a side file.
 //!
-//! The new header is written first to a side file, `.phalanx-<hash of the name>.rekey`, and then to its place. The name is that which the
-//! folder lists, so that every spelling of it leads to the side file. Then the
-//! side file is removed. Each step is on the disk before the next one begins. So if the header in place is whole, a
+//! The new header is written first to a side file, `.phalanx-<hash of the name>.rekey`, and then to its place. Then the
+//! side file is removed. The name is the one that the folder lists, so every spelling of it leads to the side file. Each step is on the disk before the next one begins. So if the header in place is whole, a
 //! side file is not needed and is discarded. If it is torn, the side file holds the whole header. The side file is used
 //! only if its file key is also that of the chunks, since anybody may have planted it.
 

@@ -163,8 +163,8 @@ impl Writer {
             let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(Inner { writer, output, overwrite, sync, .. }) = inner else { return Ok(()) };
             writer.finish()?;
-            // The writer had the other reference to it, which is gone now.
-            let Some(output) = output.and_then(Arc::into_inner) else { return Ok(()) };
+            let Some(output) = output else { return Ok(()) };
+            let output = Arc::into_inner(output).expect("the writer, which had the other reference, is gone");
             output.set_mode(0o666 & !umask())?;
             let made = key_files().made();
             output.commit(if overwrite { Existing::Replace(&made) } else { Existing::Keep }, sync).map(drop)

@@ -1,6 +1,7 @@
 """The file system for fsspec: what it reads, caches and writes, and that it reveals no secrets."""
 
 import asyncio
+import contextlib
 import gc
 import gzip
 import io
@@ -830,6 +831,42 @@ def test_transactions_are_committed_or_discarded(fs, key, store, tmp_path):
         raise RuntimeError
     assert not fs.exists(f"{folder}/b")
     assert len(fs.ls(folder)) == 1
+
+
+@pytest.mark.parametrize("how", ["plain", "gzip", "text", "write", "open"])
+@pytest.mark.parametrize("store", ["counting", "file"])
+def test_what_was_not_finished_is_not_committed(fs, key, store, how, tmp_path, monkeypatch):
+    """At the end of a transaction, a file that was discarded, or is still open, does not replace the one that is there."""
+    path = "/d/a"
+    if store == "file":
+        fs, path = PhalanxFileSystem(key=key), str(tmp_path / "a")
+    fs.pipe_file(path, b"the only copy")
+
+    def discarded():
+        mode, options = {"gzip": ("wb", {"compression": "gzip"}), "text": ("w", {})}.get(how, ("wb", {}))
+        with pytest.raises(KeyError), fs.open(path, mode, **options) as file:
+            file.write("new" if how == "text" else b"new")
+            raise KeyError
+
+    with contextlib.ExitStack() as stack:
+        if how == "open":
+            stack.enter_context(pytest.raises(ValueError, match="still open"))
+        stack.enter_context(fs.transaction)
+        if how == "write":
+            file = fs.open(path, "wb")
+            monkeypatch.setattr(file._writer, "write", lambda data: 1 // 0)
+            with pytest.raises(ZeroDivisionError):
+                file.write(b"new")
+            file.close()
+        elif how == "open":
+            file = fs.open(path, "wb")
+            file.write(b"new")
+        else:
+            discarded()
+        with fs.open(f"{path}-other", "wb") as other:
+            other.write(b"other")
+    assert fs.cat_file(path) == b"the only copy"
+    assert how == "open" or fs.cat_file(f"{path}-other") == b"other"
 
 
 def test_versions_are_not_ignored(fs, below, monkeypatch):

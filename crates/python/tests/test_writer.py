@@ -25,6 +25,39 @@ def opened(stored):
         return file.read()
 
 
+def test_a_write_that_fails_between_its_pieces_ends_the_file(tmp_path, monkeypatch):
+    """The pieces before it were taken, so neither the rest nor the same again may follow, and the old file stays."""
+    path = tmp_path / "f.phx"
+    with phalanx.open(path, "wb", key=KEY) as file:
+        file.write(b"old")
+
+    class Failing:
+        def __init__(self, native):
+            self.native, self.calls = native, 0
+
+        def write(self, data):
+            self.calls += 1
+            if self.calls == 2:
+                raise MemoryError
+            return self.native.write(data)
+
+        def __getattr__(self, name):
+            return getattr(self.native, name)
+
+    monkeypatch.setattr("phalanx._files._PIECE", 4)
+    file = phalanx.open(path, "wb", key=KEY)
+    file._native = Failing(file._native)
+    with pytest.raises(MemoryError):
+        file.write(bytearray(12))
+    for data in (bytearray(12), b"more"):
+        with pytest.raises(OSError, match="earlier write failed"):
+            file.write(data)
+    with pytest.raises(OSError, match="earlier write failed"):
+        file.close()
+    assert opened(path.open("rb")) == b"old"
+    assert [path.name] == names(tmp_path)
+
+
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, 9000), max_size=12), st.sampled_from(CIPHERS))
 def test_pieces_of_any_size_are_written(sizes, cipher):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # How much of a buffer is written at once, in bytes.
 _PIECE = 16 << 20
+_FAILED = "an earlier write failed, so nothing is left of the file"
 
 # Before the interpreter ends, threads that read ahead from Python objects must have ended, and unfinished files must be gone.
 # This is not a set of weak references, because that cannot be listed in one step while other threads open files.
@@ -156,6 +157,7 @@ class ProtectedWriter(io.RawIOBase):
         self._native = native
         self.name = name
         self.mode = mode
+        self._is_failed = False
         _files[self] = None
 
     def writable(self) -> bool:
@@ -164,14 +166,19 @@ class ProtectedWriter(io.RawIOBase):
         return True
 
     def write(self, data: Buffer, /) -> int:
-        """Writes all of ``data``, and returns its length in bytes."""
-        if isinstance(data, bytes):
+        """Writes all of ``data``, and returns its length in bytes. After a write that has failed, nothing can follow."""
+        if isinstance(data, bytes) and not self._is_failed:
             return self._native.write(data)
         with memoryview(data) as view, view.cast("B") as flat:
             if not flat:
                 return self._native.write(b"")
-            # Each piece is copied.
-            return sum(self._native.write(flat[start : start + _PIECE]) for start in range(0, len(flat), _PIECE))
+            if self._is_failed:
+                raise OSError(_FAILED)
+            # Each piece is copied. If one fails, those before it have been taken, which the caller cannot know.
+            self._is_failed = True
+            written = sum(self._native.write(flat[start : start + _PIECE]) for start in range(0, len(flat), _PIECE))
+            self._is_failed = False
+            return written
 
     def readable(self) -> bool:
         return not self.writable()
@@ -197,9 +204,13 @@ class ProtectedWriter(io.RawIOBase):
 
     def close(self) -> None:
         """Seals what is left, and gives the file its name. If that fails, nothing is left."""
-        if not self.closed:
-            super().close()
-            self._native.finish()
+        if self.closed:
+            return
+        super().close()
+        if self._is_failed:
+            self._native.abort()
+            raise OSError(_FAILED)
+        self._native.finish()
 
     def discard(self) -> None:
         """Closes the file and leaves nothing of it. What was written to a file object stays there, and no reader opens it."""

@@ -84,7 +84,7 @@ class PhalanxFile(AbstractBufferedFile):
             raise NotImplementedError(f"a protected file is read or written whole: rb, wb or xb, not {mode}")
         if mode == "xb" and fs.exists(path):
             raise FileExistsError(path)
-        self._is_failed = False
+        self._is_failed = self._is_discarded = False
         self._sink = None if fs._is_local else Upload(fs._blocking, fs._turn, path, mode)
         self._writer: ProtectedWriter = (
             _open(self._sink, "wb", **fs._sealing) if self._sink is not None else fs._new_file(path, mode)
@@ -149,19 +149,27 @@ class PhalanxFile(AbstractBufferedFile):
                 raise
 
     def commit(self) -> None:
-        """Gives the new object its name."""
+        """Gives the new object its name, unless it was discarded. A transaction calls it at its end."""
         with self._turn:
-            self.closed = True
-            if self._sink is not None:
-                self._sink.commit()
-            else:
-                self._writer.close()
+            if self._is_discarded:
+                return
+            try:
+                if not self.closed:
+                    # Something above it may still have data.
+                    raise ValueError(f"{self.path}: still open at the end of the transaction, so it is not written")
+                if self._sink is not None:
+                    self._sink.commit()
+                else:
+                    self._writer.close()
+            except BaseException:
+                self.discard()
+                raise
             self.fs._written(self.path)
 
     def discard(self) -> None:
         """Leaves nothing of the new object."""
         with self._turn:
-            self.closed = True
+            self.closed = self._is_discarded = True
             self._writer.discard()
             if self._sink is not None:
                 self._sink.discard()

@@ -189,10 +189,12 @@ fn s3(bucket: &str, options: &Options, environment: &Environment) -> io::Result<
 /// What is known of a bucket, and the address, which is empty if it is Amazon's own.
 fn s3_builder(bucket: &str, options: &Options, environment: &Environment) -> io::Result<(AmazonS3Builder, String)> {
     use AmazonS3ConfigKey as Key;
-    let mut builder = AmazonS3Builder::new().with_bucket_name(bucket);
+    let mut builder = AmazonS3Builder::new();
     for (key, value) in settings::<Key>(environment, "AWS_").into_iter().filter(|(key, _)| *key != Key::Checksum) {
         builder = builder.with_config(key, value);
     }
+    // After the settings, among which other programs have a bucket of their own.
+    builder = builder.with_bucket_name(bucket);
     let has = |key| builder.get_config_value(&key).is_some();
     let has_credentials = [
         Key::AccessKeyId,
@@ -246,10 +248,12 @@ fn region_of(bucket: &str, cancellation: &Cancellation) -> io::Result<String> {
 }
 
 fn google(bucket: &str, options: &Options, environment: &Environment) -> io::Result<Reached> {
-    let mut builder = GoogleCloudStorageBuilder::new().with_bucket_name(bucket).with_retry(retry());
+    let mut builder = GoogleCloudStorageBuilder::new().with_retry(retry());
     for (key, value) in settings::<GoogleConfigKey>(environment, "GOOGLE_") {
         builder = builder.with_config(key, value);
     }
+    // As for S3.
+    builder = builder.with_bucket_name(bucket);
     let emulator = environment.text("STORAGE_EMULATOR_HOST").map(|host| match host.contains("://") {
         true => host,
         false => format!("http://{host}"),
@@ -340,6 +344,9 @@ fn settings<K: FromStr>(environment: &Environment, prefix: &str) -> Vec<(K, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lies::{answer, server};
+    use object_store::ObjectStoreExt;
+    use std::sync::OnceLock;
 
     #[test]
     fn a_connection_string_is_taken_apart() {
@@ -376,5 +383,41 @@ mod tests {
         assert!(place("az://c/b", &[]).unwrap_err().contains("AZURE_STORAGE_ACCOUNT"));
         let connection = "AccountName=a;AccountKey=Zm9v;BlobEndpoint=http://127.0.0.1:6/a;";
         assert_eq!(place("az://c/b", &[("AZURE_STORAGE_CONNECTION_STRING", connection)]), at("a http://127.0.0.1:6/a"));
+    }
+
+    /// The path of the first request for an object, with these variables.
+    fn asked(url: &str, variables: &[(&str, &str)]) -> String {
+        let path = Arc::new(OnceLock::new());
+        let endpoint_url = {
+            let path = path.clone();
+            Some(server(move |head, stream| {
+                path.get_or_init(|| head.split(' ').nth(1).unwrap().to_owned());
+                answer(stream, "404 Not Found", "")
+            }))
+        };
+        let environment =
+            Environment::new(variables.iter().map(|(name, value)| ((*name).into(), (*value).into())), None);
+        let options = Options { endpoint_url, environment: Some(environment), ..Options::default() };
+        let client = Client::new(&Location::of(&crate::location::url(url).unwrap()).unwrap(), &options).unwrap();
+        let found = client.wait(async { client.store.head(&client.key).await.map_err(error::of) });
+        assert_eq!(found.unwrap_err().kind(), io::ErrorKind::NotFound);
+        path.get().unwrap().clone()
+    }
+
+    #[test]
+    fn the_url_names_the_bucket() {
+        for name in ["AWS_BUCKET", "AWS_BUCKET_NAME"] {
+            let variables = [(name, "other"), ("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
+            assert_eq!(asked("s3://bucket/key", &variables), "/bucket/key", "{name}");
+        }
+        for name in ["GOOGLE_BUCKET", "GOOGLE_BUCKET_NAME"] {
+            let variables = [(name, "other"), ("GOOGLE_SKIP_SIGNATURE", "true")];
+            assert_eq!(asked("gs://bucket/key", &variables), "/bucket/key", "{name}");
+        }
+        let account = "AccountName=a;AccountKey=Zm9v;";
+        for name in ["AZURE_CONTAINER_NAME", "AZURE_STORAGE_CONTAINER_NAME"] {
+            let variables = [(name, "other"), ("AZURE_STORAGE_CONNECTION_STRING", account)];
+            assert_eq!(asked("az://bucket/key", &variables), "/bucket/key", "{name}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::object::Object;
 use crate::options::Options;
 use crate::plaintext::Plaintext;
 use crate::runtime::wait;
+use crate::upload::abort;
 use object_store::ObjectStoreExt;
 use object_store::aws::AmazonS3Builder;
 use phalanx_core::{KdfLimit, Opener, Recipient, SecretKey, protect};
@@ -140,6 +141,30 @@ fn an_object_that_was_not_deleted_is_not_taken_for_deleted() {
     assert!(failed.iter().map(|(name, _)| name).eq(&names));
     assert_eq!(failed[0].1.to_string(), "the store's answer makes no sense");
     assert_eq!(failed[99].1.to_string(), "the store has failed for others");
+}
+
+#[test]
+fn an_upload_with_an_odd_name_does_not_keep_others() {
+    let deleted = Arc::new(Mutex::new(Vec::new()));
+    let address = {
+        let deleted = deleted.clone();
+        server(move |head, stream| {
+            if head.starts_with("DELETE ") {
+                deleted.lock().unwrap().push(head.split(' ').nth(1).unwrap().to_owned());
+                return answer(stream, "204 No Content", "");
+            }
+            let upload = |key: &str| format!("<Upload><Key>dir/{key}</Key><UploadId>u</UploadId></Upload>");
+            let body = format!("<List>{}{}</List>", upload("/a"), upload("b"));
+            answer(stream, "200 OK", &body)
+        })
+    };
+    let state = tempfile::tempdir().unwrap();
+    let mut options = options(&address, &[]);
+    let variables = options.environment.unwrap().all().clone();
+    options.environment = Some(Environment::new(variables, Some(state.path().to_owned())));
+    let said = abort(&url("s3://bucket/dir").unwrap(), true, &options).unwrap_err().to_string();
+    assert_eq!(said, "the store lists an upload without the name of an object");
+    assert_eq!(*deleted.lock().unwrap(), ["/bucket/dir/b?uploadId=u"]);
 }
 
 /// A server whose answers are `page`, with another number each time. After enough of them there is no other page.

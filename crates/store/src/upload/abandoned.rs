@@ -39,17 +39,30 @@ pub fn abort(url: &Url, is_folder: bool, options: &Options) -> io::Result<u64> {
         }
     }
     let uploads: BTreeSet<_> = uploads.into_iter().filter(|(_, upload)| !used.contains(upload)).collect();
-    let mut aborted = 0;
+    let (mut aborted, mut failed) = (0, None);
     for (name, upload) in uploads {
-        let name = Path::parse(name).map_err(|_| wrong("the store lists an upload without the name of an object"))?;
-        let done = wait(async { parts.store.abort_multipart(&name, &upload).await.map_err(error::of) });
-        match done {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => aborted += 1,
+        match abort_one(parts, &name, &upload) {
+            Ok(()) => aborted += 1,
+            // Others may have begun it, under a name that no object of ours has. The rest is deleted all the same.
+            Err(e) => failed = failed.or(Some(e)),
         }
     }
-    own.iter().for_each(Record::end);
-    Ok(aborted)
+    match failed {
+        Some(e) => Err(e),
+        None => {
+            own.iter().for_each(Record::end);
+            Ok(aborted)
+        }
+    }
+}
+
+/// Deletes what was sent by an upload, if it is still there.
+fn abort_one(parts: &Parts, name: &str, upload: &str) -> io::Result<()> {
+    let name = Path::parse(name).map_err(|_| wrong("the store lists an upload without the name of an object"))?;
+    match wait(async { parts.store.abort_multipart(&name, &upload.to_owned()).await.map_err(error::of) }) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
 }
 
 /// Deletes what killed runs of this machine have sent for an object, unless a later run may go on with it.

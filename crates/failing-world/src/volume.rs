@@ -225,7 +225,7 @@ impl Used {
         for (number, before) in [(ROOT, ""), (folder, "d/")] {
             let listing = self.tree.list(number)?;
             for index in 0..listing.len() {
-                let Some(entry) = self.tree.entry(&listing, index) else { continue };
+                let Some(entry) = self.tree.entry(&listing, index)? else { continue };
                 if entry.kind != Kind::File {
                     continue;
                 }

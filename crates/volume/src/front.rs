@@ -47,6 +47,7 @@ impl Front {
     /// Serves this tree and this store to the kernel. The result of closing the store goes to `ended`.
     #[must_use]
     pub fn new(tree: Arc<Tree>, store: Arc<Store>, read_only: bool, kernel: Kernel, ended: Ended) -> Self {
+        tree.stop_with(store.broken());
         if store.has_versions() {
             tree.tell_removals(store.clone());
         }

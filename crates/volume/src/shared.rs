@@ -74,7 +74,8 @@ pub(crate) struct Shared<F> {
     untold: Mutex<HashMap<[u8; 16], Errno>>,
     /// The damaged files and chunks that have been reported.
     told: Mutex<HashSet<(Key, Option<u64>)>>,
-    broken: AtomicBool,
+    /// Set once the disk has failed.
+    pub broken: Arc<AtomicBool>,
     ending: AtomicBool,
     pub closed: AtomicBool,
 }
@@ -157,7 +158,7 @@ impl<F: Uncommitted> Shared<F> {
             numbers: AtomicU64::new(0),
             untold: Mutex::default(),
             told: Mutex::default(),
-            broken: AtomicBool::new(false),
+            broken: Arc::default(),
             ending: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         })

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -111,6 +111,12 @@ impl Store {
     #[must_use]
     pub fn chunk_len(&self) -> usize {
         self.shared.config.chunk_size().bytes()
+    }
+
+    /// Is set once the disk has failed. Nothing can be written from then on.
+    #[must_use]
+    pub fn broken(&self) -> Arc<AtomicBool> {
+        self.shared.broken.clone()
     }
 
     /// Commits everything, syncs it, and trims the journal. This is called when the volume is unmounted; nothing is

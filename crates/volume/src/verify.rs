@@ -103,7 +103,7 @@ fn folder(tree: &Tree, task: &Task, work: &Work, findings: &dyn Findings, sum: &
     let mut tasks = Vec::new();
     for index in 0..listing.len() {
         // A name that does not decrypt has been reported.
-        let Some(entry) = tree.entry(&listing, index) else { continue };
+        let Some(entry) = tree.entry(&listing, index)? else { continue };
         let path = task.path.join(OsStr::from_bytes(&entry.name));
         let looked_up = tree.lookup_entry(&listing, index).and_then(|attr| match attr.kind {
             Kind::Folder | Kind::File => {

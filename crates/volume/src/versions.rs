@@ -474,7 +474,11 @@ fn replace(root: &OwnedFd, disk: &dyn Disk, bytes: &[u8]) -> Result<File, Failed
         }
         let written = disk.write(&file, bytes, 0).and_then(|()| disk.sync_data(&file));
         written.map_err(|e| VolumeError::io("cannot write the table of versions", e))?;
-        renameat(root, &*name, root, VERSIONS).map_err(failed)
+        match renameat(root, &*name, root, VERSIONS) {
+            // A disk or a network can report as failed what it did.
+            Err(errno) if !is_named(&file, root) => Err(failed(errno)),
+            _ => Ok(()),
+        }
     };
     write().map_err(|e| {
         let _ = unlinkat(root, &*name, AtFlags::empty());
@@ -484,6 +488,12 @@ fn replace(root: &OwnedFd, disk: &dyn Disk, bytes: &[u8]) -> Result<File, Failed
         Ok(()) => Ok(file),
         Err(e) => Err(Failed::Hard(VolumeError::Io { what: "cannot sync the volume's folder", error: e.into() })),
     }
+}
+
+/// Whether a file has the name of the table.
+fn is_named(file: &File, root: &OwnedFd) -> bool {
+    let (Ok(file), Ok(named)) = (fstat(file), statat(root, VERSIONS, AtFlags::SYMLINK_NOFOLLOW)) else { return false };
+    (file.st_dev, file.st_ino) == (named.st_dev, named.st_ino)
 }
 
 /// Writes the table of a new volume, and syncs it.

@@ -172,9 +172,7 @@ impl Filesystem for Front {
                 // The kernel finds the folder above by itself.
                 Some(dots) => entries.add(number, next, Kind::Folder, dots),
                 // A name that does not decrypt has been reported.
-                None => self
-                    .tree
-                    .entry(&listing, at - DOTS.len())
+                None => answer(self.tree.entry(&listing, at - DOTS.len()))?
                     .is_some_and(|entry| entries.add(entry.number, next, entry.kind, &entry.name)),
             };
             if is_full {
@@ -192,13 +190,20 @@ impl Filesystem for Front {
                 Some(dots) => entries.add_known(&answer(self.tree.getattr(number))?, next, dots),
                 None => {
                     let index = at - DOTS.len();
-                    let Some(entry) = self.tree.entry(&listing, index) else { continue };
-                    let Ok(attr) = self.tree.lookup_entry(&listing, index) else { continue };
-                    let is_full = entries.add_known(&self.now(attr), next, &entry.name);
-                    if is_full {
-                        self.tree.forget(attr.number, 1);
+                    let Some(entry) = answer(self.tree.entry(&listing, index))? else { continue };
+                    match answer(self.tree.lookup_entry(&listing, index)) {
+                        Ok(attr) => {
+                            let is_full = entries.add_known(&self.now(attr), next, &entry.name);
+                            if is_full {
+                                self.tree.forget(attr.number, 1);
+                            }
+                            is_full
+                        }
+                        // Removed since the list was read.
+                        Err(Errno::NOENT) => continue,
+                        // The name is there, and who looks it up gets the error.
+                        Err(_) => entries.add_unknown(entry.number, next, entry.kind, &entry.name),
                     }
-                    is_full
                 }
             };
             if is_full {

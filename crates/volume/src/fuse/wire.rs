@@ -264,6 +264,13 @@ impl<'a> Entries<'a> {
         self.push(entry.bytes(), attr.number, next, attr.kind, name)
     }
 
+    /// Adds an entry to a list of entries with attributes, without any. The kernel looks it up by itself. Returns whether there
+    /// was no room for it.
+    #[must_use]
+    pub fn add_unknown(&mut self, number: u64, next: u64, kind: Kind, name: &[u8]) -> bool {
+        self.push(&[0; 128], number, next, kind, name)
+    }
+
     fn push(&mut self, entry: &[u8], number: u64, next: u64, kind: Kind, name: &[u8]) -> bool {
         let kind = file_type(kind).as_raw_mode() >> 12;
         let numbers = Body::new().u64(number).u64(next).u32(name.len() as u32).u32(kind);

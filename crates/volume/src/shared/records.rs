@@ -58,8 +58,11 @@ impl<F: Uncommitted> Shared<F> {
     ) -> Result<RwLockReadGuard<'_, u64>> {
         let mut table = Table::default();
         table.gone(Owner { inode: key.1, id });
-        // Without the record, the removal counts when the epoch ends.
-        let appended = if is_last { self.append(&table).ok() } else { None };
+        let appended = match is_last.then(|| self.append(&table)) {
+            // A full disk keeps nobody from removing files. Without the record, the removal counts when the epoch ends.
+            Some(Err(VolumeError::Full)) | None => None,
+            Some(appended) => Some(appended?),
+        };
         if is_replaced {
             self.sync_records()?;
         }

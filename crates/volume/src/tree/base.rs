@@ -17,7 +17,7 @@ use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// Gives the plaintext length for a stored length, in bytes; `None` if no stored file has that length.
@@ -61,6 +61,8 @@ pub struct Tree {
     pub(super) is_lost: AtomicBool,
     pub(super) options: TreeOptions,
     pub(super) removals: OnceLock<Arc<dyn Removals>>,
+    /// Set once the disk has failed.
+    broken: OnceLock<Arc<AtomicBool>>,
     /// Whether new entries can be given to another user.
     pub(super) is_privileged: bool,
 }
@@ -124,6 +126,7 @@ impl Tree {
             is_lost: AtomicBool::new(false),
             options,
             removals: OnceLock::new(),
+            broken: OnceLock::new(),
             is_privileged: rustix::process::geteuid().is_root(),
         })
     }
@@ -187,7 +190,13 @@ impl Tree {
     }
 
     pub(super) fn check_writable(&self) -> Result<()> {
-        if self.options.read_only { Err(Errno::ROFS.into()) } else { Ok(()) }
+        let is_broken = self.broken.get().is_some_and(|broken| broken.load(Ordering::Acquire));
+        if self.options.read_only || is_broken { Err(Errno::ROFS.into()) } else { Ok(()) }
+    }
+
+    /// From now on, nothing is changed once this is set. Only the first call counts.
+    pub fn stop_with(&self, broken: Arc<AtomicBool>) {
+        let _ = self.broken.set(broken);
     }
 
     /// The id of a folder, read once.

@@ -11,7 +11,7 @@ use crate::tree::node::read;
 use crate::tree::stored::{MAX_REMOVED, each_entry, is_left};
 use phalanx_host::lock::lock;
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, FileType, statat};
+use rustix::fs::{AtFlags, FileType, Stat, statat};
 use rustix::io::Errno;
 use std::sync::Arc;
 
@@ -69,16 +69,18 @@ impl Tree {
 
     /// An entry of a list. `None` if there is none at this index any more, or its name does not decrypt in this folder;
     /// then [`Listing::len`] says whether there are more.
-    #[must_use]
-    pub fn entry(&self, listing: &Listing, index: usize) -> Option<Entry> {
-        let (stored, entry) = listing.stored(index)?;
-        let name = self.plain_name(listing, stored)?;
-        let kind = entry.kind.or_else(|| {
+    ///
+    /// # Errors
+    /// If its name or its type cannot be read. Without it the list would say that there is no such entry.
+    pub fn entry(&self, listing: &Listing, index: usize) -> Result<Option<Entry>> {
+        let Some((stored, entry)) = listing.stored(index) else { return Ok(None) };
+        let Some(name) = self.plain_name(listing, stored)? else { return Ok(None) };
+        let kind = match entry.kind {
             // The file system does not list the type.
-            let stat = statat(&listing.fd, stored, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-            Kind::of(FileType::from_raw_mode(stat.st_mode))
-        })?;
-        Some(Entry { name, number: self.nodes().number(entry.inode), kind })
+            None => stat_entry(listing, stored)?.and_then(|stat| Kind::of(FileType::from_raw_mode(stat.st_mode))),
+            kind => kind,
+        };
+        Ok(kind.map(|kind| Entry { name, number: self.nodes().number(entry.inode), kind }))
     }
 
     /// Looks up an entry of a list. This does what [`Tree::lookup`] does, without encrypting the name again.
@@ -92,13 +94,13 @@ impl Tree {
     }
 
     /// The plain name of a stored entry; `None`, and a report, if it does not decrypt.
-    fn plain_name(&self, listing: &Listing, stored: &[u8]) -> Option<Vec<u8>> {
+    fn plain_name(&self, listing: &Listing, stored: &[u8]) -> Result<Option<Vec<u8>>> {
         let name = if is_long(stored) {
-            let sealed = read_full(listing.fd.as_fd(), stored).ok().flatten();
+            let sealed = read_full(listing.fd.as_fd(), stored)?;
             let name = sealed.and_then(|sealed| self.names.open_long(&listing.id, stored, &sealed));
-            if name.is_none() && matches!(statat(&listing.fd, stored, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) {
+            if name.is_none() && stat_entry(listing, stored)?.is_none() {
                 // Removed since the list was read.
-                return None;
+                return Ok(None);
             }
             name
         } else {
@@ -107,6 +109,15 @@ impl Tree {
         if name.is_none() {
             self.damaged(listing.number, stored, "an entry whose name was not made in this folder");
         }
-        name
+        Ok(name)
+    }
+}
+
+/// What a stored entry is; `None` if it was removed since the list was read.
+fn stat_entry(listing: &Listing, stored: &[u8]) -> Result<Option<Stat>> {
+    match statat(&listing.fd, stored, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(stat)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno.into()),
     }
 }

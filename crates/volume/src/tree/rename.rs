@@ -262,10 +262,7 @@ impl Tree {
         let folder = self.bound(from, old)?;
         let (before, after) = (self.binding(&folder, from), self.binding(&folder, to));
         self.rebind(&folder.fd, &[before, after])?;
-        // Both records have their name on the disk before the folder has its new one.
-        let synced =
-            with_access(&folder.fd, || Ok(fsync(openat(&folder.fd, ".", OFlags::RDONLY | SAFELY, Mode::empty())?)))?;
-        self.check_synced(synced)?;
+        self.sync_records_of(&folder.fd)?;
         rename(self).inspect_err(|_| {
             let _ = self.rebind(&folder.fd, &[before]);
         })?;
@@ -289,7 +286,10 @@ impl Tree {
                 folders.push((folder, records, after));
             }
         }
-        let bound = folders.iter().try_for_each(|(folder, records, _)| self.rebind(&folder.fd, records));
+        let bound = folders.iter().try_for_each(|(folder, records, _)| {
+            self.rebind(&folder.fd, records)?;
+            self.sync_records_of(&folder.fd)
+        });
         let exchanged = bound.and_then(|()| {
             let exchange = RenameFlags::EXCHANGE;
             let exchanged = renameat_with(&from.dir.fd, from.entry(), &to.dir.fd, to.entry(), exchange);
@@ -329,6 +329,12 @@ impl Tree {
 
     fn binding(&self, folder: &Bound, name: Name<'_>) -> [u8; RECORD_LEN] {
         self.record(name.dir, name.entry(), &folder.id)
+    }
+
+    /// Makes sure that both records of a folder have their name on the disk before the folder has its new one.
+    fn sync_records_of(&self, folder: &OwnedFd) -> Result<()> {
+        let synced = with_access(folder, || Ok(fsync(openat(folder, ".", OFlags::RDONLY | SAFELY, Mode::empty())?)))?;
+        self.check_synced(synced)
     }
 
     /// Replaces `phalanx.folder`.

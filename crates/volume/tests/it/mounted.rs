@@ -84,6 +84,7 @@ pub fn mount(folder: &Path, at_hand: AtHand, read_only: bool, disk: Arc<dyn Disk
     };
     let options = TreeOptions { read_only, plain_len: Box::new(plain_len), on_damage: Arc::new(log) };
     let tree = Tree::open(volume.root.try_clone().unwrap(), &volume.config, options).map_err(Refused::Tree)?;
+    tree.stop_with(store.broken());
     if store.has_versions() {
         tree.tell_removals(store.clone());
     }
@@ -103,7 +104,7 @@ fn walk_folder(tree: &Tree, store: &Store, number: u64, path: String, found: &mu
     found.insert(path.clone(), Want::Folder { is_damaged: listing.is_none(), xattrs });
     let Some(listing) = listing else { return };
     for index in 0..listing.len() {
-        let Some(entry) = tree.entry(&listing, index) else { continue };
+        let Some(entry) = tree.entry(&listing, index).unwrap() else { continue };
         let attr = tree.lookup_entry(&listing, index).unwrap();
         assert_eq!(tree.lookup(number, &entry.name).unwrap(), attr);
         let path = if path.is_empty() { hex(&entry.name) } else { format!("{path}/{}", hex(&entry.name)) };

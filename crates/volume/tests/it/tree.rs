@@ -139,7 +139,7 @@ impl Volume {
         while let Some((path, number)) = folders.pop() {
             let list = self.tree.list(number).unwrap();
             for index in 0..list.len() {
-                let Some(entry) = self.tree.entry(&list, index) else { continue };
+                let Some(entry) = self.tree.entry(&list, index).unwrap() else { continue };
                 let attr = self.tree.lookup_entry(&list, index).unwrap();
                 assert_eq!(attr.number, entry.number);
                 assert_eq!(self.tree.lookup(number, &entry.name).unwrap(), attr);

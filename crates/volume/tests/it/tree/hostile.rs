@@ -159,7 +159,7 @@ fn folders_and_entries_that_were_moved_or_copied_are_not_used() {
         fs::rename(&stored, &target).unwrap();
         let folder = volume.lookup(ROOT, "other").unwrap();
         let list = volume.tree.list(folder.number).unwrap();
-        assert_eq!((list.len(), volume.tree.entry(&list, 0)), (1, None));
+        assert_eq!((list.len(), volume.tree.entry(&list, 0).unwrap()), (1, None));
         fs::rename(&target, &stored).unwrap();
     }
     assert_eq!(volume.damage().len(), 2);
@@ -174,7 +174,7 @@ fn folders_and_entries_that_were_moved_or_copied_are_not_used() {
     fs::rename(inner, moved).unwrap();
     let folder = volume.lookup(ROOT, "folder").unwrap();
     let list = volume.tree.list(folder.number).unwrap();
-    let names = (0..list.len()).filter_map(|index| volume.tree.entry(&list, index)).count();
+    let names = (0..list.len()).filter_map(|index| volume.tree.entry(&list, index).unwrap()).count();
     assert_eq!((list.len(), names), (3, 2));
 }
 
@@ -220,7 +220,7 @@ fn a_long_name_is_listed_only_with_its_own_full_name() {
             _ => symlink(other, &path).unwrap(),
         }
         let list = volume.tree.list(ROOT).unwrap();
-        let names = (0..list.len()).filter_map(|index| volume.tree.entry(&list, index)).count();
+        let names = (0..list.len()).filter_map(|index| volume.tree.entry(&list, index).unwrap()).count();
         assert_eq!((list.len(), names, volume.damage().len()), (2, 1, 1), "{full}");
         // It is found by its name. It can be removed, or renamed, which makes the file beside it again.
         assert_eq!(volume.lookup(ROOT, &long).unwrap().number, file.number);

@@ -79,7 +79,7 @@ impl Worker<'_> {
             8 => {
                 let list = tree.list(folder)?;
                 for index in 0..list.len() {
-                    if tree.entry(&list, index).is_some() {
+                    if tree.entry(&list, index).unwrap().is_some() {
                         tree.lookup_entry(&list, index).map(|attr| self.hold(attr))?;
                     }
                 }

@@ -1,7 +1,50 @@
 //! Honest use: nothing is refused, however files change.
 
 use super::*;
+use phalanx_volume::Disk;
+use phalanx_volume::tree::{Kind, RenameMode, SetMode};
+use std::fs::File;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A disk whose syncs fail from a moment on.
+#[derive(Default)]
+struct Failing(AtomicBool);
+
+impl Disk for Failing {
+    fn sync_data(&self, _: &File) -> io::Result<()> {
+        if self.0.load(Ordering::Relaxed) { Err(io::Error::other("the disk has failed")) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn after_an_error_of_the_disk_names_do_not_change_either() {
+    let (lab, disk) = (Lab::new(), Arc::new(Failing::default()));
+    lab.put("a", b"kept");
+    let mounted = mount(lab.path(), AtHand { key: Some(key()), password: None }, false, disk.clone()).unwrap();
+    disk.0.store(true, Ordering::Relaxed);
+    let backing = mounted
+        .store
+        .open_file(mounted.tree.open_file(mounted.tree.lookup(ROOT, b"a").unwrap().number, true).unwrap())
+        .unwrap();
+    backing.write_at(0, b"lost").unwrap();
+    backing.sync(&backing.witness(), true).unwrap_err();
+    let tree = &mounted.tree;
+    let by = Owner { uid: 0, gid: 0 };
+    let refused = [
+        tree.unlink(ROOT, b"a").err(),
+        tree.mkdir(ROOT, b"d", 0o755, by).err(),
+        tree.rename(ROOT, b"a", ROOT, b"b", RenameMode::Replace).err(),
+        tree.set_xattr(ROOT, b"user.x", b"1", SetMode::Any, || Ok([0; 16])).err(),
+    ];
+    for error in refused {
+        assert_eq!(error.map(|e| e.errno()), Some(Errno::ROFS));
+    }
+    drop((backing, mounted));
+    // The removal was refused, and so nothing is missing or comes back.
+    assert_eq!(lab.mount().tree.lookup(ROOT, b"a").unwrap().kind, Kind::File);
+}
 
 #[test]
 fn files_grow_over_all_groups_and_shrink_again() {

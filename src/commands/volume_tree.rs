@@ -202,10 +202,17 @@ impl Restore<'_> {
         };
         let mut left = Vec::new();
         for index in 0..listing.len() {
-            let Some(entry) = self.tree.entry(&listing, index) else {
+            let entry = match self.tree.entry(&listing, index) {
+                Ok(Some(entry)) => entry,
                 // A name that does not decrypt has been reported.
-                self.fail(&Failure::written(Code::NotAuthentic));
-                continue;
+                Ok(None) => {
+                    self.fail(&Failure::written(Code::NotAuthentic));
+                    continue;
+                }
+                Err(e) => {
+                    self.fail(&volume_failures::of_volume(&self.stored(OsStr::new("")), e));
+                    continue;
+                }
             };
             let name = OsString::from_vec(entry.name);
             let attr = match self.tree.lookup_entry(&listing, index) {

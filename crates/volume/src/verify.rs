@@ -102,8 +102,16 @@ fn folder(tree: &Tree, task: &Task, work: &Work, findings: &dyn Findings, sum: &
     sum.folders += u64::from(task.number != ROOT);
     let mut tasks = Vec::new();
     for index in 0..listing.len() {
-        // A name that does not decrypt has been reported.
-        let Some(entry) = tree.entry(&listing, index)? else { continue };
+        let entry = match tree.entry(&listing, index) {
+            Ok(Some(entry)) => entry,
+            // A name that does not decrypt has been reported.
+            Ok(None) => continue,
+            Err(error) => {
+                sum.failed += 1;
+                findings.failed(&task.path, &error);
+                continue;
+            }
+        };
         let path = task.path.join(OsStr::from_bytes(&entry.name));
         let looked_up = tree.lookup_entry(&listing, index).and_then(|attr| match attr.kind {
             Kind::Folder | Kind::File => {

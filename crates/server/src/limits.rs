@@ -19,6 +19,14 @@ pub struct Limits {
     pub user_bytes: usize,
     /// The most bytes of all requests at the same time.
     pub in_flight: usize,
+    /// The most versions of all keys together. A key has one at least, so there are not more keys either.
+    pub versions: usize,
+    /// The most versions of a key.
+    pub versions_of_one: usize,
+    /// The most bytes of all tokens, as they are kept.
+    pub token_bytes: usize,
+    /// The most of them that come from one token whose owner is no administrator.
+    pub token_bytes_of_one: usize,
     /// The most requests a second of one caller.
     pub requests_a_second: Option<NonZeroU32>,
     /// The most connections.
@@ -48,6 +56,12 @@ impl Default for Limits {
             record_bytes: 1 << 20,
             user_bytes: 4096,
             in_flight: 256 << 20,
+            // All servers read all keys and tokens whenever one of them changes, and from PostgreSQL they read only so much:
+            // these bounds are far below.
+            versions: 100_000,
+            versions_of_one: 10_000,
+            token_bytes: 64 << 20,
+            token_bytes_of_one: 4 << 20,
             requests_a_second: None,
             connections: 1024,
             connections_of_one: of_one(1024),

@@ -1,6 +1,7 @@
 //! What a caller may do: with which keys, and for which user.
 
 use crate::refusal::Refusal;
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -28,7 +29,7 @@ impl Action {
 }
 
 /// One right: `seal:orders`, `open:*` or `admin`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Right {
     /// Everything, tokens included.
     Admin,
@@ -37,6 +38,14 @@ pub enum Right {
 }
 
 impl Right {
+    /// How the names of its keys begin.
+    pub fn start(&self) -> Option<&str> {
+        match self {
+            Right::Admin => None,
+            Right::Key(_, pattern) => Some(pattern.strip_suffix('*').unwrap_or(pattern)),
+        }
+    }
+
     fn covers(&self, action: Action, key: &str) -> bool {
         match self {
             Right::Admin => true,
@@ -124,11 +133,13 @@ impl Rights {
         Self::given(texts.into_iter().map(str::parse).collect::<Result<_, _>>()?, user)
     }
 
-    /// Rights that are given to somebody.
+    /// Rights that are given to somebody, each of them once.
     ///
     /// # Errors
     /// [`ALL_FOR_ONE`].
-    pub fn given(list: Vec<Right>, user: Option<Vec<u8>>) -> Result<Self, String> {
+    pub fn given(mut list: Vec<Right>, user: Option<Vec<u8>>) -> Result<Self, String> {
+        let mut seen = HashSet::new();
+        list.retain(|right| seen.insert(right.clone()));
         if user.is_some() && list.contains(&Right::Admin) {
             return Err(ALL_FOR_ONE.into());
         }

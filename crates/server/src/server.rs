@@ -77,9 +77,9 @@ impl Server {
         let root = Arc::new(Root::new(root));
         let in_flight = Arc::new(Semaphore::new(limits.in_flight));
         Self {
-            keys: Keys::new(root.clone(), store.clone()),
+            keys: Keys::new(root.clone(), store.clone(), &limits),
             users: Users::new(root.clone(), store.clone()),
-            tokens: Tokens::new(root, store.clone()),
+            tokens: Tokens::new(root, store.clone(), &limits),
             follow: Follow::new(store),
             work,
             audit,
@@ -346,9 +346,17 @@ pub(crate) mod tests {
         }
     }
 
+    async fn open(root: &SecretKey, store: &Arc<Stored>, limits: Limits) -> Arc<Server> {
+        let args = EngineArgs { engine: EngineName::Cpu, threads: None, paranoid: false };
+        let engines = Engines::new(&args, Verbosity::default()).unwrap_or_else(|_| panic!("no engines"));
+        let work = Work::new(engines).unwrap();
+        Arc::new(Server::open(root, store.clone(), work, Audit::default(), limits).await.unwrap())
+    }
+
     /// A server without sockets.
     pub struct Bench {
         _folder: TempDir,
+        root: SecretKey,
         pub switches: Arc<Switches>,
         pub store: Arc<Stored>,
         pub server: Arc<Server>,
@@ -361,11 +369,14 @@ pub(crate) mod tests {
             let switches = Arc::new(Switches { is_shared, ..Switches::default() });
             let store = Odd(Sqlite::create(&folder.path().join("db")).unwrap(), switches.clone());
             let store = Arc::new(Stored::new(store).unwrap());
-            let args = EngineArgs { engine: EngineName::Cpu, threads: None, paranoid: false };
-            let engines = Engines::new(&args, Verbosity::default()).unwrap_or_else(|_| panic!("no engines"));
-            let (root, work) = (SecretKey::random().unwrap(), Work::new(engines).unwrap());
-            let server = Server::open(&root, store.clone(), work, Audit::default(), Limits::default()).await.unwrap();
-            Self { _folder: folder, switches, store, server: Arc::new(server) }
+            let root = SecretKey::random().unwrap();
+            let server = open(&root, &store, Limits::default()).await;
+            Self { _folder: folder, root, switches, store, server }
+        }
+
+        /// Begins again with the same store.
+        async fn reopen(&mut self, limits: Limits) {
+            self.server = open(&self.root, &self.store, limits).await;
         }
 
         async fn key(&self, shreddable: bool) -> Arc<Key> {
@@ -381,6 +392,36 @@ pub(crate) mod tests {
             Ok(1)
         });
         batch
+    }
+
+    #[tokio::test]
+    async fn keys_and_versions_have_bounds() {
+        let mut bench = Bench::new(false).await;
+        let limits = Limits { versions: 5, versions_of_one: 3, ..Limits::default() };
+        bench.reopen(limits.clone()).await;
+        let new = NewKey { suite: Suite::default(), shreddable: false, needs_user: false };
+        let kind = |error: Error| error.told().kind;
+        bench.key(false).await;
+        bench.server.rotate_key("orders").await.unwrap();
+        bench.server.rotate_key("orders").await.unwrap();
+        assert_eq!(kind(bench.server.rotate_key("orders").await.map(drop).unwrap_err()), Kind::Invalid);
+        for name in ["a", "b"] {
+            bench.server.create_key(name, new).await.unwrap();
+        }
+        assert_eq!(kind(bench.server.create_key("c", new).await.map(drop).unwrap_err()), Kind::Busy);
+        assert_eq!(kind(bench.server.rotate_key("a").await.map(drop).unwrap_err()), Kind::Busy);
+        // One that exists stays as it is.
+        assert!(bench.server.create_key("a", new).await.is_ok_and(|(_, is_new)| !is_new));
+        // A server that begins has all of them, also where its own bounds are narrower.
+        bench.reopen(Limits { versions: 1, versions_of_one: 1, ..limits.clone() }).await;
+        assert_eq!(bench.server.keys.all().len(), 3);
+        assert_eq!(bench.server.keys.get("orders").unwrap().latest(), 3);
+        // What was destroyed makes room.
+        bench.reopen(limits).await;
+        let config = Config { min_decryption: Some(3), min_encryption: Some(3), ..Config::default() };
+        bench.server.configure_key("orders", config).await.unwrap();
+        bench.server.trim_key("orders", 3).await.unwrap();
+        bench.server.rotate_key("orders").await.unwrap();
     }
 
     pub fn admin() -> NewToken {

@@ -2,10 +2,11 @@
 
 mod map;
 
-use crate::keys::now;
 use crate::keys::root::Root;
+use crate::keys::{LONGEST_NAME, now};
+use crate::limits::Limits;
 use crate::refusal::Refusal;
-use crate::rights::Rights;
+use crate::rights::{Right, Rights};
 use crate::store::{self, Stored, TokenRecord, Transaction};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use map::Map;
@@ -24,14 +25,14 @@ pub const DEFAULT_TTL: u64 = 32 * 24 * 3600;
 const LONGEST_TTL: u64 = 100 * 366 * 24 * 3600;
 /// The most rights of a token.
 const MOST_RIGHTS: usize = 64;
-/// The most bytes of a right.
-const LONGEST_RIGHT: usize = 256;
 /// The most bytes of the name of a token's user.
 const LONGEST_USER: usize = 4096;
 /// The most tokens of which each was made by the one before it.
 const DEEPEST: usize = 16;
 /// So many tokens that have ended are kept until the next one is made.
 const MOST_ENDED: usize = 1_000;
+/// About so many bytes of a token are beside its rights, user and name.
+const FIXED: usize = 256;
 
 /// A token as it is now.
 #[derive(Debug)]
@@ -63,6 +64,12 @@ impl Token {
     }
 }
 
+/// About how many bytes are kept of a token.
+fn bytes_of(record: &TokenRecord) -> usize {
+    let (user, name) = (record.user.as_ref().map_or(0, Vec::len), record.name.as_ref().map_or(0, String::len));
+    FIXED + record.rights.len() + user + name
+}
+
 /// The tokens whose rights cannot be read, by their accessors.
 pub fn damaged_tokens(records: Vec<TokenRecord>) -> Vec<String> {
     let accessor = |record: TokenRecord| (record.accessor.clone(), Token::new(record).is_err());
@@ -92,8 +99,9 @@ impl NewToken {
         if self.rights.list.len() > MOST_RIGHTS {
             return Err(Refusal::invalid(format!("a token has {MOST_RIGHTS} rights at most")));
         }
-        if self.rights.list.iter().any(|right| right.to_string().len() > LONGEST_RIGHT) {
-            return Err(Refusal::invalid(format!("a right has {LONGEST_RIGHT} bytes at most")));
+        let is_long = |right: &Right| right.start().is_some_and(|start| start.len() > LONGEST_NAME);
+        if self.rights.list.iter().any(is_long) {
+            return Err(Refusal::invalid(format!("the key of a right has {LONGEST_NAME} bytes at most")));
         }
         if self.rights.user.as_ref().is_some_and(|user| user.len() > LONGEST_USER) {
             return Err(Refusal::invalid(format!("a user's name has {LONGEST_USER} bytes at most")));
@@ -128,6 +136,8 @@ pub struct Tokens {
     root: Arc<Root>,
     store: Arc<Stored>,
     map: RwLock<Map>,
+    /// The most bytes of all tokens, and of those that come from one.
+    most: (usize, usize),
     /// Held from before a change of the store until the map has it too, by tasks that are not cancelled: see
     /// [`crate::server`]. In it is when ended tokens were last deleted.
     changes: tokio::sync::Mutex<u64>,
@@ -135,8 +145,9 @@ pub struct Tokens {
 
 impl Tokens {
     /// Tokens without any.
-    pub fn new(root: Arc<Root>, store: Arc<Stored>) -> Self {
-        Self { root, store, map: RwLock::default(), changes: tokio::sync::Mutex::default() }
+    pub fn new(root: Arc<Root>, store: Arc<Stored>, limits: &Limits) -> Self {
+        let most = (limits.token_bytes, limits.token_bytes_of_one);
+        Self { root, store, map: RwLock::default(), most, changes: tokio::sync::Mutex::default() }
     }
 
     /// Keeps tokens from being changed by others.
@@ -218,7 +229,7 @@ impl Tokens {
         let text = new_text()?;
         let mut record = new.record(&text)?;
         let mut deleted = self.changes.lock().await;
-        self.make_room(record.parent.as_deref(), &mut deleted).await?;
+        self.make_room(&record, &mut deleted).await?;
         let root = self.root.clone();
         let add = move |store: &mut dyn Transaction| {
             if let Some(parent) = &record.parent {
@@ -275,14 +286,14 @@ impl Tokens {
     }
 
     /// Refuses a token that would be one too many. Deletes those that have ended if there are many, or an hour has gone by.
-    async fn make_room(&self, parent: Option<&str>, deleted: &mut u64) -> store::Result<()> {
-        let census = self.read().census(parent);
+    async fn make_room(&self, next: &TokenRecord, deleted: &mut u64) -> store::Result<()> {
+        let census = self.read().census(next.parent.as_deref());
         if census.ended >= MOST_ENDED || now().saturating_sub(*deleted) >= 3600 {
             *deleted = now();
             let hashes = self.store.run(|store| store.delete_ended_tokens(now())).await?;
             self.forget(&hashes);
         }
-        Ok(census.check()?)
+        Ok(census.check(bytes_of(next), self.most)?)
     }
 
     /// Puts a token in memory as it is in the store now.
@@ -356,7 +367,9 @@ mod tests {
         fn new() -> Self {
             let folder = TempDir::new().unwrap();
             let store = Arc::new(Stored::new(Sqlite::create(&folder.path().join("db")).unwrap()).unwrap());
-            let tokens = Arc::new(Tokens::new(Arc::new(Root::new(&SecretKey::random().unwrap())), store.clone()));
+            let root = Arc::new(Root::new(&SecretKey::random().unwrap()));
+            let limits = Limits { token_bytes_of_one: 5 << 10, ..Limits::default() };
+            let tokens = Arc::new(Tokens::new(root, store.clone(), &limits));
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             Self { _folder: folder, runtime, store, tokens }
         }
@@ -501,10 +514,35 @@ mod tests {
     }
 
     #[test]
+    fn the_tokens_of_one_caller_have_a_bound_in_bytes() {
+        let bench = Bench::new();
+        let rights: Vec<_> = (0..MOST_RIGHTS).map(|number| format!("seal:{number:012}")).collect();
+        let (_, admin) = bench.create(new("admin", 3600)).unwrap();
+        let (_, parent) = bench.child(&admin).unwrap();
+        let child = |parent: &Token| {
+            let parent = Some(parent.record.accessor.clone());
+            bench.create(NewToken { parent, ..new(&rights.join(","), 3600) })
+        };
+        let (_, first) = child(&parent).unwrap();
+        child(&first).unwrap();
+        child(&parent).unwrap();
+        for parent in [&parent, &first] {
+            assert_eq!(child(parent).unwrap_err().kind, Kind::Busy);
+        }
+        // A short one finds room still, and so do the tokens of others.
+        assert!(bench.child(&parent).is_ok() && child(&bench.child(&admin).unwrap().1).is_ok());
+        // All of them are read back.
+        bench.load();
+        assert_eq!(bench.tokens.all().len(), 8);
+    }
+
+    #[test]
     fn tokens_have_bounds() {
         let bench = Bench::new();
-        let many = vec!["seal:a"; MOST_RIGHTS + 1].join(",");
-        let long = format!("seal:{}", "a".repeat(LONGEST_RIGHT));
+        let many: Vec<_> = (0..=MOST_RIGHTS).map(|number| format!("seal:{number}")).collect();
+        let many = many.join(",");
+        let [long, longest] = [LONGEST_NAME + 1, LONGEST_NAME].map(|len| format!("rewrap:{}*", "a".repeat(len)));
+        assert!(bench.create(new(&longest, 60)).is_ok());
         for new in [new(&many, 60), new(&long, 60), new("seal:a", LONGEST_TTL + 1), new("seal:a", u64::MAX)] {
             assert_eq!(bench.create(new).unwrap_err().kind, Kind::Invalid);
         }

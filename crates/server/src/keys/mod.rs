@@ -8,6 +8,7 @@ pub mod types;
 
 pub use settings::{Config, NewKey};
 
+use crate::limits::Limits;
 use crate::refusal::{Kind, Refusal};
 use crate::store::{self, KeyId, KeyRecord, Stored, Transaction, VersionRecord};
 use phalanx_core::UserKeys;
@@ -55,7 +56,7 @@ impl Key {
         let unknown = || Refusal::failed(format!("the key {} has an unknown type", record.name));
         let suite = Suite::from_id(record.suite).ok_or_else(unknown)?;
         let version = |kept: &VersionRecord| {
-            let known = old.filter(|old| old.record.versions.contains(kept));
+            let known = old.filter(|old| old.record.has_version(kept));
             if let Some(known) = known.and_then(|old| old.versions.get(&kept.number)) {
                 return Ok((kept.number, known.clone()));
             }
@@ -158,6 +159,8 @@ pub struct Keys {
     root: Arc<Root>,
     store: Arc<Stored>,
     map: RwLock<BTreeMap<String, Arc<Key>>>,
+    /// The most versions of all keys, and of one.
+    most: (usize, usize),
     /// Held from before a change of the store until the map has it too. Otherwise a task that is slower than the one after
     /// it would leave in the map what is no more. Whoever holds it must not be cancelled: see [`crate::server`].
     changes: tokio::sync::Mutex<()>,
@@ -165,8 +168,9 @@ pub struct Keys {
 
 impl Keys {
     /// Keys without any.
-    pub fn new(root: Arc<Root>, store: Arc<Stored>) -> Self {
-        Self { root, store, map: RwLock::default(), changes: tokio::sync::Mutex::default() }
+    pub fn new(root: Arc<Root>, store: Arc<Stored>, limits: &Limits) -> Self {
+        let most = (limits.versions, limits.versions_of_one);
+        Self { root, store, map: RwLock::default(), most, changes: tokio::sync::Mutex::default() }
     }
 
     /// Keeps keys from being changed by others.
@@ -205,9 +209,12 @@ impl Keys {
     /// Makes a key. If there is one of this name, it stays as it is; the second result says whether it is new.
     ///
     /// # Errors
-    /// If the name is none, or the store fails.
+    /// If the name is none, there are too many keys, or the store fails.
     pub async fn create(&self, name: &str, new: NewKey) -> store::Result<(Arc<Key>, bool)> {
         check_name(name)?;
+        if self.get(name).is_err() {
+            self.has_room()?;
+        }
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|e| Refusal::failed(e.to_string()))?;
         let mut record = new.record(id, name);
@@ -228,10 +235,14 @@ impl Keys {
     /// Adds a version, which seals from now on.
     ///
     /// # Errors
-    /// If there is no such key, or the store fails.
+    /// If there is no such key, it or all keys have too many versions, or the store fails.
     pub async fn rotate(&self, name: &str) -> store::Result<Arc<Key>> {
-        let root = self.root.clone();
+        self.has_room()?;
+        let (root, (_, most)) = (self.root.clone(), self.most);
         let change = move |record: &mut KeyRecord| {
+            if record.versions.len() >= most {
+                return Err(Refusal::invalid(format!("a key has {most} versions at most: trim those of no use")));
+            }
             let number =
                 record.latest().checked_add(1).ok_or_else(|| Refusal::invalid("the key has too many versions"))?;
             record.versions.push(new_version(&root, &record.id, number)?);
@@ -294,6 +305,16 @@ impl Keys {
         self.store.scrub().await?;
         let not_found = || Refusal::invalid("could not delete key; not found").into();
         deleted.map(drop).ok_or_else(not_found)
+    }
+
+    /// Refuses a version that would be one too many of all keys. It looks at memory, so changes at the same time may go a
+    /// little beyond the bound.
+    fn has_room(&self) -> Result<(), Refusal> {
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        if map.values().map(|key| key.versions.len()).sum::<usize>() < self.most.0 {
+            return Ok(());
+        }
+        Err(Refusal::new(Kind::Busy, "there are too many keys and versions: delete or trim those of no use"))
     }
 
     async fn change(

@@ -1,7 +1,7 @@
 //! What can be set of a key, by the rules of Vault.
 
 use crate::refusal::Refusal;
-use crate::store::{KeyId, KeyRecord};
+use crate::store::{KeyId, KeyRecord, VersionRecord};
 use phalanx_core::Suite;
 
 /// What a new key is to be.
@@ -116,5 +116,11 @@ impl KeyRecord {
     /// The number of the newest version.
     pub fn latest(&self) -> u32 {
         self.versions.last().map_or(0, |version| version.number)
+    }
+
+    /// Whether it has this very version.
+    pub fn has_version(&self, wanted: &VersionRecord) -> bool {
+        let found = self.versions.binary_search_by_key(&wanted.number, |version| version.number);
+        found.is_ok_and(|at| self.versions[at] == *wanted)
     }
 }

@@ -1,6 +1,6 @@
 //! Tokens in memory, and how many there may be.
 
-use super::{DEEPEST, Token};
+use super::{DEEPEST, Token, bytes_of};
 use crate::refusal::{Kind, Refusal};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -114,36 +114,62 @@ impl Map {
                 census.ended += 1;
                 continue;
             }
-            census.valid += 1;
+            census.valid.add(token);
             let Some(top) = top else { continue };
-            census.of_others += usize::from(self.chain(token).skip(1).any(|token| is_other(&token)));
-            let comes_from = |token: &Token| token.record.hash == top.record.hash;
-            census.below += usize::from(self.chain(token).skip(1).any(comes_from));
+            if self.chain(token).skip(1).any(|token| is_other(&token)) {
+                census.of_others.add(token);
+            }
+            if self.chain(token).skip(1).any(|token| token.record.hash == top.record.hash) {
+                census.below.add(token);
+            }
         }
         census
+    }
+}
+
+/// How many tokens, and how many bytes are kept of them.
+#[derive(Default)]
+struct Count {
+    tokens: usize,
+    bytes: usize,
+}
+
+impl Count {
+    fn add(&mut self, token: &Token) {
+        self.tokens += 1;
+        self.bytes += bytes_of(&token.record);
+    }
+
+    /// Whether one more of so many bytes is one too many.
+    fn is_full(&self, next: usize, tokens: usize, bytes: usize) -> bool {
+        self.tokens >= tokens || self.bytes + next > bytes
     }
 }
 
 /// How many tokens there are.
 #[derive(Default)]
 pub(super) struct Census {
-    valid: usize,
+    valid: Count,
     /// Those that are valid no more.
     pub ended: usize,
     /// Of the valid ones, those that were not made by administrators; counted for callers who are none.
-    of_others: usize,
+    of_others: Count,
     /// Of these, those that come from the same token as the next one of the caller.
-    below: usize,
+    below: Count,
 }
 
 impl Census {
-    /// Refuses a token that would be one too many.
-    pub fn check(&self) -> Result<(), Refusal> {
+    /// Refuses a token of so many bytes that would be one too many, where all may have so many bytes, and those that come
+    /// from one.
+    pub fn check(&self, next: usize, (all, of_one): (usize, usize)) -> Result<(), Refusal> {
         let busy = |text: &'static str| Err(Refusal::new(Kind::Busy, text));
-        match self {
-            _ if self.valid >= MOST || self.of_others >= MOST_OF_OTHERS => busy("there are too many tokens"),
-            _ if self.below >= MOST_BELOW => busy("too many tokens were made by this one"),
-            _ => Ok(()),
+        if self.valid.is_full(next, MOST, all) || self.of_others.is_full(next, MOST_OF_OTHERS, all / 2) {
+            return busy("there are too many tokens");
+        }
+        if self.below.is_full(next, MOST_BELOW, of_one) {
+            busy("too many tokens were made by this one")
+        } else {
+            Ok(())
         }
     }
 }
@@ -170,7 +196,8 @@ mod tests {
         map.insert(token(3, "seal:a", Some(1)));
         let first = 4;
         (first..first + 999).for_each(|i| map.insert(token(i, "seal:a", Some(if i % 2 == 0 { 1 } else { 3 }))));
-        let refused = |map: &Map, parent: Option<&str>| map.census(parent).check().is_err();
+        let no_bytes = (usize::MAX, usize::MAX);
+        let refused = |map: &Map, parent: Option<&str>| map.census(parent).check(0, no_bytes).is_err();
         assert!(refused(&map, Some("1")) && refused(&map, Some("3")) && refused(&map, Some("4")));
         assert!(!refused(&map, Some("2")) && !refused(&map, Some("0")) && !refused(&map, None));
         let mut next = first + 999;

@@ -97,9 +97,12 @@ fn there_are_bounds_of_items_and_bytes() {
     let long = format!("{{\"type\":\"{}\"}}", "a".repeat(300 << 10));
     assert_eq!(Api::new(&server).send("POST", "transit/keys/k2", long.as_bytes()).status, 413);
     for (many, status) in [(64, 200), (65, 400)] {
-        let many = json!({ "policies": vec!["seal:a"; many], "meta": { "user": "ada" } });
+        let policies: Vec<_> = (0..many).map(|number| format!("seal:{number}")).collect();
+        let many = json!({ "policies": policies, "meta": { "user": "ada" } });
         assert_eq!(api.call("POST", "auth/token/create", &many).status, status);
     }
+    let twice = json!({ "policies": vec!["seal:a"; 65] });
+    assert_eq!(api.call("POST", "auth/token/create", &twice).json()["auth"]["policies"], json!(["seal:a"]));
 }
 
 #[test]

@@ -29,9 +29,25 @@ const LONGEST: usize = 16 << 20;
 #[derive(Debug)]
 struct Line {
     number: u64,
-    /// All of it, with the end that it has.
-    text: String,
+    /// All of it, with the end that it has. Of one that is too long, the first bytes.
+    text: Vec<u8>,
     what: What,
+}
+
+impl Line {
+    fn new(number: u64, text: Vec<u8>) -> Self {
+        let what = match str::from_utf8(&text) {
+            _ if text.len() > LONGEST => What::Unfit(format!("it is longer than {LONGEST} bytes")),
+            Ok(text) => read(text),
+            Err(_) => What::Unfit("it is no text".into()),
+        };
+        Self { number, text, what }
+    }
+
+    /// Whether there may be more of it.
+    fn is_cut(&self) -> bool {
+        self.text.len() > LONGEST && !self.text.ends_with(b"\n")
+    }
 }
 
 /// What a line says.
@@ -102,16 +118,20 @@ impl Rewrapping {
                 if lines.len() == LINES || bytes >= BYTES {
                     break None;
                 }
-                match next(&mut input, number + 1) {
-                    Ok(Some(text)) => {
+                match next(&mut input) {
+                    Ok(text) if !text.is_empty() => {
                         number += 1;
                         bytes += text.len();
-                        lines.push(Line { number, what: read(&text), text });
+                        lines.push(Line::new(number, text));
                     }
                     other => break Some(other.map(drop)),
                 }
             };
             self.some(&lines)?;
+            // One that is so long is the last of its request.
+            if lines.last().is_some_and(Line::is_cut) {
+                self.copy_line(&mut input)?;
+            }
             if let Some(ended) = ended {
                 return ended;
             }
@@ -122,7 +142,7 @@ impl Rewrapping {
         let items =
             lines.iter().filter_map(|line| if let What::Sealed { item, .. } = &line.what { Some(item) } else { None });
         let mut results = self.ask(&items.collect::<Vec<_>>())?.into_iter();
-        let mut out = String::new();
+        let mut out = Vec::new();
         let mut ended = Ok(());
         for line in lines {
             let again = match &line.what {
@@ -134,7 +154,7 @@ impl Rewrapping {
                     .map(|new| again(&line.text, place, *is_json, new)),
             };
             match again {
-                Ok(text) => out.push_str(&text),
+                Ok(text) => out.extend_from_slice(&text),
                 Err(why) => {
                     let why = format!("line {}: {why}", line.number);
                     if !self.keep_going {
@@ -143,15 +163,29 @@ impl Rewrapping {
                     }
                     complain(why);
                     self.failed += 1;
-                    out.push_str(&line.text);
+                    out.extend_from_slice(&line.text);
                 }
             }
-            if !out.ends_with('\n') {
-                out.push('\n');
+            if !out.ends_with(b"\n") && !line.is_cut() {
+                out.push(b'\n');
             }
         }
-        self.output.write_all(out.as_bytes()).map_err(Failure::at_stdout)?;
+        self.output.write_all(&out).map_err(Failure::at_stdout)?;
         ended
+    }
+
+    /// Copies the rest of a line, however long it is.
+    fn copy_line(&mut self, input: &mut impl BufRead) -> Outcome {
+        loop {
+            let piece = next(input)?;
+            self.output.write_all(&piece).map_err(Failure::at_stdout)?;
+            if piece.is_empty() {
+                return self.output.write_all(b"\n").map_err(Failure::at_stdout);
+            }
+            if piece.ends_with(b"\n") {
+                return Ok(());
+            }
+        }
     }
 
     /// Asks for new ciphertexts. Each is there, or why there is none.
@@ -171,19 +205,12 @@ impl Rewrapping {
     }
 }
 
-/// Reads a line.
-fn next(input: &mut impl BufRead, number: u64) -> Outcome<Option<String>> {
+/// Reads a line, or the beginning of one that is too long. At the end there is nothing.
+fn next(input: &mut impl BufRead) -> Outcome<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = input.take(LONGEST as u64 + 1).read_until(b'\n', &mut bytes);
     read.map_err(|e| Failure::new(Code::InputOutput, format!("standard input: {}", Error::read(e))))?;
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    if bytes.len() > LONGEST {
-        return Err(Failure::new(Code::NotAuthentic, format!("line {number}: it is longer than {LONGEST} bytes")));
-    }
-    let no_text = |_| Failure::new(Code::NotAuthentic, format!("line {number}: it is no text"));
-    String::from_utf8(bytes).map(Some).map_err(no_text)
+    Ok(bytes)
 }
 
 /// Reads what a line says. What is not JSON is taken as a ciphertext, which the server then judges.
@@ -229,9 +256,9 @@ fn place(text: &str, part: &str) -> Range<usize> {
 }
 
 /// The line with its new ciphertext. All else in it stays as it is.
-fn again(text: &str, place: &Range<usize>, is_json: bool, ciphertext: String) -> String {
+fn again(text: &[u8], place: &Range<usize>, is_json: bool, ciphertext: String) -> Vec<u8> {
     let new = if is_json { Value::from(ciphertext).to_string() } else { ciphertext };
-    [&text[..place.start], &new, &text[place.end..]].concat()
+    [&text[..place.start], new.as_bytes(), &text[place.end..]].concat()
 }
 
 #[cfg(test)]
@@ -241,7 +268,9 @@ mod tests {
     /// The line with the ciphertext `new`, if it is sent.
     fn rewrapped(text: &str) -> Result<(Value, String), String> {
         match read(text) {
-            What::Sealed { item, place, is_json } => Ok((item, again(text, &place, is_json, "new".into()))),
+            What::Sealed { item, place, is_json } => {
+                Ok((item, String::from_utf8(again(text.as_bytes(), &place, is_json, "new".into())).unwrap()))
+            }
             What::Unfit(why) => Err(why),
             What::Nothing => Err("nothing".into()),
         }

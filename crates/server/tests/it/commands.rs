@@ -480,6 +480,33 @@ fn lines_before_one_that_is_no_text_come_out() {
 }
 
 #[test]
+fn lines_that_are_no_text_or_too_long_are_copied_and_the_others_go_on() {
+    let server = Server::start(&[]);
+    let folder = &server.folder;
+    succeeded(folder.run(["key", "new", "orders"]));
+    let old = seal(&server, "orders", &[("ada".into(), "text".into())]).remove(0);
+    let good = format!("{{\"ciphertext\":\"{}\",\"context\":\"YWRh\"}}\n", old.ciphertext).into_bytes();
+    // Longer than two buffers, so that it comes in pieces.
+    let long = [&b"x".repeat((33 << 20) + 7)[..], b"\n"].concat();
+    succeeded(folder.run(["key", "rotate", "orders"]));
+    let ends: [&[u8]; 3] = [b"\xff\n", &long, &long[..long.len() - 1]];
+    let output = rewrap(folder, &["--keep-going"], [&good, ends[0], &good, ends[1], &good, ends[2]].concat());
+    for line in ["line 2: it is no text\n", "line 4: it is longer than 16777216 bytes\n", "line 6: it is longer"] {
+        failed(&output, 3, line);
+    }
+    failed(&output, 3, "3 lines were copied unchanged");
+    let lines: Vec<&[u8]> = output.stdout.split_inclusive(|byte| *byte == b'\n').collect();
+    assert_eq!(lines.len(), 6);
+    assert!(lines[1] == ends[0] && lines[3] == long && lines[5] == long, "they are not the same");
+    for line in [lines[0], lines[2], lines[4]] {
+        assert!(String::from_utf8_lossy(line).contains("vault:v2:"));
+    }
+    let output = rewrap(folder, &[], [&good, &long[..], &good].concat());
+    failed(&output, 3, "line 2: it is longer than 16777216 bytes\n");
+    assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), 1);
+}
+
+#[test]
 fn nothing_is_made_in_a_folder_that_is_no_servers() {
     let folder = Folder::new();
     let strange = folder.beside("strange");

@@ -490,11 +490,14 @@ fn changes_are_seen_in_a_database_that_was_put_back() {
     until("the token is revoked", || seal() == 403);
 }
 
-/// Locks the store, and does something as soon as a server waits for it.
-fn when_awaited(database: &Database, what: &str) {
+/// What locks the store for all who change it.
+const STATE: &str = "PERFORM 1 FROM phalanx_state FOR UPDATE";
+
+/// Locks something of the store, and does something as soon as a server waits for it.
+fn when_awaited(database: &Database, lock: &str, what: &str) {
     let sql = format!(
         "DO $$ DECLARE waiter integer; since timestamptz; BEGIN
-           PERFORM 1 FROM phalanx_state FOR UPDATE;
+           {lock};
            LOOP
              PERFORM pg_stat_clear_snapshot();
              SELECT pid, query_start INTO waiter, since FROM pg_stat_activity
@@ -513,7 +516,7 @@ fn seal_while(database: &Database, server: &Server, users: &[(String, String)], 
     let inputs: Vec<Value> =
         users.iter().map(|(user, text)| json!({ "context": base64(user), "plaintext": base64(text) })).collect();
     thread::scope(|scope| {
-        let done = scope.spawn(|| when_awaited(database, what));
+        let done = scope.spawn(|| when_awaited(database, STATE, what));
         let locks =
             "SELECT count(*) FROM pg_locks WHERE relation = 'phalanx_state'::regclass AND mode = 'RowShareLock'";
         until("the store is locked", || database.ask(locks).is_some_and(|count| count != "0"));
@@ -536,6 +539,47 @@ fn users_who_are_deleted_while_others_are_made_are_made_again() {
     };
     all_open(&server, &users(0..11).into_iter().enumerate().map(record).collect::<Vec<_>>());
     none_opens(&server, &old);
+}
+
+#[test]
+fn a_key_that_changes_while_it_is_read_is_not_damaged() {
+    let Some(database) = Database::start() else { return };
+    let [folder, _] = folders(&database);
+    let server = folder.start(&[]);
+    run(&folder, &["key", "new", "notes"]);
+    let ask = |sql: &str| database.ask(sql).expect(sql);
+    let keep = |when: &str| {
+        ask(&format!(
+            "CREATE TABLE {when}_keys AS TABLE phalanx_keys; CREATE TABLE {when}_versions AS TABLE phalanx_versions"
+        ))
+    };
+    let put_back = |when: &str| {
+        format!(
+            "DELETE FROM phalanx_keys; INSERT INTO phalanx_keys TABLE {when}_keys;
+             DELETE FROM phalanx_versions; INSERT INTO phalanx_versions TABLE {when}_versions;"
+        )
+    };
+    keep("earlier");
+    run(&folder, &["key", "rotate", "notes"]);
+    keep("later");
+    let latest = || server.get("/v2/manage/keys/notes").json()["latest_version"].as_u64();
+    ask(&format!("{} UPDATE phalanx_state SET generation = 4", put_back("earlier")));
+    until("it has the earlier state", || latest() == Some(1));
+    // The key is rotated when the server has begun to read the keys, and waits for their versions.
+    let asked = thread::scope(|scope| {
+        let lock = "LOCK TABLE phalanx_versions IN ACCESS EXCLUSIVE MODE";
+        let done = scope.spawn(|| when_awaited(&database, lock, &put_back("later")));
+        let locks = "SELECT count(*) FROM pg_locks WHERE relation = 'phalanx_versions'::regclass AND mode = 'AccessExclusiveLock'";
+        until("the versions are locked", || ask(locks) != "0");
+        ask("UPDATE phalanx_state SET generation = 5");
+        let asked = server.post_by("phx.nobody", "/v1/transit/encrypt/notes", &json!({}));
+        done.join().unwrap();
+        asked
+    });
+    assert_eq!(asked.status, 403, "{}", asked.text());
+    until("it has the later state", || latest() == Some(2));
+    // Whoever looked first, this request or the server itself.
+    assert!(!server.stderr().contains("damaged"), "{}", server.stderr());
 }
 
 #[test]

@@ -188,35 +188,20 @@ impl<'a> Open<'a> {
         Ok(())
     }
 
-    fn versions(&mut self, id: Option<&KeyId>) -> Result<Vec<(KeyId, VersionRecord)>> {
-        let id = id.map(|id| &id[..]);
-        let rows = self.query(
-            "SELECT key, number, created, sealed FROM phalanx_versions WHERE $1::bytea IS NULL OR key = $1 ORDER BY key, number",
-            &[&id],
-        )?;
-        let version = |row: &Row| {
-            let record = VersionRecord { number: number(row, 1)?, created: number(row, 2)?, sealed: field(row, 3)? };
-            Ok((array(row, 0)?, record))
-        };
-        rows.iter().map(version).collect()
-    }
-
+    /// Keys with their versions. In one statement, so that both are of the same moment: another server may change them.
     fn keys_where(&mut self, name: Option<&str>) -> Result<Vec<KeyRecord>> {
-        let rows = self.query(
-            "SELECT id, name, suite, shreddable, needs_user, deletion_allowed, min_decryption, min_encryption, min_available, mac
-             FROM phalanx_keys WHERE $1::text IS NULL OR name = $1 ORDER BY name COLLATE \"C\"",
-            &[&name],
-        )?;
-        let mut keys = rows.iter().map(key).collect::<Result<Vec<_>>>()?;
-        let only = if name.is_some() { keys.first().map(|key| key.id) } else { None };
-        if keys.is_empty() {
-            return Ok(keys);
+        let mut keys: Vec<KeyRecord> = Vec::new();
+        for row in self.query(KEYS, &[&name])? {
+            let id = array(&row, 0)?;
+            if keys.last().is_none_or(|last| last.id != id) {
+                keys.push(key(&row, id)?);
+            }
+            // A key without versions has a row too.
+            if let (Some(key), true) = (keys.last_mut(), field::<Option<i64>>(&row, 10)?.is_some()) {
+                let (number, created) = (number(&row, 10)?, number(&row, 11)?);
+                key.versions.push(VersionRecord { number, created, sealed: field(&row, 12)? });
+            }
         }
-        let mut versions: BTreeMap<KeyId, Vec<VersionRecord>> = BTreeMap::new();
-        for (id, version) in self.versions(only.as_ref())? {
-            versions.entry(id).or_default().push(version);
-        }
-        keys.iter_mut().for_each(|key| key.versions = versions.remove(&key.id).unwrap_or_default());
         Ok(keys)
     }
 }
@@ -252,10 +237,16 @@ fn large(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn key(row: &Row) -> Result<KeyRecord> {
+const KEYS: &str = "
+    SELECT keys.id, name, suite, shreddable, needs_user, deletion_allowed, min_decryption, min_encryption, min_available, mac,
+      number, created, sealed
+    FROM phalanx_keys AS keys LEFT JOIN phalanx_versions AS versions ON versions.key = keys.id
+    WHERE $1::text IS NULL OR name = $1 ORDER BY name COLLATE \"C\", number";
+
+fn key(row: &Row, id: KeyId) -> Result<KeyRecord> {
     let suite = u8::try_from(field::<i16>(row, 2)?).map_err(|_| damaged("a suite has a wrong number"))?;
     Ok(KeyRecord {
-        id: array(row, 0)?,
+        id,
         name: field(row, 1)?,
         suite,
         shreddable: field(row, 3)?,

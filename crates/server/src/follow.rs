@@ -116,7 +116,7 @@ impl Server {
         let began = Instant::now();
         // Whoever asks may go away before there is an answer.
         *asked = Some(Asked { began, outcome: None });
-        let outcome = self.refresh().await.map_err(store::Error::told);
+        let outcome = self.refresh().await.map_err(told);
         *asked = Some(Asked { began, outcome: Some(outcome.clone()) });
         outcome
     }
@@ -129,7 +129,7 @@ impl Server {
         if !self.follow.is_shared() {
             return Ok(());
         }
-        self.refresh().await.map_err(store::Error::told)
+        self.refresh().await.map_err(told)
     }
 
     /// Refuses to serve when what memory has may be too old.
@@ -162,10 +162,23 @@ impl Server {
     }
 }
 
+/// What clients are told when the changes cannot be read. Anybody may ask, so the name of a damaged key goes to standard error
+/// only.
+fn told(error: store::Error) -> Refusal {
+    match error {
+        store::Error::Refused(refusal) if refusal.kind == Kind::Failed => {
+            store::Error::Damaged(refusal.text.into()).told()
+        }
+        error => error.told(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::NewKey;
     use crate::server::tests::Bench;
+    use phalanx_core::Suite;
 
     /// Asks twice, before the first of both looks at the store.
     async fn asked_twice(server: &Server) -> [Result<(), Refusal>; 2] {
@@ -184,6 +197,25 @@ mod tests {
         assert_eq!(transactions(), before + 1);
         assert_eq!(bench.server.catch_up().await, Ok(()));
         assert_eq!(transactions(), before + 2, "it may have changed since then");
+    }
+
+    #[tokio::test]
+    async fn nobody_is_told_which_key_is_damaged() {
+        let bench = Bench::new(true).await;
+        let new = NewKey { suite: Suite::default(), shreddable: false, needs_user: false };
+        bench.server.create_key("orders", new).await.unwrap();
+        let damage = bench.store.run(|store| {
+            let mut key = store.key("orders")?.unwrap();
+            key.mac[0] ^= 1;
+            store.put_key(&key)
+        });
+        damage.await.unwrap();
+        let asked = [
+            bench.server.find_token("phx.nobody").await.map(drop),
+            bench.server.find_key("nothing").await.map(drop),
+            bench.server.be_latest().await,
+        ];
+        assert_eq!(asked, [(); 3].map(|()| Err(Refusal::failed("the store failed"))));
     }
 
     #[tokio::test]

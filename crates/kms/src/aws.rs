@@ -1,6 +1,6 @@
 //! The Key Management Service of AWS. The crate `object_store` finds the credentials and signs requests.
 
-use crate::http::{builder, causes, post, variable, wait};
+use crate::http::{address, builder, causes, post, variable, wait};
 use crate::{Call, Given, What};
 use base64ct::{Base64, Encoding};
 use object_store::aws::{AmazonS3Builder, AwsAuthorizer, AwsCredential};
@@ -31,7 +31,7 @@ struct Answer {
 pub fn call(call: &Call) -> Result<Given, String> {
     let Place { key, region } = place(call.key)?;
     // AWS_ENDPOINT_URL does not count: it often names a server of objects, which must not see run keys.
-    let server = match variable("AWS_ENDPOINT_URL_KMS")? {
+    let server = match address("AWS_ENDPOINT_URL_KMS")? {
         Some(server) => server,
         // The regions of China have another domain.
         None if region.starts_with("cn-") => format!("https://kms.{region}.amazonaws.com.cn"),
@@ -101,7 +101,7 @@ fn place(uri: &str) -> Result<Place<'_>, String> {
 
 fn signed(url: &str, action: &str, body: &str, region: &str) -> Result<HttpRequest, String> {
     // What the signing crate would stumble over.
-    Url::parse(url).map_err(|e| format!("{url} is not the URL of a server: {e}"))?;
+    Url::parse(url).map_err(|e| format!("the address of the server cannot be read: {e}"))?;
     let credentials = credentials(region)?;
     let is_plain = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_plain(&credentials.key_id) || !credentials.token.iter().all(is_plain) {
@@ -111,7 +111,7 @@ fn signed(url: &str, action: &str, body: &str, region: &str) -> Result<HttpReque
     let (mut parts, body) = request.into_parts();
     let target = format!("TrentService.{action}");
     parts.method = "POST".parse().expect("a method");
-    parts.uri = url.parse().map_err(|_| format!("{url} is not the URL of a server"))?;
+    parts.uri = url.parse().map_err(|_| "the address of the server cannot be read")?;
     parts.headers.insert("content-type", "application/x-amz-json-1.1".parse().expect("a header"));
     parts.headers.insert("x-amz-target", target.parse().expect("a header"));
     let mut request = HttpRequest::from_parts(parts, body);

@@ -59,9 +59,24 @@ async fn ask(server: &str, request: RequestBuilder) -> Result<(StatusCode, Vec<u
     Ok((status, bytes))
 }
 
+/// The address of a server in a variable, if it is set. Messages show the address, so one with a user or a password, or that
+/// cannot be read, is refused without it.
+pub fn address(name: &str) -> Result<Option<String>, String> {
+    let Some(server) = variable(name)? else { return Ok(None) };
+    let refused = |why: &dyn std::fmt::Display| format!("{name} is not the address of a server: {why}");
+    let url = Url::parse(&server).map_err(|e| refused(&e))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(refused(&"it begins with neither https: nor http:"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(format!("{name} has a user or a password in it, which has no place there"));
+    }
+    Ok(Some(server))
+}
+
 /// Refuses to send a run key over a network in the clear. Whether the server is on this machine.
 fn check_secrecy(server: &str, url: &str) -> Result<bool, String> {
-    let url = Url::parse(url).map_err(|e| format!("{server} is not the address of a server: {e}"))?;
+    let url = Url::parse(url).map_err(|e| format!("the address of the server cannot be read: {e}"))?;
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let is_here = host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
     match url.scheme() == "https" || is_here {

@@ -1,6 +1,6 @@
 //! The Transit engine of HashiCorp Vault, of OpenBao and of phalanx-server.
 
-use crate::http::{post, variable};
+use crate::http::{address, post, variable};
 use crate::{Call, Given, What};
 use base64ct::{Base64, Encoding};
 use reqwest::Certificate;
@@ -35,7 +35,7 @@ pub fn call(call: &Call) -> Result<Given, String> {
             ("decrypt", "ciphertext", text)
         }
     };
-    let server = variable("VAULT_ADDR")?.ok_or("VAULT_ADDR does not say where the server is")?;
+    let server = address("VAULT_ADDR")?.ok_or("VAULT_ADDR does not say where the server is")?;
     let url = format!("{}/v1/{engine}/{verb}/{key}", server.trim_end_matches('/'));
     let bound = Base64::encode_string(call.purpose.as_bytes());
     let body = serde_json::json!({ field: text, "associated_data": bound }).to_string();

@@ -170,6 +170,29 @@ fn what_is_missing_or_malformed_is_said() {
     }
 }
 
+/// Addresses whose passwords no message may show.
+const WITH_SECRETS: [&str; 6] = [
+    "https://me:secret@127.0.0.1:1",
+    "https://secret@127.0.0.1:1",
+    "https://:secret@127.0.0.1:1",
+    "https:me:secret@127.0.0.1:1",
+    "https://me:secret@:1",
+    "me:secret@127.0.0.1",
+];
+
+#[test]
+fn no_message_shows_the_password_of_an_address() {
+    let wrap = request("wrap", "hashivault://orders", "plaintext", &[7; 32]);
+    for address in WITH_SECRETS {
+        let said = ask(&wrap, address);
+        assert!(error(&said).starts_with("VAULT_ADDR ") && !error(&said).contains("secret"), "{said}");
+    }
+    assert_eq!(
+        error(&ask(&wrap, WITH_SECRETS[0])),
+        "VAULT_ADDR has a user or a password in it, which has no place there"
+    );
+}
+
 #[test]
 fn no_proxy_sees_what_goes_to_this_machine() {
     let (address, asked) = server("200 OK", "", &json!({ "data": { "ciphertext": "c" } }).to_string());

@@ -104,6 +104,17 @@ pub fn gap(lost: u64) -> Vec<u8> {
     to_line(&Gap { time: now(), action: "audit-gap", lost })
 }
 
+/// The line that says how many lines of callers who are not known were left out before it. None of them is no line.
+pub fn left_out(lines: u64) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct LeftOut {
+        time: String,
+        action: &'static str,
+        left_out: u64,
+    }
+    if lines == 0 { Vec::new() } else { to_line(&LeftOut { time: now(), action: "strangers", left_out: lines }) }
+}
+
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }

@@ -6,6 +6,7 @@
 mod file;
 mod line;
 mod names;
+mod strangers;
 mod thread;
 
 pub use line::Entry;
@@ -19,7 +20,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use strangers::Strangers;
 use thread::Piece;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -76,6 +78,7 @@ struct Open {
     users: bool,
     pieces: SyncSender<Piece>,
     health: Arc<Health>,
+    strangers: Strangers,
 }
 
 /// What the thread tells of itself.
@@ -105,7 +108,9 @@ impl Audit {
         let (pieces, waiting) = sync_channel(WAITING);
         let health = Arc::new(Health::default());
         thread::start(log, waiting, health.clone())?;
-        Ok(Self { open: Some(Open { required, users: settings.users, pieces, health }) })
+        Ok(Self {
+            open: Some(Open { required, users: settings.users, pieces, health, strangers: Strangers::default() }),
+        })
     }
 
     /// Whether the names of users are written.
@@ -130,12 +135,19 @@ impl Audit {
     /// If it must be written and cannot be.
     pub async fn write(&self, entry: Entry<'_>) -> Result<(), Refusal> {
         let Some(open) = &self.open else { return Ok(()) };
-        let line = entry.line(open.users);
-        if open.required {
-            return open.put(Some(line)).await;
+        open.write(&entry, open.strangers.left_out(Instant::now())).await
+    }
+
+    /// Writes the line of a request of somebody who is not known, or counts it if there are many.
+    ///
+    /// # Errors
+    /// If it must be written and cannot be.
+    pub async fn write_of_stranger(&self, entry: Entry<'_>) -> Result<(), Refusal> {
+        let Some(open) = &self.open else { return Ok(()) };
+        match open.strangers.admit(Instant::now()) {
+            Some(left_out) => open.write(&entry, left_out).await,
+            None => Ok(()),
         }
-        open.put_soon(line);
-        Ok(())
     }
 
     /// Opens the file again, as after its old one was renamed.
@@ -149,6 +161,10 @@ impl Audit {
     pub async fn finish(&self) {
         let Some(open) = &self.open else { return };
         let (sender, done) = oneshot::channel();
+        let left_out = line::left_out(open.strangers.rest());
+        if !left_out.is_empty() {
+            open.put_soon(left_out);
+        }
         if open.pieces.try_send(Piece::Line { line: None, done: Some(sender) }).is_ok() {
             let _ = timeout(PATIENCE, done).await;
         }
@@ -166,6 +182,16 @@ impl Audit {
 }
 
 impl Open {
+    /// Writes a line, after one that says how many lines of strangers were left out.
+    async fn write(&self, entry: &Entry<'_>, left_out: u64) -> Result<(), Refusal> {
+        let lines = [line::left_out(left_out), entry.line(self.users)].concat();
+        if self.required {
+            return self.put(Some(lines)).await;
+        }
+        self.put_soon(lines);
+        Ok(())
+    }
+
     /// Writes a line and waits for it. Without a line it finds out whether one can be written.
     async fn put(&self, line: Option<Vec<u8>>) -> Result<(), Refusal> {
         let failed = || Refusal::new(Kind::Unavailable, "the audit log cannot be written");

@@ -39,11 +39,18 @@ impl Asked {
 
     /// Counts an answer and writes its line, or gives another answer if the line must be written and is not.
     pub async fn finish(&self, note: &Note, answer: Response<Body>) -> Response<Body> {
-        let server = &self.server;
-        let answer = match server.audit.write(self.entry(note, answer.status().as_u16(), false)).await {
-            Ok(()) => answer,
-            Err(refusal) => refused(&refusal),
-        };
+        let written = self.server.audit.write(self.entry(note, answer.status().as_u16(), false)).await;
+        self.written(note, answer, written)
+    }
+
+    /// Refuses a request of somebody who is not known, or of whom nobody knows who it is. Of many, not each has a line.
+    pub async fn refuse_stranger(&self, note: &Note, refusal: &Refusal) -> Response<Body> {
+        let written = self.server.audit.write_of_stranger(self.entry(note, refusal.kind.status(), false)).await;
+        self.written(note, refused(refusal), written)
+    }
+
+    fn written(&self, note: &Note, answer: Response<Body>, written: Result<(), Refusal>) -> Response<Body> {
+        let answer = written.map_or_else(|refusal| refused(&refusal), |()| answer);
         self.count(note, answer.status().as_u16());
         answer
     }

@@ -48,7 +48,9 @@ async fn answer_to(
 ) -> Response<Body> {
     let target = match read_target(&head) {
         Ok(target) => target,
-        Err(refusal) => return asked.refuse("malformed", &refusal).await,
+        Err(refusal) => {
+            return asked.refuse_stranger(&Note { action: "malformed", ..Note::default() }, &refusal).await;
+        }
     };
     // Who memory says it is. What needs no caller does not wait for the store.
     let known = caller(edge, peer, &head.headers);
@@ -71,7 +73,7 @@ async fn answer_to(
                 asked.caller = format!("none cert:{fingerprint}");
             }
             let note = Note { action: "denied", path: target.path.shown(), ..Note::default() };
-            return asked.finish(&note, refused(&refusal)).await;
+            return asked.refuse_stranger(&note, &refusal).await;
         }
     };
     asked.caller.clone_from(&caller.name);

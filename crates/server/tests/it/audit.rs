@@ -11,6 +11,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Instant;
 
 /// The lines of a log, each of which must be JSON.
 fn lines(path: &Path) -> Vec<Value> {
@@ -55,6 +56,28 @@ fn a_line_says_who_asked_for_what() {
     let malformed = Client::tcp(&server.address()).request("GET", "/v1//a", &[], b"");
     assert_eq!(line(&log, malformed.header("x-request-id").unwrap())["status"], 400);
     assert!(!std::fs::read_to_string(&log).unwrap().contains("phx."), "a token is in the log");
+}
+
+#[test]
+fn strangers_do_not_fill_the_log() {
+    let server = Server::start(&[]);
+    let begun = Instant::now();
+    let denied = |_| server.request("GET", "/v1/nothing", &[("X-Vault-Token", "phx.nobody")], b"").status == 403;
+    let malformed = |_| server.request("GET", "/v1//a", &[], b"").status == 400;
+    assert!((0..300).all(denied) && (0..50).all(malformed));
+    let many = 1 + begun.elapsed().as_secs() / 10;
+    // Those who are known have all their lines.
+    assert!((0..200).all(|_| server.get("/v1/nothing").status == 404));
+    let folder = server.folder.clone();
+    assert!(server.terminate().success());
+    let lines = lines(&log(&folder));
+    let count = |wanted: &dyn Fn(&Value) -> bool| lines.iter().filter(|line| wanted(line)).count() as u64;
+    let written = count(&|line| line["action"] == "denied" || line["action"] == "malformed");
+    assert!((100..=100 * many).contains(&written), "{written}");
+    let left_out: u64 =
+        lines.iter().filter(|line| line["action"] == "strangers").map(|line| line["left_out"].as_u64().unwrap()).sum();
+    assert_eq!(written + left_out, 350);
+    assert_eq!(count(&|line| line["status"] == 404), 200);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::batch::Batch;
 use crate::follow::{Follow, LEASE};
 use crate::in_flight::Shares;
 use crate::keys::root::Root;
-use crate::keys::{Config, Key, Keys, NewKey, now};
+use crate::keys::{Config, Key, Keys, NewKey};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::rates::Rates;
@@ -66,7 +66,6 @@ impl Server {
         audit: Audit,
         limits: Limits,
     ) -> store::Result<Self> {
-        store.run(|store| store.delete_ended_tokens(now())).await?;
         let server = Self::unread(root, store, work, audit, limits);
         server.refresh().await?;
         Ok(server)
@@ -422,6 +421,19 @@ pub(crate) mod tests {
         bench.server.configure_key("orders", config).await.unwrap();
         bench.server.trim_key("orders", 3).await.unwrap();
         bench.server.rotate_key("orders").await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_server_that_begins_deletes_no_token() {
+        let mut bench = Bench::new(false).await;
+        let (text, token) = bench.server.create_token(NewToken { ttl: 1, ..admin() }).await.unwrap();
+        while bench.server.tokens.has(&token) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        bench.reopen(Limits::default()).await;
+        // It is known, and opens nothing.
+        assert!(bench.server.tokens.known(&text).is_some() && bench.server.tokens.find(&text).is_none());
+        assert_eq!(bench.store.run(|store| store.tokens()).await.unwrap().len(), 1);
     }
 
     pub fn admin() -> NewToken {

@@ -29,8 +29,12 @@ const MOST_RIGHTS: usize = 64;
 const LONGEST_USER: usize = 4096;
 /// The most tokens of which each was made by the one before it.
 const DEEPEST: usize = 16;
-/// So many tokens that have ended are kept until the next one is made.
-const MOST_ENDED: usize = 1_000;
+/// Tokens that have ended are kept so long, in seconds: a clock may be wrong, and they are deleted for all servers.
+const KEPT: u64 = 24 * 3600;
+/// When there are so many, all of them are deleted before another one is made.
+const MOST_ENDED: usize = 10_000;
+/// And when they have so many bytes.
+const MOST_ENDED_BYTES: usize = 8 << 20;
 /// About so many bytes of a token are beside its rights, user and name.
 const FIXED: usize = 256;
 
@@ -285,12 +289,16 @@ impl Tokens {
         Ok(!hashes.is_empty())
     }
 
-    /// Refuses a token that would be one too many. Deletes those that have ended if there are many, or an hour has gone by.
+    /// Refuses a token that would be one too many. Every hour it deletes those that ended long ago, and when there are many,
+    /// all that have ended.
     async fn make_room(&self, next: &TokenRecord, deleted: &mut u64) -> store::Result<()> {
         let census = self.read().census(next.parent.as_deref());
-        if census.ended >= MOST_ENDED || now().saturating_sub(*deleted) >= 3600 {
-            *deleted = now();
-            let hashes = self.store.run(|store| store.delete_ended_tokens(now())).await?;
+        let now = now();
+        let are_many = census.ended.is_full(0, MOST_ENDED, MOST_ENDED_BYTES);
+        if are_many || now.saturating_sub(*deleted) >= 3600 {
+            *deleted = now;
+            let before = if are_many { now } else { now.saturating_sub(KEPT) };
+            let hashes = self.store.run(move |store| store.delete_ended_tokens(before)).await?;
             self.forget(&hashes);
         }
         Ok(census.check(bytes_of(next), self.most)?)
@@ -394,8 +402,7 @@ mod tests {
         fn load(&self) {
             let read = async {
                 let _change = self.tokens.changing().await;
-                let records =
-                    self.store.run(|store| store.delete_ended_tokens(now()).and_then(|_| store.tokens())).await?;
+                let records = self.store.run(|store| store.tokens()).await?;
                 self.tokens.replace(records)
             };
             self.runtime.block_on(read).unwrap();
@@ -499,18 +506,55 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_have_ended_are_deleted() {
+    fn tokens_that_ended_long_ago_are_deleted() {
         let bench = Bench::new();
         let (text, parent) = bench.create(new("seal:a", 3600)).unwrap();
         let (child, _) = bench.child(&parent).unwrap();
         let (other, _) = bench.create(new("seal:a", 0)).unwrap();
         bench.renew(&parent, 1).unwrap();
         bench.ends(&text);
+        let left = || bench.runtime.block_on(bench.store.run(|store| store.tokens())).unwrap().len();
+        let next_hour = || {
+            *bench.runtime.block_on(bench.tokens.changing()) = 0;
+            bench.create(new("seal:a", 0)).unwrap();
+        };
+        // The clock may be wrong, at the start of a server and later.
         bench.load();
+        next_hour();
+        assert!(bench.tokens.known(&text).is_some() && bench.tokens.find(&child).is_none());
+        assert_eq!(left(), 4);
+        let ended = TokenRecord { expires: Some(now() - KEPT), ..parent.record.clone() };
+        assert!(bench.runtime.block_on(bench.store.run(move |store| store.renew_token(&ended))).unwrap());
+        next_hour();
         assert!(bench.tokens.known(&text).is_none() && bench.tokens.known(&child).is_none());
         assert!(bench.tokens.find(&other).is_some());
-        let left = bench.runtime.block_on(bench.store.run(|store| store.tokens())).unwrap();
-        assert_eq!(left.len(), 1);
+        assert_eq!(left(), 3);
+    }
+
+    #[test]
+    fn many_tokens_that_have_ended_are_deleted() {
+        let bench = Bench::new();
+        let (_, parent) = bench.create(new("seal:a", 0)).unwrap();
+        let ended = |number: usize| TokenRecord {
+            hash: sha3_256(&number.to_le_bytes()),
+            accessor: number.to_string(),
+            expires: Some(now() - 10),
+            ..parent.record.clone()
+        };
+        let put = |numbers: std::ops::Range<usize>| {
+            let records: Vec<_> = numbers.map(ended).collect();
+            records.iter().for_each(|record| drop(bench.tokens.put(record.clone()).unwrap()));
+            let write =
+                move |store: &mut dyn Transaction| records.iter().try_for_each(|record| store.put_token(record));
+            bench.runtime.block_on(bench.store.run(write)).unwrap();
+        };
+        put(0..MOST_ENDED - 1);
+        let left = || bench.runtime.block_on(bench.store.run(|store| store.tokens())).unwrap().len();
+        bench.create(new("seal:a", 0)).unwrap();
+        assert_eq!(left(), MOST_ENDED + 1, "not yet");
+        put(MOST_ENDED - 1..MOST_ENDED);
+        bench.create(new("seal:a", 0)).unwrap();
+        assert_eq!(left(), 3);
     }
 
     #[test]

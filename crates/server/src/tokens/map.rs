@@ -111,7 +111,7 @@ impl Map {
         let mut census = Census::default();
         for token in self.tokens() {
             if !self.is_valid(token) {
-                census.ended += 1;
+                census.ended.add(token);
                 continue;
             }
             census.valid.add(token);
@@ -129,7 +129,7 @@ impl Map {
 
 /// How many tokens, and how many bytes are kept of them.
 #[derive(Default)]
-struct Count {
+pub(super) struct Count {
     tokens: usize,
     bytes: usize,
 }
@@ -141,7 +141,7 @@ impl Count {
     }
 
     /// Whether one more of so many bytes is one too many.
-    fn is_full(&self, next: usize, tokens: usize, bytes: usize) -> bool {
+    pub fn is_full(&self, next: usize, tokens: usize, bytes: usize) -> bool {
         self.tokens >= tokens || self.bytes + next > bytes
     }
 }
@@ -151,7 +151,7 @@ impl Count {
 pub(super) struct Census {
     valid: Count,
     /// Those that are valid no more.
-    pub ended: usize,
+    pub ended: Count,
     /// Of the valid ones, those that were not made by administrators; counted for callers who are none.
     of_others: Count,
     /// Of these, those that come from the same token as the next one of the caller.

@@ -143,6 +143,21 @@ impl Client {
         Ok(Self { way: Way::Own { server, _lock: lock }, runtime })
     }
 
+    /// The most bytes of a body in JSON that the server takes.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
+    pub fn json_bytes(&self) -> Outcome<usize> {
+        let default = Limits::default().json_bytes;
+        match &self.way {
+            Way::Own { server, .. } => Ok(server.limits.json_bytes),
+            Way::Running(_) => {
+                let told = self.get("/v2/limits")?["json_bytes"].as_u64();
+                Ok(told.and_then(|bytes| usize::try_from(bytes).ok()).map_or(default, |bytes| bytes.min(default)))
+            }
+        }
+    }
+
     /// Reads something.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use super::folder::Folder;
 use super::key;
 use crate::args::Rewrap;
 use crate::client::{Client, failure};
+use crate::refusal::Kind;
 use hyper::Method;
 use phalanx_host::Error;
 use phalanx_host::args::{KeyArgs, OpenKeys};
@@ -17,11 +18,19 @@ use serde_json::{Map, Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::Range;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// The most lines of a request.
 const LINES: usize = 1000;
-/// A request that is as long as this takes no more lines.
+/// The most bytes of a request, unless it has one line. The server may take less.
 const BYTES: usize = 8 << 20;
+/// So often a request is sent again that the server does not take now.
+const TRIES: usize = 10;
+/// So long after it was refused: the server says so in `Retry-After`.
+const PAUSE: Duration = Duration::from_secs(1);
+/// More than a request has beside its lines.
+const AROUND: usize = 64;
 /// The longest line.
 const LONGEST: usize = 16 << 20;
 
@@ -35,13 +44,26 @@ struct Line {
 }
 
 impl Line {
-    fn new(number: u64, text: Vec<u8>) -> Self {
+    /// A line for a server that takes so many bytes.
+    fn new(number: u64, text: Vec<u8>, most: usize) -> Self {
         let what = match str::from_utf8(&text) {
             _ if text.len() > LONGEST => What::Unfit(format!("it is longer than {LONGEST} bytes")),
             Ok(text) => read(text),
             Err(_) => What::Unfit("it is no text".into()),
         };
-        Self { number, text, what }
+        let line = Self { number, text, what };
+        if matches!(line.what, What::Sealed { .. }) && line.bytes() + AROUND > most {
+            return Self { what: What::Unfit(format!("the server takes {most} bytes at most")), ..line };
+        }
+        line
+    }
+
+    /// How many bytes of a request it takes.
+    fn bytes(&self) -> usize {
+        match &self.what {
+            What::Sealed { item, .. } => item.to_string().len() + 1,
+            _ => self.text.len(),
+        }
     }
 
     /// Whether there may be more of it.
@@ -87,6 +109,7 @@ pub fn run(rewrap: Rewrap, verbosity: Verbosity) -> Outcome {
     key::read(&client, &name)?;
     let input = stdio::input().map_err(|e| Failure::new(Code::InputOutput, format!("standard input: {e}")))?;
     let mut work = Rewrapping {
+        most: client.json_bytes()?,
         client,
         path,
         keep_going: rewrap.keep_going,
@@ -103,6 +126,8 @@ pub fn run(rewrap: Rewrap, verbosity: Verbosity) -> Outcome {
 
 struct Rewrapping {
     client: Client,
+    /// The most bytes of a body that the server takes.
+    most: usize,
     path: String,
     keep_going: bool,
     output: File,
@@ -111,24 +136,27 @@ struct Rewrapping {
 
 impl Rewrapping {
     fn all(&mut self, mut input: impl BufRead) -> Outcome {
-        let mut number = 0;
+        let (mut number, mut waiting) = (0, None);
+        let most = BYTES.min(self.most / 2);
         loop {
             let (mut lines, mut bytes) = (Vec::new(), 0);
             let ended = loop {
-                if lines.len() == LINES || bytes >= BYTES {
+                if lines.len() == LINES || lines.last().is_some_and(Line::is_cut) {
                     break None;
                 }
-                match next(&mut input) {
-                    Ok(text) if !text.is_empty() => {
-                        number += 1;
-                        bytes += text.len();
-                        lines.push(Line::new(number, text));
-                    }
-                    other => break Some(other.map(drop)),
+                let line =
+                    match waiting.take().map_or_else(|| self.line(&mut input, &mut number), |line| Ok(Some(line))) {
+                        Ok(Some(line)) => line,
+                        other => break Some(other.map(drop)),
+                    };
+                bytes += line.bytes();
+                if bytes > most && !lines.is_empty() {
+                    waiting = Some(line);
+                    break None;
                 }
+                lines.push(line);
             };
             self.some(&lines)?;
-            // One that is so long is the last of its request.
             if lines.last().is_some_and(Line::is_cut) {
                 self.copy_line(&mut input)?;
             }
@@ -136,6 +164,16 @@ impl Rewrapping {
                 return ended;
             }
         }
+    }
+
+    /// The next line, if there is one.
+    fn line(&self, input: &mut impl BufRead, number: &mut u64) -> Outcome<Option<Line>> {
+        let text = next(input)?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        *number += 1;
+        Ok(Some(Line::new(*number, text, self.most)))
     }
 
     fn some(&mut self, lines: &[Line]) -> Outcome {
@@ -194,7 +232,7 @@ impl Rewrapping {
         if items.is_empty() {
             return Ok(Vec::new());
         }
-        let (status, answer) = self.client.ask(Method::POST, &self.path, Some(&json!({ "batch_input": items })))?;
+        let (status, answer) = self.send(&json!({ "batch_input": items }))?;
         let results = answer["data"]["batch_results"].as_array().filter(|results| results.len() == items.len());
         let Some(results) = results else { return Err(failure(status, &answer)) };
         let result = |result: &Value| match result["ciphertext"].as_str().filter(|text| !text.is_empty()) {
@@ -202,6 +240,19 @@ impl Rewrapping {
             None => Err(result["error"].as_str().unwrap_or("no answer").to_owned()),
         };
         Ok(results.iter().map(result).collect())
+    }
+
+    /// Sends a request, and sends it again if the server has too much to do now.
+    fn send(&self, body: &Value) -> Outcome<(u16, Value)> {
+        let busy = [Kind::Busy, Kind::Unavailable].map(Kind::status);
+        for _ in 1..TRIES {
+            let (status, answer) = self.client.ask(Method::POST, &self.path, Some(body))?;
+            if !busy.contains(&status) {
+                return Ok((status, answer));
+            }
+            sleep(PAUSE);
+        }
+        self.client.ask(Method::POST, &self.path, Some(body))
     }
 }
 

@@ -507,6 +507,34 @@ fn lines_that_are_no_text_or_too_long_are_copied_and_the_others_go_on() {
 }
 
 #[test]
+fn rewrapping_keeps_to_what_the_server_takes() {
+    let server = Server::start(&[]);
+    let folder = server.folder.clone();
+    succeeded(folder.run(["key", "new", "orders"]));
+    let texts: Vec<_> = users(0..1000).into_iter().map(|(user, _)| (user, "x".repeat(4000))).collect();
+    let records = seal(&server, "orders", &texts);
+    let long = seal(&server, "orders", &[("ada".into(), "x".repeat(1 << 20))]).remove(0);
+    succeeded(folder.run(["key", "rotate", "orders"]));
+    assert!(server.terminate().success());
+    let line = |record: &Record| {
+        serde_json::json!({ "ciphertext": record.ciphertext, "context": base64(&record.user) }).to_string() + "\n"
+    };
+    let input: String = records.iter().map(line).collect();
+    assert!(input.len() > 5 << 20);
+    // Few bytes at a time, and few requests a second.
+    let server = folder.start(&["--max-in-flight", "8", "--max-rate", "3"]);
+    let output = succeeded(rewrap(&folder, &[], &input));
+    assert_eq!(output.lines().filter(|line| line.contains("vault:v2:")).count(), 1000);
+    let two = &input[..input.match_indices('\n').nth(1).unwrap().0 + 1];
+    let output = rewrap(&folder, &["--keep-going"], [two, &line(&long), two].concat());
+    failed(&output, 3, "line 3: the server takes ");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(lines.lines().filter(|line| line.contains("vault:v2:")).count(), 4);
+    assert!(lines.contains(&line(&long)));
+    drop(server);
+}
+
+#[test]
 fn nothing_is_made_in_a_folder_that_is_no_servers() {
     let folder = Folder::new();
     let strange = folder.beside("strange");

@@ -19,12 +19,12 @@ use phalanx_host::failure::Outcome;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 use strangers::Strangers;
 use thread::Piece;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// The most lines that wait to be written.
 const WAITING: usize = 16_384;
@@ -90,6 +90,8 @@ struct Health {
     failures: AtomicU64,
     /// Lines that found no place to wait, until the log says so.
     lost: AtomicU64,
+    /// Whether the file is to be opened again.
+    reopens: AtomicBool,
     /// Bytes of lines that wait.
     waiting: AtomicUsize,
 }
@@ -153,7 +155,9 @@ impl Audit {
     /// Opens the file again, as after its old one was renamed.
     pub fn reopen(&self) {
         if let Some(open) = &self.open {
-            let _ = open.pieces.try_send(Piece::Reopen);
+            open.health.reopens.store(true, Relaxed);
+            // It wakes the thread. If there is no place, it is awake.
+            let _ = open.pieces.try_send(Piece { line: None, done: None });
         }
     }
 
@@ -165,9 +169,16 @@ impl Audit {
         if !left_out.is_empty() {
             open.put_soon(left_out);
         }
-        if open.pieces.try_send(Piece::Line { line: None, done: Some(sender) }).is_ok() {
-            let _ = timeout(PATIENCE, done).await;
-        }
+        let mut last = Piece { line: None, done: Some(sender) };
+        let all = async {
+            // Lines may have taken all places.
+            while let Err(TrySendError::Full(piece)) = open.pieces.try_send(last) {
+                last = piece;
+                sleep(Duration::from_millis(5)).await;
+            }
+            let _ = done.await;
+        };
+        let _ = timeout(PATIENCE, all).await;
     }
 
     /// Whether nothing is served because the log cannot be written.
@@ -209,7 +220,7 @@ impl Open {
     fn pass(&self, line: Option<Vec<u8>>, done: Option<oneshot::Sender<bool>>) -> bool {
         let bytes = line.as_ref().map_or(0, Vec::len);
         let before = self.health.waiting.fetch_add(bytes, Relaxed);
-        let passed = before + bytes <= WAITING_BYTES && self.pieces.try_send(Piece::Line { line, done }).is_ok();
+        let passed = before + bytes <= WAITING_BYTES && self.pieces.try_send(Piece { line, done }).is_ok();
         if !passed {
             self.health.waiting.fetch_sub(bytes, Relaxed);
         }
@@ -221,5 +232,70 @@ impl Open {
             self.health.lost.fetch_add(1, Relaxed);
             self.health.failures.fetch_add(1, Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
+    use std::fs::File;
+    use std::io::{BufRead, BufReader};
+    use std::path::Path;
+    use std::thread;
+
+    fn start(file: &Path) -> Audit {
+        let started = Audit::start(Settings { mode: AuditMode::On, file: Some(file.into()), users: false });
+        started.unwrap_or_else(|_| panic!("no log"))
+    }
+
+    async fn write(audit: &Audit) {
+        let note = Note { action: "seal", ..Note::default() };
+        let (id, caller, remote, method) = ("1", "uid:0", "uid:0", "POST");
+        let entry = Entry { id, caller, remote, method, note: &note, status: 200, micros: 9, more: false };
+        audit.write(entry).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn all_lines_that_found_a_place_are_written_before_the_end() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("log");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        // Both ends, so that nobody waits for the other one.
+        let both = open(&path, OFlags::RDWR, Mode::empty()).unwrap();
+        let (audit, reader) = (start(&path), File::open(&path).unwrap());
+        drop(both);
+        let mut accepted = 0;
+        while audit.failures() == 0 {
+            write(&audit).await;
+            accepted += 1 - audit.failures();
+        }
+        assert!(accepted > WAITING as u64);
+        let mut finish = Box::pin(audit.finish());
+        assert!(timeout(Duration::from_millis(100), &mut finish).await.is_err(), "nobody reads");
+        let counted = thread::spawn(move || {
+            let is_own = |line: &String| line.contains("\"seal\"");
+            BufReader::new(reader).lines().map_while(Result::ok).filter(is_own).count() as u64
+        });
+        (&mut finish).await;
+        drop(finish);
+        // That closes the file.
+        drop(audit);
+        assert_eq!(counted.join().unwrap(), accepted);
+    }
+
+    #[tokio::test]
+    async fn a_log_is_opened_again_when_all_places_are_taken() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("log");
+        let audit = start(&path);
+        write(&audit).await;
+        audit.finish().await;
+        std::fs::rename(&path, folder.path().join("old")).unwrap();
+        // As if no place were left for a word to the thread.
+        audit.open.as_ref().unwrap().health.reopens.store(true, Relaxed);
+        write(&audit).await;
+        audit.finish().await;
+        assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 1);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// The most bytes of the names in a line.
-const MOST: usize = 1 << 20;
+const MOST: usize = 64 << 10;
 
 /// Names, each once. What does not fit is counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

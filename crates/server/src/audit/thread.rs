@@ -19,17 +19,12 @@ const GATHERING: Duration = Duration::from_millis(2);
 /// How often it is said that lines cannot be written.
 const OFTEN: Duration = Duration::from_secs(60);
 
-/// Something for the thread.
-pub enum Piece {
-    /// A line to be written. Without one it is tried whether lines can be written.
-    Line {
-        /// The line.
-        line: Option<Vec<u8>>,
-        /// Receives whether it was written.
-        done: Option<oneshot::Sender<bool>>,
-    },
-    /// Opens the file again.
-    Reopen,
+/// A line to be written. Without one it is tried whether lines can be written.
+pub struct Piece {
+    /// The line.
+    pub line: Option<Vec<u8>>,
+    /// Receives whether it was written.
+    pub done: Option<oneshot::Sender<bool>>,
 }
 
 /// Starts the thread, which ends when nobody can send any more.
@@ -54,31 +49,26 @@ struct Writer {
 impl Writer {
     fn serve(mut self, waiting: &Receiver<Piece>) {
         while let Ok(first) = waiting.recv() {
-            if let Piece::Line { done: None, .. } = first {
+            if first.done.is_none() {
                 sleep(GATHERING);
+            }
+            if self.health.reopens.swap(false, Relaxed) {
+                self.reopen();
             }
             let mut next = Some(first);
             let mut lines = Vec::new();
-            let (mut many, mut waiters, mut reopens) = (0, Vec::new(), false);
-            while let Some(piece) = next {
-                match piece {
-                    Piece::Line { line, done } => {
-                        many += u64::from(line.is_some());
-                        let line = line.unwrap_or_default();
-                        self.health.waiting.fetch_sub(line.len(), Relaxed);
-                        lines.extend_from_slice(&line);
-                        waiters.extend(done);
-                    }
-                    Piece::Reopen => reopens = true,
-                }
-                next = if lines.len() < TOGETHER && !reopens { waiting.try_recv().ok() } else { None };
+            let (mut many, mut waiters) = (0, Vec::new());
+            while let Some(Piece { line, done }) = next {
+                many += u64::from(line.is_some());
+                let line = line.unwrap_or_default();
+                self.health.waiting.fetch_sub(line.len(), Relaxed);
+                lines.extend_from_slice(&line);
+                waiters.extend(done);
+                next = if lines.len() < TOGETHER { waiting.try_recv().ok() } else { None };
             }
             let is_written = self.write(many, &lines);
             for done in waiters {
                 let _ = done.send(is_written);
-            }
-            if reopens {
-                self.reopen();
             }
         }
     }
@@ -87,7 +77,7 @@ impl Writer {
     fn write(&mut self, many: u64, lines: &[u8]) -> bool {
         self.lost += self.health.lost.swap(0, Relaxed);
         let broken = self.health.broken.load(Relaxed);
-        if lines.is_empty() && !broken {
+        if lines.is_empty() && self.lost == 0 && !broken {
             return true;
         }
         let gap = if self.lost > 0 || broken { line::gap(self.lost) } else { Vec::new() };

@@ -121,6 +121,9 @@ impl Server {
 
     /// Destroys a key, with its users.
     ///
+    /// Where there are other servers, it then waits until all of them know that. One that does not would still seal, and if
+    /// the name is given to another key, nobody would notice that this opens nowhere.
+    ///
     /// # Errors
     /// Those of [`Keys::delete`].
     pub async fn delete_key(self: &Arc<Self>, name: &str) -> store::Result<()> {
@@ -130,6 +133,9 @@ impl Server {
             if !matches!(deleted, Err(store::Error::Refused(_))) {
                 // Also after a failure: the key may be deleted all the same.
                 server.users.forget_all();
+            }
+            if deleted.is_ok() && server.follow.is_shared() {
+                tokio::time::sleep(LEASE + ANSWERING).await;
             }
             deleted
         })
@@ -508,6 +514,20 @@ pub(crate) mod tests {
         drop(batch);
         assert!(!is_over);
         trimmed.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_key_is_deleted_when_all_servers_know_it() {
+        for is_shared in [false, true] {
+            let bench = Bench::new(is_shared).await;
+            bench.key(false).await;
+            let config = Config { deletion_allowed: Some(true), ..Config::default() };
+            bench.server.configure_key("orders", config).await.unwrap();
+            let begun = std::time::Instant::now();
+            bench.server.delete_key("orders").await.unwrap();
+            assert_eq!(begun.elapsed() >= LEASE + ANSWERING, is_shared);
+            assert!(bench.server.keys.get("orders").is_err());
+        }
     }
 
     #[tokio::test]

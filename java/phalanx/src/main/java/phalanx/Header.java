@@ -208,6 +208,30 @@ public final class Header {
         throw WrongKeyException.none(unknown, hasAge, services, hasPassword, refused);
     }
 
+    /**
+     * Whether it gives access to exactly these recipients: each has a slot of its own, and there is no other but padding. A slot has to
+     * open with what is at hand. One of age cannot be tried, and shows whose it is.
+     *
+     * @param recipients the recipients
+     * @param keys what opens the header. Key services among the recipients are asked through it
+     * @return whether it is theirs: not if nothing at hand opens it
+     * @throws IOException if a key cannot be read
+     */
+    public boolean isFor(Recipients recipients, KeyProvider keys) throws IOException {
+        try (FileKeys file = open(keys).keys()) {
+            return recipients.own(this, file, keys);
+        } catch (PhalanxException e) {
+            return false;
+        }
+    }
+
+    /** Whether a slot holds the file key under this key. Overwrites the key. */
+    boolean isOpened(byte[] kek, Slot.Wrapped secret) {
+        Optional<FileKeys> opened = unwrap(kek, secret);
+        opened.ifPresent(FileKeys::close);
+        return opened.isPresent();
+    }
+
     private Optional<Opened> byKey(KeyProvider keys, List<KeyId> unknown, List<KeyException> refused) throws IOException {
         for (int i = 0; i < slots.size(); i++) {
             if (!(slots.get(i) instanceof Slot.OfKey slot)) {
@@ -339,7 +363,7 @@ public final class Header {
         return Optional.empty();
     }
 
-    private void checkLimits() throws KeyDerivationException {
+    void checkLimits() throws KeyDerivationException {
         long work = 0;
         for (Slot slot : slots) {
             if (slot instanceof Slot.OfPassword password && password.memory() > MEMORY_LIMIT) {

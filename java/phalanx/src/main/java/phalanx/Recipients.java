@@ -4,10 +4,13 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
 import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Iterator;
 import java.util.List;
+import java.util.Optional;
 import java.util.OptionalLong;
 import phalanx.primitives.KeyWrap;
 
@@ -257,5 +260,61 @@ public final class Recipients {
         byte[] header = Arrays.copyOf(out.array(), length);
         System.arraycopy(file.headerTag(header), 0, header, length - Header.TAG, Header.TAG);
         return Header.ofOurs(header);
+    }
+
+    /** Whether a slot of a header is a recipient's. */
+    @FunctionalInterface
+    private interface Owner {
+        boolean owns(Slot slot) throws IOException;
+    }
+
+    /** Whether each of these recipients has a slot of its own in an opened header, and nobody else has one. */
+    boolean own(Header header, FileKeys file, KeyProvider atHand) throws IOException {
+        List<Owner> left = owners(header, file, atHand);
+        for (Slot slot : header.slots()) {
+            if (!(slot instanceof Slot.Padding) && !removeOwner(left, slot)) {
+                return false;
+            }
+        }
+        return left.isEmpty();
+    }
+
+    private static boolean removeOwner(List<Owner> owners, Slot slot) throws IOException {
+        for (Iterator<Owner> each = owners.iterator(); each.hasNext(); ) {
+            if (each.next().owns(slot)) {
+                each.remove();
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private List<Owner> owners(Header header, FileKeys file, KeyProvider atHand) {
+        List<Owner> owners = new ArrayList<>();
+        for (PhalanxKey key : keys) {
+            owners.add(slot -> slot instanceof Slot.OfKey of && of.id().equals(key.id()) && header.isOpened(key.kek(), of.secret()));
+        }
+        for (AgeRecipient recipient : ages) {
+            owners.add(slot -> slot instanceof Slot.OfAge of && MessageDigest.isEqual(of.secret().salt(), recipient.tag(file)));
+        }
+        for (NamedService.RunKey service : services) {
+            owners.add(slot -> slot instanceof Slot.OfService of && of.uri().equals(service.uri()) && opens(header, of, atHand));
+        }
+        for (Way way : passwords) {
+            owners.add(slot -> slot instanceof Slot.OfPassword of && opens(header, of, way.password));
+        }
+        return owners;
+    }
+
+    /** The service is asked, since each run has a run key of its own. */
+    private static boolean opens(Header header, Slot.OfService slot, KeyProvider atHand) throws IOException {
+        Optional<PhalanxKey> runKey = atHand.runKey(slot.uri(), slot.secret().salt().clone());
+        return runKey.isPresent() && header.isOpened(runKey.get().kek(), slot.secret());
+    }
+
+    private static boolean opens(Header header, Slot.OfPassword slot, Password password) throws KeyDerivationException {
+        header.checkLimits();
+        byte[] kek = password.kek(slot.secret().salt(), (int) slot.memory(), (int) slot.passes(), slot.lanes());
+        return header.isOpened(kek, slot.secret());
     }
 }

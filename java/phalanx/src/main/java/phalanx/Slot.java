@@ -33,7 +33,7 @@ public sealed interface Slot {
      * A way in for an identity of age or SSH. The slot shows for which only if it is one of SSH.
      *
      * @param bytes the length of the age file in it
-     * @param secret the age file
+     * @param secret the tag of its recipient and the age file
      */
     record OfAge(int bytes, Wrapped secret) implements Slot {
         /**
@@ -68,7 +68,7 @@ public sealed interface Slot {
      */
     record Unknown(int type, int bytes) implements Slot {}
 
-    /** A file key under another key. */
+    /** A file key under another key, and what stands before it: a password's salt, a recipient's tag or a wrapped run key. */
     final class Wrapped {
         private final byte[] salt;
         private final byte[] key;

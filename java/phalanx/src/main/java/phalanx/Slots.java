@@ -39,7 +39,7 @@ final class Slots {
                     throw new MalformedHeaderException("an age slot of the wrong length");
                 }
                 byte[] file = Arrays.copyOfRange(body, AgeRecipient.TAG, body.length);
-                return new Slot.OfAge(file.length, new Slot.Wrapped(null, file));
+                return new Slot.OfAge(file.length, new Slot.Wrapped(Arrays.copyOf(body, AgeRecipient.TAG), file));
             case SERVICE:
                 return service(body);
             default:

@@ -197,7 +197,11 @@ final class Preparation {
         }
         try {
             Header header = Header.read(new ByteArrayInputStream(record.header()));
-            header.open(Held.keys(conf).provider()).keys().close();
+            if (!isAsAskedFor(header)) {
+                Terminal.complain(name + ": what the run that was interrupted has left is for other keys, "
+                        + "or another cipher or chunk size, so it begins anew");
+                return null;
+            }
             Layout layout = new Layout(header.suite(), header.chunkLog2(), header.length(), seen.length());
             boolean isSound = record.parts() >= 1 && record.parts() <= layout.chunks()
                     && record.done().keySet().stream().allMatch(part -> part >= 0 && part < record.parts());
@@ -207,5 +211,12 @@ final class Preparation {
         } catch (PhalanxException e) {
             return null;
         }
+    }
+
+    /** Whether a header is what this run would make: otherwise a key that was taken away would still open the file. */
+    private boolean isAsAskedFor(Header header) throws IOException {
+        Keys keys = Held.keys(conf);
+        boolean hasItsShape = header.suite() == plan.suite && header.chunkLog2() == plan.chunkLog2;
+        return hasItsShape && header.isFor(keys.recipients(), keys.provider());
     }
 }

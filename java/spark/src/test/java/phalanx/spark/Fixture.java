@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -16,10 +17,13 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.io.TempDir;
+import phalanx.Header;
+import phalanx.KeyId;
 import phalanx.Keyring;
 import phalanx.PhalanxKey;
 import phalanx.Protector;
 import phalanx.Recipients;
+import phalanx.Slot;
 import phalanx.Unprotector;
 import phalanx.command.Failure;
 import phalanx.command.Terminal;
@@ -114,6 +118,17 @@ abstract class Fixture {
         Path stored = plain.resolveSibling(plain.getFileName() + ".phx");
         new Protector(Recipients.of(key)).protect(plain, stored);
         return stored;
+    }
+
+    static Header header(Path stored) throws IOException {
+        try (InputStream in = Files.newInputStream(stored)) {
+            return Header.read(in);
+        }
+    }
+
+    /** The keys that open a file. It has no other ways in. */
+    static List<KeyId> keys(Header header) {
+        return header.slots().stream().filter(slot -> !(slot instanceof Slot.Padding)).map(slot -> ((Slot.OfKey) slot).id()).toList();
     }
 
     List<String> names() throws IOException {

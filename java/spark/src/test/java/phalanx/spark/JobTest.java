@@ -14,7 +14,12 @@ import java.util.List;
 import java.util.TreeSet;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import phalanx.Header;
+import phalanx.Keyring;
+import phalanx.PhalanxKey;
+import phalanx.Suite;
 
 /** Jobs of two threads in this JVM. */
 class JobTest extends Fixture {
@@ -93,7 +98,7 @@ class JobTest extends Fixture {
     @Test
     void otherKeysOpenNothing() throws IOException {
         Path stored = protect(write("large", bytes(LARGE)));
-        phalanx.Keyring.in(top.resolve("ring")).store("other", phalanx.PhalanxKey.random());
+        Keyring.in(top.resolve("ring")).store("other", PhalanxKey.random());
         fail(3, "large.phx: ", "unprotect", "-f", "-k", "other", stored.toString());
         fail(4, "nobody", "verify", "-k", "nobody", stored.toString());
         fail(2, "no key given: --key, --key-file or --kms", "protect", folder.resolve("large").toString());
@@ -183,6 +188,31 @@ class JobTest extends Fixture {
         succeed("protect", "--resume", "-k", "work", "-o", folder + "/large.phx", input);
         assertTrue(said.contains("it changed since the run that was interrupted"), said);
         assertOpens(other, folder.resolve("large.phx"));
+    }
+
+    /** What each run adds to the line of the other one, with words between which there are spaces. */
+    @ParameterizedTest
+    @CsvSource({
+        "-k bob, ''", "'', -k bob", "'', --cipher aes-256-turbo", "--cipher aes-192, ''", "'', --chunk-size 512K"
+    })
+    void otherKeysAnotherCipherAndAnotherChunkSizeBeginAnew(String before, String now) throws IOException {
+        PhalanxKey bob = PhalanxKey.random();
+        Keyring.in(top.resolve("ring")).store("bob", bob);
+        byte[] large = bytes(LARGE);
+        write("large", large);
+        String line = "protect --resume -k work -o " + folder + "/large.phx test://" + folder + "/large ";
+        TestFs.FAILS_FROM.set(20 << 20);
+        fail(4, "a cable was pulled", (line + before).trim().split(" "));
+        TestFs.FAILS_FROM.set(Long.MAX_VALUE);
+        TestFs.BEGUN.clear();
+        succeed((line + now).trim().split(" "));
+        assertTrue(said.contains("is for other keys, or another cipher or chunk size, so it begins anew"), said);
+        assertTrue(TestFs.BEGUN.contains(0L), () -> "it went on: " + TestFs.BEGUN);
+        assertOpens(large, folder.resolve("large.phx"));
+        Header header = header(folder.resolve("large.phx"));
+        assertEquals(now.contains("bob") ? List.of(key.id(), bob.id()) : List.of(key.id()), keys(header));
+        assertEquals(now.contains("turbo") ? Suite.AES_256_CTR_TURBOSHAKE : Suite.AES_256_CTR_SHA3, header.suite());
+        assertEquals(now.contains("512K") ? 19 : 20, header.chunkLog2());
     }
 
     @Test

@@ -20,8 +20,10 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import phalanx.Contents;
 import phalanx.KeyProvider;
+import phalanx.Keyring;
 import phalanx.Manifest;
 import phalanx.PhalanxFile;
+import phalanx.PhalanxKey;
 import phalanx.PhalanxTree;
 
 /** Folders and mirrors, with their manifests. */
@@ -306,6 +308,19 @@ class TreeTest extends Fixture {
         assertWhole(mirror);
         assertArrayEquals(large, Files.readAllBytes(restored("a/large")));
         assertTrue(names(mirror.resolve("a")).stream().noneMatch(name -> name.startsWith(".phalanx")));
+    }
+
+    @Test
+    void aLargeFileForAKeyThatWasTakenAwayBeginsAnew() throws IOException {
+        Keyring.in(top.resolve("ring")).store("bob", PhalanxKey.random());
+        TestFs.FAILS_FROM.set(1 << 20);
+        fail(4, "a cable was pulled", "mirror", "-k", "work", "-k", "bob", "test://" + source, mirror.toString());
+        assertTrue(names(mirror.resolve("a")).stream().anyMatch(name -> name.endsWith(".resume")), () -> said);
+        TestFs.FAILS_FROM.set(Long.MAX_VALUE);
+        succeed("mirror", "-k", "work", "test://" + source, mirror.toString());
+        assertTrue(said.contains("a/large: what the run that was interrupted has left is for other keys"), said);
+        assertEquals(List.of(key.id()), keys(header(mirror.resolve("a/large.phx"))));
+        assertWhole(mirror);
     }
 
     /** What is in the way of another kind of entry counts as deleted, and what a link in the mirror leads to is not the mirror's. */

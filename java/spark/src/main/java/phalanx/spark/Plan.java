@@ -122,6 +122,9 @@ final class Plan {
                 throw options.wrong(needing + " needs --delete");
             }
         }
+        if (options.has("--resume") && suite == Suite.AES_256_GCM) {
+            throw Failure.usage("--resume does not work with aes-256-gcm, whose chunks are written once");
+        }
         atLeast();
         expects();
         maxDelete();

@@ -17,6 +17,7 @@ import phalanx.Layout;
 import phalanx.NotPhalanxException;
 import phalanx.OutputException;
 import phalanx.PhalanxException;
+import phalanx.Suite;
 import phalanx.command.Failure;
 import phalanx.command.Spared;
 import phalanx.command.Terminal;
@@ -58,7 +59,7 @@ final class Preparation {
                 }
                 return;
             }
-            Record record = seals && plan.resumes() ? record(place, seen) : null;
+            Record record = seals && plan.resumes() && !isWrittenOnce() ? record(place, seen) : null;
             try {
                 begin(number, place, fs, seen, record, replaces);
             } catch (IOException e) {
@@ -141,6 +142,14 @@ final class Preparation {
         return isStore ? there.getModificationTime() >= time : there.getModificationTime() == time;
     }
 
+    /**
+     * Whether each chunk may be sealed only once under a file key (docs/format.md, section 5). Tasks are done again if they fail, and side
+     * by side. So such a file is not divided: each attempt does the whole of it under a file key of its own.
+     */
+    private boolean isWrittenOnce() {
+        return seals && plan.suite == Suite.AES_256_GCM;
+    }
+
     private void begin(int number, Inputs.Place place, FileSystem fs, Seen seen, Record record, boolean replaces)
             throws IOException {
         Place output = place.output() == null ? null : Place.of(
@@ -148,7 +157,10 @@ final class Preparation {
         byte[] header = null;
         Layout layout = null;
         int parts = 1;
-        if (seen.length() >= Division.LARGE) {
+        if (isWrittenOnce() && output != null && seen.length() > output.mostBytes()) {
+            throw new IOException("too large: an object with the cipher aes-256-gcm has at most 1 GiB here");
+        }
+        if (seen.length() >= Division.LARGE && !isWrittenOnce()) {
             Header whole = record != null ? Header.read(new ByteArrayInputStream(record.header())) : newHeader(fs, place, seen);
             layout = seals ? new Layout(whole.suite(), whole.chunkLog2(), whole.length(), seen.length()) : whole.layout(seen.length());
             long longest = output == null ? Division.LONGEST_PART : output.longest();

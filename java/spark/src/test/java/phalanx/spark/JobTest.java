@@ -215,6 +215,40 @@ class JobTest extends Fixture {
         assertEquals(now.contains("512K") ? 19 : 20, header.chunkLog2());
     }
 
+    /** Its chunks are sealed only once under a file key, so another attempt needs a key of its own, and does the whole file. */
+    @ParameterizedTest
+    @ValueSource(strings = {"file", "test", "store"})
+    void aFileWhoseChunksAreWrittenOnceIsDoneAsAWhole(String scheme) throws IOException {
+        byte[] large = bytes(LARGE);
+        write("large", large);
+        String[] line = {"protect", "-k", "work", "--cipher", "aes-256-gcm", "-o", scheme + "://" + folder + "/large.phx",
+            "test://" + folder + "/large"};
+        TestFs.FAILURES.set(1);
+        succeed(line);
+        assertEquals(List.of(0L, 0L), TestFs.BEGUN);
+        assertEquals(Suite.AES_256_GCM, header(folder.resolve("large.phx")).suite());
+        assertOpens(large, folder.resolve("large.phx"));
+        assertEquals(List.of("large", "large.phx"), visible());
+    }
+
+    @Test
+    void aFileWhoseChunksAreWrittenOnceIsNotGoneOnWith() throws IOException {
+        Path input = write("large", bytes(10));
+        fail(2, "--resume does not work with aes-256-gcm, whose chunks are written once", "protect", "--resume", "-k", "work",
+                "--cipher", "aes-256-gcm", input.toString());
+        assertEquals(List.of("large"), names());
+    }
+
+    @Test
+    void aFileWhoseChunksAreWrittenOnceMustFitIntoMemoryForAStore() throws IOException {
+        try (RandomAccessFile file = new RandomAccessFile(folder.resolve("large").toFile(), "rw")) {
+            file.setLength((1L << 30) + 1);
+        }
+        fail(4, "too large: an object with the cipher aes-256-gcm has at most 1 GiB here", "protect", "-k", "work",
+                "--cipher", "aes-256-gcm", "store://" + folder + "/large");
+        assertEquals(List.of("large"), visible());
+    }
+
     @Test
     void aRecordThatSomebodyElseMadeCountsNothing() throws IOException {
         byte[] large = bytes(LARGE);

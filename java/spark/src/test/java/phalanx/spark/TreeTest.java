@@ -14,6 +14,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.FileTime;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
+import java.util.Set;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -25,6 +26,7 @@ import phalanx.Manifest;
 import phalanx.PhalanxFile;
 import phalanx.PhalanxKey;
 import phalanx.PhalanxTree;
+import phalanx.Suite;
 
 /** Folders and mirrors, with their manifests. */
 class TreeTest extends Fixture {
@@ -320,6 +322,20 @@ class TreeTest extends Fixture {
         succeed("mirror", "-k", "work", "test://" + source, mirror.toString());
         assertTrue(said.contains("a/large: what the run that was interrupted has left is for other keys"), said);
         assertEquals(List.of(key.id()), keys(header(mirror.resolve("a/large.phx"))));
+        assertWhole(mirror);
+    }
+
+    @Test
+    void aMirrorGoesOnWithNoFileWhoseChunksAreWrittenOnce() throws IOException {
+        String[] line = {"mirror", "-k", "work", "--cipher", "aes-256-gcm", "test://" + source, mirror.toString()};
+        TestFs.FAILS_FROM.set(0);
+        fail(4, "a cable was pulled", line);
+        assertEquals(List.of("deep"), names(mirror.resolve("a")));
+        TestFs.FAILS_FROM.set(Long.MAX_VALUE);
+        TestFs.BEGUN.clear();
+        succeed(line);
+        assertEquals(Set.of(0L), Set.copyOf(TestFs.BEGUN));
+        assertEquals(Suite.AES_256_GCM, header(mirror.resolve("a/large.phx")).suite());
         assertWhole(mirror);
     }
 

@@ -42,19 +42,21 @@ final class PlainInput extends FSInputStream
         return read(ByteBuffer.wrap(into, offset, length));
     }
 
+    /** One that fails has read nothing, also if it has come to a second chunk. So whoever reads again misses no bytes. */
     @Override
     public synchronized int read(ByteBuffer into) throws IOException {
-        file.checkOpen();
-        int done = 0;
-        while (into.hasRemaining()) {
-            int count = file.read(position, into, true);
-            if (count < 0) {
-                return done == 0 ? -1 : done;
+        int start = into.position();
+        boolean isDone = false;
+        try {
+            int count = read(position, into, true);
+            position += Math.max(0, count);
+            isDone = true;
+            return count;
+        } finally {
+            if (!isDone) {
+                into.position(start);
             }
-            position += count;
-            done += count;
         }
-        return done;
     }
 
     @Override
@@ -111,9 +113,14 @@ final class PlainInput extends FSInputStream
         if (from < 0) {
             throw new EOFException(FSExceptionMessages.NEGATIVE_SEEK);
         }
+        return read(from, into, false);
+    }
+
+    private int read(long from, ByteBuffer into, boolean inOrder) throws IOException {
+        file.checkOpen();
         int done = 0;
         while (into.hasRemaining()) {
-            int count = file.read(from + done, into, false);
+            int count = file.read(from + done, into, inOrder);
             if (count < 0) {
                 return done == 0 ? -1 : done;
             }

@@ -17,6 +17,7 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileRange;
@@ -77,6 +78,41 @@ class ReadingTest extends Fixture {
             assertEquals(1, in.read(7, one, 0, 1));
             assertEquals(plaintext[7], one[0]);
         }
+    }
+
+    /** Whoever reads again after a failure would otherwise miss the chunks that were sound. */
+    @Test
+    void aReadThatFailsInALaterChunkHasReadNothing() throws IOException {
+        byte[] plaintext = bytes(3 << 20);
+        protect("a", plaintext, 20);
+        conf.set(AheadThreads.LENGTH, "0");
+        int failures = 0;
+        for (int at = 1; at <= 4; at++) {
+            AtomicInteger left = new AtomicInteger();
+            FakeStore.IN_READ.set(() -> {
+                if (left.get() > 0 && left.decrementAndGet() == 0) {
+                    throw new IOException("a cable was pulled");
+                }
+            });
+            try (FileSystem other = open("phalanx+fake", conf); FSDataInputStream in = other.open(path("a"))) {
+                left.set(at);
+                ByteBuffer part = ByteBuffer.allocate(plaintext.length);
+                try {
+                    in.read(part);
+                } catch (IOException e) {
+                    failures++;
+                    assertEquals(0, part.position());
+                    assertEquals(0, in.getPos());
+                    assertEquals(plaintext.length, in.read(part));
+                }
+                assertArrayEquals(plaintext, part.array());
+                assertEquals(plaintext.length, in.getPos());
+            } finally {
+                FakeStore.IN_READ.set(null);
+            }
+        }
+        // The last chunk was read when the file was opened.
+        assertEquals(2, failures);
     }
 
     @Test

@@ -3,10 +3,11 @@ package phalanx.hadoop;
 import java.io.IOException;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.StreamCapabilities;
 
 /** What is done with the inner stream of a new file at the end. */
 interface Ending {
-    /** The stream was closed: the file gets its name. */
+    /** Closes the stream, and gives the file its name. */
     void publish() throws IOException;
 
     /** Nothing of the file may stay. */
@@ -16,7 +17,9 @@ interface Ending {
     static Ending direct(FSDataOutputStream out) {
         return new Ending() {
             @Override
-            public void publish() {}
+            public void publish() throws IOException {
+                out.close();
+            }
 
             @Override
             public void discard() throws IOException {
@@ -28,12 +31,25 @@ interface Ending {
         };
     }
 
+    /**
+     * How a file gets its name by renaming.
+     *
+     * @param overwrites whether a file of that name is replaced
+     * @param syncs whether the file is on the disk before that, if the file system can tell
+     */
+    record Rules(boolean overwrites, boolean syncs) {}
+
     /** For file systems where one sees a file while it is written. */
-    static Ending renamed(Inner inner, FSDataOutputStream out, Path written, Path stored, boolean overwrite) {
+    static Ending renamed(Inner inner, FSDataOutputStream out, Path written, Path stored, Rules rules) {
         return new Ending() {
             @Override
             public void publish() throws IOException {
-                inner.publish(written, stored, overwrite);
+                // Otherwise the new name could outlive a power cut, and the data not.
+                if (rules.syncs && out.hasCapability(StreamCapabilities.HSYNC)) {
+                    out.hsync();
+                }
+                out.close();
+                inner.publish(written, stored, rules.overwrites);
             }
 
             @Override

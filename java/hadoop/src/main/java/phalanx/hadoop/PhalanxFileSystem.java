@@ -65,6 +65,7 @@ import phalanx.Suite;
 public class PhalanxFileSystem extends FileSystem {
     static final String CIPHER = "fs.phalanx.cipher";
     static final String CHUNK_SIZE = "fs.phalanx.chunk.size";
+    static final String SYNC = "fs.phalanx.sync";
     static final String LISTING_THREADS = "fs.phalanx.listing.threads";
 
     /** Columns are read by whole chunks, and of shorter ones less is read beside a column. */
@@ -79,6 +80,7 @@ public class PhalanxFileSystem extends FileSystem {
     private Opened.Shared shared;
     private Suite suite;
     private int chunkLog2;
+    private boolean syncs;
 
     /** One that is to be initialized. */
     public PhalanxFileSystem() {}
@@ -89,6 +91,7 @@ public class PhalanxFileSystem extends FileSystem {
         setConf(conf);
         suite = suite(conf);
         chunkLog2 = chunkLog2(conf);
+        syncs = conf.getBoolean(SYNC, true);
         Ends ends = new Ends();
         shared = new Opened.Shared(ends, AheadThreads.of(conf), statistics);
         inner = Inner.of(Names.inner(name), conf);
@@ -367,7 +370,9 @@ public class PhalanxFileSystem extends FileSystem {
         boolean isDirect = inner.hasPathCapability(stored, CommonPathCapabilities.ABORTABLE_STREAM);
         Path written = isDirect ? stored : new Path(name.getParent(), ".phalanx-" + UUID.randomUUID() + ".tmp");
         FSDataOutputStream out = creator.create(written, overwrite);
-        Ending ending = isDirect ? Ending.direct(out) : Ending.renamed(inner, out, written, stored, overwrite);
+        Ending ending = isDirect
+                ? Ending.direct(out)
+                : Ending.renamed(inner, out, written, stored, new Ending.Rules(overwrite, syncs));
         try {
             return new FSDataOutputStream(new SealedOutput(out, ending, recipients, suite, chunkLog2), statistics);
         } catch (IOException | RuntimeException e) {

@@ -131,7 +131,6 @@ final class SealedOutput extends OutputStream implements Abortable, Syncable, St
                 throw new IOException("an earlier write failed, so nothing was written");
             }
             seal(true);
-            out.close();
             ending.publish();
             done = true;
         } finally {

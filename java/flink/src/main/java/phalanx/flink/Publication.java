@@ -3,6 +3,8 @@ package phalanx.flink;
 import java.io.File;
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -19,6 +21,7 @@ final class Publication {
     private final FileSystem fs;
     private final boolean isHdfs;
     private final boolean isReplacing;
+    private final boolean isLinked;
     private final Path stored;
     private final Path written;
 
@@ -28,7 +31,7 @@ final class Publication {
         isHdfs = scheme.equals("hdfs");
         this.stored = stored;
         this.isReplacing = isReplacing;
-        boolean isLinked = scheme.equals("file") && !isReplacing;
+        isLinked = scheme.equals("file") && !isReplacing;
         written = isLinked ? new Path(stored.getParent(), ".phalanx-" + UUID.randomUUID()) : stored;
     }
 
@@ -50,6 +53,26 @@ final class Publication {
             link();
         }
         requireOurs(length, header);
+    }
+
+    /**
+     * Removes what there is of a file that gets no name. Flink has no call for that, and its streams leave their temporary files when they are
+     * closed. Only for new files in local folders is their name that of no other writer.
+     */
+    void discard() {
+        if (!isLinked) {
+            return;
+        }
+        java.nio.file.Path folder = new File(written.getPath()).toPath().toAbsolutePath().getParent();
+        String name = "." + written.getName() + ".inprogress.";
+        try (DirectoryStream<java.nio.file.Path> left =
+                Files.newDirectoryStream(folder, file -> file.getFileName().toString().startsWith(name))) {
+            for (java.nio.file.Path file : left) {
+                Files.deleteIfExists(file);
+            }
+        } catch (IOException | DirectoryIteratorException e) {
+            // It keeps its temporary name.
+        }
     }
 
     private FileStatus status() throws IOException {

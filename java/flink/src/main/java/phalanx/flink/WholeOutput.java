@@ -51,6 +51,9 @@ final class WholeOutput extends FSDataOutputStream {
         closed = true;
         try (out) {
             publication.publish(out.closeForCommit(), out.storedLength(), out.header());
+        } catch (IOException | RuntimeException e) {
+            publication.discard();
+            throw e;
         }
     }
 }

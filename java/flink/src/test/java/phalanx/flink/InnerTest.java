@@ -290,5 +290,20 @@ class InnerTest extends Fixture {
         two.write(bytes(20));
         assertThrows(IOException.class, two::close);
         assertArrayEquals(kept, read("a"));
+        assertEquals(List.of("a.phx"), stored(), "the one that lost leaves nothing");
+    }
+
+    /** That of another writer is not touched. */
+    @Test
+    void whatIsLeftOfANewLocalFileIsRemoved() throws IOException {
+        Publication ours = new Publication(new LocalFileSystem(), "file", new Path("file://" + folder + "/a.phx"), false);
+        Publication theirs = new Publication(new LocalFileSystem(), "file", new Path("file://" + folder + "/a.phx"), false);
+        String left = "." + theirs.written().getName() + ".inprogress.1";
+        Files.write(folder.resolve(left), bytes(1));
+        Files.write(folder.resolve("." + ours.written().getName() + ".inprogress.1"), bytes(1));
+        ours.discard();
+        assertEquals(List.of(left), stored());
+        new Publication(new LocalFileSystem(), "hdfs", new Path("file://" + folder + "/a.phx"), false).discard();
+        assertEquals(List.of(left), stored());
     }
 }

@@ -43,6 +43,8 @@ final class LocalPlace extends Place {
     /** Bytes by which an executor recognizes the common file, and where they are. */
     private byte[] mark;
     private long markAt;
+    /** Bytes at the end of each file of an attempt that has plaintext, by which the driver recognizes it. Nobody else can read them. */
+    private final byte[] ownMark = new byte[MARK];
     /** The number of the common file, by which the driver recognizes it. */
     private transient String inode;
     /** The states of earlier runs that this one goes on with. */
@@ -50,6 +52,12 @@ final class LocalPlace extends Place {
 
     LocalPlace(org.apache.hadoop.fs.Path output, Rules rules) {
         super(output, rules);
+        new SecureRandom().nextBytes(ownMark);
+    }
+
+    /** Plaintext says nothing of where it is from. What is protected is authenticated by whoever opens it. */
+    private static boolean isMarked(Item item) {
+        return item.what() == Plan.What.UNPROTECT;
     }
 
     private Path target() {
@@ -91,12 +99,13 @@ final class LocalPlace extends Place {
         boolean isCommon = common != null && piece.attempt() == 0;
         try {
             if (isCommon) {
-                return new InFile(sameFile(), piece.offset(), null, rules().syncs());
+                return new InFile(sameFile(), piece.offset(), null, new byte[0], rules().syncs());
             }
             Path own = target().toAbsolutePath().resolveSibling(own(piece.part(), piece.attempt()));
             Set<StandardOpenOption> options = Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
             FileAttribute<?> mine = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"));
-            return new InFile(FileChannel.open(own, options, mine), 0, own, rules().syncs());
+            byte[] end = isMarked(piece.item()) ? ownMark : new byte[0];
+            return new InFile(FileChannel.open(own, options, mine), 0, own, end, rules().syncs());
         } catch (IOException e) {
             throw new OutputException(e);
         }
@@ -106,8 +115,7 @@ final class LocalPlace extends Place {
     private FileChannel sameFile() throws IOException {
         FileChannel channel = FileChannel.open(
                 Path.of(common), StandardOpenOption.READ, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
-        byte[] found = new byte[mark.length];
-        if (!readFully(channel, ByteBuffer.wrap(found), markAt) || !Arrays.equals(found, mark)) {
+        if (!hasMark(channel, mark, markAt)) {
             channel.close();
             throw new FileSystemException(common, null, "this executor sees another file there than the driver");
         }
@@ -118,14 +126,17 @@ final class LocalPlace extends Place {
     private static final class InFile implements Sink {
         private final FileChannel channel;
         private final Path own;
+        /** What follows the part. */
+        private final byte[] end;
         private final boolean syncs;
         private long position;
         private boolean finished;
 
-        InFile(FileChannel channel, long position, Path own, boolean syncs) {
+        InFile(FileChannel channel, long position, Path own, byte[] end, boolean syncs) {
             this.channel = channel;
             this.position = position;
             this.own = own;
+            this.end = end;
             this.syncs = syncs;
         }
 
@@ -142,6 +153,7 @@ final class LocalPlace extends Place {
         @Override
         public String finish() throws IOException {
             try {
+                writeFully(channel, ByteBuffer.wrap(end), position);
                 if (syncs) {
                     channel.force(true);
                 }
@@ -169,23 +181,37 @@ final class LocalPlace extends Place {
             return inode(file) + ":" + offset + ":" + file.getFileName();
         }
 
+        static String inode(String handle) {
+            return handle.split(":", 3)[0];
+        }
+
         static String name(String handle) {
             return handle.split(":", 3)[2];
         }
 
+        static Path path(Path target, String handle) {
+            return target.toAbsolutePath().resolveSibling(Path.of(name(handle)).getFileName());
+        }
+
         /** Opens it beside the output, if it is the file that was meant. */
         static Found open(Path target, String handle) throws IOException {
-            String[] fields = handle.split(":", 3);
-            Path path = target.toAbsolutePath().resolveSibling(Path.of(name(handle)).getFileName());
+            String inode = inode(handle);
+            Path path = path(target, handle);
+            requireInode(path, inode);
             FileChannel channel = FileChannel.open(path, StandardOpenOption.READ, LinkOption.NOFOLLOW_LINKS);
             try {
-                if (!inode(path).equals(fields[0])) {
-                    throw new FileSystemException(path.toString(), null, "its temporary file was replaced");
-                }
-                return new Found(channel, path, Long.parseLong(fields[1]));
+                requireInode(path, inode);
+                return new Found(channel, path, Long.parseLong(handle.split(":", 3)[1]));
             } catch (IOException | RuntimeException e) {
                 channel.close();
                 throw e;
+            }
+        }
+
+        /** Java cannot tell which file it has opened, so the name has to lead to the one that is meant before and after that. */
+        static void requireInode(Path path, String inode) throws IOException {
+            if (!inode(path).equals(inode)) {
+                throw replaced(path);
             }
         }
 
@@ -214,22 +240,58 @@ final class LocalPlace extends Place {
     @Override
     void publish(Item item, Layout layout, SortedMap<Integer, String> parts, Configuration conf) throws IOException {
         if (common == null) {
-            try (Found found = Found.open(target(), parts.get(0));
-                    Output own = Output.adopt(target(), found.path(), rules().replaces())) {
+            String handle = parts.get(0);
+            try (Output own = adopt(Found.path(target(), handle), Found.inode(handle))) {
+                if (isMarked(item)) {
+                    long length = own.channel().size() - MARK;
+                    requireMark(own.channel(), ownMark, length, own.temporary());
+                    own.channel().truncate(length);
+                }
                 end(item, own, conf);
             }
             return;
         }
         boolean isSole = parts.values().stream().noneMatch(handle -> !handle.equals(COMMON) && Found.name(handle).startsWith(own()));
-        try (Output out = Output.adopt(target(), Path.of(common), rules().replaces());
+        try (Output out = adopt(Path.of(common), inode);
                 Output fresh = isSole ? null : Output.create(target(), rules().replaces())) {
-            if (!Found.inode(out.temporary()).equals(inode)) {
-                throw new OutputException(new FileSystemException(common, null, "its temporary file was replaced"));
-            }
+            requireMark(out.channel(), mark, markAt, out.temporary());
             Output to = isSole ? out : fresh;
             join(out, to, item, layout, parts);
             end(item, to, conf);
         }
+    }
+
+    /** Takes over a temporary file, if its name leads to the one that is meant. */
+    private Output adopt(Path temporary, String inode) throws IOException {
+        try {
+            Found.requireInode(temporary, inode);
+        } catch (IOException e) {
+            throw new OutputException(e);
+        }
+        Output out = Output.adopt(target(), temporary, rules().replaces());
+        try {
+            Found.requireInode(temporary, inode);
+            return out;
+        } catch (IOException e) {
+            out.close();
+            throw new OutputException(e);
+        }
+    }
+
+    /** Whatever the name leads to: the file that is open has to be the one that was begun. */
+    private static void requireMark(FileChannel file, byte[] mark, long at, Path path) throws IOException {
+        if (at < 0 || !hasMark(file, mark, at)) {
+            throw new OutputException(replaced(path));
+        }
+    }
+
+    private static boolean hasMark(FileChannel file, byte[] mark, long at) throws IOException {
+        byte[] found = new byte[mark.length];
+        return readFully(file, ByteBuffer.wrap(found), at) && Arrays.equals(found, mark);
+    }
+
+    private static FileSystemException replaced(Path path) {
+        return new FileSystemException(path.toString(), null, "its temporary file was replaced");
     }
 
     /** Copies the parts that are not there to their places. */
@@ -243,6 +305,9 @@ final class LocalPlace extends Place {
             try (Found found = isCommon ? null : Found.open(target(), part.getValue())) {
                 FileChannel from = isCommon ? out.channel() : found.channel();
                 long at = isCommon ? piece.offset() : found.offset();
+                if (!isCommon && isMarked(item)) {
+                    requireMark(from, ownMark, at + piece.length(), found.path());
+                }
                 copy(from, at, to.channel(), piece.offset(), piece.length());
             }
         }

@@ -3,10 +3,15 @@ package phalanx.spark;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.SortedMap;
 import java.util.TreeMap;
@@ -101,5 +106,62 @@ class PlaceTest extends Fixture {
         assertThrows(IOException.class, () -> item.place().publish(item, LAYOUT, handles, conf));
         item.place().discard(item, handles, conf);
         assertEquals("somebody else's", Files.readString(folder.resolve("out")));
+    }
+
+    /** Changes the last byte of the one file that has a name of this kind. */
+    private void alterEnd(String glob) throws IOException {
+        try (DirectoryStream<Path> found = Files.newDirectoryStream(folder, glob);
+                FileChannel file = FileChannel.open(found.iterator().next(), StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+            ByteBuffer last = ByteBuffer.allocate(1);
+            file.read(last, file.size() - 1);
+            last.put(0, (byte) ~last.get(0)).flip();
+            file.write(last, file.size() - 1);
+        }
+    }
+
+    /** As if somebody had put a file of his in its place for the moment in which it is opened: its number is the right one again afterwards. */
+    @ParameterizedTest
+    @ValueSource(ints = {0, 1})
+    void aFileInPlaceOfATemporaryOneIsNotTakenForPlaintext(int attempt) throws IOException {
+        Item item = item(place("file"), top.resolve("input"));
+        item.place().begin(item, LAYOUT, null, conf);
+        SortedMap<Integer, String> handles = new TreeMap<>();
+        for (int part = 0; part < 4; part++) {
+            try (Sink sink = open(item, part, part == 2 ? attempt : 0)) {
+                write(sink, 'a');
+                handles.put(part, sink.finish());
+            }
+        }
+        // The common file, or that of the second attempt.
+        alterEnd(attempt == 0 ? ".phalanx-*.tmp" : ".phalanx-*000201.tmp");
+        IOException failure = assertThrows(IOException.class, () -> item.place().publish(item, LAYOUT, handles, conf));
+        assertTrue(failure.getMessage().contains("its temporary file was replaced"), failure.toString());
+        item.place().discard(item, handles, conf);
+        assertEquals(List.of(), names());
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aFileThatIsNotDividedIsTheOneThatWasWritten(boolean isReplaced) throws IOException {
+        Place place = place("file");
+        Files.write(top.resolve("input"), new byte[CHUNK]);
+        Item item = new Item(0, Plan.What.UNPROTECT, "input", "file://" + top.resolve("input"), new Seen(LAYOUT.fileLength(), 0, ""), place,
+                0, 0, null, 1, false);
+        SortedMap<Integer, String> handles = new TreeMap<>();
+        try (Sink sink = open(item, 0, 0)) {
+            write(sink, 'a');
+            handles.put(0, sink.finish());
+        }
+        if (isReplaced) {
+            alterEnd(".phalanx-*.tmp");
+            IOException failure = assertThrows(IOException.class, () -> place.publish(item, null, handles, conf));
+            assertTrue(failure.getMessage().contains("its temporary file was replaced"), failure.toString());
+            place.discard(item, handles, conf);
+            assertEquals(List.of(), names());
+            return;
+        }
+        place.publish(item, null, handles, conf);
+        assertEquals("a".repeat(CHUNK), Files.readString(folder.resolve("out")));
+        assertEquals(List.of("out"), names());
     }
 }

@@ -29,6 +29,7 @@ mod mirror;
 mod mirror_attacks;
 mod mirror_faults;
 mod mirror_holes;
+mod mirror_left_out;
 mod mirror_model;
 mod mirror_places;
 mod mount;

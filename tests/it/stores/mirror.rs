@@ -83,6 +83,12 @@ fn each_store_has_mirrors() {
         assert!(changed.contains("0 files new, 1 changed, 1 moved, 1 deleted, 4 unchanged"), "{kind:?} {changed}");
         let again = mirror(&["--delete", "--checksum"]);
         assert!(again.contains("0 files new, 6 unchanged"), "{kind:?} {again}");
+        store.s.write("src/a/.nobackup", b"");
+        let marked = ["--delete", "--exclude-if-present", ".nobackup", "--delete-excluded"];
+        let stays = mirror(&marked[..3]);
+        assert!(stays.contains("1 file new, 6 unchanged"), "{kind:?} {stays}");
+        let goes = mirror(&marked);
+        assert!(goes.contains("0 files new, 2 deleted, 5 unchanged"), "{kind:?} {goes}");
     }
 }
 

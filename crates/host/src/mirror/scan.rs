@@ -5,6 +5,7 @@
 
 mod old;
 mod pairs;
+mod taken;
 
 use super::chain::Chain;
 use super::entry::{entry, mode, modified, number};
@@ -30,6 +31,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::vec;
+use taken::Taken;
 
 /// The manifest of the last run.
 pub type OldManifest<'a> = Manifest<Box<dyn Read + 'a>>;
@@ -107,6 +109,7 @@ impl From<Invalid> for Ended {
 struct Level {
     node: NodeId,
     entries: vec::IntoIter<(OsString, FileType)>,
+    taken: Taken,
     /// Whether the old manifest is in the same folder.
     is_old: bool,
     /// The names in its mirror that belong to it; `None` if it has no mirror.
@@ -168,7 +171,7 @@ impl Scan<'_> {
             // A mirror always has its root.
             state = State::Metadata;
         }
-        run.open(OsStr::new(""), &stat, state, listed, (old_root.is_some(), false));
+        run.open(OsStr::new(""), &stat, state, (listed, Taken::All), (old_root.is_some(), false));
         while !run.levels.is_empty() {
             if self.progress.is_cancelled() {
                 return Err(Ended::Source(CoreError::Cancelled.into()));
@@ -184,20 +187,20 @@ impl Scan<'_> {
 }
 
 impl<'a> Run<'a, '_> {
-    /// Begins a folder, whose entries are `listed`.
+    /// Begins a folder, whose entries are `listed`, as far as they are `taken`.
     fn open(
         &mut self,
         name: &OsStr,
         stat: &Stat,
         state: State,
-        listed: Vec<(OsString, FileType)>,
+        (listed, taken): (Vec<(OsString, FileType)>, Taken),
         (is_old, is_lost): (bool, bool),
     ) {
         let node = self.plan.listing.push(&entry(name, stat, Kind::Folder), state);
         let stored = self.mirror.is_there().then(HashSet::new);
         let path_len = self.path.as_os_str().len();
         let (entries, device) = (listed.into_iter(), stat.st_dev);
-        self.levels.push(Level { node, entries, is_old, stored, is_lost, path_len, device });
+        self.levels.push(Level { node, entries, taken, is_old, stored, is_lost, path_len, device });
     }
 
     /// Compares the next entry of the current folder, or ends it.
@@ -409,17 +412,16 @@ impl<'a> Run<'a, '_> {
 
     /// The entries of the folder that was just entered, without those that its tag file or the boundary of its file system
     /// leaves out.
-    fn listed(&self, stat: &Stat) -> Result<Vec<(OsString, FileType)>> {
+    fn listed(&self, stat: &Stat) -> Result<(Vec<(OsString, FileType)>, Taken)> {
         let above = self.levels.last().expect("a folder is open").device;
         if self.scan.excludes.one_file_system() && stat.st_dev != above {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), Taken::Nothing));
         }
         let folder = self.source.current();
         let mut listed = entries(folder)?;
-        if let Some(tag) = self.scan.excludes.keeps_only(folder) {
-            listed.retain(|(name, _)| name == tag);
-        }
-        Ok(listed)
+        let taken = self.scan.excludes.keeps_only(folder).map_or(Taken::All, |tag| Taken::Only(tag.to_owned()));
+        listed.retain(|(name, _)| !taken.leaves_out(name));
+        Ok((listed, taken))
     }
 
     fn add(&mut self, entry: &Entry, state: State, stored_name: OsString) {
@@ -467,19 +469,21 @@ impl<'a> Run<'a, '_> {
             // A link that a killed run left has a name that no other run chooses. Nobody else writes to the mirror now.
             let is_temporary = is_temporary(&name) && kind != FileType::Symlink;
             let is_known = is_temporary || is_root && is_of_manifest(&name) || stored.contains(&name);
-            if is_known || self.is_kept(level.node, &name, kind) {
+            if is_known || self.is_kept(level, &name, kind) {
                 continue;
             }
             self.plan.strays.push(self.plan.listing.stored_path(level.node).join(name));
         }
     }
 
-    /// Whether the rules leave out what a stray would be unprotected to.
-    fn is_kept(&self, folder: NodeId, name: &OsStr, kind: FileType) -> bool {
+    /// Whether what a stray would be unprotected to is left out.
+    fn is_kept(&self, level: &Level, name: &OsStr, kind: FileType) -> bool {
         let is_folder = kind == FileType::Directory;
-        let name = if is_folder { Some(name.to_owned()) } else { unprotected_name(name) };
+        let is_link = kind == FileType::Symlink && !is_temporary(name);
+        let name = if is_folder || is_link { Some(name.to_owned()) } else { unprotected_name(name) };
         let Some(name) = name.filter(|_| !self.scan.delete_excluded) else { return false };
-        self.scan.excludes.excludes(&self.plan.listing.path(folder).join(name), is_folder)
+        level.taken.leaves_out(&name)
+            || self.scan.excludes.excludes(&self.plan.listing.path(level.node).join(name), is_folder)
     }
 }
 

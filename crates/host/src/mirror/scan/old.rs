@@ -51,13 +51,15 @@ impl Run<'_, '_> {
         Ok(None)
     }
 
-    /// Adds what the old manifest lists next, with all in it, as gone. What the rules leave out stays instead, unless it is to
+    /// Adds what the old manifest lists next, with all in it, as gone. What is left out by now stays instead, unless it is to
     /// be deleted too.
     pub fn gone(&mut self) -> Result<NodeId, Ended> {
         let first = self.old.advance()?.expect("the old manifest has another entry");
         let path = self.path_of(&first);
         let is_folder = matches!(first.kind, Kind::Folder);
-        let stays = !self.scan.delete_excluded && self.scan.excludes.excludes(&path, is_folder);
+        let taken = &self.levels.last().expect("a folder is open").taken;
+        let is_left_out = taken.leaves_out(stored_name(&first.name)) || self.scan.excludes.excludes(&path, is_folder);
+        let stays = is_left_out && !self.scan.delete_excluded;
         let state = if stays { State::Unchanged } else { State::Gone };
         self.add_old(first, state)
     }

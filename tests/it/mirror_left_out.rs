@@ -1,0 +1,93 @@
+//! `phalanx mirror`: what is in a mirror and is left out by now stays, until `--delete-excluded` deletes it.
+
+use crate::common::{Ended, Mounted, Sandbox, has, skip};
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::time::{Duration, SystemTime};
+
+const MIRROR: [&str; 7] = ["mirror", "source", "m", "-k", "k", "--no-sync", "--delete"];
+
+fn put(s: &Sandbox, name: &str) {
+    let path = s.path("source").join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, name).unwrap();
+    File::open(path).unwrap().set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1)).unwrap();
+}
+
+/// A source with these files, and its mirror m.
+fn mirrored(names: &[&str]) -> Sandbox {
+    let s = Sandbox::with_key();
+    names.iter().for_each(|name| put(&s, name));
+    run(&s, &[]).ok();
+    s
+}
+
+fn run(s: &Sandbox, more: &[&str]) -> Ended {
+    s.run(&[&MIRROR[..], more].concat())
+}
+
+/// Checks that the mirror is as its manifest lists it, and that the files at these paths are there, or are not.
+#[track_caller]
+fn has_files(s: &Sandbox, names: &[&str], expected: bool) {
+    let verified = s.run(&["verify", "-R", "m", "-k", "k"]);
+    assert_eq!(verified.error(), "");
+    verified.ok();
+    for name in names {
+        assert_eq!(s.path("m").join(name).symlink_metadata().is_ok(), expected, "{name}");
+    }
+}
+
+/// Marks the folder `results` by a file with this content, and checks what becomes of its mirror.
+fn marked(tag: &str, content: &str, options: &[&str]) {
+    let s = results();
+    fs::write(s.path("source/results").join(tag), content).unwrap();
+    stays_until_it_is_to_be_deleted(&s, options);
+    has_files(&s, &[&format!("results/{tag}.phx")], true);
+}
+
+fn results() -> Sandbox {
+    let s = Sandbox::with_key();
+    ["a", "results/x", "results/f/y"].iter().for_each(|name| put(&s, name));
+    symlink("x", s.path("source/results/link")).unwrap();
+    run(&s, &[]).ok();
+    s
+}
+
+#[track_caller]
+fn stays_until_it_is_to_be_deleted(s: &Sandbox, options: &[&str]) {
+    let stored = ["results/x.phx", "results/f/y.phx", "results/link"];
+    for _ in 0..2 {
+        run(s, options).ok();
+        has_files(s, &stored, true);
+    }
+    // So does what no manifest lists.
+    fs::copy(s.path("m/a.phx"), s.path("m/results/stray.phx")).unwrap();
+    fs::create_dir(s.path("m/results/g")).unwrap();
+    symlink("a", s.path("m/results/other")).unwrap();
+    let is_there = |name: &str| s.path(name).symlink_metadata().is_ok();
+    let strays = ["m/results/stray.phx", "m/results/g", "m/results/other"];
+    run(s, options).ok();
+    assert!(strays.into_iter().all(is_there));
+    run(s, &[options, &["--delete-excluded", "--max-delete", "10"]].concat()).ok();
+    has_files(s, &stored, false);
+    assert!(s.exists("m/results") && !strays.into_iter().any(is_there));
+    run(s, options).ok();
+}
+
+#[test]
+fn what_is_in_a_folder_that_is_marked_now_stays() {
+    marked(".nobackup", "", &["--exclude-if-present", ".nobackup"]);
+    marked("CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55", &["--exclude-caches"]);
+}
+
+#[test]
+fn what_something_is_mounted_over_now_stays() {
+    let s = results();
+    if !has("mount") || !s.succeeds("mount", &["-t", "tmpfs", "tmpfs", "source/results"]) {
+        return skip("tmpfs");
+    }
+    let _mounted = Mounted(s.path("source/results"));
+    put(&s, "results/other");
+    stays_until_it_is_to_be_deleted(&s, &["-x"]);
+    assert!(!s.exists("m/results/other.phx"));
+}

@@ -77,7 +77,7 @@ fn a_run_with_failures_deletes_nothing() {
     fs::create_dir(s.path("source/b.phx")).unwrap();
     let error = run(&s, &["--delete"]).fails_with_lines(4);
     assert!(error.contains("source/b.phx: "), "{error}");
-    assert!(error.contains("something failed, so nothing is deleted"), "{error}");
+    assert!(error.contains("something failed, so nothing more is deleted"), "{error}");
     assert!(s.exists("m/a.phx") && s.exists("m/f/g/d.phx"));
     s.run(&["verify", "-R", "m", "-k", "k"]).ok();
     fs::remove_dir(s.path("source/b.phx")).unwrap();
@@ -484,11 +484,29 @@ fn a_folder_that_became_a_file_stays_without_delete() {
     put(&s, "a", "second", 11);
     let error = run(&s, &[]).fails_with_lines(4);
     assert!(error.contains("m/f: it was a folder, and is none at the source any more"), "{error}");
-    assert!(error.contains("hint: --delete removes it"), "{error}");
+    assert!(error.contains("hint: --delete removes it, if nothing else fails"), "{error}");
     s.run(&["verify", "-R", "m", "-k", "k"]).ok();
     s.run(&["unprotect", "-R", "m", "-o", "back", "-k", "k"]).ok();
     assert_eq!((s.read("back/f/c"), s.read("back/a")), (b"f/c".to_vec(), b"second".to_vec()));
     fs::remove_dir_all(s.path("back")).unwrap();
+    run(&s, &["--delete"]).ok();
+    is_whole(&s);
+}
+
+#[test]
+fn a_folder_that_became_a_file_stays_if_something_fails() {
+    let s = mirrored();
+    fs::remove_dir_all(s.path("source/f")).unwrap();
+    put(&s, "f", "a file", 10);
+    // The name of this folder in the mirror is that of the file b.
+    fs::create_dir(s.path("source/b.phx")).unwrap();
+    let error = run(&s, &["--delete"]).fails_with_lines(4);
+    assert!(error.contains("m/f: it was a folder, and is none at the source any more"), "{error}");
+    assert!(error.contains("hint: --delete removes it, if nothing else fails"), "{error}");
+    assert!(error.contains("warning: something failed, so nothing more is deleted in the mirror"), "{error}");
+    assert!(s.exists("m/f/c.phx") && s.exists("m/f/g/d.phx") && !s.exists("m/f.phx"));
+    s.run(&["verify", "-R", "m", "-k", "k"]).ok();
+    fs::remove_dir(s.path("source/b.phx")).unwrap();
     run(&s, &["--delete"]).ok();
     is_whole(&s);
 }

@@ -263,8 +263,8 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "../crates/host/src/mirror/run/deletions.rs",
         4,
-        "{}: it was a folder, and is none at the source any more\n--delete removes it",
-        "`mirror` without `--delete`",
+        "{}: it was a folder, and is none at the source any more\n--delete removes it, if nothing else fails",
+        "`mirror` without `--delete`, or after a failure",
         "",
     ),
     ("../crates/host/src/mirror/roots.rs", 2, "{}: {what} is within the source", "", "name another folder"),
@@ -467,7 +467,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "../crates/host/src/mirror/run.rs",
         0,
-        "warning: something failed, so nothing is deleted in the mirror",
+        "warning: something failed, so nothing more is deleted in the mirror",
         "`mirror --delete`",
         "look at the lines before",
     ),

@@ -237,15 +237,17 @@ impl Run<'_> {
             false => Journal::open(&manifests.trees, &self.options.mirror).unwrap_or_default(),
         };
         let scanned = self.scan(old, journal.as_ref(), before.rewritten.as_ref());
-        let (plan, there) = scanned.map_err(|ended| manifests.failure(&self.options.source, ended))?;
+        let (mut plan, there) = scanned.map_err(|ended| manifests.failure(&self.options.source, ended))?;
         if !before.is_there() && !self.options.new && !journal.as_ref().is_some_and(Journal::has_records) {
             self.refuse_objects_of_others(&there)?;
         }
         unread::refuse(&plan, &before, manifests, self.options.delete)?;
         if self.options.dry_run {
+            self.refuse_places(&mut plan);
             return worse(self.print(&plan, &before), self.refuse_deletions(&plan, &there, &before)).map(|()| None);
         }
         self.refuse_deletions(&plan, &there, &before)?;
+        self.refuse_places(&mut plan);
         let mut renewal = Renewal::new(plan.listing, plan.moved_from, self.options.carry);
         renewal.begin_at(self.mirror());
         renewal.journal = journal;
@@ -312,7 +314,7 @@ impl Run<'_> {
         if self.options.delete && tally.failed() == 0 {
             self.delete(&renewal, there, if before.is_there() { strays } else { &[] }, &mut done);
         } else if self.options.delete {
-            complain("warning: something failed, so nothing is deleted in the mirror");
+            complain("warning: something failed, so nothing more is deleted in the mirror");
         }
         if !self.options.delete || !before.is_there() {
             self.name_strays(strays);

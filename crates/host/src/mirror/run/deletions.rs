@@ -75,27 +75,41 @@ impl Run<'_> {
             .hint(format!("--max-delete {all} insists")))
     }
 
+    /// Leaves out of the plan what takes the place of an entry that stays: of a folder, unless what is gone is deleted. That has to
+    /// be done before its place is taken, so before all files are known to be written.
+    pub fn refuse_places(&self, plan: &mut Plan) {
+        let Plan { listing, conflicts, .. } = plan;
+        let deletes = self.options.delete && self.mirroring.tally.failed() == 0;
+        conflicts.retain(|(gone, next)| {
+            if deletes || !listing.is_folder(*gone) {
+                return true;
+            }
+            let path = self.options.mirror.join(listing.stored_path(*gone));
+            let line = format!("{}: it was a folder, and is none at the source any more", shown(&path));
+            let hint = "--delete removes it, if nothing else fails";
+            self.mirroring.tally.fail(&Failure::new(Code::InputOutput, line).hint(hint));
+            for id in std::iter::once(*next).chain(listing.within(*next)) {
+                listing.set_state(id, State::Dropped);
+            }
+            false
+        });
+    }
+
     /// Deletes what has the name of an entry of another kind.
     pub fn make_way(&self, renewal: &Renewal<'_>, there: &There, conflicts: &[(NodeId, NodeId)], done: &mut Done) {
         let deletion = self.remover(renewal, there, self.mirroring.sealing.sync);
         renewal.with_listing(|listing| {
             for (gone, next) in conflicts.iter().copied() {
-                let mut is_free = self.options.delete || !listing.is_folder(gone);
-                let path = self.options.mirror.join(listing.stored_path(gone));
-                if is_free {
-                    let all: Vec<_> = std::iter::once(gone).chain(listing.within(gone)).collect();
-                    let deleted = |listing: &Listing, id: NodeId| {
-                        done.deleted += u64::from(!listing.is_folder(id));
-                        done.is_shorter = true;
-                    };
-                    deletion.gone(listing, &mut all.into_iter(), deleted, |path, e| {
-                        is_free = false;
-                        self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(path), e));
-                    });
-                } else {
-                    let line = format!("{}: it was a folder, and is none at the source any more", shown(&path));
-                    self.mirroring.tally.fail(&Failure::new(Code::InputOutput, line).hint("--delete removes it"));
-                }
+                let mut is_free = true;
+                let all: Vec<_> = std::iter::once(gone).chain(listing.within(gone)).collect();
+                let deleted = |listing: &Listing, id: NodeId| {
+                    done.deleted += u64::from(!listing.is_folder(id));
+                    done.is_shorter = true;
+                };
+                deletion.gone(listing, &mut all.into_iter(), deleted, |path, e| {
+                    is_free = false;
+                    self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(path), e));
+                });
                 if !is_free {
                     listing.set_state(next, State::Dropped);
                 }

@@ -91,3 +91,42 @@ fn what_something_is_mounted_over_now_stays() {
     stays_until_it_is_to_be_deleted(&s, &["-x"]);
     assert!(!s.exists("m/results/other.phx"));
 }
+
+#[test]
+fn what_is_left_out_of_a_folder_that_is_gone_stays() {
+    let s = mirrored(&["a", "data/b", "data/f/x.db", "data/f/y", "data/g/c"]);
+    fs::remove_dir_all(s.path("source/data")).unwrap();
+    for _ in 0..2 {
+        run(&s, &["--exclude", "*.db"]).ok();
+        has_files(&s, &["data/f/x.db.phx"], true);
+        has_files(&s, &["data/b.phx", "data/f/y.phx", "data/g"], false);
+    }
+    run(&s, &["--exclude", "*.db", "--delete-excluded"]).ok();
+    has_files(&s, &["data"], false);
+}
+
+#[test]
+fn what_is_left_out_stays_where_an_entry_of_another_kind_has_its_name() {
+    // What the mirror has and what the source has then, the rules, and what stays.
+    let cases = [
+        (&["a", "data/b", "data/x.db"][..], "data", &["--exclude", "*.db"][..], &["data/b.phx", "data/x.db.phx"][..]),
+        (&["a", "data/b"], "data", &["--exclude", "data/"], &["data/b.phx"]),
+        (&["a", "x"], "x/f/in", &["--include", "x/", "--exclude", "x"], &["x.phx"]),
+    ];
+    for (before, now, rules, stays) in cases {
+        let s = mirrored(before);
+        fs::remove_dir_all(s.path("source")).unwrap();
+        put(&s, "a");
+        put(&s, now);
+        for _ in 0..2 {
+            let error = run(&s, rules).fails_with_lines(4);
+            assert!(error.contains("something of it is left out, and another entry takes its place"), "{error}");
+            assert!(error.contains("hint: --delete --delete-excluded removes it"), "{error}");
+            has_files(&s, stays, true);
+            has_files(&s, &[&format!("{now}.phx")], false);
+        }
+        run(&s, &[rules, &["--delete-excluded"]].concat()).ok();
+        has_files(&s, stays, false);
+        has_files(&s, &[&format!("{now}.phx")], true);
+    }
+}

@@ -263,8 +263,15 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "../crates/host/src/mirror/run/deletions.rs",
         4,
-        "{}: it was a folder, and is none at the source any more\n--delete removes it, if nothing else fails",
+        "it was a folder, and is none at the source any more\n--delete removes it, if nothing else fails",
         "`mirror` without `--delete`, or after a failure",
+        "",
+    ),
+    (
+        "../crates/host/src/mirror/run/deletions.rs",
+        4,
+        "something of it is left out, and another entry takes its place\n--delete --delete-excluded removes it",
+        "`mirror`: the source has something else under the name of what a rule leaves out",
         "",
     ),
     ("../crates/host/src/mirror/roots.rs", 2, "{}: {what} is within the source", "", "name another folder"),

@@ -151,6 +151,11 @@ impl Excludes {
             || self.matcher.as_ref().is_some_and(|matcher| matcher.excludes(path, is_folder))
     }
 
+    /// Whether there is an entry that is left out because of its path.
+    pub(super) fn has_rules(&self) -> bool {
+        self.choice.only.is_some() || self.matcher.is_some()
+    }
+
     /// If all of an opened folder is left out but for one entry: the name of that entry, which marks the folder.
     pub fn keeps_only(&self, folder: impl AsFd) -> Option<&OsStr> {
         if self.choice.caches && is_cache(&folder) {

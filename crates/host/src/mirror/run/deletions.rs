@@ -75,23 +75,35 @@ impl Run<'_> {
             .hint(format!("--max-delete {all} insists")))
     }
 
-    /// Leaves out of the plan what takes the place of an entry that stays: of a folder, unless what is gone is deleted. That has to
-    /// be done before its place is taken, so before all files are known to be written.
+    /// Leaves out of the plan what takes the place of an entry that stays: of one that is left out, and of a folder, unless what is
+    /// gone is deleted. That has to be done before its place is taken, so before all files are known to be written.
     pub fn refuse_places(&self, plan: &mut Plan) {
         let Plan { listing, conflicts, .. } = plan;
-        let deletes = self.options.delete && self.mirroring.tally.failed() == 0;
-        conflicts.retain(|(gone, next)| {
-            if deletes || !listing.is_folder(*gone) {
-                return true;
-            }
-            let path = self.options.mirror.join(listing.stored_path(*gone));
-            let line = format!("{}: it was a folder, and is none at the source any more", shown(&path));
-            let hint = "--delete removes it, if nothing else fails";
+        let refuse = |listing: &mut Listing, (gone, next): (NodeId, NodeId), why: &str, hint: &str| {
+            let path = self.options.mirror.join(listing.stored_path(gone));
+            let line = format!("{}: {why}", shown(&path));
             self.mirroring.tally.fail(&Failure::new(Code::InputOutput, line).hint(hint));
-            for id in std::iter::once(*next).chain(listing.within(*next)) {
+            for id in std::iter::once(next).chain(listing.within(next)) {
                 listing.set_state(id, State::Dropped);
             }
-            false
+        };
+        conflicts.retain(|(gone, next)| {
+            let is_kept = |id| listing.state(id) == State::Unchanged;
+            let stays = std::iter::once(*gone).chain(listing.within(*gone)).any(is_kept);
+            if stays {
+                let why = "something of it is left out, and another entry takes its place";
+                refuse(listing, (*gone, *next), why, "--delete --delete-excluded removes it");
+            }
+            !stays
+        });
+        let deletes = self.options.delete && self.mirroring.tally.failed() == 0;
+        conflicts.retain(|(gone, next)| {
+            let stays = !deletes && listing.is_folder(*gone);
+            if stays {
+                let why = "it was a folder, and is none at the source any more";
+                refuse(listing, (*gone, *next), why, "--delete removes it, if nothing else fails");
+            }
+            !stays
         });
     }
 

@@ -5,6 +5,7 @@ use crate::file::protected_name;
 use crate::mirror::listing::{NodeId, State};
 use phalanx_core::tree::{Entry, Invalid, Kind};
 use phalanx_system::os::ffi::{OsStrExt, stored_name};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,8 @@ impl Old<'_> {
 }
 
 impl Run<'_, '_> {
-    /// Takes the next entry of the old manifest if it `matches` and is of the same kind. One of another kind is gone.
+    /// Takes the next entry of the old manifest if it `matches` and is of the same kind. One of another kind is gone,
+    /// or is left out.
     pub fn take_same_kind(&mut self, matches: bool, is_same: impl Fn(&Kind) -> bool) -> Result<Option<Entry>, Ended> {
         if !matches {
             return Ok(None);
@@ -38,15 +40,8 @@ impl Run<'_, '_> {
             return Ok(self.old.advance()?);
         }
         let gone = self.gone()?;
-        let listing = &mut self.plan.listing;
-        for id in std::iter::once(gone).chain(listing.within(gone)) {
-            // Two entries of the same name cannot be listed, whatever the rules are.
-            if listing.state(id) != State::Dropped {
-                listing.set_state(id, State::Gone);
-            }
-        }
         // What is pushed next is the entry that took its name.
-        let next = listing.next_id();
+        let next = self.plan.listing.next_id();
         self.plan.conflicts.push((gone, next));
         Ok(None)
     }
@@ -61,7 +56,33 @@ impl Run<'_, '_> {
         let is_left_out = taken.leaves_out(stored_name(&first.name)) || self.scan.excludes.excludes(&path, is_folder);
         let stays = is_left_out && !self.scan.delete_excluded;
         let state = if stays { State::Unchanged } else { State::Gone };
-        self.add_old(first, state)
+        let id = self.add_old(first, state)?;
+        if state == State::Gone {
+            self.keep_left_out(id);
+        }
+        Ok(id)
+    }
+
+    /// Keeps what the rules leave out in a folder that is gone, with the folders that it is in.
+    fn keep_left_out(&mut self, gone: NodeId) {
+        let excludes = self.scan.excludes;
+        if self.scan.delete_excluded || !excludes.has_rules() {
+            return;
+        }
+        let listing = &mut self.plan.listing;
+        let mut left_out = HashSet::new();
+        for id in listing.within(gone) {
+            if !left_out.contains(&listing.parent(id)) && !excludes.excludes(&listing.path(id), listing.is_folder(id)) {
+                continue;
+            }
+            left_out.insert(id);
+            let mut kept = id;
+            while listing.state(kept) == State::Gone {
+                listing.set_state(kept, State::Unchanged);
+                kept = listing.parent(kept);
+            }
+        }
+        self.plan.kept += u64::from(listing.state(gone) == State::Unchanged);
     }
 
     /// Adds what the old manifest lists next as it is, because nothing is known about it at the source.

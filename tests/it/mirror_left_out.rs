@@ -130,3 +130,19 @@ fn what_is_left_out_stays_where_an_entry_of_another_kind_has_its_name() {
         has_files(&s, &[&format!("{now}.phx")], true);
     }
 }
+
+#[test]
+fn what_is_left_out_does_not_hide_that_the_source_has_vanished() {
+    let s = mirrored(&["a", "b", "old.tmp"]);
+    fs::remove_dir_all(s.path("source")).unwrap();
+    fs::create_dir(s.path("source")).unwrap();
+    let error = run(&s, &["--exclude", "*.tmp"]).fails(4);
+    let line = "source: it has none of the mirror's files, and all 2 would be deleted: nothing was done";
+    assert!(error.contains(line), "{error}");
+    has_files(&s, &["a.phx", "b.phx", "old.tmp.phx"], true);
+    // What is left out and there shows that it has not.
+    put(&s, "old.tmp");
+    run(&s, &["--exclude", "*.tmp"]).ok();
+    has_files(&s, &["old.tmp.phx"], true);
+    has_files(&s, &["a.phx", "b.phx"], false);
+}

@@ -83,6 +83,8 @@ pub struct Plan {
     pub has_lost: bool,
     /// The number of files that the old manifest lists.
     pub files_before: u64,
+    /// Whether the source has something that the old manifest lists, other than a folder.
+    pub is_found: bool,
     /// How many entries of the old manifest are listed again as they are, because the rules leave them out or they cannot be read
     /// at the source.
     pub kept: u64,
@@ -158,6 +160,7 @@ impl Scan<'_> {
                 doubtful: HashSet::new(),
                 has_lost: false,
                 files_before: 0,
+                is_found: false,
                 kept: 0,
             },
         };
@@ -254,6 +257,7 @@ impl<'a> Run<'a, '_> {
         let excluded = self.scan.excludes.excludes(&self.path, kind == FileType::Directory);
         if excluded {
             if matches {
+                self.plan.is_found |= kind != FileType::Directory;
                 self.gone()?;
             }
             return Ok(false);

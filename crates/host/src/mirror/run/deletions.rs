@@ -45,11 +45,11 @@ impl Run<'_> {
     pub fn refuse_deletions(&self, plan: &Plan, there: &There, before: &Before) -> Outcome {
         let listing = &plan.listing;
         let files = || listing.all().filter(|id| !listing.is_folder(*id));
-        // A source whose disk is not mounted may have other files.
-        let stays = files().any(|id| !matches!(listing.state(id), State::Gone | State::New));
+        // A source whose disk is not mounted may have other files. What is left out and gone stays, and says nothing.
+        let is_found = plan.is_found || !plan.moved_from.is_empty();
         let source = shown(&self.options.source);
         if !self.options.delete {
-            if plan.files_before > 0 && !stays {
+            if plan.files_before > 0 && !is_found {
                 let number = count(plan.files_before, "file");
                 complain(format!("warning: {source}: it has none of the mirror's {number}"));
             }
@@ -60,7 +60,7 @@ impl Run<'_> {
         let is_object = matches!(there, There::Objects(_));
         let line = match self.options.max_delete {
             Some(most) if all > most => format!("{all} files would be deleted, and --max-delete allows {most}"),
-            None if listed > 0 && !stays => {
+            None if listed > 0 && !is_found => {
                 format!("it has none of the mirror's files, and all {listed} would be deleted")
             }
             None if listed > MANY && listed * 2 > plan.files_before => {

@@ -37,6 +37,7 @@ impl Run<'_, '_> {
             if let Some(Entry { kind: Kind::File(_), .. }) = self.old.next {
                 self.plan.files_before += 1;
             }
+            self.plan.is_found |= self.old.next.as_ref().is_some_and(|old| old.kind != Kind::Folder);
             return Ok(self.old.advance()?);
         }
         let gone = self.gone()?;
@@ -89,6 +90,7 @@ impl Run<'_, '_> {
     pub fn keep(&mut self, matches: bool) -> Result<(), Ended> {
         if matches {
             let first = self.old.advance()?.expect("the old manifest has another entry");
+            self.plan.is_found = true;
             self.add_old(first, State::Unchanged)?;
         }
         Ok(())

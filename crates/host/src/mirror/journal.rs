@@ -23,6 +23,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A key, the stored file's length, and its contents.
 const RECORD: usize = 32 + 8 + 48 + 32;
 
+/// What is noted of a stored file that may be any: no file has this length.
+const DOUBT: (u64, Contents) = (u64::MAX, UNKNOWN);
+
 /// The journal of a run.
 #[derive(Debug)]
 pub struct Journal {
@@ -50,7 +53,7 @@ impl Journal {
             }
             let Some(lock) = locked(&path)? else { continue };
             let (file, bytes) = open_records(&path, RECORD)?;
-            written.extend(bytes.chunks_exact(RECORD).map(parse));
+            merge(&mut written, &bytes);
             files.push((path, lock, file));
         }
         let Some((_, _, file)) = files.last() else { return Ok(None) };
@@ -90,7 +93,7 @@ impl Journal {
     /// # Errors
     /// Those of the system. The file must not be replaced then.
     pub fn doubt(&self, path: &Path, modified: Time, len: u64) -> io::Result<()> {
-        self.append(key(path, modified, len), u64::MAX, UNKNOWN)?;
+        self.append(key(path, modified, len), DOUBT.0, DOUBT.1)?;
         self.has_doubts.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -112,12 +115,7 @@ impl Journal {
 
     fn append(&self, key: [u8; 32], stored_len: u64, contents: Contents) -> io::Result<()> {
         lock(&self.written).insert(key, (stored_len, contents));
-        let mut record = Vec::with_capacity(RECORD);
-        record.extend(key);
-        record.extend(stored_len.to_le_bytes());
-        record.extend(contents.last.0);
-        record.extend(contents.root);
-        lock(&self.file).write_all(&record)
+        lock(&self.file).write_all(&record(key, stored_len, contents))
     }
 
     /// Removes it: the manifest lists everything now.
@@ -162,10 +160,71 @@ fn key(path: &Path, modified: Time, len: u64) -> [u8; 32] {
     sha3_256(&text)
 }
 
+/// Adds what one more run has written. Nothing tells which of two runs was the later one: a file of which they note different contents
+/// is in doubt.
+fn merge(written: &mut HashMap<[u8; 32], (u64, Contents)>, bytes: &[u8]) {
+    // Within a file, the last record counts.
+    let run: HashMap<_, _> = bytes.chunks_exact(RECORD).map(parse).collect();
+    for (key, new) in run {
+        let known = written.entry(key).or_insert(new);
+        if *known != new {
+            *known = DOUBT;
+        }
+    }
+}
+
+fn record(key: [u8; 32], stored_len: u64, contents: Contents) -> Vec<u8> {
+    let mut record = Vec::with_capacity(RECORD);
+    record.extend(key);
+    record.extend(stored_len.to_le_bytes());
+    record.extend(contents.last.0);
+    record.extend(contents.root);
+    record
+}
+
 fn parse(record: &[u8]) -> ([u8; 32], (u64, Contents)) {
     fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
         bytes.try_into().expect("a part of a record")
     }
     let contents = Contents { last: LastChunk(array(&record[40..88])), root: array(&record[88..]) };
     (array(&record[..32]), (u64::from_le_bytes(array(&record[32..40])), contents))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_system::fs::fstat;
+
+    #[test]
+    fn what_two_killed_runs_note_differently_is_in_doubt() {
+        let folder = tempfile::tempdir().unwrap();
+        let trees = Trees::in_folder(folder.path().join("trees"));
+        let (mirror, file) = (folder.path().join("m"), folder.path().join("f"));
+        fs::write(&file, "content").unwrap();
+        let stat = fstat(File::open(&file).unwrap()).unwrap();
+        let known = Contents { last: LastChunk([1; 48]), root: [2; 32] };
+        let key = key(Path::new("f"), crate::mirror::entry::modified(&stat), 7);
+        let (written, doubt) = (record(key, 70, known), record(key, DOUBT.0, DOUBT.1));
+        // The journals of two runs, the file's name by the first and the second, and what is known of the file then.
+        let later = [doubt.clone(), written.clone()].concat();
+        let own = std::process::id().to_string();
+        for [first, second] in [["1", "2"], ["2", "1"], ["1", &own], [&own, "1"]] {
+            for (one, other, expected) in [
+                (&written, &doubt, UNKNOWN),
+                (&later, &doubt, UNKNOWN),
+                (&written, &record(key, 70, Contents { root: [3; 32], ..known }), UNKNOWN),
+                (&written, &later, known),
+            ] {
+                fs::create_dir_all(folder.path().join("trees")).unwrap();
+                for (name, bytes) in [(first, one), (second, other)] {
+                    let path = trees.journal(&mirror).unwrap().with_extension(format!("{name}.journal"));
+                    fs::write(path, bytes).unwrap();
+                }
+                let journal = Journal::open(&trees, &mirror).unwrap().unwrap();
+                let found = journal.written(Path::new("f"), &stat).unwrap();
+                assert_eq!(found.contents, expected, "{first} {second}");
+                journal.end();
+            }
+        }
+    }
 }

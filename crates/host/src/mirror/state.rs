@@ -66,6 +66,11 @@ impl Trees {
         Self { folder: home::state().map(|state| state.join("volumes")) }
     }
 
+    #[cfg(test)]
+    pub(super) fn in_folder(folder: PathBuf) -> Self {
+        Self { folder: Some(folder) }
+    }
+
     /// The last manifest seen of a tree.
     #[must_use]
     pub fn seen(&self, tree: TreeId) -> Option<Seen> {

@@ -466,11 +466,10 @@ fn an_entry_whose_name_belongs_to_another_is_replaced() {
             }
             put(&s, "x", "x", 11);
         }
-        if old == "folder" {
-            let error = run(&s, &[]).fails_with_lines(4);
-            assert!(error.contains("m/x.phx: it was a folder"), "{error}");
-            s.run(&["verify", "-R", "m", "-k", "k"]).ok();
-        }
+        let line = if old == "folder" { "it was a folder" } else { "it is gone at the source" };
+        let error = run(&s, &[]).fails_with_lines(4);
+        assert!(error.contains(&format!("m/x.phx: {line}")), "{old}: {error}");
+        s.run(&["verify", "-R", "m", "-k", "k"]).ok();
         run(&s, &["--delete"]).ok();
         is_whole(&s);
     }
@@ -509,6 +508,30 @@ fn a_folder_that_became_a_file_stays_if_something_fails() {
     fs::remove_dir(s.path("source/b.phx")).unwrap();
     run(&s, &["--delete"]).ok();
     is_whole(&s);
+}
+
+#[test]
+fn what_is_gone_stays_without_delete_where_another_entry_takes_its_place() {
+    for is_link in [false, true] {
+        let s = mirrored();
+        fs::remove_file(s.path("source/a")).unwrap();
+        match is_link {
+            true => symlink("b", s.path("source/a.phx")).unwrap(),
+            false => put(&s, "a.phx/f/in", "in", 10),
+        }
+        for _ in 0..2 {
+            let error = run(&s, &[]).fails_with_lines(4);
+            assert!(error.contains("m/a.phx: it is gone at the source, and another entry takes its place"), "{error}");
+            assert_eq!(error.lines().filter(|line| line.contains("a.phx")).count(), 1, "{error}");
+            let verified = s.run(&["verify", "-R", "m", "-k", "k"]);
+            assert_eq!(verified.error(), "");
+            verified.ok();
+            s.run(&["unprotect", "m/a.phx", "-o", "opened", "-k", "k", "-f"]).ok();
+            assert_eq!(s.read("opened"), b"a");
+        }
+        run(&s, &["--delete"]).ok();
+        is_whole(&s);
+    }
 }
 
 #[test]

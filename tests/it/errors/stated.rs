@@ -270,6 +270,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "../crates/host/src/mirror/run/deletions.rs",
         4,
+        "it is gone at the source, and another entry takes its place\n--delete removes it, if nothing else fails",
+        "`mirror` without `--delete`, or after a failure: a file `a` is gone, and there is a folder or link `a.phx`",
+        "",
+    ),
+    (
+        "../crates/host/src/mirror/run/deletions.rs",
+        4,
         "something of it is left out, and another entry takes its place\n--delete --delete-excluded removes it",
         "`mirror`: the source has something else under the name of what a rule leaves out",
         "",

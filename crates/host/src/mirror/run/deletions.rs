@@ -75,8 +75,9 @@ impl Run<'_> {
             .hint(format!("--max-delete {all} insists")))
     }
 
-    /// Leaves out of the plan what takes the place of an entry that stays: of one that is left out, and of a folder, unless what is
-    /// gone is deleted. That has to be done before its place is taken, so before all files are known to be written.
+    /// Leaves out of the plan what takes the place of an entry that stays: of one that is left out, and of one that is gone, unless it
+    /// is deleted. That has to be done before its place is taken, so before all files are known to be written. A file or link of the
+    /// same name is replaced, as if it had changed.
     pub fn refuse_places(&self, plan: &mut Plan) {
         let Plan { listing, conflicts, .. } = plan;
         let refuse = |listing: &mut Listing, (gone, next): (NodeId, NodeId), why: &str, hint: &str| {
@@ -98,9 +99,13 @@ impl Run<'_> {
         });
         let deletes = self.options.delete && self.mirroring.tally.failed() == 0;
         conflicts.retain(|(gone, next)| {
-            let stays = !deletes && listing.is_folder(*gone);
+            let is_folder = listing.is_folder(*gone);
+            let stays = !deletes && (is_folder || listing.name(*gone) != listing.name(*next));
             if stays {
-                let why = "it was a folder, and is none at the source any more";
+                let why = match is_folder {
+                    true => "it was a folder, and is none at the source any more",
+                    false => "it is gone at the source, and another entry takes its place",
+                };
                 refuse(listing, (*gone, *next), why, "--delete removes it, if nothing else fails");
             }
             !stays

@@ -535,6 +535,24 @@ fn what_is_gone_stays_without_delete_where_another_entry_takes_its_place() {
 }
 
 #[test]
+fn a_journal_that_cannot_be_opened_is_named() {
+    let s = mirrored();
+    fs::remove_dir_all(s.path("state/trees")).unwrap();
+    s.write("state/trees", "no folder");
+    for content in ["second", "second"] {
+        put(&s, "a", content, 10);
+        let ended = run(&s, &[]);
+        let error = ended.error();
+        let named = error.matches("warning: the journal of the mirror could not be opened: ").count();
+        assert_eq!(named, 1, "{error}");
+        ended.ok();
+    }
+    fs::remove_file(s.path("state/trees")).unwrap();
+    is_whole(&s);
+    assert!(!run(&s, &[]).error().contains("journal"));
+}
+
+#[test]
 fn a_deleted_empty_folder_is_not_listed_any_more() {
     let s = mirrored();
     fs::create_dir(s.path("source/empty")).unwrap();

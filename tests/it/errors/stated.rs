@@ -481,6 +481,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "../crates/host/src/mirror/run.rs",
         0,
+        "warning: the journal of the mirror could not be opened: {e}",
+        "the state folder cannot be written or read, so the run does not know what interrupted runs have written",
+        "after an interruption, run it with `--checksum`",
+    ),
+    (
+        "../crates/host/src/mirror/run.rs",
+        0,
         "warning: something failed, so nothing more is deleted in the mirror",
         "`mirror --delete`",
         "look at the lines before",

@@ -234,7 +234,7 @@ impl Run<'_> {
         }
         let journal = match self.options.dry_run {
             true => None,
-            false => Journal::open(&manifests.trees, &self.options.mirror).unwrap_or_default(),
+            false => self.journal(),
         };
         let scanned = self.scan(old, journal.as_ref(), before.rewritten.as_ref());
         let (mut plan, there) = scanned.map_err(|ended| manifests.failure(&self.options.source, ended))?;
@@ -260,6 +260,14 @@ impl Run<'_> {
             return Err(Failure::at(&self.options.mirror, CoreError::Cancelled));
         }
         self.finish(renewal, &there, &plan.strays, before, done).map(Some)
+    }
+
+    /// The journal of the run. Without one, nothing is known of interrupted runs.
+    fn journal(&self) -> Option<Journal> {
+        Journal::open(&self.manifests.trees, &self.options.mirror).unwrap_or_else(|e| {
+            complain(format!("warning: the journal of the mirror could not be opened: {e}"));
+            None
+        })
     }
 
     /// Adds what the options ask for.

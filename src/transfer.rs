@@ -5,6 +5,7 @@ use phalanx_core::Progress;
 use phalanx_host::Error;
 use phalanx_host::failure::{self, Failure, Outcome};
 use phalanx_host::file::{Input, ObjectFolder, Removal, Target};
+use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::mirror::listing::{Listing, NodeId};
 use phalanx_host::mirror::manifest::root;
@@ -137,7 +138,7 @@ pub fn file<A: Action>(transfer: &Transfer<A>, route: &Route) -> Outcome {
     let unsigned = removal.as_ref().is_some_and(Removal::has_signature) && !transfer.verbosity.quiet;
     route.commit_with(ends, &rules, removal, || signature.commit(&rules))?;
     if unsigned {
-        complain(format!("{}: deleted with its file", shown(&beside(route.input.path()))));
+        tell_deleted(route);
     }
     report::done_by(route.input.path(), Some(route.output.path()), moved.bytes, name.as_deref());
     if let (Some(name), false) = (&name, transfer.verbosity.quiet) {
@@ -155,14 +156,22 @@ pub fn file<A: Action>(transfer: &Transfer<A>, route: &Route) -> Outcome {
 /// Whether the input is to be deleted. A key that protects it is not.
 fn deletes<A: Action>(transfer: &Transfer<A>, route: &Route, input: &Input) -> bool {
     let Some(stamp) = input.stamp() else { return false };
-    let remove = transfer.destination.remove;
-    let spared = if remove { transfer.keys.spares(input.file(), stamp) } else { None };
-    let path = shown(route.input.path());
-    if let Some(why) = spared {
-        complain(format!("warning: {path}: not deleted, because {why}"));
-    }
+    let may = transfer.destination.remove && may_delete(&transfer.keys, route, input);
     if transfer.keys.holds(stamp.id()) && transfer.action.warns_of_keys() {
-        complain_with(format!("warning: {path} is protected with itself"), Some(KEEP_COPY));
+        complain_with(format!("warning: {} is protected with itself", shown(route.input.path())), Some(KEEP_COPY));
     }
-    remove && spared.is_none()
+    may
+}
+
+/// Whether an input may be deleted. A warning says why not: it holds a key.
+pub fn may_delete(keys: &KeyFiles, route: &Route, input: &Input) -> bool {
+    let Some(stamp) = input.stamp() else { return false };
+    let Some(why) = keys.spares(input.file(), stamp) else { return true };
+    complain(format!("warning: {}: not deleted, because {why}", shown(route.input.path())));
+    false
+}
+
+/// Tells that a signature was deleted with its file.
+pub fn tell_deleted(route: &Route) {
+    complain(format!("{}: deleted with its file", shown(&beside(route.input.path()))));
 }

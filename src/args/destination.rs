@@ -28,7 +28,7 @@ pub struct DestinationArgs {
     /// Go on where the same command was interrupted
     ///
     /// For files of 16 MiB and more. If a run with this option is interrupted or fails, what it has done stays in the output's
-    /// folder, as a file .phalanx-*.tmp (with plaintext, if it was unprotect), and protect leaves a small record beside it,
+    /// folder, as a file .phalanx-*.tmp (with plaintext, if it was unprotect), with a small record beside it,
     /// .phalanx-*.resume. The next run with this option checks all that is there and does the rest. If the input has
     /// changed, or the keys, the cipher or the chunk size are others, it starts from the beginning and says so. A
     /// run without this option starts from the beginning too.

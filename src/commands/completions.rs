@@ -120,7 +120,7 @@ fn zsh(script: &str) -> String {
 fn fish(script: &str) -> String {
     let names = format!("({NAMES})");
     let arguments = format!(
-        "complete -c phalanx -n \"__fish_phalanx_using_subcommand key; and __fish_seen_subcommand_from show export rm\" \
+        "complete -c phalanx -n \"__fish_phalanx_using_subcommand key; and __fish_seen_subcommand_from show export lock unlock rm\" \
          -f -a \"{names}\"\n"
     );
     script.replace("(__fish_complete_users)", &names) + &arguments

@@ -61,7 +61,7 @@ impl KeyCopy {
         match self {
             KeyCopy::Stdout(mut stdout) => {
                 stdout.write_all(bytes).map_err(Failure::at_stdout)?;
-                file::check_close(&stdout).map_err(|e| Failure::at(Path::new("standard output"), e))
+                file::keep_output().map_err(|e| Failure::at(Path::new("standard output"), e))
             }
             KeyCopy::File(output, path, made) => {
                 let at_path = |e| Failure::at(&path, e);

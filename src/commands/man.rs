@@ -43,7 +43,7 @@ const ENVIRONMENT: [(&str, &str); 10] = [
     ("LC_ALL, LC_CTYPE, LANG", "If the first of these that is set names UTF-8, messages contain an arrow and not ->."),
 ];
 
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     (
         "~/.config/phalanx/keys/NAME.key",
         "A key of the keyring: 32 raw bytes, which only their owner may read. Make a copy of each key: if all keys \
@@ -73,6 +73,10 @@ const FILES: [(&str, &str); 8] = [
         ".phalanx-*.rekey",
         "The new header of a file whose keys are being changed. A run of rekey that was killed can leave one; the next run for \
          the same file finishes the change or undoes it.",
+    ),
+    (
+        ".phalanx-*.resume",
+        "What a run with --resume has done of an output that is not complete yet. The next run with this option goes on there.",
     ),
     ("PATH.phx", "A protected file. Its format is described in docs/format.md of the project."),
 ];

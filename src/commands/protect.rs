@@ -58,6 +58,9 @@ fn protect(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     if !plan.keys.recipients.is_empty() || !plan.keys.recipients_files.is_empty() {
         keys = keys.sparing_identities();
     }
+    if plan.keys.generate_password {
+        keys = keys.sparing_output();
+    }
     let recipients = Arc::new(Recipients::new(plan.keys, plan.destination.resume || plan.destination.recursive));
     let action = Protect { recipients, suite: plan.suite, chunk_size: plan.chunk_size };
     let signing = plan.sign.signing()?;

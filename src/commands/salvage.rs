@@ -2,12 +2,13 @@
 
 use crate::args::UnprotectPlan;
 use crate::progress::Bar;
+use crate::transfer::{may_delete, tell_deleted};
 use phalanx_core::file::Salvage;
 use phalanx_core::{Opener, ProtectedFile};
 use phalanx_host::args::{EngineArgs, EngineName};
 use phalanx_host::engines;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
-use phalanx_host::file::{self, Made, unprotected_name};
+use phalanx_host::file::{self, Made, Removal, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::paths::Route;
@@ -25,7 +26,7 @@ pub fn run(plan: &UnprotectPlan, opener: &Opener<AtHand>, keys: &KeyFiles, verbo
     }
     let made = keys.made();
     let done = failure::each(&routes, |route| {
-        let found = one(plan, opener, route, &made, verbosity)?;
+        let found = one(plan, opener, route, (keys, &made), verbosity)?;
         for lost in &found.lost {
             // B is exclusive, as in every range of the command.
             say(format!("{}: lost {}-{}", shown(route.input.path()), lost.start, lost.end))?;
@@ -39,7 +40,7 @@ fn one(
     plan: &UnprotectPlan,
     opener: &Opener<AtHand>,
     route: &Route,
-    made: &Made,
+    (keys, made): (&KeyFiles, &Made),
     verbosity: Verbosity,
 ) -> Outcome<Salvage> {
     let input = route.input.open()?;
@@ -60,8 +61,13 @@ fn one(
     let found = found.map_err(|e| at(e.into()))?;
     at_hand.tell_sender(|| route.input.path().to_owned(), &by);
     // A damaged input is never removed, because another attempt may save more of it.
-    let removal = if plan.destination.remove && found.is_intact() { signatures::removal(&ends.input) } else { None };
+    let deletes = plan.destination.remove && found.is_intact() && may_delete(keys, route, &ends.input);
+    let removal = if deletes { signatures::removal(&ends.input) } else { None };
+    let unsigned = removal.as_ref().is_some_and(Removal::has_signature) && !verbosity.quiet;
     route.commit(ends, &rules, removal)?;
+    if unsigned {
+        tell_deleted(route);
+    }
     if verbosity.verbose {
         let (from, to) = (shown(route.input.path()), shown(route.output.path()));
         complain(format!("{from} {} {to}: {}, {description}, opened by {opened}", arrow(), meter.summary(found.saved)));

@@ -50,6 +50,17 @@ fn locked_keys_are_no_plain_files_and_come_back() {
 }
 
 #[test]
+fn salvage_deletes_no_key_of_the_keyring() {
+    let s = keyring();
+    s.run(&["key", "lock", "k", "--password-file", "pw"]).ok();
+    let locked = format!("keyring/{}", files(&s)[0]);
+    let args = ["unprotect", "--salvage", "--remove", &locked, "--output", "copy", "--password-file", "pw"];
+    let said = s.run(&args);
+    assert!(said.error().contains("not deleted, because it holds a key or password"), "{}", said.error());
+    assert!(s.exists(&locked) && s.exists("copy"));
+}
+
+#[test]
 fn without_its_password_a_locked_key_opens_nothing() {
     let s = keyring();
     s.run(&["key", "lock", "k", "--password-file", "pw"]).ok();

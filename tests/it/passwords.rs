@@ -142,6 +142,10 @@ fn a_generated_password_is_not_lost() {
         let args = [args, &["--generate-password", "--remove"]].concat();
         Ended(s.command(&args).stdout(out).output().unwrap()).fails(2);
     }
+    // The output would replace the password.
+    let out = fs::File::create(s.path("backup")).unwrap();
+    let args = ["protect", "f", "--force", "--remove", "--generate-password", "--output", "backup"];
+    Ended(s.command(&args).stdout(out).output().unwrap()).fails(2);
     assert_eq!(s.read("f"), b"content");
     let out = fs::File::create(s.path("password")).unwrap();
     Ended(s.command(&["protect", "f", "--force", "--generate-password"]).stdout(out).output().unwrap()).ok();

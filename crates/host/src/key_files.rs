@@ -9,6 +9,7 @@ use crate::paths::is_dash;
 use crate::{folders, secret_files};
 use phalanx_system::files;
 use phalanx_system::os::fs::FileExt;
+use phalanx_system::stdio::output_file;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
@@ -72,6 +73,18 @@ impl KeyFiles {
     /// opens its outputs.
     pub fn sparing_identities(self) -> Self {
         Self { spares_identities: true, ..self }
+    }
+
+    /// Also spares standard output, if that is a file: it has a generated password that nobody else has.
+    pub fn sparing_output(mut self) -> Self {
+        if output_file().is_some()
+            && let Ok(id) = folders::id(&io::stdout())
+        {
+            self.in_use.insert(id);
+            let ids = self.spared.ids.iter().copied().chain([id]).collect();
+            self.spared = Arc::new(Spared { ids, folders: self.spared.folders.clone() });
+        }
+        self
     }
 
     /// The outputs of a run that replaces none of these files.

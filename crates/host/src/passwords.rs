@@ -76,7 +76,7 @@ pub fn of_environment() -> Outcome<Option<Password>> {
 /// The password of the environment, and what it comes from.
 fn found() -> Outcome<Option<(Password, String)>> {
     if let Some(password) = variable() {
-        return Ok(Some((password, VARIABLE.into())));
+        return Ok(Some((refuse_empty(password, VARIABLE)?, VARIABLE.into())));
     }
     let folder = env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from).filter(|folder| folder.is_absolute());
     let Some(file) = folder.map(|folder| folder.join(CREDENTIAL)).filter(|file| file.is_file()) else {
@@ -91,8 +91,8 @@ fn variable() -> Option<Password> {
 
 /// A password for new files: of the environment, or asked for twice.
 fn new() -> Outcome<Password> {
-    if let Some((password, source)) = found()? {
-        return refuse_empty(password, source);
+    if let Some((password, _)) = found()? {
+        return Ok(password);
     }
     let unasked = |e: io::Error| {
         let line = format!("a password is needed, and none could be read from a terminal: {e}");

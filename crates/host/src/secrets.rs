@@ -331,7 +331,8 @@ impl AtHand {
         match passwords::of_environment() {
             Ok(None) => {}
             Ok(found) => return found,
-            Err(e) => drop(e.report()),
+            // Another way may open the file, so it is no failure yet.
+            Err(e) => complain_with(e.line().unwrap_or_default(), e.advice()),
         }
         // Without a terminal, the user cannot be asked.
         ask::can_ask().then_some(())?;

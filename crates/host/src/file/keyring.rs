@@ -118,7 +118,7 @@ impl Keyring {
         let _ = fs::unlinkat(&dir, &*locked, AtFlags::empty());
         self.write(dir.try_clone().map_err(Error::read)?, &locked, protected)?;
         fs::unlinkat(&dir, &*open, AtFlags::empty()).map_err(failed)?;
-        fs::fsync(&dir).map_err(failed)
+        sync_folder(&dir).map_err(failed)
     }
 
     /// Puts a key in the place of its protected file.

@@ -39,7 +39,7 @@ pub use objects::{
     install as install_stores, is_url, stores,
 };
 pub use obstacle::Obstacle;
-pub use output::{Committed, Existing, Output, Sync, check_close, sync_folder};
+pub use output::{Committed, Existing, Output, Sync, check_close, keep_output, sync_folder};
 pub use private::{check_file as check_private, check_folder as check_private_folder, check_unwritable};
 pub use regular::{regular, source};
 pub use rekey::{InPlace, Unfinished, is_unfinished};

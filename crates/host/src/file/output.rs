@@ -5,12 +5,13 @@ use crate::file::metadata::{Carry, remove_acls, set_mode};
 use crate::file::names::rename_new;
 use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{Temporary, create, is_named, is_own, record_name, step};
-use crate::{Error, Result};
-use phalanx_system::files::is_as_made_for_user;
+use crate::{Error, Result, stdio};
+use phalanx_system::files::{is_as_made_for_user, open_folder};
 use phalanx_system::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use phalanx_system::io::Errno;
 use phalanx_system::os::ffi::check_new;
 use phalanx_system::os::fs::FileExt;
+use phalanx_system::stdio::output_file;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -378,6 +379,21 @@ pub fn sync_folder(dir: &File) -> phalanx_system::io::Result<()> {
         Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
         done => done,
     }
+}
+
+/// Makes sure that what was written to standard output is on the disk under its name, if that is a file.
+///
+/// # Errors
+/// [`Error::Write`](phalanx_core::Error::Write) if the file system reports that something was not written.
+pub fn keep_output() -> Result<()> {
+    let Some(path) = output_file() else { return Ok(()) };
+    let file = stdio::output().map_err(Error::write)?;
+    fs::sync_all(&file).map_err(Error::write)?;
+    // A folder that cannot be opened cannot be synced either, and whoever opened the file had it.
+    if let Some(Ok(dir)) = path.parent().map(open_folder) {
+        sync_folder(&dir).map_err(write_error)?;
+    }
+    check_close(&file)
 }
 
 /// Closes a copy of the descriptor, because some file systems report lost writes only when a file is closed.

@@ -3,10 +3,11 @@
 //! The words are the large list of the Electronic Frontier Foundation (2016, <https://www.eff.org/dice>, CC BY 3.0 US).
 
 use crate::failure::{Failure, Outcome};
+use crate::file;
 use crate::stdio;
 use phalanx_core::{Error, Password};
 use phalanx_system::stdio::output_file;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 const LIST: &str = include_str!("words.txt");
@@ -15,7 +16,8 @@ const WORDS: u16 = 7776;
 /// The number of words in a password: 77 bits.
 const LEN: usize = 6;
 
-/// Makes a password of six random words and prints it, once, on a line of standard output.
+/// Makes a password of six random words and prints it, once, on a line of standard output. If that is a file, the line is
+/// on the disk then.
 ///
 /// # Errors
 /// If the system gives no random bytes, or if the line cannot be written.
@@ -28,6 +30,7 @@ pub fn generate() -> Outcome<Password> {
         text.push_str(LIST.lines().nth(usize::from(draw()?)).expect("the list has this many words"));
     }
     stdio::write_line(&text).map_err(Failure::at_stdout)?;
+    file::keep_output().map_err(|e| Failure::at(Path::new("standard output"), e))?;
     Ok(Password::new(text.as_bytes().to_vec()))
 }
 

@@ -248,8 +248,25 @@ impl<F: Uncommitted> Shared<F> {
 
     /// Syncs all files that the journal names, and begins a new epoch. The caller holds no lock of the epoch.
     pub fn checkpoint(&self) -> Result<()> {
-        let journal = self.writable()?;
+        self.checkpoint_in(&mut self.epoch.write().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    /// Ends the last epoch, and then calls `end` and gives the space of the journal back. A commit that another thread has
+    /// begun is finished before; one that begins later fails, since nothing would sync it or keep its transaction.
+    pub fn close(&self, end: impl FnOnce()) -> Result<()> {
         let mut epoch = self.epoch.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let ended = self.checkpoint_in(&mut epoch);
+        self.closed.store(true, Ordering::Release);
+        end();
+        if let (Ok(()), Some(journal)) = (&ended, &self.journal) {
+            // It is empty already.
+            let _ = self.disk().set_len(&journal.file, 0);
+        }
+        ended
+    }
+
+    fn checkpoint_in(&self, epoch: &mut u64) -> Result<()> {
+        let journal = self.writable()?;
         let needs_batch = self.versions.as_ref().is_some_and(Versions::needs_batch);
         if journal.last().is_none() && self.named().files.is_empty() && !needs_batch {
             return Ok(());

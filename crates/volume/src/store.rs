@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -133,15 +133,11 @@ impl Store {
         for backing in self.shared.all_dirty() {
             result = result.and(backing.settle());
         }
-        let ended = self.shared.checkpoint();
-        self.shared.closed.store(true, Ordering::Release);
-        if let Some(versions) = &self.shared.versions {
-            versions.end(self.shared.disk());
-        }
-        if let (Ok(()), Some(journal)) = (&ended, &self.shared.journal) {
-            // The space of the journal is given back. It is empty already.
-            let _ = self.shared.options.disk.set_len(&journal.file, 0);
-        }
+        let ended = self.shared.close(|| {
+            if let Some(versions) = &self.shared.versions {
+                versions.end(self.shared.disk());
+            }
+        });
         result.and(ended)
     }
 

@@ -115,6 +115,8 @@ impl Backing {
         // The epoch does not end before the commit does.
         let (epoch, _promise, durable, prepared) = loop {
             let epoch = shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+            // The store may have been closed meanwhile.
+            shared.writable()?;
             if shared.should_end_epoch() || !journal.promise(plan.cost) {
                 drop(epoch);
                 shared.checkpoint().map_err(|e| self.not_begun(content, e, &plan))?;

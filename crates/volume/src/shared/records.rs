@@ -35,6 +35,8 @@ impl<F: Uncommitted> Shared<F> {
         let cost = Journal::cost(table.len(), 0);
         loop {
             let epoch = self.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+            // The store may have been closed meanwhile.
+            self.writable()?;
             if self.should_end_epoch() || !journal.promise(cost) {
                 drop(epoch);
                 self.checkpoint()?;

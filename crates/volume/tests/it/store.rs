@@ -1,5 +1,6 @@
 //! Stored files and their crash safety.
 
+mod closing;
 mod crash;
 mod damage;
 mod deep;

@@ -1,0 +1,75 @@
+//! Closing the store while another thread still writes.
+
+use crate::store::{Volume, content};
+use phalanx_core::Suite;
+use phalanx_volume::{Disk, System, VolumeError};
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A disk that waits at the first sync of a stored file after it was armed, and then lets the other thread write only after
+/// the store was closed.
+struct Slow {
+    is_armed: AtomicBool,
+    is_closed: AtomicBool,
+    has_late: AtomicBool,
+    /// Met in the checkpoint of the closing thread, twice.
+    meet: Barrier,
+}
+
+impl Disk for Slow {
+    fn sync_all(&self, file: &File) -> io::Result<()> {
+        if self.is_armed.swap(false, Ordering::SeqCst) {
+            self.meet.wait();
+            self.meet.wait();
+        }
+        System.sync_all(file)
+    }
+
+    fn write(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if thread::current().name() == Some("writer") {
+            let began = Instant::now();
+            while !self.is_closed.load(Ordering::SeqCst) && began.elapsed() < Duration::from_secs(10) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            self.has_late.store(true, Ordering::SeqCst);
+        }
+        System.write(file, bytes, offset)
+    }
+}
+
+#[test]
+fn a_commit_that_began_while_the_store_was_being_closed_writes_nothing() {
+    for protected in [false, true] {
+        let make = if protected { Volume::protected } else { Volume::new };
+        let volume = make(Suite::default(), 4096);
+        let (is_armed, is_closed, has_late) = Default::default();
+        let disk = Arc::new(Slow { is_armed, is_closed, has_late, meet: Barrier::new(2) });
+        let store = volume.store_on(disk.clone());
+        let file = volume.create(&store, "a");
+        file.write_at(0, b"first").unwrap();
+        file.sync(&file.witness(), false).unwrap();
+        file.write_at(0, b"other").and_then(|()| file.settle()).unwrap();
+        disk.is_armed.store(true, Ordering::SeqCst);
+        let closed = thread::spawn({
+            let store = store.clone();
+            move || store.close()
+        });
+        disk.meet.wait();
+        let writer = thread::Builder::new().name("writer".into());
+        let late = file.clone();
+        let written = writer.spawn(move || late.write_at(0, b"later").and_then(|()| late.settle())).unwrap();
+        // It has found the store open, and waits for the end of the epoch.
+        thread::sleep(Duration::from_millis(300));
+        disk.meet.wait();
+        closed.join().unwrap().unwrap();
+        disk.is_closed.store(true, Ordering::SeqCst);
+        assert!(matches!(written.join().unwrap(), Err(VolumeError::ReadOnly)));
+        assert!(!disk.has_late.load(Ordering::SeqCst));
+        drop((file, store));
+        assert_eq!(content(&volume.open(&volume.store(), "a")), b"other");
+    }
+}

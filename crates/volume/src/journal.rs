@@ -2,6 +2,7 @@
 
 use crate::disk::Disk;
 use crate::error::{Result, VolumeError};
+use crate::versions::Failed;
 use phalanx_core::volume::{HEADER_LEN, VolumeKeys};
 use std::fs::File;
 use std::io;
@@ -259,12 +260,19 @@ impl Journal {
     /// Begins a new epoch. All files that the journal names have been synced, and nothing is being written to it.
     ///
     /// # Errors
-    /// If it could not be overwritten and synced.
-    pub fn trim(&self, disk: &dyn Disk) -> Result<()> {
+    /// If it could not be overwritten and synced. [`Failed::Softly`] if there is no space for that, as where each write needs
+    /// new space, and the journal is as it was.
+    pub fn trim(&self, disk: &dyn Disk) -> Result<(), Failed> {
         let mut synced = self.synced.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut at = self.lock();
-        trim(disk, &self.file)?;
-        (at.epoch, at.sequence, at.offset) = (random_epoch()?, 0, 0);
+        let before = head(&self.file).map_err(|e| Failed::Hard(VolumeError::io("cannot read the journal", e)))?;
+        overwrite(disk, &self.file).map_err(|why| match why {
+            // What follows would be lost behind a beginning that was overwritten in part.
+            VolumeError::Full if head(&self.file).is_ok_and(|head| head == before) => Failed::Softly(why),
+            why => Failed::Hard(why),
+        })?;
+        sync_trimmed(disk, &self.file).map_err(Failed::Hard)?;
+        (at.epoch, at.sequence, at.offset) = (random_epoch().map_err(Failed::Hard)?, 0, 0);
         *synced = at.written;
         Ok(())
     }
@@ -286,8 +294,24 @@ impl Journal {
 
 /// Overwrites the beginning of a journal file and syncs it.
 pub(crate) fn trim(disk: &dyn Disk, file: &File) -> Result<()> {
-    let trimmed = disk.write(file, &[0; TRIMMED], 0).and_then(|()| disk.sync_data(file));
-    trimmed.map_err(|e| VolumeError::io("cannot trim the journal", e))
+    overwrite(disk, file)?;
+    sync_trimmed(disk, file)
+}
+
+fn overwrite(disk: &dyn Disk, file: &File) -> Result<()> {
+    disk.write(file, &[0; TRIMMED], 0).map_err(|e| VolumeError::io("cannot trim the journal", e))
+}
+
+fn sync_trimmed(disk: &dyn Disk, file: &File) -> Result<()> {
+    disk.sync_data(file).map_err(|e| VolumeError::io("cannot trim the journal", e))
+}
+
+/// The beginning of a journal file, which [`overwrite`] overwrites.
+fn head(file: &File) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; TRIMMED];
+    let len = file.read_at(&mut head, 0)?;
+    head.truncate(len);
+    Ok(head)
 }
 
 fn random_epoch() -> Result<[u8; 16]> {

@@ -273,7 +273,7 @@ impl<F: Uncommitted> Shared<F> {
         }
         let ended = self.sync_named().map_err(Failed::Hard).and_then(|()| match &self.versions {
             Some(versions) => self.end_epoch(versions, journal),
-            None => journal.trim(self.disk()).map_err(Failed::Hard),
+            None => journal.trim(self.disk()),
         });
         let ended = match ended {
             // The journal stays, and so does everything that it has.

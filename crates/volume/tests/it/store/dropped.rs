@@ -37,6 +37,60 @@ impl Disk for Filled {
     }
 }
 
+/// A disk that needs new space to empty the journal too, as where each write goes to a new place. Where it `tears`, half of
+/// that is written.
+struct CopyOnWrite {
+    filled: Filled,
+    tears: bool,
+}
+
+impl Disk for CopyOnWrite {
+    fn write(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if offset == 0 && bytes.iter().all(|byte| *byte == 0) {
+            let half = if self.tears { &bytes[..bytes.len() / 2] } else { &[] };
+            self.filled.check().or_else(|e| System.write(file, half, 0).and(Err(e)))?;
+        }
+        self.filled.write(file, bytes, offset)
+    }
+
+    fn reserve(&self, file: &File, offset: u64, len: u64) -> io::Result<()> {
+        self.filled.reserve(file, offset, len)
+    }
+}
+
+#[test]
+fn a_journal_that_cannot_be_emptied_for_want_of_space_does_not_end_writing() {
+    for tears in [false, true] {
+        let disk = Arc::new(CopyOnWrite { filled: Filled::default(), tears });
+        let volume = Volume::new(Suite::default(), 4096);
+        let store = volume.store_on(disk.clone());
+        let (file, other) = (volume.create(&store, "a"), volume.create(&store, "b"));
+        for file in [&file, &other] {
+            file.write_at(0, &[1; 10_000]).and_then(|()| file.sync(&file.witness(), false)).unwrap();
+            file.write_at(0, &[2; 10_000]).and_then(|()| file.sync(&file.witness(), false)).unwrap();
+        }
+        other.write_at(0, &[3; 10_000]).unwrap();
+        disk.filled.set(true);
+        file.write_at(10_000, &[3; 300_000]).unwrap();
+        assert!(matches!(file.settle(), Err(VolumeError::Full)));
+        disk.filled.set(false);
+        if tears {
+            // What followed in the journal would not be found.
+            assert!(matches!(other.settle(), Err(VolumeError::ReadOnly)));
+            continue;
+        }
+        // Only changes of the file that had no space were dropped, and there is space again.
+        other.sync(&other.witness(), false).unwrap();
+        file.write_at(0, &[4; 10_000]).and_then(|()| file.settle()).unwrap();
+        // The transactions after those that stayed count.
+        drop((file, other, store));
+        let store = volume.store();
+        assert_eq!(content(&volume.open(&store, "a")), [4; 10_000]);
+        assert_eq!(content(&volume.open(&store, "b")), [3; 10_000]);
+        store.close().unwrap();
+    }
+}
+
 #[test]
 fn a_drop_outlives_the_last_close() {
     let disk = Arc::new(Filled::default());

@@ -2,9 +2,11 @@
 
 use crate::store::{Volume, content};
 use phalanx_core::Suite;
-use phalanx_volume::{Disk, System, VolumeError};
+use phalanx_volume::tree::{Removal, Removals};
+use phalanx_volume::{Backing, Disk, Store, System, VolumeError};
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -41,35 +43,46 @@ impl Disk for Slow {
     }
 }
 
+/// Calls `late` in a thread that finds the store open while another closes it. It has to be refused without a write.
+fn while_closing(volume: &Volume, late: impl FnOnce(&Store, &Backing) -> phalanx_volume::Result<()> + Send + 'static) {
+    let (is_armed, is_closed, has_late) = Default::default();
+    let disk = Arc::new(Slow { is_armed, is_closed, has_late, meet: Barrier::new(2) });
+    let store = volume.store_on(disk.clone());
+    let file = volume.create(&store, "a");
+    file.write_at(0, b"first").unwrap();
+    file.sync(&file.witness(), false).unwrap();
+    file.write_at(0, b"other").and_then(|()| file.settle()).unwrap();
+    disk.is_armed.store(true, Ordering::SeqCst);
+    let closed = thread::spawn({
+        let store = store.clone();
+        move || store.close()
+    });
+    disk.meet.wait();
+    let writer = thread::Builder::new().name("writer".into());
+    let (its_store, its_file) = (store.clone(), file.clone());
+    let refused = writer.spawn(move || late(&its_store, &its_file)).unwrap();
+    // It has found the store open, and waits for the end of the epoch.
+    thread::sleep(Duration::from_millis(300));
+    disk.meet.wait();
+    closed.join().unwrap().unwrap();
+    disk.is_closed.store(true, Ordering::SeqCst);
+    assert!(matches!(refused.join().unwrap(), Err(VolumeError::ReadOnly)));
+    assert!(!disk.has_late.load(Ordering::SeqCst));
+    drop((file, store));
+    assert_eq!(content(&volume.open(&volume.store(), "a")), b"other");
+}
+
 #[test]
 fn a_commit_that_began_while_the_store_was_being_closed_writes_nothing() {
-    for protected in [false, true] {
-        let make = if protected { Volume::protected } else { Volume::new };
-        let volume = make(Suite::default(), 4096);
-        let (is_armed, is_closed, has_late) = Default::default();
-        let disk = Arc::new(Slow { is_armed, is_closed, has_late, meet: Barrier::new(2) });
-        let store = volume.store_on(disk.clone());
-        let file = volume.create(&store, "a");
-        file.write_at(0, b"first").unwrap();
-        file.sync(&file.witness(), false).unwrap();
-        file.write_at(0, b"other").and_then(|()| file.settle()).unwrap();
-        disk.is_armed.store(true, Ordering::SeqCst);
-        let closed = thread::spawn({
-            let store = store.clone();
-            move || store.close()
-        });
-        disk.meet.wait();
-        let writer = thread::Builder::new().name("writer".into());
-        let late = file.clone();
-        let written = writer.spawn(move || late.write_at(0, b"later").and_then(|()| late.settle())).unwrap();
-        // It has found the store open, and waits for the end of the epoch.
-        thread::sleep(Duration::from_millis(300));
-        disk.meet.wait();
-        closed.join().unwrap().unwrap();
-        disk.is_closed.store(true, Ordering::SeqCst);
-        assert!(matches!(written.join().unwrap(), Err(VolumeError::ReadOnly)));
-        assert!(!disk.has_late.load(Ordering::SeqCst));
-        drop((file, store));
-        assert_eq!(content(&volume.open(&volume.store(), "a")), b"other");
+    for volume in [Volume::new(Suite::default(), 4096), Volume::protected(Suite::default(), 4096)] {
+        while_closing(&volume, |_, file| file.write_at(0, b"later").and_then(|()| file.settle()));
     }
+}
+
+#[test]
+fn a_record_that_was_begun_while_the_store_was_being_closed_is_not_written() {
+    let volume = Volume::protected(Suite::default(), 4096);
+    while_closing(&volume, |store, file| {
+        store.linking(Removal { inode: file.file().metadata().unwrap().ino(), id: file.id() })
+    });
 }

@@ -382,7 +382,7 @@ impl Locked {
 /// Counts more identities, unless the limit is exceeded.
 fn count(held: &AtomicUsize, more: usize) -> Result<(), IdentityError> {
     let sum = |held: usize| held.checked_add(more).filter(|sum| *sum <= MAX_IDENTITIES);
-    held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).map(drop).map_err(|_| IdentityError::Many)
+    held.try_update(Ordering::Relaxed, Ordering::Relaxed, sum).map(drop).map_err(|_| IdentityError::Many)
 }
 
 fn decryptor(bytes: &[u8]) -> Result<Decryptor<ArmoredReader<BufReader<&[u8]>>>, DecryptError> {

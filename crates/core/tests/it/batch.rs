@@ -85,7 +85,7 @@ impl Engine for Faulty {
         self.inner.buffer(len)
     }
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
-        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        let left = self.left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         left.map_err(|_| Fault { engine: "faulty".into(), reason: "as the test wants it".into() })?;
         self.inner.run(job)
     }

@@ -182,7 +182,7 @@ impl Engine for ByJobs {
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
         // It does the work before it fails, so that there is something that could be left in memory.
         let verdicts = self.inner.run(job)?;
-        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        let left = self.left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         left.map(|_| verdicts).map_err(|_| (self.fail)())
     }
 }

@@ -149,7 +149,7 @@ impl Script {
 }
 
 fn counts_down_to_zero(counter: &AtomicUsize) -> bool {
-    counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| Some(n.wrapping_sub(1))) == Ok(0)
+    counter.try_update(Ordering::SeqCst, Ordering::SeqCst, |n| Some(n.wrapping_sub(1))) == Ok(0)
 }
 
 /// Works like plain C, except for the failures in the script.
@@ -188,7 +188,7 @@ unsafe impl Driver for Faulty {
         self.step()?;
         let less = |room: usize| room.checked_sub(len);
         let full = |_| self.script.error(Reason::OutOfMemory(len));
-        self.script.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).map_err(full)?;
+        self.script.room.try_update(Ordering::SeqCst, Ordering::SeqCst, less).map_err(full)?;
         self.script.allocations.fetch_add(1, Ordering::SeqCst);
         self.device.allocate(len)
     }

@@ -158,7 +158,8 @@ fn deletes<A: Action>(transfer: &Transfer<A>, route: &Route, input: &Input) -> b
     let Some(stamp) = input.stamp() else { return false };
     let may = transfer.destination.remove && may_delete(&transfer.keys, route, input);
     if transfer.keys.holds(stamp.id()) && transfer.action.warns_of_keys() {
-        complain_with(format!("warning: {} is protected with itself", shown(route.input.path())), Some(KEEP_COPY));
+        let path = shown(route.input.path());
+        complain_with(format!("warning: {path} is protected with itself"), Some(KEEP_COPY));
     }
     may
 }
@@ -167,7 +168,8 @@ fn deletes<A: Action>(transfer: &Transfer<A>, route: &Route, input: &Input) -> b
 pub fn may_delete(keys: &KeyFiles, route: &Route, input: &Input) -> bool {
     let Some(stamp) = input.stamp() else { return false };
     let Some(why) = keys.spares(input.file(), stamp) else { return true };
-    complain(format!("warning: {}: not deleted, because {why}", shown(route.input.path())));
+    let path = shown(route.input.path());
+    complain(format!("warning: {path}: not deleted, because {why}"));
     false
 }
 

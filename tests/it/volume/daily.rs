@@ -473,25 +473,6 @@ fn changing_a_file_clears_its_set_ids() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_read_is_still_listed() {
-    let s = Sandbox::new();
-    init(&s, "vol", "4K");
-    let Some(mounted) = Mounted::start(&s, &["vol", "mnt", "--key-file", "key"]) else { return };
-    fs::create_dir(mounted.path("a")).unwrap();
-    fs::write(mounted.path("b"), "b").unwrap();
-    unmount(mounted);
-    let mut stored = fs::read_dir(s.path("vol")).unwrap().map(|entry| entry.unwrap().path());
-    fs::write(stored.find(|path| path.is_dir()).unwrap().join("phalanx.folder"), "damaged").unwrap();
-    let mounted = Mounted::start(&s, &["vol", "mnt", "--key-file", "key"]).unwrap();
-    let mut names: Vec<_> = fs::read_dir(mounted.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    names.sort();
-    // Otherwise programs that copy what is there would delete it in their copies.
-    assert_eq!(names, ["a", "b"]);
-    assert_eq!(fs::metadata(mounted.path("a")).unwrap_err().raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
-    unmount(mounted);
-}
-
-#[test]
 fn the_time_of_a_change_lasts_if_the_kernel_passes_it_on_by_itself() {
     if !geteuid().is_root() {
         return skip("root");

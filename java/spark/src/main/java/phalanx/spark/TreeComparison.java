@@ -62,8 +62,15 @@ final class TreeComparison {
     /** Where an entry is kept that is the source of a move. */
     record Move(Task task, Gone from) {}
 
-    /** How entries are compared. */
-    record Rules(Excludes excludes, boolean deletes, boolean deletesExcluded, boolean all, boolean hasLinks, boolean isStore) {}
+    /** What stays in the mirror, at this path in it, although another entry of the source has its place: that one is not written. */
+    record Occupied(String stored, String why, String hint) {}
+
+    /**
+     * How entries are compared.
+     *
+     * @param makesWay whether what is gone is deleted where another entry takes its place
+     */
+    record Rules(Excludes excludes, boolean makesWay, boolean deletesExcluded, boolean all, boolean hasLinks, boolean isStore) {}
 
     private final Rules rules;
     private final Journal journal;
@@ -80,6 +87,7 @@ final class TreeComparison {
     final List<Gone> gone = new ArrayList<>();
     /** What has to go before something of another kind can be written in its place. */
     final List<Gone> inTheWay = new ArrayList<>();
+    final List<Occupied> occupied = new ArrayList<>();
     /** What no manifest lists. */
     final List<Gone> strays = new ArrayList<>();
     /** The number of files and links that the old manifest lists, of those that need nothing, and of those that stay whatever the source has. */
@@ -127,37 +135,105 @@ final class TreeComparison {
     private void folder(TreeNode source, TreeNode old, TreeNode there, String path, TreeNode into) {
         SortedMap<RawName, TreeNode> listed = old == null ? new TreeMap<>() : old.children();
         Set<RawName> belonging = new HashSet<>();
+        Set<RawName> refused = refused(source, listed, there, path);
         TreeSet<RawName> names = new TreeSet<>(source.children().keySet());
         names.addAll(listed.keySet());
         for (RawName name : names) {
             TreeNode now = source.children().get(name);
             TreeNode before = listed.get(name);
             String at = path + name;
-            boolean isRefused = now != null && now.entry() != null && isRival(source, now, name, path.isEmpty());
-            if (isRefused) {
-                problems.leftOut(at, new IOException("its name in the mirror would be that of another entry: left out"));
-            }
             if (now == null) {
-                gone(source, before, name, there, at, into, belonging);
-            } else if (now.entry() == null || isRefused) {
+                gone(source, before, name, there, at, into, belonging, refused);
+            } else if (now.entry() == null || refused.contains(name)) {
                 if (before != null) {
                     add(before, name, there, at, into, belonging, null);
                 }
             } else if (before == null || isSameKind(now, before)) {
                 belonging.add(stored(now, name));
                 entry(now, before, there, name, at, into);
-            } else if (rules.deletes || !before.isFolder()) {
+            } else {
                 belonging.add(stored(before, name));
                 belonging.add(stored(now, name));
                 collect(before, at, child(there, stored(before, name)), inTheWay);
                 countFiles(before);
                 entry(now, null, null, name, at, into);
-            } else {
-                problems.leftOut(at, new IOException("it was a folder, and is none at the source any more: --delete removes it"));
-                add(before, name, there, at, into, belonging, null);
             }
         }
         findStrays(there, path, belonging);
+    }
+
+    /** The entries of a folder of the source that are not written: they would have the places of others, or of what stays in the mirror. */
+    private Set<RawName> refused(TreeNode source, SortedMap<RawName, TreeNode> listed, TreeNode there, String path) {
+        Set<RawName> refused = new HashSet<>();
+        source.children().forEach((name, now) -> {
+            if (now.entry() != null && isRival(source, now, name, path.isEmpty())) {
+                problems.leftOut(path + name, new IOException("its name in the mirror would be that of another entry: left out"));
+                refused.add(name);
+            }
+        });
+        // What is refused leaves what it was before in the mirror, which may be in the place of one more.
+        int size;
+        do {
+            size = refused.size();
+            listed.forEach((name, before) -> refuseTakers(source, before, name, there, path, refused));
+        } while (refused.size() > size);
+        return refused;
+    }
+
+    /** Refuses the entries that would take the place of an entry of the old manifest, if that stays. */
+    private void refuseTakers(TreeNode source, TreeNode before, RawName name, TreeNode there, String path, Set<RawName> refused) {
+        TreeNode now = source.children().get(name);
+        List<RawName> takers = new ArrayList<>();
+        if (now != null && now.entry() != null && !isSameKind(now, before)) {
+            takers.add(name);
+        }
+        RawName rival = rival(source, before, name);
+        if (rival != null) {
+            takers.add(rival);
+        }
+        if (refused.containsAll(takers)) {
+            return;
+        }
+        RawName stored = stored(before, name);
+        String why = "something of it is left out, and another entry takes its place";
+        String hint = null;
+        if (hasLeftOut(before, path + name, child(there, stored))) {
+            hint = "--delete --delete-excluded removes it";
+        } else if (now != null && (now.entry() == null || refused.contains(name))) {
+            hint = null;
+        } else if (!rules.makesWay && before.isFolder()) {
+            why = "it was a folder, and is none at the source any more";
+            hint = "--delete removes it, if nothing else fails";
+        } else {
+            return;
+        }
+        occupied.add(new Occupied(path + stored, why, hint));
+        refused.addAll(takers);
+    }
+
+    /** The entry of the source, of another kind and name, whose place in the mirror is that of an old entry; or null. */
+    private static RawName rival(TreeNode source, TreeNode before, RawName name) {
+        RawName stored = stored(before, name);
+        boolean isFile = before.entry() instanceof TreeEntry.File;
+        TreeNode rival = isFile ? source.children().get(stored) : ownerOf(source, stored);
+        boolean isOne = rival != null && rival.entry() != null && isFile != (rival.entry() instanceof TreeEntry.File);
+        return isOne ? rival.entry().name() : null;
+    }
+
+    /** Whether the rules leave out an entry of the old manifest that is not to be deleted for that. */
+    private boolean isLeftOut(String at, boolean isFolder) {
+        return !rules.deletesExcluded && rules.excludes.excludes(RawName.of(at), isFolder);
+    }
+
+    /** Whether the mirror has something of an old entry that the rules leave out. */
+    private boolean hasLeftOut(TreeNode before, String at, TreeNode found) {
+        if (found == null && !needsNothing(before)) {
+            return false;
+        }
+        return isLeftOut(at, before.isFolder()) || before.children().entrySet().stream().anyMatch(child -> {
+            TreeNode within = child(found, stored(child.getValue(), child.getKey()));
+            return hasLeftOut(child.getValue(), at + "/" + child.getKey(), within);
+        });
     }
 
     /** Whether a folder or link has the name of the stored file of another entry, or of the manifest. */
@@ -256,20 +332,19 @@ final class TreeComparison {
                 now.name(), now.attributes(), listed.length(), listed.storedLength(), now.device(), now.inode(), listed.contents());
     }
 
-    /** An entry that the source has no more. What the rules leave out stays, unless it is to be deleted too. */
-    private void gone(TreeNode source, TreeNode before, RawName name, TreeNode there, String at, TreeNode into, Set<RawName> belonging) {
-        RawName stored = stored(before, name);
-        TreeNode rival = before.entry() instanceof TreeEntry.File ? source.children().get(stored) : ownerOf(source, stored);
-        boolean hasRival = rival != null && rival.entry() != null && !rival.equals(before)
-                && (before.entry() instanceof TreeEntry.File) != (rival.entry() instanceof TreeEntry.File);
-        if (hasRival && (rules.deletes || !before.isFolder())) {
+    /** An entry that the source has no more. */
+    private void gone(
+            TreeNode source, TreeNode before, RawName name, TreeNode there, String at, TreeNode into, Set<RawName> belonging,
+            Set<RawName> refused) {
+        RawName rival = rival(source, before, name);
+        if (rival != null && !refused.contains(rival)) {
+            RawName stored = stored(before, name);
             belonging.add(stored);
             collect(before, at, child(there, stored), inTheWay);
             countFiles(before);
             return;
         }
-        boolean stays = !rules.deletesExcluded && rules.excludes.excludes(RawName.of(at), before.isFolder());
-        add(before, name, there, at, into, belonging, stays ? null : gone);
+        add(before, name, there, at, into, belonging, gone);
     }
 
     private void countFiles(TreeNode node) {
@@ -297,32 +372,39 @@ final class TreeComparison {
     }
 
     /**
-     * Lists an entry of the old manifest again, with all in it. What the mirror does not have any more is not listed.
+     * Lists an entry of the old manifest again, with all in it. What the mirror does not have any more is not listed. What the rules
+     * leave out stays, with the folders that it is in.
      *
      * @param away where it is noted as gone, or null if it stays
+     * @return whether something of it stays
      */
-    private void add(TreeNode before, RawName name, TreeNode there, String at, TreeNode into, Set<RawName> belonging, List<Gone> away) {
+    private boolean add(TreeNode before, RawName name, TreeNode there, String at, TreeNode into, Set<RawName> belonging, List<Gone> away) {
         RawName stored = stored(before, name);
         belonging.add(stored);
         filesBefore += before.isFolder() ? 0 : 1;
         TreeNode found = child(there, stored);
         if (found == null && !needsNothing(before)) {
-            return;
+            return false;
         }
-        // Hadoop's paths are text, and cannot name it.
-        List<Gone> noted = name.isText() ? away : null;
+        // Hadoop's paths are text, and cannot name others.
+        List<Gone> noted = name.isText() && !isLeftOut(at, before.isFolder()) ? away : null;
         TreeNode node = new TreeNode(before.entry());
         into.children().put(name, node);
         Set<RawName> within = new HashSet<>();
-        before.children().forEach((child, entry) -> add(entry, child, found, at + "/" + child, node, within, noted));
-        if (before.isFolder()) {
+        boolean stays = noted == null;
+        for (Map.Entry<RawName, TreeNode> child : before.children().entrySet()) {
+            stays |= add(child.getValue(), child.getKey(), found, at + "/" + child.getKey(), node, within, noted);
+        }
+        // What no manifest lists stays too where everything does.
+        if (before.isFolder() && noted != null) {
             findStrays(found, at + "/", within);
         }
-        if (noted != null) {
+        if (!stays) {
             noted.add(new Gone(at, node, into));
         } else if (!before.isFolder()) {
             unchanged++;
         }
+        return stays;
     }
 
     /** What lies in the mirror of a folder and belongs to no entry. */
@@ -333,24 +415,20 @@ final class TreeComparison {
         there.children().forEach((name, node) -> {
             boolean isKnown = belonging.contains(name) || SourceTree.isTemporary(name)
                     || path.isEmpty() && StoredManifest.isOf(name.toString());
-            if (!isKnown && !isLeftOut(path, name, node)) {
+            if (!isKnown && !isLeftOutStray(path, name, node)) {
                 strays.add(new Gone(path + name, node, null));
             }
         });
     }
 
     /** Whether the rules leave out what a stray would be unprotected to. */
-    private boolean isLeftOut(String path, RawName name, TreeNode node) {
-        if (rules.deletesExcluded) {
-            return false;
+    private boolean isLeftOutStray(String path, RawName name, TreeNode node) {
+        if (node.isFolder() || node.entry() instanceof TreeEntry.Link) {
+            return isLeftOut(path + name, node.isFolder());
         }
         String text = name.toString();
         boolean isStored = text.endsWith(".phx") && text.length() > ".phx".length();
-        if (!node.isFolder() && !isStored) {
-            return false;
-        }
-        String plain = node.isFolder() ? text : text.substring(0, text.length() - ".phx".length());
-        return rules.excludes.excludes(RawName.of(path + plain), node.isFolder());
+        return isStored && isLeftOut(path + text.substring(0, text.length() - ".phx".length()), false);
     }
 
     private record Identity(long device, long inode, long length, long seconds, int nanoseconds) {

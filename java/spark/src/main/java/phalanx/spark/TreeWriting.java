@@ -108,6 +108,8 @@ final class TreeWriting {
         compared = TreeComparison.of(
                 listed, before == null ? null : before.root(), there, rules, journal,
                 (path, why) -> job.fail(Hadoop.at(source.shown(path), why)));
+        compared.occupied.forEach(each -> job.fail(
+                Failure.of(Failure.Code.INPUT_OUTPUT, Text.shown(mirror.shown(each.stored())) + ": " + each.why()).hint(each.hint())));
         deletions = new Deletions(plan, job, source, mirror, compared, before != null, journal.hasRecords());
         deletions.refuse(there);
         if (journal.hasRecords()) {

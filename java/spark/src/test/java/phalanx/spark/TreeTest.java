@@ -162,6 +162,88 @@ class TreeTest extends Fixture {
         fail(2, "the program phalanx has it", "mirror", "-k", "work", source.toString(), mirror.toString(), "--exclude-caches");
     }
 
+    private void refuse(String line, String... options) {
+        String[] all = {"mirror", "-k", "work", source.toString(), mirror.toString()};
+        fail(4, line, joined(all, options));
+    }
+
+    private void removeFolder(String name) throws IOException {
+        for (String each : names(source.resolve(name))) {
+            Files.delete(source.resolve(name).resolve(each));
+        }
+        Files.delete(source.resolve(name));
+    }
+
+    private boolean isStored(String name) {
+        return Files.exists(mirror.resolve(name), java.nio.file.LinkOption.NOFOLLOW_LINKS);
+    }
+
+    @Test
+    void whatIsLeftOutStaysInAFolderThatIsGone() throws IOException {
+        String[] rules = {"--delete", "--exclude", "*.tmp", "--exclude", "deep/"};
+        Files.createDirectory(source.resolve("f"));
+        put("f/x", bytes(5));
+        put("f/x.tmp", bytes(5));
+        mirror();
+        removeFolder("f");
+        removeFolder("a/deep");
+        Files.delete(source.resolve("a/large"));
+        Files.delete(source.resolve("a"));
+        Files.copy(mirror.resolve("empty.phx"), mirror.resolve("a/deep/stray.phx"));
+        Files.createSymbolicLink(mirror.resolve("stray.tmp"), Path.of("empty"));
+        for (int i = 0; i < 2; i++) {
+            mirror(rules);
+            for (String name : List.of("f/x.tmp.phx", "a/deep/small.phx", "a/deep/stray.phx", "stray.tmp")) {
+                assertTrue(isStored(name), name);
+            }
+            assertFalse(isStored("f/x.phx") || isStored("a/large.phx"));
+        }
+        Files.delete(mirror.resolve("a/deep/stray.phx"));
+        Files.delete(mirror.resolve("stray.tmp"));
+        assertWhole(mirror);
+        mirror(joined(rules, "--delete-excluded"));
+        assertFalse(isStored("f") || isStored("a"));
+        assertWhole(mirror);
+    }
+
+    /** The manifest alone lists the folders of a store. */
+    @Test
+    void whatIsLeftOutStaysInAFolderOfAStoreThatIsGone() throws IOException {
+        Files.delete(source.resolve("a:b%20c"));
+        Files.createDirectories(mirror.resolve("a/deep"));
+        String[] line = {"mirror", "-k", "work", "--delete", "--exclude", "small", source.toString(), "store://" + mirror};
+        succeed("mirror", "-k", "work", source.toString(), "store://" + mirror);
+        removeFolder("a/deep");
+        Files.delete(source.resolve("a/large"));
+        Files.delete(source.resolve("a"));
+        succeed(line);
+        assertTrue(isStored("a/deep/small.phx") && !isStored("a/large.phx"));
+        succeed("verify", "-R", "-k", "work", "store://" + mirror);
+        succeed(joined(line, "--delete-excluded"));
+        assertFalse(isStored("a/deep/small.phx"));
+        succeed("verify", "-R", "-k", "work", "store://" + mirror);
+    }
+
+    @Test
+    void whatIsLeftOutStaysWhereAnotherEntryTakesItsPlace() throws IOException {
+        String line = "f: something of it is left out, and another entry takes its place\n";
+        Files.createDirectory(source.resolve("f"));
+        put("f/x", bytes(5));
+        put("f/x.tmp", bytes(5));
+        mirror();
+        removeFolder("f");
+        put("f", bytes(6));
+        for (int i = 0; i < 2; i++) {
+            refuse(mirror + "/" + line, "--delete", "--exclude", "*.tmp");
+            assertTrue(said.contains("hint: --delete --delete-excluded removes it"), said);
+            assertTrue(isStored("f/x.phx") && isStored("f/x.tmp.phx") && !isStored("f.phx"));
+            assertWhole(mirror);
+        }
+        mirror("--delete", "--exclude", "*.tmp", "--delete-excluded");
+        assertTrue(isStored("f.phx") && !isStored("f"));
+        assertWhole(mirror);
+    }
+
     @Test
     void verifyFindsWhatIsWrong() throws IOException {
         put("b", bytes(7));

@@ -201,8 +201,11 @@ final class TreeComparison {
             hint = "--delete --delete-excluded removes it";
         } else if (now != null && (now.entry() == null || refused.contains(name))) {
             hint = null;
-        } else if (!rules.makesWay && before.isFolder()) {
-            why = "it was a folder, and is none at the source any more";
+        } else if (!rules.makesWay && (before.isFolder() || now == null)) {
+            // A file or link of the same name is replaced, as if it had changed.
+            why = before.isFolder()
+                    ? "it was a folder, and is none at the source any more"
+                    : "it is gone at the source, and another entry takes its place";
             hint = "--delete removes it, if nothing else fails";
         } else {
             return;

@@ -245,6 +245,40 @@ class TreeTest extends Fixture {
     }
 
     @Test
+    void whatIsGoneStaysWithoutDeleteWhereAnotherEntryTakesItsPlace() throws IOException {
+        byte[] content = bytes(9);
+        put("b", content);
+        put("b.phx", bytes(8));
+        put("c", bytes(7));
+        mirror();
+        Files.delete(source.resolve("b"));
+        Files.delete(source.resolve("b.phx"));
+        Files.delete(source.resolve("c"));
+        Files.createDirectory(source.resolve("b.phx"));
+        put("b.phx/in", bytes(6));
+        Files.createSymbolicLink(source.resolve("c.phx"), Path.of("empty"));
+        for (int i = 0; i < 2; i++) {
+            for (String name : List.of("b.phx", "c.phx")) {
+                refuse(mirror + "/" + name + ": it is gone at the source, and another entry takes its place\n");
+                assertTrue(said.contains("hint: --delete removes it, if nothing else fails"), said);
+            }
+            // What had the name of an entry that is refused stays too.
+            assertTrue(isStored("b.phx.phx"));
+            assertWhole(mirror);
+            assertArrayEquals(content, Files.readAllBytes(restored("b")));
+        }
+        mirror("--delete");
+        assertTrue(isStored("b.phx/in.phx") && Files.isSymbolicLink(mirror.resolve("c.phx")) && !isStored("b.phx.phx"));
+        assertWhole(mirror);
+        // A file of the same name is replaced, as if it had changed.
+        Files.delete(source.resolve("empty"));
+        Files.createDirectory(source.resolve("empty"));
+        mirror();
+        assertTrue(Files.isDirectory(mirror.resolve("empty")) && !isStored("empty.phx"));
+        assertWhole(mirror);
+    }
+
+    @Test
     void verifyFindsWhatIsWrong() throws IOException {
         put("b", bytes(7));
         put("c", bytes(8));

@@ -49,12 +49,11 @@ final class Deletions {
         }
         long listed = files(compared.gone) - compared.moves.size() + files(compared.inTheWay);
         long all = listed + (hasManifest ? strays() : 0);
-        // A source whose disk is not mounted may have other files.
-        long fresh = compared.tasks.stream().filter(task -> task.state() == TreeComparison.State.NEW).count();
-        boolean stays = compared.unchanged > 0 || compared.tasks.size() > fresh;
+        // A source whose disk is not mounted may have other files. What is left out stays, and says nothing.
+        boolean isFound = compared.isFound || !compared.moves.isEmpty();
         String name = Text.shown(source.shown(""));
         if (!plan.deletes()) {
-            if (plan.isMirror() && compared.filesBefore > 0 && !stays) {
+            if (plan.isMirror() && compared.filesBefore > 0 && !isFound) {
                 Terminal.complain("warning: " + name + ": it has none of the mirror's " + Text.count(compared.filesBefore, "file"));
             }
             return;
@@ -63,7 +62,7 @@ final class Deletions {
         String line;
         if (most.isPresent() && Long.compareUnsigned(all, most.getAsLong()) > 0) {
             line = all + " files would be deleted, and --max-delete allows " + Long.toUnsignedString(most.getAsLong());
-        } else if (most.isEmpty() && listed > 0 && !stays) {
+        } else if (most.isEmpty() && listed > 0 && !isFound) {
             line = "it has none of the mirror's files, and all " + listed + " would be deleted";
         } else if (most.isEmpty() && listed > MANY && listed * 2 > compared.filesBefore) {
             line = listed + " of the mirror's " + compared.filesBefore + " files would be deleted";

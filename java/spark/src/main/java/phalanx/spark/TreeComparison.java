@@ -93,6 +93,8 @@ final class TreeComparison {
     /** The number of files and links that the old manifest lists, of those that need nothing, and of those that stay whatever the source has. */
     long filesBefore;
     long unchanged;
+    /** Whether the source has something that the old manifest lists, other than a folder. */
+    boolean isFound;
 
     private TreeComparison(Rules rules, Journal journal, TreeRoot.Problems problems) {
         this.rules = rules;
@@ -146,6 +148,7 @@ final class TreeComparison {
                 gone(source, before, name, there, at, into, belonging, refused);
             } else if (now.entry() == null || refused.contains(name)) {
                 if (before != null) {
+                    isFound |= now.entry() == null || isSameKind(now, before) && !before.isFolder();
                     add(before, name, there, at, into, belonging, null);
                 }
             } else if (before == null || isSameKind(now, before)) {
@@ -262,6 +265,7 @@ final class TreeComparison {
         TreeNode node = new TreeNode(now.entry());
         into.children().put(name, node);
         filesBefore += before != null && !before.isFolder() ? 1 : 0;
+        isFound |= before != null && !before.isFolder();
         if (now.entry() instanceof TreeEntry.Folder) {
             boolean isThere = rules.isStore || stored != null && stored.isFolder();
             boolean isSame = before != null && before.entry().equals(now.entry());

@@ -279,6 +279,25 @@ class TreeTest extends Fixture {
     }
 
     @Test
+    void whatIsLeftOutDoesNotHideThatTheSourceHasVanished() throws IOException {
+        put("old.tmp", bytes(5));
+        mirror();
+        Path away = Files.move(source, top.resolve("away"));
+        Files.createDirectory(source);
+        String line = "source: it has none of the mirror's files, and all 5 would be deleted: nothing was done";
+        refuse(line, "--delete", "--exclude", "*.tmp");
+        put("new", bytes(4));
+        refuse(line, "--delete", "--exclude", "*.tmp");
+        assertWhole(mirror);
+        // One of the files shows that it has not, also if the mirror has lost it.
+        Files.move(away.resolve("empty"), source.resolve("empty"));
+        Files.delete(mirror.resolve("empty.phx"));
+        mirror("--delete", "--exclude", "*.tmp");
+        assertEquals(List.of("empty.phx", "new.phx", "old.tmp.phx", "phalanx.tree"), names(mirror));
+        assertWhole(mirror);
+    }
+
+    @Test
     void verifyFindsWhatIsWrong() throws IOException {
         put("b", bytes(7));
         put("c", bytes(8));

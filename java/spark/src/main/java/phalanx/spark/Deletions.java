@@ -136,7 +136,7 @@ final class Deletions {
     long deleteIfAllIsWell(boolean isWell, Set<String> touched) {
         long deleted = 0;
         if (plan.deletes() && !isWell) {
-            Terminal.complain("warning: something failed, so nothing is deleted in the mirror");
+            Terminal.complain("warning: something failed, so nothing more is deleted in the mirror");
         }
         boolean deletes = plan.deletes() && isWell;
         for (Gone each : deletes ? compared.gone : List.<Gone>of()) {

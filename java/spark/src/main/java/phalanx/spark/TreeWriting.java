@@ -103,13 +103,7 @@ final class TreeWriting {
         } catch (IOException e) {
             throw Hadoop.at(Work.shown(to), e);
         }
-        var rules = new TreeComparison.Rules(
-                excludes, plan.deletes(), plan.deletesExcluded(), all, mirror.hasLinks(), mirror.isStore());
-        compared = TreeComparison.of(
-                listed, before == null ? null : before.root(), there, rules, journal,
-                (path, why) -> job.fail(Hadoop.at(source.shown(path), why)));
-        compared.occupied.forEach(each -> job.fail(
-                Failure.of(Failure.Code.INPUT_OUTPUT, Text.shown(mirror.shown(each.stored())) + ": " + each.why()).hint(each.hint())));
+        compare(listed, before == null ? null : before.root(), there, excludes, all);
         deletions = new Deletions(plan, job, source, mirror, compared, before != null, journal.hasRecords());
         deletions.refuse(there);
         if (journal.hasRecords()) {
@@ -124,6 +118,23 @@ final class TreeWriting {
         } catch (IOException e) {
             throw Hadoop.at(Work.shown(to), e instanceof OutputException ? e : new OutputException(e));
         }
+    }
+
+    /** Compares, and reports what is refused. Once something has failed, nothing is deleted to make way: what would be is refused too. */
+    private void compare(TreeNode listed, TreeNode before, TreeNode there, Excludes excludes, boolean all) {
+        List<Failure> failures = new ArrayList<>();
+        boolean makesWay = plan.deletes() && job.failed() == failedBefore;
+        do {
+            makesWay &= failures.isEmpty();
+            failures.clear();
+            var rules = new TreeComparison.Rules(
+                    excludes, makesWay, plan.deletesExcluded(), all, mirror.hasLinks(), mirror.isStore());
+            compared = TreeComparison.of(
+                    listed, before, there, rules, journal, (path, why) -> failures.add(Hadoop.at(source.shown(path), why)));
+            compared.occupied.forEach(each -> failures.add(
+                    Failure.of(Failure.Code.INPUT_OUTPUT, Text.shown(mirror.shown(each.stored())) + ": " + each.why()).hint(each.hint())));
+        } while (makesWay && !failures.isEmpty());
+        failures.forEach(job::fail);
     }
 
     /** What is in the mirror. What cannot be listed would be taken for gone. */

@@ -298,6 +298,36 @@ class TreeTest extends Fixture {
     }
 
     @Test
+    void aFolderThatBecameAFileStaysIfSomethingFails() throws IOException, InterruptedException {
+        Files.createDirectory(source.resolve("f"));
+        put("f/x", bytes(5));
+        mirror();
+        removeFolder("f");
+        put("f", bytes(6));
+        String line = mirror + "/f: it was a folder, and is none at the source any more\n";
+        // One failure is found when the source is compared, and one when it is listed.
+        Files.createDirectory(source.resolve("f.phx"));
+        refuse(line, "--delete");
+        assertEquals(1, said.split("f.phx: cannot read: its name in the mirror would be", -1).length - 1, said);
+        assertTrue(said.contains("warning: something failed, so nothing more is deleted"), said);
+        assertTrue(isStored("f/x.phx") && !isStored("f.phx"));
+        assertWhole(mirror);
+        Files.delete(source.resolve("f.phx"));
+        bash("touch $'\\xff'");
+        refuse(line, "--delete");
+        assertTrue(isStored("f/x.phx") && !isStored("f.phx"));
+        assertWhole(mirror);
+        bash("rm $'\\xff'");
+        mirror("--delete");
+        assertTrue(isStored("f.phx") && !isStored("f"));
+        assertWhole(mirror);
+    }
+
+    private void bash(String line) throws IOException, InterruptedException {
+        assertEquals(0, new ProcessBuilder("bash", "-c", line).directory(source.toFile()).start().waitFor());
+    }
+
+    @Test
     void verifyFindsWhatIsWrong() throws IOException {
         put("b", bytes(7));
         put("c", bytes(8));
@@ -435,7 +465,7 @@ class TreeTest extends Fixture {
         put("a:b%20c", bytes(11));
         TestFs.FAILS_FROM.set(1 << 20);
         fail(4, "a cable was pulled", "mirror", "-k", "work", "--delete", from, mirror.toString());
-        assertTrue(said.contains("something failed, so nothing is deleted"), said);
+        assertTrue(said.contains("something failed, so nothing more is deleted"), said);
         assertArrayEquals(before, Files.readAllBytes(mirror.resolve("a/large.phx")));
         // The manifest lists what is there: the old content, and the new file.
         assertWholeButForUnfinished();

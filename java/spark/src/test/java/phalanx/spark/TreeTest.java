@@ -278,6 +278,32 @@ class TreeTest extends Fixture {
         assertWhole(mirror);
     }
 
+    /** An entry that is refused leaves what it was before in the mirror, and nothing takes the place of that either. */
+    @Test
+    void whatStaysKeepsItsPlace() throws IOException {
+        Files.createSymbolicLink(source.resolve("b.phx"), Path.of("empty"));
+        Files.createSymbolicLink(source.resolve("c"), Path.of("empty"));
+        Files.createDirectory(source.resolve("c.phx"));
+        put("c.phx/in", bytes(5));
+        mirror();
+        put("b", bytes(6));
+        removeFolder("c.phx");
+        Files.delete(source.resolve("c"));
+        put("c", bytes(7));
+        for (String[] options : new String[][] {{}, {"--delete"}}) {
+            refuse("b.phx: cannot read: its name in the mirror would be that of another entry: left out\n", options);
+            assertTrue(said.contains(mirror + "/b.phx: something of it is left out, and another entry takes its place\n"), said);
+            assertTrue(said.contains(mirror + "/c.phx: it was a folder, and is none at the source any more\n"), said);
+            assertTrue(Files.isSymbolicLink(mirror.resolve("b.phx")) && Files.isSymbolicLink(mirror.resolve("c")));
+            assertTrue(isStored("c.phx/in.phx"));
+            assertWhole(mirror);
+        }
+        Files.delete(source.resolve("b.phx"));
+        mirror("--delete");
+        assertTrue(Files.isRegularFile(mirror.resolve("b.phx")) && Files.isRegularFile(mirror.resolve("c.phx")) && !isStored("c"));
+        assertWhole(mirror);
+    }
+
     @Test
     void whatIsLeftOutDoesNotHideThatTheSourceHasVanished() throws IOException {
         put("old.tmp", bytes(5));

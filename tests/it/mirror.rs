@@ -535,6 +535,22 @@ fn what_is_gone_stays_without_delete_where_another_entry_takes_its_place() {
 }
 
 #[test]
+fn what_is_not_written_takes_no_place() {
+    let s = mirrored();
+    put(&s, "a.phx", "another", 10);
+    run(&s, &[]).ok();
+    for name in ["a", "a.phx"] {
+        fs::remove_file(s.path("source").join(name)).unwrap();
+    }
+    fs::create_dir(s.path("source/a.phx")).unwrap();
+    // The folder would take the place of the first, and of the second by its name.
+    let error = run(&s, &[]).fails_with_lines(4);
+    assert!(error.contains("m/a.phx: it is gone at the source, and another entry takes its place"), "{error}");
+    assert!(s.exists("m/a.phx") && s.exists("m/a.phx.phx"));
+    s.run(&["verify", "-R", "m", "-k", "k"]).ok();
+}
+
+#[test]
 fn a_journal_that_cannot_be_opened_is_named() {
     let s = mirrored();
     fs::remove_dir_all(s.path("state/trees")).unwrap();

@@ -110,6 +110,8 @@ impl Run<'_> {
             }
             !stays
         });
+        // What is not written needs no place, and what has it stays.
+        conflicts.retain(|(_, next)| listing.state(*next) != State::Dropped);
     }
 
     /// Deletes what has the name of an entry of another kind.

@@ -393,7 +393,7 @@ def test_nothing_is_deleted_if_something_failed(source, backup, key):
     run(source, backup, key)
     (source / "a").unlink()
     (source / TOO_LONG).write_bytes(b"x")
-    with pytest.warns(RuntimeWarning, match="nothing is deleted"), pytest.raises(phalanx.MirrorError) as caught:
+    with pytest.warns(RuntimeWarning, match="nothing more is deleted"), pytest.raises(phalanx.MirrorError) as caught:
         run(source, backup, key, delete=True)
     assert caught.value.result.deleted == 0 and len(caught.value.failures) == 1
     assert (backup / "a.phx").exists()

@@ -167,13 +167,13 @@ class ProtectedWriter(io.RawIOBase):
 
     def write(self, data: Buffer, /) -> int:
         """Writes all of ``data``, and returns its length in bytes. After a write that has failed, nothing can follow."""
-        if isinstance(data, bytes) and not self._is_failed:
+        if self._is_failed and not self.closed:
+            raise OSError(_FAILED)
+        if isinstance(data, bytes):
             return self._native.write(data)
         with memoryview(data) as view, view.cast("B") as flat:
             if not flat:
                 return self._native.write(b"")
-            if self._is_failed:
-                raise OSError(_FAILED)
             # Each piece is copied. If one fails, those before it have been taken, which the caller cannot know.
             self._is_failed = True
             written = sum(self._native.write(flat[start : start + _PIECE]) for start in range(0, len(flat), _PIECE))

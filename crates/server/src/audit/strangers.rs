@@ -45,13 +45,13 @@ impl Strangers {
         None
     }
 
-    /// How many lines were left out in a time that is over. They are told once.
+    /// Takes the number of lines that were left out, once the time for which they were counted is over.
     pub fn left_out(&self, now: Instant) -> u64 {
         let mut count = lock(&self.0);
         if count.is_over(now) { std::mem::take(&mut count.left_out) } else { 0 }
     }
 
-    /// How many lines were left out that nobody was told of.
+    /// Takes the number of lines that were left out so far, for the end of the log.
     pub fn rest(&self) -> u64 {
         std::mem::take(&mut lock(&self.0).left_out)
     }

@@ -235,6 +235,9 @@ fn file_type(kind: Kind) -> FileType {
     }
 }
 
+/// The length of `struct fuse_entry_out`: a node with its attributes, and how long they may be kept.
+const ENTRY: usize = 128;
+
 /// The entries of a folder, as many as there is room for.
 pub struct Entries<'a> {
     room: &'a mut [u8],
@@ -268,7 +271,7 @@ impl<'a> Entries<'a> {
     /// was no room for it.
     #[must_use]
     pub fn add_unknown(&mut self, number: u64, next: u64, kind: Kind, name: &[u8]) -> bool {
-        self.push(&[0; 128], number, next, kind, name)
+        self.push(&[0; ENTRY], number, next, kind, name)
     }
 
     fn push(&mut self, entry: &[u8], number: u64, next: u64, kind: Kind, name: &[u8]) -> bool {
@@ -303,7 +306,7 @@ mod tests {
     fn answers_have_the_lengths_of_the_kernels_structures() {
         let lifetime = Duration::new(1, 5);
         let entry = Body::new().entry(&attr(), lifetime);
-        assert_eq!(entry.bytes().len(), 128);
+        assert_eq!(entry.bytes().len(), ENTRY);
         let body = Body::new().attr(&attr(), lifetime);
         assert_eq!(body.bytes().len(), 104);
         assert_eq!(body.bytes()[16..], entry.bytes()[40..], "both end with the same attributes");

@@ -69,7 +69,8 @@ impl Device {
     pub fn answer(&self, head: &[u8; 16], data: &[u8]) -> io::Result<()> {
         match rustix::io::writev(&self.0, &[IoSlice::new(head), IoSlice::new(data)]) {
             // The request was interrupted, or the session has ended: nobody waits for the answer.
-            Ok(_) | Err(Errno::NOENT | Errno::NODEV) => Ok(()),
+            Ok(_) | Err(Errno::NOENT) => Ok(()),
+            Err(e) if is_over(e) => Ok(()),
             Err(e) => Err(e.into()),
         }
     }
@@ -81,7 +82,7 @@ impl Device {
         loop {
             let (head, numbers, data, len) = match self.next(&mut buffer) {
                 Ok(request) => request,
-                Err(e) if Errno::from_io_error(&e) == Some(Errno::NODEV) => return Ok(()),
+                Err(e) if Errno::from_io_error(&e).is_some_and(is_over) => return Ok(()),
                 Err(e) => return Err(e),
             };
             if head.is_forget() {
@@ -115,6 +116,12 @@ impl AsFd for Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Whether an error of the device says that the session has ended: `CONNABORTED`, if it ended while the kernel was giving
+/// out a request.
+fn is_over(error: Errno) -> bool {
+    matches!(error, Errno::NODEV | Errno::CONNABORTED)
 }
 
 /// Whether programs that send this often send the next request soon.

@@ -430,6 +430,37 @@ fn two_runs_do_not_write_to_one_mirror() {
 }
 
 #[test]
+fn what_a_killed_run_left_in_the_mirror_is_removed() {
+    let s = mirrored();
+    let name = |digit: &str, end: &str| format!(".phalanx-{}{end}", digit.repeat(32));
+    let left = [name("1", ".tmp"), format!("f/{}", name("2", ".tmp"))];
+    // A run holds one of them, another run can go on with the second, and without locks nobody knows about the third.
+    let others = [
+        name("3", ".tmp"),
+        name("4", ".tmp"),
+        name("4", ".resume"),
+        name("5", "-0123456789abcdef.tmp"),
+        name("6", ".rekey"),
+    ];
+    left.iter().chain(&others).for_each(|name| drop(s.write(&format!("m/{name}"), "left")));
+    let held = File::open(s.path(&format!("m/{}", others[0]))).unwrap();
+    flock(&held, FlockOperation::LockExclusive).unwrap();
+    run(&s, &["-n"]).ok();
+    assert!(left.iter().all(|name| s.exists(&format!("m/{name}"))), "a dry run changes nothing");
+    run(&s, &[]).ok();
+    assert!(left.iter().all(|name| !s.exists(&format!("m/{name}"))));
+    assert!(others.iter().all(|name| s.exists(&format!("m/{name}"))));
+    let modified = |folder: &str| fs::metadata(s.path(folder)).unwrap().modified().unwrap();
+    assert_eq!(modified("source/f"), modified("m/f"));
+
+    // It does not keep a folder that is gone.
+    s.write(&format!("m/{}", left[1]), "left");
+    fs::remove_dir_all(s.path("source/f")).unwrap();
+    run(&s, &["--delete"]).ok();
+    assert!(!s.exists("m/f"));
+}
+
+#[test]
 fn a_mirror_in_its_source_is_refused() {
     let s = mirrored();
     let before = entries(&s.path("source"));

@@ -47,4 +47,4 @@ pub use resume::{
     Begun, Past, Resumable, begin_plaintext, begin_protected, begins_with, not_opened, not_sealed, note_synced,
 };
 pub use resume_upload::ResumableUpload;
-pub use temporary::{is_temporary, remove_unfinished, remove_unfinished_at_once, unused_name};
+pub use temporary::{is_temporary, remove_if_left, remove_unfinished, remove_unfinished_at_once, unused_name};

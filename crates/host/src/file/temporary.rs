@@ -415,6 +415,22 @@ fn remove_leftover(dir: &File, name: &str) -> Result<()> {
     }
 }
 
+/// Removes a temporary file that a killed run left. Returns whether it did: what a run still has locked stays, and what a run
+/// with `--resume` can go on with, or what has another name.
+///
+/// # Errors
+/// If it cannot be removed.
+pub fn remove_if_left(dir: &File, name: &OsStr) -> Result<bool> {
+    let Some(name) = name.to_str().filter(|name| is_temporary(OsStr::new(name))) else { return Ok(false) };
+    // Without locks nobody knows whether its run lives: such a name has a random part too, and is longer.
+    let Some(core) = name.strip_suffix(SUFFIX).filter(|core| core.len() == PREFIX.len() + 32) else { return Ok(false) };
+    match fs::statat(dir, format!("{core}.resume"), AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => Ok(false),
+        Err(Errno::NOENT) => remove_leftover(dir, name).map(|()| true),
+        Err(e) => Err(write_error(e)),
+    }
+}
+
 /// Set-user-ID, set-group-ID and sticky.
 const SPECIAL: u32 = 0o7000;
 

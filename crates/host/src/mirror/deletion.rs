@@ -5,7 +5,7 @@ use super::backup::Backup;
 use super::chain::Chain;
 use super::listing::{Listing, NodeId, State};
 use super::spellings::Spellings;
-use crate::file::{Carry, sync_folder};
+use crate::file::{Carry, remove_if_left, sync_folder};
 use crate::folders::{FOLDER, is_trusted, kind_of, open_within, write_error};
 use crate::{Error, Result};
 use phalanx_system::fs::{self, AtFlags, Dir, FileType, Mode};
@@ -64,6 +64,7 @@ impl Deletion<'_> {
     /// Deletes a single entry. If it is not there, nothing is left to do.
     fn entry(&self, dir: &File, name: &OsStr, path: impl FnOnce() -> PathBuf, is_folder: bool) -> Result<()> {
         let deleted = if is_folder {
+            remove_left(dir, name);
             self.empty(dir, name).and_then(|()| fs::unlinkat(dir, name, AtFlags::REMOVEDIR))
         } else {
             match kind_of(dir, name) {
@@ -193,6 +194,14 @@ impl Folders<'_> {
         }
         let (chain, _) = self.chain.insert((chain, nodes));
         Ok(Some(chain.current()))
+    }
+}
+
+/// Removes in a folder the temporary files that killed runs left, so that it can be deleted.
+fn remove_left(dir: &File, name: &OsStr) {
+    let Ok(folder) = fs::openat(dir, name, FOLDER, Mode::empty()).map(File::from) else { return };
+    for (name, _) in names(&folder).unwrap_or_default() {
+        let _ = remove_if_left(&folder, &name);
     }
 }
 

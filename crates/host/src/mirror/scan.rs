@@ -77,6 +77,8 @@ pub struct Plan {
     pub conflicts: Vec<(NodeId, NodeId)>,
     /// The paths in the mirror of what no manifest lists.
     pub strays: Vec<PathBuf>,
+    /// The paths in the mirror of the temporary files of other runs, which may have been killed.
+    pub temporaries: Vec<PathBuf>,
     /// Files that are as the old manifest says, and may be written again all the same.
     pub doubtful: HashSet<NodeId>,
     /// Whether something is gone in the mirror too, so that it is not listed any more.
@@ -157,6 +159,7 @@ impl Scan<'_> {
                 moved_from: HashMap::new(),
                 conflicts: Vec::new(),
                 strays: Vec::new(),
+                temporaries: Vec::new(),
                 doubtful: HashSet::new(),
                 has_lost: false,
                 files_before: 0,
@@ -471,8 +474,11 @@ impl<'a> Run<'a, '_> {
         let Ok(found) = self.mirror.entries() else { return };
         for (name, kind) in found {
             // A link that a killed run left has a name that no other run chooses. Nobody else writes to the mirror now.
-            let is_temporary = is_temporary(&name) && kind != FileType::Symlink;
-            let is_known = is_temporary || is_root && is_of_manifest(&name) || stored.contains(&name);
+            if is_temporary(&name) && kind != FileType::Symlink {
+                self.plan.temporaries.push(self.plan.listing.stored_path(level.node).join(name));
+                continue;
+            }
+            let is_known = is_root && is_of_manifest(&name) || stored.contains(&name);
             if is_known || self.is_kept(level, &name, kind) {
                 continue;
             }

@@ -2,7 +2,8 @@
 
 use super::{Change, Done, Run};
 use crate::failure::{Code, Failure, Outcome};
-use crate::file::unprotected_name;
+use crate::file::{remove_if_left, unprotected_name};
+use crate::folders::open_within;
 use crate::lines::{complain, shown};
 use crate::mirror::deletion::Deletion;
 use crate::mirror::gone::{Remover, strays_at};
@@ -134,6 +135,19 @@ impl Run<'_> {
                 }
             }
         });
+    }
+
+    /// Removes the temporary files that killed runs left in the mirror. If one cannot be removed, it only takes space.
+    pub fn remove_left(&self, renewal: &Renewal<'_>, temporaries: &[PathBuf]) {
+        let Root::Folder(mirror) = self.mirror() else { return };
+        let mut touched = BTreeSet::new();
+        for path in temporaries {
+            let (folder, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
+            if open_within(mirror, folder).is_ok_and(|dir| remove_if_left(&dir, name).unwrap_or(false)) {
+                touched.insert(folder.to_owned());
+            }
+        }
+        self.restore_times(&touched, renewal);
     }
 
     /// Deletes what is gone at the source.

@@ -199,7 +199,7 @@ final class TreeComparison {
         }
         RawName stored = stored(before, name);
         String why = "something of it is left out, and another entry takes its place";
-        String hint = null;
+        String hint;
         if (hasLeftOut(before, path + name, child(there, stored))) {
             hint = "--delete --delete-excluded removes it";
         } else if (now != null && (now.entry() == null || refused.contains(name))) {

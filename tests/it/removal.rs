@@ -23,6 +23,21 @@ fn an_output_that_never_reached_the_disk_keeps_its_input() {
 }
 
 #[test]
+fn a_folder_above_the_output_that_never_reached_the_disk_keeps_all_inputs() {
+    let s = Sandbox::with_key();
+    fs::create_dir_all(s.path("t/a")).unwrap();
+    (0..5).for_each(|i| drop(s.write(&format!("t/a/{i}"), painted(5000))));
+    let above = s.path("").canonicalize().unwrap().display().to_string();
+    let args = ["protect", "-R", "t", "-k", "k", "--remove"];
+    let options = ["-P", &above, "-e", "trace=fsync", "-e", "inject=fsync:error=EIO"];
+    let Some(mut command) = s.traced(&options, &args) else { return };
+    Ended(command.output().unwrap()).fails_with_lines(4);
+    for i in 0..5 {
+        assert_eq!(s.read(&format!("t/a/{i}")), painted(5000), "{i}");
+    }
+}
+
+#[test]
 fn an_error_at_closing_is_an_error() {
     let s = Sandbox::with_key();
     s.write("f", painted(5000));

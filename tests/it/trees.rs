@@ -238,6 +238,29 @@ fn remove_deletes_the_whole_folder_and_nothing_else() {
 }
 
 #[test]
+fn the_manifest_stays_while_it_is_needed() {
+    let s = Sandbox::with_key();
+    fs::create_dir(s.path("t")).unwrap();
+    (0..3).for_each(|i| drop(s.write(&format!("t/{i}"), "x")));
+    s.run(&["protect", "-R", "t", "-k", "k"]).ok();
+    fs::rename(s.path("t.phx/1.phx"), s.path("missing.phx")).unwrap();
+    let reported = s.run(&["unprotect", "-R", "t.phx", "-o", "u", "--remove"]).fails_with_lines(3);
+    assert!(reported.contains("t.phx: not deleted: its manifest lists what was not found"), "{reported}");
+    assert_eq!(listing(&s.path("t.phx")).into_keys().collect::<Vec<_>>(), ["", "phalanx.tree"]);
+
+    s.run(&["protect", "-R", "t", "-o", "m", "-k", "k"]).ok();
+    let args = ["unprotect", "-R", "m", "-o", "v", "--remove"];
+    let is_last = || (0..3).filter(|i| s.exists(&format!("m/{i}.phx"))).count() == 1;
+    let new = || drop(s.write("m/new.phx", "new"));
+    let Some(ended) = s.meanwhile("unlinkat", &[&args[..], &["-t", "1"]].concat(), is_last, new) else {
+        return;
+    };
+    let reported = ended.fails_with_lines(4);
+    assert!(reported.contains("m: not deleted: something new is in it"), "{reported}");
+    assert_eq!(listing(&s.path("m")).into_keys().collect::<Vec<_>>(), ["", "new.phx", "phalanx.tree"]);
+}
+
+#[test]
 fn links_in_the_mirror_are_not_followed() {
     let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();

@@ -162,6 +162,11 @@ pub trait Selection: Send + Sync {
         Some(root)
     }
 
+    /// Whether all that is listed was found in its place. Otherwise the list is still needed.
+    fn is_whole(&self) -> bool {
+        true
+    }
+
     /// Called when nothing more is written to a folder and it has its times. `stat` is that of the folder that is walked.
     fn folder_done(&self, id: NodeId, stat: &Stat) {
         let _ = (id, stat);

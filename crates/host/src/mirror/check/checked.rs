@@ -85,6 +85,14 @@ impl Selection for Checked {
         }
     }
 
+    fn is_whole(&self) -> bool {
+        let is_right = |id: NodeId| {
+            self.listing.state(id) != State::Dropped
+                && (id == self.root || self.met[id.index()][0].load(Ordering::Relaxed))
+        };
+        self.listing.within(self.root).all(is_right)
+    }
+
     fn contents(&self, id: NodeId) -> Option<Contents> {
         self.listing.file(id).map(|file| file.contents)
     }
@@ -169,6 +177,16 @@ mod tests {
             folder(checked, "f");
         };
         assert_eq!(missing(&all), Vec::<PathBuf>::new());
+        let is_whole = |walk: &dyn Fn(&Checked), listing: Listing| {
+            let checked = Checked::new(listing);
+            walk(&checked);
+            checked.is_whole()
+        };
+        assert!(is_whole(&all, listing()) && !is_whole(&without_folder, listing()));
+        let mut lacking = listing();
+        let a = lacking.all().find(|id| lacking.file(*id).is_some()).unwrap();
+        lacking.set_state(a, State::Dropped);
+        assert!(!is_whole(&all, lacking));
         let checked = Checked::new(listing());
         let link = checked.children(NodeId::ROOT)[OsStr::new("l")];
         assert_eq!(checked.target(link), Some("target".into()));

@@ -3,14 +3,14 @@
 use super::{Folder, Handles, Link, Parent, Selected, lock};
 use crate::failure::{Code, Failure, Outcome};
 use crate::file::sync_folder;
-use crate::folders::write_error;
+use crate::folders::{entries, write_error};
 use crate::lines::shown;
 use crate::mirror::{MANIFEST, SIGNATURE};
 use crate::transfer::ends::not_deleted;
 use crate::transfer::listed;
 use crate::warnings::warn_of_special_bits;
 use crate::{Error, Result};
-use phalanx_system::fs::{self, AtFlags};
+use phalanx_system::fs::{self, AtFlags, FlockOperation};
 use phalanx_system::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -22,21 +22,25 @@ impl Folder {
     /// Makes sure that the entries of its mirror and of all mirrors above are on the disk.
     pub fn make_durable(&self, handles: &Arc<Handles>) -> Result<()> {
         let (mut folder, mut handles) = (self, handles.clone());
+        let mut synced = Vec::new();
         while !folder.durable.load(Ordering::Acquire) {
             match &folder.parent {
                 Parent::Folder(parent) => {
                     let above = parent.handles_above(&handles)?;
                     sync_folder(above.output()).map_err(write_error)?;
-                    folder.durable.store(true, Ordering::Release);
+                    synced.push(folder);
                     (folder, handles) = (&**parent, above);
                 }
                 Parent::Root { output: Some(output), .. } => {
                     sync_folder(output).map_err(write_error)?;
-                    folder.durable.store(true, Ordering::Release);
+                    synced.push(folder);
+                    break;
                 }
                 Parent::Root { .. } | Parent::Closed => break,
             }
         }
+        // Not before all of them are synced: other threads delete files as soon as a folder is durable.
+        synced.iter().for_each(|folder| folder.durable.store(true, Ordering::Release));
         Ok(())
     }
 
@@ -158,10 +162,10 @@ impl Folder {
         };
         let parent = parent.map_err(|e| e.to_string())?;
         if self.tree.opens && matches!(self.parent, Parent::Root { .. }) {
-            // All that it lists has been restored. If that fails, the folder is not empty.
-            for name in [SIGNATURE, MANIFEST] {
-                let _ = fs::unlinkat(&handles.input, name, AtFlags::empty());
+            if self.tree.selection.as_ref().is_some_and(|selection| !selection.is_whole()) {
+                return Err("its manifest lists what was not found".into());
             }
+            remove_manifest(&handles.input)?;
         }
         Ok(Emptied { parent, name: self.name.clone(), id: self.input_id, path: self.path(OsStr::new("")) })
     }
@@ -178,6 +182,29 @@ impl Folder {
         }
     }
 }
+
+/// Removes the manifest of a mirror, of which all else has been restored and removed.
+fn remove_manifest(mirror: &File) -> Result<(), String> {
+    // A run of mirror would write there.
+    match fs::flock(mirror, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => return Err("another run writes to it".into()),
+        // The file system may have no locks.
+        _ => {}
+    }
+    let names = entries(mirror).map_err(|e| e.to_string())?;
+    if names.iter().any(|(name, _)| name != MANIFEST && name != SIGNATURE) {
+        return Err(NOT_EMPTY.into());
+    }
+    for name in [SIGNATURE, MANIFEST] {
+        match fs::unlinkat(mirror, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(e) => return Err(e.to_string()),
+        }
+    }
+    Ok(())
+}
+
+const NOT_EMPTY: &str = "something new is in it";
 
 /// A folder from which all was deleted.
 #[derive(Debug)]
@@ -203,7 +230,7 @@ impl Emptied {
             Err(e) => return failed(&e.to_string()),
         }
         match fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR) {
-            Err(Errno::NOTEMPTY | Errno::EXIST) => failed("something new is in it"),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => failed(NOT_EMPTY),
             Err(e) => failed(&e.to_string()),
             Ok(()) => Ok(()),
         }

@@ -161,6 +161,11 @@ fn of_two_new_objects_of_one_name_one_wins() {
 
 /// A run that is killed while the store has the first parts, and others are under way. `None` if there is no server.
 fn killed(args: &[&str], parts: usize, signal: Signal) -> Option<(Store, Sent)> {
+    killed_with(args, parts, signal, |_| ())
+}
+
+/// The same, when `prepare` has written what the run needs.
+fn killed_with(args: &[&str], parts: usize, signal: Signal, prepare: impl FnOnce(&Sandbox)) -> Option<(Store, Sent)> {
     let (held, go_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (holds, waits, sent) = (held.clone(), go_on.clone(), Sent::default());
     let notes = sent.clone();
@@ -176,6 +181,7 @@ fn killed(args: &[&str], parts: usize, signal: Signal) -> Option<(Store, Sent)> 
         }
         Does::Pass
     })?;
+    prepare(&store.s);
     let mut run = store.command(args).stderr(Stdio::null()).spawn().unwrap();
     wait_for(|| held.load(Ordering::SeqCst) > 0 && Server::unfinished_parts(&store.s) >= parts);
     if args.contains(&"--resume") {
@@ -231,6 +237,22 @@ fn an_upload_of_something_else_begins_again() {
         store.has(URL);
         assert!(records(&store.s).is_empty() && Server::unfinished_parts(&store.s) == 0, "{change}");
     }
+}
+
+#[test]
+fn an_input_that_changes_before_it_is_read_again_does_not_go_into_one_object() {
+    let mut args = RESUME.to_vec();
+    args.extend(["--password-command", "sh ask.sh"]);
+    let Some((store, _)) = killed_with(&args, 2, Signal::KILL, |s| {
+        s.write("ask.sh", "if [ -e change ]; then printf 7 | dd of=f conv=notrunc status=none; fi\necho password\n");
+    }) else {
+        return;
+    };
+    store.s.write("change", "");
+    let said = Ended(store.command(&args).output().unwrap());
+    let error = String::from_utf8_lossy(&said.0.stderr).into_owned();
+    assert!(said.0.status.code() == Some(4) && error.contains("changed"), "{error}");
+    assert!(!store.exists());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::file::ends::Input;
 use crate::file::objects::{OutputObject, Plan};
+use crate::file::regular::Regular;
 use crate::file::resume::Past;
 use crate::{Error, Result};
 use phalanx_core::file::SharedFile;
@@ -63,9 +64,11 @@ impl ResumableUpload<'_> {
             }
         };
         let from = missing.as_ref().and_then(|missing| missing.first()).map_or(0, |run| run.start);
-        let source = match input.object() {
-            Some(object) => Source::ranged(object.ahead(from * shared.chunk_size().bytes() as u64)),
-            None => input.source()?,
+        let source = match input {
+            Input::Object(object) => Source::ranged(object.ahead(from * shared.chunk_size().bytes() as u64)),
+            // What has changed since its version was taken does not go into one object with what was sent before.
+            Input::File(file) if len > 0 => Source::ranged(Regular { file: file.file(), stamp: file.stamp() }),
+            Input::File(_) | Input::Stream(_) => input.source()?,
         };
         shared.seal(self.roster, source, Sink::ranged(self.object), missing, self.progress)?;
         Ok(len)

@@ -80,6 +80,10 @@ fn report(route: &Route, found: &Salvage) -> Failure {
     let end = if found.whole_length { "" } else { ", and it was cut off or extended: what followed is not known" };
     let (from, to) = (shown(route.input.path()), shown(route.output.path()));
     let (saved, lost) = (count(found.saved, "byte"), count(lost, "byte"));
-    let line = format!("{from}: damaged: {saved} saved to {to}, {lost} lost{end}");
+    let unread = match found.unread {
+        0 => String::new(),
+        unread => format!(", of which {} could not be read", count(unread, "byte")),
+    };
+    let line = format!("{from}: damaged: {saved} saved to {to}, {lost} lost{unread}{end}");
     Failure::new(Code::NotAuthentic, line)
 }

@@ -19,6 +19,8 @@ pub struct Salvage {
     pub saved: u64,
     /// The lost ranges of the plaintext, in order. They are filled with zeros.
     pub lost: Vec<Range<u64>>,
+    /// Bytes of these ranges whose chunks could not be read. The others are damaged.
+    pub unread: u64,
     /// Whether the true end of the file was found, with nothing after it.
     pub whole_length: bool,
 }
@@ -34,8 +36,8 @@ impl Salvage {
 /// Writes all authentic chunks of `source`, whose `header` was read and opened, at their places in the empty file
 /// `sink`.
 ///
-/// Chunks are expected at their places, so inserted or removed bytes spoil all chunks after them. Fails if no chunk is
-/// authentic.
+/// Chunks are expected at their places, so inserted or removed bytes spoil all chunks after them. A chunk that cannot be read is
+/// lost. Fails if no chunk is authentic.
 pub(crate) fn salvage(
     engine: &dyn Engine,
     header: &Header,
@@ -53,6 +55,7 @@ pub(crate) fn salvage(
     let mut job = job(header, keys, buffer);
     let mut found = Salvage::default();
     let mut any = false;
+    let mut unread = None;
 
     for index in 0..records {
         let at = index * (chunk_len + overhead);
@@ -62,21 +65,37 @@ pub(crate) fn salvage(
         // The last record is the file's last chunk only if nothing was cut off or added. So the other possibility is
         // tried too.
         let at_end = index + 1 == records;
-        let last = if opens(at_end)? { Some(at_end) } else { opens(!at_end)?.then_some(!at_end) };
+        let last =
+            opens(at_end).and_then(|is| if is { Ok(Some(at_end)) } else { Ok(opens(!at_end)?.then_some(!at_end)) });
         let offset = index * chunk_len;
         match last {
-            Some(last) => {
+            Ok(Some(last)) => {
                 any = true;
                 found.saved += len;
                 found.whole_length = last && at_end;
                 sink.write_sparse_at(&job.buf[..len as usize], offset).map_err(Error::Write)?;
+                if last && !at_end {
+                    // The file was extended. Nothing after its last chunk is authentic.
+                    progress.advance(len);
+                    break;
+                }
             }
-            None => found.lose(offset..offset + len),
+            Ok(None) => found.lose(offset..offset + len),
+            Err(error @ Error::Read(_)) => {
+                found.lose(offset..offset + len);
+                found.unread += len;
+                unread = unread.or(Some(error));
+            }
+            Err(error) => return Err(error),
         }
         sink.set_len(offset + len).map_err(Error::Write)?;
         progress.advance(len);
     }
-    if any { Ok(found) } else { Err(Error::Altered { chunk: 0, last: records <= 1 }) }
+    match unread {
+        _ if any => Ok(found),
+        Some(error) => Err(error),
+        None => Err(Error::Altered { chunk: 0, last: records <= 1 }),
+    }
 }
 
 /// Finds a more exact reason than `error` why a file whose `header` was opened does not open: it ends too early or too

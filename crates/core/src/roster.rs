@@ -152,6 +152,7 @@ impl Roster {
             };
             match done {
                 Ok(done) => return Ok((done, member)),
+                Err(fault) if member.engine.is_wrong() => return Err(fault),
                 Err(fault) => member = self.successor(member, suite, fault)?,
             }
         }

@@ -193,6 +193,11 @@ pub trait Engine: Send + Sync {
         let _ = (op, suite, messages);
         None
     }
+
+    /// Whether the last fault means that the machine computes wrongly, so that no other engine may take over. The default is no.
+    fn is_wrong(&self) -> bool {
+        false
+    }
 }
 
 /// Memory that an engine made for jobs.

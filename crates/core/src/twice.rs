@@ -1,18 +1,19 @@
 //! An engine that does each job twice, with different kernels, and compares the results, for machines that are not
 //! trusted.
 
-use crate::Suite;
 use crate::cpu::{Levels, chunk};
 use crate::error::Fault;
 use crate::op::Op;
 use crate::seam::{Buffer, Engine, EngineInfo, Job, Unit, Verdicts};
 use crate::secret::{DEPTH, equal};
+use crate::{Error, Suite};
 use phalanx_kernels::aes::{self, BLOCK, ctr_xor};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use subtle::{Choice, ConstantTimeEq};
 
 /// Wraps another engine, and does all its jobs again with other kernels of the CPU. If the results differ, the job
-/// fails, and its bytes are unchanged.
+/// fails, its bytes are unchanged, and no other engine takes over.
 ///
 /// There are no other kernels for AES-256-GCM. Instead, the library opens each chunk that it has sealed, and the
 /// AES-CTR of Phalanx must give the same text.
@@ -20,6 +21,9 @@ pub struct Twice {
     info: EngineInfo,
     engine: Arc<dyn Engine>,
     levels: Levels,
+    /// Whether results have differed.
+    is_wrong: AtomicBool,
+    allocate: fn(usize) -> Result<Buffer, Error>,
 }
 
 impl Twice {
@@ -28,7 +32,7 @@ impl Twice {
     pub fn new(engine: Arc<dyn Engine>, levels: Levels) -> Self {
         let mut info = engine.info().clone();
         info.detail = format!("{}, again by AES {}, SHA-3 {}", info.detail, levels.aes, levels.keccak);
-        Self { info, engine, levels }
+        Self { info, engine, levels, is_wrong: AtomicBool::new(false), allocate: Buffer::try_paged }
     }
 
     fn fault(&self, reason: impl Into<String>) -> Fault {
@@ -37,7 +41,7 @@ impl Twice {
 
     /// A copy of a job in ordinary memory.
     fn copy(&self, job: &Job) -> Result<Job, Fault> {
-        let mut copy = job.like(Buffer::try_paged(job.buf.len()).map_err(|e| self.fault(e.to_string()))?);
+        let mut copy = job.like((self.allocate)(job.buf.len()).map_err(|e| self.fault(e.to_string()))?);
         copy.buf.copy_from_slice(&job.buf);
         copy.units.clone_from(&job.units);
         Ok(copy)
@@ -106,12 +110,22 @@ impl Engine for Twice {
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
         let before = self.copy(job)?;
         let verdicts = self.engine.run(job)?;
-        if self.agrees(&before, job, &verdicts)? {
-            return Ok(verdicts);
-        }
+        let fault = match self.agrees(&before, job, &verdicts) {
+            Ok(true) => return Ok(verdicts),
+            Ok(false) => {
+                self.is_wrong.store(true, Ordering::Relaxed);
+                self.fault("two computations of the same gave different bytes: this machine computes wrongly")
+            }
+            Err(fault) => fault,
+        };
+        // Another engine may get the job. If it sealed ciphertext with the same nonces, that would be plaintext again.
         job.buf.copy_from_slice(&before.buf);
         job.units.clone_from(&before.units);
-        Err(self.fault("two computations of the same gave different bytes: this machine computes wrongly"))
+        Err(fault)
+    }
+
+    fn is_wrong(&self) -> bool {
+        self.is_wrong.load(Ordering::Relaxed)
     }
 }
 
@@ -120,8 +134,9 @@ mod tests {
     use super::*;
     use crate::cpu::CpuEngine;
     use crate::keys::key::{ContentKeys, SecretKey};
+    use crate::roster::Roster;
     use crate::seam::Bind;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::cell::Cell;
 
     const LEN: usize = 3 * 4096 + 77;
 
@@ -201,6 +216,54 @@ mod tests {
                 set(false);
                 assert_eq!(twice.run(&mut sealed).unwrap().failed(), [1], "{suite:?}");
                 assert_eq!(sealed.buf[..LEN], plain[..LEN], "{suite:?}");
+            }
+        }
+    }
+
+    /// Seals a job by engines of which each takes over from the one before it.
+    fn seal_by(engines: &[Arc<dyn Engine>], job: &mut Job) -> Result<Verdicts, Fault> {
+        let roster = Roster::new(engines);
+        let first = roster.first(job.suite)?;
+        roster.by_turns(first, job.suite, |engine| engine.run(job)).map(|(verdicts, _)| verdicts)
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "too many chunks, and AES-GCM, which is assembly")]
+    fn no_engine_takes_over_from_one_that_computes_wrongly() {
+        let levels = Levels::detect();
+        let suite = Suite::ALL[0];
+        let keys = SecretKey::random().unwrap().message_keys(suite);
+        let wrong = Arc::new(Wrong(CpuEngine::serial(levels), AtomicBool::new(true)));
+        let twice: Arc<dyn Engine> = Arc::new(Twice::new(wrong, levels.second()));
+        let other: Arc<dyn Engine> = Arc::new(CpuEngine::serial(levels));
+        let fault = seal_by(&[twice, other], &mut job(suite, Op::Seal, keys)).unwrap_err();
+        assert!(fault.reason.contains("computes wrongly"), "{fault}");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "too many chunks, and AES-GCM, which is assembly")]
+    fn what_takes_over_when_memory_is_short_gets_the_plaintext() {
+        thread_local!(static LEFT: Cell<usize> = const { Cell::new(0) });
+        fn allocate(len: usize) -> Result<Buffer, Error> {
+            match LEFT.replace(LEFT.get().saturating_sub(1)) {
+                0 => Err(Error::Memory("none is left".into())),
+                _ => Buffer::try_paged(len),
+            }
+        }
+        let levels = Levels::detect();
+        for suite in Suite::ALL.iter().copied() {
+            for copies in 0..3 {
+                let keys = SecretKey::random().unwrap().message_keys(suite);
+                let serial: Arc<dyn Engine> = Arc::new(CpuEngine::serial(levels));
+                let twice = Twice { allocate, ..Twice::new(serial.clone(), levels.second()) };
+                let mut job = job(suite, Op::Seal, keys);
+                let plain = job.buf.to_vec();
+                LEFT.set(copies);
+                assert!(seal_by(&[Arc::new(twice), serial.clone()], &mut job).unwrap().all_passed());
+                assert_ne!(*job.buf, plain[..], "{suite:?} {copies}");
+                job.op = Op::Open;
+                assert!(serial.run(&mut job).unwrap().all_passed(), "{suite:?} {copies}");
+                assert_eq!(*job.buf, plain[..], "{suite:?} {copies}");
             }
         }
     }

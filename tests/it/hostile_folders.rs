@@ -63,6 +63,39 @@ fn few_open_files_only_slow_a_run_down() {
 }
 
 #[test]
+fn the_mask_of_an_access_list_is_no_permission_of_the_group() {
+    let s = Sandbox::with_key();
+    let name = "system.posix_acl_access";
+    // Version 2: the owner, user 1234, the group, the mask and others, each with its permissions.
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in
+        [(1u16, 6u16, u32::MAX), (2, 4, 1234), (4, 0, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)]
+    {
+        list.extend([tag.to_le_bytes(), permissions.to_le_bytes()].concat());
+        list.extend(id.to_le_bytes());
+    }
+    fs::create_dir(s.path("t")).unwrap();
+    s.write("t/f", "x");
+    if rustix::fs::setxattr(s.path("t/f"), name, &list, XattrFlags::empty()).is_err() {
+        skip("xattr");
+        return;
+    }
+    let mode = |path: &str| fs::metadata(s.path(path)).unwrap().mode() & 0o777;
+    assert_eq!(mode("t/f"), 0o640, "the list's mask");
+    s.run(&["protect", "-R", "t", "-k", "k"]).ok();
+    assert_eq!(mode("t.phx/f.phx"), 0o640, "with the list");
+    s.run(&["unprotect", "-R", "t.phx", "-o", "u"]).ok();
+    s.run(&["unprotect", "t.phx/f.phx", "-o", "f"]).ok();
+    assert_eq!((mode("u/f"), mode("f")), (0o600, 0o600));
+    // Where the list cannot be set, nor are its permissions.
+    let args = ["protect", "t/f", "-k", "k", "-o", "g.phx"];
+    let inject = ["-e", "trace=fsetxattr", "-e", "inject=fsetxattr:error=EOPNOTSUPP"];
+    let Some(mut command) = s.traced(&inject, &args) else { return };
+    Ended(command.output().unwrap()).ok();
+    assert_eq!(mode("g.phx"), 0o600);
+}
+
+#[test]
 fn folders_keep_owner_attributes_and_access_lists() {
     let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();

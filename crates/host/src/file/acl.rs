@@ -1,6 +1,9 @@
-//! Access control lists of files of secrets. systemd passes a credential to a service as a file of root that one entry
+//! Access control lists. With one, the group bits of a file's mode are not what its group may do, but the list's mask.
+//!
+//! Of files of secrets: systemd passes a credential to a service as a file of root that one entry
 //! of such a list lets the service's user read. Its mode then shows group bits, although they are only the list's mask.
 
+use phalanx_system::io::Errno;
 use phalanx_system::os::fs::MetadataExt;
 use std::fs::{File, Metadata};
 
@@ -27,6 +30,33 @@ pub fn is_for_user_alone(file: &File, meta: &Metadata) -> bool {
         Ok(len) => list.get(..len).is_some_and(|list| names_nobody_but(user, list)),
         Err(_) => false,
     }
+}
+
+/// The permissions that a file or folder has without its list. What its group may do is in the list.
+pub(crate) fn without_list(file: &File, mode: u32) -> u32 {
+    const OF_GROUP: u32 = 0o070;
+    match phalanx_system::fs::fgetxattr_query(file, NAME) {
+        Ok(len) => {
+            let mut list = vec![0; len];
+            let len = phalanx_system::fs::fgetxattr(file, NAME, &mut list).unwrap_or(0);
+            mode & !OF_GROUP | mode & OF_GROUP & group(&list[..len]) << 3
+        }
+        // Nobody knows what its group may do.
+        Err(Errno::ACCESS | Errno::PERM | Errno::IO) => mode & !OF_GROUP,
+        Err(_) => mode,
+    }
+}
+
+/// Whether a file or folder has a list.
+pub(crate) fn has_list(file: &File) -> bool {
+    phalanx_system::fs::fgetxattr_query(file, NAME).is_ok()
+}
+
+/// What a list lets a file's group do, by its own entry: three bits.
+fn group(list: &[u8]) -> u32 {
+    let entries = list.get(4..).unwrap_or_default().as_chunks::<8>().0;
+    let of_group = entries.iter().find(|entry| u16::from_le_bytes([entry[0], entry[1]]) == GROUP_OBJ);
+    of_group.map_or(0, |entry| u32::from(u16::from_le_bytes([entry[2], entry[3]])) & 7)
 }
 
 /// Whether a list gives no access to others than its owner, root and a user.
@@ -77,6 +107,14 @@ mod tests {
         let of_group = |may| list(&[(USER_OBJ, 4, NONE), (GROUP_OBJ, 0, NONE), (GROUP, may, 7), (OTHER, 0, NONE)]);
         assert!(names_nobody_but(1000, &of_group(0)));
         assert!(!names_nobody_but(1000, &of_group(4)));
+    }
+
+    #[test]
+    fn the_mask_is_not_what_the_group_may_do() {
+        let of_group =
+            |may| group(&list(&[(USER_OBJ, 6, NONE), (USER, 4, 7), (GROUP_OBJ, may, NONE), (MASK, 7, NONE)]));
+        assert_eq!((of_group(0), of_group(5)), (0, 5));
+        assert_eq!((group(&[]), group(&[2, 0, 0, 0, 4])), (0, 0));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The metadata that a file takes over from another one.
 
+use crate::file::acl;
 use crate::{Error, Result};
 use phalanx_system::fs::{self, Gid, Mode, Timestamps, Uid, XattrFlags};
 use phalanx_system::io::Errno;
@@ -53,7 +54,7 @@ impl Carry {
     /// # Errors
     /// [`Error::Write`](phalanx_core::Error::Write), as for [`Carry::file`].
     pub fn attributes(self, from: &Attributes, to: &File, is_folder: bool) -> Result<()> {
-        self.set(from, to, None, is_folder, || remove_acls(to, is_folder, &[]))
+        self.set(from, from.mode, to, None, is_folder, || remove_acls(to, is_folder, &[]))
     }
 
     /// `owner` is that of `to`, if it is known.
@@ -66,13 +67,15 @@ impl Carry {
             accessed: (stat.st_atime, stat.st_atime_nsec as _),
             modified: (stat.st_mtime, stat.st_mtime_nsec as _),
         };
-        self.set(&attributes, to, owner, is_folder, || copy_xattrs(from, to, is_folder))
+        let without_list = acl::without_list(from, stat.st_mode);
+        self.set(&attributes, without_list, to, owner, is_folder, || copy_xattrs(from, to, is_folder))
     }
 
-    /// `copy_xattrs` is called if everything is taken over.
+    /// `copy_xattrs` is called if everything is taken over. `without_list` are the permissions if the access control list is not.
     fn set(
         self,
         from: &Attributes,
+        without_list: u32,
         to: &File,
         owner: Option<(u32, u32)>,
         is_folder: bool,
@@ -82,13 +85,14 @@ impl Carry {
             Carry::All => {
                 let allowed = copy_owner(from, to, owner);
                 copy_xattrs();
+                let mode = if without_list == from.mode || acl::has_list(to) { from.mode } else { without_list };
                 // Without the sticky bit of a folder, others could delete what they may not delete in the original.
-                from.mode & if is_folder { allowed | STICKY } else { allowed }
+                mode & if is_folder { allowed | STICKY } else { allowed }
             }
             Carry::New { umask } => {
                 remove_acls(to, is_folder, &[]);
                 let new = if is_folder { 0o777 } else { 0o666 };
-                from.mode & new & !umask
+                without_list & new & !umask
             }
         };
         set_mode(to, mode)?;

@@ -24,6 +24,7 @@ mod resume_upload;
 mod temporary;
 
 pub use acl::is_for_user_alone;
+pub(crate) use acl::without_list;
 pub use disk::{Disk, sink};
 pub use ending::{protected_name, refuse_protected, refuse_protected_source, unprotected_name};
 pub use ends::{Ends, Input, OutputPlace, OutputRules, Target, carry};

@@ -7,3 +7,13 @@ use std::fs::{File, Metadata};
 pub fn is_for_user_alone(_file: &File, _meta: &Metadata) -> bool {
     false
 }
+
+/// The permissions that a file or folder has without its list: of none is there a list of this kind.
+pub(crate) fn without_list(_file: &File, mode: u32) -> u32 {
+    mode
+}
+
+/// Whether a file or folder has a list.
+pub(crate) fn has_list(_file: &File) -> bool {
+    false
+}

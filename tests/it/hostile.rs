@@ -20,6 +20,17 @@ pub fn shell(s: &Sandbox, line: &str) -> Ended {
 }
 
 #[test]
+fn a_file_is_not_appended_to_itself() {
+    let s = Sandbox::with_key();
+    s.write("f", painted(100_000));
+    for line in ["phalanx protect - -k k <f >>f", "phalanx protect f -k k -o - >>f"] {
+        let ended = shell(&s, &format!("ulimit -f 1000; timeout 60 {line}"));
+        assert!(ended.fails(2).contains("input and output are the same file"), "{line}");
+        assert!(s.read("f") == painted(100_000), "{line}");
+    }
+}
+
+#[test]
 fn an_empty_file_that_is_written_to_during_the_run_is_refused() {
     let s = Sandbox::with_key();
     s.write("e", "");

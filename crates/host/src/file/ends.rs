@@ -110,6 +110,19 @@ impl Input {
         if let Input::File(input) = self { Some(input.stamp()) } else { None }
     }
 
+    /// Device and inode of a regular file, even of one that is read in order.
+    fn id(&self) -> Option<(u64, u64)> {
+        match self {
+            Input::Stream(file) => {
+                let stat = fs::fstat(file).ok()?;
+                let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+                is_file.then_some((stat.st_dev, stat.st_ino))
+            }
+            Input::File(input) => Some(input.stamp().id()),
+            Input::Object(_) => None,
+        }
+    }
+
     /// Whether a change of the file's keys may have been interrupted.
     #[must_use]
     pub fn rekey_interrupted(&self) -> bool {
@@ -213,8 +226,7 @@ pub enum Target {
 impl Target {
     /// Begins an output, which must not be the input, even by another path.
     fn begin(input: &Input, place: OutputPlace<'_>, rules: &OutputRules<'_>) -> Result<Self> {
-        let is_input = |id| input.stamp().is_some_and(|stamp| stamp.id() == id);
-        let is_there = |stat: Stat| is_input((stat.st_dev, stat.st_ino));
+        let is_there = |stat: Stat| input.id() == Some((stat.st_dev, stat.st_ino));
         let (dir, name) = match place {
             OutputPlace::Nowhere => return Ok(Target::Nothing),
             OutputPlace::Stream(file) => {
@@ -243,7 +255,7 @@ impl Target {
         let begin = if rules.resume { Output::resume_checked } else { Output::create_checked };
         let output = begin(dir, name)?;
         // The input may have been renamed to the name of an unfinished file.
-        if output.id().is_ok_and(is_input) {
+        if input.stamp().is_some_and(|stamp| output.id().is_ok_and(|id| id == stamp.id())) {
             return Err(Error::SameFile);
         }
         Ok(Target::File(output, rules.sync))

@@ -221,6 +221,8 @@ impl InPlace {
         if !self.has_side()? {
             return Ok(Unfinished::None);
         }
+        // If the name leads to another file by now, the side file may be that one's.
+        self.check_unchanged()?;
         let times = match self.side() {
             // The run that made it may have been killed before it restored the time of modification.
             Ok(Some((side, written))) if written.bytes() == header.bytes() => times(&side)?,

@@ -368,6 +368,15 @@ fn only_one_run_at_a_time_changes_the_opened_file() {
     fs::rename(disk.path("other"), disk.path("f")).unwrap();
     assert!(matches!(target.write(&ways, &by(1)), Err(Error::Core(CoreError::Changed))));
     assert_eq!(disk.names(), ["f"], "the side file is gone");
+    // The side file that is there then belongs to a run which changes the other file.
+    let mut target = disk.in_place();
+    disk.protect("other", Suite::default(), &[Recipient::key(&key(1))]);
+    fs::rename(disk.path("other"), disk.path("f")).unwrap();
+    fs::write(disk.side(), disk.header_bytes()).unwrap();
+    assert!(matches!(target.ways(&by(1)), Err(Error::Core(CoreError::Changed))));
+    assert!(disk.side().exists());
+    fs::remove_file(disk.side()).unwrap();
+    drop(target);
     // Another program writes a header.
     let mut target = disk.in_place();
     let (mut ways, _) = target.ways(&by(1)).unwrap();

@@ -159,7 +159,10 @@ impl PluginIdentity {
     pub fn open(&self, files: &[(usize, Outline<'_>)], plugins: &Plugins) -> Result<Vec<(usize, OpenKey)>, String> {
         let mut session = Session::start(&self.name, plugins, "identity-v1", &self.broken)?;
         let mut said = Zeroizing::new(String::with_capacity(256 << 10));
-        command(&mut said, &format!("add-identity {}", *self.text), &[]);
+        let name = "add-identity ";
+        let mut add = Zeroizing::new(String::with_capacity(name.len() + self.text.len()));
+        add.extend([name, &self.text]);
+        command(&mut said, &add, &[]);
         for (i, (_, outline)) in files.iter().enumerate() {
             for stanza in outline.stanzas() {
                 let _ = write!(said, "-> recipient-stanza {i} {}", stanza.text());

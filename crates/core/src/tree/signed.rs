@@ -39,6 +39,15 @@ impl SignedText {
         (suite != Suite::Aes256Gcm).then_some(Self { signed, suite, chunk_size, plaintext_len, root: contents.root })
     }
 
+    /// How many chunks a stored file has, by its header and its length. All are as long as the header says, so a file with
+    /// holes can have very many.
+    ///
+    /// # Errors
+    /// Those of [`Contents::read`].
+    pub fn chunks(stored: &impl ReadAt) -> Result<u64> {
+        Ok(StoredChunks::read(stored)?.layout.chunks())
+    }
+
     /// Makes it from a stored file, of whose chunks only nonces and tags are read. `note` gets each of them. `None` as for
     /// [`SignedText::new`].
     ///

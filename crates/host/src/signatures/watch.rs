@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// key would have to give the same tag, and a tag of suite 4, which anybody with the file key makes as they like, never fits.
 const TAG: usize = 32;
 /// Of more chunks the tags would take too much memory.
-const MOST_CHUNKS: usize = 1 << 25;
+const MOST_CHUNKS: u64 = 1 << 25;
 
 /// The tags of a file whose signature was checked before it is read.
 pub struct Tags(Vec<[u8; TAG]>);
@@ -30,17 +30,17 @@ impl Tags {
         if !matches!(target, Target::Stream(_)) {
             return Ok(None);
         }
-        let (mut tags, mut others) = (Vec::new(), false);
-        let text = SignedText::read(&input.read_at()?, signed, |head| match whole(head) {
-            Some(tag) if tags.len() <= MOST_CHUNKS => tags.push(tag),
-            tag => others |= tag.is_none(),
-        })?;
-        // Suite 4 has no text, so that its tags are never compared.
-        let text = text.filter(|_| !others);
-        if tags.len() > MOST_CHUNKS {
+        if SignedText::chunks(&input.read_at()?)? > MOST_CHUNKS {
             let why = "it has too many chunks to be compared with its signature on the way to standard output";
             return Err(Error::read(io::Error::new(io::ErrorKind::FileTooLarge, why)));
         }
+        let (mut tags, mut others) = (Vec::new(), false);
+        let text = SignedText::read(&input.read_at()?, signed, |head| match whole(head) {
+            Some(tag) => tags.push(tag),
+            None => others = true,
+        })?;
+        // Suite 4 has no text, so that its tags are never compared.
+        let text = text.filter(|_| !others);
         Ok(Some((text, Self(tags))))
     }
 }

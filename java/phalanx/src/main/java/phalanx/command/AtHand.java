@@ -325,11 +325,11 @@ final class AtHand implements KeyProvider {
     /** The passphrase of an SSH key, if somebody can be asked. */
     private static Optional<char[]> passphrase(String question) {
         Console console = Terminal.console();
-        return console == null ? Optional.empty() : Optional.ofNullable(console.readPassword("%s", question));
+        return console == null ? Optional.empty() : Optional.ofNullable(Typed.at(console, question));
     }
 
     private static Password ask(Console console, String question) {
-        char[] typed = console.readPassword("%s", question);
+        char[] typed = Typed.at(console, question);
         if (typed == null) {
             return null;
         }

@@ -30,6 +30,9 @@ public final class Main {
         } catch (Failure e) {
             e.report();
             return e.code().number();
+        } catch (Typed.UnknownCharacter e) {
+            e.failure().report();
+            return Failure.Code.USAGE.number();
         } catch (OutOfMemoryError e) {
             Terminal.complain("not enough memory: java -Xmx gives it more");
         } catch (IOError e) {

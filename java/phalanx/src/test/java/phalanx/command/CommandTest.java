@@ -315,6 +315,31 @@ class CommandTest {
         assertArrayEquals(before, Files.readAllBytes(folder.resolve("other.key")));
     }
 
+    /** Runs the command at a terminal, where this is typed. What it writes is the output. */
+    private Needs.Ran typing(String typed, String locale, String line) throws IOException, InterruptedException {
+        Needs.require("script", Files.isExecutable(Path.of("/usr/bin/script")));
+        String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
+        String command = "LC_ALL=" + locale + " '" + java + "' -cp '" + System.getProperty("java.class.path") + "' " + Main.class.getName();
+        return Needs.run(folder, List.of("sh", "-c", "printf '" + typed + "' | script -qec \"$0 $1\" /dev/null", command, line));
+    }
+
+    /** Each byte outside of ASCII would be the same character: "ä" and "ö" would be one password. */
+    @Test
+    void refusesWhatTheLocaleLacks() throws IOException, InterruptedException {
+        String a = "\\303\\244\\n";
+        phalanx("protect", "f", "--password-file", "password", "--output", "typed.phx").ok();
+        for (String line : List.of("protect f --password -o q", "verify typed.phx", "verify locked-ssh.phx -i ed25519-locked")) {
+            Needs.Ran ran = typing(a + a, "C", line);
+            assertEquals(2, ran.code(), ran.out());
+            assertTrue(ran.out().contains("a character was typed that is not in this locale's character set"), ran.out());
+            assertTrue(ran.out().contains("hint: LC_ALL=C.UTF-8 has all"), ran.out());
+            assertFalse(Files.exists(folder.resolve("q")));
+        }
+        typing(a + a, "C.UTF-8", "protect f --password --force -o typed.phx").ok();
+        secretText("typed", "\u00e4");
+        phalanx("verify", "typed.phx", "--password-file", "typed").ok();
+    }
+
     @Test
     void helpNamesEveryOption() throws IOException, InterruptedException {
         for (String name : Options.commands()) {

@@ -1,8 +1,8 @@
 package phalanx;
 
 import java.io.IOException;
-import java.io.InputStream;
 import java.io.InterruptedIOException;
+import java.net.SocketTimeoutException;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -11,6 +11,10 @@ import java.time.Duration;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import javax.net.ssl.SSLContext;
 
 /** How a client reaches its server. */
@@ -26,9 +30,12 @@ interface ServerLink extends AutoCloseable {
 
     /** By {@code https://}, or by {@code http://} on this machine. */
     final class Web implements ServerLink {
+        private static final Duration CENTURY = Duration.ofDays(36500);
+
         private final HttpClient client;
         private final String base;
-        private final Duration timeout;
+        /** In nanoseconds. */
+        private final long timeout;
 
         Web(URI base, SSLContext tls, Duration timeout) {
             HttpClient.Builder builder = HttpClient.newBuilder()
@@ -40,26 +47,41 @@ interface ServerLink extends AutoCloseable {
             }
             this.client = builder.build();
             this.base = base.toString().replaceAll("/$", "");
-            this.timeout = timeout;
+            this.timeout = (timeout.compareTo(CENTURY) < 0 ? timeout : CENTURY).toNanos();
         }
 
         @Override
-        public Answer post(String path, Map<String, String> headers, byte[] body) throws IOException {
+        public Answer post(String path, Map<String, String> headers, byte[] content) throws IOException {
             HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(base + path))
-                    .timeout(timeout)
-                    .POST(HttpRequest.BodyPublishers.ofByteArray(body));
+                    .POST(HttpRequest.BodyPublishers.ofByteArray(content));
             headers.forEach(request::setHeader);
+            WebBody body = new WebBody(content);
+            HttpResponse<byte[]> response = whole(client.sendAsync(request.build(), head -> body), body);
+            Map<String, String> own = new TreeMap<>();
+            response.headers().map().forEach((name, values) -> own.put(name.toLowerCase(Locale.ROOT), values.get(0)));
+            return new Answer(response.statusCode(), own, response.body());
+        }
+
+        /** Waits as long as something comes. The timeout of the client itself ends when the headers have come. */
+        private HttpResponse<byte[]> whole(CompletableFuture<HttpResponse<byte[]>> coming, WebBody body) throws IOException {
             try {
-                HttpResponse<InputStream> response =
-                        client.send(request.build(), HttpResponse.BodyHandlers.ofInputStream());
-                Map<String, String> own = new TreeMap<>();
-                response.headers().map().forEach((name, values) -> own.put(name.toLowerCase(Locale.ROOT), values.get(0)));
-                try (InputStream in = response.body()) {
-                    return new Answer(response.statusCode(), own, in.readAllBytes());
+                while (true) {
+                    try {
+                        return coming.get(timeout - body.silence(), TimeUnit.NANOSECONDS);
+                    } catch (TimeoutException e) {
+                        if (body.silence() >= timeout) {
+                            throw new SocketTimeoutException("the server is silent");
+                        }
+                    }
                 }
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
                 throw new InterruptedIOException("interrupted");
+            } catch (ExecutionException e) {
+                throw e.getCause() instanceof IOException why ? why : new IOException(e.getCause());
+            } finally {
+                // If it has not ended, its connection does.
+                coming.cancel(true);
             }
         }
 

@@ -22,7 +22,9 @@ import java.util.TreeMap;
 /** A connection to a Unix socket, which {@code java.net.http} cannot reach. It speaks as much HTTP/1.1 as the server does. */
 final class UnixLink implements ServerLink {
     private static final int LONGEST_LINE = 16 << 10;
-    private static final int LONGEST_ANSWER = 1 << 30;
+    /** The most header fields, and the most answers that only announce another one. */
+    private static final int MOST_FIELDS = 100;
+    private static final int MOST_ANNOUNCED = 16;
 
     private final Path path;
     private final long timeout;
@@ -75,9 +77,9 @@ final class UnixLink implements ServerLink {
             throw e;
         } catch (IOException e) {
             // The server may have refused the request, and closed, before it was sent. Then the answer is there.
-            return answer();
+            return answer(body);
         }
-        return answer();
+        return answer(body);
     }
 
     private void connect() throws IOException {
@@ -112,9 +114,12 @@ final class UnixLink implements ServerLink {
         }
     }
 
-    private Answer answer() throws IOException {
+    private Answer answer(byte[] request) throws IOException {
         String line = line();
-        while (line.startsWith("HTTP/1.1 1")) {
+        for (int announced = 0; line.startsWith("HTTP/1.1 1"); announced++) {
+            if (announced == MOST_ANNOUNCED) {
+                throw new IOException("the server does not speak HTTP");
+            }
             fields();
             line = line();
         }
@@ -122,14 +127,21 @@ final class UnixLink implements ServerLink {
             throw new IOException("the server does not speak HTTP");
         }
         Map<String, String> headers = fields();
-        return new Answer(Integer.parseInt(line.substring(9, 12)), headers, body(headers));
+        ServerBody body = new ServerBody(request);
+        try {
+            read(headers, body);
+            return new Answer(Integer.parseInt(line.substring(9, 12)), headers, body.take());
+        } finally {
+            body.wipe();
+        }
     }
 
     private Map<String, String> fields() throws IOException {
         Map<String, String> fields = new TreeMap<>();
+        int count = 0;
         for (String line = line(); !line.isEmpty(); line = line()) {
             int colon = line.indexOf(':');
-            if (colon < 1 || fields.size() > 100) {
+            if (colon < 1 || count++ == MOST_FIELDS) {
                 throw new IOException("the server does not speak HTTP");
             }
             fields.putIfAbsent(line.substring(0, colon).toLowerCase(Locale.ROOT), line.substring(colon + 1).strip());
@@ -137,17 +149,16 @@ final class UnixLink implements ServerLink {
         return fields;
     }
 
-    private byte[] body(Map<String, String> headers) throws IOException {
-        byte[] body = new byte[0];
+    private void read(Map<String, String> headers, ServerBody body) throws IOException {
         if ("chunked".equalsIgnoreCase(headers.get("transfer-encoding"))) {
             for (int length = number(line(), 16); length > 0; length = number(line(), 16)) {
-                body = read(body, length);
+                read(length, body);
                 line();
             }
             fields();
-            return body;
+            return;
         }
-        return read(body, number(headers.getOrDefault("content-length", ""), 10));
+        read(number(headers.getOrDefault("content-length", ""), 10), body);
     }
 
     private static int number(String text, int radix) throws IOException {
@@ -162,20 +173,14 @@ final class UnixLink implements ServerLink {
         throw new IOException("the server's answer is too long");
     }
 
-    /** Adds so many bytes to others. */
-    private byte[] read(byte[] before, int length) throws IOException {
-        if (length > LONGEST_ANSWER - before.length) {
-            throw new IOException("the server's answer is too long");
-        }
-        byte[] all = Arrays.copyOf(before, before.length + length);
-        int at = before.length;
-        while (at < all.length) {
+    private void read(int length, ServerBody body) throws IOException {
+        body.expect(length);
+        for (int left = length; left > 0; ) {
             fill();
-            int taken = Math.min(in.remaining(), all.length - at);
-            in.get(all, at, taken);
-            at += taken;
+            int count = Math.min(in.remaining(), left);
+            body.add(in, count);
+            left -= count;
         }
-        return all;
     }
 
     private String line() throws IOException {

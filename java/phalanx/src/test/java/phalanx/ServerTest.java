@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonElement;
@@ -13,6 +14,11 @@ import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -20,7 +26,9 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -173,6 +181,93 @@ class ServerTest {
             busy.stop(0);
         }
         assertEquals(6, asked.get());
+    }
+
+    /** A server on a port of this machine, or on a Unix socket, that answers one request with these pieces, and then waits for the end. */
+    private static Thread answering(ServerSocketChannel socket, AtomicBoolean isEnded, Iterable<String> pieces) {
+        Thread thread = new Thread(() -> {
+            try (SocketChannel channel = socket.accept()) {
+                assertTrue(channel.read(ByteBuffer.allocate(64 << 10)) > 0);
+                for (String piece : pieces) {
+                    channel.write(ByteBuffer.wrap(piece.getBytes(UTF_8)));
+                }
+                ByteBuffer rest = ByteBuffer.allocate(64 << 10);
+                while (channel.read(rest.clear()) >= 0) {
+                    // The rest of the request.
+                }
+                isEnded.set(true);
+            } catch (IOException e) {
+                isEnded.set(true);
+            }
+        });
+        thread.start();
+        return thread;
+    }
+
+    /** What the client says of an answer. Its connection is closed then. */
+    private static String failure(boolean isWeb, Iterable<String> pieces) throws Exception {
+        Path path = folder.resolve("bad.sock");
+        Files.deleteIfExists(path);
+        try (ServerSocketChannel socket = isWeb
+                ? ServerSocketChannel.open().bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0))
+                : ServerSocketChannel.open(StandardProtocolFamily.UNIX).bind(UnixDomainSocketAddress.of(path))) {
+            String address = isWeb ? "http://127.0.0.1:" + ((InetSocketAddress) socket.getLocalAddress()).getPort() : "unix:" + path;
+            AtomicBoolean isEnded = new AtomicBoolean();
+            Thread thread = answering(socket, isEnded, pieces);
+            Server server = Server.at(address).withTimeout(Duration.ofSeconds(1));
+            IOException e = assertTimeoutPreemptively(Duration.ofSeconds(60),
+                    () -> assertThrows(IOException.class, () -> server.seal("a", ADA, ADA, AD)));
+            thread.join(TimeUnit.SECONDS.toMillis(60));
+            assertTrue(isEnded.get(), "the connection stays open");
+            return e.getMessage();
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aServerThatFallsSilentIsNotWaitedForLong(boolean isWeb) throws Exception {
+        String head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
+        assertEquals("the server is silent", failure(isWeb, List.of()));
+        assertEquals("the server is silent", failure(isWeb, List.of(head)));
+        assertEquals("the server is silent", failure(isWeb, List.of(head, "some")));
+    }
+
+    /** It has more than what the records can need, whether or not it says so before. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void anEndlessAnswerEnds(boolean isWeb) throws Exception {
+        String chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        assertEquals("the server's answer is too long", failure(isWeb, endless(chunked, "100\r\n" + "x".repeat(256) + "\r\n")));
+        String long1 = "HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n";
+        assertEquals("the server's answer is too long", failure(isWeb, endless(long1, "x".repeat(256))));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"HTTP/1.1 103 Early Hints\r\n\r\n", "HTTP/1.1 200 OK\r\n|A: b\r\n"})
+    void anEndlessHeadEnds(String text) throws Exception {
+        String[] parts = text.split("\\|");
+        assertEquals("the server does not speak HTTP", failure(false, endless(parts[0], parts[parts.length - 1])));
+    }
+
+    private static Iterable<String> endless(String first, String next) {
+        return () -> Stream.iterate(first, before -> next).iterator();
+    }
+
+    /** The memory that is taken follows what has come. */
+    @Test
+    void aBodyGrowsAsItComes() throws IOException {
+        ServerBody body = new ServerBody(new byte[100]);
+        body.expect(100 + (8 << 20));
+        assertEquals("the server's answer is too long", assertThrows(IOException.class, () -> body.expect(101 + (8 << 20))).getMessage());
+        byte[] content = new byte[100 + (8 << 20)];
+        new java.util.Random(1).nextBytes(content);
+        ByteBuffer from = ByteBuffer.wrap(content);
+        while (from.hasRemaining()) {
+            body.add(from, Math.min(7, from.remaining()));
+        }
+        assertThrows(IOException.class, () -> body.add(ByteBuffer.allocate(1), 1));
+        assertArrayEquals(content, body.take());
+        assertEquals(0, body.take().length);
     }
 
     @Test

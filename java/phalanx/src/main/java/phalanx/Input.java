@@ -7,6 +7,7 @@ import java.nio.channels.Channels;
 import java.nio.channels.FileChannel;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.BasicFileAttributes;
@@ -28,18 +29,42 @@ final class Input implements Closeable {
         this.attributes = attributes;
     }
 
-    /** Opens a regular file. Pipes and devices are refused before they are opened, since opening one may wait for ever. */
+    /** How a file is reached. */
+    interface Way {
+        /** What it is now. */
+        BasicFileAttributes attributes() throws IOException;
+
+        /** Opens it for reading. */
+        FileChannel channel() throws IOException;
+    }
+
+    /** Opens a regular file. Links are followed. */
     static Input open(Path path) throws IOException {
-        BasicFileAttributes before = attributes(path);
+        return open(path, new Way() {
+            @Override
+            public BasicFileAttributes attributes() throws IOException {
+                return Input.attributes(path);
+            }
+
+            @Override
+            public FileChannel channel() throws IOException {
+                return FileChannel.open(path, StandardOpenOption.READ);
+            }
+        });
+    }
+
+    /** Opens a regular file. Pipes and devices are refused before they are opened, since opening one may wait for ever. */
+    static Input open(Path path, Way way) throws IOException {
+        BasicFileAttributes before = way.attributes();
         if (before.isDirectory()) {
             throw new FileSystemException(path.toString(), null, "it is a folder");
         }
         if (!before.isRegularFile()) {
             throw new FileSystemException(path.toString(), null, "not a regular file");
         }
-        FileChannel channel = FileChannel.open(path, StandardOpenOption.READ);
+        FileChannel channel = way.channel();
         try {
-            BasicFileAttributes after = attributes(path);
+            BasicFileAttributes after = way.attributes();
             if (!Objects.equals(before.fileKey(), after.fileKey())) {
                 throw new FileSystemException(path.toString(), null, "it was replaced while it was opened");
             }
@@ -51,10 +76,14 @@ final class Input implements Closeable {
     }
 
     /** The attributes of a path, with owner and permissions if the system has them. */
-    static BasicFileAttributes attributes(Path path) throws IOException {
+    static BasicFileAttributes attributes(Path path, LinkOption... links) throws IOException {
         boolean isPosix = path.getFileSystem().supportedFileAttributeViews().contains("posix");
         Class<? extends BasicFileAttributes> kind = isPosix ? PosixFileAttributes.class : BasicFileAttributes.class;
-        return Files.readAttributes(path, kind);
+        return Files.readAttributes(path, kind, links);
+    }
+
+    Path path() {
+        return path;
     }
 
     FileChannel channel() {

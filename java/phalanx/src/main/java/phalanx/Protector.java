@@ -115,20 +115,25 @@ public final class Protector {
      */
     public long protect(Path input, Path output) throws IOException {
         try (Input in = Input.open(input)) {
-            rules.refuseSame(in, output);
-            long length = in.length();
-            Layout.refuseTooLarge(suite, chunkLog2, length);
-            try (Output out = rules.create(output);
-                    Recipients.NewFile file = recipients.newFile(suite, chunkLog2, OptionalLong.of(length))) {
-                byte[] header = file.header().toBytes();
-                Bytes.writeAt(out.channel(), header, 0, header.length, 0);
-                Layout layout = new Layout(suite, chunkLog2, header.length, length);
-                ChunkLoop.run(crew, layout.chunks(), () -> new SealStep(file.keys(), layout, in.channel(), out.channel()));
-                Map<String, byte[]> userAttributes = Metadata.userAttributes(input);
-                in.checkUnchanged();
-                rules.finish(out, () -> Metadata.all(in.attributes(), userAttributes, out.temporary()));
-                return length;
-            }
+            return protect(in, output);
+        }
+    }
+
+    /** The same for an input that is open, and stays so. */
+    long protect(Input in, Path output) throws IOException {
+        rules.refuseSame(in, output);
+        long length = in.length();
+        Layout.refuseTooLarge(suite, chunkLog2, length);
+        try (Output out = rules.create(output);
+                Recipients.NewFile file = recipients.newFile(suite, chunkLog2, OptionalLong.of(length))) {
+            byte[] header = file.header().toBytes();
+            Bytes.writeAt(out.channel(), header, 0, header.length, 0);
+            Layout layout = new Layout(suite, chunkLog2, header.length, length);
+            ChunkLoop.run(crew, layout.chunks(), () -> new SealStep(file.keys(), layout, in.channel(), out.channel()));
+            Map<String, byte[]> userAttributes = Metadata.userAttributes(in.path());
+            in.checkUnchanged();
+            rules.finish(out, () -> Metadata.all(in.attributes(), userAttributes, out.temporary()));
+            return length;
         }
     }
 
@@ -143,11 +148,14 @@ public final class Protector {
      * @param problems hears of entries that cannot be read, or are no files
      * @return the digest of the manifest, in hexadecimal digits
      * @throws java.nio.file.FileAlreadyExistsException if the output exists
-     * @throws IOException if a file could not be protected. What has been written stays, without a manifest
+     * @throws IOException if a file could not be protected, or if there is a link now where a file or folder was. What has been
+     *     written stays, without a manifest
      */
     public String protectTree(Path source, Path folder, Excludes excludes, SourceTree.Problems problems) throws IOException {
         TreeNode root = SourceTree.of(source, excludes, problems);
-        new TreeProtection(this).write(root, source, folder);
+        try (SourceFolder opened = SourceFolder.of(source)) {
+            new TreeProtection(this).write(root, opened, folder);
+        }
         Protector notGcm = suite == Suite.AES_256_GCM ? withSuite(Suite.AES_256_CTR_SHA3) : this;
         Path manifest = folder.resolve(PhalanxTree.MANIFEST.path());
         notGcm.protect(root.manifest(Manifest.Head.first(excludes.text())), manifest);

@@ -16,7 +16,7 @@ final class TreeProtection {
     }
 
     /** Writes a folder and all in it. Entries that are not known any more are taken out of the tree. */
-    void write(TreeNode node, Path source, Path output) throws IOException {
+    void write(TreeNode node, SourceFolder source, Path output) throws IOException {
         Files.createDirectory(output);
         for (Iterator<TreeNode> entries = node.children().values().iterator(); entries.hasNext(); ) {
             TreeNode next = entries.next();
@@ -25,9 +25,8 @@ final class TreeProtection {
                 continue;
             }
             RawName name = next.entry().name();
-            Path from = source.resolve(name.path());
             if (next.entry() instanceof TreeEntry.File file) {
-                next.set(file(file, from, output.resolve(name.with(".phx").path())));
+                next.set(file(file, source, output.resolve(name.with(".phx").path())));
                 continue;
             }
             refuseRival(node, name, output);
@@ -35,18 +34,22 @@ final class TreeProtection {
             if (next.entry() instanceof TreeEntry.Link link) {
                 Files.createSymbolicLink(to, link.target().path());
             } else {
-                write(next, from, to);
-                Metadata.all(Input.attributes(from), Map.of(), to);
+                try (SourceFolder inside = source.folder(name)) {
+                    write(next, inside, to);
+                    Metadata.all(inside.attributes(), Map.of(), to);
+                }
             }
         }
     }
 
-    private TreeEntry.File file(TreeEntry.File listed, Path from, Path to) throws IOException {
+    private TreeEntry.File file(TreeEntry.File listed, SourceFolder source, Path to) throws IOException {
         // Of before it was read: if it changes later, the next run finds another time than the manifest's.
-        TreeEntry.Attributes now = SourceTree.attributes(from);
-        long length = protector.protect(from, to);
-        return new TreeEntry.File(
-                listed.name(), now, length, Files.size(to), listed.device(), listed.inode(), Contents.read(to));
+        TreeEntry.Attributes now = SourceTree.attributes(source.path(listed.name()));
+        try (Input in = source.file(listed.name())) {
+            long length = protector.protect(in, to);
+            return new TreeEntry.File(
+                    listed.name(), now, length, Files.size(to), listed.device(), listed.inode(), Contents.read(to));
+        }
     }
 
     /** No two entries have one stored name. */

@@ -12,6 +12,7 @@ import java.io.InputStream;
 import java.io.SequenceInputStream;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -279,5 +280,62 @@ class MeanwhileTest {
             unprotector.unprotect(new ByteArrayInputStream(out.toByteArray()), back);
             assertArrayEquals(Files.readAllBytes(plain), back.toByteArray());
         }
+    }
+
+    /** A folder of files with three chunks each, so that the executor is asked. The first one is protected first. */
+    private Path tree() throws IOException {
+        Path source = Files.createDirectory(folder.resolve("source"));
+        Files.createDirectories(folder.resolve("foreign"));
+        Files.write(folder.resolve("foreign/x"), "foreign".getBytes());
+        Files.createDirectory(source.resolve("c"));
+        for (String name : List.of("a", "b", "c/x")) {
+            Files.write(source.resolve(name), new byte[LENGTH]);
+        }
+        return source;
+    }
+
+    private static void linkInPlaceOf(Path path, Path target) throws IOException {
+        Files.move(path, path.resolveSibling("aside"));
+        Files.createSymbolicLink(path, target);
+    }
+
+    /** What lies elsewhere does not come into a tree because a link is put in the place of a file or folder after it was listed. */
+    @Test
+    void noLinkIsFollowedThatTakesAPlaceInATree() throws IOException {
+        Path source = tree();
+        Deed file = () -> linkInPlaceOf(source.resolve("b"), folder.resolve("foreign/x"));
+        Deed inside = () -> linkInPlaceOf(source.resolve("c"), folder.resolve("foreign"));
+        int number = 0;
+        for (Deed deed : List.of(file, inside)) {
+            Path mirror = folder.resolve("mirror" + number++);
+            assertThrows(FileSystemException.class,
+                    () -> protector.on(meanwhile(deed), 2).protectTree(source, mirror, Excludes.NONE, (path, why) -> {}));
+            String last = number == 1 ? "b.phx" : "c/x.phx";
+            assertTrue(Files.exists(mirror.resolve("a.phx")));
+            assertTrue(Files.notExists(mirror.resolve(last)) && Files.notExists(mirror.resolve("phalanx.tree")));
+            Path place = source.resolve(number == 1 ? "b" : "c");
+            Files.delete(place);
+            Files.move(source.resolve("aside"), place);
+        }
+        // Another file in the place is one of the source.
+        Deed replaced = () -> {
+            Files.delete(source.resolve("b"));
+            Files.write(source.resolve("b"), new byte[1]);
+        };
+        protector.on(meanwhile(replaced), 2).protectTree(source, folder.resolve("mirror"), Excludes.NONE, (path, why) -> {});
+        assertTrue(new PhalanxTree(keys).verify(folder.resolve("mirror")).isWhole());
+        assertEquals(1, unprotector.verify(folder.resolve("mirror/b.phx")));
+    }
+
+    /** A folder that is put in the place of one, while what is in it is protected, is noticed. */
+    @Test
+    void noFolderTakesTheWayOfAFileThatIsRead() throws IOException {
+        Path source = tree();
+        Files.delete(source.resolve("a"));
+        Files.delete(source.resolve("b"));
+        Deed deed = () -> linkInPlaceOf(source.resolve("c"), folder.resolve("foreign"));
+        assertThrows(ChangedException.class, () -> protector.on(meanwhile(deed), 2)
+                .protectTree(source, folder.resolve("mirror"), Excludes.NONE, (path, why) -> {}));
+        assertTrue(Files.notExists(folder.resolve("mirror/c/x.phx")));
     }
 }

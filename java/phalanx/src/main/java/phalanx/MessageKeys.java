@@ -13,7 +13,7 @@ final class MessageKeys implements AutoCloseable {
     private final Kmac mac;
 
     MessageKeys(PhalanxKey key, Suite suite) {
-        this(FileKeys.ofMessages(key.open(), suite));
+        this(key.messageKeys(suite));
     }
 
     MessageKeys(FileKeys keys) {

@@ -85,7 +85,7 @@ public final class PhalanxKey implements AutoCloseable {
         }
     }
 
-    /** Its bytes, not copied. */
+    /** Its bytes, not copied. Who uses them holds their lock, so that nobody overwrites them meanwhile. */
     byte[] open() {
         synchronized (bytes) {
             if (closed) {
@@ -108,6 +108,14 @@ public final class PhalanxKey implements AutoCloseable {
         // A key that is closed meanwhile must not become one of zeros, which everybody has.
         synchronized (bytes) {
             return Kmac.of(open(), new byte[0], 32, "phalanx v1 key wrap");
+        }
+    }
+
+    /** The keys of its messages. */
+    FileKeys messageKeys(Suite suite) {
+        // As above.
+        synchronized (bytes) {
+            return FileKeys.ofMessages(open(), suite);
         }
     }
 

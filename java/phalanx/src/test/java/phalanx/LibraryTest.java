@@ -22,6 +22,8 @@ import java.util.List;
 import java.util.Random;
 import java.util.concurrent.Executor;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -345,6 +347,48 @@ class LibraryTest {
             new MessageKeys(inside).close();
             assertArrayEquals(new byte[encrypt.length], encrypt);
             assertArrayEquals(new byte[mac.length], mac);
+        }
+    }
+
+    /** A key that is closed meanwhile is not one of zeros, which everybody has. */
+    @Test
+    void messagesAreSealedUnderWholeKeysOnly() throws Exception {
+        Suite suite = Suite.AES_256_CTR_SHA3;
+        AtomicReference<PhalanxKey> next = new AtomicReference<>();
+        AtomicBoolean isOver = new AtomicBoolean();
+        Thread closer = new Thread(() -> {
+            for (Random random = new Random(1); !isOver.get(); ) {
+                PhalanxKey key = next.getAndSet(null);
+                if (key != null) {
+                    long until = System.nanoTime() + random.nextInt(20_000);
+                    while (System.nanoTime() < until) {
+                        Thread.onSpinWait();
+                    }
+                    key.close();
+                }
+            }
+        });
+        closer.start();
+        try {
+            int sealed = 0;
+            for (int i = 0; i < 30_000; i++) {
+                PhalanxKey key = PhalanxKey.random();
+                PhalanxKey copy = PhalanxKey.of(key.expose());
+                next.set(key);
+                try (MessageKeys keys = new MessageKeys(key, suite); MessageKeys whole = new MessageKeys(copy, suite);
+                        MessageCipher cipher = new MessageCipher(suite)) {
+                    byte[] plaintext = bytes(3);
+                    byte[] data = bytes(1);
+                    assertArrayEquals(plaintext, cipher.open(whole, data, cipher.seal(keys, data, plaintext)));
+                    sealed++;
+                } catch (IllegalStateException e) {
+                    assertEquals("the key is closed", e.getMessage());
+                }
+            }
+            assertTrue(sealed > 0);
+        } finally {
+            isOver.set(true);
+            closer.join();
         }
     }
 

@@ -1,7 +1,6 @@
 package phalanx;
 
 import java.io.IOException;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
@@ -139,7 +138,7 @@ public interface KeyProvider {
 
     /**
      * Provides the keys and the password of this provider, and otherwise those of another one; and the identities and key services
-     * of both.
+     * of both. If one of them refuses, the other is asked all the same.
      *
      * @param other the other provider
      * @return the provider
@@ -149,15 +148,12 @@ public interface KeyProvider {
         return new KeyProvider() {
             @Override
             public Optional<PhalanxKey> key(KeyId id) throws IOException {
-                Optional<PhalanxKey> key = first.key(id);
-                return key.isPresent() ? key : other.key(id);
+                return FirstOf.both(first, other, each -> each.key(id));
             }
 
             @Override
             public List<AgeIdentity> identities() throws IOException {
-                List<AgeIdentity> all = new ArrayList<>(first.identities());
-                all.addAll(other.identities());
-                return all;
+                return FirstOf.all(first, other, KeyProvider::identities);
             }
 
             @Override
@@ -173,14 +169,12 @@ public interface KeyProvider {
 
             @Override
             public Optional<PhalanxKey> runKey(String uri, byte[] wrapped) throws IOException {
-                Optional<PhalanxKey> runKey = first.runKey(uri, wrapped);
-                return runKey.isPresent() ? runKey : other.runKey(uri, wrapped);
+                return FirstOf.both(first, other, each -> each.runKey(uri, wrapped));
             }
 
             @Override
             public Optional<Password> password() throws IOException {
-                Optional<Password> password = first.password();
-                return password.isPresent() ? password : other.password();
+                return FirstOf.both(first, other, KeyProvider::password);
             }
         };
     }

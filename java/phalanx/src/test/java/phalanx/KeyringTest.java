@@ -135,6 +135,87 @@ class KeyringTest {
         assertEquals(List.of("a.b", "work"), ring.names());
     }
 
+    @Test
+    void whatOneProviderRefusesTheOtherMayHave() throws IOException {
+        Keyring ring = Keyring.in(folder.resolve("ring"));
+        PhalanxKey key = PhalanxKey.random();
+        ring.store("other", PhalanxKey.random());
+        Files.write(ring.folder().resolve("work." + key.id() + ".key.phx"), new byte[1]);
+        byte[] file = protect(Recipients.of(key));
+        for (KeyProvider both : List.of(ring.or(KeyProvider.of(key)), KeyProvider.of(key).or(ring))) {
+            assertEquals(10, new Unprotector(both).verify(new ByteArrayInputStream(file)));
+        }
+        for (KeyProvider both : List.of(ring.or(KeyProvider.of()), KeyProvider.of().or(ring), ring.or(ring))) {
+            KeyException e = assertThrows(KeyException.class, () -> both.key(key.id()));
+            assertEquals("the key work is locked", e.getMessage());
+            assertEquals(Optional.of("phalanx key unlock work"), e.remedy());
+        }
+    }
+
+    /** A provider that refuses whatever it is asked for. */
+    private record Refusing(String why) implements KeyProvider {
+        @Override
+        public Optional<PhalanxKey> key(KeyId id) throws KeyException {
+            throw new KeyException(why);
+        }
+
+        @Override
+        public List<AgeIdentity> identities() throws KeyException {
+            throw new KeyException(why);
+        }
+
+        @Override
+        public Optional<PhalanxKey> runKey(String uri, byte[] wrapped) throws KeyException {
+            throw new KeyException(why);
+        }
+
+        @Override
+        public Optional<Password> password() throws KeyException {
+            throw new KeyException(why);
+        }
+    }
+
+    /** A provider that has a key and an identity. */
+    private record Having(PhalanxKey key, AgeIdentity identity) implements KeyProvider {
+        @Override
+        public Optional<PhalanxKey> key(KeyId id) {
+            return Optional.of(key);
+        }
+
+        @Override
+        public List<AgeIdentity> identities() {
+            return List.of(identity);
+        }
+
+        @Override
+        public Optional<PhalanxKey> runKey(String uri, byte[] wrapped) {
+            return Optional.of(key);
+        }
+    }
+
+    @Test
+    void allKindsAreAskedForOfBoth() throws IOException {
+        AgeIdentity identity = AgeIdentity.parse("AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX");
+        PhalanxKey key = PhalanxKey.random();
+        KeyProvider has = new Having(key, identity).or(KeyProvider.of(Password.of("p".toCharArray())));
+        KeyProvider refuses = new Refusing("first");
+        for (KeyProvider both : List.of(refuses.or(has), has.or(refuses))) {
+            assertEquals(Optional.of(key), both.key(key.id()));
+            assertEquals(List.of(identity), both.identities());
+            assertEquals(Optional.of(key), both.runKey("test://a", new byte[1]));
+            assertEquals(Optional.of(Password.of("p".toCharArray())), both.password());
+        }
+        assertEquals(2, has.or(has).identities().size());
+        KeyProvider both = refuses.or(new Refusing("other"));
+        assertEquals("first; other", assertThrows(KeyException.class, () -> both.key(key.id())).getMessage());
+        assertEquals("first; other", assertThrows(KeyException.class, both::identities).getMessage());
+        assertEquals("first; other", assertThrows(KeyException.class, () -> both.runKey("test://a", new byte[1])).getMessage());
+        assertEquals("first; other", assertThrows(KeyException.class, both::password).getMessage());
+        KeyProvider none = KeyProvider.of();
+        assertEquals("first", assertThrows(KeyException.class, () -> none.or(refuses).identities()).getMessage());
+        assertEquals("first", assertThrows(KeyException.class, () -> refuses.or(none).identities()).getMessage());
+    }
+
     /** As the program locks keys. */
     @Test
     void theProgramLocksAKey() throws IOException, InterruptedException {

@@ -248,7 +248,7 @@ public final class Output implements Closeable {
             }
             forget(temporary);
             if (sync) {
-                syncFolder();
+                Systems.syncFolder(target.toAbsolutePath().getParent());
             }
         } catch (FileAlreadyExistsException | OutputException e) {
             throw e;
@@ -272,16 +272,6 @@ public final class Output implements Closeable {
             return;
         }
         Files.delete(temporary);
-    }
-
-    private void syncFolder() throws IOException {
-        if (!Systems.hasFoldersToSync(target)) {
-            return;
-        }
-        Path folder = target.toAbsolutePath().getParent();
-        try (FileChannel opened = FileChannel.open(folder, StandardOpenOption.READ)) {
-            opened.force(true);
-        }
     }
 
     /** Removes the file, unless it has its name. */

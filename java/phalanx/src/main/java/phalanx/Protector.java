@@ -140,7 +140,7 @@ public final class Protector {
     /**
      * Protects a folder: each file as a file of its own, and last the manifest {@code phalanx.tree}, which lists all of them. So {@link
      * PhalanxTree} and {@code phalanx verify --recursive} find what is missing, additional, exchanged or older. Files are protected one after
-     * another. What is neither a file, a folder nor a link is left out.
+     * another. What is neither a file, a folder nor a link is left out. Until a folder is finished only the user can look into it.
      *
      * @param source the folder
      * @param folder the new folder, which must not exist
@@ -153,13 +153,18 @@ public final class Protector {
      */
     public String protectTree(Path source, Path folder, Excludes excludes, SourceTree.Problems problems) throws IOException {
         TreeNode root = SourceTree.of(source, excludes, problems);
+        TreeProtection tree = new TreeProtection(this, rules.syncs());
         try (SourceFolder opened = SourceFolder.of(source)) {
-            new TreeProtection(this).write(root, opened, folder);
+            tree.write(root, opened, folder);
+        }
+        if (rules.syncs()) {
+            Systems.syncFolder(folder);
+            Systems.syncFolder(folder.toAbsolutePath().getParent());
         }
         Protector notGcm = suite == Suite.AES_256_GCM ? withSuite(Suite.AES_256_CTR_SHA3) : this;
         Path manifest = folder.resolve(PhalanxTree.MANIFEST.path());
         notGcm.protect(root.manifest(Manifest.Head.first(excludes.text())), manifest);
-        Metadata.all(Input.attributes(source), Map.of(), folder);
+        tree.finish(Input.attributes(source), folder);
         return Contents.read(manifest).toString();
     }
 

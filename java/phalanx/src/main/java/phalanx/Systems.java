@@ -1,8 +1,10 @@
 package phalanx;
 
 import java.io.IOException;
+import java.nio.channels.FileChannel;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.Locale;
 
@@ -20,6 +22,20 @@ final class Systems {
     /** Whether a folder can be opened and synced, so that a new name in it is on the disk. Windows has no such call. */
     static boolean hasFoldersToSync(Path path) {
         return !IS_WINDOWS || path.getFileSystem().supportedFileAttributeViews().contains("posix");
+    }
+
+    /** A folder, open so that it can be synced whatever permissions it gets meanwhile; or null where the system has no such call. */
+    static FileChannel openFolder(Path folder) throws IOException {
+        return hasFoldersToSync(folder) ? FileChannel.open(folder, StandardOpenOption.READ) : null;
+    }
+
+    /** Waits until the names in a folder are on the disk, where the system has a call for that. */
+    static void syncFolder(Path folder) throws IOException {
+        try (FileChannel opened = openFolder(folder)) {
+            if (opened != null) {
+                opened.force(true);
+            }
+        }
     }
 
     /** Whether a path stands for standard input where the system has no such path. */

@@ -1,23 +1,29 @@
 package phalanx;
 
 import java.io.IOException;
+import java.nio.channels.FileChannel;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Iterator;
 import java.util.Map;
 
 /** Writes the stored files, folders and links of a tree, and lists what was written. */
 final class TreeProtection {
     private final Protector protector;
+    private final boolean syncs;
 
-    TreeProtection(Protector protector) {
+    /** Whether it waits until the folders are on the disk, as the protector does for its files. */
+    TreeProtection(Protector protector, boolean syncs) {
         this.protector = protector;
+        this.syncs = syncs;
     }
 
     /** Writes a folder and all in it. Entries that are not known any more are taken out of the tree. */
     void write(TreeNode node, SourceFolder source, Path output) throws IOException {
-        Files.createDirectory(output);
+        make(output);
         for (Iterator<TreeNode> entries = node.children().values().iterator(); entries.hasNext(); ) {
             TreeNode next = entries.next();
             if (next.entry() == null) {
@@ -36,8 +42,28 @@ final class TreeProtection {
             } else {
                 try (SourceFolder inside = source.folder(name)) {
                     write(next, inside, to);
-                    Metadata.all(inside.attributes(), Map.of(), to);
+                    finish(inside.attributes(), to);
                 }
+            }
+        }
+    }
+
+    /** Makes a folder that nobody else can look into before it is finished. */
+    private static void make(Path folder) throws IOException {
+        if (folder.getFileSystem().supportedFileAttributeViews().contains("posix")) {
+            Files.createDirectory(folder, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+        } else {
+            Files.createDirectory(folder);
+        }
+    }
+
+    /** Gives a folder what its original has. */
+    void finish(BasicFileAttributes original, Path folder) throws IOException {
+        // Its new permissions may not allow to open it.
+        try (FileChannel opened = syncs ? Systems.openFolder(folder) : null) {
+            Metadata.all(original, Map.of(), folder);
+            if (opened != null) {
+                opened.force(true);
             }
         }
     }

@@ -21,6 +21,7 @@ import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.FileTime;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.nio.file.attribute.UserDefinedFileAttributeView;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -337,5 +338,31 @@ class MeanwhileTest {
         assertThrows(ChangedException.class, () -> protector.on(meanwhile(deed), 2)
                 .protectTree(source, folder.resolve("mirror"), Excludes.NONE, (path, why) -> {}));
         assertTrue(Files.notExists(folder.resolve("mirror/c/x.phx")));
+    }
+
+    /** Until it is finished, nobody else sees what is in a tree, as with the program. */
+    @Test
+    void foldersOfATreeAreClosedUntilTheyAreFinished() throws IOException {
+        Path source = tree();
+        Files.delete(source.resolve("a"));
+        Files.delete(source.resolve("b"));
+        Files.setPosixFilePermissions(source.resolve("c"), PosixFilePermissions.fromString("r-xr-x--x"));
+        Path mirror = folder.resolve("mirror");
+        List<Path> folders = List.of(mirror, mirror.resolve("c"));
+        List<String> before = new ArrayList<>();
+        Deed look = () -> {
+            for (Path each : folders) {
+                before.add(PosixFilePermissions.toString(Files.getPosixFilePermissions(each)));
+            }
+        };
+        new Protector(Recipients.of(key)).withChunkLog2(12).on(meanwhile(look), 2)
+                .protectTree(source, mirror, Excludes.NONE, (path, why) -> {});
+        assertEquals(List.of("rwx------", "rwx------"), before);
+        assertEquals(Files.getPosixFilePermissions(source), Files.getPosixFilePermissions(mirror));
+        assertEquals("r-xr-x--x", PosixFilePermissions.toString(Files.getPosixFilePermissions(mirror.resolve("c"))));
+        // So that it can be deleted.
+        for (Path each : List.of(source.resolve("c"), mirror.resolve("c"))) {
+            Files.setPosixFilePermissions(each, PosixFilePermissions.fromString("rwxr-x---"));
+        }
     }
 }

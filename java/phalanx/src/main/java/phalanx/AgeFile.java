@@ -182,9 +182,10 @@ final class AgeFile {
         return stanza.type().endsWith("-grease");
     }
 
-    /** How many of its stanzas may be for this identity. */
+    /** How many of its stanzas may be for this identity: none if one of them does not have the form that age gives it. */
     int stanzasFor(AgeIdentity identity) {
-        return (int) stanzas.stream().filter(identity::isNamedBy).count();
+        List<AgeStanza> own = stanzas.stream().filter(identity::isNamedBy).toList();
+        return own.stream().allMatch(identity.kind()::hasFormOfAge) ? own.size() : 0;
     }
 
     /** The types of its stanzas, with the tags of SSH keys. */
@@ -201,6 +202,9 @@ final class AgeFile {
 
     /** The content, if this identity opens the file. Wipe it. */
     Optional<byte[]> open(AgeIdentity identity) throws Malformed {
+        if (stanzasFor(identity) == 0) {
+            return Optional.empty();
+        }
         for (AgeStanza stanza : stanzas) {
             if (!identity.isNamedBy(stanza)) {
                 continue;
@@ -208,6 +212,9 @@ final class AgeFile {
             Optional<byte[]> key = identity.unwrap(stanza);
             if (key.isPresent()) {
                 return Optional.of(content(key.get()));
+            }
+            if (identity.kind().showsRecipients()) {
+                break;
             }
         }
         return Optional.empty();

@@ -150,6 +150,17 @@ enum AgeKind implements KeyKind {
         return stanza(new byte[share], new byte[AgeFile.BODY]);
     }
 
+    /** Those of another form end the search when it comes to them. */
+    @Override
+    public boolean hasFormOfAge(AgeStanza stanza) {
+        return true;
+    }
+
+    @Override
+    public boolean showsRecipients() {
+        return false;
+    }
+
     private AgeStanza stanza(byte[] share, byte[] body) {
         return new AgeStanza(List.of(type, AgeFile.encoded(share)), body);
     }

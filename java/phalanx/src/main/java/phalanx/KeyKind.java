@@ -25,6 +25,15 @@ interface KeyKind {
     /** Whether a stanza may be for this recipient. */
     boolean isFor(byte[] publicKey, AgeStanza stanza);
 
+    /**
+     * Whether a stanza that may be for a recipient has the form that age gives it, as far as that can be seen without the private key. A
+     * file with one of another form is not opened by this recipient's identity, and nobody is asked for its passphrase.
+     */
+    boolean hasFormOfAge(AgeStanza stanza);
+
+    /** Whether stanzas show which key they are for. Then the first one for a key decides whether it opens a file. */
+    boolean showsRecipients();
+
     /** The key of an age file, if it was encrypted for this recipient. */
     Optional<byte[]> unwrap(byte[] secret, byte[] publicKey, AgeStanza stanza) throws AgeFile.Malformed;
 }

@@ -59,7 +59,16 @@ enum SshKind implements KeyKind {
         }
 
         @Override
-        public Optional<byte[]> unwrap(byte[] seed, byte[] blob, AgeStanza stanza) throws AgeFile.Malformed {
+        public boolean hasFormOfAge(AgeStanza stanza) {
+            try {
+                // Which secret it is agreed with does not matter.
+                return X25519.agree(new byte[X25519.BYTES], share(stanza)).isPresent();
+            } catch (AgeFile.Malformed e) {
+                return false;
+            }
+        }
+
+        private static byte[] share(AgeStanza stanza) throws AgeFile.Malformed {
             if (stanza.arguments().size() != 3 || stanza.body().length != AgeFile.BODY) {
                 throw new AgeFile.Malformed("a stanza of the wrong form");
             }
@@ -67,6 +76,12 @@ enum SshKind implements KeyKind {
             if (share.length != X25519.BYTES) {
                 throw new AgeFile.Malformed("a stanza of the wrong length");
             }
+            return share;
+        }
+
+        @Override
+        public Optional<byte[]> unwrap(byte[] seed, byte[] blob, AgeStanza stanza) throws AgeFile.Malformed {
+            byte[] share = share(stanza);
             byte[] secret = Ed25519.agreementSecret(seed);
             byte[] wrapping = null;
             try {
@@ -135,8 +150,13 @@ enum SshKind implements KeyKind {
         }
 
         @Override
+        public boolean hasFormOfAge(AgeStanza stanza) {
+            return stanza.arguments().size() == 2;
+        }
+
+        @Override
         public Optional<byte[]> unwrap(byte[] secret, byte[] blob, AgeStanza stanza) throws AgeFile.Malformed {
-            if (stanza.arguments().size() != 2 || stanza.body().length != bytes(blob)) {
+            if (!hasFormOfAge(stanza) || stanza.body().length != bytes(blob)) {
                 throw new AgeFile.Malformed("a stanza of the wrong form");
             }
             RsaOaep.PrivateKey key = SshPrivateKey.rsa(secret).orElseThrow();
@@ -215,6 +235,11 @@ enum SshKind implements KeyKind {
     @Override
     public boolean isFor(byte[] blob, AgeStanza stanza) {
         return stanza.type().equals(type) && stanza.arguments().size() > 1 && stanza.arguments().get(1).equals(tag(blob));
+    }
+
+    @Override
+    public boolean showsRecipients() {
+        return true;
     }
 
     /** The exponent and the modulus of a key of RSA. */

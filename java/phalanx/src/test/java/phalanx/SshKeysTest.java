@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -17,9 +18,12 @@ import java.util.Arrays;
 import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
+import phalanx.primitives.ChaChaPoly;
+import phalanx.primitives.Hkdf;
 
 /** Public and private keys of SSH, and files for them. */
 class SshKeysTest {
@@ -209,6 +213,88 @@ class SshKeysTest {
             AgeIdentity asks = identity(name);
             KeyProvider both = KeyProvider.of(List.of(asks, identity("ssh-rsa")));
             assertEquals(32, new Unprotector(both).verify(new ByteArrayInputStream(protect(name, "ssh-rsa"))));
+        }
+    }
+
+    /** An age file with these stanzas, as a program could write it that knows the file's own key. */
+    private static byte[] file(byte[] key, AgeStanza... stanzas) {
+        StringBuilder header = new StringBuilder("age-encryption.org/v1\n");
+        for (AgeStanza stanza : stanzas) {
+            String body = AgeFile.encoded(stanza.body()).replaceAll(".{64}", "$0\n");
+            header.append("-> ").append(String.join(" ", stanza.arguments())).append('\n').append(body).append('\n');
+        }
+        byte[] authenticated = header.append("---").toString().getBytes(StandardCharsets.US_ASCII);
+        byte[] mac = Hkdf.mac(Hkdf.derive(key, new byte[0], SshWire.ascii("header")), authenticated);
+        byte[] nonce = new byte[16];
+        byte[] ofLastChunk = new byte[ChaChaPoly.NONCE];
+        ofLastChunk[ChaChaPoly.NONCE - 1] = 1;
+        byte[] payload = ChaChaPoly.seal(Hkdf.derive(key, nonce, SshWire.ascii("payload")), ofLastChunk, CONTENT);
+        return ByteBuffer.allocate(authenticated.length + 45 + nonce.length + payload.length).put(authenticated)
+                .put(SshWire.ascii(" " + AgeFile.encoded(mac) + "\n")).put(nonce).put(payload).array();
+    }
+
+    private static AgeStanza with(AgeStanza stanza, int argument, String value) {
+        List<String> arguments = new ArrayList<>(stanza.arguments());
+        arguments.subList(argument, arguments.size()).clear();
+        arguments.addAll(List.of(value.split(" ")));
+        return new AgeStanza(arguments, stanza.body());
+    }
+
+    private static AgeStanza with(AgeStanza stanza, byte[] body) {
+        return new AgeStanza(stanza.arguments(), body);
+    }
+
+    /** As in the program {@code phalanx}, and in age. */
+    @Test
+    void oneStanzaOfAnotherFormClosesItsFile() throws IOException {
+        byte[] key = "the file's key!!".getBytes(StandardCharsets.US_ASCII);
+        for (String name : List.of("ssh-ed25519", "ssh-rsa")) {
+            AgeIdentity identity = identity(name);
+            AgeStanza good = identity.recipient().wrap(key);
+            AgeStanza foreign = identity(name.equals("ssh-rsa") ? "ssh-ed25519" : "ssh-rsa").recipient().wrap(key);
+            assertTrue(opens(file(key, good), identity) && opens(file(key, with(foreign, 2, "x y z"), good), identity));
+            List<AgeStanza> malformed = new ArrayList<>(List.of(with(good, good.arguments().size(), "more")));
+            if (name.equals("ssh-ed25519")) {
+                String one = AgeFile.encoded(Arrays.copyOf(new byte[] {1}, 32));
+                malformed.addAll(List.of(
+                        with(good, 2, AgeFile.encoded(new byte[32])), with(good, 2, one), with(good, 2, AgeFile.encoded(new byte[31])),
+                        with(good, 2, good.arguments().get(2) + "="), with(good, new byte[31]), with(good, new byte[33])));
+            }
+            for (AgeStanza other : malformed) {
+                assertFalse(opens(file(key, good, other), identity), name + " " + other.arguments());
+                assertFalse(opens(file(key, other, good), identity), name + " " + other.arguments());
+            }
+        }
+    }
+
+    @Test
+    void theFirstStanzaOfAnSshKeyDecides() throws IOException {
+        byte[] key = "the file's key!!".getBytes(StandardCharsets.US_ASCII);
+        for (String name : List.of("ssh-ed25519", "ssh-rsa")) {
+            AgeIdentity identity = identity(name);
+            AgeStanza good = identity.recipient().wrap(key);
+            byte[] body = good.body().clone();
+            body[body.length - 1] ^= 1;
+            AgeStanza other = with(good, body);
+            assertTrue(opens(file(key, good, other), identity), name);
+            assertFalse(opens(file(key, other, good), identity), name);
+        }
+    }
+
+    @Test
+    void nobodyIsAskedForAPassphraseThatCannotHelp() throws IOException {
+        byte[] key = "the file's key!!".getBytes(StandardCharsets.US_ASCII);
+        for (String name : LOCKED) {
+            AgeIdentity identity = identity(name);
+            AgeStanza good = identity.recipient().wrap(key);
+            for (boolean isMalformed : new boolean[] {false, true}) {
+                AgeStanza stanza = isMalformed ? with(good, good.arguments().size(), "more") : good;
+                List<KeyException> refused = new ArrayList<>();
+                IdentitySearch search = new IdentitySearch(
+                        new LinkedHashMap<>(Map.of(0, assertParses(file(key, stanza)))), refused, (who, file) -> Optional.empty());
+                assertTrue(search.search(KeyProvider.of(identity), List.of(identity)).isEmpty());
+                assertEquals(isMalformed ? 0 : 1, refused.size(), name);
+            }
         }
     }
 

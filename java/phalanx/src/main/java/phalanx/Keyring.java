@@ -5,6 +5,7 @@ import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileAttribute;
@@ -50,12 +51,21 @@ public final class Keyring implements KeyProvider {
      * in the user's configuration folder.
      *
      * @return the keyring
-     * @throws IllegalStateException if the user has no home folder
+     * @throws IllegalStateException if the user has no home folder, or if it cannot be a path in this locale
      */
     public static Keyring usual() {
+        try {
+            return in(usualFolder());
+        } catch (InvalidPathException e) {
+            throw new IllegalStateException(
+                    "the folder for keys cannot be a path here (" + e.getReason() + "): LC_ALL=C.UTF-8 has all characters", e);
+        }
+    }
+
+    private static Path usualFolder() {
         String named = System.getenv(VARIABLE);
         if (named != null && !named.isEmpty()) {
-            return in(Path.of(named));
+            return Path.of(named);
         }
         String home = System.getenv("HOME") != null ? System.getenv("HOME") : System.getProperty("user.home");
         String config = System.getenv("XDG_CONFIG_HOME");
@@ -64,7 +74,7 @@ public final class Keyring implements KeyProvider {
             throw new IllegalStateException("there is no home folder for keys: set " + VARIABLE + " to a folder");
         }
         Path base = isNamed ? Path.of(config) : Path.of(home, ".config");
-        return in(base.resolve("phalanx").resolve("keys"));
+        return base.resolve("phalanx").resolve("keys");
     }
 
     /**

@@ -300,8 +300,8 @@ final class AtHand implements KeyProvider {
     }
 
     /** The path of a file with a secret; {@code -} is standard input. */
-    private static Path secret(String file) {
-        return Path.of(file.equals("-") ? "/dev/stdin" : file);
+    private static Path secret(String file) throws Failure {
+        return Places.path(file.equals("-") ? "/dev/stdin" : file);
     }
 
     private static Password newPassword() throws Failure {

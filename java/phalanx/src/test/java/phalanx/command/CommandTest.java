@@ -340,6 +340,37 @@ class CommandTest {
         phalanx("verify", "typed.phx", "--password-file", "typed").ok();
     }
 
+    /** What is not a path in the locale C is a mistake, and not an error of the program. */
+    @Test
+    void pathsThatTheLocaleLacks() throws IOException, InterruptedException {
+        String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
+        String home = "HOME=$PWD/$(printf 'j\\303\\274rgen')";
+        for (String variable : List.of(home, "XDG_CONFIG_HOME=/$(printf '\\303\\274')", "PHALANX_KEYRING=$(printf '\\303\\274')")) {
+            String unset = variable.startsWith("PHALANX") ? "" : "unset PHALANX_KEYRING; ";
+            String before = unset + "export LC_ALL=C \"" + variable + "\"; main=\"$0 -cp $1 phalanx.command.Main\"; ";
+            List<String> command = List.of("sh", "-c", "", java, System.getProperty("java.class.path"));
+            List<String> inspect = new ArrayList<>(command);
+            inspect.set(2, before + "exec $main inspect good.phx");
+            assertTrue(Needs.run(folder, inspect).ok().out().contains("(not in the keyring)"));
+            List<String> verify = new ArrayList<>(command);
+            verify.set(2, before + "exec $main verify good.phx --key work");
+            Needs.Ran ran = Needs.run(folder, verify);
+            assertEquals(2, ran.code(), ran.err());
+            assertTrue(ran.err().startsWith("phalanx: the folder for keys cannot be a path here ("), ran.err());
+            List<String> identity = new ArrayList<>(command);
+            for (String option : List.of("--identity", "--key-file", "--password-file")) {
+                identity.set(2, before + "exec $main verify good.phx " + option + " $(printf '\\303\\274')");
+                ran = Needs.run(folder, identity);
+                assertEquals(2, ran.code(), ran.err());
+                assertTrue(ran.err().contains(": it cannot be a path here ("), ran.err());
+            }
+            identity.set(2, before + "exec $main protect f -o q --recipients-file $(printf '\\303\\274')");
+            ran = Needs.run(folder, identity);
+            assertEquals(2, ran.code(), ran.err());
+            assertTrue(ran.err().contains(": it cannot be a path here ("), ran.err());
+        }
+    }
+
     @Test
     void helpNamesEveryOption() throws IOException, InterruptedException {
         for (String name : Options.commands()) {

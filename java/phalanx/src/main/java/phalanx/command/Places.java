@@ -37,8 +37,9 @@ final class Places {
     /** Standard input can be read only once. */
     static void checkStandard(Options options) throws Failure {
         List<String> all = new ArrayList<>(options.paths());
-        all.addAll(options.all("--key-file"));
-        all.addAll(options.all("--password-file"));
+        for (String option : List.of("--key-file", "--password-file", "--identity", "--recipients-file")) {
+            all.addAll(options.all(option));
+        }
         if (all.stream().filter(STANDARD::equals).count() > 1) {
             throw Failure.usage("- is given more than once");
         }
@@ -47,7 +48,6 @@ final class Places {
     /** The places of all inputs. Inputs that have no output are reported and left out; {@code failures} gets their kinds. */
     static List<Place> of(Options options, Function<String, Optional<String>> outputName, Failures failures)
             throws Failure {
-        checkStandard(options);
         Optional<String> output = options.one("--output");
         if (output.isPresent() && options.paths().size() > 1) {
             throw Failure.usage("--output names one output, and there are several inputs").hint("use --output-dir");

@@ -47,6 +47,7 @@ final class Transfers {
         if (isUnsaid && options.paths().contains(Places.STANDARD) && Terminal.isTerminal(1)) {
             throw Failure.usage("protected bytes are not for a terminal").hint("name an --output, or - to insist");
         }
+        Places.checkStandard(options);
         Failures failures = new Failures();
         var places = Places.of(options, Places::protectedName, failures);
         Preparation preparation = () -> {
@@ -71,6 +72,7 @@ final class Transfers {
 
     static void unprotect(Options options) throws Failure {
         int threads = Ciphers.threads(options);
+        Places.checkStandard(options);
         Failures failures = new Failures();
         AtHand keys = AtHand.of(options);
         var places = Places.of(options, Places::unprotectedName, failures);

@@ -36,6 +36,10 @@ public final class Options {
         COMMANDS.put("inspect", joined(List.of(flag("--json", '\0')), GENERAL));
     }
 
+    /** Options with a path, and others that have no empty value. An empty path would be the current folder, and comes from a variable that is not set. */
+    private static final List<String> NEVER_EMPTY = List.of(
+            "--cipher", "--identity", "--key-file", "--output", "--output-dir", "--password-file", "--recipients-file");
+
     /** Options that only the program in Rust has. */
     private static final List<String> ELSEWHERE = List.of(
             "--recursive", "-R", "--engine", "-e", "--resume", "--remove", "--salvage", "--range", "--volume", "--preserve", "--kms");
@@ -106,6 +110,9 @@ public final class Options {
         for (int i = 0; i < args.size(); i++) {
             String arg = args.get(i);
             if (pathsOnly || arg.equals("-") || !arg.startsWith("-")) {
+                if (arg.isEmpty()) {
+                    throw options.needsValue(options.nameOfPaths());
+                }
                 options.paths.add(arg);
             } else if (arg.equals("--")) {
                 pathsOnly = true;
@@ -157,8 +164,7 @@ public final class Options {
     private int following(Option option, List<String> args, int i) throws Failure {
         boolean isThere = i + 1 < args.size() && (args.get(i + 1).equals("-") || !args.get(i + 1).startsWith("-"));
         if (!isThere) {
-            String values = option.name().equals("--cipher") ? ": " + Ciphers.NAMES : "";
-            throw wrong(option.name() + " needs a value" + values);
+            throw needsValue(option.name());
         }
         add(option, args.get(i + 1));
         return i + 1;
@@ -184,6 +190,9 @@ public final class Options {
         if (!values.isEmpty() && !option.isRepeatable()) {
             throw wrong(option.name() + " is given twice");
         }
+        if (value.isEmpty() && NEVER_EMPTY.contains(option.name())) {
+            throw needsValue(option.name());
+        }
         values.add(value);
         inOrder.add(Map.entry(option.name(), value));
     }
@@ -196,9 +205,16 @@ public final class Options {
         refuseTogether("--password", "--password-file");
         refuseTogether("--output", "--output-dir");
         if (paths.isEmpty()) {
-            String path = command.equals("protect") ? "PATH" : command.equals("mirror") ? "SOURCE" : "PATH.phx";
-            throw wrong("missing: " + path);
+            throw wrong("missing: " + nameOfPaths());
         }
+    }
+
+    private String nameOfPaths() {
+        return command.equals("protect") ? "PATH" : command.equals("mirror") ? "SOURCE" : "PATH.phx";
+    }
+
+    private Failure needsValue(String name) {
+        return wrong(name + " needs a value" + (name.equals("--cipher") ? ": " + Ciphers.NAMES : ""));
     }
 
     private void refuseTogether(String one, String other) throws Failure {

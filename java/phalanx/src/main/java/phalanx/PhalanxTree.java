@@ -85,15 +85,19 @@ public final class PhalanxTree {
     private TreeReport verify(Path folder, Check check) throws IOException {
         try (Input in = Input.open(folder.resolve(MANIFEST.path()));
                 ProtectedInput file = ProtectedInput.open(in.channel(), keys)) {
-            ProtectedInput.Chunks last = file.chunks();
-            last.openLast();
-            Arrays.fill(last.bytes(), (byte) 0);
-            Manifest manifest = Manifest.read(new BufferedInputStream(Channels.newInputStream(new PlainChannel(file))));
+            try (ProtectedInput.Chunks last = file.chunks()) {
+                last.openLast();
+            }
             Walk walk = new Walk(folder, check);
-            walk.along(manifest);
+            Manifest.Head head;
+            try (PlainChannel plain = new PlainChannel(file)) {
+                Manifest manifest = Manifest.read(new BufferedInputStream(Channels.newInputStream(plain)));
+                head = manifest.head();
+                walk.along(manifest);
+            }
             String digest = Contents.read(in.channel()).toString();
             in.checkUnchanged();
-            return new TreeReport(manifest.head(), digest, walk.entries, walk.findings);
+            return new TreeReport(head, digest, walk.entries, walk.findings);
         }
     }
 
@@ -118,7 +122,7 @@ public final class PhalanxTree {
     }
 
     /** Opens chunks, and takes their nonces and tags. */
-    private static final class OpenStep implements ChunkLoop.Step {
+    static final class OpenStep implements ChunkLoop.Step {
         private final ProtectedInput.Chunks chunks;
         private final HashTree tree;
 
@@ -135,7 +139,7 @@ public final class PhalanxTree {
 
         @Override
         public void close() {
-            Arrays.fill(chunks.bytes(), (byte) 0);
+            chunks.close();
         }
     }
 

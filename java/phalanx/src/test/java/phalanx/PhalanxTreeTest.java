@@ -8,6 +8,7 @@ import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -53,6 +54,17 @@ class PhalanxTreeTest {
         manifest.file("tägl%20ich", protect("tägl%20ich.phx", 100, Suite.AES_192_CTR_SHA3));
         manifest.end();
         protector(Suite.AES_256_CTR_SHA3).protect(new ByteArrayInputStream(manifest.whole()), at("phalanx.tree"));
+    }
+
+    @Test
+    void aCheckForgetsItsKeys() throws IOException {
+        try (FileChannel file = FileChannel.open(at("three.phx"));
+                ProtectedInput opened = ProtectedInput.open(file, KeyProvider.of(key))) {
+            PhalanxTree.OpenStep step = new PhalanxTree.OpenStep(opened, new HashTree());
+            step.chunk(0);
+            step.close();
+            assertThrows(IllegalStateException.class, () -> step.chunk(1));
+        }
     }
 
     private Path at(String path) {

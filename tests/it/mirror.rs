@@ -475,6 +475,29 @@ fn a_mirror_in_its_source_is_refused() {
 }
 
 #[test]
+fn a_source_in_its_mirror_is_refused() {
+    let s = Sandbox::with_key();
+    fs::create_dir_all(s.path("disk/data/f/g")).unwrap();
+    fs::create_dir_all(s.path("disk/data/empty")).unwrap();
+    s.write("disk/data/f/g/a", "a");
+    s.write("disk/data/own.phx", "somebody's own");
+    symlink("f", s.path("disk/data/link")).unwrap();
+    let before = entries(&s.path("disk"));
+    for (source, mirror) in [("disk/data", "disk"), ("disk/data/f/g", "disk"), ("disk/data/link/g", "disk/data/f/..")] {
+        for more in [&[][..], &["--new"], &["-n"], &["--delete"]] {
+            let error = s.run(&[&["mirror", source, mirror, "-k", "k"], more].concat()).fails(2);
+            assert!(error.contains(&format!("{mirror}: the source is within the mirror")), "{error}");
+        }
+    }
+    let error = s.run(&["mirror", "disk/data", "m", "-k", "k", "--backup-dir", "disk"]).fails(2);
+    assert!(error.contains("disk: the source is within the folder for backups"), "{error}");
+    assert_eq!(difference(&before, &entries(&s.path("disk"))), None);
+    assert!(!s.exists("m"));
+    s.run(&["mirror", "disk/data", "disk/m", "-k", "k"]).ok();
+    assert_eq!(s.read("disk/data/own.phx"), b"somebody's own");
+}
+
+#[test]
 fn an_entry_whose_name_belongs_to_another_is_replaced() {
     // A link, a folder and a file have the place in the mirror that a file or a folder takes next.
     for old in ["link", "folder", "file"] {

@@ -282,6 +282,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "",
     ),
     ("../crates/host/src/mirror/roots.rs", 2, "{}: {what} is within the source", "", "name another folder"),
+    ("../crates/host/src/mirror/roots.rs", 2, "{}: the source is within {what}", "", "name another folder"),
     (
         "../crates/host/src/mirror/manifests.rs",
         3,

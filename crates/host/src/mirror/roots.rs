@@ -43,6 +43,17 @@ pub(super) fn refuse_within(source: &File, source_path: &Path, path: &Path, what
     }
 }
 
+/// Refuses a folder that the source is within. `what` says what it is. One that is not there has nothing in it, and whoever needs one that
+/// cannot be opened says so.
+pub(super) fn refuse_around(source: &File, source_path: &Path, path: &Path, what: &str) -> Outcome {
+    let Ok(outer) = fs::open(path, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()) else { return Ok(()) };
+    let is_around = id(&outer).and_then(|outer| is_within(source, outer));
+    match is_around.map_err(|e| Failure::at(source_path, Error::read(e.into())))? {
+        false => Ok(()),
+        true => Err(Failure::usage(format!("{}: the source is within {what}", shown(path)))),
+    }
+}
+
 /// Refuses the path of a mirror that had a manifest when this machine saw it last, and has none now.
 pub(super) fn refuse_lost(mirror: &Path, trees: &Trees) -> Outcome {
     if mirror.join(MANIFEST).symlink_metadata().is_ok() { Ok(()) } else { refuse_missing(mirror, trees) }

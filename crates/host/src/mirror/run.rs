@@ -12,7 +12,9 @@ use super::manifests::{Before, Manifests, Sealing};
 use super::renewal::{Compare, Comparison, Renewal};
 use super::rewritten::Rewritten;
 use super::root::Root;
-use super::roots::{open_mirror, open_source, refuse_lost, refuse_missing, refuse_within, refuse_within_other};
+use super::roots::{
+    open_mirror, open_source, refuse_around, refuse_lost, refuse_missing, refuse_within, refuse_within_other,
+};
 use super::scan::{Ended, OldManifest, Plan, Scan};
 use super::state::Seen;
 use super::there::There;
@@ -174,9 +176,12 @@ impl Mirroring<'_> {
         let is_object = is_url(&options.mirror);
         if !is_object {
             refuse_within(&source, &options.source, &options.mirror, "the mirror")?;
+            // What the source has is no part of the mirror, so it would be deleted.
+            refuse_around(&source, &options.source, &options.mirror, "the mirror")?;
         }
         if let Some(backup) = &options.backup_dir {
             refuse_within(&source, &options.source, backup, "the folder for backups")?;
+            refuse_around(&source, &options.source, backup, "the folder for backups")?;
         }
         if !options.new && !is_object {
             refuse_lost(&options.mirror, &self.sealing.trees)?;

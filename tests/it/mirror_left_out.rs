@@ -1,6 +1,7 @@
 //! `phalanx mirror`: what is in a mirror and is left out by now stays, until `--delete-excluded` deletes it.
 
 use crate::common::{Ended, Mounted, Sandbox, has, skip};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::time::{Duration, SystemTime};
@@ -145,4 +146,77 @@ fn what_is_left_out_does_not_hide_that_the_source_has_vanished() {
     run(&s, &["--exclude", "*.tmp"]).ok();
     has_files(&s, &["old.tmp.phx"], true);
     has_files(&s, &["a.phx", "b.phx"], false);
+}
+
+/// What stays in the mirror, and how it left the source.
+enum Left {
+    /// It is excluded, and gone.
+    Out,
+    /// A pipe has its name by now.
+    Pipe,
+}
+
+#[test]
+fn a_new_entry_does_not_replace_the_stored_file_of_one_that_stays() {
+    for left in [Left::Out, Left::Pipe] {
+        for new in ["link", "folder"] {
+            let s = mirrored(&["a", "b"]);
+            let stored = fs::read(s.path("m/a.phx")).unwrap();
+            fs::remove_file(s.path("source/a")).unwrap();
+            let rules: &[&str] = match left {
+                Left::Out => &["--exclude", "/a"],
+                Left::Pipe => &[],
+            };
+            if matches!(left, Left::Pipe) {
+                mknodat(CWD, s.path("source/a"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+            }
+            match new {
+                "link" => symlink("b", s.path("source/a.phx")).unwrap(),
+                _ => put(&s, "a.phx/in"),
+            }
+            for _ in 0..2 {
+                let error = run(&s, rules).fails_with_lines(4);
+                assert!(
+                    error.contains("m/a.phx: something of it is left out, and another entry takes its place"),
+                    "{error}"
+                );
+                assert!(fs::read(s.path("m/a.phx")).unwrap() == stored);
+                has_files(&s, &["a.phx", "b.phx"], true);
+            }
+            if matches!(left, Left::Out) {
+                run(&s, &[rules, &["--delete-excluded"]].concat()).ok();
+                has_files(&s, &["a.phx"], true);
+                assert!(!s.path("m/a.phx").symlink_metadata().unwrap().is_file());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_new_file_does_not_replace_a_link_or_folder_that_stays() {
+    for old in ["link", "folder"] {
+        let s = mirrored(&["b"]);
+        match old {
+            "link" => symlink("b", s.path("source/a.phx")).unwrap(),
+            _ => put(&s, "a.phx/in"),
+        }
+        run(&s, &[]).ok();
+        match old {
+            "link" => fs::remove_file(s.path("source/a.phx")).unwrap(),
+            _ => fs::remove_dir_all(s.path("source/a.phx")).unwrap(),
+        }
+        put(&s, "a");
+        for _ in 0..2 {
+            let error = run(&s, &["--exclude", "/a.phx"]).fails_with_lines(4);
+            assert!(
+                error.contains("m/a.phx: something of it is left out, and another entry takes its place"),
+                "{error}"
+            );
+            assert!(!s.path("m/a.phx").symlink_metadata().unwrap().is_file());
+            has_files(&s, &["a.phx", "b.phx"], true);
+        }
+        run(&s, &["--exclude", "/a.phx", "--delete-excluded"]).ok();
+        has_files(&s, &["a.phx"], true);
+        assert!(s.path("m/a.phx").symlink_metadata().unwrap().is_file());
+    }
 }

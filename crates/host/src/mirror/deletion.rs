@@ -49,7 +49,7 @@ impl Deletion<'_> {
                 if spellings.stays(self.mirror, dir, listing, id) {
                     return Ok(());
                 }
-                self.entry(dir, &listing.stored_name(id), || listing.stored_path(id), listing.is_folder(id))
+                self.entry(dir, &listing.stored_name(id), || listing.stored_path(id), listing.kind(id))
             });
             match deleted {
                 Ok(()) => {
@@ -61,13 +61,15 @@ impl Deletion<'_> {
         }
     }
 
-    /// Deletes a single entry. If it is not there, nothing is left to do.
-    fn entry(&self, dir: &File, name: &OsStr, path: impl FnOnce() -> PathBuf, is_folder: bool) -> Result<()> {
-        let deleted = if is_folder {
+    /// Deletes a single entry of this kind. If it is not there, nothing is left to do: a file in the place of a link, or a link in that
+    /// of a file, is another entry.
+    fn entry(&self, dir: &File, name: &OsStr, path: impl FnOnce() -> PathBuf, kind: FileType) -> Result<()> {
+        let deleted = if kind == FileType::Directory {
             remove_left(dir, name);
             self.empty(dir, name).and_then(|()| fs::unlinkat(dir, name, AtFlags::REMOVEDIR))
         } else {
             match kind_of(dir, name) {
+                Ok(found @ (FileType::RegularFile | FileType::Symlink)) if found != kind => Ok(()),
                 Ok(FileType::RegularFile | FileType::Symlink) => match self.backup {
                     Some(backup) => return backup.take(dir, name, &path()),
                     None => fs::unlinkat(dir, name, AtFlags::empty()),
@@ -99,14 +101,14 @@ impl Deletion<'_> {
     /// If something cannot be deleted.
     pub fn stray(&self, path: &Path, is_ours: &dyn Fn(&OsStr) -> bool) -> Result<u64> {
         let (Some(dir), Some(name)) = (open_parent_of(self.mirror, path)?, path.file_name()) else { return Ok(0) };
-        let is_stored = match kind_of(&dir, name) {
+        let kind = match kind_of(&dir, name) {
             Ok(FileType::Directory) => return self.stray_folder(dir, path, name, is_ours),
-            Ok(FileType::RegularFile) => is_ours(name),
-            Ok(FileType::Symlink) => true,
-            _ => false,
+            Ok(kind) => kind,
+            Err(_) => return Ok(0),
         };
+        let is_stored = is_stored(name, kind, is_ours);
         if is_stored {
-            self.entry(&dir, name, || path.to_owned(), false)?;
+            self.entry(&dir, name, || path.to_owned(), kind)?;
         }
         Ok(is_stored.into())
     }
@@ -149,13 +151,18 @@ impl Deletion<'_> {
         for (name, kind) in names(dir)? {
             if kind == FileType::Directory {
                 folders.push(name);
-            } else if kind == FileType::Symlink || kind == FileType::RegularFile && is_ours(&name) {
-                self.entry(dir, &name, || path.join(&name), false)?;
+            } else if is_stored(&name, kind, is_ours) {
+                self.entry(dir, &name, || path.join(&name), kind)?;
                 deleted += 1;
             }
         }
         Ok((folders, deleted))
     }
+}
+
+/// Whether an entry is what a mirror has of an entry of its source that is no folder.
+fn is_stored(name: &OsStr, kind: FileType, is_ours: &dyn Fn(&OsStr) -> bool) -> bool {
+    kind == FileType::Symlink || kind == FileType::RegularFile && is_ours(name)
 }
 
 /// The folders of a mirror that are opened one after another. Each is reached from the one before it.
@@ -253,4 +260,44 @@ fn names(dir: &File) -> Result<Vec<(OsString, FileType)>> {
         }
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mirror::listing::UNKNOWN;
+    use phalanx_core::tree::{Entry, FileEntry, Kind, Time};
+    use std::fs as std_fs;
+
+    fn entry(name: &str, kind: Kind) -> Entry {
+        Entry { name: name.into(), mode: 0o600, modified: Time { seconds: 1, nanoseconds: 0 }, kind }
+    }
+
+    /// Earlier versions could list a file `a` and a link `a.phx`, of which the mirror can have only one.
+    #[test]
+    fn what_is_of_another_kind_than_listed_is_another_entry() {
+        let file = || Kind::File(FileEntry { len: 1, stored_len: 1, device: 0, inode: 0, contents: UNKNOWN });
+        for gone in [Kind::Link(b"b".to_vec()), file()] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a.phx");
+            let mut listing = Listing::default();
+            listing.push(&entry("", Kind::Folder), State::Unchanged);
+            let id = match &gone {
+                Kind::Link(_) => {
+                    std_fs::write(&path, "x").unwrap();
+                    listing.push(&entry("a.phx", gone), State::Gone)
+                }
+                _ => {
+                    phalanx_system::os::fs::symlink("b", &path).unwrap();
+                    listing.push(&entry("a", gone), State::Gone)
+                }
+            };
+            listing.end_folder();
+            let mirror = File::open(folder.path()).unwrap();
+            let deletion = Deletion { mirror: &mirror, backup: None, sync: false };
+            deletion.gone(&mut listing, &mut [id].into_iter(), |_, _| {}, |_, e| panic!("{e}"));
+            assert!(path.symlink_metadata().is_ok());
+            assert_eq!(listing.state(id), State::Dropped);
+        }
+    }
 }

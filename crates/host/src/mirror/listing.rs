@@ -260,7 +260,13 @@ impl Listing {
     /// Whether it is of this kind.
     #[must_use]
     pub fn is_kind(&self, id: NodeId, kind: FileType) -> bool {
-        kind == match self.node(id).body {
+        self.kind(id) == kind
+    }
+
+    /// The kind that it is of.
+    #[must_use]
+    pub fn kind(&self, id: NodeId) -> FileType {
+        match self.node(id).body {
             Body::Folder { .. } => FileType::Directory,
             Body::File(_) => FileType::RegularFile,
             Body::Link { .. } => FileType::Symlink,

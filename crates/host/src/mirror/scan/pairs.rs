@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 
 impl Plan {
-    /// Finds entries that are gone, and whose names in the mirror belong to others by now: a link `a.phx`, where there is a
-    /// file `a`.
+    /// Finds entries that are gone or left out, and whose names in the mirror belong to others by now: a link `a.phx`, where there is
+    /// a file `a`.
     pub fn find_rivals(&mut self) {
         let listing = &self.listing;
         let mut rivals: HashMap<(NodeId, OsString), Vec<NodeId>> = HashMap::new();
@@ -23,9 +23,13 @@ impl Plan {
         for file in listing.all().filter(|id| listing.file(*id).is_some()) {
             let key = (listing.parent(file), listing.name(file).to_owned());
             for other in rivals.get(&key).into_iter().flatten().copied() {
-                match (listing.state(file) == State::Gone, listing.state(other) == State::Gone) {
-                    (true, false) => self.conflicts.push((file, other)),
-                    (false, true) => self.conflicts.push((other, file)),
+                match (listing.state(file), listing.state(other)) {
+                    (State::Gone, State::Gone) => {}
+                    (State::Gone, _) => self.conflicts.push((file, other)),
+                    (_, State::Gone) => self.conflicts.push((other, file)),
+                    // What is at the source has refused the other one already, so this one stays without being there.
+                    (State::Unchanged, State::New | State::Changed) => self.conflicts.push((file, other)),
+                    (State::New, State::Unchanged) => self.conflicts.push((other, file)),
                     _ => {}
                 }
             }

@@ -180,6 +180,33 @@ fn a_mirror_keeps_what_only_its_spelling_has_changed() {
     assert!(!s.exists("disk/m/gone.phx"));
 }
 
+/// The mirror may go on with the old spelling, which the manifest does not list then.
+#[test]
+fn what_has_another_spelling_in_the_mirror_is_no_stray() {
+    let s = Sandbox::with_key();
+    let Some(_mounted) = exfat(&s) else { return };
+    fs::create_dir_all(s.path("src/Docs/In")).unwrap();
+    for (name, content) in [("A", "1"), ("Docs/x", "2"), ("Docs/In/y", "3"), ("same", "5")] {
+        s.write(&format!("src/{name}"), content);
+    }
+    let mirror = ["mirror", "src", "disk/m", "-k", "k", "--delete"];
+    s.run(&mirror).ok();
+    // As a rename over them has left them.
+    fs::rename(s.path("disk/m/A.phx"), s.path("disk/m/t")).unwrap();
+    fs::rename(s.path("disk/m/t"), s.path("disk/m/a.PHX")).unwrap();
+    fs::rename(s.path("disk/m/Docs"), s.path("disk/m/t")).unwrap();
+    fs::rename(s.path("disk/m/t"), s.path("disk/m/docs")).unwrap();
+    fs::copy(s.path("disk/m/same.phx"), s.path("disk/m/stray.phx")).unwrap();
+    for _ in 0..2 {
+        s.run(&mirror).ok();
+        for (name, content) in [("A", "1"), ("Docs/x", "2"), ("Docs/In/y", "3")] {
+            s.run(&["unprotect", &format!("disk/m/{name}.phx"), "-o", "out", "-k", "k", "--force"]).ok();
+            assert_eq!(s.read("out"), content.as_bytes());
+        }
+        assert!(!s.exists("disk/m/stray.phx"));
+    }
+}
+
 #[test]
 fn names_that_a_file_system_treats_as_equal_do_not_become_one() {
     let s = Sandbox::with_key();

@@ -13,6 +13,7 @@ use super::excludes::Excludes;
 use super::is_of_manifest;
 use super::listing::{Listing, NodeId, State, UNKNOWN};
 use super::rewritten::Rewritten;
+use super::spellings::Respelled;
 use super::there::{StoredFile, StoredLink, There, open_stored};
 use crate::failure::Failure;
 use crate::file::{is_temporary, protected_name, unprotected_name};
@@ -472,14 +473,19 @@ impl<'a> Run<'a, '_> {
         let is_root = self.levels.is_empty();
         let Some(stored) = &level.stored else { return };
         let Ok(found) = self.mirror.entries() else { return };
-        for (name, kind) in found {
+        let is_known = |name: &OsStr| is_root && is_of_manifest(name) || stored.contains(name);
+        let unknown: Vec<_> = found.iter().filter(|(name, _)| !is_known(name)).cloned().collect();
+        let dir = self.mirror.opened().filter(|_| !unknown.is_empty());
+        // A rename over an entry may leave it its old spelling.
+        let respelled = dir.map_or_else(Respelled::default, |dir| Respelled::find(dir, stored, &found));
+        for (name, kind) in unknown {
             // A link that a killed run left has a name that no other run chooses. Nobody else writes to the mirror now.
             if is_temporary(&name) && kind != FileType::Symlink {
                 self.plan.temporaries.push(self.plan.listing.stored_path(level.node).join(name));
                 continue;
             }
-            let is_known = is_root && is_of_manifest(&name) || stored.contains(&name);
-            if is_known || self.is_kept(level, &name, kind) {
+            let is_respelled = dir.is_some_and(|dir| respelled.has(dir, &name));
+            if is_respelled || self.is_kept(level, &name, kind) {
                 continue;
             }
             self.plan.strays.push(self.plan.listing.stored_path(level.node).join(name));

@@ -3,10 +3,10 @@
 
 use super::listing::{Listing, NodeId, State};
 use crate::file::{is_listed, swap_case};
-use phalanx_system::fs::{self, AtFlags};
+use phalanx_system::fs::{self, AtFlags, FileType};
 use phalanx_system::os::ffi::OsStrExt;
-use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -48,6 +48,34 @@ impl Stay {
             stay.by_spelling.insert(fold(&path), path);
         }
         stay
+    }
+}
+
+/// The entries of a folder that belong to names which it lists in other spellings only.
+#[derive(Default)]
+pub struct Respelled {
+    by_spelling: HashSet<String>,
+    by_id: HashSet<(u64, u64)>,
+}
+
+impl Respelled {
+    /// Those of an open folder. `known` are the names that belong to entries, and `listed` those that the folder lists.
+    pub fn find(dir: &File, known: &HashSet<OsString>, listed: &[(OsString, FileType)]) -> Self {
+        let listed: HashSet<&OsStr> = listed.iter().map(|(name, _)| &**name).collect();
+        let mut all = Self::default();
+        for name in known.iter().filter(|name| !listed.contains(&***name)) {
+            if let Some(id) = id(dir, name) {
+                all.by_id.insert(id);
+                all.by_spelling.insert(fold(Path::new(name)));
+            }
+        }
+        all
+    }
+
+    /// Whether a listed name is one of them.
+    pub fn has(&self, dir: &File, name: &OsStr) -> bool {
+        let has_spelling = || self.by_spelling.contains(&fold(Path::new(name)));
+        !self.by_id.is_empty() && (has_spelling() || id(dir, name).is_some_and(|id| self.by_id.contains(&id)))
     }
 }
 

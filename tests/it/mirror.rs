@@ -692,3 +692,56 @@ fn a_stored_file_keeps_its_place_when_its_keys_change() {
     assert_eq!(verified.error(), "");
     verified.ok();
 }
+
+#[test]
+fn what_no_manifest_lists_does_not_keep_a_folder_that_is_gone() {
+    let s = Sandbox::with_key();
+    for (time, name) in ["a", "big/one", "big/in/two", "other/three"].into_iter().enumerate() {
+        put(&s, name, name, time as u64);
+    }
+    run(&s, &[]).ok();
+    // A run that was killed has written these.
+    for name in ["big/new.phx", "big/in/new.phx", "big/more/new.phx"] {
+        fs::create_dir_all(s.path("m").join(name).parent().unwrap()).unwrap();
+        fs::copy(s.path("m/a.phx"), s.path("m").join(name)).unwrap();
+    }
+    let large = || fs::rename(s.path("source/big"), s.path("source/large")).unwrap();
+    large();
+    assert!(run(&s, &["-n", "--delete"]).text().contains("deleted big/new.phx"));
+    run(&s, &["--delete"]).ok();
+    assert!(!s.exists("m/big"));
+    is_whole(&s);
+
+    // A file takes the place of such a folder, and so does a link.
+    fs::copy(s.path("m/a.phx"), s.path("m/large/new.phx")).unwrap();
+    fs::remove_dir_all(s.path("source/large")).unwrap();
+    put(&s, "large", "a file", 10);
+    run(&s, &["--delete"]).ok();
+    assert!(!s.exists("m/large"));
+    is_whole(&s);
+    fs::copy(s.path("m/a.phx"), s.path("m/other/new.phx")).unwrap();
+    fs::remove_dir_all(s.path("source/other")).unwrap();
+    symlink("a", s.path("source/other")).unwrap();
+    run(&s, &["--delete"]).ok();
+    is_whole(&s);
+}
+
+#[test]
+fn a_foreign_file_in_a_folder_that_is_gone_stays_and_is_no_failure() {
+    let s = mirrored();
+    s.write("m/f/g/readme.txt", "somebody's own");
+    fs::remove_dir_all(s.path("source/f")).unwrap();
+    for _ in 0..2 {
+        let ended = run(&s, &["--delete"]);
+        assert!(ended.error().contains("1 entry has no input and stays as it is: m/f"), "{}", ended.error());
+        ended.ok();
+        assert_eq!(s.read("m/f/g/readme.txt"), b"somebody's own");
+        assert!(!s.exists("m/f/c.phx"));
+        let lines = s.run(&["verify", "-R", "m", "-k", "k"]).fails_with_lines(3);
+        assert!(lines.contains("additional"), "{lines}");
+    }
+    fs::remove_file(s.path("m/f/g/readme.txt")).unwrap();
+    run(&s, &["--delete"]).ok();
+    assert!(!s.exists("m/f"));
+    is_whole(&s);
+}

@@ -220,3 +220,20 @@ fn a_new_file_does_not_replace_a_link_or_folder_that_stays() {
         assert!(s.path("m/a.phx").symlink_metadata().unwrap().is_file());
     }
 }
+
+#[test]
+fn what_is_left_out_stays_in_a_folder_that_is_gone_although_no_manifest_lists_it() {
+    let s = mirrored(&["a", "data/b", "data/cache/c"]);
+    for name in ["data/x.tmp.phx", "data/cache/y.phx", "data/z.phx"] {
+        fs::copy(s.path("m/a.phx"), s.path("m").join(name)).unwrap();
+    }
+    fs::remove_dir_all(s.path("source/data")).unwrap();
+    let there = |name: &str| s.path("m").join(name).symlink_metadata().is_ok();
+    for _ in 0..2 {
+        run(&s, &["--exclude", "*.tmp", "--exclude", "cache/"]).ok();
+        assert!(there("data/x.tmp.phx") && there("data/cache/y.phx") && there("data/cache/c.phx"));
+        assert!(!there("data/z.phx") && !there("data/b.phx"));
+    }
+    run(&s, &["--delete-excluded"]).ok();
+    has_files(&s, &["data"], false);
+}

@@ -8,12 +8,14 @@ use super::spellings::Spellings;
 use crate::file::{Carry, remove_if_left, sync_folder};
 use crate::folders::{FOLDER, is_trusted, kind_of, open_within, write_error};
 use crate::{Error, Result};
+use phalanx_core::Error as CoreError;
 use phalanx_system::fs::{self, AtFlags, Dir, FileType, Mode};
 use phalanx_system::io::Errno;
 use phalanx_system::os::ffi::OsStrExt;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// A mirror in which entries are deleted.
@@ -51,12 +53,14 @@ impl Deletion<'_> {
                 }
                 self.entry(dir, &listing.stored_name(id), || listing.stored_path(id), listing.kind(id))
             });
+            // What no manifest lists may stay in a folder. It is not listed any more all the same.
+            let is_empty = |listing: &Listing| listing.children(id).all(|child| listing.state(child) == State::Dropped);
             match deleted {
-                Ok(()) => {
+                Err(e) if !is_not_empty(&e) || !is_empty(listing) => failed(&listing.stored_path(id), e),
+                _ => {
                     listing.set_state(id, State::Dropped);
                     done(listing, id);
                 }
-                Err(e) => failed(&listing.stored_path(id), e),
             }
         }
     }
@@ -158,6 +162,11 @@ impl Deletion<'_> {
         }
         Ok((folders, deleted))
     }
+}
+
+/// Whether a folder could not be deleted because something is in it.
+fn is_not_empty(error: &Error) -> bool {
+    matches!(error, Error::Core(CoreError::Write(e)) if e.kind() == ErrorKind::DirectoryNotEmpty)
 }
 
 /// Whether an entry is what a mirror has of an entry of its source that is no folder.

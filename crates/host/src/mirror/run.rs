@@ -260,7 +260,7 @@ impl Run<'_> {
         self.prepare(&mut renewal)?;
         let mut done = Done { kept: plan.kept, is_shorter: plan.has_lost, ..Done::default() };
         self.remove_left(&renewal, &plan.temporaries);
-        self.make_way(&renewal, &there, &plan.conflicts, &mut done);
+        self.make_way(&renewal, &there, (&plan.conflicts, &mut plan.strays), &mut done);
         let renewal = self.walk(renewal, &mut done)?;
         if self.mirroring.progress.is_cancelled() {
             return Err(Failure::at(&self.options.mirror, CoreError::Cancelled));

@@ -245,7 +245,9 @@ impl<'a> Run<'a, '_> {
             self.old.advance()?;
         }
         let level = self.levels.pop().expect("a folder is open");
-        self.find_strays(&level);
+        if let Some(stored) = &level.stored {
+            self.find_strays(level.node, stored, &level.taken);
+        }
         self.plan.listing.end_folder();
         if !self.levels.is_empty() {
             self.path.pop();
@@ -468,10 +470,9 @@ impl<'a> Run<'a, '_> {
         self.fail(Error::read(std::io::Error::other(why)), matches)
     }
 
-    /// Notes what lies in the mirror of a folder and belongs to no entry.
-    fn find_strays(&mut self, level: &Level) {
-        let is_root = self.levels.is_empty();
-        let Some(stored) = &level.stored else { return };
+    /// Notes what lies in the mirror of a folder, which is the current one, and belongs to no entry. `stored` are the names that do.
+    fn find_strays(&mut self, folder: NodeId, stored: &HashSet<OsString>, taken: &Taken) {
+        let is_root = folder == NodeId::ROOT;
         let Ok(found) = self.mirror.entries() else { return };
         let is_known = |name: &OsStr| is_root && is_of_manifest(name) || stored.contains(name);
         let unknown: Vec<_> = found.iter().filter(|(name, _)| !is_known(name)).cloned().collect();
@@ -481,25 +482,24 @@ impl<'a> Run<'a, '_> {
         for (name, kind) in unknown {
             // A link that a killed run left has a name that no other run chooses. Nobody else writes to the mirror now.
             if is_temporary(&name) && kind != FileType::Symlink {
-                self.plan.temporaries.push(self.plan.listing.stored_path(level.node).join(name));
+                self.plan.temporaries.push(self.plan.listing.stored_path(folder).join(name));
                 continue;
             }
             let is_respelled = dir.is_some_and(|dir| respelled.has(dir, &name));
-            if is_respelled || self.is_kept(level, &name, kind) {
+            if is_respelled || self.is_kept((folder, taken), &name, kind) {
                 continue;
             }
-            self.plan.strays.push(self.plan.listing.stored_path(level.node).join(name));
+            self.plan.strays.push(self.plan.listing.stored_path(folder).join(name));
         }
     }
 
     /// Whether what a stray would be unprotected to is left out.
-    fn is_kept(&self, level: &Level, name: &OsStr, kind: FileType) -> bool {
+    fn is_kept(&self, (folder, taken): (NodeId, &Taken), name: &OsStr, kind: FileType) -> bool {
         let is_folder = kind == FileType::Directory;
         let is_link = kind == FileType::Symlink && !is_temporary(name);
         let name = if is_folder || is_link { Some(name.to_owned()) } else { unprotected_name(name) };
         let Some(name) = name.filter(|_| !self.scan.delete_excluded) else { return false };
-        level.taken.leaves_out(&name)
-            || self.scan.excludes.excludes(&self.plan.listing.path(level.node).join(name), is_folder)
+        taken.leaves_out(&name) || self.scan.excludes.excludes(&self.plan.listing.path(folder).join(name), is_folder)
     }
 }
 

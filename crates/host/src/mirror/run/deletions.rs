@@ -115,11 +115,22 @@ impl Run<'_> {
         conflicts.retain(|(_, next)| listing.state(*next) != State::Dropped);
     }
 
-    /// Deletes what has the name of an entry of another kind.
-    pub fn make_way(&self, renewal: &Renewal<'_>, there: &There, conflicts: &[(NodeId, NodeId)], done: &mut Done) {
+    /// Deletes what has the name of an entry of another kind, and what no manifest lists in it. Keeps the other strays.
+    pub fn make_way(
+        &self,
+        renewal: &Renewal<'_>,
+        there: &There,
+        plan: (&[(NodeId, NodeId)], &mut Vec<PathBuf>),
+        done: &mut Done,
+    ) {
+        let (conflicts, strays) = plan;
         let deletion = self.remover(renewal, there, self.mirroring.sealing.sync);
         renewal.with_listing(|listing| {
             for (gone, next) in conflicts.iter().copied() {
+                if listing.is_folder(gone) {
+                    let folder = listing.stored_path(gone);
+                    strays.retain(|path| !path.starts_with(&folder) || self.stays(&deletion, path, done));
+                }
                 let mut is_free = true;
                 let all: Vec<_> = std::iter::once(gone).chain(listing.within(gone)).collect();
                 let deleted = |listing: &Listing, id: NodeId| {
@@ -154,6 +165,9 @@ impl Run<'_> {
     pub fn delete(&self, renewal: &Renewal<'_>, there: &There, strays: &[PathBuf], done: &mut Done) {
         let deletion = self.remover(renewal, there, false);
         let mut touched = BTreeSet::new();
+        // These first: they may lie in folders that are gone.
+        let left: Vec<_> = strays.iter().filter(|path| self.stays(&deletion, path, done)).collect();
+        touched.extend(strays.iter().map(|path| path.parent().unwrap_or(Path::new("")).to_owned()));
         let failed =
             |path: &Path, e| self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(path), e));
         renewal.with_listing(|listing| {
@@ -171,27 +185,27 @@ impl Run<'_> {
                 failed,
             );
         });
-        let is_ours = |name: &OsStr| unprotected_name(name).is_some();
-        let mut left = Vec::new();
-        for path in strays {
-            match deletion.stray(&self.options.mirror, path, &is_ours) {
-                Ok((deleted, stays)) => {
-                    left.extend(stays.then_some(path));
-                    done.deleted += deleted;
-                    if let (Some(on_change), true) = (&self.mirroring.on_change, deleted > 0) {
-                        let _ = on_change(Change { path: path.clone(), what: "deleted", from: None });
-                    }
-                }
-                Err(e) => {
-                    left.push(path);
-                    failed(path, e);
-                }
-            }
-            touched.insert(path.parent().unwrap_or(Path::new("")).to_owned());
-        }
         // What is no stored file, link or folder of such stays.
         self.name_strays(left);
         self.restore_times(&touched, renewal);
+    }
+
+    /// Deletes what no manifest lists. Returns whether something of it stays.
+    fn stays(&self, deletion: &Remover<'_>, path: &Path, done: &mut Done) -> bool {
+        let is_ours = |name: &OsStr| unprotected_name(name).is_some();
+        match deletion.stray(&self.options.mirror, path, &is_ours) {
+            Ok((deleted, stays)) => {
+                done.deleted += deleted;
+                if let (Some(on_change), true) = (&self.mirroring.on_change, deleted > 0) {
+                    let _ = on_change(Change { path: path.to_owned(), what: "deleted", from: None });
+                }
+                stays
+            }
+            Err(e) => {
+                self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(path), e));
+                true
+            }
+        }
     }
 
     pub fn name_strays<'p>(&self, strays: impl IntoIterator<Item = &'p PathBuf>) {

@@ -1,18 +1,33 @@
 //! What the manifest of the last run lists, as the scan comes to it: what is at the source too, what is gone, and what stays.
 
-use super::{Ended, OldManifest, Run};
+use super::{Ended, OldManifest, Run, Taken};
 use crate::file::protected_name;
 use crate::mirror::listing::{NodeId, State};
 use phalanx_core::tree::{Entry, Invalid, Kind};
 use phalanx_system::os::ffi::{OsStrExt, stored_name};
 use std::collections::HashSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// The old manifest, and its next entry.
 pub struct Old<'a> {
     pub manifest: Option<OldManifest<'a>>,
     pub next: Option<Entry>,
+}
+
+/// A folder of the old manifest that the source has not.
+struct Folder {
+    node: NodeId,
+    /// The names in its mirror that the manifest lists.
+    stored: HashSet<OsString>,
+    /// Whether it is looked for what no manifest lists: it is gone, and nothing leaves it out.
+    is_searched: bool,
+}
+
+impl Folder {
+    fn new(node: NodeId, is_searched: bool) -> Self {
+        Self { node, stored: HashSet::new(), is_searched }
+    }
 }
 
 impl Old<'_> {
@@ -107,15 +122,25 @@ impl Run<'_, '_> {
         let mut lost = usize::from(self.levels.last().is_some_and(|level| level.is_lost));
         let id = self.push_old(&first, state, &mut lost);
         self.plan.kept += u64::from(self.plan.listing.state(id) == State::Unchanged);
-        let mut depth = usize::from(matches!(first.kind, Kind::Folder));
-        while depth > 0 {
+        let mut open: Vec<Folder> = Vec::new();
+        if matches!(first.kind, Kind::Folder) {
+            open.push(Folder::new(id, state == State::Gone));
+        }
+        while let Some(folder) = open.last_mut() {
             match self.old.advance()? {
                 Some(entry) => {
-                    depth += usize::from(matches!(entry.kind, Kind::Folder));
-                    self.push_old(&entry, state, &mut lost);
+                    let id = self.push_old(&entry, state, &mut lost);
+                    folder.stored.insert(self.plan.listing.stored_name(id));
+                    if matches!(entry.kind, Kind::Folder) {
+                        let is_searched = folder.is_searched && !self.is_left_out(id);
+                        open.push(Folder::new(id, is_searched));
+                    }
                 }
                 None => {
-                    depth -= 1;
+                    // What no manifest lists would keep a folder that is gone.
+                    if let Some(folder) = open.pop().filter(|folder| folder.is_searched) {
+                        self.find_strays(folder.node, &folder.stored, &Taken::All);
+                    }
                     lost = lost.saturating_sub(1);
                     self.plan.listing.end_folder();
                     self.mirror.leave().map_err(Ended::Source)?;
@@ -123,6 +148,11 @@ impl Run<'_, '_> {
             }
         }
         Ok(id)
+    }
+
+    /// Whether the rules leave a folder out, which then stays.
+    fn is_left_out(&self, folder: NodeId) -> bool {
+        !self.scan.delete_excluded && self.scan.excludes.excludes(&self.plan.listing.path(folder), true)
     }
 
     /// Adds an entry of the old manifest, and enters it if it is a folder. One that the mirror does not have any more is not

@@ -103,3 +103,36 @@ fn without_a_state_folder_inputs_are_deleted_all_the_same() {
     assert!(!s.exists("t"));
     s.run(&["verify", "-R", "t.phx", "-k", "k"]).ok();
 }
+
+/// A disk that fails says nothing of the manifest. A new one would not list what was deleted at the source before.
+#[test]
+fn a_manifest_that_cannot_be_read_for_the_moment_is_not_replaced() {
+    let s = tree();
+    s.run(&["protect", "-R", "t", "-k", "k", "--remove", "-q"]).ok();
+    fs::create_dir(s.path("t")).unwrap();
+    s.write("t/new", "new");
+    let manifest = s.read("t.phx/phalanx.tree");
+    // Only what is read of this file is traced.
+    let path = s.path("t.phx/phalanx.tree");
+    let options = ["-P", path.to_str().unwrap(), "-e", "trace=pread64", "-e", "inject=pread64:error=EIO"];
+    let Some(mut command) = s.traced(&options, &AGAIN) else { return };
+    let error = Ended(command.output().unwrap()).fails(4);
+    assert!(error.contains("t.phx/phalanx.tree") && error.contains("Input/output error"), "{error}");
+    assert!(s.read("t.phx/phalanx.tree") == manifest && s.exists("t/new"));
+    s.run(&AGAIN).ok();
+    let verified = s.run(&["verify", "-R", "t.phx", "-k", "k"]).text();
+    assert!(verified.contains("\n5 files, "), "{verified}");
+}
+
+#[test]
+fn a_manifest_that_is_replaced_because_it_is_none_is_named() {
+    let s = tree();
+    s.run(&["protect", "-R", "t", "-k", "k", "-q"]).ok();
+    s.write("t.phx/phalanx.tree", "no manifest");
+    let ended = s.run(&["protect", "-R", "t", "-k", "k", "--force", "-q"]);
+    let error = ended.error();
+    assert!(error.starts_with("phalanx: warning: t.phx/phalanx.tree: "), "{error}");
+    assert!(error.ends_with(": a new manifest takes its place\n") && error.lines().count() == 1, "{error}");
+    ended.ok();
+    s.run(&["verify", "-R", "t.phx", "-k", "k"]).ok();
+}

@@ -284,6 +284,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     ("../crates/host/src/mirror/roots.rs", 2, "{}: {what} is within the source", "", "name another folder"),
     ("../crates/host/src/mirror/roots.rs", 2, "{}: the source is within {what}", "", "name another folder"),
     (
+        "../crates/host/src/mirror/whole.rs",
+        0,
+        "warning: {line}: a new manifest takes its place",
+        "`protect -R --force` of a folder whose manifest is damaged, or that no key at hand opens. What it lists and the folder has no more is not listed again",
+        "`verify -R` names it",
+    ),
+    (
         "../crates/host/src/mirror/manifests.rs",
         3,
         "this machine has not written it, and the key has not signed it, so nothing that it lists is signed\n--checksum compares it with the source, --signers trusts who has signed it",

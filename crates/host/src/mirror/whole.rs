@@ -13,7 +13,9 @@ use super::there::There;
 use crate::Error;
 use crate::failure::{Code, Failure, Outcome, worse};
 use crate::file::{Obstacle, is_url};
+use crate::lines::complain;
 use crate::transfer::tally::Tally;
+use phalanx_core::Error as CoreError;
 use phalanx_system::files::open_folder;
 use std::collections::HashMap;
 use std::path::Path;
@@ -54,9 +56,16 @@ impl Protecting<'_> {
         let found = manifests.before(mirror.as_ref(), false);
         let is_unusable = found.is_err();
         let (before, old) = match found {
-            // A store that fails is not a manifest that cannot be used.
-            Err(failure) if is_object && failure.code() == Code::InputOutput => return Err(failure),
-            found => found.unwrap_or_default(),
+            // A disk or store that fails is not a manifest that cannot be used.
+            Err(failure) if is_of_system(&failure) || is_object && failure.code() == Code::InputOutput => {
+                return Err(failure);
+            }
+            Err(failure) => {
+                let line = failure.line().unwrap_or_default();
+                complain(format!("warning: {line}: a new manifest takes its place"));
+                Default::default()
+            }
+            Ok(found) => found,
         };
         let source = open_folder(self.input).map_err(at_input)?;
         let scan = Scan {
@@ -121,4 +130,9 @@ impl Protecting<'_> {
         let there = if self.replaces { open_folder(self.output).ok() } else { None };
         Ok(there.map(|folder| Root::Folder(Arc::new(folder))))
     }
+}
+
+/// Whether a file could not be read because the system says so, and not because of what it is.
+fn is_of_system(failure: &Failure) -> bool {
+    matches!(failure.error(), Some(Error::Core(CoreError::Read(e))) if e.raw_os_error().is_some())
 }

@@ -136,3 +136,16 @@ fn a_manifest_that_is_replaced_because_it_is_none_is_named() {
     ended.ok();
     s.run(&["verify", "-R", "t.phx", "-k", "k"]).ok();
 }
+
+#[test]
+fn what_was_deleted_is_found_by_every_path_of_the_mirror() {
+    for again in ["link/t", "x/../t", "./t"] {
+        let s = interrupted();
+        fs::create_dir(s.path("x")).unwrap();
+        symlink(".", s.path("link")).unwrap();
+        s.run(&["protect", "-R", again, "-k", "k", "--remove", "--force", "-q"]).ok();
+        assert_eq!(notes(&s), 0, "{again}");
+        let verified = s.run(&["verify", "-R", "t.phx", "-k", "k"]).text();
+        assert!(verified.contains("\n4 files, "), "{again}: {verified}");
+    }
+}

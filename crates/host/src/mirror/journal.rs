@@ -44,10 +44,11 @@ impl Journal {
     /// # Errors
     /// If it cannot be opened.
     pub fn open(trees: &Trees, mirror: &Path) -> io::Result<Option<Self>> {
-        let Some(path) = trees.journal(mirror) else { return Ok(None) };
+        let paths = trees.notes(mirror, "journal");
+        let Some(path) = paths.first() else { return Ok(None) };
         let own = path.with_extension(format!("{}.journal", std::process::id()));
         let (mut files, mut written) = (Vec::new(), HashMap::new());
-        for path in left_beside(&path, "journal").into_iter().filter(|left| *left != own).chain([own.clone()]) {
+        for path in left_beside(&paths, "journal").into_iter().filter(|left| *left != own).chain([own.clone()]) {
             if path == own {
                 open_records(&path, RECORD)?;
             }
@@ -126,8 +127,12 @@ impl Journal {
     }
 }
 
-/// The files that lie beside a path, with its name, a number, and this ending.
-pub(super) fn left_beside(path: &Path, ending: &str) -> Vec<PathBuf> {
+/// The files that lie beside one of these paths, with its name, a number, and this ending.
+pub(super) fn left_beside(paths: &[PathBuf], ending: &str) -> Vec<PathBuf> {
+    paths.iter().flat_map(|path| beside(path, ending)).collect()
+}
+
+fn beside(path: &Path, ending: &str) -> Vec<PathBuf> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_stem().and_then(|name| name.to_str())) else {
         return Vec::new();
     };
@@ -226,5 +231,33 @@ mod tests {
                 journal.end();
             }
         }
+    }
+
+    #[test]
+    fn a_journal_is_found_by_every_path_of_the_mirror() {
+        let folder = tempfile::tempdir().unwrap();
+        let trees = Trees::in_folder(folder.path().join("trees"));
+        let (mirror, link) = (folder.path().join("m"), folder.path().join("link"));
+        let file = folder.path().join("f");
+        fs::create_dir(&mirror).unwrap();
+        fs::write(&file, "content").unwrap();
+        phalanx_system::os::fs::symlink(".", &link).unwrap();
+        let stat = fstat(File::open(&file).unwrap()).unwrap();
+        let known = Contents { last: LastChunk([1; 48]), root: [2; 32] };
+        let key = key(Path::new("f"), crate::mirror::entry::modified(&stat), 7);
+        fs::create_dir(folder.path().join("trees")).unwrap();
+        let finds = |left: &Path, mirror: &Path| {
+            fs::write(left.with_extension("1.journal"), record(key, 70, known)).unwrap();
+            let journal = Journal::open(&trees, mirror).unwrap().unwrap();
+            let found = journal.written(Path::new("f"), &stat);
+            journal.end();
+            assert_eq!(found.map(|file| file.contents), Some(known), "{}", mirror.display());
+        };
+        finds(&trees.journal(&mirror).unwrap(), &link.join("m"));
+        finds(&trees.journal(&link.join("m")).unwrap(), &mirror.join("../m"));
+        // An earlier version named it after the path as it was given.
+        let given = trees.notes(&link.join("m"), "journal");
+        assert_eq!(given.len(), 2);
+        finds(&given[1], &link.join("m"));
     }
 }

@@ -44,8 +44,9 @@ impl Removals {
     /// Those of a mirror. `None` if there is no home.
     #[must_use]
     pub fn find(trees: &Trees, mirror: &Path) -> Option<Self> {
-        let path = trees.removals(mirror)?;
-        let left = left_beside(&path, END).into_iter();
+        let paths = trees.notes(mirror, END);
+        let path = paths.first()?.clone();
+        let left = left_beside(&paths, END).into_iter();
         let left = left.filter_map(|path| locked(&path).ok().flatten().map(|file| (path, file))).collect();
         Some(Self { path, own: Mutex::default(), left })
     }

@@ -149,15 +149,7 @@ impl Trees {
     }
 
     fn place(&self, mirror: &Path) -> Option<PathBuf> {
-        if is_url(mirror) {
-            return self.path(&format!("{}.place", hash_of(&without_slash(mirror))));
-        }
-        // The mirror itself may be gone.
-        let whole = || {
-            let parent = mirror.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            Some(fs::canonicalize(parent).ok()?.join(mirror.file_name()?))
-        };
-        self.path(&format!("{}.place", hash_of(&fs::canonicalize(mirror).ok().or_else(whole)?)))
+        self.path(&format!("{}.place", hash_of(&whole(mirror)?)))
     }
 
     /// The plaintext of the last manifest of a tree, for a machine that cannot open it.
@@ -199,13 +191,18 @@ impl Trees {
     /// The path of the file that lists what an unfinished run has written to a mirror.
     #[must_use]
     pub fn journal(&self, mirror: &Path) -> Option<PathBuf> {
-        let whole = if is_url(mirror) { without_slash(mirror) } else { std::path::absolute(mirror).ok()? };
-        self.path(&format!("{}.journal", hash_of(&whole)))
+        self.notes(mirror, "journal").into_iter().next()
     }
 
-    /// The path of the file that lists what an unfinished run has deleted at the source of a mirror.
-    pub(super) fn removals(&self, mirror: &Path) -> Option<PathBuf> {
-        self.path(&format!("{}.removals", hash_of(&std::path::absolute(mirror).ok()?)))
+    /// The paths of files with this ending that list what an unfinished run has done with a mirror. New ones are written beside the first.
+    /// Earlier versions named them after the path as it was given.
+    pub(super) fn notes(&self, mirror: &Path, ending: &str) -> Vec<PathBuf> {
+        let given = if is_url(mirror) { None } else { std::path::absolute(mirror).ok() };
+        let wholes = whole(mirror).into_iter().chain(given);
+        let mut paths: Vec<_> =
+            wholes.filter_map(|whole| self.path(&format!("{}.{ending}", hash_of(&whole)))).collect();
+        paths.dedup();
+        paths
     }
 
     /// The path of the file that lists what `rekey --fresh` has written to the mirror of a tree, and no manifest lists yet.
@@ -250,6 +247,18 @@ impl Trees {
         output.set_mode(0o600)?;
         output.commit(Existing::Replace(&made), true).map(drop)
     }
+}
+
+/// The one path of a mirror, however it is spelled. The mirror itself may be gone.
+fn whole(mirror: &Path) -> Option<PathBuf> {
+    if is_url(mirror) {
+        return Some(without_slash(mirror));
+    }
+    let by_parent = || {
+        let parent = mirror.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(fs::canonicalize(parent).ok()?.join(mirror.file_name()?))
+    };
+    fs::canonicalize(mirror).ok().or_else(by_parent)
 }
 
 /// The URL of a folder without a slash at its end.

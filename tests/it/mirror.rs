@@ -745,3 +745,18 @@ fn a_foreign_file_in_a_folder_that_is_gone_stays_and_is_no_failure() {
     assert!(!s.exists("m/f"));
     is_whole(&s);
 }
+
+#[test]
+fn a_file_that_is_exchanged_while_it_is_renamed_is_not_taken_for_the_moved_one() {
+    let s = mirrored();
+    fs::rename(s.path("source/a"), s.path("source/moved")).unwrap();
+    let swap = || {
+        fs::copy(s.path("m/b.phx"), s.path("m/swapped")).unwrap();
+        fs::rename(s.path("m/swapped"), s.path("m/a.phx")).unwrap();
+    };
+    let args = [&MIRROR[..], &["--delete"]].concat();
+    let ready = || true;
+    let Some(ended) = s.meanwhile("renameat2:when=1", &args, ready, swap) else { return };
+    ended.ok();
+    is_whole(&s);
+}

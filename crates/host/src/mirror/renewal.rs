@@ -203,21 +203,27 @@ impl<'a> Renewal<'a> {
         Ok(true)
     }
 
-    /// Renames a stored file to its new place. Returns false if it is not where it was, or something else is in its place.
-    fn rename(&self, id: NodeId, output: &File, output_name: &OsStr) -> Result<bool> {
-        let Some((from, last)) = self.moved(id) else { return Ok(false) };
-        let (Some(parent), Some(name)) = (from.parent(), from.file_name()) else { return Ok(false) };
+    /// Renames a stored file to its new place. Returns its last chunk; `None` if it is not where it was, or something else is in its place.
+    fn rename(&self, id: NodeId, output: &File, output_name: &OsStr) -> Result<Option<LastChunk>> {
+        let Some((from, last)) = self.moved(id) else { return Ok(None) };
+        let (Some(parent), Some(name)) = (from.parent(), from.file_name()) else { return Ok(None) };
         let mirror = self.mirror().and_then(Root::folder);
-        let Some(dir) = mirror.and_then(|mirror| open_within(mirror, parent).ok()) else { return Ok(false) };
-        let Ok(stored) = open_stored(&dir, name) else { return Ok(false) };
+        let Some(dir) = mirror.and_then(|mirror| open_within(mirror, parent).ok()) else { return Ok(None) };
+        let Ok(stored) = open_stored(&dir, name) else { return Ok(None) };
         // A file that somebody else put there is not renamed: the right content is written instead.
         if !LastChunk::read(&stored).is_ok_and(|(found, ..)| found == last) {
-            return Ok(false);
+            return Ok(None);
         }
         match fs::renameat_with(&dir, name, output, output_name, RenameFlags::NOREPLACE) {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                // Whatever comes of it, nothing is in its old place any more.
+                if let Some(from) = self.moved_from.get(&id) {
+                    self.with_listing(|listing| listing.set_state(*from, State::Dropped));
+                }
+                Ok(Some(last))
+            }
             // Busy: on Windows, the root of the mirror, which the run has locked.
-            Err(Errno::EXIST | Errno::NOENT | Errno::XDEV | Errno::INVAL | Errno::BUSY) => Ok(false),
+            Err(Errno::EXIST | Errno::NOENT | Errno::XDEV | Errno::INVAL | Errno::BUSY) => Ok(None),
             Err(e) => Err(write_error(e)),
         }
     }
@@ -305,9 +311,12 @@ impl<'a> Renewal<'a> {
                 }
                 self.refresh(id, &open()?, &stored, state)
             }
-            State::Moved if self.rename(id, output, output_name)? => {
+            State::Moved => {
+                let Some(last) = self.rename(id, output, output_name)? else { return Ok(false) };
                 let stored = open_stored(output, output_name).map_err(write_error)?;
-                self.refresh(id, &open()?, &stored, state)
+                // Somebody else may have exchanged it after it was looked at.
+                let is_it = LastChunk::read(&stored).is_ok_and(|(found, ..)| found == last);
+                Ok(is_it && self.refresh(id, &open()?, &stored, state)?)
             }
             State::Compared => {
                 let Some(compare) = &self.compare else { return Ok(false) };

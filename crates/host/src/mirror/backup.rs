@@ -20,8 +20,17 @@ pub struct Backup {
     root: File,
     /// Whether what is kept must be on the disk before it is gone from its place.
     sync: bool,
-    /// The folders in which something is kept that may not be on the disk yet.
-    unsynced: Mutex<Vec<((u64, u64), File)>>,
+    /// What may not be on the disk yet.
+    unsynced: Mutex<Unsynced>,
+}
+
+/// What is kept and may not be on the disk yet.
+#[derive(Debug, Default)]
+struct Unsynced {
+    /// The folders that it is in.
+    folders: Vec<((u64, u64), File)>,
+    /// Why some of it was not written. A file system says so only once.
+    failed: Option<Errno>,
 }
 
 impl Backup {
@@ -68,23 +77,31 @@ impl Backup {
     fn remember(&self, into: File) -> Result<()> {
         let into_id = id(&into).map_err(write_error)?;
         let mut unsynced = lock(&self.unsynced);
-        if unsynced.iter().any(|(known, _)| *known == into_id) {
+        if unsynced.folders.iter().any(|(known, _)| *known == into_id) {
             return Ok(());
         }
-        unsynced.push((into_id, into));
-        let is_full = unsynced.len() == MOST_OPEN;
+        unsynced.folders.push((into_id, into));
+        let is_full = unsynced.folders.len() >= MOST_OPEN;
         drop(unsynced);
         if is_full { self.kept().map_err(write_error) } else { Ok(()) }
     }
 
     /// Called before what was kept is replaced, and before a manifest is written that does not list it any more. It is on the disk
-    /// afterwards: otherwise the new output or manifest could be there after a power cut, and the backup not.
+    /// afterwards: otherwise the new output or manifest could be there after a power cut, and the backup not. Another thread waits until
+    /// the first one is done. If that fails, so does each later call.
     ///
     /// # Errors
     /// If the system reports that something was not written.
     pub fn kept(&self) -> phalanx_system::io::Result<()> {
-        let unsynced = std::mem::take(&mut *lock(&self.unsynced));
-        if self.sync { unsynced.iter().try_for_each(|(_, folder)| sync_folder(folder)) } else { Ok(()) }
+        let mut unsynced = lock(&self.unsynced);
+        let folders = std::mem::take(&mut unsynced.folders);
+        if self.sync
+            && unsynced.failed.is_none()
+            && let Err(e) = folders.iter().try_for_each(|(_, folder)| sync_folder(folder))
+        {
+            unsynced.failed = Some(e);
+        }
+        unsynced.failed.map_or(Ok(()), Err)
     }
 
     /// Moves an entry away that is about to be deleted.
@@ -168,5 +185,19 @@ mod tests {
         std_fs::create_dir_all(dir.path().join("mirror")).unwrap();
         let mirror = File::open(dir.path().join("mirror")).unwrap();
         assert!(Backup::new(&dir.path().join("mirror/old"), &mirror, true).is_err());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_could_not_be_synced_is_not_on_the_disk_for_later_calls_either() {
+        let dir = tempfile::tempdir().unwrap();
+        std_fs::create_dir_all(dir.path().join("mirror")).unwrap();
+        let mirror = File::open(dir.path().join("mirror")).unwrap();
+        let backup = Backup::new(&dir.path().join("old"), &mirror, true).unwrap();
+        assert_eq!(backup.kept(), Ok(()));
+        // What is only searched cannot be synced.
+        let searched = fs::openat(&mirror, ".", crate::folders::SEARCHED, Mode::empty()).unwrap();
+        backup.remember(searched.into()).unwrap();
+        assert_eq!((backup.kept(), backup.kept()), (Err(Errno::BADF), Err(Errno::BADF)));
     }
 }

@@ -18,7 +18,6 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A key, the stored file's length, and its contents.
 const RECORD: usize = 32 + 8 + 48 + 32;
@@ -34,8 +33,16 @@ pub struct Journal {
     files: Vec<(PathBuf, File)>,
     /// What this run and killed runs have written, by key.
     written: Mutex<HashMap<[u8; 32], (u64, Contents)>>,
-    /// Whether a doubt was noted that may not be on the disk yet.
-    has_doubts: AtomicBool,
+    doubts: Mutex<Doubts>,
+}
+
+/// Whether all doubts that were noted are on the disk.
+#[derive(Debug, Default)]
+struct Doubts {
+    /// Whether one may not be there yet.
+    are_new: bool,
+    /// Why one is not there. A file system says so only once.
+    failed: Option<(io::ErrorKind, String)>,
 }
 
 impl Journal {
@@ -60,7 +67,7 @@ impl Journal {
         let Some((_, _, file)) = files.last() else { return Ok(None) };
         let file = Mutex::new(file.try_clone()?);
         let files = files.into_iter().map(|(path, lock, _)| (path, lock)).collect();
-        Ok(Some(Self { file, files, written: Mutex::new(written), has_doubts: AtomicBool::new(false) }))
+        Ok(Some(Self { file, files, written: Mutex::new(written), doubts: Mutex::default() }))
     }
 
     /// Whether this run or a killed one has written something.
@@ -95,18 +102,26 @@ impl Journal {
     /// Those of the system. The file must not be replaced then.
     pub fn doubt(&self, path: &Path, modified: Time, len: u64) -> io::Result<()> {
         self.append(key(path, modified, len), DOUBT.0, DOUBT.1)?;
-        self.has_doubts.store(true, Ordering::Relaxed);
+        lock(&self.doubts).are_new = true;
         Ok(())
     }
 
-    /// Called before what was doubted is replaced. The doubts are on the disk afterwards.
+    /// Called before what was doubted is replaced. The doubts are on the disk afterwards. Another thread waits until the first one is done.
+    /// If that fails, so does each later call.
     ///
     /// # Errors
     /// If the system reports that something was not written.
     pub fn doubted(&self) -> io::Result<()> {
-        if !self.has_doubts.swap(false, Ordering::Relaxed) {
-            return Ok(());
+        let mut doubts = lock(&self.doubts);
+        if std::mem::take(&mut doubts.are_new)
+            && let Err(e) = self.sync()
+        {
+            doubts.failed = Some((e.kind(), e.to_string()));
         }
+        doubts.failed.as_ref().map_or(Ok(()), |(kind, text)| Err(io::Error::new(*kind, text.clone())))
+    }
+
+    fn sync(&self) -> io::Result<()> {
         sync_data(&lock(&self.file))?;
         match self.files.last().and_then(|(path, _)| path.parent()) {
             Some(folder) => Ok(sync_folder(&open_folder(folder)?)?),
@@ -259,5 +274,26 @@ mod tests {
         let given = trees.notes(&link.join("m"), "journal");
         assert_eq!(given.len(), 2);
         finds(&given[1], &link.join("m"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_doubt_that_could_not_be_synced_is_not_on_the_disk_for_later_calls_either() {
+        let folder = tempfile::tempdir().unwrap();
+        let trees = Trees::in_folder(folder.path().join("trees"));
+        let journal = Journal::open(&trees, &folder.path().join("m")).unwrap().unwrap();
+        let doubt = || journal.doubt(Path::new("f"), Time { seconds: 1, nanoseconds: 0 }, 7).unwrap();
+        doubt();
+        journal.doubted().unwrap();
+        doubt();
+        // What is only searched cannot be synced.
+        let searched = phalanx_system::fs::openat(
+            File::open(folder.path()).unwrap(),
+            ".",
+            crate::folders::SEARCHED,
+            phalanx_system::fs::Mode::empty(),
+        );
+        *lock(&journal.file) = searched.unwrap().into();
+        assert!(journal.doubted().is_err() && journal.doubted().is_err());
     }
 }

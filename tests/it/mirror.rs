@@ -747,6 +747,23 @@ fn a_foreign_file_in_a_folder_that_is_gone_stays_and_is_no_failure() {
 }
 
 #[test]
+fn a_volume_in_the_mirror_loses_nothing_to_delete() {
+    let s = mirrored();
+    s.run(&["init", "m/vault", "-k", "k"]).ok();
+    s.run(&["init", "m/f/vault", "-k", "k"]).ok();
+    for vault in ["m/vault", "m/f/vault"] {
+        symlink("somewhere", s.path(vault).join("link")).unwrap();
+        fs::create_dir_all(s.path(vault).join("folder/empty")).unwrap();
+        s.write(&format!("{vault}/stored.phx"), "stored");
+    }
+    let before = ["m/vault", "m/f/vault"].map(|vault| entries(&s.path(vault)));
+    run(&s, &["--delete"]).ok();
+    for (vault, before) in ["m/vault", "m/f/vault"].into_iter().zip(before) {
+        assert_eq!(difference(&before, &entries(&s.path(vault))), None);
+    }
+}
+
+#[test]
 fn a_file_that_is_exchanged_while_it_is_renamed_is_not_taken_for_the_moved_one() {
     let s = mirrored();
     fs::rename(s.path("source/a"), s.path("source/moved")).unwrap();

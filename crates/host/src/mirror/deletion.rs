@@ -9,6 +9,7 @@ use crate::file::{Carry, remove_if_left, sync_folder};
 use crate::folders::{FOLDER, is_trusted, kind_of, open_within, write_error};
 use crate::{Error, Result};
 use phalanx_core::Error as CoreError;
+use phalanx_core::volume::CONFIG;
 use phalanx_system::fs::{self, AtFlags, Dir, FileType, Mode};
 use phalanx_system::io::Errno;
 use phalanx_system::os::ffi::OsStrExt;
@@ -128,8 +129,9 @@ impl Deletion<'_> {
             if let Some(name) = folders.pop() {
                 if chain.enter(&name).is_ok() {
                     path.push(name);
-                    // Another mirror belongs to somebody else.
-                    let is_other = kind_of(chain.current(), OsStr::new(MANIFEST)) == Ok(FileType::RegularFile);
+                    // Another mirror or a volume belongs to somebody else.
+                    let has = |name| kind_of(chain.current(), OsStr::new(name)) == Ok(FileType::RegularFile);
+                    let is_other = has(MANIFEST) || has(CONFIG);
                     let (folders, more) =
                         if is_other { (Vec::new(), 0) } else { self.strays_in(chain.current(), &path, is_ours)? };
                     levels.push(folders);

@@ -6,6 +6,7 @@ use super::listing::{Listing, NodeId, State};
 use super::there::Objects;
 use crate::file::ObjectFolder;
 use crate::{Error, Result};
+use phalanx_core::volume::CONFIG;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io;
@@ -91,11 +92,13 @@ impl Remover<'_> {
 /// The objects at a path and below it that are protected files and of no other mirror, and how many others there are.
 pub fn strays_at<'n>(names: &'n Objects, path: &Path, is_ours: &dyn Fn(&OsStr) -> bool) -> (Vec<&'n str>, usize) {
     let name = name_of(path);
-    let is_mirror = |folder: &Path| names.has(&name_of(&folder.join(MANIFEST)));
+    // Another mirror or a volume belongs to somebody else.
+    let roots = [MANIFEST, CONFIG];
+    let is_root = |folder: &Path| roots.iter().any(|root| names.has(&name_of(&folder.join(root))));
     let above = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
-    let is_within_other = above.into_iter().any(is_mirror);
-    // Another mirror belongs to somebody else.
-    let others = names.at_and_below(&name).filter_map(|name| name.strip_suffix(MANIFEST));
+    let is_within_other = above.into_iter().any(is_root);
+    let of_root = |name: &'n str| roots.iter().find_map(|root| name.strip_suffix(root));
+    let others = names.at_and_below(&name).filter_map(of_root);
     let others: Vec<&str> = others.filter(|folder| folder.ends_with('/')).collect();
     let is_stray = |name: &&str| {
         let is_other = is_within_other || others.iter().any(|folder| name.starts_with(folder));

@@ -222,6 +222,26 @@ fn a_new_file_does_not_replace_a_link_or_folder_that_stays() {
 }
 
 #[test]
+fn what_is_left_out_stays_in_a_folder_that_no_manifest_lists() {
+    let s = mirrored(&["a"]);
+    for name in ["new/x.tmp.phx", "new/f/y.phx", "new/cache/in/z.phx", "new/cache/w.phx"] {
+        fs::create_dir_all(s.path("m").join(name).parent().unwrap()).unwrap();
+        fs::copy(s.path("m/a.phx"), s.path("m").join(name)).unwrap();
+    }
+    symlink("a", s.path("m/new/l.tmp")).unwrap();
+    symlink("a", s.path("m/new/cache/l")).unwrap();
+    let rules = ["--exclude", "*.tmp", "--exclude", "cache/"];
+    run(&s, &rules).ok();
+    let there = |name: &str| s.path("m").join(name).symlink_metadata().is_ok();
+    for name in ["new/x.tmp.phx", "new/cache/in/z.phx", "new/cache/w.phx", "new/l.tmp", "new/cache/l"] {
+        assert!(there(name), "{name}");
+    }
+    assert!(!there("new/f"));
+    run(&s, &[&rules[..], &["--delete-excluded"]].concat()).ok();
+    assert!(!there("new"));
+}
+
+#[test]
 fn what_is_left_out_stays_in_a_folder_that_is_gone_although_no_manifest_lists_it() {
     let s = mirrored(&["a", "data/b", "data/cache/c"]);
     for name in ["data/x.tmp.phx", "data/cache/y.phx", "data/z.phx"] {

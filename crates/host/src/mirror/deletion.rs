@@ -19,6 +19,9 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+/// Whether an entry that no manifest lists is deleted, or looked into if it is a folder.
+pub type Takes<'a> = dyn Fn(&Path, FileType) -> bool + 'a;
+
 /// A mirror in which entries are deleted.
 pub struct Deletion<'a> {
     /// The mirror's root.
@@ -104,22 +107,22 @@ impl Deletion<'_> {
     ///
     /// # Errors
     /// If something cannot be deleted.
-    pub fn stray(&self, path: &Path, is_ours: &dyn Fn(&OsStr) -> bool) -> Result<u64> {
+    pub fn stray(&self, path: &Path, takes: &Takes<'_>) -> Result<u64> {
         let (Some(dir), Some(name)) = (open_parent_of(self.mirror, path)?, path.file_name()) else { return Ok(0) };
         let kind = match kind_of(&dir, name) {
-            Ok(FileType::Directory) => return self.stray_folder(dir, path, name, is_ours),
+            Ok(FileType::Directory) => return self.stray_folder(dir, path, name, takes),
             Ok(kind) => kind,
             Err(_) => return Ok(0),
         };
-        let is_stored = is_stored(name, kind, is_ours);
-        if is_stored {
+        let is_taken = takes(path, kind);
+        if is_taken {
             self.entry(&dir, name, || path.to_owned(), kind)?;
         }
-        Ok(is_stored.into())
+        Ok(is_taken.into())
     }
 
     /// Deletes in a folder what [`Deletion::stray`] deletes, and the folder if it is empty then.
-    fn stray_folder(&self, dir: File, path: &Path, name: &OsStr, is_ours: &dyn Fn(&OsStr) -> bool) -> Result<u64> {
+    fn stray_folder(&self, dir: File, path: &Path, name: &OsStr, takes: &Takes<'_>) -> Result<u64> {
         let mut chain = Chain::new(dir)?;
         let mut path = path.parent().unwrap_or(Path::new("")).to_owned();
         // For each open folder, the folders in it that are still to be entered.
@@ -127,13 +130,13 @@ impl Deletion<'_> {
         let mut deleted = 0;
         while let Some(folders) = levels.last_mut() {
             if let Some(name) = folders.pop() {
-                if chain.enter(&name).is_ok() {
+                if takes(&path.join(&name), FileType::Directory) && chain.enter(&name).is_ok() {
                     path.push(name);
                     // Another mirror or a volume belongs to somebody else.
                     let has = |name| kind_of(chain.current(), OsStr::new(name)) == Ok(FileType::RegularFile);
                     let is_other = has(MANIFEST) || has(CONFIG);
                     let (folders, more) =
-                        if is_other { (Vec::new(), 0) } else { self.strays_in(chain.current(), &path, is_ours)? };
+                        if is_other { (Vec::new(), 0) } else { self.strays_in(chain.current(), &path, takes)? };
                     levels.push(folders);
                     deleted += more;
                 }
@@ -152,12 +155,12 @@ impl Deletion<'_> {
 
     /// Deletes the stored files and the links that lie in an open folder. Returns the names of the folders in it, and how many
     /// entries were deleted.
-    fn strays_in(&self, dir: &File, path: &Path, is_ours: &dyn Fn(&OsStr) -> bool) -> Result<(Vec<OsString>, u64)> {
+    fn strays_in(&self, dir: &File, path: &Path, takes: &Takes<'_>) -> Result<(Vec<OsString>, u64)> {
         let (mut folders, mut deleted) = (Vec::new(), 0);
         for (name, kind) in names(dir)? {
             if kind == FileType::Directory {
                 folders.push(name);
-            } else if is_stored(&name, kind, is_ours) {
+            } else if takes(&path.join(&name), kind) {
                 self.entry(dir, &name, || path.join(&name), kind)?;
                 deleted += 1;
             }
@@ -169,11 +172,6 @@ impl Deletion<'_> {
 /// Whether a folder could not be deleted because something is in it.
 fn is_not_empty(error: &Error) -> bool {
     matches!(error, Error::Core(CoreError::Write(e)) if e.kind() == ErrorKind::DirectoryNotEmpty)
-}
-
-/// Whether an entry is what a mirror has of an entry of its source that is no folder.
-fn is_stored(name: &OsStr, kind: FileType, is_ours: &dyn Fn(&OsStr) -> bool) -> bool {
-    kind == FileType::Symlink || kind == FileType::RegularFile && is_ours(name)
 }
 
 /// The folders of a mirror that are opened one after another. Each is reached from the one before it.

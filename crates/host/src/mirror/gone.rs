@@ -1,14 +1,14 @@
 //! Deleting in a mirror, wherever it lies, what is gone at the source.
 
 use super::MANIFEST;
-use super::deletion::Deletion;
+use super::deletion::{Deletion, Takes};
 use super::listing::{Listing, NodeId, State};
 use super::there::Objects;
 use crate::file::ObjectFolder;
 use crate::{Error, Result};
 use phalanx_core::volume::CONFIG;
+use phalanx_system::fs::FileType;
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
@@ -71,14 +71,14 @@ impl Remover<'_> {
     ///
     /// # Errors
     /// If something cannot be deleted.
-    pub fn stray(&self, root: &Path, path: &Path, is_ours: &dyn Fn(&OsStr) -> bool) -> Result<(u64, bool)> {
+    pub fn stray(&self, root: &Path, path: &Path, takes: &Takes<'_>) -> Result<(u64, bool)> {
         match self {
             Remover::Folder(deletion) => {
-                let deleted = deletion.stray(path, is_ours)?;
+                let deleted = deletion.stray(path, takes)?;
                 Ok((deleted, root.join(path).symlink_metadata().is_ok()))
             }
             Remover::Objects { folder, names } => {
-                let (ours, others) = strays_at(names, path, is_ours);
+                let (ours, others) = strays_at(names, path, takes);
                 let ours: Vec<String> = ours.into_iter().map(str::to_owned).collect();
                 match folder.delete(&ours).into_iter().next() {
                     Some((_, error)) => Err(Error::write(error)),
@@ -90,7 +90,7 @@ impl Remover<'_> {
 }
 
 /// The objects at a path and below it that are protected files and of no other mirror, and how many others there are.
-pub fn strays_at<'n>(names: &'n Objects, path: &Path, is_ours: &dyn Fn(&OsStr) -> bool) -> (Vec<&'n str>, usize) {
+pub fn strays_at<'n>(names: &'n Objects, path: &Path, takes: &Takes<'_>) -> (Vec<&'n str>, usize) {
     let name = name_of(path);
     // Another mirror or a volume belongs to somebody else.
     let roots = [MANIFEST, CONFIG];
@@ -102,7 +102,9 @@ pub fn strays_at<'n>(names: &'n Objects, path: &Path, is_ours: &dyn Fn(&OsStr) -
     let others: Vec<&str> = others.filter(|folder| folder.ends_with('/')).collect();
     let is_stray = |name: &&str| {
         let is_other = is_within_other || others.iter().any(|folder| name.starts_with(folder));
-        !is_other && Path::new(name).file_name().is_some_and(is_ours)
+        let folders = Path::new(name).ancestors().skip(1).take_while(|folder| folder.starts_with(path));
+        let is_looked_at = || folders.into_iter().all(|folder| takes(folder, FileType::Directory));
+        !is_other && takes(Path::new(name), FileType::RegularFile) && is_looked_at()
     };
     let all = names.at_and_below(&name).count();
     let ours: Vec<&str> = names.at_and_below(&name).filter(is_stray).collect();

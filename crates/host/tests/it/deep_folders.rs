@@ -8,7 +8,7 @@ use phalanx_host::mirror::listing::{Listing, NodeId, State};
 use phalanx_host::mirror::scan::{OldManifest, Plan, Scan};
 use phalanx_host::mirror::there::There;
 use phalanx_host::transfer::tally::Tally;
-use phalanx_system::fs::{Mode, OFlags, mkdirat, openat};
+use phalanx_system::fs::{FileType, Mode, OFlags, mkdirat, openat};
 use phalanx_system::os::fs::symlink;
 use std::fs::{self, File};
 use std::io;
@@ -51,7 +51,11 @@ impl Disk {
     /// Deletes a folder as a stray, which needs no path of it.
     fn delete(&self, root: &str, name: &str) -> u64 {
         let deletion = Deletion { mirror: &self.root(root), backup: None, sync: false };
-        deletion.stray(Path::new(name), &|name| Path::new(name).extension().is_some_and(|end| end == "phx")).unwrap()
+        deletion
+            .stray(Path::new(name), &|path, kind| {
+                kind != FileType::RegularFile || path.extension().is_some_and(|end| end == "phx")
+            })
+            .unwrap()
     }
 
     fn scan(&self, old: Option<OldManifest<'_>>) -> Plan {

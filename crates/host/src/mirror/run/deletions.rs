@@ -2,7 +2,7 @@
 
 use super::{Change, Done, Run};
 use crate::failure::{Code, Failure, Outcome};
-use crate::file::{remove_if_left, unprotected_name};
+use crate::file::{is_temporary, remove_if_left, unprotected_name};
 use crate::folders::open_within;
 use crate::lines::{complain, shown};
 use crate::mirror::deletion::Deletion;
@@ -15,8 +15,8 @@ use crate::mirror::scan::Plan;
 use crate::mirror::there::There;
 use crate::strays::Strays;
 use crate::words::count;
+use phalanx_system::fs::FileType;
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// A run that would delete more files than this, and more than half of them, is refused.
@@ -33,12 +33,10 @@ impl Run<'_> {
 
     /// How many files are strays that would be deleted. On a disk a folder counts as one.
     fn count_strays(&self, plan: &Plan, there: &There) -> u64 {
-        let is_ours = |name: &OsStr| unprotected_name(name).is_some();
+        let takes = |path: &Path, kind| self.takes(path, kind);
         match there {
             There::Folder(_) => plan.strays.len() as u64,
-            There::Objects(names) => {
-                plan.strays.iter().map(|path| strays_at(names, path, &is_ours).0.len() as u64).sum()
-            }
+            There::Objects(names) => plan.strays.iter().map(|path| strays_at(names, path, &takes).0.len() as u64).sum(),
         }
     }
 
@@ -190,10 +188,25 @@ impl Run<'_> {
         self.restore_times(&touched, renewal);
     }
 
+    /// Whether what no manifest lists is deleted, or looked into if it is a folder: a stored file, a link or a folder, unless the rules leave
+    /// out what it would be unprotected to. A link that a killed run has left would be nothing.
+    fn takes(&self, path: &Path, kind: FileType) -> bool {
+        let name = path.file_name().unwrap_or_default();
+        let path = match kind {
+            FileType::RegularFile => unprotected_name(name).map(|name| path.with_file_name(name)),
+            FileType::Symlink if is_temporary(name) => return true,
+            FileType::Symlink | FileType::Directory => Some(path.to_owned()),
+            _ => None,
+        };
+        let is_left_out = |path: &Path| {
+            !self.options.delete_excluded && self.options.excludes.excludes(path, kind == FileType::Directory)
+        };
+        path.is_some_and(|path| !is_left_out(&path))
+    }
+
     /// Deletes what no manifest lists. Returns whether something of it stays.
     fn stays(&self, deletion: &Remover<'_>, path: &Path, done: &mut Done) -> bool {
-        let is_ours = |name: &OsStr| unprotected_name(name).is_some();
-        match deletion.stray(&self.options.mirror, path, &is_ours) {
+        match deletion.stray(&self.options.mirror, path, &|path, kind| self.takes(path, kind)) {
             Ok((deleted, stays)) => {
                 done.deleted += deleted;
                 if let (Some(on_change), true) = (&self.mirroring.on_change, deleted > 0) {

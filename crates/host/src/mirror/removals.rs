@@ -65,10 +65,13 @@ impl Removals {
         for (_, file) in &self.left {
             let mut bytes = Vec::new();
             if (&mut &*file).read_to_end(&mut bytes).is_ok() {
-                notes(&bytes).for_each(|(_, entries)| noted.put_all(entries));
+                for (_, mut entries) in notes(&bytes) {
+                    // First of all: nothing tells which of two runs was the later one, but what is in its place is of one only.
+                    entries.retain(|path, entry| is_in_place(mirror, path, entry));
+                    noted.put_all(entries);
+                }
             }
         }
-        noted.retain(|path, entry| is_in_place(mirror, path, entry));
         if noted.is_empty() {
             return Ok(old);
         }
@@ -225,5 +228,23 @@ mod tests {
         assert_eq!(paths, ["", "a", "a/f", "", "a", "b"].map(PathBuf::from));
         third.end();
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_in_its_place_is_listed_whatever_other_runs_have_noted() {
+        let folder = tempfile::tempdir().unwrap();
+        let mirror = folder.path().join("m");
+        fs::create_dir_all(&mirror).unwrap();
+        phalanx_system::os::fs::symlink("f", mirror.join("l")).unwrap();
+        let own = folder.path().join(format!("state/trees/x.{}.removals", std::process::id()));
+        let [first, second] = ["f", "g"].map(|target| {
+            removals(folder.path(), &[]).note(&entries(&[("l", Kind::Link(target.into()))])).unwrap();
+            let left = folder.path().join(target);
+            fs::rename(&own, &left).unwrap();
+            left
+        });
+        for left in [[&*first, &*second], [&*second, &*first]] {
+            assert_eq!(names(&removals(folder.path(), &left), &mirror), [PathBuf::from("l")]);
+        }
     }
 }

@@ -36,7 +36,7 @@ public final class Options {
         COMMANDS.put("inspect", joined(List.of(flag("--json", '\0')), GENERAL));
     }
 
-    /** Options with a path, and others that have no empty value. An empty path would be the current folder, and comes from a variable that is not set. */
+    /** Options without an empty value. An empty path would be the current folder, and comes from a variable that is not set. */
     private static final List<String> NEVER_EMPTY = List.of(
             "--cipher", "--identity", "--key-file", "--output", "--output-dir", "--password-file", "--recipients-file");
 

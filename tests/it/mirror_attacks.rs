@@ -525,3 +525,28 @@ fn times_and_permissions_that_somebody_sets_in_the_mirror_are_not_restored() {
         assert_eq!(back.mode() & !source.mode(), 0, "{name}");
     }
 }
+
+/// Its stored file could be put in the place of the manifest.
+#[test]
+fn a_file_that_begins_as_a_manifest_is_refused() {
+    let s = Sandbox::with_key();
+    fs::create_dir(s.path("source")).unwrap();
+    s.write("source/a", "a");
+    s.write("source/gift", "PHXTREE1 and the rest of it");
+    s.write("source/short", "PHXTREE");
+    s.write("source/other", "PHXTRUE1");
+    for (args, made) in [(["mirror", "source", "m"], "m"), (["protect", "-R", "source"], "source.phx")] {
+        let error = s.run(&[&args[..], &["-k", "k"]].concat()).fails_with_lines(4);
+        for name in ["gift", "short"] {
+            assert!(error.contains(&format!("phalanx: source/{name}: ")), "{error}");
+            assert!(!s.exists(&format!("{made}/{name}.phx")));
+        }
+        assert_eq!(error.matches("it begins as a manifest does").count(), 2, "{error}");
+        s.run(&["verify", "-R", made, "-k", "k"]).ok();
+        assert!(s.exists(&format!("{made}/a.phx")) && s.exists(&format!("{made}/other.phx")));
+    }
+    // A machine that can only write has its own.
+    s.write("state/trees/x.phalanx.tree", "PHXTREE1 and the rest of it");
+    s.run(&["mirror", "state/trees", "copies", "-k", "k", "--exclude", "*.journal"]).ok();
+    assert!(s.exists("copies/x.phalanx.tree.phx"));
+}

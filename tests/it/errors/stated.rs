@@ -284,6 +284,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     ("../crates/host/src/mirror/roots.rs", 2, "{}: {what} is within the source", "", "name another folder"),
     ("../crates/host/src/mirror/roots.rs", 2, "{}: the source is within {what}", "", "name another folder"),
     (
+        "../crates/host/src/mirror/renewal.rs",
+        4,
+        "it begins as a manifest does: as a stored file it could be put in the place of the mirror's own",
+        "`mirror` or `protect -R`, and a file of the source begins with `PHXTREE`",
+        "look who made it; `--exclude` leaves it out of a mirror",
+    ),
+    (
         "../crates/host/src/mirror/whole.rs",
         0,
         "warning: {line}: a new manifest takes its place",

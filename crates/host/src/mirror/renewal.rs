@@ -26,6 +26,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+/// What the plaintext of each manifest begins with, of whichever version.
+const MANIFESTS: &[u8] = b"PHXTREE";
+const IS_MANIFEST: &str =
+    "it begins as a manifest does: as a stored file it could be put in the place of the mirror's own";
+
 /// Below so many levels, entries are not noted before they are deleted at the source, because each note has all folders above them.
 const DEEPEST: usize = 100;
 
@@ -70,6 +75,8 @@ pub struct Renewal<'a> {
     pub doubtful: HashSet<NodeId>,
     /// Records what is deleted at the source.
     pub removals: Option<Removals>,
+    /// The folder that holds copies of manifests on this machine. Others cannot write to it.
+    pub copies: Option<(u64, u64)>,
     /// The source's root, which is deleted once the manifest is there.
     root: Mutex<Option<Emptied>>,
     /// Whether entries that are not part of the plan are worked on too.
@@ -100,6 +107,7 @@ impl<'a> Renewal<'a> {
             journal: None,
             doubtful: HashSet::new(),
             removals: None,
+            copies: None,
             root: Mutex::default(),
             takes_others: false,
             others: Mutex::default(),
@@ -375,6 +383,9 @@ impl Selection for Renewal<'_> {
         if !is_settled && self.doubtful.contains(&id) {
             self.doubt(id, matches!(place.output, Target::Object(..))).map_err(Error::write)?;
         }
+        if !is_settled && is_manifest(place) && crate::folders::id(place.input).ok() != self.copies {
+            return Err(Error::read(io::Error::other(IS_MANIFEST)));
+        }
         Ok(is_settled)
     }
 
@@ -445,6 +456,18 @@ impl Selection for Renewal<'_> {
         let name = listing.name(id).to_owned();
         self.list(&mut listing, id, &entry(&name, stat, Kind::Folder));
     }
+}
+
+/// Whether a file of the source would be stored as a manifest that whoever wrote the file has made up. What cannot be read is not.
+fn is_manifest(place: &Place<'_>) -> bool {
+    use phalanx_system::os::fs::FileExt;
+    let Ok(input) =
+        place.input.try_clone().map_err(Error::read).and_then(|dir| InputFile::open_in(Arc::new(dir), place.name))
+    else {
+        return false;
+    };
+    let mut begin = [0; MANIFESTS.len()];
+    input.file().read_exact_at(&mut begin, 0).is_ok() && begin == MANIFESTS
 }
 
 /// Whether an entry in this state is worked on.

@@ -257,6 +257,7 @@ impl Run<'_> {
         renewal.begin_at(self.mirror());
         renewal.journal = journal;
         renewal.doubtful = plan.doubtful;
+        renewal.copies = manifests.trees.copies();
         self.prepare(&mut renewal)?;
         let mut done = Done { kept: plan.kept, is_shorter: plan.has_lost, ..Done::default() };
         self.remove_left(&renewal, &plan.temporaries);

@@ -3,10 +3,10 @@
 use super::MANIFEST;
 use crate::Error;
 use crate::file::{Existing, InputFile, Made, Output, is_url};
-use crate::folders::make_private;
+use crate::folders::{id, make_private};
 use crate::home;
 use phalanx_core::tree::{Digest, Head, TreeId};
-use phalanx_system::files::{cut_log, open_private_log};
+use phalanx_system::files::{cut_log, open_folder, open_private_log};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -156,6 +156,11 @@ impl Trees {
     #[must_use]
     pub fn copy(&self, tree: TreeId) -> Option<File> {
         InputFile::open(&self.path(&format!("{tree}.{MANIFEST}"))?).ok()?.file().try_clone().ok()
+    }
+
+    /// What identifies the folder of these copies.
+    pub(super) fn copies(&self) -> Option<(u64, u64)> {
+        id(&open_folder(self.folder.as_ref()?).ok()?).ok()
     }
 
     /// The length of the longest plaintext that is kept; `None` if none is.

@@ -94,6 +94,7 @@ impl Protecting<'_> {
         let mut renewal = Renewal::new(plan.listing, HashMap::new(), self.sealing.carry);
         renewal.takes_others = true;
         renewal.removals = removals;
+        renewal.copies = manifests.trees.copies();
         if let (Some(root), true) = (&mirror, is_object) {
             if !self.replaces && !there.entries().map_err(at_output)?.is_empty() {
                 return Err(at_output(Error::write(Obstacle::FolderExists.into())));

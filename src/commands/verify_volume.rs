@@ -140,7 +140,8 @@ impl Findings for Report<'_> {
     }
 
     fn failed(&self, path: &Path, error: &VolumeError) {
-        let is_altered = !matches!(error, VolumeError::Io { .. } | VolumeError::Refused(_));
+        let is_altered =
+            !matches!(error, VolumeError::Io { .. } | VolumeError::Refused(_) | VolumeError::Unlisted { .. });
         if is_altered {
             self.altered.store(true, Ordering::Relaxed);
         }

@@ -8,6 +8,7 @@ mod model;
 mod power;
 mod restore;
 mod rollback;
+mod unlisted;
 mod ways;
 pub mod workload;
 

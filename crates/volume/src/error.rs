@@ -27,6 +27,14 @@ pub enum VolumeError {
     /// Something was altered from outside. Users get an I/O error.
     #[error("{0}")]
     Damaged(String),
+    /// An entry of a folder cannot be listed: its name or its type cannot be read.
+    #[error("{stored}: it cannot be listed: {errno}")]
+    Unlisted {
+        /// Its path in the volume's folder, from the root on.
+        stored: String,
+        /// What the system said.
+        errno: Errno,
+    },
     /// The error number that any file system gives for a request that it cannot serve: no such entry, it exists …
     #[error("{0}")]
     Refused(#[from] Errno),
@@ -64,7 +72,7 @@ impl VolumeError {
     #[must_use]
     pub fn errno(&self) -> Errno {
         match self {
-            Self::Refused(errno) | Self::Dropped(errno) => *errno,
+            Self::Refused(errno) | Self::Dropped(errno) | Self::Unlisted { errno, .. } => *errno,
             Self::ReadOnly | Self::Unfinished => Errno::ROFS,
             Self::Busy => Errno::BUSY,
             Self::Full => Errno::NOSPC,

@@ -2,6 +2,7 @@
 
 mod convert;
 mod handles;
+mod list;
 mod serve;
 
 use crate::backing::Backing;
@@ -36,9 +37,6 @@ struct Open {
 
 /// A folder that a program has opened: its list as of the last read from the beginning.
 type OpenFolder = Mutex<Option<Arc<Listing>>>;
-
-/// The two names that every folder has in addition to its entries.
-const DOTS: [&[u8]; 2] = [b".", b".."];
 
 /// How a mount has ended; `None` until then.
 pub type Ended = Arc<Mutex<Option<Result<()>>>>;

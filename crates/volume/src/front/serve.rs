@@ -1,8 +1,9 @@
 //! Serving each of the kernel's requests.
 
 use crate::error::{Result, VolumeError};
+use crate::front::Front;
 use crate::front::convert::{answer, kind};
-use crate::front::{DOTS, Front};
+use crate::front::list::Item;
 use crate::fuse::{Answer, Caching, Change, Entries, Filesystem, Opened, Space, WriteFlags};
 use crate::tree::{Attr, Kind, Owner, RenameMode, SetAttr, SetMode};
 use rustix::fs::{FallocateFlags, FileType, OFlags, RenameFlags};
@@ -166,51 +167,36 @@ impl Filesystem for Front {
 
     fn readdir(&self, number: u64, handle: u64, offset: u64, entries: &mut Entries<'_>) -> Answer<()> {
         let listing = answer(self.listing(number, handle, offset))?;
-        for at in offset as usize..listing.len() + DOTS.len() {
-            let next = at as u64 + 1;
-            let is_full = match DOTS.get(at) {
+        self.list(&listing, offset, entries, |entries, item, next| {
+            Ok(match item {
                 // The kernel finds the folder above by itself.
-                Some(dots) => entries.add(number, next, Kind::Folder, dots),
-                // A name that does not decrypt has been reported.
-                None => answer(self.tree.entry(&listing, at - DOTS.len()))?
-                    .is_some_and(|entry| entries.add(entry.number, next, entry.kind, &entry.name)),
-            };
-            if is_full {
-                break;
-            }
-        }
-        Ok(())
+                Item::Dots(dots) => entries.add(number, next, Kind::Folder, dots),
+                Item::Entry(_, entry) => entries.add(entry.number, next, entry.kind, &entry.name),
+            })
+        })
     }
 
     fn readdirplus(&self, number: u64, handle: u64, offset: u64, entries: &mut Entries<'_>) -> Answer<()> {
         let listing = answer(self.listing(number, handle, offset))?;
-        for at in offset as usize..listing.len() + DOTS.len() {
-            let next = at as u64 + 1;
-            let is_full = match DOTS.get(at) {
-                Some(dots) => entries.add_known(&answer(self.tree.getattr(number))?, next, dots),
-                None => {
-                    let index = at - DOTS.len();
-                    let Some(entry) = answer(self.tree.entry(&listing, index))? else { continue };
-                    match answer(self.tree.lookup_entry(&listing, index)) {
-                        Ok(attr) => {
-                            let is_full = entries.add_known(&self.now(attr), next, &entry.name);
-                            if is_full {
-                                self.tree.forget(attr.number, 1);
-                            }
-                            is_full
-                        }
-                        // Removed since the list was read.
-                        Err(Errno::NOENT) => continue,
-                        // The name is there, and who looks it up gets the error.
-                        Err(_) => entries.add_unknown(entry.number, next, entry.kind, &entry.name),
-                    }
-                }
+        self.list(&listing, offset, entries, |entries, item, next| {
+            let (index, entry) = match item {
+                Item::Dots(dots) => return Ok(entries.add_known(&answer(self.tree.getattr(number))?, next, dots)),
+                Item::Entry(index, entry) => (index, entry),
             };
-            if is_full {
-                break;
-            }
-        }
-        Ok(())
+            Ok(match answer(self.tree.lookup_entry(&listing, index)) {
+                Ok(attr) => {
+                    let is_full = entries.add_known(&self.now(attr), next, &entry.name);
+                    if is_full {
+                        self.tree.forget(attr.number, 1);
+                    }
+                    is_full
+                }
+                // Removed since the list was read.
+                Err(Errno::NOENT) => false,
+                // The name is there, and who looks it up gets the error.
+                Err(_) => entries.add_unknown(entry.number, next, entry.kind, &entry.name),
+            })
+        })
     }
 
     fn releasedir(&self, handle: u64) {

@@ -254,6 +254,12 @@ impl<'a> Entries<'a> {
         self.len
     }
 
+    /// Whether none was added.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Adds an entry; the list goes on at `next` after it. Returns whether there was no room for it.
     #[must_use]
     pub fn add(&mut self, number: u64, next: u64, kind: Kind, name: &[u8]) -> bool {

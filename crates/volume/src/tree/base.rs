@@ -140,19 +140,31 @@ impl Tree {
     /// Reports damage once.
     pub(super) fn report(&self, error: &VolumeError) {
         if let VolumeError::Damaged(message) = error {
-            let mut hasher = DefaultHasher::new();
-            message.hash(&mut hasher);
-            let mut reported = lock(&self.reported);
-            let is_new = reported.len() < MAX_REPORTED && reported.insert(hasher.finish());
-            drop(reported);
-            if is_new {
-                (self.options.on_damage)(message);
-            }
+            self.report_once(message);
+        }
+    }
+
+    /// Calls [`TreeOptions::on_damage`] with a message, unless that has been done before.
+    pub fn report_once(&self, message: &str) {
+        let mut hasher = DefaultHasher::new();
+        message.hash(&mut hasher);
+        let mut reported = lock(&self.reported);
+        let is_new = reported.len() < MAX_REPORTED && reported.insert(hasher.finish());
+        drop(reported);
+        if is_new {
+            (self.options.on_damage)(message);
         }
     }
 
     /// Reports what was altered from outside, and returns the error for it.
     pub(super) fn damaged(&self, folder: u64, stored: &[u8], what: &str) -> VolumeError {
+        let error = VolumeError::Damaged(format!("{}: {what}", self.stored_path(folder, stored)));
+        self.report(&error);
+        error
+    }
+
+    /// Where an entry of a folder is stored, from the root on, for messages.
+    pub(super) fn stored_path(&self, folder: u64, stored: &[u8]) -> String {
         let mut path: Vec<_> = {
             let nodes = self.nodes();
             let inner = nodes.ancestors(folder).filter(|number| *number != ROOT);
@@ -161,10 +173,7 @@ impl Tree {
         path.reverse();
         let path: String =
             path.iter().map(|name| format!("{}/", String::from_utf8_lossy(name).escape_debug())).collect();
-        let stored = String::from_utf8_lossy(stored);
-        let error = VolumeError::Damaged(format!("{path}{}: {what}", stored.escape_debug()));
-        self.report(&error);
-        error
+        format!("{path}{}", String::from_utf8_lossy(stored).escape_debug())
     }
 
     /// Checks that a folder can be used and belongs where it is.

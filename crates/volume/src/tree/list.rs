@@ -1,6 +1,6 @@
 //! What is in a folder.
 
-use crate::error::Result;
+use crate::error::{Result, VolumeError};
 use crate::folder::read_full;
 use crate::names::{is_entry, is_long};
 use crate::tree::attr::Attr;
@@ -71,9 +71,16 @@ impl Tree {
     /// then [`Listing::len`] says whether there are more.
     ///
     /// # Errors
-    /// If its name or its type cannot be read. Without it the list would say that there is no such entry.
+    /// [`VolumeError::Unlisted`] if its name or its type cannot be read. It says nothing of the other entries.
     pub fn entry(&self, listing: &Listing, index: usize) -> Result<Option<Entry>> {
         let Some((stored, entry)) = listing.stored(index) else { return Ok(None) };
+        self.read_entry(listing, stored, entry).map_err(|error| VolumeError::Unlisted {
+            stored: self.stored_path(listing.number, stored),
+            errno: error.errno(),
+        })
+    }
+
+    fn read_entry(&self, listing: &Listing, stored: &[u8], entry: Listed) -> Result<Option<Entry>> {
         let Some(name) = self.plain_name(listing, stored)? else { return Ok(None) };
         let kind = match entry.kind {
             // The file system does not list the type.

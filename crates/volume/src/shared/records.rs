@@ -61,8 +61,12 @@ impl<F: Uncommitted> Shared<F> {
         let mut table = Table::default();
         table.gone(Owner { inode: key.1, id });
         let appended = match is_last.then(|| self.append(&table)) {
-            // A full disk keeps nobody from removing files. Without the record, the removal counts when the epoch ends.
-            Some(Err(VolumeError::Full)) | None => None,
+            // A full disk keeps nobody from removing files, unless it has ended all changes. Without the record, the removal
+            // counts when the epoch ends.
+            Some(Err(VolumeError::Full)) | None => {
+                self.writable()?;
+                None
+            }
             Some(appended) => Some(appended?),
         };
         if is_replaced {

@@ -245,7 +245,7 @@ impl Tree {
             else {
                 return Err(self.damaged(place.parent, &place.stored, "a folder that does not belong there"));
             };
-            if let Some(record) = alone.filter(|_| !self.options.read_only) {
+            if let Some(record) = alone.filter(|_| self.check_writable().is_ok()) {
                 // A killed run has left the record of another place. If the repair fails now, a later one may succeed.
                 let _ = replace(fd.as_fd(), &self.fresh, &[record]);
             }

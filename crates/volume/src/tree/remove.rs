@@ -125,7 +125,7 @@ impl Tree {
     /// Removes what a killed run has left in a folder, but at most [`MAX_REMOVED`] entries. What cannot be removed
     /// stays, and does no harm.
     pub(super) fn remove_left(&self, fd: &OwnedFd, names: &[Vec<u8>]) {
-        if self.options.read_only {
+        if self.check_writable().is_err() {
             return;
         }
         let mut budget = MAX_REMOVED;

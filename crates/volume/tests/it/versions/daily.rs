@@ -4,7 +4,7 @@ use super::*;
 use phalanx_volume::Disk;
 use phalanx_volume::tree::{Kind, RenameMode, SetMode};
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -44,6 +44,61 @@ fn after_an_error_of_the_disk_names_do_not_change_either() {
     drop((backing, mounted));
     // The removal was refused, and so nothing is missing or comes back.
     assert_eq!(lab.mount().tree.lookup(ROOT, b"a").unwrap().kind, Kind::File);
+}
+
+/// A disk that has no space left for what it has accepted, and says so once, as disks do.
+#[derive(Default)]
+struct Overfull(AtomicBool);
+
+impl Disk for Overfull {
+    fn sync_data(&self, _: &File) -> io::Result<()> {
+        if self.0.swap(false, Ordering::Relaxed) { Err(Errno::NOSPC.into()) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn no_file_is_removed_without_its_record_when_a_full_disk_ends_all_changes() {
+    for replaces in [false, true] {
+        let (lab, disk) = (Lab::new(), Arc::new(Overfull::default()));
+        lab.put("a", b"kept");
+        lab.put("b", b"other");
+        // A killed run has left a part of a batch behind the table. The first change cuts it off and syncs that.
+        fs::OpenOptions::new().append(true).open(lab.path().join(TABLE)).unwrap().write_all(&[0; 10]).unwrap();
+        let mounted = mount(lab.path(), AtHand { key: Some(key()), password: None }, false, disk.clone()).unwrap();
+        disk.0.store(true, Ordering::Relaxed);
+        let removed = match replaces {
+            false => mounted.tree.unlink(ROOT, b"a"),
+            true => mounted.tree.rename(ROOT, b"b", ROOT, b"a", RenameMode::Replace),
+        };
+        assert_eq!(removed.unwrap_err().errno(), Errno::ROFS);
+        let told = mounted.told.lock().unwrap().clone();
+        assert_eq!(told, ["the volume is read-only from now on: the backing file system is full"]);
+        drop(mounted);
+        assert_eq!((lab.get("a").unwrap(), lab.get("b").unwrap()), (b"kept".to_vec(), b"other".to_vec()));
+    }
+}
+
+#[test]
+fn after_an_error_of_the_disk_nothing_is_tidied_up() {
+    let lab = Lab::new();
+    lab.mount().tree.mkdir(ROOT, b"d", 0o755, owner()).unwrap();
+    // What killed runs leave: an entry that was being made, and the record of a place where the folder is not.
+    let left = lab.path().join("phalanx.new.0123");
+    fs::write(&left, "left").unwrap();
+    let record = lab.stored("d").join("phalanx.folder");
+    let one = fs::read(&record).unwrap();
+    let both = [&[0; 32], &one[..]].concat();
+    fs::write(&record, &both).unwrap();
+    for is_broken in [true, false] {
+        let mounted = lab.mount();
+        mounted.store.broken().store(is_broken, Ordering::Release);
+        let folder = mounted.tree.lookup(ROOT, b"d").unwrap();
+        for number in [ROOT, folder.number] {
+            mounted.tree.list(number).unwrap();
+        }
+        assert_eq!((left.exists(), fs::read(&record).unwrap() == both), (is_broken, is_broken));
+    }
+    assert_eq!(fs::read(&record).unwrap(), one);
 }
 
 #[test]

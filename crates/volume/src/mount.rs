@@ -261,7 +261,8 @@ impl<F: Filesystem> Crew<F> {
             }
         }
         self.start("fuse-0".into(), move |server| device.run(server, rests))?;
-        self.ended.iter().take(self.threads.len()).collect()
+        let ended = self.ended.iter().take(self.threads.len());
+        ended.map(|ended| ended.or_else(|error| counted(error, stopper.is_over()))).collect()
     }
 
     fn start(
@@ -287,6 +288,13 @@ impl<F: Filesystem> Crew<F> {
     }
 }
 
+/// What the error counts with which a thread has ended. A thread that asks or answers while the kernel ends the session
+/// gets one of several errors, by how far the kernel is: `ENOENT` or `EIO` for an answer by io_uring whose request the
+/// kernel has just dropped. So none of the kernel's errors is a failure once the session is over. A thread's own are.
+fn counted(error: io::Error, is_over: bool) -> io::Result<()> {
+    if is_over && error.raw_os_error().is_some() { Ok(()) } else { Err(error) }
+}
+
 /// The mount itself. It is unmounted on drop, unless the kernel has done so already.
 struct Mounted {
     stopper: Stopper,
@@ -298,5 +306,22 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         self.stopper.abandon();
         self.clock.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_kernel_count_until_the_session_is_over_and_those_of_threads_always() {
+        for errno in [Errno::NOENT, Errno::IO, Errno::NODEV] {
+            counted(errno.into(), true).unwrap();
+            assert_eq!(Errno::from_io_error(&counted(errno.into(), false).unwrap_err()), Some(errno));
+        }
+        for is_over in [true, false] {
+            counted(io::Error::other("a thread has panicked"), is_over).unwrap_err();
+            counted(io::ErrorKind::InvalidData.into(), is_over).unwrap_err();
+        }
     }
 }

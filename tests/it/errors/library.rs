@@ -280,6 +280,11 @@ fn volume() -> Vec<Message> {
             "the disk below a volume was full or failed",
             "the programs that wrote were told; write those files again",
         ),
+        at(
+            VolumeError::Unlisted { stored: "STORED".into(), errno: Errno::ACCESS },
+            "the name of an entry in a volume cannot be read",
+            "look at the permissions of `STORED.full` in the volume's folder, and at the disk below",
+        ),
         at(VolumeError::ReadOnly, "it is mounted with `--read-only`, or the disk failed", ""),
         at(VolumeError::Unfinished, "a mount was killed", ""),
         at(

@@ -261,8 +261,8 @@ impl<F: Filesystem> Crew<F> {
             }
         }
         self.start("fuse-0".into(), move |server| device.run(server, rests))?;
-        let ended = self.ended.iter().take(self.threads.len());
-        ended.map(|ended| ended.or_else(|error| counted(error, stopper.is_over()))).collect()
+        let mut ended = self.ended.iter().take(self.threads.len());
+        ended.try_for_each(|ended| ended.or_else(|error| counted(error, stopper.is_over())))
     }
 
     fn start(

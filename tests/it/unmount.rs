@@ -7,7 +7,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::cell::RefCell;
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -221,6 +221,47 @@ fn a_mount_on_top_of_a_mount_stays() {
             mounts.wait(first);
             assert!(!is_mounted(&mounts.mountpoint()));
         }
+    });
+}
+
+/// Ends the session of a mount, and leaves the mount. Returns whether this user can do that here.
+fn end_by_force(mountpoint: &Path) -> bool {
+    let device = fs::metadata(mountpoint).unwrap().dev();
+    let abort = format!("/sys/fs/fuse/connections/{}/abort", rustix::fs::minor(device));
+    match unmount(mountpoint, UnmountFlags::FORCE) {
+        // The end of the session comes first.
+        Err(Errno::BUSY) => true,
+        Err(Errno::PERM) if fs::write(abort, "1").is_ok() => true,
+        Err(Errno::PERM) => {
+            skip("root");
+            false
+        }
+        other => panic!("{other:?}: nothing is open in it"),
+    }
+}
+
+#[test]
+fn a_session_that_was_ended_by_force_is_unmounted_and_reported() {
+    each(|mounts| {
+        let process = mounts.start("a").unwrap();
+        let file = File::open(mounts.s.path("mnt/name")).unwrap();
+        if !end_by_force(&mounts.mountpoint()) {
+            return;
+        }
+        mounts.wait(process);
+        assert!(!is_mounted(&mounts.mountpoint()));
+        if !mounts.is_daemon {
+            assert_eq!(mounts.code(process), Some(4));
+            let log = fs::read_to_string(mounts.s.path("log-a")).unwrap();
+            let why = "the session was ended by force: what programs had written and not synced may be missing";
+            assert_eq!(log, format!("phalanx: {}: {why}\n", mounts.mountpoint().display()));
+        }
+        drop(file);
+        // The folder can be mounted on again.
+        let process = mounts.start("b").unwrap();
+        assert_eq!(mounts.letter(), "b");
+        mounts.unmount(&[]);
+        mounts.wait(process);
     });
 }
 

@@ -91,6 +91,9 @@ pub enum MountError {
     /// Another mount lies on this one.
     #[error("something else is mounted on top of it")]
     Covered,
+    /// Somebody has ended the session without unmounting it.
+    #[error("the session was ended by force: what programs had written and not synced may be missing")]
+    Forced,
     /// The mountpoint is the source, contains it, or lies within it.
     #[error("{0}")]
     Overlap(&'static str),
@@ -195,7 +198,8 @@ impl<F: Filesystem> Session<F> {
     /// Serves until it is unmounted. Then [`Filesystem::destroy`] has been called.
     ///
     /// # Errors
-    /// If threads cannot be started, or the kernel's device fails.
+    /// If threads cannot be started, or the kernel's device fails. [`MountError::Forced`] if the session was ended by
+    /// force; then it is unmounted here.
     pub fn run(self) -> Result<(), MountError> {
         let Self { server, device, threads, rings, mounted } = self;
         let mut crew = Crew::new(server);
@@ -204,11 +208,14 @@ impl<F: Filesystem> Session<F> {
             // Requests would wait for the thread that has failed.
             mounted.stopper.abandon();
         }
+        let mut was_forced = false;
         if mounted.stopper.is_over() {
             crew.join();
+            was_forced = mounted.stopper.unmount_dead();
         }
         crew.server.destroy();
-        served.map_err(|source| MountError::Io { doing: "serving the mount", source })
+        served.map_err(|source| MountError::Io { doing: "serving the mount", source })?;
+        if was_forced { Err(MountError::Forced) } else { Ok(()) }
     }
 }
 

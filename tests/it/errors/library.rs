@@ -323,6 +323,11 @@ fn mount() -> Vec<Message> {
         at(MountError::NotSeen, "`/proc` is not mounted, and a signal ends a mount", ""),
         at(MountError::Covered, "", ""),
         at(
+            MountError::Forced,
+            "`umount -f`, or the kernel's file `abort`, while the mount was in use",
+            "mount it again",
+        ),
+        at(
             MountError::Io { doing: "mounting", source: io::Error::from_raw_os_error(Errno::PERM.raw_os_error()) },
             "a container or a policy forbids it",
             "allow it `CAP_SYS_ADMIN`, or mount outside",

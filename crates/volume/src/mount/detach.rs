@@ -7,7 +7,7 @@
 use super::table::{self, Entry, Table};
 use super::{MountError, place};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, fstatfs};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::fs::{self, File};
@@ -15,7 +15,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 /// Unmounts one mount, and never another one that is in the same place later.
 #[derive(Clone, Debug)]
@@ -57,6 +59,16 @@ impl Id {
 struct MountFolder {
     path: PathBuf,
     folder: OwnedFd,
+}
+
+impl MountFolder {
+    /// Detaches the mount from the file tree.
+    fn detach(&self, flags: UnmountFlags) -> Result<(), MountError> {
+        match detach(self.folder.as_fd(), flags) {
+            Err(Errno::PERM) => detach_as_user(&self.path),
+            done => done.map_err(MountError::io("unmounting")),
+        }
+    }
 }
 
 /// A mount without a name, which lasts until this is dropped or its last file is closed.
@@ -171,13 +183,24 @@ impl Stopper {
         }
     }
 
-    fn take_name(&self, flags: UnmountFlags) -> Result<Nameless, MountError> {
-        let Some(MountFolder { path, folder }) = self.find()? else { return Ok(Nameless(None)) };
-        match detach(folder.as_fd(), flags) {
-            Err(Errno::PERM) => detach_as_user(&path)?,
-            done => done.map_err(MountError::io("unmounting"))?,
+    /// Unmounts what is left of a session that is over although nobody has unmounted it: root ends sessions by `umount -f`,
+    /// and whoever has mounted them by the file `abort`. Returns whether there was such a mount.
+    pub(super) fn unmount_dead(&self) -> bool {
+        // By now another mount may have its number and its device number, but not without a program.
+        match self.find_listed() {
+            Ok(Some(mount)) if is_dead(&mount.folder) => {
+                // If it stays, it does no more than before.
+                let _ = mount.detach(UnmountFlags::empty());
+                true
+            }
+            _ => false,
         }
-        Ok(Nameless(Some(folder)))
+    }
+
+    fn take_name(&self, flags: UnmountFlags) -> Result<Nameless, MountError> {
+        let Some(mount) = self.find()? else { return Ok(Nameless(None)) };
+        mount.detach(flags)?;
+        Ok(Nameless(Some(mount.folder)))
     }
 
     /// `None` if the mount is gone.
@@ -185,6 +208,13 @@ impl Stopper {
         if self.is_over() {
             return Ok(None);
         }
+        let found = self.find_listed();
+        // What was found may be another mount, if the session has ended meanwhile.
+        if self.is_over() { Ok(None) } else { found }
+    }
+
+    /// The mount that the kernel lists with this session's numbers.
+    fn find_listed(&self) -> Result<Option<MountFolder>, MountError> {
         let id = self.0.id.ok_or(MountError::NotSeen)?;
         let find = || {
             let table = Table::read().ok_or(MountError::NotSeen)?;
@@ -202,12 +232,23 @@ impl Stopper {
         // If the opened folder lies on this mount now, it stays there.
         let number = table::mount_of(&folder);
         match find()? {
-            Some(_) if self.is_over() => Ok(None),
             Some((_, is_covered)) if is_covered || number != Some(id.number) => Err(MountError::Covered),
             Some(_) => Ok(Some(MountFolder { path, folder })),
             None => Ok(None),
         }
     }
+}
+
+/// Whether the file system of an opened folder has lost its program. One that does not answer soon has not: it may be
+/// stopped.
+fn is_dead(folder: &OwnedFd) -> bool {
+    const SOON: Duration = Duration::from_secs(2);
+    let Ok(folder) = folder.try_clone() else { return false };
+    let (says, said) = mpsc::channel();
+    // The kernel asks the program, unless there is none.
+    let ask = move || says.send(fstatfs(&folder).err() == Some(Errno::NOTCONN));
+    let asks = thread::Builder::new().name("dead".into()).spawn(ask).is_ok();
+    asks && said.recv_timeout(SOON) == Ok(true)
 }
 
 /// Detaches the mount of an opened folder from the file tree.

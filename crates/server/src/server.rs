@@ -122,22 +122,28 @@ impl Server {
     /// Destroys a key, with its users.
     ///
     /// Where there are other servers, it then waits until all of them know that. One that does not would still seal, and if
-    /// the name is given to another key, nobody would notice that this opens nowhere.
+    /// the name is given to another key, nobody would notice that this opens nowhere. It also waits after an error that
+    /// leaves open whether the key is gone, and where there is no such key: an earlier call may have deleted it a moment
+    /// ago, and have failed after that.
     ///
     /// # Errors
-    /// Those of [`Keys::delete`].
+    /// Those of [`Keys::delete`] and [`Keys::scrub`], and if there is no such key.
     pub async fn delete_key(self: &Arc<Self>, name: &str) -> store::Result<()> {
         let (server, name) = (self.clone(), name.to_owned());
         to_the_end(self.is_current(), async move {
-            let deleted = server.keys.delete(&name).await;
-            if !matches!(deleted, Err(store::Error::Refused(_))) {
-                // Also after a failure: the key may be deleted all the same.
-                server.users.forget_all();
-            }
-            if deleted.is_ok() && server.follow.is_shared() {
+            let deleted = match server.keys.delete(&name).await {
+                // Nothing has changed.
+                Err(store::Error::Refused(refusal)) => return Err(refusal.into()),
+                // Also if there is no such key: an earlier call may have failed here.
+                Ok(was_there) => server.keys.scrub().await.map(|()| was_there),
+                Err(error) => Err(error),
+            };
+            server.users.forget_all();
+            if server.follow.is_shared() {
                 tokio::time::sleep(LEASE + ANSWERING).await;
             }
-            deleted
+            let not_found = || Refusal::invalid("could not delete key; not found").into();
+            if deleted? { Ok(()) } else { Err(not_found()) }
         })
         .await
     }
@@ -309,6 +315,8 @@ pub(crate) mod tests {
         pub is_away: AtomicBool,
         /// Whether it answers nothing for a while.
         pub hangs: AtomicBool,
+        /// Whether the connection breaks when the next transaction has been committed.
+        pub breaks: AtomicBool,
         /// Whether it cannot be scrubbed.
         pub is_stained: AtomicBool,
         /// How many transactions it was asked for.
@@ -334,7 +342,11 @@ pub(crate) mod tests {
             if self.1.is_away.load(SeqCst) {
                 return Err(Error::Unavailable("it is away".into()));
             }
-            self.0.transaction(work)
+            self.0.transaction(work)?;
+            match self.1.breaks.swap(false, SeqCst) {
+                true => Err(Error::Unavailable("the connection broke".into())),
+                false => Ok(()),
+            }
         }
 
         fn scrub(&mut self) -> store::Result<()> {
@@ -528,6 +540,30 @@ pub(crate) mod tests {
             assert_eq!(begun.elapsed() >= LEASE + ANSWERING, is_shared);
             assert!(bench.server.keys.get("orders").is_err());
         }
+    }
+
+    #[tokio::test]
+    async fn a_deletion_whose_answer_was_lost_waits_and_so_does_its_second_try() {
+        let bench = Bench::new(true).await;
+        bench.key(false).await;
+        let config = Config { deletion_allowed: Some(true), ..Config::default() };
+        bench.server.configure_key("orders", config).await.unwrap();
+        let delete = || {
+            let server = bench.server.clone();
+            tokio::spawn(async move {
+                let begun = std::time::Instant::now();
+                let deleted = server.delete_key("orders").await;
+                (deleted, begun.elapsed() >= LEASE + ANSWERING)
+            })
+        };
+        bench.switches.breaks.store(true, SeqCst);
+        let first = delete();
+        while bench.switches.breaks.load(SeqCst) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let second = delete();
+        assert!(matches!(first.await.unwrap(), (Err(Error::Unavailable(_)), true)));
+        assert!(matches!(second.await.unwrap(), (Err(Error::Refused(_)), true)));
     }
 
     #[tokio::test]

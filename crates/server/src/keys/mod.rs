@@ -281,11 +281,11 @@ impl Keys {
         settings::trim(&mut self.get(name)?.record.clone(), min_available)
     }
 
-    /// Destroys a key, if its deletion is allowed.
+    /// Destroys a key, if its deletion is allowed. Returns whether there was one.
     ///
     /// # Errors
-    /// If it is not; if there is no such key; if the store fails.
-    pub async fn delete(&self, name: &str) -> store::Result<()> {
+    /// If it is not allowed; if the store fails.
+    pub async fn delete(&self, name: &str) -> store::Result<bool> {
         let (root, wanted) = (self.root.clone(), name.to_owned());
         let change = move |store: &mut dyn Transaction| {
             let Some(record) = store.key(&wanted)? else { return Ok(None) };
@@ -301,10 +301,15 @@ impl Keys {
             let deleted = self.store.run(change).await?;
             deleted.inspect(|id| self.forget(name, id))
         };
-        // Also if there is no such key: an earlier call may have failed here.
-        self.store.scrub().await?;
-        let not_found = || Refusal::invalid("could not delete key; not found").into();
-        deleted.map(drop).ok_or_else(not_found)
+        Ok(deleted.is_some())
+    }
+
+    /// Leaves as little as possible in the store of what was deleted.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn scrub(&self) -> store::Result<()> {
+        self.store.scrub().await
     }
 
     /// Refuses a version that would be one too many of all keys. It looks at memory, so changes at the same time may go a

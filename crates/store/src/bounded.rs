@@ -1,6 +1,7 @@
 //! The body of an answer: it comes in time, and is no longer than it may be. The client of a store collects some bodies
 //! as they come, in memory of the length that the store says.
 
+use crate::connection::REQUEST;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use http::header::RANGE;
@@ -16,7 +17,9 @@ use tokio::time::timeout;
 const LONGEST: u64 = 16 << 20;
 
 /// A store that says nothing is given up after this time.
-const SILENT: Duration = Duration::from_secs(60);
+pub const SILENT: Duration = Duration::from_secs(60);
+/// So long it may say nothing while it makes an object of parts or of another object: it may copy all of it first.
+const WORKS: Duration = REQUEST;
 /// So many bytes go to a store in a second, or more: a line of 128 kbit/s.
 const SLOWEST: u64 = 16 << 10;
 
@@ -31,18 +34,31 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Those of a request's answer.
-    pub fn of(request: &HttpRequest) -> Self {
+    /// Those of the answer to a request. Where it takes no work, the store may say nothing for the time `silent`.
+    pub fn of(request: &HttpRequest, silent: Duration) -> Self {
+        let silent = if is_work(request) { silent.max(WORKS) } else { silent };
         // The answer does not begin before the body was sent, which is not seen from here.
-        let begins = SILENT + Duration::from_secs(request.body().content_length() as u64 / SLOWEST);
+        let begins = silent + Duration::from_secs(request.body().content_length() as u64 / SLOWEST);
         let range = request.headers().get(RANGE).and_then(|range| len_of(range.to_str().ok()?));
-        Self { begins, silent: SILENT, range: range.filter(|_| request.method() == Method::GET) }
+        Self { begins, silent, range: range.filter(|_| request.method() == Method::GET) }
     }
 
     /// The answer within these bounds.
     pub fn bound(&self, answer: HttpResponse) -> HttpResponse {
         let range = self.range.filter(|_| answer.status() == StatusCode::PARTIAL_CONTENT);
         answer.map(|body| bounded(body, range.map_or(Most::Whole(LONGEST), Most::Range), self.silent))
+    }
+}
+
+/// Whether the store makes an object of parts or of another object.
+fn is_work(request: &HttpRequest) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    let has = |start: &str| query.split('&').any(|parameter| parameter.starts_with(start));
+    let copies = ["x-amz-copy-source", "x-goog-copy-source", "x-ms-copy-source"];
+    match *request.method() {
+        Method::POST => has("uploadId="),
+        Method::PUT => has("comp=blocklist") || copies.iter().any(|name| request.headers().contains_key(*name)),
+        _ => false,
     }
 }
 
@@ -116,14 +132,37 @@ mod tests {
 
     #[test]
     fn slow_lines_have_time_to_send() {
-        let begins = |len| Bounds::of(&request(Method::PUT, "", vec![0; len])).begins.as_secs();
+        let begins = |len| Bounds::of(&request(Method::PUT, "", vec![0; len]), SILENT).begins.as_secs();
         assert_eq!((begins(0), begins(1000), begins(8 << 20)), (60, 60, 572));
+    }
+
+    #[test]
+    fn a_store_that_makes_an_object_has_time_for_it() {
+        let begins = |method: Method, query: &str, header: &'static str| {
+            let request = Request::builder().method(method).uri(format!("https://h/k{query}")).header(header, "x");
+            Bounds::of(&request.body(HttpRequestBody::empty()).unwrap(), SILENT).begins.as_secs()
+        };
+        assert_eq!(begins(Method::POST, "?uploadId=u", "x"), 600);
+        assert_eq!(begins(Method::PUT, "?comp=blocklist", "x"), 600);
+        assert_eq!(begins(Method::PUT, "?partNumber=2&uploadId=u", "x-amz-copy-source"), 600);
+        for copies in ["x-amz-copy-source", "x-goog-copy-source", "x-ms-copy-source"] {
+            assert_eq!(begins(Method::PUT, "", copies), 600, "{copies}");
+        }
+        for (method, query) in [
+            (Method::PUT, "?partNumber=2&uploadId=u"),
+            (Method::PUT, "?comp=block"),
+            (Method::POST, "?uploads"),
+            (Method::DELETE, "?uploadId=u"),
+        ] {
+            assert_eq!(begins(method, query, "x"), 60, "{query}");
+        }
     }
 
     #[test]
     fn what_a_store_does_not_say_is_not_waited_for() {
         let silent = StreamBody::new(stream::pending::<Result<_, HttpError>>());
-        let bounds = Bounds { silent: Duration::from_millis(50), ..Bounds::of(&request(Method::GET, "", Vec::new())) };
+        let bounds =
+            Bounds { silent: Duration::from_millis(50), ..Bounds::of(&request(Method::GET, "", Vec::new()), SILENT) };
         let answer = bounds.bound(HttpResponse::new(HttpResponseBody::new(silent)));
         let read = wait(async { Ok(answer.into_body().bytes().await) }).unwrap();
         assert!(read.unwrap_err().to_string().contains("does not answer"));
@@ -134,7 +173,7 @@ mod tests {
         let read = |status: StatusCode, range: &str, len: usize| {
             let mut answer = HttpResponse::new(HttpResponseBody::from(vec![7; len]));
             *answer.status_mut() = status;
-            let answer = Bounds::of(&request(Method::GET, range, Vec::new())).bound(answer);
+            let answer = Bounds::of(&request(Method::GET, range, Vec::new()), SILENT).bound(answer);
             wait(async { Ok(answer.into_body().bytes().await) }).unwrap().map(|bytes| bytes.len()).ok()
         };
         let longest = LONGEST as usize;

@@ -1,5 +1,6 @@
 //! How clients connect, and where they go: by TLS, except to this machine, and nowhere that a store sends them.
 
+use crate::bounded::SILENT;
 use crate::location::{is_local, is_tls};
 use crate::options::Options;
 use crate::patience::{OnWait, Patient};
@@ -14,8 +15,8 @@ use std::time::Duration;
 
 /// A store that does not answer is given up after this time.
 const CONNECT: Duration = Duration::from_secs(10);
-/// A request may take so long as a whole: a part on a slow line.
-const REQUEST: Duration = Duration::from_secs(600);
+/// A request may take so long as a whole: a part on a slow line, or one that a store has much work with.
+pub const REQUEST: Duration = Duration::from_secs(600);
 /// A request that fails is repeated so often, in this time.
 pub const RETRIES: usize = 24;
 pub const RETRYING: Duration = Duration::from_secs(90);
@@ -32,13 +33,15 @@ pub struct Connector {
     /// Headers of each request.
     headers: HeaderMap,
     on_wait: Option<OnWait>,
+    /// How long the server may say nothing.
+    silent: Duration,
 }
 
 impl Connector {
     /// For an address of a store; empty is that of the provider.
     pub fn to(address: &str, options: &Options) -> Self {
-        let on_wait = options.on_wait;
-        Self { follows: false, is_local: is_local(address), headers: HeaderMap::new(), on_wait }
+        let Options { on_wait, silent, .. } = *options;
+        Self { follows: false, is_local: is_local(address), headers: HeaderMap::new(), on_wait, silent }
     }
 
     /// One that goes where the server sends it.
@@ -61,7 +64,7 @@ impl Connector {
         // Services that give credentials have no TLS.
         let direct = if allow_http { Self { is_local: true, ..self.clone() }.client(true)? } else { client.clone() };
         let (client, direct) = (HttpClient::new(client), HttpClient::new(direct));
-        Ok(HttpClient::new(Patient::new(client, direct, self.headers.clone(), self.on_wait)))
+        Ok(HttpClient::new(Patient::new(client, direct, self.headers.clone(), self.on_wait, self.silent)))
     }
 
     /// The client that waits for each answer. All that connect in the same way share their connections and the
@@ -106,7 +109,7 @@ impl Connector {
 pub fn prepare() {
     let both = [false, true];
     for (follows, is_local) in both.into_iter().flat_map(|follows| both.map(|is_local| (follows, is_local))) {
-        let connector = Connector { follows, is_local, headers: HeaderMap::new(), on_wait: None };
+        let connector = Connector { follows, is_local, headers: HeaderMap::new(), on_wait: None, silent: SILENT };
         for allow_http in both {
             // Whoever needs the client gets the error.
             let _ = connector.client(allow_http);

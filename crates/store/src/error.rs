@@ -74,6 +74,12 @@ fn is_denied(error: &Error) -> bool {
     chain(error).any(|cause| cause.contains("403 Forbidden"))
 }
 
+/// Whether an error does not tell if the store has done, or may still do, what it was asked: no answer came, the answer broke
+/// off or made no sense, or something has failed in the store.
+pub fn is_open(error: &Error) -> bool {
+    matches!(error, Error::Generic { .. }) && !chain(error).any(|cause| cause.contains("status code: 4"))
+}
+
 /// Whether no credentials were found. The last place to look for them is a server that only machines in a cloud reach.
 fn is_without_credentials(error: &Error) -> bool {
     let text = error.to_string();

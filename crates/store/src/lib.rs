@@ -38,6 +38,8 @@ mod profile;
 mod record;
 mod runtime;
 mod signed;
+#[cfg(test)]
+mod slow;
 mod stores;
 mod there;
 mod upload;

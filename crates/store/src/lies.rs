@@ -59,7 +59,7 @@ pub fn answer(stream: &mut TcpStream, status: &str, body: &str) -> io::Result<()
 }
 
 /// How the store at an address is reached.
-fn options(address: &str, more: &[(&str, &str)]) -> Options {
+pub fn options(address: &str, more: &[(&str, &str)]) -> Options {
     let variables = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "secret"), ("AWS_REGION", "us-east-1")];
     let variables = if more.is_empty() { &variables[..] } else { more };
     let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));

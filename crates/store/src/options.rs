@@ -1,8 +1,10 @@
 //! What a caller can say about stores.
 
+use crate::bounded::SILENT;
 use crate::cancellation::Cancellation;
 use crate::environment::Environment;
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 /// What a caller can say about stores. What it does not say comes from the environment.
 #[derive(Clone, Debug)]
@@ -22,6 +24,8 @@ pub struct Options {
     pub environment: Option<Environment>,
     /// Ends all requests.
     pub cancellation: Cancellation,
+    /// How long a store may say nothing where it has little work. Tests wait no minute for it.
+    pub(crate) silent: Duration,
 }
 
 impl Default for Options {
@@ -36,6 +40,7 @@ impl Default for Options {
             on_wait: None,
             environment: None,
             cancellation: Cancellation::default(),
+            silent: SILENT,
         }
     }
 }

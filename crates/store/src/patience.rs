@@ -29,6 +29,8 @@ pub struct Patient {
     /// What each request says too.
     headers: HeaderMap,
     on_wait: Option<OnWait>,
+    /// How long the store may say nothing.
+    silent: Duration,
     /// Whether a request was answered, in whatever way.
     reached: AtomicBool,
     tries: AtomicUsize,
@@ -38,15 +40,22 @@ pub struct Patient {
 
 impl Patient {
     /// A client that is asked for all requests, and one for those to hosts that no proxy may see.
-    pub fn new(client: HttpClient, direct: HttpClient, headers: HeaderMap, on_wait: Option<OnWait>) -> Self {
+    pub fn new(
+        client: HttpClient,
+        direct: HttpClient,
+        headers: HeaderMap,
+        on_wait: Option<OnWait>,
+        silent: Duration,
+    ) -> Self {
         let (reached, tries) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Self { client, direct, headers, on_wait, reached, tries, failing: Mutex::new(None) }
+        Self { client, direct, headers, on_wait, silent, reached, tries, failing: Mutex::new(None) }
     }
 
     async fn ask(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         request.headers_mut().extend(self.headers.clone());
         let host = request.uri().host().unwrap_or_default().to_owned();
-        let (bounds, client) = (Bounds::of(&request), if is_near(&host) { &self.direct } else { &self.client });
+        let bounds = Bounds::of(&request, self.silent);
+        let client = if is_near(&host) { &self.direct } else { &self.client };
         match timeout(bounds.begins, client.execute(request)).await.unwrap_or_else(|_| Err(no_answer())) {
             Ok(answer) => {
                 self.reached.store(true, Relaxed);

@@ -30,7 +30,7 @@ use phalanx_host::lock::lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
@@ -410,19 +410,35 @@ impl Shared {
             (None, Condition::New) if is_there_now(&self.client).await? => return Err(exists()),
             (None, Condition::New) => self.parts.store.clone(),
         };
-        match store.complete_multipart(&self.client.key, &upload, parts).await.map_err(error::of) {
-            Ok(_) => Ok(()),
+        let Err(error) = store.complete_multipart(&self.client.key, &upload, parts).await else { return Ok(()) };
+        let looks = if error::is_open(&error) { LOOKS } else { Duration::ZERO };
+        match error::of(error) {
             // If the answer to the first try was lost, the second one finds no upload, or the object.
-            Err(e) if may_be_done(&e) && self.is(len, head).await => Ok(()),
-            Err(e) if *condition == Condition::New && is_changed(&e) => Err(exists()),
-            Err(e) => Err(e),
+            e if may_be_done(&e) && self.appears(len, head, looks).await => Ok(()),
+            e if *condition == Condition::New && is_changed(&e) => Err(exists()),
+            e => Err(e),
         }
     }
 
-    /// Whether the object is the protected file that was written: it has this length, and its header, which no other file
-    /// has. Of anything else nobody can tell without reading all of it.
-    async fn is(&self, len: u64, head: &[u8]) -> bool {
-        Header::read(&mut &*head).is_ok() && is_object(&self.client, len, head).await
+    /// Whether the object appears within this time. A store that has not answered may still be making it, and
+    /// what it makes it of is deleted afterwards.
+    ///
+    /// It is the protected file that was written if it has this length, and its header, which no other file has. Of anything
+    /// else nobody can tell without reading all of it.
+    async fn appears(&self, len: u64, head: &[u8], within: Duration) -> bool {
+        if Header::read(&mut &*head).is_err() {
+            return false;
+        }
+        let begun = Instant::now();
+        loop {
+            if is_object(&self.client, len, head).await {
+                return true;
+            }
+            if begun.elapsed() >= within {
+                return false;
+            }
+            sleep(LOOKS_AGAIN).await;
+        }
     }
 
     /// Deletes what was sent, unless it stays. Nobody writes any more.
@@ -589,6 +605,10 @@ static BEGUN: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 /// A store has received or dropped what it was receiving after this time.
 const SETTLES: Duration = Duration::from_millis(300);
+
+/// So long an object is looked for that the store may be making, with such pauses.
+const LOOKS: Duration = Duration::from_secs(60);
+const LOOKS_AGAIN: Duration = Duration::from_secs(2);
 
 /// A process that ends waits so long for stores.
 const LAST: Duration = Duration::from_secs(5);

@@ -1,9 +1,8 @@
 //! How clients connect, and where they go: by TLS, except to this machine, and nowhere that a store sends them.
 
-use crate::bounded::SILENT;
 use crate::location::{is_local, is_tls};
 use crate::options::Options;
-use crate::patience::{OnWait, Patient};
+use crate::patience::{OnWait, Patient, Reached};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use object_store::client::{HttpClient, HttpConnector};
 use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, RetryConfig};
@@ -35,13 +34,16 @@ pub struct Connector {
     on_wait: Option<OnWait>,
     /// How long the server may say nothing.
     silent: Duration,
+    /// What all clients that connect by this have reached. One of them may be made only when an upload is completed.
+    reached: Reached,
 }
 
 impl Connector {
     /// For an address of a store; empty is that of the provider.
     pub fn to(address: &str, options: &Options) -> Self {
         let Options { on_wait, silent, .. } = *options;
-        Self { follows: false, is_local: is_local(address), headers: HeaderMap::new(), on_wait, silent }
+        let (is_local, headers, reached) = (is_local(address), HeaderMap::new(), Reached::default());
+        Self { follows: false, is_local, headers, on_wait, silent, reached }
     }
 
     /// One that goes where the server sends it.
@@ -64,7 +66,8 @@ impl Connector {
         // Services that give credentials have no TLS.
         let direct = if allow_http { Self { is_local: true, ..self.clone() }.client(true)? } else { client.clone() };
         let (client, direct) = (HttpClient::new(client), HttpClient::new(direct));
-        Ok(HttpClient::new(Patient::new(client, direct, self.headers.clone(), self.on_wait, self.silent)))
+        let Self { headers, on_wait, silent, reached, .. } = self.clone();
+        Ok(HttpClient::new(Patient::new(client, direct, headers, on_wait, silent, reached)))
     }
 
     /// The client that waits for each answer. All that connect in the same way share their connections and the
@@ -109,7 +112,7 @@ impl Connector {
 pub fn prepare() {
     let both = [false, true];
     for (follows, is_local) in both.into_iter().flat_map(|follows| both.map(|is_local| (follows, is_local))) {
-        let connector = Connector { follows, is_local, headers: HeaderMap::new(), on_wait: None, silent: SILENT };
+        let connector = Connector { follows, is_local, ..Connector::to("", &Options::default()) };
         for allow_http in both {
             // Whoever needs the client gets the error.
             let _ = connector.client(allow_http);

@@ -5,10 +5,11 @@ use crate::location::is_near;
 use http::HeaderMap;
 use object_store::client::{HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService};
 use phalanx_host::lock::lock;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
@@ -19,6 +20,23 @@ const SAID: Duration = Duration::from_secs(4);
 
 /// Hears that a store keeps requests waiting.
 pub type OnWait = fn(&str);
+
+/// The hosts that have answered a request, in whatever way. Its clones are the same ones.
+#[derive(Clone, Debug, Default)]
+pub struct Reached(Arc<Mutex<BTreeSet<String>>>);
+
+impl Reached {
+    fn note(&self, host: &str) {
+        let mut hosts = lock(&self.0);
+        if !hosts.contains(host) {
+            hosts.insert(host.to_owned());
+        }
+    }
+
+    fn has(&self, host: &str) -> bool {
+        lock(&self.0).contains(host)
+    }
+}
 
 /// A client of one store.
 #[derive(Debug)]
@@ -31,8 +49,7 @@ pub struct Patient {
     on_wait: Option<OnWait>,
     /// How long the store may say nothing.
     silent: Duration,
-    /// Whether a request was answered, in whatever way.
-    reached: AtomicBool,
+    reached: Reached,
     tries: AtomicUsize,
     /// Since when all requests have failed, and whether that was said.
     failing: Mutex<Option<(Instant, bool)>>,
@@ -46,8 +63,9 @@ impl Patient {
         headers: HeaderMap,
         on_wait: Option<OnWait>,
         silent: Duration,
+        reached: Reached,
     ) -> Self {
-        let (reached, tries) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let tries = AtomicUsize::new(0);
         Self { client, direct, headers, on_wait, silent, reached, tries, failing: Mutex::new(None) }
     }
 
@@ -58,14 +76,14 @@ impl Patient {
         let client = if is_near(&host) { &self.direct } else { &self.client };
         match timeout(bounds.begins, client.execute(request)).await.unwrap_or_else(|_| Err(no_answer())) {
             Ok(answer) => {
-                self.reached.store(true, Relaxed);
+                self.reached.note(&host);
                 let is_busy = answer.status().is_server_error() || answer.status().as_u16() == 429;
                 self.note(is_busy, || format!("{host} answers {}", answer.status()));
                 Ok(bounds.bound(answer))
             }
             Err(error) => {
                 self.note(true, || format!("{host} does not answer"));
-                let is_hopeless = !self.reached.load(Relaxed) && self.tries.fetch_add(1, Relaxed) + 1 >= FIRST_TRIES;
+                let is_hopeless = !self.reached.has(&host) && self.tries.fetch_add(1, Relaxed) + 1 >= FIRST_TRIES;
                 // Errors of this kind are not tried again.
                 Err(if is_hopeless { HttpError::new(HttpErrorKind::Unknown, error) } else { error })
             }

@@ -120,3 +120,13 @@ fn an_object_that_was_refused_is_not_waited_for() {
     assert!(done.unwrap_err().to_string().contains("InvalidPart"));
     assert_eq!((asked.completions.load(SeqCst), asked.aborts.load(SeqCst)), (1, 1));
 }
+
+#[test]
+fn an_outage_at_the_end_of_an_upload_is_waited_out() {
+    let (done, asked) = send(|asked, stream| match asked.completions.load(SeqCst) {
+        ..=6 => Ok(()),
+        _ => made(asked, stream),
+    });
+    done.unwrap();
+    assert_eq!((asked.completions.load(SeqCst), asked.aborts.load(SeqCst)), (7, 0));
+}

@@ -3,7 +3,7 @@
 use crate::pinned::{Body, collect};
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::stream::{self, BoxStream, StreamExt};
+use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use object_store::path::Path;
 use object_store::{
     Attributes, CopyOptions, Error, Extensions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
@@ -35,8 +35,8 @@ const STORE: &str = "Phalanx";
 ///
 /// A range fetches the chunks that it lies in, and each chunk is authenticated before any of its bytes is given out. The
 /// first request for an object also fetches its header and its last chunk, which proves its length; this is remembered
-/// for the version that was read. A list opens each object that it names, because only the header tells the length of
-/// the plaintext: two requests for each.
+/// for the version that was read. If the object is replaced, the next request opens the new version. A list opens each
+/// object that it names, because only the header tells the length of the plaintext: two requests for each.
 ///
 /// Errors of opening and authenticating have the [`phalanx_core::Error`] as their source.
 ///
@@ -115,15 +115,33 @@ fn refused(error: phalanx_core::Error) -> Error {
     Error::Generic { store: STORE, source: Box::new(error) }
 }
 
+fn changed() -> Error {
+    refused(phalanx_core::Error::Changed)
+}
+
+/// Whether an object is no longer the version that was opened.
+fn is_changed(error: &Error) -> bool {
+    let Error::Generic { source, .. } = error else { return false };
+    matches!(source.downcast_ref(), Some(phalanx_core::Error::Changed))
+}
+
+/// Whether a request depends on which version the store has now.
+fn is_conditional(options: &GetOptions) -> bool {
+    options.if_match.is_some()
+        || options.if_none_match.is_some()
+        || options.if_modified_since.is_some()
+        || options.if_unmodified_since.is_some()
+}
+
 /// The body of an answer, which must have this length.
 async fn whole(answer: GetResult, wanted: u64) -> Result<Bytes> {
     match collect(answer, wanted).await? {
         Body::Whole(bytes) => Ok(bytes),
-        Body::Short | Body::Long => Err(refused(phalanx_core::Error::Changed)),
+        Body::Short | Body::Long => Err(changed()),
     }
 }
 
-fn only_read<T>(operation: &str) -> Result<T> {
+fn cannot<T>(operation: &str) -> Result<T> {
     Err(Error::NotImplemented { operation: operation.to_owned(), implementer: STORE.to_owned() })
 }
 
@@ -166,13 +184,32 @@ impl<K: KeySource + Send + Sync + 'static> Shared<K> {
         let wanted = range.end - range.start;
         let range = Some(GetRange::Bounded(range));
         let options = GetOptions { range, if_match: stored.e_tag.clone(), ..GetOptions::default() };
-        let answer = self.store.get_opts(&stored.location, options).await?;
+        let answer = match self.store.get_opts(&stored.location, options).await {
+            Err(Error::Precondition { .. }) => return Err(changed()),
+            answer => answer?,
+        };
         let is_same = (answer.meta.size, &answer.meta.e_tag) == (stored.size, &stored.e_tag);
-        if is_same { whole(answer, wanted).await } else { Err(refused(phalanx_core::Error::Changed)) }
+        if is_same { whole(answer, wanted).await } else { Err(changed()) }
     }
 
-    /// A piece of the plaintext.
-    async fn read(&self, opened: &Opened, range: Range<u64>) -> Result<Bytes> {
+    /// A piece of the plaintext. After an error the object is opened anew: it may have been replaced.
+    async fn read(&self, location: &Path, opened: &Opened, range: Range<u64>) -> Result<Bytes> {
+        let read = self.read_version(opened, range).await;
+        if read.is_err() {
+            self.forget(location, opened);
+        }
+        read
+    }
+
+    /// Forgets what was opened, unless another version has been opened since.
+    fn forget(&self, location: &Path, opened: &Opened) {
+        let mut known = lock(&self.opened);
+        if known.get(location).is_some_and(|known| Arc::ptr_eq(&known.reader, &opened.reader)) {
+            known.remove(location);
+        }
+    }
+
+    async fn read_version(&self, opened: &Opened, range: Range<u64>) -> Result<Bytes> {
         let needed = opened.reader.needs(range.clone());
         let stored = self.fetch(&opened.stored, needed).await?;
         let reader = opened.reader.clone();
@@ -191,8 +228,26 @@ impl<K: KeySource + Send + Sync + 'static> Shared<K> {
         if is_same {
             return Ok(opened);
         }
-        lock(&self.opened).remove(location);
+        self.forget(location, &opened);
         self.open(location).await
+    }
+
+    /// Answers a request. The first piece of what it reads is there: if the object was replaced since it was opened, that is
+    /// an error of this function, and the next try opens the new version.
+    async fn get(self: Arc<Self>, location: &Path, options: &GetOptions) -> Result<GetResult> {
+        let mut opened = self.open(location).await?;
+        let reads = opened.range(options).is_ok_and(|range| !range.is_empty());
+        if is_conditional(options) || !reads {
+            opened = self.open_now(location).await?;
+        }
+        let meta = opened.meta(location.clone());
+        options.check_preconditions(&meta)?;
+        let range = opened.range(options)?;
+        let mut pieces = pieces(self, location.clone(), opened, range.clone()).fuse().boxed();
+        let first = pieces.next().await.transpose()?;
+        let pieces = stream::iter(first.map(Ok)).chain(pieces).boxed();
+        let (attributes, extensions) = (Attributes::default(), Extensions::default());
+        Ok(GetResult { payload: GetResultPayload::Stream(pieces), meta, range, attributes, extensions })
     }
 
     /// An object of a list, as it is shown. `None` if it protects nothing.
@@ -207,41 +262,57 @@ impl<K: KeySource + Send + Sync + 'static> Shared<K> {
     }
 }
 
+/// A range of the plaintext, piece by piece.
+fn pieces<K: KeySource + Send + Sync + 'static>(
+    shared: Arc<Shared<K>>,
+    location: Path,
+    opened: Opened,
+    range: Range<u64>,
+) -> impl Stream<Item = Result<Bytes>> + Send + 'static {
+    stream::unfold(range.start, move |at| {
+        let (shared, location, opened) = (shared.clone(), location.clone(), opened.clone());
+        async move {
+            if at >= range.end {
+                return None;
+            }
+            let next = at.saturating_add(PIECE).min(range.end);
+            let read = shared.read(&location, &opened, at..next).await;
+            let next = if read.is_ok() { next } else { range.end };
+            Some((read, next))
+        }
+    })
+}
+
 impl Opened {
     /// The description of the plaintext.
     fn meta(&self, location: Path) -> ObjectMeta {
         ObjectMeta { location, size: self.reader.len(), ..self.stored.clone() }
+    }
+
+    /// What a request reads of the plaintext.
+    fn range(&self, options: &GetOptions) -> Result<Range<u64>> {
+        match &options.range {
+            _ if options.head => Ok(0..0),
+            Some(range) => {
+                let bad = |e| Error::Generic { store: STORE, source: Box::new(e) };
+                range.as_range(self.reader.len()).map_err(bad)
+            }
+            None => Ok(0..self.reader.len()),
+        }
     }
 }
 
 #[async_trait]
 impl<K: KeySource + Send + Sync + 'static> ObjectStore for Plaintext<K> {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let shared = self.shared.clone();
-        let opened = if options.head { shared.open_now(location).await? } else { shared.open(location).await? };
-        let meta = opened.meta(location.clone());
-        options.check_preconditions(&meta)?;
-        let whole = 0..meta.size;
-        let range = match &options.range {
-            _ if options.head => 0..0,
-            Some(range) => {
-                let bad = |e| Error::Generic { store: STORE, source: Box::new(e) };
-                range.as_range(meta.size).map_err(bad)?
-            }
-            None => whole,
-        };
-        let (first, end) = (range.start, range.end);
-        let pieces = stream::unfold((first, shared, opened), move |(at, shared, opened)| async move {
-            if at >= end {
-                return None;
-            }
-            let next = at.saturating_add(PIECE).min(end);
-            let read = shared.read(&opened, at..next).await;
-            let next = if read.is_ok() { next } else { end };
-            Some((read, (next, shared, opened)))
-        });
-        let (attributes, extensions) = (Attributes::default(), Extensions::default());
-        Ok(GetResult { payload: GetResultPayload::Stream(pieces.boxed()), meta, range, attributes, extensions })
+        if options.version.is_some() {
+            return cannot("get_opts with a version");
+        }
+        match self.shared.clone().get(location, &options).await {
+            // It was replaced since it was opened.
+            Err(error) if is_changed(&error) => self.shared.clone().get(location, &options).await,
+            got => got,
+        }
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
@@ -261,18 +332,95 @@ impl<K: KeySource + Send + Sync + 'static> ObjectStore for Plaintext<K> {
     }
 
     async fn put_opts(&self, _: &Path, _: PutPayload, _: PutOptions) -> Result<PutResult> {
-        only_read("put_opts")
+        cannot("put_opts")
     }
 
     async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
-        only_read("put_multipart_opts")
+        cannot("put_multipart_opts")
     }
 
     fn delete_stream(&self, _: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        stream::iter([only_read("delete_stream")]).boxed()
+        stream::iter([cannot("delete_stream")]).boxed()
     }
 
     async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
-        only_read("copy_opts")
+        cannot("copy_opts")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::wait;
+    use object_store::memory::InMemory;
+    use object_store::{GetOptions, ObjectStoreExt};
+    use phalanx_core::{KdfLimit, Recipient, SecretKey, protect};
+
+    /// A store with the object `f`, and how to replace that.
+    async fn store() -> (Plaintext<SecretKey>, impl AsyncFn(&[u8])) {
+        let (key, bucket) = (SecretKey::random().unwrap(), Arc::new(InMemory::new()));
+        let plain = Plaintext::new(bucket.clone(), Opener::new(key.clone(), KdfLimit::default()));
+        let put = async move |bytes: &[u8]| {
+            let protected = protect(bytes, &[Recipient::key(&key)]).unwrap();
+            bucket.put(&"f.phx".into(), protected.into()).await.unwrap();
+        };
+        put(b"1,2,3").await;
+        (plain, put)
+    }
+
+    #[test]
+    fn an_object_that_was_replaced_is_opened_anew() {
+        let test = async {
+            let (plain, put) = store().await;
+            assert_eq!(plain.get_range(&"f".into(), 2..5).await.unwrap(), "2,3");
+            put(b"4,5,6").await;
+            assert_eq!(plain.get_range(&"f".into(), 2..5).await.unwrap(), "5,6");
+            put(b"7,8,9,10").await;
+            let whole = plain.get(&"f".into()).await.unwrap();
+            assert_eq!((whole.meta.size, whole.range.clone()), (8, 0..8));
+            assert_eq!(whole.bytes().await.unwrap(), "7,8,9,10");
+            put(b"").await;
+            assert_eq!(plain.get(&"f".into()).await.unwrap().bytes().await.unwrap(), "");
+            put(b"1,2,3").await;
+            assert_eq!(plain.get(&"f".into()).await.unwrap().bytes().await.unwrap(), "1,2,3");
+            put(b"4,5,6,7,8,9").await;
+            assert_eq!(plain.get_range(&"f".into(), 8..9).await.unwrap(), "8");
+            Ok(())
+        };
+        wait(test).unwrap();
+    }
+
+    #[test]
+    fn what_is_read_on_of_a_replaced_object_is_an_error_once() {
+        let test = async {
+            let (plain, put) = store().await;
+            put(&vec![7; PIECE as usize + 1]).await;
+            let begun = plain.get(&"f".into()).await.unwrap();
+            put(b"4,5,6").await;
+            assert!(is_changed(&begun.bytes().await.unwrap_err()));
+            assert_eq!(plain.get(&"f".into()).await.unwrap().bytes().await.unwrap(), "4,5,6");
+            Ok(())
+        };
+        wait(test).unwrap();
+    }
+
+    #[test]
+    fn conditions_are_those_of_the_version_that_the_store_has() {
+        let test = async {
+            let (plain, put) = store().await;
+            let before = plain.get(&"f".into()).await.unwrap().meta.e_tag;
+            let asked = async |options| plain.get_opts(&"f".into(), options).await;
+            let unless = GetOptions { if_none_match: before.clone(), ..GetOptions::default() };
+            let only = GetOptions { if_match: before, ..GetOptions::default() };
+            assert!(matches!(asked(unless.clone()).await, Err(Error::NotModified { .. })));
+            assert_eq!(asked(only.clone()).await.unwrap().bytes().await.unwrap(), "1,2,3");
+            put(b"4,5,6").await;
+            assert_eq!(asked(unless).await.unwrap().bytes().await.unwrap(), "4,5,6");
+            assert!(matches!(asked(only).await, Err(Error::Precondition { .. })));
+            let old = GetOptions { version: Some("1".to_owned()), ..GetOptions::default() };
+            assert!(matches!(asked(old).await, Err(Error::NotImplemented { .. })));
+            Ok(())
+        };
+        wait(test).unwrap();
     }
 }

@@ -23,7 +23,7 @@ struct First {
     url: String,
     /// The store: its address and whose it is.
     place: String,
-    /// The store's name of the upload.
+    /// The store's name of the upload. It is empty if the upload is about to begin; then a second line like this follows.
     upload: String,
     /// How the file is cut, if a later run may go on with it.
     plan: Option<Cut>,
@@ -55,6 +55,15 @@ pub struct Found {
     pub plan: Option<Plan>,
     /// The parts that the store has: their numbers and the store's names of them.
     pub parts: Vec<(u64, String)>,
+}
+
+/// What runs are sending.
+#[derive(Debug, Default)]
+pub struct InUse {
+    /// The store's names of the uploads.
+    pub uploads: BTreeSet<String>,
+    /// The URLs of objects whose uploads begin at this moment, so that no record has the store's names of them.
+    pub beginning: BTreeSet<String>,
 }
 
 /// The record of an object's upload, which nobody else uses meanwhile.
@@ -109,11 +118,11 @@ impl Record {
         Self::lock(&path, object)?.ok_or_else(|| io::ErrorKind::ResourceBusy.into())
     }
 
-    /// The records of an object that no run uses, and the store's names of the uploads that runs are sending.
+    /// The records of an object that no run uses, and what runs are sending.
     ///
     /// # Errors
     /// If there is no home.
-    pub fn all(object: &Named) -> io::Result<(Vec<Self>, BTreeSet<String>)> {
+    pub fn all(object: &Named) -> io::Result<(Vec<Self>, InUse)> {
         let (folder, name) = (folder(object)?, object.name());
         let paths = fs::read_dir(&folder)?.flatten().map(|entry| entry.path());
         let own = paths.filter(|path| path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&name)));
@@ -124,7 +133,7 @@ impl Record {
     ///
     /// # Errors
     /// If there is no home.
-    pub fn below(within: &Named) -> io::Result<(Vec<Self>, BTreeSet<String>)> {
+    pub fn below(within: &Named) -> io::Result<(Vec<Self>, InUse)> {
         let start = format!("{}/", within.url.trim_end_matches('/'));
         let paths = fs::read_dir(folder(within)?)?.flatten().map(|entry| entry.path());
         let own = paths.filter_map(|path| {
@@ -135,16 +144,19 @@ impl Record {
         Ok(Self::sorted(own))
     }
 
-    /// Records, those that no run uses, and the uploads of the others.
-    fn sorted(records: impl Iterator<Item = (PathBuf, Named)>) -> (Vec<Self>, BTreeSet<String>) {
-        let (mut free, mut used) = (Vec::new(), BTreeSet::new());
+    /// Records, those that no run uses, and what the others say.
+    fn sorted(records: impl Iterator<Item = (PathBuf, Named)>) -> (Vec<Self>, InUse) {
+        let (mut free, mut used) = (Vec::new(), InUse::default());
         for (path, object) in records {
             match Self::lock(&path, &object) {
                 Ok(record) => free.extend(record),
                 Err(_) => {
                     let Ok(file) = open(&path) else { continue };
-                    let record = Self { path, file, object };
-                    used.extend(record.read().map(|found| found.upload));
+                    match (Self { path, file, object }).lines() {
+                        Some((first, _)) if first.upload.is_empty() => drop(used.beginning.insert(first.url)),
+                        Some((first, _)) => drop(used.uploads.insert(first.upload)),
+                        None => {}
+                    }
                 }
             }
         }
@@ -174,12 +186,26 @@ impl Record {
 
     /// What it says, if it was begun for this object. A last line that is not whole is left out.
     pub fn read(&self) -> Option<Found> {
-        let (first, parts) = read(&self.file)?;
-        (first.url == self.object.url && first.place == self.object.place).then(|| Found {
+        let (first, parts) = self.lines().filter(|(first, _)| !first.upload.is_empty())?;
+        Some(Found {
             upload: first.upload,
             plan: first.plan.and_then(Cut::plan),
             parts: parts.into_iter().map(|part| (part.part, part.id)).collect(),
         })
+    }
+
+    /// Its lines, if they are for this object.
+    fn lines(&self) -> Option<(First, Vec<Part>)> {
+        read(&self.file).filter(|(first, _)| first.url == self.object.url && first.place == self.object.place)
+    }
+
+    /// Says that an upload is about to begin, whose name nobody knows yet.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn announce(&self) -> io::Result<()> {
+        cut_log(&self.file, 0)?;
+        self.add(&self.first("", None))
     }
 
     /// Begins it: it is on the disk before the first part is sent.
@@ -187,12 +213,18 @@ impl Record {
     /// # Errors
     /// If it cannot be written.
     pub fn begin(&self, upload: &str, plan: Option<&Plan>) -> io::Result<()> {
-        cut_log(&self.file, 0)?;
-        let Named { url, place, .. } = self.object.clone();
-        let first = First { url, place, upload: upload.to_owned(), plan: plan.map(Cut::of) };
-        self.add(&first)?;
+        // Others must not find it empty between the announcement and this.
+        if self.lines().is_none_or(|(first, _)| !first.upload.is_empty()) {
+            cut_log(&self.file, 0)?;
+        }
+        self.add(&self.first(upload, plan))?;
         sync_all(&self.file)?;
         self.path.parent().map_or(Ok(()), |folder| sync_all(&open_folder(folder)?))
+    }
+
+    fn first(&self, upload: &str, plan: Option<&Plan>) -> First {
+        let Named { url, place, .. } = self.object.clone();
+        First { url, place, upload: upload.to_owned(), plan: plan.map(Cut::of) }
     }
 
     /// Removes a last line that is not whole, before others follow it.
@@ -259,8 +291,13 @@ fn read(mut file: &File) -> Option<(First, Vec<Part>)> {
     let mut text = String::new();
     file.rewind().ok()?;
     file.take(LONGEST).read_to_string(&mut text).ok()?;
-    let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    let first = serde_json::from_str(lines.next()?).ok()?;
+    let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n')).peekable();
+    let mut first: First = serde_json::from_str(lines.next()?).ok()?;
+    if let (true, Some(begun)) =
+        (first.upload.is_empty(), lines.peek().and_then(|line| serde_json::from_str(line).ok()))
+    {
+        (first, _) = (begun, lines.next());
+    }
     Some((first, lines.map_while(|line| serde_json::from_str(line).ok()).collect()))
 }
 
@@ -294,8 +331,11 @@ mod tests {
         let found = record.read().unwrap();
         assert_eq!((found.upload.as_str(), found.plan), ("upload", Some(plan)));
         assert_eq!(found.parts, [(1, "\"b\"".to_owned()), (0, "a".to_owned())]);
+        record.announce().unwrap();
+        assert!(record.read().is_none());
         record.begin("other", None).unwrap();
         let found = record.read().unwrap();
+        assert_eq!(found.upload, "other");
         assert!(found.plan.is_none() && found.parts.is_empty());
         for other in [Named { url: "s3://b/other".into(), ..object.clone() }, Named { place: String::new(), ..object }]
         {

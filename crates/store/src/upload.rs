@@ -320,23 +320,35 @@ impl Shared {
         if let Some(upload) = self.known()? {
             return Ok(upload);
         }
+        // It is only for other runs that abort uploads, and this one does not fail for want of it.
+        let record = Record::new(&self.name).ok();
+        if let Some(record) = &record {
+            let _ = record.announce();
+        }
+        let begun = self.begin_unless_given_up().await;
+        if let Some(record) = &record {
+            match &begun {
+                Ok(upload) => drop(record.begin(upload, None)),
+                Err(_) => record.end(),
+            }
+        }
+        let upload = begun?;
+        {
+            let mut state = self.lock();
+            (state.upload, state.record) = (Some(upload.clone()), record);
+        }
+        // The record of this one is in use, so it is not among those that are aborted.
+        abandoned::abort_own(&self.parts, &self.client.key, &self.name).await;
+        Ok(upload)
+    }
+
+    async fn begin_unless_given_up(&self) -> io::Result<String> {
         let upload = self.parts.store.create_multipart(&self.client.key).await.map_err(error::of)?;
         if let Err(given_up) = self.known() {
             // Whoever has given it up may wait no longer.
             let _ = self.parts.store.abort_multipart(&self.client.key, &upload).await;
             return Err(given_up);
         }
-        {
-            let mut state = self.lock();
-            state.upload = Some(upload.clone());
-            // It is only for later runs that abort the upload, which does not fail for want of it.
-            state.record = Record::new(&self.name).ok();
-            if let Some(record) = &state.record {
-                let _ = record.begin(&upload, None);
-            }
-        }
-        // The record of this one is in use, so it is not among those that are aborted.
-        abandoned::abort_own(&self.parts, &self.client.key, &self.name).await;
         Ok(upload)
     }
 
@@ -556,6 +568,7 @@ impl OutputObject for Upload {
                 shared.parts.store.abort_multipart(&shared.client.key, &found.upload).await.map_err(error::of)
             });
         }
+        shared.lock().record.as_ref().map_or(Ok(()), Record::announce)?;
         let begun = async { shared.parts.store.create_multipart(&shared.client.key).await.map_err(error::of) };
         let upload = shared.client.wait(begun)?;
         let mut state = shared.lock();

@@ -25,7 +25,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 /// The client of a store, and the name of an object in it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
     /// Reads, writes small objects.
     pub store: Arc<dyn ObjectStore>,
@@ -74,6 +74,13 @@ impl Parts {
             (Some(replacing), Some(e_tag)) => replacing(e_tag),
             _ => Ok(self.store.clone()),
         }
+    }
+}
+
+/// The stores have credentials and signed addresses, so only the name is shown.
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Client({})", self.key)
     }
 }
 
@@ -344,8 +351,11 @@ fn settings<K: FromStr>(environment: &Environment, prefix: &str) -> Vec<(K, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::folder::Folder;
     use crate::lies::{answer, server};
+    use crate::upload::Upload;
     use object_store::ObjectStoreExt;
+    use phalanx_host::file::NewObject;
     use std::sync::OnceLock;
 
     #[test]
@@ -383,6 +393,33 @@ mod tests {
         assert!(place("az://c/b", &[]).unwrap_err().contains("AZURE_STORAGE_ACCOUNT"));
         let connection = "AccountName=a;AccountKey=Zm9v;BlobEndpoint=http://127.0.0.1:6/a;";
         assert_eq!(place("az://c/b", &[("AZURE_STORAGE_CONNECTION_STRING", connection)]), at("a http://127.0.0.1:6/a"));
+    }
+
+    #[test]
+    fn nothing_that_shows_a_client_shows_a_secret() {
+        let azure = |name: &str, value: &str| {
+            vec![("AZURE_STORAGE_ACCOUNT".to_owned(), "a".to_owned()), (name.to_owned(), value.to_owned())]
+        };
+        let amazon = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]
+            .map(|name| (name.to_owned(), "c2VjcmV0".to_owned()));
+        let region = ("AWS_REGION".to_owned(), "r".to_owned());
+        for (url, variables) in [
+            ("https://h/x.phx?X-Amz-Signature=c2VjcmV0", Vec::new()),
+            ("az://c/x.phx", azure("AZURE_STORAGE_KEY", "c2VjcmV0")),
+            ("az://c/x.phx", azure("AZURE_STORAGE_SAS_TOKEN", "sv=1&sig=c2VjcmV0")),
+            ("s3://b/x.phx", amazon.into_iter().chain([region]).collect()),
+        ] {
+            let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
+            let options = Options { environment: Some(Environment::new(variables, None)), ..Options::default() };
+            let (url, new) = (crate::location::url(url).unwrap(), NewObject { replaces: true, ..NewObject::default() });
+            let client = Client::new(&Location::of(&url).unwrap(), &options).unwrap();
+            let mut shown = format!("{client:?} {url:?} {options:?}");
+            if client.parts.is_some() {
+                let (upload, folder) = (Upload::at(&url, new, &options).unwrap(), Folder::at(&url, &options).unwrap());
+                shown += &format!("{upload:?} {folder:?}");
+            }
+            assert!(shown.contains("Client(") && !shown.contains("c2VjcmV0"), "{shown}");
+        }
     }
 
     /// The path of the first request for an object, with these variables.

@@ -245,8 +245,20 @@ fn s3_builder(bucket: &str, options: &Options, environment: &Environment) -> io:
     }
     builder = builder.with_region(region);
     let Some(address) = address else { return Ok((builder, String::new())) };
+    // With this setting the client takes an address for that of a bucket, whichever that is.
+    let is_of_bucket = builder.get_config_value(&Key::VirtualHostedStyleRequest).is_some_and(|value| is_on(&value));
+    if is_of_bucket && !address.split_once("://").is_some_and(|(_, host)| host.starts_with(&format!("{bucket}."))) {
+        return Err(refusal(format!(
+            "AWS_VIRTUAL_HOSTED_STYLE_REQUEST is set, so the host of the address must begin with \"{bucket}.\""
+        )));
+    }
     // The client knows two settings for it, and only one of them was checked.
     Ok((builder.with_endpoint(&address).with_config(Key::S3Endpoint, &address), address))
+}
+
+/// Whether a setting is not switched off. What cannot be read is an error later.
+fn is_on(value: &str) -> bool {
+    !["0", "false", "off", "no", "n"].contains(&&*value.to_ascii_lowercase())
 }
 
 fn region_of(bucket: &str, cancellation: &Cancellation) -> io::Result<String> {
@@ -447,6 +459,23 @@ mod tests {
             let variables = [(name, "other"), ("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
             assert_eq!(asked("s3://bucket/key", &variables), "/bucket/key", "{name}");
         }
+        let style = |value: &str, address: &str, bucket: &str| {
+            let variables = [("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", value), ("AWS_ENDPOINT_URL", address)];
+            let variables = variables.map(|(name, value)| (name.into(), value.into()));
+            let options = Options { environment: Some(Environment::new(variables, None)), ..Options::default() };
+            let url = crate::location::url(&format!("s3://{bucket}/key")).unwrap();
+            Client::new(&Location::of(&url).unwrap(), &options).map(drop).map_err(|e| e.to_string())
+        };
+        for value in ["true", "1", "Yes"] {
+            let refused = style(value, "https://other.oss.example", "bucket").unwrap_err();
+            assert_eq!(
+                refused,
+                "AWS_VIRTUAL_HOSTED_STYLE_REQUEST is set, so the host of the address must begin with \"bucket.\""
+            );
+            assert_eq!(style(value, "https://bucket.oss.example", "bucket"), Ok(()));
+            assert!(style(value, "https://bucket.oss.example", "buck").is_err());
+        }
+        assert_eq!(style("false", "https://other.oss.example", "bucket"), Ok(()));
         for name in ["GOOGLE_BUCKET", "GOOGLE_BUCKET_NAME"] {
             let variables = [(name, "other"), ("GOOGLE_SKIP_SIGNATURE", "true")];
             assert_eq!(asked("gs://bucket/key", &variables), "/bucket/key", "{name}");

@@ -44,7 +44,8 @@ pub async fn unfinished(signed: &Signed, prefix: &str) -> io::Result<Vec<(String
         }
         let list: List = quick_xml::de::from_reader(&body[..]).map_err(refused)?;
         if list.is_truncated {
-            pages.check(list.uploads.iter().map(|one| (&one.key, &one.upload_id)))?;
+            let names = list.uploads.iter().map(|one| one.key.len() + one.upload_id.len()).sum();
+            pages.check(list.uploads.iter().map(|one| (&one.key, &one.upload_id)), names)?;
         }
         let own = list.uploads.into_iter().filter(|one| one.key.starts_with(prefix));
         found.extend(own.map(|one| (one.key, one.upload_id)));

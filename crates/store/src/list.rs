@@ -13,6 +13,11 @@ use std::sync::Arc;
 /// So many pages in a row may be empty. Azure and Google give some where objects were deleted.
 const EMPTY: usize = 1000;
 
+/// A list that takes more bytes in memory is longer than any: that of 50 million objects whose names have 100 bytes.
+const LONGEST: u64 = 8 << 30;
+/// What an entry takes besides its names.
+const ENTRY: u64 = 64;
+
 /// Lists the objects of a store.
 #[derive(Clone)]
 pub struct Lists(Arc<dyn PaginatedListStore>);
@@ -55,28 +60,39 @@ impl List {
         let options = PaginatedListOptions { page_token, ..PaginatedListOptions::default() };
         let page = self.lists.0.list_paginated(self.prefix.as_deref(), options).await.map_err(error::of)?;
         self.next = page.page_token.filter(|token| !token.is_empty()).map(Some);
+        let objects = page.result.objects;
         if self.next.is_some() {
-            self.pages.check(page.result.objects.iter().map(|object| (object.location.as_ref(), object.size)))?;
+            let names = objects.iter().map(|object| object.location.as_ref().len()).sum();
+            self.pages.check(objects.iter().map(|object| (object.location.as_ref(), object.size)), names)?;
         }
-        Ok(Some(page.result.objects))
+        Ok(Some(objects))
     }
 }
 
 /// The pages of a list which others follow.
-#[derive(Default)]
 pub struct Pages {
     /// The entries that have come, as hashes: a page whose entries all look like others by chance never comes.
     seen: HashSet<u64>,
     hasher: RandomState,
     empty: usize,
+    /// How many bytes may still come.
+    left: u64,
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        Self { seen: HashSet::new(), hasher: RandomState::new(), empty: 0, left: LONGEST }
+    }
 }
 
 impl Pages {
-    /// Checks that a page brings something new, or is one of few that are empty.
+    /// Checks that a page brings something new, or is one of few that are empty. Its names have so many bytes.
     ///
     /// # Errors
-    /// If not: then the list does not end.
-    pub fn check(&mut self, entries: impl ExactSizeIterator<Item = impl Hash>) -> io::Result<()> {
+    /// If not: then the list does not end. If it is longer than any.
+    pub fn check(&mut self, entries: impl ExactSizeIterator<Item = impl Hash>, names: usize) -> io::Result<()> {
+        let bytes = names as u64 + entries.len() as u64 * ENTRY;
+        self.left = self.left.checked_sub(bytes).ok_or_else(|| wrong("the store's list is longer than any"))?;
         let (known, is_empty) = (self.seen.len(), entries.len() == 0);
         self.seen.extend(entries.map(|entry| self.hasher.hash_one(entry)));
         self.empty = if is_empty { self.empty + 1 } else { 0 };
@@ -84,5 +100,33 @@ impl Pages {
             true => Ok(()),
             false => Err(wrong("the store's list does not end")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lies;
+    use crate::runtime::wait;
+
+    #[test]
+    fn a_list_of_ever_new_names_comes_to_an_end() {
+        let page = |number: usize| {
+            format!(
+                "<List><Contents><Key>dir/f/{number}</Key><Size>1</Size><LastModified>2026-01-01T00:00:00Z</LastModified>\
+                 </Contents><NextContinuationToken>{number}</NextContinuationToken></List>"
+            )
+        };
+        let mut list = lies::client(&lies::endless(page)).list().unwrap();
+        list.pages.left = 100 * (ENTRY + 10);
+        let mut pages = 0;
+        let end = wait(async {
+            while list.next().await?.is_some() {
+                pages += 1;
+            }
+            Ok(())
+        });
+        assert_eq!(end.unwrap_err().to_string(), "the store's list is longer than any");
+        assert!((100..110).contains(&pages), "{pages}");
     }
 }

@@ -222,7 +222,7 @@ impl Source {
             let list: List = quick_xml::de::from_reader(&body[..]).map_err(|_| io::ErrorKind::Unsupported)?;
             let is_end = list.parts.is_empty() || !list.is_truncated;
             if !is_end {
-                pages.check(list.parts.iter().map(|part| part.part_number))?;
+                pages.check(list.parts.iter().map(|part| part.part_number), 0)?;
             }
             found.extend(list.parts.into_iter().map(|part| (part.part_number, part.size)));
             after = match list.next_part_number_marker {

@@ -104,7 +104,7 @@ fn line(error: &Error) -> String {
     let text = if innermost.len() < 12 { outer } else { innermost };
     let text = said(&text).unwrap_or(text);
     let words = text.split_whitespace().map(|word| match word.split_once('?') {
-        Some((before, _)) if before.contains("://") => before,
+        Some((before, query)) if before.contains("://") || query.contains('=') => before,
         _ => word,
     });
     let line = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
@@ -130,6 +130,8 @@ mod tests {
         let line = error.to_string();
         assert!(line.len() <= LONGEST && !line.contains('\n') && !line.contains("abc"), "{line}");
         assert!(line.contains("https://h/x"), "{line}");
+        let line = of(Error::Generic { store: "HTTP", source: "no GET /x.phx?X-Amz-Signature=abc here? Yes".into() });
+        assert_eq!(line.to_string(), "no GET /x.phx here? Yes");
     }
 
     #[test]

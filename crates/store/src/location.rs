@@ -14,6 +14,9 @@ pub fn url(text: &str) -> io::Result<Url> {
     Url::of(std::path::Path::new(text)).ok_or_else(|| refusal("not the URL of an object"))
 }
 
+/// Why a URL with a user or a password is refused.
+const CREDENTIALS: &str = "credentials do not belong in a URL";
+
 /// Why a name is refused.
 pub const BAD_NAME: &str = "its name has empty parts, . or .., or characters that names of objects must not have";
 
@@ -90,6 +93,9 @@ impl Location {
 
     /// A name in a bucket.
     fn within(scheme: &str, bucket: &str, key: &str) -> io::Result<Self> {
+        if bucket.contains('@') {
+            return Err(refusal(CREDENTIALS));
+        }
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if bucket.is_empty() || !bucket.bytes().all(is_plain) || [".", ".."].contains(&bucket) {
             return Err(refusal("no bucket can have this name"));
@@ -115,7 +121,7 @@ impl Location {
 pub fn checked_address(address: &str, allow_http: bool) -> io::Result<String> {
     let url = url::Url::parse(address).map_err(|e| refusal(format!("the address of the store is not a URL: {e}")))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(refusal("credentials do not belong in a URL"));
+        return Err(refusal(CREDENTIALS));
     }
     let text = url.to_string();
     match url.scheme() {
@@ -185,6 +191,7 @@ mod tests {
         }
         let with_secret = checked_address("https://user:secret@host/x", false);
         assert!(with_secret.unwrap_err().to_string().contains("credentials"));
+        assert!(of("s3://id:secret@bucket/key").unwrap_err().contains("credentials"));
     }
 
     #[test]

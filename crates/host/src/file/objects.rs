@@ -40,17 +40,18 @@ impl Url {
     }
 
     fn new(text: &str) -> Self {
-        let shown = if text.starts_with("http") { text.split(['?', '#']).next().unwrap_or(text) } else { text };
-        Self { text: text.to_owned(), shown: PathBuf::from(shown) }
+        let is_web = text.starts_with("http");
+        let shown = if is_web { text.split(['?', '#']).next().unwrap_or(text) } else { text };
+        Self { text: text.to_owned(), shown: PathBuf::from(without_user(shown)) }
     }
 
-    /// Its text. That of a web address may have a signature, which is a secret.
+    /// Its text. That of a web address may have a signature, which is a secret. A user and a password are refused later.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// It as a path, for messages, without a signature. It is never opened as one.
+    /// It as a path, for messages, without a signature and without a user and a password. It is never opened as one.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.shown
@@ -75,7 +76,10 @@ impl Url {
     /// The URL whose name goes on like this. A web address loses its signature, which is one for its own object.
     #[must_use]
     pub fn with_ending(&self, ending: &str) -> Self {
-        Self::new(&format!("{}{ending}", self.shown.display()))
+        match self.text.starts_with("http") {
+            true => Self::new(&format!("{}{ending}", self.shown.display())),
+            false => Self::new(&format!("{}{ending}", self.text)),
+        }
     }
 
     /// The folders that it is in, each with its path from there on: the nearest one first, the whole bucket last.
@@ -92,6 +96,14 @@ impl Url {
     pub fn join(&self, name: &str) -> Self {
         Self::new(&format!("{}/{name}", self.text.trim_end_matches('/')))
     }
+}
+
+/// A URL without the user and the password before its host or bucket, which have no place there, but may be secrets.
+fn without_user(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (place, name) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+    format!("{scheme}://{place}{name}")
 }
 
 /// An object that is read. Each [`ReadAt::read_at`](phalanx_core::ReadAt::read_at) asks the store for no more than the
@@ -326,6 +338,18 @@ mod tests {
         for url in ["s3://b/k", "gs://b/k", "az://c/b", "https://h/p", "http://h/p"] {
             assert!(is_url(Path::new(url)), "{url}");
         }
+        for (url, shown) in [
+            ("https://user:c2VjcmV0@h/p?q", "https://h/p"),
+            ("http://c2VjcmV0@h", "http://h"),
+            ("https://h/a@b", "https://h/a@b"),
+            ("s3://user:c2VjcmV0@b/k@x", "s3://b/k@x"),
+        ] {
+            let url = Url::of(Path::new(url)).unwrap();
+            assert_eq!((url.path(), format!("{url:?}")), (Path::new(shown), format!("Url({shown})")));
+            assert!(url.text().contains('@'), "what is refused is not taken for another place");
+        }
+        let beside = Url::of(Path::new("s3://user@b/k")).unwrap().with_ending(".sig");
+        assert_eq!(beside.text(), "s3://user@b/k.sig");
         for path in ["s3:/b/k", "./s3://b/k", "file://x", "a/s3://b", "S3://b", "-", ""] {
             assert!(!is_url(Path::new(path)), "{path}");
         }

@@ -198,10 +198,16 @@ final class Job {
             attempt.run();
         } catch (Failure e) {
             note(e);
-        } catch (RuntimeException e) {
+        } catch (RuntimeException | Error e) {
             // In a thread of its own nobody else would see it.
-            note(Failure.of(Failure.Code.OTHER, "unexpected: " + e));
+            note(unexpected(null, e));
         }
+    }
+
+    /** A failure for what is no failure of a file: a lack of memory, a class that is not there, a mistake of this program. */
+    static Failure unexpected(String name, Throwable e) {
+        String what = e instanceof OutOfMemoryError ? "not enough memory: --driver-memory gives more" : "unexpected: " + e;
+        return Failure.of(Failure.Code.OTHER, name == null ? what : Text.shown(name) + ": " + what);
     }
 
     private void note(Failure failure) {

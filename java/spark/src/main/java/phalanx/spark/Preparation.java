@@ -71,6 +71,8 @@ final class Preparation {
             }
         } catch (IOException e) {
             throw Hadoop.at(place.name(), e);
+        } catch (RuntimeException | Error e) {
+            throw Job.unexpected(place.name(), e);
         }
     }
 

@@ -158,6 +158,9 @@ final class Progress {
         } catch (IOException e) {
             boolean isTold = e instanceof OutputException || e instanceof java.nio.file.FileAlreadyExistsException;
             return Hadoop.at(output, isTold ? e : new OutputException(e));
+        } catch (RuntimeException | Error e) {
+            // What there is of the output goes, as after any failure.
+            return Job.unexpected(output, e);
         }
     }
 

@@ -60,9 +60,7 @@ abstract class Fixture {
         key = PhalanxKey.random();
         Keyring.in(top.resolve("ring")).store("work", key);
         spark().hadoopConfiguration().set("fs.phalanx.keyring", top.resolve("ring").toString());
-        TestFs.FAILS_FROM.set(Long.MAX_VALUE);
-        TestFs.FAILURES.set(0);
-        TestFs.BEGUN.clear();
+        TestFs.begin();
     }
 
     byte[] bytes(int length) {

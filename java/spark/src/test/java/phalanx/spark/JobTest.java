@@ -154,6 +154,26 @@ class JobTest extends Fixture {
         assertEquals(List.of("a.phx", "large"), names());
     }
 
+    /** An error that is no exception ends a thread of the driver. Its file counts as failed nevertheless. */
+    @ParameterizedTest
+    @ValueSource(strings = {"a.resume", "b.phx"})
+    void aLackOfMemoryInTheDriverIsAFailure(String at) throws IOException {
+        byte[] small = bytes(1000);
+        write("a", small);
+        write("b", small);
+        // The one name is opened when a file is prepared, and the other given when it is done.
+        String record = Record.path(new org.apache.hadoop.fs.Path(folder + "/a.phx")).getName();
+        TestFs.LACKS_MEMORY_AT.set(at.equals("a.resume") ? record : at);
+        String there = "test://" + folder;
+        fail(1, ": not enough memory: --driver-memory gives more", "protect", "--resume", "-k", "work", there + "/a", there + "/b");
+        assertTrue(said.contains("protected 1 file") && said.contains("; 1 failed"), said);
+        assertEquals(at.equals("b.phx") ? List.of("a", "a.phx", "b") : List.of("a", "b", "b.phx"), names());
+        TestFs.LACKS_MEMORY_AT.set("");
+        succeed("protect", "--resume", "-k", "work", there + "/a", there + "/b");
+        assertOpens(small, folder.resolve("a.phx"));
+        assertOpens(small, folder.resolve("b.phx"));
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"file", "test", "store"})
     void anInterruptedRunGoesOn(String scheme) throws IOException {

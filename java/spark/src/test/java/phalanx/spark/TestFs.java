@@ -1,14 +1,19 @@
 package phalanx.spark;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.net.URI;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.time.Instant;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.hadoop.fs.BlockLocation;
 import org.apache.hadoop.fs.CommonPathCapabilities;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSInputStream;
@@ -23,8 +28,26 @@ public class TestFs extends RawLocalFileSystem {
     static final AtomicLong FAILS_FROM = new AtomicLong(Long.MAX_VALUE);
     /** How often a part that begins there is still to fail. */
     static final AtomicLong FAILURES = new AtomicLong();
+    /** The ending of names that are opened or renamed without enough memory; empty for none. */
+    static final AtomicReference<String> LACKS_MEMORY_AT = new AtomicReference<>("");
+    /** The name of a file that goes when somebody asks where its blocks are; empty for none. */
+    static final AtomicReference<String> GOES = new AtomicReference<>("");
+    /** The name of a file that changes after the check that it has not, which follows its reading; empty for none. */
+    static final AtomicReference<String> CHANGES = new AtomicReference<>("");
+    private static final AtomicLong CHECKS = new AtomicLong();
     /** Where parts began that were read. */
     static final List<Long> BEGUN = new CopyOnWriteArrayList<>();
+
+    /** As it is before a test. */
+    static void begin() {
+        FAILS_FROM.set(Long.MAX_VALUE);
+        FAILURES.set(0);
+        LACKS_MEMORY_AT.set("");
+        GOES.set("");
+        CHANGES.set("");
+        CHECKS.set(0);
+        BEGUN.clear();
+    }
 
     @Override
     public URI getUri() {
@@ -38,11 +61,39 @@ public class TestFs extends RawLocalFileSystem {
 
     @Override
     public FSDataInputStream open(org.apache.hadoop.fs.Path path, int bufferSize) throws IOException {
+        needMemory(path);
         return new FSDataInputStream(new Gate(super.open(path, bufferSize), path.getName().endsWith(".phx")));
     }
 
     @Override
+    public BlockLocation[] getFileBlockLocations(org.apache.hadoop.fs.Path path, long start, long length) throws IOException {
+        if (path.getName().equals(GOES.get())) {
+            Files.deleteIfExists(pathToFile(path).toPath());
+            throw new FileNotFoundException(path + ": it has gone");
+        }
+        return super.getFileBlockLocations(path, start, length);
+    }
+
+    private static void needMemory(org.apache.hadoop.fs.Path path) {
+        String ending = LACKS_MEMORY_AT.get();
+        if (!ending.isEmpty() && path.getName().endsWith(ending)) {
+            throw new OutOfMemoryError("as a test wants it");
+        }
+    }
+
+    @Override
+    public boolean rename(org.apache.hadoop.fs.Path from, org.apache.hadoop.fs.Path to) throws IOException {
+        needMemory(to);
+        return super.rename(from, to);
+    }
+
+    @Override
     public FileStatus getFileStatus(org.apache.hadoop.fs.Path path) throws IOException {
+        if (path.getName().equals(CHANGES.get()) && !BEGUN.isEmpty() && CHECKS.incrementAndGet() == 2) {
+            Path file = pathToFile(path).toPath();
+            Files.write(file, new byte[(int) Files.size(file)]);
+            Files.setLastModifiedTime(file, FileTime.from(Instant.now().plusSeconds(10)));
+        }
         FileStatus status = super.getFileStatus(path);
         // Without permissions, which the local file system asks another program for.
         return new FileStatus(

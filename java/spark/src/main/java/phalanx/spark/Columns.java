@@ -2,28 +2,25 @@ package phalanx.spark;
 
 import java.io.IOException;
 import java.io.Serializable;
-import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
-import org.apache.spark.sql.api.java.UDF3;
 import org.apache.spark.util.TaskCompletionListener;
 import phalanx.Message;
 import phalanx.MessageSealer;
 import phalanx.MessagesException;
 import phalanx.PhalanxKey;
 import phalanx.hadoop.Keys;
-import scala.runtime.AbstractFunction3;
+import scala.runtime.AbstractFunction4;
 
 /**
  * What {@code phalanx_seal} and {@code phalanx_open} do with one row. A key is named, and each executor fetches it by its name once.
  * The user is the associated data of the message: a value that was sealed for one user does not open as that of another.
  */
-abstract class Columns extends AbstractFunction3<Object, Object, Object, Object>
-        implements UDF3<Object, Object, Object, byte[]>, Serializable {
-    private static final long serialVersionUID = 1L;
+abstract class Columns extends AbstractFunction4<Object, Object, Object, Object, Object> implements Serializable {
+    private static final long serialVersionUID = 2L;
     private static final int MOST_KEYS = 1000;
     private static final FetchedKeys KEYS = new FetchedKeys(MOST_KEYS, Columns::fetch);
     /** One for each task that has had a row and has not ended. */
@@ -51,13 +48,24 @@ abstract class Columns extends AbstractFunction3<Object, Object, Object, Object>
 
     abstract byte[] apply(MessageSealer sealer, Message row) throws MessagesException;
 
+    /**
+     * Does one row.
+     *
+     * @param value the bytes of the value
+     * @param key the name of a key
+     * @param user the bytes of the user
+     * @param given the user as it was given, for its type
+     */
     @Override
-    public byte[] call(Object value, Object key, Object user) {
-        if (value == null || key == null || user == null) {
+    public Object apply(Object value, Object key, Object user, Object given) {
+        if (value == null || key == null || user == null || given == null) {
             return null;
         }
+        if (!(key instanceof String name) || !(given instanceof String || given instanceof Integer || given instanceof Long)) {
+            throw new IllegalArgumentException("phalanx_seal and phalanx_open take the name of a key as text, and a user as text or whole number");
+        }
         try {
-            return inTask(text(key), text(user).getBytes(StandardCharsets.UTF_8), bytes(value));
+            return inTask(name, (byte[]) user, (byte[]) value);
         } catch (MessagesException e) {
             throw new IllegalArgumentException("phalanx_open: a value is not authentic for its key and its user", e);
         }
@@ -98,31 +106,6 @@ abstract class Columns extends AbstractFunction3<Object, Object, Object, Object>
     /** How many sealers there are, for tests. */
     static int sealers() {
         return SEALERS.size();
-    }
-
-    @Override
-    public Object apply(Object value, Object key, Object user) {
-        return call(value, key, user);
-    }
-
-    private static String text(Object value) {
-        if (value instanceof Integer || value instanceof Long) {
-            return value.toString();
-        }
-        if (value != null && !(value instanceof String)) {
-            throw new IllegalArgumentException("phalanx_seal and phalanx_open take the name of a key as text, and a user as text or whole number");
-        }
-        return (String) value;
-    }
-
-    private static byte[] bytes(Object value) {
-        if (value instanceof byte[] bytes) {
-            return bytes;
-        }
-        if (value instanceof String string) {
-            return string.getBytes(StandardCharsets.UTF_8);
-        }
-        throw new IllegalArgumentException("phalanx_seal and phalanx_open take text and binary columns: use cast");
     }
 
     private static PhalanxKey fetch(String name) {

@@ -4,9 +4,12 @@ import java.util.List;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.EvalMode;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
 import org.apache.spark.sql.catalyst.expressions.ScalaUDF;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import scala.Option;
 import scala.Tuple3;
@@ -43,9 +46,9 @@ public final class PhalanxExtensions extends AbstractFunction1<SparkSessionExten
      * @param session the session
      */
     public static void register(SparkSession session) {
-        session.udf().register("phalanx_seal",
-                org.apache.spark.sql.functions.udf(new Columns.Seal(), DataTypes.BinaryType).asNondeterministic());
-        session.udf().register("phalanx_open", org.apache.spark.sql.functions.udf(new Columns.Open(), DataTypes.BinaryType));
+        var functions = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().functionRegistry();
+        functions.createOrReplaceTempFunction("phalanx_seal", new Builder("phalanx_seal", new Columns.Seal(), false), "scala_udf");
+        functions.createOrReplaceTempFunction("phalanx_open", new Builder("phalanx_open", new Columns.Open(), true), "scala_udf");
     }
 
     private static void inject(
@@ -71,9 +74,22 @@ public final class PhalanxExtensions extends AbstractFunction1<SparkSessionExten
             if (arguments.size() != 3) {
                 throw new IllegalArgumentException(name + " takes a column, the name of a key, and a user");
             }
-            return new ScalaUDF(function, DataTypes.BinaryType, arguments, CollectionConverters.asScala(List.<Option<
+            Expression user = arguments.apply(2);
+            List<Expression> taken = List.of(
+                    raw(arguments.apply(0)), arguments.apply(1), raw(cast(user, DataTypes.StringType)), user);
+            return new ScalaUDF(function, DataTypes.BinaryType, CollectionConverters.asScala(taken).toSeq(), CollectionConverters.asScala(List.<Option<
                     org.apache.spark.sql.catalyst.encoders.ExpressionEncoder<?>>>of()).toSeq(), Option.empty(), Option.apply(name),
                     true, isDeterministic);
+        }
+
+        /** The bytes of a text. Spark would give a function text in which all that is not UTF-8 has become one and the same sign. */
+        private static Expression raw(Expression text) {
+            return cast(text, DataTypes.BinaryType);
+        }
+
+        /** Strictly, whatever the session's settings are: otherwise a number would become bytes. */
+        private static Expression cast(Expression of, DataType to) {
+            return new Cast(of, to, Option.empty(), EvalMode.ANSI());
         }
     }
 }

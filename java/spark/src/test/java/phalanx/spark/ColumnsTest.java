@@ -61,6 +61,24 @@ class ColumnsTest extends Fixture {
         assertEquals(0, ((byte[]) row.get(3)).length);
     }
 
+    /** A text in Spark may have any bytes. */
+    @Test
+    void textThatIsNotUtf8StaysAsItIs() {
+        for (SparkSession each : List.of(session(), other())) {
+            String sealed = "phalanx_seal(CAST(X'C328' AS STRING), KEY, CAST(X'FE' AS STRING))".replace("KEY", "'" + name + "'");
+            String opened = "SELECT hex(phalanx_open(" + sealed + ", '" + name + "', CAST(X'%s' AS STRING)))";
+            assertEquals("C328", each.sql(String.format(opened, "FE")).first().getString(0));
+            Exception failure = assertThrows(Exception.class, () -> each.sql(String.format(opened, "FF")).collectAsList());
+            assertTrue(causes(failure).contains("a value is not authentic for its key and its user"), causes(failure));
+        }
+    }
+
+    private static SparkSession other() {
+        SparkSession other = session().newSession();
+        PhalanxExtensions.register(other);
+        return other;
+    }
+
     @Test
     void eachTaskHasOneSealerAndClosesIt() {
         session().udf().register("sealers_at", functions.udf((byte[] sealed) -> Columns.sealers(), DataTypes.IntegerType).asNondeterministic());
@@ -110,13 +128,14 @@ class ColumnsTest extends Fixture {
     void wrongArgumentsAreRefused() {
         assertThrows(Exception.class, () -> sql("SELECT phalanx_seal('a', KEY)").collectAsList());
         assertThrows(Exception.class, () -> sql("SELECT phalanx_seal(1.5, KEY, 'u')").collectAsList());
+        assertThrows(Exception.class, () -> sql("SELECT phalanx_seal(id, KEY, 'u') FROM range(1)").collectAsList());
+        assertThrows(Exception.class, () -> sql("SELECT phalanx_seal('a', KEY, 1.5)").collectAsList());
         assertThrows(Exception.class, () -> session().sql("SELECT phalanx_seal('a', 'no-such-key', 'u')").collectAsList());
     }
 
     @Test
     void aSessionWithoutTheExtensionRegistersThem() {
-        SparkSession other = session().newSession();
-        PhalanxExtensions.register(other);
+        SparkSession other = other();
         Row row = other.sql("SELECT phalanx_seal('a', '" + name + "', 1) AS s, phalanx_seal('a', '" + name + "', 1) AS t").first();
         assertNotEquals(List.of(row.get(0)), List.of(row.get(1)));
         assertEquals("a", other.sql("SELECT CAST(phalanx_open(phalanx_seal('a', '" + name + "', 1), '" + name + "', 1) AS STRING)")

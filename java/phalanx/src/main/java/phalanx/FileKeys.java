@@ -10,6 +10,9 @@ import phalanx.primitives.Kmac;
  * {@link IllegalStateException} says that they are closed. Keys of zeros, which everybody has, are never used.
  */
 public final class FileKeys implements AutoCloseable {
+    /** The length of a {@link #keptTag}. */
+    public static final int KEPT_TAG = 32;
+
     private static final int MAC_BYTES = 32;
 
     private final Suite suite;
@@ -97,6 +100,20 @@ public final class FileKeys implements AutoCloseable {
     boolean isTagOf(byte[] header) {
         byte[] tag = Arrays.copyOfRange(header, header.length - Header.TAG, header.length);
         return MessageDigest.isEqual(headerTag(header), tag);
+    }
+
+    /**
+     * The tag by which a program knows a protected file as one of its own, such as the record of an unfinished output. It is the end of
+     * the file's plaintext. What somebody lets a program protect has none, because it takes the keys of the file itself.
+     *
+     * @param plain the plaintext before the tag
+     * @return {@link #KEPT_TAG} bytes
+     */
+    public synchronized byte[] keptTag(byte[] plain) {
+        try (Kmac kmac = new Kmac(mac(), "phalanx v1 kept file")) {
+            kmac.update(plain, 0, plain.length);
+            return kmac.finish(KEPT_TAG);
+        }
     }
 
     /** Overwrites the keys. */

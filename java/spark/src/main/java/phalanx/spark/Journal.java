@@ -20,11 +20,15 @@ import phalanx.TreeEntry;
 
 /**
  * What a run writes to a mirror before its manifest lists it. A run that is ended leaves it beside the old manifest, and the next one goes
- * on: it takes what is written, and trusts no stored file that was about to be replaced. It is a protected file for the same keys, under
- * a name that all programs know as that of unfinished work.
+ * on: it takes what is written, and trusts no stored file that was about to be replaced. It is a protected file for the same keys, which a
+ * run has made ({@link Kept}), under a name that all programs know as that of unfinished work.
  */
 final class Journal {
-    private static final String FORMAT = "phalanx-spark tree 2";
+    private static final String FORMAT = "phalanx-spark tree 3";
+    /** That of versions whose journals have no tag. */
+    private static final String WITHOUT_TAG = "phalanx-spark tree 2";
+    /** It may take this part of the memory. The trees that it belongs to need more. */
+    private static final int MEMORY_PARTS = 8;
     /** A journal that takes long to write is written seldom. */
     private static final int PAUSES = 20;
 
@@ -42,17 +46,36 @@ final class Journal {
     }
 
     /** That of a mirror, with what an earlier run has left. */
-    static Journal of(TreeRoot mirror, KeyProvider keys, Configuration conf) throws IOException {
+    static Journal of(TreeRoot mirror, Recipients recipients, KeyProvider keys, Configuration conf) throws IOException {
         Journal journal = new Journal(mirror.at(Place.record(mirror.at(StoredManifest.NAME))), conf);
-        byte[] plain = Record.stored(journal.path, keys, conf);
-        if (plain != null) {
-            journal.read(new DataInputStream(new ByteArrayInputStream(plain)));
+        Kept kept;
+        try {
+            kept = Kept.read(journal.path, Runtime.getRuntime().maxMemory() / MEMORY_PARTS, recipients, keys, conf);
+        } catch (Kept.TooLong e) {
+            throw new IOException("its journal " + journal.path.getName() + " is too long for this memory: --driver-memory gives more");
+        }
+        if (kept != null) {
+            journal.read(kept);
         }
         return journal;
     }
 
-    private void read(DataInputStream in) throws IOException {
-        if (!in.readUTF().equals(FORMAT)) {
+    /** A doubt only costs that a file is written once more, so it counts whoever noted it. What was written counts if a run noted it. */
+    private void read(Kept kept) throws IOException {
+        DataInputStream in = new DataInputStream(new ByteArrayInputStream(kept.plain()));
+        boolean isOurs = kept.maker() == Kept.Maker.OURS;
+        try {
+            read(in, isOurs);
+        } catch (IOException | RuntimeException e) {
+            if (isOurs) {
+                throw e;
+            }
+        }
+    }
+
+    private void read(DataInputStream in, boolean isOurs) throws IOException {
+        String format = in.readUTF();
+        if (!format.equals(FORMAT) && !format.equals(WITHOUT_TAG)) {
             return;
         }
         // That of another mirror says nothing of what was written in this one.
@@ -60,7 +83,7 @@ final class Journal {
         for (int left = in.readInt(); left > 0; left--) {
             intended.add(text(in));
         }
-        if (!isOwn) {
+        if (!isOwn || !isOurs) {
             return;
         }
         for (int left = in.readInt(); left > 0; left--) {
@@ -152,7 +175,7 @@ final class Journal {
                 out.write(file.contents().root());
             }
         }
-        Record.store(plain.toByteArray(), path, recipients, conf);
+        Kept.write(plain.toByteArray(), path, recipients, conf);
         isChanged = false;
     }
 

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.CommonPathCapabilities;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -200,18 +201,25 @@ final class Preparation {
 
     /** What an earlier run has left of a file, if it goes with this one. */
     private Record record(Inputs.Place place, Seen seen) throws IOException {
-        Record record = Record.read(place.output(), Held.keys(conf).provider(), conf);
+        Keys keys = Held.keys(conf);
+        AtomicReference<Kept.Maker> maker = new AtomicReference<>();
+        Record record = Record.read(place.output(), keys.recipients(), keys.provider(), conf, maker::set);
         if (record == null) {
             return null;
         }
         String name = Text.shown(place.name());
+        if (maker.get() == Kept.Maker.ANY_OF_SERVICE) {
+            Terminal.complain(name + ": what the run that was interrupted has left is for a key service alone, "
+                    + "so anybody can have made it, and it begins anew");
+            return null;
+        }
         if (!record.input().equals(place.status().getPath().toString()) || !record.seen().equals(seen)) {
             Terminal.complain(name + ": it changed since the run that was interrupted, so it begins anew");
             return null;
         }
         try {
             Header header = Header.read(new ByteArrayInputStream(record.header()));
-            if (!isAsAskedFor(header)) {
+            if (maker.get() != Kept.Maker.OURS || !isAsAskedFor(header)) {
                 Terminal.complain(name + ": what the run that was interrupted has left is for other keys, "
                         + "or another cipher or chunk size, so it begins anew");
                 return null;

@@ -4,25 +4,19 @@ import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
-import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.io.InputStream;
-import java.io.OutputStream;
 import java.util.Map;
 import java.util.SortedMap;
 import java.util.TreeMap;
+import java.util.function.Consumer;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import phalanx.KeyProvider;
-import phalanx.PhalanxException;
-import phalanx.Protector;
 import phalanx.Recipients;
-import phalanx.Unprotector;
 
 /**
  * The record beside an unfinished protected file, by which a later run with {@code --resume} goes on. It is a protected file itself, for
- * the same recipients: only who has one of their keys can have written it.
+ * the same recipients, and says by its tag that a run has made it: see {@link Kept}.
  *
  * @param input the path of the input
  * @param seen what was seen of the input
@@ -34,7 +28,9 @@ import phalanx.Unprotector;
  */
 record Record(
         String input, Seen seen, byte[] header, int parts, String state, SortedMap<Integer, String> done, byte[] contents) {
-    private static final String FORMAT = "phalanx-spark 2";
+    private static final String FORMAT = "phalanx-spark 3";
+    /** A record is as long as the names of its parts, and far shorter. */
+    private static final long MOST = 64 << 20;
 
     static Path path(Path output) {
         return new Path(output.getParent(), Place.record(output));
@@ -62,50 +58,30 @@ record Record(
             out.writeInt(contents.length);
             out.write(contents);
         }
-        store(plain.toByteArray(), path(output), recipients, conf);
+        Kept.write(plain.toByteArray(), path(output), recipients, conf);
     }
 
-    /** Replaces a file that only later runs read. */
-    static void store(byte[] plain, Path path, Recipients recipients, Configuration conf) throws IOException {
-        FileSystem fs = Hadoop.of(path, conf);
-        Protector protector = new Protector(recipients).on(Runnable::run, 1);
-        InputStream in = new ByteArrayInputStream(plain);
-        if (Hadoop.isLocal(fs)) {
-            // Under a temporary name, so that no link is followed.
-            protector.replacing().withoutSync().protect(in, Hadoop.local(path));
-            return;
-        }
-        try (OutputStream out = fs.create(path, true)) {
-            protector.protect(in, out);
-        }
-    }
-
-    /** Such a file, or null if there is none that the keys at hand have made. */
-    static byte[] stored(Path path, KeyProvider keys, Configuration conf) throws IOException {
-        ByteArrayOutputStream plain = new ByteArrayOutputStream();
-        try (InputStream stored = Hadoop.of(path, conf).open(path)) {
-            new Unprotector(keys).on(Runnable::run, 1).unprotect(stored, plain);
-            return plain.toByteArray();
-        } catch (PhalanxException e) {
-            return null;
-        } catch (FileNotFoundException e) {
-            if (!Hadoop.isAbsent(Hadoop.of(path, conf), path)) {
-                throw new IOException(e.getMessage(), e);
-            }
+    /**
+     * The record of an output, or null if there is none that a run has made for it.
+     *
+     * @param maker hears who has made it
+     */
+    static Record read(Path output, Recipients recipients, KeyProvider keys, Configuration conf, Consumer<Kept.Maker> maker)
+            throws IOException {
+        Kept kept;
+        try {
+            kept = Kept.read(path(output), MOST, recipients, keys, conf);
+        } catch (Kept.TooLong e) {
             return null;
         }
-    }
-
-    /** The record of an output, or null if there is none that the keys at hand have made for it. */
-    static Record read(Path output, KeyProvider keys, Configuration conf) throws IOException {
-        byte[] plain = stored(path(output), keys, conf);
-        if (plain == null) {
+        if (kept == null || kept.maker() == Kept.Maker.ANYBODY) {
             return null;
         }
-        DataInputStream in = new DataInputStream(new ByteArrayInputStream(plain));
+        DataInputStream in = new DataInputStream(new ByteArrayInputStream(kept.plain()));
         if (!in.readUTF().equals(FORMAT) || !in.readUTF().equals(output.toString())) {
             return null;
         }
+        maker.accept(kept.maker());
         String input = in.readUTF();
         Seen seen = new Seen(in.readLong(), in.readLong(), in.readUTF());
         byte[] header = in.readNBytes(in.readInt());

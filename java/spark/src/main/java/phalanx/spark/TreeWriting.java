@@ -98,7 +98,7 @@ final class TreeWriting {
             mirror = TreeRoot.of(to, conf);
             refusePlaces();
             before = StoredManifest.read(mirror, keys.provider());
-            journal = Journal.of(mirror, keys.provider(), conf);
+            journal = Journal.of(mirror, keys.recipients(), keys.provider(), conf);
             there = mirror.status() == null ? null : listMirror();
         } catch (IOException e) {
             throw Hadoop.at(Work.shown(to), e);

@@ -134,7 +134,8 @@ class ClusterIT {
     /** How many parts the record has. */
     private int done(Path output) throws IOException {
         Record record = Record.read(
-                new org.apache.hadoop.fs.Path("file://" + output), KeyProvider.of(key), new org.apache.hadoop.conf.Configuration());
+                new org.apache.hadoop.fs.Path("file://" + output), phalanx.Recipients.of(key), KeyProvider.of(key),
+                new org.apache.hadoop.conf.Configuration(), maker -> {});
         return record == null ? 0 : record.done().size();
     }
 

@@ -607,7 +607,7 @@ class TreeTest extends Fixture {
         FileTime time = Files.getLastModifiedTime(source.resolve("same"));
         // What such a run has done: the intention, and the file.
         TreeRoot root = TreeRoot.of(new org.apache.hadoop.fs.Path(mirror.toString()), new org.apache.hadoop.conf.Configuration());
-        Journal journal = Journal.of(root, KeyProvider.of(key), new org.apache.hadoop.conf.Configuration());
+        Journal journal = Journal.of(root, phalanx.Recipients.of(key), KeyProvider.of(key), new org.apache.hadoop.conf.Configuration());
         journal.begin(List.of("same"), phalanx.Recipients.of(key));
         Files.writeString(top.resolve("plain"), "version 2");
         new phalanx.Protector(phalanx.Recipients.of(key)).replacing().protect(top.resolve("plain"), mirror.resolve("same.phx"));

@@ -7,10 +7,15 @@ import java.net.UnknownHostException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import phalanx.SharedFile;
+import phalanx.command.Failure;
+import phalanx.command.Places;
+import phalanx.command.Spared;
 import phalanx.command.Text;
 
 /** A command, run by one rank of several. */
@@ -73,6 +78,10 @@ public final class Command {
                 if (plan.what == Plan.What.PROTECT) {
                     keys.recipients();
                 }
+                checkOutputs(plan);
+            } catch (Failure e) {
+                report.line(e.getMessage());
+                code = Code.USAGE;
             } catch (IOException e) {
                 code = report.failed("keys", e);
             } catch (IllegalArgumentException | IllegalStateException e) {
@@ -107,6 +116,26 @@ public final class Command {
         }
         tell(plan, job, files, failed, bytes, (System.nanoTime() - begun) / 1e9);
         return code;
+    }
+
+    /** No output may replace a key, a password, another output, or an input that is still to be read. */
+    private static void checkOutputs(Plan plan) throws Failure {
+        if (plan.what == Plan.What.VERIFY) {
+            return;
+        }
+        List<Path> secrets = new ArrayList<>(plan.keyFiles);
+        if (plan.passwordFile != null) {
+            secrets.add(plan.passwordFile);
+        }
+        List<Places.Place> places = new ArrayList<>();
+        for (Path path : plan.paths) {
+            Path output = plan.output(path);
+            if (output != null) {
+                Spared.check(output.toString(), output, secrets);
+                places.add(new Places.Place(path.toString(), output.toString()));
+            }
+        }
+        Places.refuseCollisions(places);
     }
 
     private static SharedFile begin(Plan plan, Keys keys, Path path) throws IOException {

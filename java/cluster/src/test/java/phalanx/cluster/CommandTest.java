@@ -16,8 +16,10 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -265,6 +267,43 @@ class CommandTest {
             Ended wrong = run(2, line);
             assertTrue(wrong.code != 0 && !wrong.err.contains("\u001b") && !wrong.err.isEmpty(), wrong.err);
         }
+    }
+
+    /** A key, another output, and an input that is still to be read. */
+    @Test
+    void noOutputReplacesWhatIsNeeded() throws Exception {
+        for (String name : List.of("a", "b", "out")) {
+            Files.createDirectory(at(name));
+        }
+        file("data", 100);
+        file("a/x", 101);
+        file("b/x", 102);
+        secret("password", new byte[] {'p'});
+        assertEquals(0, run(1, "protect --key-file /key /data").code);
+        assertEquals(0, run(1, "protect --key-file /key /data.phx").code);
+        Map<String, byte[]> before = contents();
+        for (List<String> refused : List.of(
+                List.of("protect --key-file /key -o /key -f /data", "key: it holds a key or password, which no output replaces"),
+                List.of("protect --password-file /password -o /password -f /data", "password: it holds a key or password"),
+                List.of("protect -f --key-file /key --output-dir /out /a/x /b/x", "x.phx: it would be the output of both"),
+                List.of("unprotect -f --key-file /key /data.phx.phx /data.phx", "data.phx: it is an input, and would be the output of"))) {
+            Ended ended = run(2, refused.get(0));
+            assertEquals(2, ended.code, ended.err);
+            assertTrue(ended.err.contains(refused.get(1)), ended.err);
+            Map<String, byte[]> after = contents();
+            assertEquals(before.keySet(), after.keySet());
+            before.forEach((name, bytes) -> assertArrayEquals(bytes, after.get(name), name));
+        }
+    }
+
+    private Map<String, byte[]> contents() throws IOException {
+        Map<String, byte[]> all = new TreeMap<>();
+        try (Stream<Path> paths = Files.walk(folder)) {
+            for (Path path : paths.filter(Files::isRegularFile).toList()) {
+                all.put(path.toString(), Files.readAllBytes(path));
+            }
+        }
+        return all;
     }
 
     @Test

@@ -15,7 +15,7 @@ import phalanx.Header;
 import phalanx.NotPhalanxException;
 
 /** The outputs of the inputs. Only the command line determines them, never the files that happen to exist. */
-final class Places {
+public final class Places {
     /** Standard input or output, as the command line names it. */
     static final String STANDARD = "-";
 
@@ -24,7 +24,7 @@ final class Places {
     private Places() {}
 
     /** The names of one input and its output; {@code -} is standard input or output. */
-    record Place(String input, String output) {
+    public record Place(String input, String output) {
         boolean readsStandard() {
             return input.equals(STANDARD);
         }
@@ -114,7 +114,7 @@ final class Places {
     }
 
     /** No output may replace another one, or an input that is still to be read. */
-    private static void refuseCollisions(List<Place> places) throws Failure {
+    public static void refuseCollisions(List<Place> places) throws Failure {
         if (places.size() < 2) {
             return;
         }

@@ -77,7 +77,7 @@ final class Inputs {
         for (String name : plan.paths()) {
             failures.attempt(() -> inputs.named(name, folder, all));
         }
-        refuseCollisions(all);
+        inputs.refuseCollisions(all);
         return new Named(all, inputs.folders);
     }
 
@@ -184,18 +184,42 @@ final class Inputs {
         return new Path(folder == null ? input.getParent() : folder, result);
     }
 
-    /** No output may replace another one, or an input that is still to be read. */
-    private static void refuseCollisions(List<Place> places) throws Failure {
+    /** Where an input and its output lie, whatever paths lead there. The output is null to verify. */
+    private record Ends(String name, Path input, Path output, String shown) {}
+
+    private Ends ends(String name, Path input, Path output) {
+        return new Ends(name, identity(input), output == null ? null : identity(output), output == null ? "" : Work.shown(output));
+    }
+
+    /** The folder that has it, without links on the way, and its name in it. */
+    private Path identity(Path path) {
+        try {
+            if (path.getParent() != null && Hadoop.isLocal(Hadoop.of(path, conf))) {
+                java.nio.file.Path folder = Hadoop.local(path.getParent()).toRealPath();
+                // Unlike that of a child of a path, the name may have a colon.
+                return new Path("file", null, folder.resolve(path.getName()).toString());
+            }
+        } catch (IOException e) {
+            // It has no folder yet.
+        }
+        return path;
+    }
+
+    /** No output may replace another one, or an input that is still to be read. A folder is one of them as a whole. */
+    private void refuseCollisions(List<Place> places) throws Failure {
+        List<Ends> all = new ArrayList<>();
+        places.forEach(place -> all.add(ends(place.name, place.status.getPath(), place.output)));
+        folders.forEach(folder -> all.add(ends(folder.name, folder.path, folder.output)));
         Map<Path, Optional<String>> taken = new HashMap<>();
-        places.forEach(place -> taken.put(place.status.getPath(), Optional.empty()));
-        for (Place place : places) {
-            Optional<String> other = place.output == null ? null : taken.put(place.output, Optional.of(place.name));
+        all.forEach(each -> taken.put(each.input, Optional.empty()));
+        for (Ends each : all) {
+            Optional<String> other = each.output == null ? null : taken.put(each.output, Optional.of(each.name));
             if (other != null) {
-                String input = Text.shown(place.name);
-                if (place.output.equals(place.status.getPath())) {
-                    throw Failure.usage(Text.shown(Work.shown(place.output)) + ": input and output are the same file");
+                String input = Text.shown(each.name);
+                if (each.output.equals(each.input)) {
+                    throw Failure.usage(Text.shown(each.shown) + ": input and output are the same file");
                 }
-                throw Failure.usage(Text.shown(Work.shown(place.output)) + other
+                throw Failure.usage(Text.shown(each.shown) + other
                         .map(first -> ": it would be the output of both " + Text.shown(first) + " and " + input)
                         .orElse(": it is an input, and would be the output of " + input));
             }

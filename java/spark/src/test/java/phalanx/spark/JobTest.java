@@ -55,7 +55,7 @@ class JobTest extends Fixture {
         assertEquals(-1, Files.mismatch(folder.resolve("few"), out.resolve("few")));
         assertEquals(List.of("few", "large"), names(out));
         // Without a named key, those of the keyring open files.
-        succeed("verify", stored.toString());
+        succeed("verify", stored.toString(), Files.move(folder.resolve("few.phx"), folder.resolve("a:few.phx")).toString());
     }
 
     @Test
@@ -306,6 +306,9 @@ class JobTest extends Fixture {
         Path two = Files.write(folder.resolve("b/x"), bytes(10));
         fail(2, "it would be the output of both", "protect", "-k", "work", "--output-dir", folder.toString(),
                 one.toString(), two.toString());
+        Files.createSymbolicLink(folder.resolve("c"), folder.resolve("a"));
+        fail(2, "it is an input, and would be the output of", "unprotect", "-f", "-k", "work", protect(protect(one)).toString(),
+                folder + "/c/x.phx");
         fail(2, "unknown option --recursiv", "protect", "--recursiv", one.toString());
         fail(2, "the program phalanx has it", "protect", "--remove", one.toString());
         fail(2, "the program phalanx has it", "mount", one.toString());

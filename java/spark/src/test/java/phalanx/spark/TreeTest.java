@@ -448,6 +448,20 @@ class TreeTest extends Fixture {
         fail(4, "source: it is a folder", "protect", "-k", "work", source.toString());
     }
 
+    @Test
+    void twoFoldersDoNotBecomeOne() throws IOException {
+        Path out = Files.createDirectory(folder.resolve("out"));
+        for (String name : List.of("a", "b")) {
+            Files.createDirectories(folder.resolve(name + "/x"));
+            Files.write(folder.resolve(name + "/x/" + name), bytes(5));
+        }
+        for (String other : List.of("b/x", "b/./x")) {
+            fail(2, "out/x.phx: it would be the output of both", "protect", "-R", "--force", "-k", "work", "--output-dir", out.toString(),
+                    folder + "/a/x", folder + "/" + other);
+        }
+        assertEquals(List.of(), names(out));
+    }
+
     /** File systems with and without folders keep links in the manifest alone. */
     @ParameterizedTest
     @ValueSource(strings = {"test", "store", "copied"})

@@ -49,7 +49,7 @@ final class Preparation {
             FileStatus status = place.status();
             FileSystem fs = Hadoop.of(status.getPath(), conf);
             Seen seen = Seen.of(fs, status);
-            if (seals) {
+            if (seals && place.listed() == null) {
                 refuseProtected(place, fs);
             }
             // A tree that is written replaces what its last manifest and this run's comparison say.
@@ -77,7 +77,7 @@ final class Preparation {
         }
     }
 
-    /** A pattern easily matches outputs of an earlier run. */
+    /** A pattern easily matches outputs of an earlier run. What is in a folder belongs to it, and is protected once more. */
     private void refuseProtected(Inputs.Place place, FileSystem fs) throws IOException, Failure {
         if (!place.status().getPath().getName().endsWith(".phx")) {
             return;

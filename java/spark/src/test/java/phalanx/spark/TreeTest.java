@@ -448,6 +448,19 @@ class TreeTest extends Fixture {
         fail(4, "source: it is a folder", "protect", "-k", "work", source.toString());
     }
 
+    /** A copy of a folder has all that is in it. */
+    @Test
+    void protectedFilesOfTheSourceAreProtectedOnceMore() throws IOException {
+        Path plain = put("run", bytes(50));
+        byte[] inner = Files.readAllBytes(protect(plain));
+        Files.delete(plain);
+        mirror();
+        assertWhole(mirror);
+        assertArrayEquals(inner, Files.readAllBytes(restored("run.phx")));
+        succeed("protect", "-R", "-k", "work", source.toString());
+        assertTrue(Files.exists(folder.resolve("source.phx/run.phx.phx")));
+    }
+
     @Test
     void twoFoldersDoNotBecomeOne() throws IOException {
         Path out = Files.createDirectory(folder.resolve("out"));

@@ -281,7 +281,7 @@ final class Job {
     }
 
     /** One task for each part of a large file, and one for each batch of small ones; with the hosts that have the data. */
-    private List<Tuple2<byte[], Seq<String>>> tasks() throws IOException {
+    private List<Tuple2<byte[], Seq<String>>> tasks() {
         List<Item> small = new ArrayList<>();
         List<Tuple2<byte[], Seq<String>>> tasks = new ArrayList<>();
         SortedMap<Integer, Progress> all = new TreeMap<>(running);
@@ -307,8 +307,16 @@ final class Job {
         return new Tuple2<>(Outcome.toBytes(batch), CollectionConverters.asScala(hosts).toSeq());
     }
 
-    /** Those that have the beginning of a part on their disks. */
-    private List<String> hosts(Item item, int part) throws IOException {
+    /** Those that have the beginning of a part on their disks. If that cannot be told, the task finds out what is wrong with the file. */
+    private List<String> hosts(Item item, int part) {
+        try {
+            return knownHosts(item, part);
+        } catch (IOException e) {
+            return List.of();
+        }
+    }
+
+    private List<String> knownHosts(Item item, int part) throws IOException {
         Path input = new Path(item.input());
         FileSystem fs = Hadoop.of(input, conf);
         if (Hadoop.isLocal(fs) || fs.hasPathCapability(input, CommonPathCapabilities.ABORTABLE_STREAM)) {

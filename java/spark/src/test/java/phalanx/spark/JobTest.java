@@ -154,6 +154,18 @@ class JobTest extends Fixture {
         assertEquals(List.of("a.phx", "large"), names());
     }
 
+    @Test
+    void aFileThatGoesLeavesTheOthers() throws IOException {
+        byte[] large = bytes(LARGE);
+        write("gone", bytes(LARGE));
+        write("large", large);
+        TestFs.GOES.set("gone");
+        fail(4, "gone: ", "protect", "-k", "work", "test://" + folder + "/gone", "test://" + folder + "/large");
+        assertTrue(said.contains("protected 1 file") && said.contains("; 1 failed"), said);
+        assertOpens(large, folder.resolve("large.phx"));
+        assertEquals(List.of("large", "large.phx"), names());
+    }
+
     /** An error that is no exception ends a thread of the driver. Its file counts as failed nevertheless. */
     @ParameterizedTest
     @ValueSource(strings = {"a.resume", "b.phx"})

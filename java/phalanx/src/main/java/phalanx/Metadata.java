@@ -102,7 +102,7 @@ final class Metadata {
     /**
      * Follows no link. Java 25 and 27 do follow one when a file's path is all that they get, so they get its folder, opened.
      */
-    private static void setPermissions(Path to, Set<PosixFilePermission> permissions) throws IOException {
+    static void setPermissions(Path to, Set<PosixFilePermission> permissions) throws IOException {
         DirectoryStream<Path> folder;
         try {
             folder = Files.newDirectoryStream(to.toAbsolutePath().getParent());

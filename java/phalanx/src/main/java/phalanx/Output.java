@@ -15,6 +15,7 @@ import java.nio.file.attribute.BasicFileAttributeView;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.FileAttribute;
 import java.nio.file.attribute.FileTime;
+import java.nio.file.attribute.PosixFilePermission;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.security.SecureRandom;
 import java.util.HexFormat;
@@ -219,6 +220,17 @@ public final class Output implements Closeable {
         } catch (IOException e) {
             throw new OutputException(e);
         }
+    }
+
+    /**
+     * Gives a file or folder permissions. A link in its place is not followed.
+     *
+     * @param path the file or folder
+     * @param permissions the permissions
+     * @throws IOException if that fails
+     */
+    public static void permit(Path path, Set<PosixFilePermission> permissions) throws IOException {
+        Metadata.setPermissions(path, permissions);
     }
 
     /** Leaves the file under its temporary name, whatever happens, for a later run. */

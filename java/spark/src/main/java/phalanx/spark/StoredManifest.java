@@ -5,6 +5,7 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.nio.channels.Channels;
 import java.nio.file.Files;
 import java.nio.file.attribute.PosixFilePermissions;
 import org.apache.hadoop.conf.Configuration;
@@ -13,6 +14,7 @@ import org.apache.hadoop.fs.Path;
 import phalanx.Contents;
 import phalanx.KeyProvider;
 import phalanx.Manifest;
+import phalanx.Output;
 import phalanx.PhalanxFile;
 import phalanx.PhalanxTree;
 import phalanx.Protector;
@@ -62,18 +64,22 @@ record StoredManifest(Manifest.Head head, String digest, TreeNode root) {
             throws IOException {
         // Tags of suite 4 do not commit to what they authenticate, so no manifest is in it.
         Suite suite = plan.suite == Suite.AES_256_GCM ? Suite.AES_256_CTR_SHA3 : plan.suite;
-        Protector protector = new Protector(recipients).withSuite(suite).replacing();
-        protector = plan.syncs() ? protector : protector.withoutSync();
+        Protector protector = new Protector(recipients).withSuite(suite);
         Path path = tree.at(NAME);
         if (tree.hasLinks()) {
-            java.nio.file.Path local = Hadoop.local(path);
-            protector.protect(root.manifest(head), local);
-            Files.setPosixFilePermissions(local, PosixFilePermissions.fromString(mode(root.entry().attributes().mode())));
-            return Contents.read(local).toString();
+            String mode = mode(root.entry().attributes().mode());
+            try (Output out = Output.create(Hadoop.local(path), true)) {
+                protector.protect(root.manifest(head), Channels.newOutputStream(out.channel()));
+                // Others may exchange it as soon as it has its name.
+                Output.permit(out.temporary(), PosixFilePermissions.fromString(mode));
+                String digest = Contents.read(out.temporary()).toString();
+                out.commit(plan.syncs());
+                return digest;
+            }
         }
         java.nio.file.Path copy = Files.createTempFile("phalanx-", ".tree");
         try {
-            protector.protect(root.manifest(head), copy);
+            protector.replacing().withoutSync().protect(root.manifest(head), copy);
             upload(tree, copy, path, conf);
             return Contents.read(copy).toString();
         } finally {

@@ -22,6 +22,7 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.permission.FsPermission;
 import phalanx.Excludes;
+import phalanx.Output;
 import phalanx.OutputException;
 import phalanx.RawName;
 import phalanx.SourceTree;
@@ -244,7 +245,7 @@ final class TreeRoot {
         if (isPlain) {
             permissions.retainAll(usual);
         }
-        view.setPermissions(permissions);
+        Output.permit(local, permissions);
     }
 
     private static Set<PosixFilePermission> permissions(int mode) {

@@ -125,6 +125,9 @@ final class Deletions {
 
     private boolean delete(Gone each, String stored) {
         try {
+            if (each.node().entry() instanceof TreeEntry.Link && !mirror.isLink(stored)) {
+                throw new IOException("something else is in its place: not deleted");
+            }
             return mirror.delete(stored, each.isFolder());
         } catch (IOException e) {
             job.fail(Hadoop.at(mirror.shown(stored), new OutputException(e)));

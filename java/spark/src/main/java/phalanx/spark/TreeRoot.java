@@ -293,6 +293,12 @@ final class TreeRoot {
         return fs.rename(at(from), at(to));
     }
 
+    /** Whether there is a link, or nothing at all: it may be in the manifest alone, or gone already. */
+    boolean isLink(String entry) {
+        java.nio.file.Path local = isLocal ? Hadoop.local(at(entry)) : null;
+        return local == null || Files.isSymbolicLink(local) || Files.notExists(local, LinkOption.NOFOLLOW_LINKS);
+    }
+
     /** Deletes a file, a link or an empty folder. Returns false if the folder is not empty. */
     boolean delete(String entry, boolean isFolder) throws IOException {
         if (isStore && isFolder) {

@@ -448,6 +448,25 @@ class TreeTest extends Fixture {
         fail(4, "source: it is a folder", "protect", "-k", "work", source.toString());
     }
 
+    @Test
+    void aFileInPlaceOfALinkIsNotDeleted() throws IOException {
+        String line = mirror + "/link: cannot write: something else is in its place: not deleted";
+        byte[] content = bytes(10);
+        mirror();
+        Files.delete(source.resolve("link"));
+        Files.delete(mirror.resolve("link"));
+        Files.write(mirror.resolve("link"), content);
+        refuse(line, "--delete");
+        assertArrayEquals(content, Files.readAllBytes(mirror.resolve("link")));
+        Files.createDirectory(source.resolve("link"));
+        put("link/in", bytes(5));
+        refuse(line, "--delete");
+        assertArrayEquals(content, Files.readAllBytes(mirror.resolve("link")));
+        Files.delete(mirror.resolve("link"));
+        mirror("--delete");
+        assertWhole(mirror);
+    }
+
     /** A copy of a folder has all that is in it. */
     @Test
     void protectedFilesOfTheSourceAreProtectedOnceMore() throws IOException {

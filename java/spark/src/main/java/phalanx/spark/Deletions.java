@@ -20,6 +20,9 @@ final class Deletions {
     /** So many entries without an input are named. */
     private static final int NAMED = 10;
 
+    /** The config of a volume. */
+    private static final String VOLUME = "phalanx.volume";
+
     private final Plan plan;
     private final Job job;
     private final TreeRoot source;
@@ -197,8 +200,8 @@ final class Deletions {
             boolean isOurs = node.entry() instanceof TreeEntry.Link || node.entry() instanceof TreeEntry.File && isStored;
             return isOurs && delete(new Gone(path, node, null), path) ? 1 : -1;
         }
-        // A folder with a manifest of its own is another mirror.
-        if (node.children().containsKey(RawName.of(StoredManifest.NAME))) {
+        // A folder with a manifest of its own is another mirror, and one with a config is a volume.
+        if (node.children().containsKey(RawName.of(StoredManifest.NAME)) || node.children().containsKey(RawName.of(VOLUME))) {
             return -1;
         }
         long deleted = 0;

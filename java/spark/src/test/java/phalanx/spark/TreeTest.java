@@ -448,6 +448,18 @@ class TreeTest extends Fixture {
         fail(4, "source: it is a folder", "protect", "-k", "work", source.toString());
     }
 
+    /** A volume lies in the mirror, which no manifest lists. Its links and empty folders are its own. */
+    @Test
+    void noVolumeInTheMirrorIsEmptied() throws IOException {
+        mirror();
+        Path volume = Files.createDirectories(mirror.resolve("volume/aaa")).getParent();
+        Files.write(volume.resolve("phalanx.volume"), bytes(10));
+        Files.createSymbolicLink(volume.resolve("aab"), Path.of("aac"));
+        mirror("--delete");
+        assertEquals(List.of("aaa", "aab", "phalanx.volume"), names(volume));
+        assertTrue(said.contains("volume: it has no input, and stays"), said);
+    }
+
     @Test
     void aFileInPlaceOfALinkIsNotDeleted() throws IOException {
         String line = mirror + "/link: cannot write: something else is in its place: not deleted";

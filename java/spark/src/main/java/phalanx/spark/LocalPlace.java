@@ -20,6 +20,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.SortedMap;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import phalanx.Layout;
 import phalanx.Output;
@@ -333,9 +334,12 @@ final class LocalPlace extends Place {
         if (Hadoop.isLocal(from)) {
             Path path = Hadoop.local(input);
             var attributes = Files.readAttributes(path, PosixFileAttributes.class);
+            item.seen().require(attributes);
             finished.resemble(path, attributes, item.what() == Plan.What.PROTECT);
         } else {
-            finished.resembleNew(FileTime.fromMillis(from.getFileStatus(input).getModificationTime()));
+            FileStatus now = from.getFileStatus(input);
+            item.seen().require(from, now);
+            finished.resembleNew(FileTime.fromMillis(now.getModificationTime()));
         }
         finished.commit(rules().syncs());
     }

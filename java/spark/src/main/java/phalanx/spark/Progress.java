@@ -155,6 +155,8 @@ final class Progress {
         try {
             item.place().publish(item, layout, done, conf);
             return null;
+        } catch (ChangedException e) {
+            return Hadoop.at(item.name(), e);
         } catch (IOException e) {
             boolean isTold = e instanceof OutputException || e instanceof java.nio.file.FileAlreadyExistsException;
             return Hadoop.at(output, isTold ? e : new OutputException(e));

@@ -167,7 +167,9 @@ final class RenamedPlace extends Place {
     /** A protected file has the permissions of its input. A plaintext has those of a new file, and none that its input lacks. */
     private static void resemble(Item item, FileSystem fs, Path file, Configuration conf) throws IOException {
         Path input = new Path(item.input());
-        FileStatus from = Hadoop.of(input, conf).getFileStatus(input);
+        FileSystem inputs = Hadoop.of(input, conf);
+        FileStatus from = inputs.getFileStatus(input);
+        item.seen().require(inputs, from);
         FsPermission permission = from.getPermission();
         if (item.what() == Plan.What.UNPROTECT) {
             FsPermission ofNew = FsPermission.getFileDefault().applyUMask(FsPermission.getUMask(conf));

@@ -154,6 +154,20 @@ class JobTest extends Fixture {
         assertEquals(List.of("a.phx", "large"), names());
     }
 
+    /** An output with the new time and the old content would be taken for done by the next run. */
+    @ParameterizedTest
+    @ValueSource(strings = {"file", "test"})
+    void anOutputHasTheTimeOfWhatWasRead(String scheme) throws IOException {
+        Path input = write("small", bytes(1000));
+        String[] line = {"protect", "-k", "work", "--resume", "-o", scheme + "://" + folder + "/out.phx", "test://" + folder + "/small"};
+        TestFs.CHANGES.set("small");
+        fail(4, "small: ", line);
+        assertTrue(said.contains("the input changed while it was read"), said);
+        assertEquals(List.of("small"), names());
+        succeed(line);
+        assertOpens(Files.readAllBytes(input), folder.resolve("out.phx"));
+    }
+
     @Test
     void aFileThatGoesLeavesTheOthers() throws IOException {
         byte[] large = bytes(LARGE);

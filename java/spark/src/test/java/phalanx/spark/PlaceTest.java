@@ -37,8 +37,12 @@ class PlaceTest extends Fixture {
 
     private Item item(Place place, Path input) throws IOException {
         Files.write(input, new byte[4 * CHUNK]);
-        return new Item(0, Plan.What.UNPROTECT, "input", "file://" + input, new Seen(LAYOUT.fileLength(), 0, ""), place,
-                1, 12, new byte[1], 4, false);
+        return new Item(0, Plan.What.UNPROTECT, "input", "file://" + input, seen(input), place, 1, 12, new byte[1], 4, false);
+    }
+
+    private Seen seen(Path input) throws IOException {
+        var path = new org.apache.hadoop.fs.Path("file://" + input);
+        return Seen.of(Hadoop.of(path, conf), path);
     }
 
     private Sink open(Item item, int part, int attempt) throws IOException {
@@ -145,8 +149,8 @@ class PlaceTest extends Fixture {
     void aFileThatIsNotDividedIsTheOneThatWasWritten(boolean isReplaced) throws IOException {
         Place place = place("file");
         Files.write(top.resolve("input"), new byte[CHUNK]);
-        Item item = new Item(0, Plan.What.UNPROTECT, "input", "file://" + top.resolve("input"), new Seen(LAYOUT.fileLength(), 0, ""), place,
-                0, 0, null, 1, false);
+        Item item = new Item(
+                0, Plan.What.UNPROTECT, "input", "file://" + top.resolve("input"), seen(top.resolve("input")), place, 0, 0, null, 1, false);
         SortedMap<Integer, String> handles = new TreeMap<>();
         try (Sink sink = open(item, 0, 0)) {
             write(sink, 'a');

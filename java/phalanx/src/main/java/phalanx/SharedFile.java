@@ -42,6 +42,8 @@ import java.util.concurrent.Executor;
 public final class SharedFile implements Closeable {
     private static final SecureRandom RANDOM = new SecureRandom();
     private static final int MARK = 32;
+    /** The longest pages of memory by which file systems keep what a process has written. */
+    private static final int PAGE = 1 << 16;
 
     private enum Kind {
         PROTECT,
@@ -71,6 +73,8 @@ public final class SharedFile implements Closeable {
     /** The leader's output. */
     private final Output output;
     private final OutputRules rules;
+    /** How many parts there are, as the leader has been told last. */
+    private int parts = 1;
 
     private SharedFile(
             Kind kind, Seen input, BasicFileAttributes attributes, Layout layout, FileKeys keys, byte[] mark, String temporary,
@@ -277,6 +281,7 @@ public final class SharedFile implements Closeable {
      * @throws IOException if this process sees other files than the leader, or if reading or writing failed
      */
     public long work(int part, int parts, Executor executor, int threads, boolean syncs) throws IOException {
+        this.parts = parts;
         long first = layout.firstChunk(part, parts);
         long count = layout.firstChunk(part + 1L, parts) - first;
         Crew crew = Crew.of(executor, threads);
@@ -346,10 +351,61 @@ public final class SharedFile implements Closeable {
     }
 
     /**
-     * Gives the output its name. For the leader, when all parts have succeeded.
+     * Reads again what lies around the places where two parts meet. Two processes have written to one page there, and a file system whose
+     * caches are not coherent may have lost one of the two writes.
+     */
+    private void checkMeetings() throws IOException {
+        int overhead = layout.suite().overhead();
+        long around = Math.max(1, PAGE >> layout.chunkLog2());
+        byte[] chunk = new byte[layout.plaintextLength(0) + overhead];
+        try (Input in = Input.open(Path.of(input.path)); FileChannel out = sameOutput();
+                ChunkCipher cipher = new ChunkCipher(keys, layout.chunkLog2())) {
+            for (int part = 1; part < parts; part++) {
+                long meeting = layout.firstChunk(part, parts);
+                long end = Math.min(layout.chunks(), meeting + around);
+                for (long index = Math.max(0, meeting - around); index < end; index++) {
+                    if (!isWritten(index, chunk, in.channel(), out, cipher)) {
+                        throw new OutputException(new FileSystemException(
+                                temporary, null, "its file system has lost what two processes wrote side by side, at chunk " + index));
+                    }
+                }
+            }
+        } finally {
+            Arrays.fill(chunk, (byte) 0);
+        }
+    }
+
+    /** Whether a chunk is in the output. */
+    private boolean isWritten(long index, byte[] chunk, FileChannel in, FileChannel out, ChunkCipher cipher) throws IOException {
+        int overhead = layout.suite().overhead();
+        int length = layout.plaintextLength(index);
+        FileChannel stored = kind == Kind.PROTECT ? out : in;
+        try {
+            if (Bytes.readAt(stored, chunk, 0, length + overhead, layout.fileOffset(index)) < length + overhead) {
+                return false;
+            }
+            cipher.open(chunk, 0, length, index, layout.isLast(index));
+        } catch (AuthenticationException e) {
+            return false;
+        }
+        if (kind == Kind.PROTECT) {
+            return true;
+        }
+        byte[] plain = new byte[length];
+        try {
+            return Bytes.readAt(out, plain, 0, length, layout.plaintextOffset(index)) == length
+                    && Arrays.equals(plain, 0, length, chunk, overhead, overhead + length);
+        } finally {
+            Arrays.fill(plain, (byte) 0);
+        }
+    }
+
+    /**
+     * Gives the output its name. For the leader, when all parts have succeeded and it has done its own.
      *
      * @param syncs whether it is on the disk when this returns
-     * @throws IOException if the input changed while it was read, or if the output cannot get its name
+     * @throws IOException if the input changed while it was read, if the output cannot get its name, or if its file system has lost what two
+     *     processes wrote side by side
      */
     public void finish(boolean syncs) throws IOException {
         Map<String, byte[]> userAttributes =
@@ -358,6 +414,7 @@ public final class SharedFile implements Closeable {
         if (output == null) {
             return;
         }
+        checkMeetings();
         if (kind == Kind.UNPROTECT) {
             output.channel().truncate(layout.plaintextLength());
         }

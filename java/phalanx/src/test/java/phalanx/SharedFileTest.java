@@ -111,6 +111,36 @@ class SharedFileTest {
         assertEquals(Set.of("plain", "sealed.phx"), names());
     }
 
+    /** As if the write of one of two processes to a page were lost, where the caches of two machines are not coherent. */
+    @Test
+    void whatIsLostWhereTwoPartsMeetIsFound() throws IOException {
+        Path plain = file("plain", 200 * CHUNK);
+        Path sealed = folder.resolve("sealed.phx");
+        try (SharedFile file = protect(plain, Suite.AES_256_CTR_SHA3)) {
+            inParts(file, 2);
+            lose(101 * CHUNK);
+            assertThrows(OutputException.class, () -> file.finish(false));
+        }
+        assertEquals(Set.of("plain"), names());
+        try (SharedFile file = protect(plain, Suite.AES_256_CTR_SHA3)) {
+            inParts(file, 2);
+            file.finish(false);
+        }
+        try (SharedFile file = SharedFile.unprotect(sealed, folder.resolve("back"), keys, false)) {
+            inParts(file, 2);
+            lose(98 * CHUNK);
+            assertThrows(OutputException.class, () -> file.finish(false));
+        }
+        assertEquals(Set.of("plain", "sealed.phx"), names());
+    }
+
+    private void lose(long at) throws IOException {
+        Path unfinished = folder.resolve(names().stream().filter(name -> name.endsWith(".tmp")).findFirst().orElseThrow());
+        try (FileChannel file = FileChannel.open(unfinished, StandardOpenOption.WRITE)) {
+            file.write(java.nio.ByteBuffer.allocate(CHUNK), at);
+        }
+    }
+
     @Test
     void aProcessThatSeesOtherFilesIsRefused() throws IOException {
         Path plain = file("plain", 2 * CHUNK);

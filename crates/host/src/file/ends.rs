@@ -372,7 +372,7 @@ impl Ends {
     /// Carries over metadata, and gives an output file its name.
     ///
     /// # Errors
-    /// Those of [`carry`], [`Output::commit`] and [`check_close`]. All are of the output.
+    /// Those of [`carry`], [`Output::commit`] and [`check_close`].
     pub fn commit(self, rules: &OutputRules<'_>) -> Result<Option<Committed>> {
         match self.target {
             Target::File(output, sync) => {
@@ -389,17 +389,25 @@ impl Ends {
 /// Carries over metadata to an output that is written completely. Afterwards other users may be able to open it.
 ///
 /// # Errors
-/// Those of [`Output::sync_kept`], [`Output::carry`] and [`Output::set_mode`]. All are of the output.
+/// Those of [`Output::sync_kept`], [`Output::carry`] and [`Output::set_mode`], which are of the output, and
+/// [`Error::Changed`](phalanx_core::Error::Changed) if the input has changed since it was opened.
 pub fn carry(input: &Input, output: &Output, rules: &OutputRules<'_>) -> Result<()> {
     if rules.sync && output.is_kept() {
         // This may take long. Until it is done, only the user can open the file, and a later run can go on with it.
         output.sync_kept()?;
     }
     match input {
-        Input::File(input) => output.carry(input.file(), rules.carry),
+        Input::File(input) => output.carry(input.file(), rules.carry).and_then(|()| require_unchanged(input)),
         Input::Stream(_) | Input::Object(_) => output.set_mode(0o666 & !umask()),
     }
     .map_err(of_output)
+}
+
+/// The output has the input's time as it is now. If that is not the time of what was read, a later run would take the
+/// output for done.
+fn require_unchanged(input: &InputFile) -> Result<()> {
+    let now = Stamp::of(input.file()).map_err(CoreError::Read)?;
+    if input.stamp().has_same_content(&now) { Ok(()) } else { Err(CoreError::Changed.into()) }
 }
 
 /// A read that fails while an output is made counts as a failed write.

@@ -67,7 +67,7 @@ impl Route {
         if let Ends { input: Input::File(input), target: Target::File(..) } = &ends {
             warn_of_special_bits(self.input.path(), input.file(), rules.carry);
         }
-        let committed = ends.commit(rules).map_err(|e| Failure::at(self.output.path(), e))?;
+        let committed = ends.commit(rules).map_err(|e| self.blame(e))?;
         then()?;
         match (committed, removal) {
             (Some(committed), Some(removal)) => delete(removal, self.input.path(), &committed, self.output.path()),

@@ -5,6 +5,7 @@ mod common;
 
 mod again;
 mod deep_folders;
+mod ends;
 mod rekey;
 #[cfg(target_os = "linux")]
 mod resume;

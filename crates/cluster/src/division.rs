@@ -3,7 +3,7 @@
 use crate::args::{Division, RunArgs};
 use crate::listed::MOST;
 use crate::message::Task;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// The chunks of a large file that no process has taken yet.
@@ -52,6 +52,17 @@ impl Runs {
         let bound = |rank: u64| of.start + (u128::from(chunks) * u128::from(rank) / u128::from(ranks)) as u64;
         (0..ranks).map(|rank| bound(rank)..bound(rank + 1)).collect()
     }
+}
+
+/// The longest pages of memory by which file systems keep what a machine has written.
+const PAGE: u64 = 64 << 10;
+
+/// The chunks that may share a page which two machines have written to: where the parts of two meet, and around that.
+pub fn edges(borders: impl Iterator<Item = u64>, chunk_len: u64, chunks: u64) -> Vec<u64> {
+    let around = PAGE.div_ceil(chunk_len);
+    let all: BTreeSet<u64> =
+        borders.flat_map(|border| border.saturating_sub(around)..(border + around).min(chunks)).collect();
+    all.into_iter().collect()
 }
 
 /// The parts of a large file that no process has taken yet.
@@ -242,6 +253,16 @@ mod tests {
             let lens = || runs.iter().map(|run| run.end - run.start);
             assert!(lens().max().unwrap() - lens().min().unwrap() <= 1);
         }
+    }
+
+    #[test]
+    fn all_chunks_of_a_page_in_which_two_parts_meet_are_edges() {
+        assert_eq!(edges([7].into_iter(), 1 << 20, 10), [6, 7]);
+        assert_eq!(edges([7].into_iter(), 64 << 10, 10), [6, 7]);
+        assert_eq!(edges([100].into_iter(), 4 << 10, 1000), (84..116).collect::<Vec<u64>>());
+        // Each only once and in order, and none that the file does not have.
+        assert_eq!(edges([4, 10].into_iter(), 4 << 10, 20), (0..20).collect::<Vec<u64>>());
+        assert_eq!(edges(std::iter::empty(), 4 << 10, 20), [0; 0]);
     }
 
     #[test]

@@ -256,8 +256,8 @@ impl Worker<'_> {
         closed.map_err(|e| joined.paths.blame(&e))
     }
 
-    /// Gives a large file its name. `edges` are the chunks where the parts of two machines meet. `holds` is what the
-    /// stored file holds, if that is known.
+    /// Gives a large file its name. `edges` are the chunks around the places where the parts of two machines meet.
+    /// `holds` is what the stored file holds, if that is known.
     pub fn commit(
         &self,
         file: u64,

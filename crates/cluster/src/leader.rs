@@ -1,7 +1,7 @@
 //! Rank 0: it has the keys, gives out the tasks, and reports their results to the user.
 
 use crate::args::Plan;
-use crate::division::{Parts, Tasks};
+use crate::division::{Parts, Tasks, edges};
 use crate::feed::Feed;
 use crate::keys::Keys;
 use crate::message::name;
@@ -364,7 +364,9 @@ impl<'a> Leader<'a> {
                 let machine = |rank: &usize| self.ranks[*rank].peer.machine;
                 let (before, after) = (large.parts.values(), large.parts.iter().skip(1));
                 let between = before.zip(after).filter(|(a, (_, b))| machine(a) != machine(b));
-                let edges = between.flat_map(|(_, (start, _))| [start - 1, *start]).collect();
+                let chunk_len = large.join.chunk_len;
+                let chunks = large.join.plaintext_len.div_ceil(chunk_len).max(1);
+                let edges = edges(between.map(|(_, (start, _))| *start), chunk_len, chunks);
                 let contents = large.recorder.take().and_then(Recorder::contents);
                 let holds = contents.map(Holds::from);
                 self.tasks.pin(large.owner, Task::Commit { file, edges, holds });

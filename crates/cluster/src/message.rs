@@ -225,8 +225,8 @@ pub enum Task {
     Part { file: u64, join: Box<Join>, run: Range<u64>, goes_on: bool },
     /// Bring all parts of a large file to the disk, and close it.
     Leave { file: u64, syncs: bool },
-    /// Give a large file its name. `edges` are the chunks where the parts of two machines meet. `holds` is what the
-    /// stored file holds, if it is listed and all chunks were done in this run.
+    /// Give a large file its name. `edges` are the chunks around the places where the parts of two machines meet.
+    /// `holds` is what the stored file holds, if it is listed and all chunks were done in this run.
     Commit { file: u64, edges: Vec<u64>, holds: Option<Holds> },
     /// Record that the first chunks of a large file are on the disk. `turn` counts these tasks.
     Mark { file: u64, synced: u64, turn: u64 },

@@ -185,11 +185,9 @@ impl Folder {
 
 /// Removes the manifest of a mirror, of which all else has been restored and removed.
 fn remove_manifest(mirror: &File) -> Result<(), String> {
-    // A run of mirror would write there.
-    match fs::flock(mirror, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => return Err("another run writes to it".into()),
-        // The file system may have no locks.
-        _ => {}
+    // A run of mirror would write there. The file system may have no locks.
+    if fs::flock(mirror, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        return Err("another run writes to it".into());
     }
     let names = entries(mirror).map_err(|e| e.to_string())?;
     if names.iter().any(|(name, _)| name != MANIFEST && name != SIGNATURE) {

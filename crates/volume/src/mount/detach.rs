@@ -186,9 +186,9 @@ impl Stopper {
     /// Unmounts what is left of a session that is over although nobody has unmounted it: root ends sessions by `umount -f`,
     /// and whoever has mounted them by the file `abort`. Returns whether there was such a mount.
     pub(super) fn unmount_dead(&self) -> bool {
-        // By now another mount may have its number and its device number, but not without a program.
+        // By now another mount may have its number and its device number, but hardly in the same place without a program.
         match self.find_listed() {
-            Ok(Some(mount)) if is_dead(&mount.folder) => {
+            Ok(Some(mount)) if mount.path == self.0.mountpoint && is_dead(&mount.folder) => {
                 // If it stays, it does no more than before.
                 let _ = mount.detach(UnmountFlags::empty());
                 true

@@ -366,9 +366,11 @@ fn a_session_that_the_kernel_ends_leaves_no_thread() {
         assert_eq!(Errno::from_io_error(&error), Some(Errno::CONNABORTED));
         // The request is still being served, and then there is nobody to answer.
         mounted.may_end.as_ref().unwrap().send(()).unwrap();
-        mounted.served.take().unwrap().join().unwrap().unwrap();
+        let ended = mounted.served.take().unwrap().join().unwrap();
+        assert!(matches!(ended, Err(MountError::Forced)), "{ended:?}");
         mounted.destroyed.try_recv().unwrap();
-        // The session is over, but its name is still there.
-        rustix::mount::unmount(mounted.folder.path(), rustix::mount::UnmountFlags::DETACH).unwrap();
+        // Its name is gone too.
+        let again = rustix::mount::unmount(mounted.folder.path(), rustix::mount::UnmountFlags::DETACH);
+        assert_eq!(again, Err(Errno::INVAL));
     }
 }

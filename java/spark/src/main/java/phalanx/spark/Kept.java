@@ -6,7 +6,9 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.nio.ByteBuffer;
+import java.nio.file.attribute.FileTime;
 import java.security.MessageDigest;
+import java.time.Instant;
 import java.util.Arrays;
 import java.util.OptionalLong;
 import org.apache.hadoop.conf.Configuration;
@@ -62,6 +64,8 @@ record Kept(byte[] plain, Maker maker) {
                 for (ByteBuffer left = ByteBuffer.wrap(stored); left.hasRemaining();) {
                     out.channel().write(left);
                 }
+                // Others who have the keys may go on with it.
+                out.resembleNew(FileTime.from(Instant.now()));
                 out.commit(false);
             }
             return;

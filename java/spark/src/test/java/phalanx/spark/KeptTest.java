@@ -195,6 +195,14 @@ class KeptTest extends Fixture {
     }
 
     @Test
+    void othersMayGoOnWithIt() throws IOException {
+        Path record = folder.resolve("record");
+        Kept.write(bytes(5), hadoop(record), Recipients.of(key), conf);
+        Path usual = write("new", bytes(5));
+        assertEquals(Files.getPosixFilePermissions(usual), Files.getPosixFilePermissions(record));
+    }
+
+    @Test
     void whatIsTooLongIsNotRead() throws IOException {
         Path input = write("small", bytes(10));
         org.apache.hadoop.fs.Path output = hadoop(folder.resolve("small.phx"));

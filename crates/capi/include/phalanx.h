@@ -209,12 +209,14 @@ phalanx_error *phalanx_key_from_bytes(const uint8_t *bytes, phalanx_key **key);
 phalanx_error *phalanx_key_named(const char *name, phalanx_key **key);
 
 /**
- * The key in a file of exactly 32 bytes, which only its owner may read.
+ * The key in a file of exactly 32 bytes, which only its owner may read. From then on, no output of this process replaces
+ * that file.
  *
  * # Safety
  * path is a string that ends with a zero byte, and key leads to room for a pointer.
  */
-phalanx_error *phalanx_key_from_file(const char *path, phalanx_key **key);
+phalanx_error *phalanx_key_from_file(const char *path,
+                                     phalanx_key **key);
 
 /**
  * The key's public name in files.
@@ -470,12 +472,13 @@ phalanx_error *phalanx_ways_set_password(phalanx_ways *ways, const uint8_t *pass
 phalanx_error *phalanx_ways_add_recipient(phalanx_ways *ways, const char *recipient);
 
 /**
- * Adds a file of identities of age, or of a private key of SSH, to open files with.
+ * Adds a file of identities of age, or of a private key of SSH, to open files with. No output of this process replaces it.
  *
  * # Safety
  * ways are ways that were not freed, and path is a string that ends with a zero byte.
  */
-phalanx_error *phalanx_ways_add_identity_file(phalanx_ways *ways, const char *path);
+phalanx_error *phalanx_ways_add_identity_file(phalanx_ways *ways,
+                                              const char *path);
 
 /**
  * Adds the URI of a key service, as the command's --kms takes it. It is asked only where a file needs it.

@@ -5,11 +5,10 @@ use crate::memory::{object, path};
 use crate::options::{Options, roster};
 use crate::ways::{self, Ways};
 use phalanx_core::{NewFile, ProtectedFile, Sink};
-use phalanx_host::args::KeyArgs;
 use phalanx_host::file::{Carry, Ends, Existing, Input, OutputRules, refuse_protected_source, umask};
 use phalanx_host::key_files::KeyFiles;
 use std::ffi::c_char;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Protects a file. The output appears under its name when it is complete and on the disk, or not at all. `length`, if it
 /// is not null, gets the content's length in bytes.
@@ -29,7 +28,7 @@ pub unsafe extern "C" fn phalanx_protect(
         // SAFETY: the caller's promise.
         let (call, ways) = unsafe { (Call::new(input, output, options)?, object(ways, "ways")?) };
         let (recipients, roster) = (ways.recipients()?, roster()?);
-        let len = call.run(ways.identity_files(), Carry::All, |ends| {
+        let len = call.run(Carry::All, |ends| {
             refuse_protected_source(|| ends.source(), call.input)?;
             let new = NewFile::with_chunk_size(call.options.suite, call.options.chunk_size, &recipients)?;
             Ok(new.protect(&roster, ends.source()?, ends.sink(), &())?)
@@ -57,9 +56,9 @@ pub unsafe extern "C" fn phalanx_unprotect(
 ) -> *mut Error {
     error::run(|| {
         // SAFETY: the caller's promise.
-        let (call, (opener, identities)) = unsafe { (Call::new(input, output, options)?, ways::opener(ways)?) };
+        let (call, opener) = unsafe { (Call::new(input, output, options)?, ways::opener(ways)?) };
         let roster = roster()?;
-        let len = call.run(&identities, Carry::New { umask: umask() }, |ends| {
+        let len = call.run(Carry::New { umask: umask() }, |ends| {
             Ok(ProtectedFile::open(ends.source()?, &opener)?.unprotect(&roster, ends.sink(), &())?)
         })?;
         // SAFETY: the caller's promise.
@@ -78,7 +77,7 @@ pub unsafe extern "C" fn phalanx_unprotect(
 pub unsafe extern "C" fn phalanx_verify(input: *const c_char, ways: *const Ways, length: *mut u64) -> *mut Error {
     error::run(|| {
         // SAFETY: the caller's promise.
-        let (input, (opener, _)) = unsafe { (path(input, "input")?, ways::opener(ways)?) };
+        let (input, opener) = unsafe { (path(input, "input")?, ways::opener(ways)?) };
         let roster = roster()?;
         let check = || -> phalanx_host::Result<u64> {
             let file = Input::open(input)?;
@@ -119,13 +118,8 @@ impl<'a> Call<'a> {
     }
 
     /// Opens both ends, moves the bytes, and gives the output its name. No output replaces a key.
-    fn run(
-        &self,
-        identities: &[PathBuf],
-        carry: Carry,
-        transfer: impl FnOnce(&Ends) -> phalanx_host::Result<u64>,
-    ) -> Result<u64> {
-        let made = KeyFiles::new(&KeyArgs::default(), identities).made();
+    fn run(&self, carry: Carry, transfer: impl FnOnce(&Ends) -> phalanx_host::Result<u64>) -> Result<u64> {
+        let made = KeyFiles::of_process().made();
         let existing = if self.options.overwrite { Existing::Replace(&made) } else { Existing::Keep };
         let rules = OutputRules { existing, sync: self.options.sync, carry, ..OutputRules::default() };
         let run = || -> phalanx_host::Result<u64> {

@@ -3,6 +3,7 @@
 use crate::error::{self, Error, Result};
 use crate::memory::{bytes, free, give, object, path, text};
 use phalanx_core::SecretKey;
+use phalanx_host::key_files::note_file;
 use phalanx_host::secret_files;
 use std::ffi::c_char;
 use std::ptr;
@@ -50,7 +51,8 @@ pub unsafe extern "C" fn phalanx_key_named(name: *const c_char, key: *mut *mut K
     })
 }
 
-/// The key in a file of exactly 32 bytes, which only its owner may read.
+/// The key in a file of exactly 32 bytes, which only its owner may read. From then on, no output of this process replaces
+/// that file.
 ///
 /// # Safety
 /// `path` is a string that ends with a zero byte, and `key` leads to room for a pointer.
@@ -60,6 +62,7 @@ pub unsafe extern "C" fn phalanx_key_from_file(path: *const c_char, key: *mut *m
         // SAFETY: the caller's promise.
         let path = unsafe { self::path(path, "path") }?;
         let secret = secret_files::read_key(path)?;
+        note_file(path);
         // SAFETY: the caller's promise.
         unsafe { give(key, Key(secret), "key") }
     })

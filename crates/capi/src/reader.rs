@@ -27,7 +27,7 @@ pub struct Reader {
 pub unsafe extern "C" fn phalanx_open(path: *const c_char, ways: *const Ways, reader: *mut *mut Reader) -> *mut Error {
     error::run(|| {
         // SAFETY: the caller's promise.
-        let (path, (opener, _)) = unsafe { (self::path(path, "path")?, ways::opener(ways)?) };
+        let (path, opener) = unsafe { (self::path(path, "path")?, ways::opener(ways)?) };
         let options = ReaderOptions::new().roster(roster()?);
         let open = || -> phalanx_host::Result<_> {
             let file = InputFile::open(path)?.file().try_clone().map_err(CoreError::Read)?;

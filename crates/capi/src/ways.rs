@@ -7,6 +7,7 @@ use phalanx_age::Identities;
 use phalanx_core::{KdfLimit, Opener, Password, Recipient, SecretKey};
 use phalanx_host::age;
 use phalanx_host::hand::Hand;
+use phalanx_host::key_files::note_file;
 use phalanx_host::services::Services;
 use std::ffi::c_char;
 use std::path::PathBuf;
@@ -49,25 +50,20 @@ impl Ways {
         Ok(Opener::new(hand, KdfLimit::default()))
     }
 
-    /// The files of identities, which no output may replace.
-    pub fn identity_files(&self) -> &[PathBuf] {
-        &self.identity_files
-    }
-
     fn services(&self) -> Result<Services> {
         Ok(Services::new("kms", &self.services)?)
     }
 }
 
-/// What the ways at a pointer open, and their files of identities. Null stands for the keyring.
+/// What the ways at a pointer open. Null stands for the keyring.
 ///
 /// # Safety
 /// It is null or leads to ways that live, and that nobody changes, for `'a`.
-pub unsafe fn opener(ways: *const Ways) -> Result<(Opener<Hand>, Vec<PathBuf>)> {
+pub unsafe fn opener(ways: *const Ways) -> Result<Opener<Hand>> {
     let none = Ways::default();
     // SAFETY: the caller's promise.
     let ways = unsafe { ways.as_ref() }.unwrap_or(&none);
-    Ok((ways.opener()?, ways.identity_files().to_vec()))
+    ways.opener()
 }
 
 /// No ways yet. If nothing is added that opens files, they open by the keys of the keyring, as with the command.
@@ -128,7 +124,7 @@ pub unsafe extern "C" fn phalanx_ways_add_recipient(ways: *mut Ways, recipient: 
     })
 }
 
-/// Adds a file of identities of age, or of a private key of SSH, to open files with.
+/// Adds a file of identities of age, or of a private key of SSH, to open files with. No output of this process replaces it.
 ///
 /// # Safety
 /// `ways` are ways that were not freed, and `path` is a string that ends with a zero byte.
@@ -140,6 +136,7 @@ pub unsafe extern "C" fn phalanx_ways_add_identity_file(ways: *mut Ways, path: *
         let mut files = ways.identity_files.clone();
         files.push(path.to_owned());
         ways.identities = Some(Arc::new(age::identities(&files)?));
+        note_file(path);
         ways.identity_files = files;
         Ok(())
     })

@@ -10,11 +10,11 @@ use crate::{folders, secret_files};
 use phalanx_system::files;
 use phalanx_system::os::fs::FileExt;
 use phalanx_system::stdio::output_file;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
 
 /// Device and inode.
@@ -35,6 +35,17 @@ pub struct KeyFiles {
     spared: Arc<Spared>,
     /// Whether files of identities are not deleted.
     spares_identities: bool,
+}
+
+/// The files of keys and identities that this process has read, as a library that keeps keys for its caller.
+static NOTED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Records a file of a key or of identities for [`KeyFiles::of_process`], because its caller may have no other copy.
+pub fn note_file(path: &Path) {
+    // A dash is standard input. The working folder may change.
+    let path =
+        if is_dash(path) { path.to_owned() } else { std::path::absolute(path).unwrap_or_else(|_| path.to_owned()) };
+    NOTED.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
 }
 
 /// Why an input is not deleted.
@@ -67,6 +78,12 @@ impl KeyFiles {
     /// The key files of the keyring only.
     pub fn of_keyring() -> Self {
         Self::new(&KeyArgs::default(), &[])
+    }
+
+    /// The key files of the keyring, and all that this process has noted by [`note_file`].
+    pub fn of_process() -> Self {
+        let noted: Vec<_> = NOTED.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+        Self::new(&KeyArgs::default(), &noted)
     }
 
     /// Also spares files of identities, for a command that protects for public keys: any of them may be the one that

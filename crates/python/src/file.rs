@@ -2,7 +2,7 @@
 
 use crate::engines::{chunk_size, engines, interruptible, interruptible_apart, suite};
 use crate::error;
-use crate::key::{KeyOrName, key_files};
+use crate::key::KeyOrName;
 use crate::place::{Place, beside};
 use crate::signing;
 use crate::stores::{self, StorageOptions};
@@ -14,6 +14,7 @@ use phalanx_host::file::{
     Carry, Ends, Existing, OutputRules, protected_name, refuse_protected_source, umask, unprotected_name,
 };
 use phalanx_host::folders;
+use phalanx_host::key_files::KeyFiles;
 use phalanx_host::signatures::{Signing, Single, Watch};
 use phalanx_host::transfer::action::Moved;
 use phalanx_host::{Error, Result};
@@ -220,7 +221,7 @@ impl Trouble {
 /// Refuses the path of a file that Python is to write where there is one of the keys in use.
 #[pyfunction]
 pub fn check_output(py: Python<'_>, path: PathBuf) -> PyResult<()> {
-    let made = key_files().made();
+    let made = KeyFiles::of_process().made();
     let checked =
         folders::open_parent(&path).map_err(folders::write_error).and_then(|(folder, name)| made.check(&folder, &name));
     checked.map_err(|e| error::at(py, Some(&path), e))
@@ -258,7 +259,7 @@ impl Call {
         py: Python<'_>,
         transfer: impl FnOnce(&Ends, &dyn Progress) -> Result<Moved<'l>> + Send,
     ) -> PyResult<()> {
-        let made = key_files().made();
+        let made = KeyFiles::of_process().made();
         let existing = if self.overwrite { Existing::Replace(&made) } else { Existing::Keep };
         let rules = OutputRules { existing, sync: self.sync, carry: self.carry, ..OutputRules::default() };
         let done = reaching(py, self.stores.as_ref(), |progress| {

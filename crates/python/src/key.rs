@@ -4,18 +4,15 @@ use crate::bytes::{Bytes, new_bytes};
 use crate::error;
 use phalanx_core::{Error as CoreError, SecretKey, key_text};
 use phalanx_host::Error;
-use phalanx_host::args::KeyArgs;
-use phalanx_host::key_files::KeyFiles;
-use phalanx_host::paths::is_dash;
+use phalanx_host::key_files::note_file;
 use phalanx_host::secret_files;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyType};
-use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A secret key of 32 bytes. Its bytes are wiped when it is collected.
 ///
@@ -190,23 +187,6 @@ pub fn check_key_name(name: &str) -> PyResult<()> {
         ));
     }
     Ok(())
-}
-
-/// The files of keys and identities that this process has read.
-static FILES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-
-/// Records a file of a key or of identities, so that no output replaces it.
-pub fn note_file(path: &Path) {
-    let absolute = || std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    // A dash is standard input.
-    let path = if is_dash(path) { path.to_owned() } else { absolute() };
-    FILES.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
-}
-
-/// The files of keys and identities that this process has read, and those of the keyring.
-pub fn key_files() -> KeyFiles {
-    let key_files = FILES.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
-    KeyFiles::new(&KeyArgs { key_files, ..KeyArgs::default() }, &[])
 }
 
 /// A key, or the name of one. It is in an `Arc`, because a key that moves within a vector would leave copies.

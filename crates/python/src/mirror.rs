@@ -2,7 +2,7 @@
 
 use crate::engines::{Stop, chunk_size, engines, interruptible_apart, suite};
 use crate::error;
-use crate::key::{KeyOrName, key_files};
+use crate::key::KeyOrName;
 use crate::place::{Place, no_url};
 use crate::signing;
 use crate::stores::{self, StorageOptions};
@@ -10,6 +10,7 @@ use crate::ways::{self, Keys, Secret};
 use phalanx_host::args::{RuleArg, RuleArgs, rule_of};
 use phalanx_host::failure::Outcome;
 use phalanx_host::file::Carry;
+use phalanx_host::key_files::KeyFiles;
 use phalanx_host::mirror::excludes::{Choice, Excludes, Rule};
 use phalanx_host::mirror::manifests::Sealing;
 use phalanx_host::mirror::run::{Change, Mirroring, OnChange, Options, Summary};
@@ -89,7 +90,7 @@ pub fn mirror(
     };
     let excludes = Excludes::new(choice).map_err(|failure| error::of_tree(py, failure))?;
     let signing = signing::by(py, sign, suite, None)?;
-    let mut key_files = key_files();
+    let mut key_files = KeyFiles::of_process();
     if !recipients.is_empty() {
         key_files = key_files.sparing_identities();
     }

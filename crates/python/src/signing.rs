@@ -1,10 +1,10 @@
 //! Who signs what is protected, and whose signatures count, as callers name them.
 
 use crate::error;
-use crate::key;
 use crate::place::Place;
 use phalanx_core::Suite;
 use phalanx_host::failure::Outcome;
+use phalanx_host::key_files::note_file;
 use phalanx_host::lines::shown;
 use phalanx_host::signatures::{Signer, Signers, Signing};
 use pyo3::exceptions::PyValueError;
@@ -27,7 +27,7 @@ pub fn by(py: Python<'_>, sign: Option<PathBuf>, suite: Suite, input: Option<&Pl
         let line = format!("{}: it has the name of a signature, which sign could replace", shown(input.path()));
         return Err(PyValueError::new_err(line));
     }
-    key::note_file(&path);
+    note_file(&path);
     read(py, || Ok(Signing::By(Arc::new(Signer::read(&path)?))))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::engines::{Stop, engines, interruptible_apart};
 use crate::error;
-use crate::key::{KeyOrName, key_files};
+use crate::key::KeyOrName;
 use crate::mirror::QUIET;
 use crate::place::Place;
 use crate::signing;
@@ -14,6 +14,7 @@ use phalanx_host::engines::Engines;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::{Carry, Ends, unprotected_name};
 use phalanx_host::hand::Hand;
+use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::shown;
 use phalanx_host::mirror::check::{Checked, Depth, Finding};
 use phalanx_host::mirror::listing::{NodeId, State};
@@ -69,7 +70,7 @@ pub fn verify_tree(
     let engines = engines(py, engine, threads)?;
     let opener = ways::opener(py, Keys { key, keys, password, kms }, &identities)?;
     let signing = signing::checked(py, signers, revoked)?;
-    let transfer = Transfer::with(Open { opener }, nowhere(), key_files(), engines, QUIET).signing(signing);
+    let transfer = Transfer::with(Open { opener }, nowhere(), KeyFiles::of_process(), engines, QUIET).signing(signing);
     // The environment is read attached to the interpreter, because other threads could change it otherwise.
     let check = Check { path: &path, transfer: &transfer, pins: &pins, trees: Trees::of_user(), quick };
     let checked = interruptible_apart(py, |stop| stores::during(stores.as_ref(), stop, || check.run(stop)))?;

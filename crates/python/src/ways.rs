@@ -2,10 +2,11 @@
 
 use crate::bytes::Bytes;
 use crate::error;
-use crate::key::{self, KeyOrName};
+use crate::key::KeyOrName;
 use phalanx_core::{KdfLimit, Opener, Password, Recipient, SecretKey};
 use phalanx_host::age;
 use phalanx_host::hand::Hand;
+use phalanx_host::key_files::note_file;
 use phalanx_host::secrets::{Own, Recipients};
 use phalanx_host::services::Services;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -98,7 +99,7 @@ pub fn known(py: Python<'_>, keys: Keys, texts: &[String]) -> PyResult<Recipient
 pub fn opener(py: Python<'_>, keys: Keys, identities: &[PathBuf]) -> PyResult<Opener<Hand>> {
     let services = keys.services(py)?;
     let (keys, password) = keys.all();
-    identities.iter().for_each(|path| key::note_file(path));
+    identities.iter().for_each(|path| note_file(path));
     let identities = py.detach(|| age::identities(identities)).map_err(|e| error::of_failure(py, &e))?;
     let hand = Hand::new(keys, password, Arc::new(identities), services);
     Ok(Opener::new(hand, KdfLimit::default()))

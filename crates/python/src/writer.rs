@@ -5,7 +5,7 @@ use crate::bytes::Bytes;
 use crate::cuda::{Gpu, of_gpu};
 use crate::engines::{chunk_size, cpu, suite};
 use crate::error::{self, check_process, closed};
-use crate::key::{KeyOrName, key_files};
+use crate::key::KeyOrName;
 use crate::place::no_url;
 use crate::source::Destination;
 use crate::turn::Turn;
@@ -14,6 +14,7 @@ use phalanx_core::{Error, NewFile, Result};
 use phalanx_gpu::{Device, DeviceWriter};
 use phalanx_host::engines::levels;
 use phalanx_host::file::{Existing, Output, umask};
+use phalanx_host::key_files::KeyFiles;
 use pyo3::prelude::*;
 use std::io::Write;
 use std::mem;
@@ -93,7 +94,7 @@ impl Writer {
         let levels = levels().map_err(|failure| error::of_failure(py, &failure))?;
         let device = gpu.map(|gpu| gpu.get().get(py)).transpose()?;
         let begin = || -> phalanx_host::Result<_> {
-            let made = key_files().made();
+            let made = KeyFiles::of_process().made();
             let existing = if overwrite { Existing::Replace(&made) } else { Existing::Keep };
             let output = path.as_deref().map(|path| Output::create(path, existing)).transpose()?.map(Arc::new);
             let destination = match (&output, object) {
@@ -166,7 +167,7 @@ impl Writer {
             let Some(output) = output else { return Ok(()) };
             let output = Arc::into_inner(output).expect("the writer, which had the other reference, is gone");
             output.set_mode(0o666 & !umask())?;
-            let made = key_files().made();
+            let made = KeyFiles::of_process().made();
             output.commit(if overwrite { Existing::Replace(&made) } else { Existing::Keep }, sync).map(drop)
         };
         self.turn.detached(py, finish)?.map_err(|e| error::at(py, self.path.as_deref(), e))

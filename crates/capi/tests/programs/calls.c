@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -141,6 +142,17 @@ static void files(void)
     OK(phalanx_options_set_sync(options, false));
     OK(phalanx_protect("plain", "plain.phx", ways, options, NULL));
     OK(phalanx_unprotect("plain.phx", "again", ways, options, NULL));
+
+    /* A file from which a key was read is never replaced, whatever its name. */
+    unsigned char kept[33];
+    phalanx_key *from_file;
+    REQUIRE(chmod("raw.key", 0600) == 0 && link("raw.key", "linked.key") == 0);
+    OK(phalanx_protect("plain", "raw.phx", ways, NULL, NULL));
+    OK(phalanx_key_from_file("raw.key", &from_file));
+    phalanx_key_free(from_file);
+    FAILS(phalanx_protect("plain", "raw.key", ways, options, NULL), PHALANX_IO, "raw.key: ");
+    FAILS(phalanx_unprotect("raw.phx", "linked.key", ways, options, NULL), PHALANX_IO, "it holds a key or password");
+    REQUIRE(read_file("raw.key", kept, sizeof kept) == 32 && kept[31] == 31);
 
     OK(phalanx_ways_set_password(others, (const uint8_t *)"correct horse", 13));
     FAILS(phalanx_ways_set_password(others, NULL, 0), PHALANX_USAGE, "empty password");

@@ -256,21 +256,22 @@ unsafe impl Driver for OpenCl {
         Ok(PinnedId { address: address.cast(), name })
     }
 
-    unsafe fn free_pinned(&self, pinned: PinnedId, _: Duration) -> Result<()> {
+    unsafe fn free_pinned(&self, pinned: PinnedId, limit: Duration) -> Result<()> {
         let buffer = pinned.name as cl_mem;
         let queue = self.pinned.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&pinned.name);
-        // SAFETY: the buffer is mapped at that address, its queue was made with it, and nothing uses them any more.
-        unsafe {
-            if let Some(queue) = queue {
-                let unmapped = command_queue::enqueue_unmap_mem_object(queue, buffer, pinned.address.cast(), 0, null());
-                if let Ok(made) = unmapped {
-                    self.forget(made);
-                }
-                let _ = command_queue::finish(queue);
-                let _ = command_queue::release_command_queue(queue);
-            }
-            memory::release_mem_object(buffer).map_err(self.failed("freeing pinned memory"))
+        if let Some(queue) = queue {
+            // SAFETY: the buffer is mapped at that address, and its queue was made with it. Nothing else uses them any more.
+            let unmapped =
+                unsafe { command_queue::enqueue_unmap_mem_object(queue, buffer, pinned.address.cast(), 0, null()) };
+            let unmapped = unmapped.map_err(self.failed("unmapping pinned memory"))?;
+            // Memory that the device may still reach is kept.
+            command_queue::flush(queue).map_err(|code| self.info.error(Reason::Lost("starting work", text(code))))?;
+            self.wait(vec![Event(unmapped, "unmapping pinned memory")], limit)?;
+            // SAFETY: the queue is not used again.
+            let _ = unsafe { command_queue::release_command_queue(queue) };
         }
+        // SAFETY: the buffer is ours, and nothing uses it any more.
+        unsafe { memory::release_mem_object(buffer) }.map_err(self.failed("freeing pinned memory"))
     }
 
     fn stream(&self) -> Result<StreamId> {
@@ -481,6 +482,30 @@ mod tests {
         }
     }
 
+    /// The same for pinned memory. If nothing gives up, the event comes after some seconds, and the memory is freed.
+    fn does_not_give_pinned_memory_back(device: &OpenCl) {
+        let limit = Duration::from_millis(50);
+        let pinned = device.allocate_pinned(64).unwrap();
+        let queue = device.pinned.lock().unwrap()[&pinned.name];
+        let never = event::create_user_event(device.context).unwrap();
+        // SAFETY: the queue is that of the memory, the event was made just now.
+        let made = unsafe { command_queue::enqueue_marker_with_wait_list(queue, 1, &never) };
+        device.forget(made.unwrap());
+        let (is_over, over) = std::sync::mpsc::channel();
+        let name = never as usize;
+        let comes = std::thread::spawn(move || {
+            let _ = over.recv_timeout(Duration::from_secs(10));
+            event::set_user_event_status(name as cl_event, event::CL_COMPLETE).unwrap();
+        });
+        // SAFETY: the memory is the driver's, and nothing uses it.
+        let freed = unsafe { device.free_pinned(pinned, limit) };
+        is_over.send(()).unwrap();
+        comes.join().unwrap();
+        assert_eq!(freed.unwrap_err().reason, Reason::TimedOut(limit));
+        // SAFETY: the event is not used again. What was not freed stays, as it does when a device is dead.
+        unsafe { event::release_event(never).unwrap() };
+    }
+
     #[test]
     fn a_failing_build_gives_its_log_in_one_line() {
         let Some(info) = devices().unwrap_or_default().into_iter().next() else {
@@ -497,6 +522,7 @@ mod tests {
         let missing = Kernel { module: Module::Sha3, entry: "no_such_kernel" };
         assert!(device.max_threads(missing).unwrap_err().to_string().contains("CL_INVALID_KERNEL_NAME"));
         does_not_answer(&device);
+        does_not_give_pinned_memory_back(&device);
         let gone = DeviceInfo { index: 1000, ..info };
         assert!(OpenCl::open(&gone).err().unwrap().to_string().contains("the device is gone"));
     }

@@ -14,7 +14,7 @@ pub use target::Target;
 use crate::driver::{Argument, DeviceInfo, Driver, Kind, MemoryId, PinnedId};
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
-use freeing::{OfOthers, Pending};
+use freeing::Pending;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
@@ -351,11 +351,12 @@ impl Drop for Allocation {
         if self.host.is_some() || self.is_foreign {
             return;
         }
-        let (device, id, len) = (self.device.clone(), self.id, self.len);
+        let (id, len) = (self.id, self.len);
         if *self.is_shared.get_mut() || *self.is_freed_elsewhere.get_mut() {
-            self.device.drop_elsewhere(OfOthers { device, id, len });
-        } else {
             // SAFETY: the memory is this driver's and has that length. No work can be started on it any more.
+            unsafe { self.device.free_of_others(id, len) };
+        } else {
+            // SAFETY: as above.
             let _ = self.device.ask(|driver, limit| unsafe { driver.free(id, len, limit) });
         }
     }

@@ -143,11 +143,21 @@ capsule, address = shared.__dlpack__(), address_of(shared)
 with device_at_work():
     del shared, capsule, own
     gc.collect()
-    # Both are being freed.
-    wait_for(lambda: driver.simulate_held() == 2)
+    # A thread waits for the device, for both.
+    wait_for(lambda: driver.simulate_held() == 1)
     assert peek(address, 9000) == plain[:9000] and driver.simulate_allocations() == before + 2
 wait_for(lambda: driver.simulate_allocations() == before)
 assert peek(address, 1) is None
+# However many are dropped, one thread frees them. The first is already waiting when the others come.
+many = [file.read_at(0, 10) for _ in range(300)]
+assert driver.simulate_allocations() == before + 300
+threads = len(os.listdir("/proc/self/task"))
+with device_at_work():
+    many.pop()
+    wait_for(lambda: driver.simulate_held() == 1)
+    many.clear()
+    assert len(os.listdir("/proc/self/task")) <= threads + 1 and driver.simulate_allocations() == before + 300
+wait_for(lambda: driver.simulate_allocations() == before)
 # A reader that is collected frees its lanes so, too.
 with device_at_work():
     del file

@@ -18,13 +18,20 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// The device with this number of CUDA's, or the first of them. Without one, OpenCL's on the CPU if that is admitted. Each is opened once, because that takes long.
 fn device(py: Python<'_>, number: Option<usize>) -> PyResult<Device> {
+    // Those of CUDA have their number, and OpenCL's has none.
     type Opened = Mutex<HashMap<(u32, Option<usize>), Device>>;
     static OPENED: LazyLock<Opened> = LazyLock::new(Opened::default);
     // The lock is held only for a look-up or an insertion.
     let opened = || OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (std::process::id(), number);
-    if let Some(device) = opened().get(&key).filter(|device| !device.is_dead()) {
-        return Ok(device.clone());
+    let alive = |opened: &HashMap<_, Device>, of: Option<usize>| {
+        opened.get(&(std::process::id(), of)).filter(|device| !device.is_dead()).cloned()
+    };
+    let known = {
+        let opened = opened();
+        alive(&opened, Some(number.unwrap_or(0))).or_else(|| alive(&opened, None).filter(|_| number.is_none()))
+    };
+    if let Some(device) = known {
+        return Ok(device);
     }
     let find = || match phalanx_gpu::find_cuda(number.unwrap_or(0)) {
         Err(_) if number.is_none() && env::var_os(CPU_VARIABLE).is_some_and(|value| value == "1") => {
@@ -33,12 +40,14 @@ fn device(py: Python<'_>, number: Option<usize>) -> PyResult<Device> {
         found => found,
     };
     let found = py.detach(find).map_err(|why| error::engine(py, &format!("no GPU: {why}")))?;
+    let of = (found.info().api == Api::Cuda).then_some(found.info().index);
     let mut opened = opened();
-    if found.info().api == Api::Cuda {
-        opened.insert((key.0, Some(found.info().index)), found.clone());
-    }
-    opened.insert(key, found.clone());
-    Ok(found)
+    // Another thread may have been faster. Memory of one cannot be used by the other, though they are the same GPU.
+    let kept = alive(&opened, of).unwrap_or_else(|| found.clone());
+    opened.insert((std::process::id(), of), kept.clone());
+    drop(opened);
+    py.detach(|| drop(found));
+    Ok(kept)
 }
 
 /// The exception of a GPU's failure. What it refuses is the argument's fault.

@@ -110,6 +110,33 @@ assert read_back(path) == b""
 
 
 @simulated
+def test_a_gpu_is_opened_once_whether_its_number_is_given_or_not(gpu, tmp_path):
+    """Also if several threads need it first."""
+    code = (
+        LOOK
+        + OTHERS
+        + """
+from concurrent.futures import ThreadPoolExecutor
+with phalanx.open(f"{path}/a", "wb", key=key) as file:
+    file.write(painted(5000))
+together = threading.Barrier(4)
+def read(device):
+    together.wait()
+    return phalanx.cuda.open(f"{path}/a", device=device, key=key).read_at(0, 5000)
+with ThreadPoolExecutor(4) as pool:
+    arrays = list(pool.map(read, [0, None, 0, None]))
+for device in (0, None):
+    with phalanx.cuda.open(f"{path}/b", "wb", device=device, key=key) as file:
+        for array in arrays:
+            file.write(array)
+    assert read_back(f"{path}/b") == painted(5000) * 4
+print("ok")
+"""
+    )
+    assert gpu(code, tmp_path) == ["ok"]
+
+
+@simulated
 def test_what_cannot_be_written_is_one_line_and_spoils_nothing(gpu, tmp_path):
     code = (
         LOOK

@@ -377,3 +377,30 @@ def test_more_bytes_than_fit_at_once_are_sealed():
 def test_pyarrow_is_not_imported_before_it_is_needed():
     done = child("import sys, phalanx; phalanx.seal(phalanx.Key.generate(), b'x'); print('pyarrow' in sys.modules, 'numpy' in sys.modules, 'fsspec' in sys.modules)")
     assert done.stdout.split() == ["False"] * 3, done.stderr
+
+
+def test_what_gives_the_keys_may_raise_and_nothing_is_hidden():
+    """A key that is itself a message may be altered. Then there are no rows, neither of nulls nor of others' numbers."""
+    wrapped = [phalanx.seal(KEY, OTHER.to_bytes()) for _ in range(3)]
+    column = phalanx.seal_column(OTHER, pa.array(["a", "b", "c"]))
+
+    def one_by_one(wrapped):
+        return (phalanx.Key.from_bytes(phalanx.unseal(KEY, message)) for message in wrapped)
+
+    def at_once(wrapped):
+        yield from map(phalanx.Key.from_bytes, phalanx.unseal_many(KEY, wrapped))
+
+    class Late(list):
+        """A sequence whose keys are opened when they are taken."""
+
+        def __iter__(self):
+            return one_by_one(self[:])
+
+    for array in (column, pa.chunked_array([column[:1], column[1:]])):
+        for keys in (one_by_one, at_once, Late):
+            assert phalanx.unseal_column(keys(wrapped), array).to_pylist() == [b"a", b"b", b"c"]
+            for errors in ("raise", "none"):
+                with pytest.raises(phalanx.AuthenticationError) as raised:
+                    phalanx.unseal_column(keys([wrapped[0], flipped(wrapped[1]), wrapped[2]]), array, errors=errors)
+                # Those that were opened at once have the places of the wrapped keys.
+                assert raised.value.failed == ([1] if keys is at_once else None)

@@ -71,7 +71,10 @@ def unseal_column(
         try:
             buffers = _native.unseal_column(keys, *_parts(array), ads, _allocate(memory_pool), cipher, threads, engine, errors)
         except AuthenticationError as error:
-            failed.extend(start + row for row in error.failed or [])
+            if error.failed is None:
+                # It is not about the column: what gives the keys may open messages itself.
+                raise
+            failed.extend(start + row for row in error.failed)
             return _nulls(len(array), type)
         finally:
             start += len(array)
@@ -133,6 +136,8 @@ def _each(array: Any, keys: Any, ads: Any, one: Any, type: Any = None) -> Any:
     """Does the same for an array and for the arrays of a chunked one."""
     import pyarrow as pa
 
+    # What an iterator raises is not about the column.
+    keys, ads = (list(values) if isinstance(values, Iterator) else values for values in (keys, ads))
     if isinstance(array, pa.Array):
         return one(array, keys, ads)
     if not isinstance(array, pa.ChunkedArray):

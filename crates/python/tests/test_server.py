@@ -5,6 +5,7 @@ import os
 import subprocess
 import threading
 import time
+import traceback
 
 import pytest
 
@@ -88,6 +89,14 @@ def test_texts_leave_this_machine_only_by_tls():
             phalanx.Server(address)
     for address in ["https://host:8200", "https://host/", "http://127.0.0.1:1", "http://[::1]:1", "unix:/a/b"]:
         phalanx.Server(address).close()
+
+
+@pytest.mark.parametrize("token", ["secret\n", "sec ret", "secret\r\nX: y", "secretü", "secret\ud800", "secret\x7f", "", b"secret"])
+def test_a_token_that_cannot_be_sent_is_not_shown(token):
+    with pytest.raises(ValueError, match="a token is text") as raised:
+        phalanx.Server("http://127.0.0.1:1", token=token).seal("orders", b"one", user="ada")
+    for shown in (str(raised.value), repr(raised.value), "".join(traceback.format_exception(raised.value))):
+        assert "secret" not in shown
 
 
 def test_a_busy_server_is_asked_again_and_not_for_ever():

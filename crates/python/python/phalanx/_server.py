@@ -94,6 +94,9 @@ class Server:
         self._connection = _connection(address, ca, cert, cert_key, timeout)
         self._headers = {"Content-Type": "application/octet-stream"}
         if token is not None:
+            # Whatever sends a header with anything else in it would show it in its exception.
+            if not isinstance(token, str) or not token or not all("!" <= letter <= "~" for letter in token):
+                raise ValueError("a token is text of printable ASCII characters, without spaces or line ends")
             self._headers["X-Vault-Token"] = token
         self._lock = threading.Lock()
 

@@ -1,7 +1,9 @@
 """The client of phalanx-server: its streams against the vectors, and itself against the program."""
 
+import contextlib
 import http.server
 import os
+import struct
 import subprocess
 import threading
 import time
@@ -127,6 +129,67 @@ def test_a_busy_server_is_asked_again_and_not_for_ever():
             busy.shutdown()
     assert caught.value.status == 429 and caught.value.results == [None]
     assert len(asked) == 6
+
+
+@pytest.fixture
+def answering():
+    """Starts servers that answer with what a function writes to the connection, and returns their addresses."""
+    servers = []
+
+    def start(answer):
+        class Answers(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                with contextlib.suppress(ConnectionError):
+                    answer(self.wfile.write)
+
+            def log_message(self, *_):
+                pass
+
+        servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers))
+        threading.Thread(target=servers[-1].serve_forever).start()
+        return f"http://127.0.0.1:{servers[-1].server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("status", [200, 403])
+@pytest.mark.parametrize("is_chunked", [True, False], ids=["in pieces", "with a length"])
+def test_an_answer_without_end_is_given_up(answering, status, is_chunked):
+    """It is not collected: a server that lies must not take the memory of the program."""
+    told, sent = [], 0
+
+    def answer(write):
+        nonlocal sent
+        told.append(None)
+        write(f"HTTP/1.1 {status} OK\r\n".encode())
+        write(b"Transfer-Encoding: chunked\r\n\r\n" if is_chunked else b"Content-Length: 4000000000\r\n\r\n")
+        for _ in range(1000):
+            write(b"10000\r\n" * is_chunked + bytes(1 << 16) + b"\r\n" * is_chunked)
+            sent += 1 << 16
+
+    with phalanx.Server(answering(answer)) as server:
+        for _ in range(2):
+            with pytest.raises(phalanx.ServerError, match="longer than it can be"):
+                server.seal("orders", [b"one"], user="ada")
+    # What is sent beyond that is in the buffers of the connection.
+    assert len(told) == 2 and sent < 60 << 20
+
+
+def test_an_answer_that_ends_before_its_length_is_an_error(answering):
+    whole = struct.pack("<HHI", 0, 0, 3) + b"one"
+
+    def answer(write):
+        write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (len(whole) + 1))
+        write(whole)
+
+    with phalanx.Server(answering(answer)) as server, pytest.raises(phalanx.ServerError, match="does not answer"):
+        server.seal("orders", [b"one"], user="ada")
 
 
 def test_records_come_back(server):

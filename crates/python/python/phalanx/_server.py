@@ -33,6 +33,8 @@ _VERSION = struct.Struct("<I")
 _REQUEST = 4 << 20
 # What a record counts as beside its bytes.
 _OVERHEAD = 256
+# What an answer may have beside the bytes of the request: so much for each record, and once more. A reason takes a line of it.
+_MORE = 4096
 # How often, and for how many seconds at most, a server that has too much to do is waited for.
 _RETRIES, _LONGEST_WAIT = 5, 10.0
 
@@ -256,8 +258,9 @@ class Server:
     def _request(self, path: str, records: list[bytes]) -> bytes:
         """The body of the answer. While the server has too much to do, it is asked again, but not for ever."""
         body = b"".join(records)
+        most = len(body) + _MORE * (len(records) + 1)
         for left in range(_RETRIES, -1, -1):
-            status, wait, data = self._once(path, body)
+            status, wait, data = self._once(path, body, most)
             if status == 200:
                 return data
             if wait is None or left == 0:
@@ -267,8 +270,8 @@ class Server:
         error.status = status
         raise error
 
-    def _once(self, path: str, body: bytes) -> tuple[int, float | None, bytes]:
-        """The status, how long to wait if it may be asked again, and the body."""
+    def _once(self, path: str, body: bytes, most: int) -> tuple[int, float | None, bytes]:
+        """The status, how long to wait if it may be asked again, and the body, which has so many bytes at most."""
         is_fresh = self._connection.sock is None
         try:
             try:
@@ -279,7 +282,11 @@ class Server:
                 if is_fresh:
                     raise
                 response = self._send(path, body)
-            data = response.read()
+            data = response.read(most + 1)
+            if len(data) > most:
+                raise ServerError("the server's answer is longer than it can be")
+            if response.length:
+                raise http.client.IncompleteRead(data, response.length)
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             failure = ServerError(f"the server does not answer: {error or type(error).__name__}")

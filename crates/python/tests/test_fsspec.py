@@ -852,6 +852,8 @@ def test_what_was_not_finished_is_not_committed(fs, key, store, how, tmp_path, m
         if how == "open":
             stack.enter_context(pytest.raises(ValueError, match="still open"))
         stack.enter_context(fs.transaction)
+        with fs.open(f"{path}-before", "wb") as before:
+            before.write(b"before")
         if how == "write":
             file = fs.open(path, "wb")
             monkeypatch.setattr(file._writer, "write", lambda data: 1 // 0)
@@ -866,7 +868,34 @@ def test_what_was_not_finished_is_not_committed(fs, key, store, how, tmp_path, m
         with fs.open(f"{path}-other", "wb") as other:
             other.write(b"other")
     assert fs.cat_file(path) == b"the only copy"
-    assert how == "open" or fs.cat_file(f"{path}-other") == b"other"
+    # If one is still open, none appears.
+    assert fs.exists(f"{path}-before") == fs.exists(f"{path}-other") == (how != "open")
+    # The transaction is over.
+    with fs.open(f"{path}-later", "wb") as later:
+        later.write(b"later")
+    assert fs.cat_file(f"{path}-later") == b"later"
+
+
+@pytest.mark.parametrize("ends", ["with", "call"])
+def test_a_transaction_that_fails_is_over(fs, below, ends, monkeypatch):
+    """What was committed before the failure stays, what comes after it is discarded, and later files are written at once."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(pytest.raises(ZeroDivisionError))
+        transaction = fs.transaction if ends == "with" else fs.start_transaction()
+        if ends == "with":
+            stack.enter_context(transaction)
+        for name in "abc":
+            with fs.open(f"/d/{name}", "wb") as file:
+                file.write(name.encode())
+            if name == "b":
+                monkeypatch.setattr(file._sink, "commit", lambda: 1 // 0)
+        if ends == "call":
+            fs.end_transaction()
+    assert sorted(fs.ls("/d", detail=False)) == ["/d/a"]
+    fs.pipe_file("/d/later", b"later")
+    with fs.open("/d/last", "wb") as file:
+        file.write(b"last")
+    assert fs.cat_file("/d/a") == b"a" and fs.cat_file("/d/later") == b"later" and fs.cat_file("/d/last") == b"last"
 
 
 def test_versions_are_not_ignored(fs, below, monkeypatch):

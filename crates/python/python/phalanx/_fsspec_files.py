@@ -15,6 +15,7 @@ from typing import Any
 from fsspec.asyn import AbstractAsyncStreamedFile, sync
 from fsspec.core import OpenFile
 from fsspec.spec import AbstractBufferedFile
+from fsspec.transaction import Transaction as _Transaction
 
 from ._errors import Error
 from ._files import ProtectedWriter
@@ -154,9 +155,7 @@ class PhalanxFile(AbstractBufferedFile):
             if self._is_discarded:
                 return
             try:
-                if not self.closed:
-                    # Something above it may still have data.
-                    raise ValueError(f"{self.path}: still open at the end of the transaction, so it is not written")
+                self.check_closed()
                 if self._sink is not None:
                     self._sink.commit()
                 else:
@@ -165,6 +164,11 @@ class PhalanxFile(AbstractBufferedFile):
                 self.discard()
                 raise
             self.fs._written(self.path)
+
+    def check_closed(self) -> None:
+        """Raises if it is still open: something above it may still have data."""
+        if not self.closed:
+            raise ValueError(f"{self.path}: still open at the end of the transaction, so it is not written")
 
     def discard(self) -> None:
         """Leaves nothing of the new object."""
@@ -192,6 +196,30 @@ class PhalanxFile(AbstractBufferedFile):
     def __del__(self) -> None:
         if not self.closed:
             self.close() if self.mode == "rb" else self.abandon()
+
+
+class Transaction(_Transaction):
+    """Objects that appear together, at its end. If one of them is still open then, none does. If one fails, those after it do not.
+
+    However it ends, it is over, and what is written later has nothing to do with it. fsspec itself sees to that only since 2026.
+    """
+
+    def complete(self, commit: bool = True) -> None:
+        """Commits or discards all files."""
+        fs, files, self.fs = self.fs, list(self.files), None
+        self.files.clear()
+        try:
+            if commit:
+                for file in files:
+                    file.check_closed()
+                while files:
+                    # One that fails discards itself.
+                    files.pop(0).commit()
+        finally:
+            fs._intrans, fs._transaction = False, None
+            with contextlib.ExitStack() as rest:
+                for file in files:
+                    rest.callback(file.discard)
 
 
 class CompressedWriter(io.RawIOBase):

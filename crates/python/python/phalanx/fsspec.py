@@ -33,7 +33,7 @@ from . import _native
 from ._errors import Error
 from ._files import open as _open
 from ._fsspec_chained import Password
-from ._fsspec_files import AsyncPhalanxFile, CompressedWriter, PhalanxFile, TextWriter
+from ._fsspec_files import AsyncPhalanxFile, CompressedWriter, PhalanxFile, TextWriter, Transaction
 from ._fsspec_object import FOOTER, PIECE, TAIL, ProtectedObject, unprotected, with_path
 from ._fsspec_store import ProtectedStore, version_of
 from ._native import Key
@@ -62,7 +62,8 @@ class PhalanxFileSystem(ProtectedStore):
 
     **Writing** needs ``key``, ``keys``, ``password``, ``recipients`` or ``kms``; ``cipher`` and ``chunk_size`` say how. The default of
     ``chunk_size``, 64 KiB, suits reading by range from far away. A new object appears when it is complete: if a write fails, or
-    ``with fs.open(…)`` is left by an exception, the old one stays. ``sync`` is whether local files are on the disk then.
+    ``with fs.open(…)`` is left by an exception, the old one stays. Those of a transaction appear at its end: none, if one of them is
+    still open then, and if one fails, none after it. ``sync`` is whether local files are on the disk then.
 
     **Sizes** are those of the plaintext, and authentic: ``info``, and ``ls``, ``find``, ``walk`` and ``glob`` with
     ``detail=True``, read the beginning and the end of every file whose size is not known yet. In listings, a file that does not
@@ -90,6 +91,7 @@ class PhalanxFileSystem(ProtectedStore):
     """
 
     protocol = "phalanx"
+    transaction_type = Transaction
 
     def __init__(
         self,

@@ -144,6 +144,7 @@ def answering():
                 self.rfile.read(int(self.headers["Content-Length"]))
                 with contextlib.suppress(ConnectionError):
                     answer(self.wfile.write)
+                self.close_connection = True
 
             def log_message(self, *_):
                 pass

@@ -2,12 +2,12 @@
 
 use crate::memory as raw;
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::{PyBufferError, PyMemoryError};
+use pyo3::exceptions::{PyBufferError, PyMemoryError, PyRuntimeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use zeroize::Zeroizing;
 
 /// Bytes that do not change while other threads run. Those of a `bytes` object are used in place. Those of any other
@@ -35,7 +35,54 @@ impl FromPyObject<'_, '_> for Bytes {
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Bytes::InPlace(bytes.to_owned().into()));
         }
-        Ok(Bytes::Copied(copied(&contiguous(&object)?)?))
+        let buffer = contiguous(&object)?;
+        Ok(Bytes::Copied(copied(&buffer, 0..buffer.len_bytes())?))
+    }
+}
+
+/// Bytes that are used in pieces, while the thread is detached from the interpreter. Those of a `bytes` object are one piece, in
+/// place. Those of any other buffer are copied piece by piece, so that a long one does not need its length once more.
+pub enum Pieces {
+    InPlace(PyBackedBytes),
+    Buffer(PyUntypedBuffer),
+}
+
+impl Pieces {
+    /// The length of a piece of a buffer.
+    const LEN: usize = 16 << 20;
+
+    /// The length of all.
+    pub fn len(&self) -> usize {
+        match self {
+            Pieces::InPlace(bytes) => bytes.len(),
+            Pieces::Buffer(buffer) => buffer.len_bytes(),
+        }
+    }
+
+    /// Gives each piece to a function, until one fails. Between the pieces of a buffer, Python handles signals.
+    pub fn each<E>(&self, failed: impl Fn(PyErr) -> E, mut take: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        let buffer = match self {
+            Pieces::InPlace(bytes) => return take(bytes),
+            Pieces::Buffer(buffer) => buffer,
+        };
+        for start in (0..buffer.len_bytes()).step_by(Self::LEN) {
+            let end = buffer.len_bytes().min(start + Self::LEN);
+            let piece = Python::try_attach(|py| py.check_signals().and_then(|()| copied(buffer, start..end)))
+                .unwrap_or_else(|| Err(PyRuntimeError::new_err("the interpreter is ending")));
+            take(&piece.map_err(&failed)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl FromPyObject<'_, '_> for Pieces {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        match object.cast::<PyBytes>() {
+            Ok(bytes) => Ok(Pieces::InPlace(bytes.to_owned().into())),
+            Err(_) => Ok(Pieces::Buffer(contiguous(&object)?)),
+        }
     }
 }
 
@@ -75,16 +122,19 @@ fn empty(len: usize) -> PyResult<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-/// A copy of a contiguous buffer. The caller is attached to the interpreter.
-fn copied(buffer: &PyUntypedBuffer) -> PyResult<Zeroizing<Vec<u8>>> {
-    let len = buffer.len_bytes();
-    let mut bytes = empty(len)?;
-    bytes.resize(len, 0);
-    // SAFETY: the buffer is contiguous and exported, so its memory exists. The copy has the same length and another place. As
-    // with every buffer, other threads of Python may write to this memory. The copy is then a mixture.
+/// A copy of a part of a contiguous buffer. The caller is attached to the interpreter.
+///
+/// # Panics
+/// If the part does not lie in the buffer.
+fn copied(buffer: &PyUntypedBuffer, part: Range<usize>) -> PyResult<Zeroizing<Vec<u8>>> {
+    assert!(part.start <= part.end && part.end <= buffer.len_bytes(), "the part lies in the buffer");
+    let mut bytes = empty(part.len())?;
+    bytes.resize(part.len(), 0);
+    // SAFETY: the buffer is contiguous and exported, so its memory exists, and the part lies in it. The copy has the same length
+    // and another place. As with every buffer, other threads of Python may write to this memory. The copy is then a mixture.
     #[expect(unsafe_code)]
     unsafe {
-        raw::copy(buffer.buf_ptr(), &mut bytes);
+        raw::copy(buffer.buf_ptr().wrapping_byte_add(part.start), &mut bytes);
     }
     Ok(bytes)
 }

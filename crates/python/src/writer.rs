@@ -1,10 +1,10 @@
 //! Protecting data that are written piece by piece.
 
 use crate::arrays::{self, Array, Purpose};
-use crate::bytes::Bytes;
+use crate::bytes::Pieces;
 use crate::cuda::{Gpu, of_gpu};
 use crate::engines::{chunk_size, cpu, suite};
-use crate::error::{self, check_process, closed};
+use crate::error::{self, check_process, closed, raised};
 use crate::key::KeyOrName;
 use crate::place::no_url;
 use crate::source::Destination;
@@ -16,7 +16,7 @@ use phalanx_host::engines::levels;
 use phalanx_host::file::{Existing, Output, umask};
 use phalanx_host::key_files::KeyFiles;
 use pyo3::prelude::*;
-use std::io::Write;
+use std::io::{self, Write};
 use std::mem;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,6 +42,26 @@ struct Inner {
     overwrite: bool,
     sync: bool,
     len: u64,
+    /// Whether a write has failed. The pieces before the one that failed were taken, which the caller cannot know.
+    has_failed: bool,
+}
+
+impl Inner {
+    /// Writes all of it. Other threads wait, so nothing gets between its pieces.
+    fn write(&mut self, data: &Pieces) -> Result<()> {
+        self.check()?;
+        self.has_failed = true;
+        let Self { writer, .. } = self;
+        data.each(|error| Error::Write(raised(error)), |piece| writer.write(piece))?;
+        self.has_failed = false;
+        self.len += data.len() as u64;
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        let why = "an earlier write failed, so nothing is left of the file";
+        if self.has_failed { Err(Error::Write(io::Error::other(why))) } else { Ok(()) }
+    }
 }
 
 /// Where it is sealed.
@@ -107,23 +127,17 @@ impl Writer {
                 None => Sealing::Cpu(new.writer(roster, destination)?),
                 Some(device) => Sealing::Gpu(DeviceWriter::new(new, destination, device.clone(), levels.keccak)?),
             };
-            Ok(Inner { writer, output, overwrite, sync, len: 0 })
+            Ok(Inner { writer, output, overwrite, sync, len: 0, has_failed: false })
         };
         let inner = py.detach(begin).map_err(|e| error::at(py, path.as_deref(), e))?;
         Ok(Self { inner: Mutex::new(Some(inner)), path, device, turn: Turn::new(), pid: std::process::id() })
     }
 
-    fn write(&self, py: Python<'_>, data: Bytes) -> PyResult<usize> {
+    fn write(&self, py: Python<'_>, data: Pieces) -> PyResult<usize> {
         check_process(py, self.pid)?;
-        let data = &*data;
         let written = self.turn.detached(py, || {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            let inner = inner.as_mut()?;
-            let written = inner.writer.write(data);
-            if written.is_ok() {
-                inner.len += data.len() as u64;
-            }
-            Some(written)
+            Some(inner.as_mut()?.write(&data))
         })?;
         written.ok_or_else(closed)?.map_err(|e| error::at(py, self.path.as_deref(), e))?;
         Ok(data.len())
@@ -162,7 +176,9 @@ impl Writer {
         check_process(py, self.pid)?;
         let finish = || {
             let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let Some(Inner { writer, output, overwrite, sync, .. }) = inner else { return Ok(()) };
+            let Some(inner) = inner else { return Ok(()) };
+            inner.check()?;
+            let Inner { writer, output, overwrite, sync, .. } = inner;
             writer.finish()?;
             let Some(output) = output else { return Ok(()) };
             let output = Arc::into_inner(output).expect("the writer, which had the other reference, is gone");
@@ -193,8 +209,9 @@ impl Writer {
         let written = self.turn.detached(py, || {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             let inner = inner.as_mut()?;
+            let checked = inner.check();
             let Sealing::Gpu(writer) = &mut inner.writer else { return None };
-            let written = write(writer);
+            let written = checked.and_then(|()| write(writer));
             if written.is_ok() {
                 inner.len += len as u64;
             }

@@ -4,9 +4,11 @@ import gc
 import io
 import os
 import pickle
+import signal
 import stat
 import tarfile
 import threading
+import time
 import warnings
 import zipfile
 
@@ -25,30 +27,32 @@ def opened(stored):
         return file.read()
 
 
-def test_a_write_that_fails_between_its_pieces_ends_the_file(tmp_path, monkeypatch):
+def test_a_write_that_fails_between_its_pieces_ends_the_file(tmp_path):
     """The pieces before it were taken, so neither the rest nor the same again may follow, and the old file stays."""
     path = tmp_path / "f.phx"
     with phalanx.open(path, "wb", key=KEY) as file:
         file.write(b"old")
 
-    class Failing:
-        def __init__(self, native):
-            self.native, self.calls = native, 0
+    def stop(*_):
+        raise Mine
 
-        def write(self, data):
-            self.calls += 1
-            if self.calls == 2:
-                raise MemoryError
-            return self.native.write(data)
+    def interrupt():
+        # Something of the first piece is in the file that will be renamed. Much is left.
+        deadline = time.monotonic() + 60
+        while sum(entry.stat().st_size for entry in os.scandir(tmp_path)) < 1 << 20 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGUSR1)
 
-        def __getattr__(self, name):
-            return getattr(self.native, name)
-
-    monkeypatch.setattr("phalanx._files._PIECE", 4)
-    file = phalanx.open(path, "wb", key=KEY)
-    file._native = Failing(file._native)
-    with pytest.raises(MemoryError):
-        file.write(bytearray(12))
+    before = signal.signal(signal.SIGUSR1, stop)
+    try:
+        file = phalanx.open(path, "wb", key=KEY, sync=False)
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(Mine):
+            file.write(bytearray(1 << 30))
+        thread.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
     for data in (bytearray(12), b"more"):
         with pytest.raises(OSError, match="earlier write failed"):
             file.write(data)
@@ -526,6 +530,54 @@ def test_threads_may_write_to_one_file():
     pieces = [data[i : i + 97] for i in range(0, len(data), 97)]
     assert len(data) == 6 * 200 * 97
     assert sorted(pieces) == sorted(bytes([65 + i]) * 97 for i in range(6) for _ in range(200))
+
+
+def test_long_buffers_of_several_threads_stay_whole(tmp_path):
+    """They are copied in pieces, and no other write, and no end of the file, gets between these."""
+    path, n, raised = tmp_path / "f.phx", 34 << 20, []
+    file = phalanx.open(path, "wb", key=KEY, sync=False)
+
+    def write(letter, buffer):
+        try:
+            file.write(buffer(letter * n))
+        except Exception as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=write, args=(letter, buffer)) for letter, buffer in [(b"a", bytearray), (b"b", bytearray), (b"c", bytes)]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    file.close()
+    assert raised == []
+    with path.open("rb") as stored:
+        data = opened(stored)
+    assert sorted(data[i : i + n] for i in range(0, len(data), n)) == [letter * n for letter in (b"a", b"b", b"c")]
+
+
+def test_the_end_of_a_file_waits_for_a_write_of_another_thread():
+    n, has_begun, raised = 34 << 20, threading.Event(), []
+
+    def answer(piece):
+        has_begun.set()
+        return len(piece)
+
+    sink = Sink(answer=answer)
+    file = phalanx.open(sink, "wb", key=KEY)
+    has_begun.clear()
+
+    def write():
+        try:
+            file.write(bytearray(n))
+        except Exception as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert has_begun.wait(60)
+    file.close()
+    thread.join()
+    assert raised == [] and len(opened(bytes(sink.got))) == n
 
 
 def test_text_is_written_and_read(tmp_path):

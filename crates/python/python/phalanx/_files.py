@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
     from ._native import Key, _Path
 
-# How much of a buffer is written at once, in bytes.
-_PIECE = 16 << 20
-_FAILED = "an earlier write failed, so nothing is left of the file"
-
 # Before the interpreter ends, threads that read ahead from Python objects must have ended, and unfinished files must be gone.
 # This is not a set of weak references, because that cannot be listed in one step while other threads open files.
 _files: weakref.WeakKeyDictionary[ProtectedReader | ProtectedWriter, None] = weakref.WeakKeyDictionary()
@@ -157,7 +153,6 @@ class ProtectedWriter(io.RawIOBase):
         self._native = native
         self.name = name
         self.mode = mode
-        self._is_failed = False
         _files[self] = None
 
     def writable(self) -> bool:
@@ -166,19 +161,14 @@ class ProtectedWriter(io.RawIOBase):
         return True
 
     def write(self, data: Buffer, /) -> int:
-        """Writes all of ``data``, and returns its length in bytes. After a write that has failed, nothing can follow."""
-        if self._is_failed and not self.closed:
-            raise OSError(_FAILED)
+        """Writes all of ``data``, and returns its length in bytes. After a write that has failed, nothing can follow.
+
+        Any number of threads may call it. What each writes stays together.
+        """
         if isinstance(data, bytes):
             return self._native.write(data)
         with memoryview(data) as view, view.cast("B") as flat:
-            if not flat:
-                return self._native.write(b"")
-            # Each piece is copied. If one fails, those before it have been taken, which the caller cannot know.
-            self._is_failed = True
-            written = sum(self._native.write(flat[start : start + _PIECE]) for start in range(0, len(flat), _PIECE))
-            self._is_failed = False
-            return written
+            return self._native.write(flat if flat else b"")
 
     def readable(self) -> bool:
         return not self.writable()
@@ -207,9 +197,6 @@ class ProtectedWriter(io.RawIOBase):
         if self.closed:
             return
         super().close()
-        if self._is_failed:
-            self._native.abort()
-            raise OSError(_FAILED)
         self._native.finish()
 
     def discard(self) -> None:

@@ -122,9 +122,9 @@ fn by_interface<'py>(
     let wait = match (needed("version")?.extract::<u32>()?, of("stream")?.map(|stream| stream.extract::<u64>())) {
         // Earlier versions do not say what has to be waited for.
         (0..=2, _) => Wait::All,
-        // The bytes are complete. But work that reads them may be under way: Numba does not name CUDA's default stream.
-        (_, None) if purpose == Purpose::Target => Wait::All,
-        (_, None) => Wait::Nothing,
+        // This should mean that the bytes are complete. But Numba does not name CUDA's default stream either, for which our
+        // streams do not wait.
+        (_, None) => Wait::All,
         (_, Some(stream)) => match stream? {
             0 => {
                 return Err(PyValueError::new_err(

@@ -104,7 +104,6 @@ pub struct Given {
 
 /// What has to be waited for before the bytes are read.
 pub enum Wait {
-    Nothing,
     /// All work so far of a stream of the producer's.
     Stream(u64),
     /// What the producer has made a stream of ours wait for.
@@ -134,7 +133,6 @@ impl Given {
 
     fn finish(&self, device: &Device) -> phalanx_gpu::Result<()> {
         match &self.wait {
-            Wait::Nothing => Ok(()),
             // SAFETY: the producer says by its protocol that this is a stream.
             #[expect(unsafe_code)]
             Wait::Stream(stream) => unsafe { device.finish_stream_of_others(*stream) },

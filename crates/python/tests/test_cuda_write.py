@@ -75,13 +75,13 @@ with phalanx.cuda.open(path, "wb", key=key) as file:
         file.write(Producer(Memory(5000), (50, 100), value, versioned))
     file.write(Producer(Memory(1000), (10, 1, 25), 3, strides=(25, 999, 1), bits=32, offset=64))
     file.write(Producer(None, (0, 5), 0))
-    # The CUDA array interface names a stream. Before version 3 it names none, and all work is waited for.
-    for value, rest in [(4, lambda stream: {"stream": stream.value}), (5, lambda stream: {"version": 2})]:
+    # The CUDA array interface names a stream. Before version 3, or if it names none, as Numba's default one, all work is waited for.
+    for value, rest in [(4, lambda stream: {"stream": stream.value}), (5, lambda stream: {"version": 2}), (6, lambda stream: {})]:
         memory, stream = Memory(5000), new_stream()
         call("cuMemsetD8Async", memory.at(), value, ctypes.c_size_t(5000), stream)
         file.write(Array(memory.at(), (5000,), **rest(stream)))
     file.write(Array(memory.at(), (10,), stream=1))
-assert read_back(path) == b"".join(bytes([value]) * n for value, n in [(1, 5000), (2, 5000), (3, 1000), (4, 5000), (5, 5010)])
+assert read_back(path) == b"".join(bytes([value]) * n for value, n in [(1, 5000), (2, 5000), (3, 1000), (4, 5000), (5, 5000), (6, 5010)])
 memory = Memory(100).put(painted(100))
 with phalanx.cuda.open(path, "wb", key=key) as file:
     wrong = Producer(memory, (100,), 0)

@@ -142,8 +142,8 @@ class GpuWriter(_files.ProtectedWriter):
 
         ``data`` is a contiguous array on this GPU: a tensor of PyTorch, an array of CuPy or JAX, :class:`GpuBytes`, or any other
         with DLPack or the CUDA array interface. It is sealed on the GPU, and when this returns, it may change. What was started on
-        PyTorch's or CuPy's current stream before is waited for, or on the stream that the array names. ``data`` may also be
-        bytes that the host has: they are copied to the GPU as they are.
+        PyTorch's or CuPy's current stream before is waited for, or on the stream that the array names; if it names none, all work on
+        the GPU. ``data`` may also be bytes that the host has: they are copied to the GPU as they are.
         """
         written = self._native.write_array(_shown(data))
         if written is not None:

@@ -45,8 +45,8 @@ pub enum Sealed<'a> {
 /// stream that was given to [`Resident::new`], after what the caller has started on it. Several values with their own
 /// streams overlap copies with kernels.
 ///
-/// Keys are wiped on the device and the host before a call returns or, after [`Resident::start_open`], when the stream
-/// is finished. Plaintext is wiped when its [`Buffer`] is dropped.
+/// Keys are wiped on the device and in the host's memory, but for the stack, before a call returns or, after
+/// [`Resident::start_open`], when the stream is finished. Plaintext is wiped when its [`Buffer`] is dropped.
 ///
 /// ```no_run
 /// # fn open(device: &phalanx_gpu::Device, job: &mut phalanx_core::engine::Job, sealed: &phalanx_gpu::Pinned) -> phalanx_gpu::Result<()> {

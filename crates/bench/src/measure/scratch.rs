@@ -330,10 +330,12 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         let folder = out.path().join("folder");
         fs::create_dir(&folder).unwrap();
-        let make = |n: u32| (n..).step_by(2).take_while(|i| fs::write(folder.join(i.to_string()), b"").is_ok()).count();
+        // They come to an end: otherwise they could be faster than the removal for as long as it is patient.
+        let make =
+            |n: u32| (n..2000).step_by(2).take_while(|i| fs::write(folder.join(i.to_string()), b"").is_ok()).count();
         std::thread::scope(|scope| {
             let makers = [0, 1].map(|n| scope.spawn(move || make(n)));
-            while !folder.join("100").exists() {
+            while !["100", "101"].iter().all(|name| folder.join(name).exists()) {
                 sleep(Duration::from_millis(1));
             }
             remove_folder(&folder);

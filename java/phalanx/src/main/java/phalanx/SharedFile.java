@@ -355,6 +355,9 @@ public final class SharedFile implements Closeable {
      * caches are not coherent may have lost one of the two writes.
      */
     private void checkMeetings() throws IOException {
+        if (parts == 1) {
+            return;
+        }
         int overhead = layout.suite().overhead();
         long around = Math.max(1, PAGE >> layout.chunkLog2());
         byte[] chunk = new byte[layout.plaintextLength(0) + overhead];

@@ -204,6 +204,8 @@ class Transaction(_Transaction):
     However it ends, it is over, and what is written later has nothing to do with it. fsspec itself sees to that only since 2026.
     """
 
+    fs: Any
+
     def complete(self, commit: bool = True) -> None:
         """Commits or discards all files."""
         fs, files, self.fs = self.fs, list(self.files), None

@@ -3,6 +3,7 @@
 //! Of files of secrets: systemd passes a credential to a service as a file of root that one entry
 //! of such a list lets the service's user read. Its mode then shows group bits, although they are only the list's mask.
 
+use crate::{Error, Result};
 use phalanx_system::io::Errno;
 use phalanx_system::os::fs::MetadataExt;
 use std::fs::{File, Metadata};
@@ -33,17 +34,19 @@ pub fn is_for_user_alone(file: &File, meta: &Metadata) -> bool {
 }
 
 /// The permissions that a file or folder has without its list. What its group may do is in the list.
-pub(crate) fn without_list(file: &File, mode: u32) -> u32 {
+///
+/// # Errors
+/// [`Error::Read`](phalanx_core::Error::Read) if nobody knows, because the list cannot be read.
+pub(crate) fn without_list(file: &File, mode: u32) -> Result<u32> {
     const OF_GROUP: u32 = 0o070;
     match phalanx_system::fs::fgetxattr_query(file, NAME) {
         Ok(len) => {
             let mut list = vec![0; len];
-            let len = phalanx_system::fs::fgetxattr(file, NAME, &mut list).unwrap_or(0);
-            mode & !OF_GROUP | mode & OF_GROUP & group(&list[..len]) << 3
+            let len = phalanx_system::fs::fgetxattr(file, NAME, &mut list).map_err(|e| Error::read(e.into()))?;
+            Ok(mode & !OF_GROUP | mode & OF_GROUP & group(&list[..len]) << 3)
         }
-        // Nobody knows what its group may do.
-        Err(Errno::ACCESS | Errno::PERM | Errno::IO) => mode & !OF_GROUP,
-        Err(_) => mode,
+        Err(e @ (Errno::ACCESS | Errno::PERM | Errno::IO)) => Err(Error::read(e.into())),
+        Err(_) => Ok(mode),
     }
 }
 

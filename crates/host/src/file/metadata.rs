@@ -67,7 +67,7 @@ impl Carry {
             accessed: (stat.st_atime, stat.st_atime_nsec as _),
             modified: (stat.st_mtime, stat.st_mtime_nsec as _),
         };
-        let without_list = acl::without_list(from, stat.st_mode);
+        let without_list = acl::without_list(from, stat.st_mode)?;
         self.set(&attributes, without_list, to, owner, is_folder, || copy_xattrs(from, to, is_folder))
     }
 

@@ -27,7 +27,7 @@ pub(super) fn restore(
 pub fn restore_as(listed: Option<(u32, Time)>, carry: Carry, stored: &File, restored: &File) -> Result<()> {
     let (Carry::New { umask }, Some((mode, modified))) = (carry, listed) else { return Ok(()) };
     let stat = fs::fstat(stored).map_err(|e| Error::read(e.into()))?;
-    set_mode(restored, mode & without_list(stored, stat.st_mode) & 0o777 & !umask)?;
+    set_mode(restored, mode & without_list(stored, stat.st_mode)? & 0o777 & !umask)?;
     set_time(restored, modified)
 }
 

@@ -162,8 +162,8 @@ impl Server {
     }
 }
 
-/// What clients are told when the changes cannot be read. Strangers may be among them, so only standard error gets the name of a
-/// damaged key.
+/// What clients are told when the changes cannot be read. The name of a damaged key goes to standard error only, because clients may
+/// be strangers.
 fn told(error: store::Error) -> Refusal {
     match error {
         store::Error::Refused(refusal) if refusal.kind == Kind::Failed => {

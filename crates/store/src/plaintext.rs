@@ -192,7 +192,7 @@ impl<K: KeySource + Send + Sync + 'static> Shared<K> {
         if is_same { whole(answer, wanted).await } else { Err(changed()) }
     }
 
-    /// A piece of the plaintext. After an error the object is opened anew: it may have been replaced.
+    /// Reads a piece of the plaintext. If that fails, the object may have been replaced, so the next read opens it anew.
     async fn read(&self, location: &Path, opened: &Opened, range: Range<u64>) -> Result<Bytes> {
         let read = self.read_version(opened, range).await;
         if read.is_err() {

@@ -61,14 +61,19 @@ pub(crate) fn salvage(
         let at = index * (chunk_len + overhead);
         // This is less than nonce and tag. The file was truncated here, and there is nothing to save.
         let Some(len) = (body - at).min(chunk_len + overhead).checked_sub(overhead) else { break };
-        let mut opens = |last| open_chunk(engine, &mut job, source, header_len + at, index, len as usize, last);
         // The last record is the file's last chunk only if nothing was cut off or added. So the other possibility is
         // tried too.
         let at_end = index + 1 == records;
-        let last =
-            opens(at_end).and_then(|is| if is { Ok(Some(at_end)) } else { Ok(opens(!at_end)?.then_some(!at_end)) });
+        let mut open = || {
+            for last in [at_end, !at_end] {
+                if open_chunk(engine, &mut job, source, header_len + at, index, len as usize, last)? {
+                    return Ok(Some(last));
+                }
+            }
+            Ok(None)
+        };
         let offset = index * chunk_len;
-        match last {
+        match open() {
             Ok(Some(last)) => {
                 any = true;
                 found.saved += len;

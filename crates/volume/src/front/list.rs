@@ -2,8 +2,8 @@
 //!
 //! An entry whose name or type cannot be read must not vanish from the list: a program that copies or removes the folder
 //! would take the rest for everything. So it is left out, the log names it, and the program gets an error in place of the
-//! list's end, after all other entries. Positions behind it differ from those in a whole list. By that the kernel does not
-//! take its copy of such a list for a whole one either.
+//! list's end, after all other entries. The positions after it differ from those in a whole list, so that the kernel does
+//! not take its copy of such a list for a whole one.
 
 use crate::front::Front;
 use crate::fuse::{Answer, Entries};

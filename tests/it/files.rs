@@ -287,6 +287,12 @@ fn each_kind_of_damage_has_its_own_sentence() {
         let reported = s.run(&["verify", "bad.phx"]).fails(3);
         assert!(reported.contains("bytes after the end"), "{more}: {reported}");
     }
+    // What is saved of it has its length, also if it ends in zeros.
+    s.write("f", vec![0; 1 << 20]);
+    s.run(&["protect", "f", "-k", "k", "-o", "g.phx", "--force"]).ok();
+    s.write("bad.phx", [s.read("g.phx"), vec![1]].concat());
+    s.run(&["unprotect", "bad.phx", "--salvage"]).fails(3);
+    assert_eq!(s.read("bad").len(), 1 << 20);
     // The input is an output of an earlier run, as matched by a pattern.
     let reported = s.run(&["protect", "g.phx", "-k", "k"]).fails(4);
     assert!(reported.contains("g.phx: protected already"), "{reported}");

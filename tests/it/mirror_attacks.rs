@@ -545,6 +545,15 @@ fn a_file_that_begins_as_a_manifest_is_refused() {
         s.run(&["verify", "-R", made, "-k", "k"]).ok();
         assert!(s.exists(&format!("{made}/a.phx")) && s.exists(&format!("{made}/other.phx")));
     }
+    // It comes after the source was read.
+    s.write("late/a", "a");
+    let act = || s.write("late/z", "PHXTREE1 and the rest of it");
+    let ready = || s.exists("late.phx");
+    if let Some(ended) = s.meanwhile("getdents64:when=2", &["protect", "-R", "late", "-k", "k"], ready, act) {
+        let error = ended.fails_with_lines(4);
+        assert!(error.contains("phalanx: late/z: it begins as a manifest does"), "{error}");
+        assert!(s.exists("late.phx/a.phx") && !s.exists("late.phx/z.phx"));
+    }
     // A machine that can only write has its own.
     s.write("state/trees/x.phalanx.tree", "PHXTREE1 and the rest of it");
     s.run(&["mirror", "state/trees", "copies", "-k", "k", "--exclude", "*.journal"]).ok();

@@ -12,6 +12,7 @@ use phalanx_core::tree::{Entry, FileEntry, Kind, Time};
 use phalanx_core::{Error as CoreError, Roster};
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome, worse};
+use phalanx_host::file::InputFile;
 use phalanx_host::folders::read_error;
 use phalanx_host::lines::{complain, complain_with};
 use phalanx_host::mirror::check::Checked;
@@ -253,8 +254,19 @@ impl Driver<'_> {
         let walk::Task { folder, handles, name, output_name, node, .. } = task;
         let Some(output) = &handles.output else { return Ok(false) };
         folder.check_kind(handles, name, true)?;
-        let Some(node) = *node else { return Ok(false) };
-        selection.settle(node, &Place { input: &handles.input, name, output: Target::Entry(output, output_name) })
+        let place = Place { input: &handles.input, name, output: Target::Entry(output, output_name) };
+        if let Some(node) = *node
+            && selection.settle(node, &place)?
+        {
+            return Ok(true);
+        }
+        // A file that cannot be opened here is reported by whoever reads it.
+        if self.is_protecting()
+            && let Ok(input) = InputFile::open_in(handles.input.clone(), name)
+        {
+            selection.vet(&handles.input, input.file())?;
+        }
+        Ok(false)
     }
 
     /// Lists a file that has been written.

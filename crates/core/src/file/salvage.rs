@@ -73,17 +73,14 @@ pub(crate) fn salvage(
             Ok(None)
         };
         let offset = index * chunk_len;
+        let mut is_past_end = false;
         match open() {
             Ok(Some(last)) => {
                 any = true;
                 found.saved += len;
                 found.whole_length = last && at_end;
                 sink.write_sparse_at(&job.buf[..len as usize], offset).map_err(Error::Write)?;
-                if last && !at_end {
-                    // The file was extended. Nothing after its last chunk is authentic.
-                    progress.advance(len);
-                    break;
-                }
+                is_past_end = last && !at_end;
             }
             Ok(None) => found.lose(offset..offset + len),
             Err(error @ Error::Read(_)) => {
@@ -95,6 +92,10 @@ pub(crate) fn salvage(
         }
         sink.set_len(offset + len).map_err(Error::Write)?;
         progress.advance(len);
+        if is_past_end {
+            // The file was extended. Nothing after its last chunk is authentic.
+            break;
+        }
     }
     match unread {
         _ if any => Ok(found),

@@ -11,6 +11,13 @@ use std::fs::{File, Metadata};
 /// The attribute that holds the list, as in `linux/posix_acl_xattr.h`.
 const NAME: &str = "system.posix_acl_access";
 const VERSION: u32 = 2;
+/// What a file without a list says.
+#[cfg(not(any(target_os = "macos", windows)))]
+const NO_LIST: Errno = Errno::NODATA;
+#[cfg(target_os = "macos")]
+const NO_LIST: Errno = Errno::NOATTR;
+#[cfg(windows)]
+const NO_LIST: Errno = Errno::NOTSUP;
 /// A longer list has entries for others.
 const LONGEST: usize = 4 + 8 * 16;
 
@@ -45,8 +52,9 @@ pub(crate) fn without_list(file: &File, mode: u32) -> Result<u32> {
             let len = phalanx_system::fs::fgetxattr(file, NAME, &mut list).map_err(|e| Error::read(e.into()))?;
             Ok(mode & !OF_GROUP | mode & OF_GROUP & group(&list[..len]) << 3)
         }
-        Err(e @ (Errno::ACCESS | Errno::PERM | Errno::IO)) => Err(Error::read(e.into())),
-        Err(_) => Ok(mode),
+        // There is none, or the file system knows none.
+        Err(NO_LIST | Errno::NOTSUP | Errno::NOSYS) => Ok(mode),
+        Err(e) => Err(Error::read(e.into())),
     }
 }
 

@@ -98,12 +98,19 @@ impl Url {
     }
 }
 
-/// A URL without the user and the password before its host or bucket, which have no place there, but may be secrets.
+/// A URL without the user and the password before its host or bucket, which have no place there, but may be secrets. If the password
+/// has characters that end the place, nothing of it is left but the scheme.
 fn without_user(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let (place, name) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
-    format!("{scheme}://{place}{name}")
+    let (place, name) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if let Some((_, place)) = place.rsplit_once('@') {
+        return format!("{scheme}://{place}{name}");
+    }
+    let is_port = |end: &str| scheme.starts_with("http") && end.bytes().all(|byte| byte.is_ascii_digit());
+    match place.split_once(':') {
+        Some((_, end)) if !place.starts_with('[') && !is_port(end) => format!("{scheme}://"),
+        _ => url.to_owned(),
+    }
 }
 
 /// An object that is read. Each [`ReadAt::read_at`](phalanx_core::ReadAt::read_at) asks the store for no more than the
@@ -343,6 +350,12 @@ mod tests {
             ("http://c2VjcmV0@h", "http://h"),
             ("https://h/a@b", "https://h/a@b"),
             ("s3://user:c2VjcmV0@b/k@x", "s3://b/k@x"),
+            ("https://h:8443/a@b", "https://h:8443/a@b"),
+            ("https://[::1]:8443/a@b", "https://[::1]:8443/a@b"),
+            ("s3://AKIA:c2V/jcmV0@b/k", "s3://"),
+            ("s3://AKIA:12/c2VjcmV0@b/k", "s3://"),
+            ("https://user:c2V?jcmV0@h/x", "https://"),
+            ("https://user:c2V#jcmV0@h/x", "https://"),
         ] {
             let url = Url::of(Path::new(url)).unwrap();
             assert_eq!((url.path(), format!("{url:?}")), (Path::new(shown), format!("Url({shown})")));

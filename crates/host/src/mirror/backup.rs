@@ -62,6 +62,7 @@ impl Backup {
     /// # Errors
     /// If it cannot be kept. It must not be replaced then.
     pub fn keep(&self, dir: &File, name: &OsStr, path: &Path) -> Result<()> {
+        self.usable()?;
         let into = self.parent(path).map_err(write_error)?;
         let each = |to: &OsStr| match fs::linkat(dir, name, &into, to, AtFlags::empty()) {
             Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK) => {
@@ -71,6 +72,11 @@ impl Backup {
         };
         free_name(name, each)?;
         self.remember(into)
+    }
+
+    /// Nothing goes into a backup of which some may be lost: what would follow it could not be replaced.
+    fn usable(&self) -> Result<()> {
+        lock(&self.unsynced).failed.map_or(Ok(()), |e| Err(write_error(e)))
     }
 
     /// Remembers a folder in which something is kept by now.
@@ -109,6 +115,7 @@ impl Backup {
     /// # Errors
     /// If it cannot be moved.
     pub fn take(&self, dir: &File, name: &OsStr, path: &Path) -> Result<()> {
+        self.usable()?;
         let into = self.parent(path).map_err(write_error)?;
         free_name(name, |to| fs::renameat_with(dir, name, &into, to, RenameFlags::NOREPLACE))?;
         self.remember(into)
@@ -199,5 +206,10 @@ mod tests {
         let searched = fs::openat(&mirror, ".", crate::folders::SEARCHED, Mode::empty()).unwrap();
         backup.remember(searched.into()).unwrap();
         assert_eq!((backup.kept(), backup.kept()), (Err(Errno::BADF), Err(Errno::BADF)));
+        // Nothing leaves its place then, also where there are no hard links.
+        std_fs::write(dir.path().join("mirror/x.phx"), "x").unwrap();
+        let (name, path) = (OsStr::new("x.phx"), Path::new("x.phx"));
+        assert!(backup.keep(&mirror, name, path).is_err() && backup.take(&mirror, name, path).is_err());
+        assert!(dir.path().join("mirror/x.phx").exists() && !dir.path().join("old/x.phx").exists());
     }
 }

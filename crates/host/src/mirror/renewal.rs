@@ -383,10 +383,14 @@ impl Selection for Renewal<'_> {
         if !is_settled && self.doubtful.contains(&id) {
             self.doubt(id, matches!(place.output, Target::Object(..))).map_err(Error::write)?;
         }
-        if !is_settled && is_manifest(place) && crate::folders::id(place.input).ok() != self.copies {
-            return Err(Error::read(io::Error::other(IS_MANIFEST)));
-        }
         Ok(is_settled)
+    }
+
+    fn vet(&self, folder: &File, file: &File) -> Result<()> {
+        match begins_as_manifest(file) && crate::folders::id(folder).ok() != self.copies {
+            true => Err(Error::read(io::Error::other(IS_MANIFEST))),
+            false => Ok(()),
+        }
     }
 
     fn replace(&self, id: NodeId, dir: &File, output_name: &OsStr) -> Result<()> {
@@ -459,15 +463,10 @@ impl Selection for Renewal<'_> {
 }
 
 /// Whether a file of the source would be stored as a manifest that whoever wrote the file has made up. What cannot be read is not.
-fn is_manifest(place: &Place<'_>) -> bool {
+fn begins_as_manifest(file: &File) -> bool {
     use phalanx_system::os::fs::FileExt;
-    let Ok(input) =
-        place.input.try_clone().map_err(Error::read).and_then(|dir| InputFile::open_in(Arc::new(dir), place.name))
-    else {
-        return false;
-    };
     let mut begin = [0; MANIFESTS.len()];
-    input.file().read_exact_at(&mut begin, 0).is_ok() && begin == MANIFESTS
+    file.read_exact_at(&mut begin, 0).is_ok() && begin == MANIFESTS
 }
 
 /// Whether an entry in this state is worked on.

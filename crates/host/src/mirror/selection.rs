@@ -117,6 +117,16 @@ pub trait Selection: Send + Sync {
         Ok(false)
     }
 
+    /// Called with each file that is opened to be worked on, also if it is not part of the selection, and with the folder that it is in. A
+    /// change of it from then on is noticed.
+    ///
+    /// # Errors
+    /// If it must not be worked on.
+    fn vet(&self, folder: &File, file: &File) -> Result<()> {
+        let _ = (folder, file);
+        Ok(())
+    }
+
     /// Called with what a stored file holds, after it was opened and before its output has its name.
     ///
     /// # Errors

@@ -317,6 +317,9 @@ impl<A: Action> Workers<'_, A> {
         let key = folder.key_of(name, node);
         let stat = key.as_ref().map(|_| fs::fstat(ends.input.file())).transpose();
         let stat = stat.map_err(|e| at(Error::read(e.into())))?;
+        if let Some(selection) = &tree.selection {
+            selection.vet(&handles.input, ends.input.file()).map_err(at)?;
+        }
         let recorder = key.as_ref().map(|_| Recorder::new(self.meter));
         let progress: &dyn Progress = recorder.as_ref().map_or(self.meter, |recorder| recorder);
         let done = if ends.input.len().is_some_and(|len| len >= LARGE) {

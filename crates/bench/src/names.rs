@@ -39,6 +39,8 @@ pub mod users {
 pub mod hpc {
     pub const EXPERIMENT: &str = "hpc";
     pub const GPU: &str = "gpu";
+    /// The measure with the copies of the data to the device and back.
+    pub const COPIED: &str = "encryption and copies";
 }
 
 /// The processes of a cluster.

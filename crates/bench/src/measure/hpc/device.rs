@@ -9,15 +9,13 @@ use crate::measure::scratch::{random_vec, require_memory};
 use crate::measure::sefps::layout::{BlockCipher, Kernels, in_parallel};
 use crate::measure::times::rounds_by_clock;
 use crate::measure::{Error, Over, Result, Row, Rows, Setup, Step, row_of};
-use crate::names::hpc::{EXPERIMENT, GPU};
+use crate::names::hpc::{COPIED, EXPERIMENT, GPU};
 use crate::names::kernel_only;
 use crate::paper::{Printed, p3};
 use phalanx_gpu::{AesLaunch, Device, Pinned, Variant};
 use phalanx_kernels::aes::BLOCK;
 use std::time::Instant;
 
-/// The measure with the copies of the data both ways.
-pub const COPIED: &str = "encryption and copies";
 /// The measure of the kernel alone, by the device's own clock. The printed times include no copies: to copy 1080 MB
 /// over the bus of that machine would have taken longer than the printed 40 ms.
 pub const ALONE: &str = "encryption only";

@@ -4,6 +4,7 @@
 //! without a change here.
 
 use crate::names::cluster::{AT_WORK, OWN};
+use crate::names::hpc::COPIED;
 use crate::paper::{Value, p3};
 use crate::report::answer::rules::{Facts, facts};
 use crate::report::answer::{Grid, Pair, Part, all, more};
@@ -349,6 +350,13 @@ fn best(program: Program, machine: &Machine, first: Option<&Ours>, bytes: u64) -
     }
 }
 
+/// How many times as fast as one CPU thread a GPU is with the copies, which the printed times leave out.
+fn with_copies(machine: &Machine, bytes: u64) -> Option<f64> {
+    let rows = machine.of("hpc").filter(|row| row.measure == COPIED && row.bytes == bytes);
+    let fastest = rows.filter_map(|row| row.median_s).reduce(f64::min).filter(|_| machine.has_gpu())?;
+    Some(serial_ms(machine, bytes)? / (fastest * 1e3))
+}
+
 /// Whether the last of several figures is larger than the first.
 fn grows(figures: &[f64]) -> Option<bool> {
     (figures.len() > 1).then(|| figures[figures.len() - 1] > figures[0])
@@ -399,6 +407,7 @@ fn all_speedups(machine: &Machine) -> Part {
         "threads": largest(2),
         "cluster": largest(3),
         "gpu": largest(4).filter(|_| machine.has_gpu()),
+        "copied": printed.each(|bytes| with_copies(machine, bytes)).into_iter().flatten().reduce(f64::max),
         "cores": Some(machine.heads[0].cores as f64),
     };
     let caption =

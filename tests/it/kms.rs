@@ -89,6 +89,20 @@ fn one_call_protects_many_files_and_one_opens_them() {
     k.run(&["unprotect", "-R", "d.phx", "-o", "out", "--kms", "test://k"]).ok();
     assert_eq!(k.asked(), ["unwrap test://k", "unwrap test://k"]);
     assert_eq!(s.read("out/7"), painted(7000));
+    // A service that fails says nothing of the manifest, which nothing replaces.
+    install(
+        s,
+        "test",
+        &SERVICE.replace(
+            "*'\"operation\":\"unwrap\"'*)",
+            "*'\"operation\":\"unwrap\"'*) echo '{\"error\":\"try later\"}'; exit ;; never)",
+        ),
+    );
+    let manifest = s.read("d.phx/phalanx.tree");
+    let error = k.run(&["protect", "-R", "d", "--kms", "test://k", "--force"]).fails(3);
+    assert!(error.contains("try later") && s.read("d.phx/phalanx.tree") == manifest, "{error}");
+    install(s, "test", SERVICE);
+    k.asked();
     // Each run has its own run key, and each is asked for once.
     for name in ["a", "b"] {
         s.write(name, name);

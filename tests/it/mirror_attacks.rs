@@ -546,12 +546,13 @@ fn a_file_that_begins_as_a_manifest_is_refused() {
         assert!(s.exists(&format!("{made}/a.phx")) && s.exists(&format!("{made}/other.phx")));
     }
     // It comes after the source was read.
+    fs::create_dir(s.path("late")).unwrap();
     s.write("late/a", "a");
-    let act = || s.write("late/z", "PHXTREE1 and the rest of it");
-    let ready = || s.exists("late.phx");
-    if let Some(ended) = s.meanwhile("getdents64:when=2", &["protect", "-R", "late", "-k", "k"], ready, act) {
+    let act = || drop(s.write("late/z", "PHXTREE1 and the rest of it"));
+    // The folder of the output is made after the source is read, and before it is walked through.
+    if let Some(ended) = s.meanwhile("mkdirat:when=1", &["protect", "-R", "late", "-k", "k"], || true, act) {
         let error = ended.fails_with_lines(4);
-        assert!(error.contains("phalanx: late/z: it begins as a manifest does"), "{error}");
+        assert!(error.contains("phalanx: late/z: cannot read: it begins as a manifest does"), "{error}");
         assert!(s.exists("late.phx/a.phx") && !s.exists("late.phx/z.phx"));
     }
     // A machine that can only write has its own.

@@ -16,8 +16,10 @@ use crate::file::{Obstacle, is_url};
 use crate::lines::complain;
 use crate::transfer::tally::Tally;
 use phalanx_core::Error as CoreError;
+use phalanx_core::tree::Invalid;
 use phalanx_system::files::open_folder;
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -56,8 +58,10 @@ impl Protecting<'_> {
         let found = manifests.before(mirror.as_ref(), false);
         let is_unusable = found.is_err();
         let (before, old) = match found {
-            // A disk or store that fails is not a manifest that cannot be used.
-            Err(failure) if is_of_system(&failure) || is_object && failure.code() == Code::InputOutput => {
+            // A disk, store or key service that fails is not a manifest that cannot be used.
+            Err(failure)
+                if !failure.error().is_none_or(is_of_content) || is_object && failure.code() == Code::InputOutput =>
+            {
                 return Err(failure);
             }
             Err(failure) => {
@@ -128,12 +132,39 @@ impl Protecting<'_> {
         if is_url(self.output) {
             return root(self.output).map(Some);
         }
-        let there = if self.replaces { open_folder(self.output).ok() } else { None };
-        Ok(there.map(|folder| Root::Folder(Arc::new(folder))))
+        if !self.replaces {
+            return Ok(None);
+        }
+        match open_folder(self.output) {
+            Ok(folder) => Ok(Some(Root::Folder(Arc::new(folder)))),
+            Err(e) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&e.kind()) => Ok(None),
+            Err(e) => Err(Failure::at_output(self.output, Error::write(e))),
+        }
     }
 }
 
-/// Whether a file could not be read because the system says so, and not because of what it is.
-fn is_of_system(failure: &Failure) -> bool {
-    matches!(failure.error(), Some(Error::Core(CoreError::Read(e))) if e.raw_os_error().is_some())
+/// Whether a manifest cannot be used because of what it is, and not because something failed that may work the next time.
+fn is_of_content(error: &Error) -> bool {
+    use CoreError::{
+        Altered, Extended, Header, KdfLimit, NoKey, NotPhalanx, Read, Truncated, Version, Volume, WrongKey,
+    };
+    match error {
+        Error::Core(Read(e)) => e.raw_os_error().is_none(),
+        Error::Core(error) => matches!(
+            error,
+            NotPhalanx
+                | Version(_)
+                | Header(_)
+                | Volume
+                | KdfLimit(_)
+                | NoKey { .. }
+                | WrongKey
+                | Altered { .. }
+                | Truncated(_)
+                | Extended(_)
+        ),
+        Error::Manifest(invalid) => !matches!(invalid, Invalid::Io(_)),
+        Error::Interrupted(error) => is_of_content(error),
+        _ => false,
+    }
 }

@@ -114,6 +114,131 @@ fn more_deletions_than_max_delete_are_refused() {
     is_whole(&s);
 }
 
+/// Puts files with these names into the mirror, which no manifest lists.
+fn put_unlisted(s: &Sandbox, names: &[&str]) {
+    for name in names {
+        let path = s.path("m").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "not listed").unwrap();
+    }
+}
+
+/// A mirror with 5 files and links that no manifest lists and that are deleted, and with others that stay.
+fn with_unlisted() -> (Sandbox, [&'static str; 9]) {
+    let s = mirrored();
+    let goes = ["old/1.phx", "old/f/2.phx", "old/f/g/3.phx", "own/4.phx"];
+    put_unlisted(&s, &goes);
+    symlink("1.phx", s.path("m/old/link")).unwrap();
+    fs::create_dir(s.path("m/empty")).unwrap();
+    put_unlisted(&s, &["own/notes.txt", "other/phalanx.tree", "other/5.phx", "out/a.tmp.phx", "readme.txt"]);
+    let lines =
+        ["empty", "old", "old/1.phx", "old/f", "old/f/2.phx", "old/f/g", "old/f/g/3.phx", "old/link", "own/4.phx"];
+    (s, lines)
+}
+
+/// The paths that a run says it deletes, in their order.
+fn named(s: &Sandbox, more: &[&str]) -> Vec<String> {
+    let text = run(s, more).text();
+    let mut paths: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("deleted ")).map(str::to_owned).collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn all_files_of_a_folder_that_no_manifest_lists_count() {
+    let (s, lines) = with_unlisted();
+    let delete = ["--delete", "--exclude", "*.tmp"];
+    for most in ["0", "4"] {
+        changes_nothing(&s, || {
+            let error = run(&s, &[&delete[..], &["--max-delete", most]].concat()).fails(4);
+            let line = format!("source: 5 files would be deleted, and --max-delete allows {most}: nothing was done");
+            assert!(error.contains(&line), "{error}");
+            assert!(error.ends_with("hint: --max-delete 5 insists"), "{error}");
+        });
+    }
+    changes_nothing(&s, || assert_eq!(named(&s, &[&delete[..], &["-n", "--max-delete", "5"]].concat()), lines));
+    assert_eq!(named(&s, &[&delete[..], &["--max-delete", "5", "--verbose"]].concat()), lines);
+    for name in ["own/notes.txt", "other/phalanx.tree", "other/5.phx", "out/a.tmp.phx", "readme.txt"] {
+        assert!(s.exists(&format!("m/{name}")), "{name}");
+    }
+    assert!(lines.iter().all(|name| s.path("m").join(name).symlink_metadata().is_err()));
+    run(&s, &[&delete[..], &["--max-delete", "0"]].concat()).ok();
+}
+
+#[test]
+fn the_summary_counts_all_files_of_a_folder_that_no_manifest_lists() {
+    let (s, _) = with_unlisted();
+    assert_eq!(summary(&s, &["--delete", "--exclude", "*.tmp"])["deleted"], 5);
+}
+
+#[test]
+fn a_run_that_would_delete_many_files_that_no_manifest_lists_is_refused() {
+    let s = mirrored();
+    let names: Vec<String> = (0..101).map(|i| format!("old/{i}.phx")).collect();
+    put_unlisted(&s, &names.iter().map(|name| &**name).collect::<Vec<_>>());
+    changes_nothing(&s, || {
+        let error = run(&s, &["--delete"]).fails(4);
+        let line =
+            "source: 0 of the mirror's 4 files would be deleted, and 101 that no manifest lists: nothing was done";
+        assert!(error.contains(line), "{error}");
+        assert!(error.ends_with("hint: --max-delete 101 insists"), "{error}");
+    });
+    fs::rename(s.path("m/old/0.phx"), s.path("m/old/0.txt")).unwrap();
+    assert_eq!(summary(&s, &["--delete"])["deleted"], 100);
+    assert!(s.exists("m/old/0.txt") && !s.exists("m/old/1.phx"));
+}
+
+#[test]
+fn a_source_without_the_mirrors_files_deletes_nothing_that_no_manifest_lists() {
+    let s = Sandbox::with_key();
+    fs::create_dir(s.path("source")).unwrap();
+    run(&s, &[]).ok();
+    put_unlisted(&s, &["old/1.phx"]);
+    changes_nothing(&s, || {
+        let error = run(&s, &["--delete"]).fails(4);
+        assert!(error.contains("it has none of the mirror's files, and all 1 would be deleted"), "{error}");
+    });
+    assert_eq!(summary(&s, &["--delete", "--max-delete", "1"])["deleted"], 1);
+}
+
+#[test]
+fn the_first_run_keeps_what_is_there_and_says_what_the_next_one_deletes() {
+    let s = Sandbox::with_key();
+    put(&s, "a", "a", 0);
+    put_unlisted(&s, &["old/1.phx", "2.phx", "readme.txt"]);
+    let warning = "warning: m: the next run with --delete deletes 2 files that no manifest lists";
+    assert_eq!(named(&s, &["--delete", "-n"]), [""; 0]);
+    let ended = run(&s, &["--delete", "--max-delete", "0"]);
+    assert!(ended.error().contains("3 entries have no input and stay as they are"), "{}", ended.error());
+    assert!(ended.error().contains(warning), "{}", ended.error());
+    ended.ok();
+    assert!(s.exists("m/old/1.phx") && s.exists("m/2.phx"));
+    let ended = run(&s, &[]);
+    assert!(!ended.error().contains("warning"), "{}", ended.error());
+    run(&s, &["--delete", "--max-delete", "1"]).fails(4);
+    assert_eq!(named(&s, &["--delete", "-n"]), ["2.phx", "old", "old/1.phx"]);
+    let ended = run(&s, &["--delete"]);
+    assert!(!ended.error().contains("warning"), "{}", ended.error());
+    assert!(!s.exists("m/old") && !s.exists("m/2.phx") && s.exists("m/readme.txt"));
+}
+
+#[test]
+fn what_comes_into_an_unlisted_folder_during_the_run_stays() {
+    let s = mirrored();
+    put_unlisted(&s, &["old/1.phx", "old/f/2.phx", "theirs/3.phx"]);
+    put(&s, "new", "new", 10);
+    // The run has counted when its first output has a name to give up.
+    let is_temporary = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().as_encoded_bytes()[0] == b'.';
+    let ready = || fs::read_dir(s.path("m")).unwrap().any(is_temporary);
+    let come = || put_unlisted(&s, &["old/f/4.phx", "theirs/phalanx.tree"]);
+    let args = [&MIRROR[..], &["--delete", "--max-delete", "3", "--threads", "1"]].concat();
+    let Some(ended) = s.meanwhile("rename,renameat,renameat2:when=1", &args, ready, come) else { return };
+    ended.ok();
+    assert!(!s.exists("m/old/1.phx") && !s.exists("m/old/f/2.phx"));
+    assert!(s.exists("m/old/f/4.phx") && s.exists("m/theirs/3.phx"));
+    assert_eq!(summary(&s, &["--delete"])["deleted"], 1);
+}
+
 #[test]
 fn a_source_that_vanished_does_not_empty_the_mirror() {
     let s = mirrored();

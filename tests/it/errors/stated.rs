@@ -249,7 +249,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "../crates/host/src/mirror/run/deletions.rs",
         4,
-        "it has none of the mirror's files, and all {listed} would be deleted",
+        "it has none of the mirror's files, and all {all} would be deleted",
         "`mirror --delete`; the disk of the source may not be mounted",
         "",
     ),
@@ -506,6 +506,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "warning: something failed, so nothing more is deleted in the mirror",
         "`mirror --delete`",
         "look at the lines before",
+    ),
+    (
+        "../crates/host/src/mirror/run/deletions.rs",
+        0,
+        "warning: {mirror}: the next run with --delete deletes {number} that no manifest lists",
+        "the first run of `mirror --delete` in a folder that had files already; only files that end in `.phx` and links count",
+        "move away what is to stay",
     ),
     (
         "../crates/host/src/mirror/run/deletions.rs",

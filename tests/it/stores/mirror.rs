@@ -325,6 +325,8 @@ fn objects_of_others_stay() {
     }
     let refused = store.run(&[&MIRROR[..], &["--delete", "--max-delete", "4"]].concat()).fails(4);
     assert!(refused.contains("5 files would be deleted"), "{refused}");
+    let text = String::from_utf8(store.run(&[&MIRROR[..], &["--delete", "-n"]].concat()).ok()).unwrap();
+    assert_eq!(text, (0..5).map(|number| format!("deleted theirs/{number}.phx\n")).collect::<String>());
     let text = said(store.run(&[&MIRROR[..], &["--delete", "--max-delete", "5"]].concat()));
     assert!(text.contains("5 deleted"), "{text}");
 }

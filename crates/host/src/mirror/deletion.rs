@@ -1,6 +1,5 @@
 //! Deleting in a mirror what is gone at the source.
 
-use super::MANIFEST;
 use super::backup::Backup;
 use super::chain::Chain;
 use super::listing::{Listing, NodeId, State};
@@ -9,7 +8,6 @@ use crate::file::{Carry, remove_if_left, sync_folder};
 use crate::folders::{FOLDER, is_trusted, kind_of, open_within, write_error};
 use crate::{Error, Result};
 use phalanx_core::Error as CoreError;
-use phalanx_core::volume::CONFIG;
 use phalanx_system::fs::{self, AtFlags, Dir, FileType, Mode};
 use phalanx_system::io::Errno;
 use phalanx_system::os::ffi::OsStrExt;
@@ -18,9 +16,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-
-/// Whether an entry that no manifest lists is deleted, or looked into if it is a folder.
-pub type Takes<'a> = dyn Fn(&Path, FileType) -> bool + 'a;
 
 /// A mirror in which entries are deleted.
 pub struct Deletion<'a> {
@@ -71,7 +66,7 @@ impl Deletion<'_> {
 
     /// Deletes a single entry of this kind. If it is not there, nothing is left to do: a file in the place of a link, or a link in that
     /// of a file, is another entry.
-    fn entry(&self, dir: &File, name: &OsStr, path: impl FnOnce() -> PathBuf, kind: FileType) -> Result<()> {
+    pub(super) fn entry(&self, dir: &File, name: &OsStr, path: impl FnOnce() -> PathBuf, kind: FileType) -> Result<()> {
         let deleted = if kind == FileType::Directory {
             remove_left(dir, name);
             self.empty(dir, name).and_then(|()| fs::unlinkat(dir, name, AtFlags::REMOVEDIR))
@@ -100,72 +95,6 @@ impl Deletion<'_> {
             return Ok(());
         }
         sync_folder(&fs::openat(dir, name, FOLDER, Mode::empty())?.into())
-    }
-
-    /// Deletes what no manifest lists: stored files, links, and folders that then are empty. Returns how many files and links
-    /// were deleted. All else stays.
-    ///
-    /// # Errors
-    /// If something cannot be deleted.
-    pub fn stray(&self, path: &Path, takes: &Takes<'_>) -> Result<u64> {
-        let (Some(dir), Some(name)) = (open_parent_of(self.mirror, path)?, path.file_name()) else { return Ok(0) };
-        let kind = match kind_of(&dir, name) {
-            Ok(FileType::Directory) => return self.stray_folder(dir, path, name, takes),
-            Ok(kind) => kind,
-            Err(_) => return Ok(0),
-        };
-        let is_taken = takes(path, kind);
-        if is_taken {
-            self.entry(&dir, name, || path.to_owned(), kind)?;
-        }
-        Ok(is_taken.into())
-    }
-
-    /// Deletes in a folder what [`Deletion::stray`] deletes, and the folder if it is empty then.
-    fn stray_folder(&self, dir: File, path: &Path, name: &OsStr, takes: &Takes<'_>) -> Result<u64> {
-        let mut chain = Chain::new(dir)?;
-        let mut path = path.parent().unwrap_or(Path::new("")).to_owned();
-        // For each open folder, the folders in it that are still to be entered.
-        let mut levels = vec![vec![name.to_owned()]];
-        let mut deleted = 0;
-        while let Some(folders) = levels.last_mut() {
-            if let Some(name) = folders.pop() {
-                if takes(&path.join(&name), FileType::Directory) && chain.enter(&name).is_ok() {
-                    path.push(name);
-                    // Another mirror or a volume belongs to somebody else.
-                    let has = |name| kind_of(chain.current(), OsStr::new(name)) == Ok(FileType::RegularFile);
-                    let is_other = has(MANIFEST) || has(CONFIG);
-                    let (folders, more) =
-                        if is_other { (Vec::new(), 0) } else { self.strays_in(chain.current(), &path, takes)? };
-                    levels.push(folders);
-                    deleted += more;
-                }
-                continue;
-            }
-            levels.pop();
-            if let (Some(name), false) = (path.file_name(), levels.is_empty()) {
-                chain.leave()?;
-                // One that is not empty stays.
-                let _ = fs::unlinkat(chain.current(), name, AtFlags::REMOVEDIR);
-                path.pop();
-            }
-        }
-        Ok(deleted)
-    }
-
-    /// Deletes the stored files and the links that lie in an open folder. Returns the names of the folders in it, and how many
-    /// entries were deleted.
-    fn strays_in(&self, dir: &File, path: &Path, takes: &Takes<'_>) -> Result<(Vec<OsString>, u64)> {
-        let (mut folders, mut deleted) = (Vec::new(), 0);
-        for (name, kind) in names(dir)? {
-            if kind == FileType::Directory {
-                folders.push(name);
-            } else if takes(&path.join(&name), kind) {
-                self.entry(dir, &name, || path.join(&name), kind)?;
-                deleted += 1;
-            }
-        }
-        Ok((folders, deleted))
     }
 }
 
@@ -248,15 +177,6 @@ fn open_trusted(
         }
     }
     Ok(Some((from, to)))
-}
-
-/// The folder that an entry is in; `None` if it is not there any more.
-fn open_parent_of(mirror: &File, path: &Path) -> Result<Option<File>> {
-    match open_within(mirror, path.parent().unwrap_or(Path::new(""))) {
-        Ok(dir) => Ok(Some(dir)),
-        Err(Errno::NOENT) => Ok(None),
-        Err(e) => Err(write_error(e)),
-    }
 }
 
 fn names(dir: &File) -> Result<Vec<(OsString, FileType)>> {

@@ -1,13 +1,10 @@
 //! Deleting in a mirror, wherever it lies, what is gone at the source.
 
-use super::MANIFEST;
-use super::deletion::{Deletion, Takes};
+use super::deletion::Deletion;
 use super::listing::{Listing, NodeId, State};
-use super::there::Objects;
+use super::stray::{Deleted, Stray};
 use crate::file::ObjectFolder;
 use crate::{Error, Result};
-use phalanx_core::volume::CONFIG;
-use phalanx_system::fs::FileType;
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
@@ -20,12 +17,7 @@ pub enum Remover<'a> {
     /// It lies on a disk.
     Folder(Deletion<'a>),
     /// It lies in a store.
-    Objects {
-        /// Its objects.
-        folder: &'a dyn ObjectFolder,
-        /// The names that they had when the run began.
-        names: &'a Objects,
-    },
+    Objects(&'a dyn ObjectFolder),
 }
 
 impl Remover<'_> {
@@ -40,7 +32,7 @@ impl Remover<'_> {
     ) {
         let folder = match self {
             Remover::Folder(deletion) => return deletion.gone(listing, ids, done, failed),
-            Remover::Objects { folder, .. } => folder,
+            Remover::Objects(folder) => folder,
         };
         let ids: Vec<NodeId> =
             ids.rev().filter(|id| listing.state(*id) == State::Gone && *id != NodeId::ROOT).collect();
@@ -66,50 +58,19 @@ impl Remover<'_> {
         }
     }
 
-    /// Deletes what no manifest lists: stored files, links, and folders that then are empty. Returns how many files and links
-    /// were deleted, and whether something stays.
+    /// Deletes what was found of something that no manifest lists. Returns whether something of it stays.
     ///
     /// # Errors
     /// If something cannot be deleted.
-    pub fn stray(&self, root: &Path, path: &Path, takes: &Takes<'_>) -> Result<(u64, bool)> {
+    pub fn stray(&self, root: &Path, stray: &Stray, deleted: &mut Deleted<'_>) -> Result<bool> {
         match self {
             Remover::Folder(deletion) => {
-                let deleted = deletion.stray(path, takes)?;
-                Ok((deleted, root.join(path).symlink_metadata().is_ok()))
+                stray.delete(deletion, deleted)?;
+                Ok(root.join(&stray.path).symlink_metadata().is_ok())
             }
-            Remover::Objects { folder, names } => {
-                let (ours, others) = strays_at(names, path, takes);
-                let ours: Vec<String> = ours.into_iter().map(str::to_owned).collect();
-                match folder.delete(&ours).into_iter().next() {
-                    Some((_, error)) => Err(Error::write(error)),
-                    None => Ok((ours.len() as u64, others > 0)),
-                }
-            }
+            Remover::Objects(folder) => stray.delete_objects(*folder, deleted),
         }
     }
-}
-
-/// The objects at a path and below it that are protected files and of no other mirror, and how many others there are.
-pub fn strays_at<'n>(names: &'n Objects, path: &Path, takes: &Takes<'_>) -> (Vec<&'n str>, usize) {
-    let name = name_of(path);
-    // Another mirror or a volume belongs to somebody else.
-    let roots = [MANIFEST, CONFIG];
-    let is_root = |folder: &Path| roots.iter().any(|root| names.has(&name_of(&folder.join(root))));
-    let above = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
-    let is_within_other = above.into_iter().any(is_root);
-    let of_root = |name: &'n str| roots.iter().find_map(|root| name.strip_suffix(root));
-    let others = names.at_and_below(&name).filter_map(of_root);
-    let others: Vec<&str> = others.filter(|folder| folder.ends_with('/')).collect();
-    let is_stray = |name: &&str| {
-        let is_other = is_within_other || others.iter().any(|folder| name.starts_with(folder));
-        let folders = Path::new(name).ancestors().skip(1).take_while(|folder| folder.starts_with(path));
-        let is_looked_at = || folders.into_iter().all(|folder| takes(folder, FileType::Directory));
-        !is_other && takes(Path::new(name), FileType::RegularFile) && is_looked_at()
-    };
-    let all = names.at_and_below(&name).count();
-    let ours: Vec<&str> = names.at_and_below(&name).filter(is_stray).collect();
-    let left = all - ours.len();
-    (ours, left)
 }
 
 /// The name of an object that has a path in the mirror. All paths in a store are text.

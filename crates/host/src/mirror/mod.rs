@@ -24,6 +24,7 @@ mod spellings;
 pub mod state;
 mod steady;
 pub mod store;
+pub mod stray;
 pub mod there;
 pub mod unlisted;
 mod unread;

@@ -17,6 +17,7 @@ use super::roots::{
 };
 use super::scan::{Ended, OldManifest, Plan, Scan};
 use super::state::Seen;
+use super::stray::Stray;
 use super::there::There;
 use super::unread;
 use crate::failure::{Code, Failure, Outcome, worse};
@@ -247,11 +248,14 @@ impl Run<'_> {
             self.refuse_objects_of_others(&there)?;
         }
         unread::refuse(&plan, &before, manifests, self.options.delete)?;
+        let mut strays = self.find_strays(std::mem::take(&mut plan.strays), &there);
+        drop(there);
         if self.options.dry_run {
             self.refuse_places(&mut plan);
-            return worse(self.print(&plan, &before), self.refuse_deletions(&plan, &there, &before)).map(|()| None);
+            let printed = self.print(&plan, &strays, &before);
+            return worse(printed, self.refuse_deletions(&plan, &strays, &before)).map(|()| None);
         }
-        self.refuse_deletions(&plan, &there, &before)?;
+        self.refuse_deletions(&plan, &strays, &before)?;
         self.refuse_places(&mut plan);
         let mut renewal = Renewal::new(plan.listing, plan.moved_from, self.options.carry);
         renewal.begin_at(self.mirror());
@@ -261,12 +265,12 @@ impl Run<'_> {
         self.prepare(&mut renewal)?;
         let mut done = Done { kept: plan.kept, is_shorter: plan.has_lost, ..Done::default() };
         self.remove_left(&renewal, &plan.temporaries);
-        self.make_way(&renewal, &there, (&plan.conflicts, &mut plan.strays), &mut done);
+        self.make_way(&renewal, &plan.conflicts, &mut strays, &mut done);
         let renewal = self.walk(renewal, &mut done)?;
         if self.mirroring.progress.is_cancelled() {
             return Err(Failure::at(&self.options.mirror, CoreError::Cancelled));
         }
-        self.finish(renewal, &there, &plan.strays, before, done).map(Some)
+        self.finish(renewal, &strays, before, done).map(Some)
     }
 
     /// The journal of the run. Without one, nothing is known of interrupted runs.
@@ -317,22 +321,18 @@ impl Run<'_> {
     }
 
     /// Deletes what is gone, and writes the manifest.
-    fn finish(
-        &self,
-        renewal: Renewal<'_>,
-        there: &There,
-        strays: &[PathBuf],
-        mut before: Before,
-        mut done: Done,
-    ) -> Outcome<Summary> {
+    fn finish(&self, renewal: Renewal<'_>, strays: &[Stray], mut before: Before, mut done: Done) -> Outcome<Summary> {
         let tally = self.mirroring.tally;
         if self.options.delete && tally.failed() == 0 {
-            self.delete(&renewal, there, if before.is_there() { strays } else { &[] }, &mut done);
+            self.delete(&renewal, if before.is_there() { strays } else { &[] }, &mut done);
         } else if self.options.delete {
             complain("warning: something failed, so nothing more is deleted in the mirror");
         }
         if !self.options.delete || !before.is_there() {
             self.name_strays(strays);
+        }
+        if self.options.delete && !before.is_there() {
+            self.warn_of_strays(strays);
         }
         let compares = self.options.checksum && self.manifests.signs();
         if compares && done.kept + renewal.with_listing(|listing| unread::unread(listing)) == 0 {
@@ -460,7 +460,7 @@ impl Run<'_> {
     }
 
     /// Calls `on_change` with what would be done.
-    fn print(&self, plan: &Plan, before: &Before) -> Outcome {
+    fn print(&self, plan: &Plan, strays: &[Stray], before: &Before) -> Outcome {
         let Some(on_change) = &self.mirroring.on_change else { return Ok(()) };
         let listing = &plan.listing;
         let moved_away: HashSet<&NodeId> = plan.moved_from.values().collect();
@@ -476,8 +476,8 @@ impl Run<'_> {
             }
         }
         if self.options.delete && before.is_there() {
-            let deleted = |path: &PathBuf| Change { path: path.clone(), what: "deleted", from: None };
-            plan.strays.iter().try_for_each(|path| on_change(deleted(path)))?;
+            let deleted = |path: &Path| on_change(Change { path: path.to_owned(), what: "deleted", from: None });
+            strays.iter().try_for_each(|stray| stray.each(deleted))?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use phalanx_host::mirror::deletion::Deletion;
 use phalanx_host::mirror::excludes::Excludes;
 use phalanx_host::mirror::listing::{Listing, NodeId, State};
 use phalanx_host::mirror::scan::{OldManifest, Plan, Scan};
+use phalanx_host::mirror::stray::Stray;
 use phalanx_host::mirror::there::There;
 use phalanx_host::transfer::tally::Tally;
 use phalanx_system::fs::{FileType, Mode, OFlags, mkdirat, openat};
@@ -50,12 +51,15 @@ impl Disk {
 
     /// Deletes a folder as a stray, which needs no path of it.
     fn delete(&self, root: &str, name: &str) -> u64 {
-        let deletion = Deletion { mirror: &self.root(root), backup: None, sync: false };
-        deletion
-            .stray(Path::new(name), &|path, kind| {
-                kind != FileType::RegularFile || path.extension().is_some_and(|end| end == "phx")
-            })
-            .unwrap()
+        let mirror = &self.root(root);
+        let takes =
+            |path: &Path, kind| kind != FileType::RegularFile || path.extension().is_some_and(|end| end == "phx");
+        let stray = Stray::find(Some(mirror), &There::folder(None).unwrap(), name.into(), &takes).unwrap();
+        let mut deleted = 0;
+        let deletion = Deletion { mirror, backup: None, sync: false };
+        stray.delete(&deletion, &mut |_, is_folder| deleted += u64::from(!is_folder)).unwrap();
+        assert_eq!(deleted, stray.count());
+        deleted
     }
 
     fn scan(&self, old: Option<OldManifest<'_>>) -> Plan {

@@ -6,12 +6,13 @@ use crate::file::{is_temporary, remove_if_left, unprotected_name};
 use crate::folders::open_within;
 use crate::lines::{complain, shown};
 use crate::mirror::deletion::Deletion;
-use crate::mirror::gone::{Remover, strays_at};
+use crate::mirror::gone::Remover;
 use crate::mirror::listing::{Listing, NodeId, State};
 use crate::mirror::manifests::Before;
 use crate::mirror::renewal::Renewal;
 use crate::mirror::root::Root;
 use crate::mirror::scan::Plan;
+use crate::mirror::stray::Stray;
 use crate::mirror::there::There;
 use crate::strays::Strays;
 use crate::words::count;
@@ -23,25 +24,32 @@ use std::path::{Path, PathBuf};
 const MANY: u64 = 100;
 
 impl Run<'_> {
-    fn remover<'r>(&'r self, renewal: &'r Renewal<'_>, there: &'r There, sync: bool) -> Remover<'r> {
-        match (self.mirror(), there) {
-            (Root::Objects(folder), There::Objects(names)) => Remover::Objects { folder: &**folder, names },
-            (Root::Folder(mirror), _) => Remover::Folder(Deletion { mirror, backup: renewal.backup.as_ref(), sync }),
-            (Root::Objects(_), There::Folder(_)) => unreachable!("both are of the same mirror"),
+    fn remover<'r>(&'r self, renewal: &'r Renewal<'_>, sync: bool) -> Remover<'r> {
+        match self.mirror() {
+            Root::Objects(folder) => Remover::Objects(&**folder),
+            Root::Folder(mirror) => Remover::Folder(Deletion { mirror, backup: renewal.backup.as_ref(), sync }),
         }
     }
 
-    /// How many files are strays that would be deleted. On a disk a folder counts as one.
-    fn count_strays(&self, plan: &Plan, there: &There) -> u64 {
-        let takes = |path: &Path, kind| self.takes(path, kind);
-        match there {
-            There::Folder(_) => plan.strays.len() as u64,
-            There::Objects(names) => plan.strays.iter().map(|path| strays_at(names, path, &takes).0.len() as u64).sum(),
+    /// Finds what `--delete` deletes of these entries, which no manifest lists. What cannot be looked at is a failure, so nothing is
+    /// deleted then.
+    pub fn find_strays(&self, paths: Vec<PathBuf>, there: &There) -> Vec<Stray> {
+        if !self.options.delete {
+            return paths.into_iter().map(Stray::that_stays).collect();
         }
+        let mirror = self.mirror.as_ref().and_then(Root::folder).map(|folder| &**folder);
+        let takes = |path: &Path, kind| self.takes(path, kind);
+        let find = |path: PathBuf| {
+            Stray::find(mirror, there, path.clone(), &takes).unwrap_or_else(|e| {
+                self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(&path), e));
+                Stray::that_stays(path)
+            })
+        };
+        paths.into_iter().map(find).collect()
     }
 
     /// Refuses a run that would delete suspiciously much.
-    pub fn refuse_deletions(&self, plan: &Plan, there: &There, before: &Before) -> Outcome {
+    pub fn refuse_deletions(&self, plan: &Plan, strays: &[Stray], before: &Before) -> Outcome {
         let listing = &plan.listing;
         let files = || listing.all().filter(|id| !listing.is_folder(*id));
         // A source whose disk is not mounted may have other files. What is left out and gone stays, and says nothing.
@@ -55,18 +63,17 @@ impl Run<'_> {
             return Ok(());
         }
         let listed = (files().filter(|id| listing.state(*id) == State::Gone).count() - plan.moved_from.len()) as u64;
-        let all = listed + if before.is_there() { self.count_strays(plan, there) } else { 0 };
-        let is_object = matches!(there, There::Objects(_));
+        let unlisted = if before.is_there() { strays.iter().map(Stray::count).sum() } else { 0 };
+        let all = listed + unlisted;
         let line = match self.options.max_delete {
             Some(most) if all > most => format!("{all} files would be deleted, and --max-delete allows {most}"),
-            None if listed > 0 && !is_found => {
-                format!("it has none of the mirror's files, and all {listed} would be deleted")
+            None if all > 0 && !is_found => {
+                format!("it has none of the mirror's files, and all {all} would be deleted")
             }
-            None if listed > MANY && listed * 2 > plan.files_before => {
-                format!("{listed} of the mirror's {} files would be deleted", plan.files_before)
-            }
-            None if is_object && all > MANY && all * 2 > plan.files_before => {
-                format!("{all} objects would be deleted, and the mirror has {} files", plan.files_before)
+            None if all > MANY && all * 2 > plan.files_before => {
+                let more =
+                    if unlisted > 0 { format!(", and {unlisted} that no manifest lists") } else { String::new() };
+                format!("{listed} of the mirror's {} files would be deleted{more}", plan.files_before)
             }
             _ => return Ok(()),
         };
@@ -117,17 +124,16 @@ impl Run<'_> {
     pub fn make_way(
         &self,
         renewal: &Renewal<'_>,
-        there: &There,
-        plan: (&[(NodeId, NodeId)], &mut Vec<PathBuf>),
+        conflicts: &[(NodeId, NodeId)],
+        strays: &mut Vec<Stray>,
         done: &mut Done,
     ) {
-        let (conflicts, strays) = plan;
-        let deletion = self.remover(renewal, there, self.mirroring.sealing.sync);
+        let deletion = self.remover(renewal, self.mirroring.sealing.sync);
         renewal.with_listing(|listing| {
             for (gone, next) in conflicts.iter().copied() {
                 if listing.is_folder(gone) {
                     let folder = listing.stored_path(gone);
-                    strays.retain(|path| !path.starts_with(&folder) || self.stays(&deletion, path, done));
+                    strays.retain(|stray| !stray.path.starts_with(&folder) || self.stays(&deletion, stray, done));
                 }
                 let mut is_free = true;
                 let all: Vec<_> = std::iter::once(gone).chain(listing.within(gone)).collect();
@@ -160,12 +166,12 @@ impl Run<'_> {
     }
 
     /// Deletes what is gone at the source.
-    pub fn delete(&self, renewal: &Renewal<'_>, there: &There, strays: &[PathBuf], done: &mut Done) {
-        let deletion = self.remover(renewal, there, false);
+    pub fn delete(&self, renewal: &Renewal<'_>, strays: &[Stray], done: &mut Done) {
+        let deletion = self.remover(renewal, false);
         let mut touched = BTreeSet::new();
         // These first: they may lie in folders that are gone.
-        let left: Vec<_> = strays.iter().filter(|path| self.stays(&deletion, path, done)).collect();
-        touched.extend(strays.iter().map(|path| path.parent().unwrap_or(Path::new("")).to_owned()));
+        let left: Vec<_> = strays.iter().filter(|stray| self.stays(&deletion, stray, done)).collect();
+        touched.extend(strays.iter().map(|stray| stray.path.parent().unwrap_or(Path::new("")).to_owned()));
         let failed =
             |path: &Path, e| self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(path), e));
         renewal.with_listing(|listing| {
@@ -205,28 +211,34 @@ impl Run<'_> {
     }
 
     /// Deletes what no manifest lists. Returns whether something of it stays.
-    fn stays(&self, deletion: &Remover<'_>, path: &Path, done: &mut Done) -> bool {
-        match deletion.stray(&self.options.mirror, path, &|path, kind| self.takes(path, kind)) {
-            Ok((deleted, stays)) => {
-                done.deleted += deleted;
-                if let (Some(on_change), true) = (&self.mirroring.on_change, deleted > 0) {
-                    let _ = on_change(Change { path: path.to_owned(), what: "deleted", from: None });
-                }
-                stays
+    fn stays(&self, deletion: &Remover<'_>, stray: &Stray, done: &mut Done) -> bool {
+        let mut deleted = |path: &Path, is_folder: bool| {
+            done.deleted += u64::from(!is_folder);
+            if let Some(on_change) = &self.mirroring.on_change {
+                let _ = on_change(Change { path: path.to_owned(), what: "deleted", from: None });
             }
-            Err(e) => {
-                self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(path), e));
-                true
-            }
+        };
+        deletion.stray(&self.options.mirror, stray, &mut deleted).unwrap_or_else(|e| {
+            self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(&stray.path), e));
+            true
+        })
+    }
+
+    /// Says what the next run deletes of what lay in the mirror before it had a manifest.
+    pub fn warn_of_strays(&self, strays: &[Stray]) {
+        let number = strays.iter().map(Stray::count).sum();
+        if number > 0 {
+            let (mirror, number) = (shown(&self.options.mirror), count(number, "file"));
+            complain(format!("warning: {mirror}: the next run with --delete deletes {number} that no manifest lists"));
         }
     }
 
-    pub fn name_strays<'p>(&self, strays: impl IntoIterator<Item = &'p PathBuf>) {
+    pub fn name_strays<'p>(&self, strays: impl IntoIterator<Item = &'p Stray>) {
         if self.mirroring.quiet {
             return;
         }
         let mut found = Strays::default();
-        strays.into_iter().for_each(|path| found.add(self.options.mirror.join(path)));
+        strays.into_iter().for_each(|stray| found.add(self.options.mirror.join(&stray.path)));
         found.line(&self.options.mirror).into_iter().for_each(complain);
     }
 }

@@ -1,6 +1,7 @@
 package phalanx.spark;
 
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.Set;
@@ -51,7 +52,8 @@ final class Deletions {
                     .hint("--new makes a mirror there, and replaces objects of the same names");
         }
         long listed = files(compared.gone) - compared.moves.size() + files(compared.inTheWay);
-        long all = listed + (hasManifest ? strays() : 0);
+        long unlisted = hasManifest ? unlisted() : 0;
+        long all = listed + unlisted;
         // A source whose disk is not mounted may have other files. What is left out stays, and says nothing.
         boolean isFound = compared.isFound || !compared.moves.isEmpty();
         String name = Text.shown(source.shown(""));
@@ -65,12 +67,11 @@ final class Deletions {
         String line;
         if (most.isPresent() && Long.compareUnsigned(all, most.getAsLong()) > 0) {
             line = all + " files would be deleted, and --max-delete allows " + Long.toUnsignedString(most.getAsLong());
-        } else if (most.isEmpty() && listed > 0 && !isFound) {
-            line = "it has none of the mirror's files, and all " + listed + " would be deleted";
-        } else if (most.isEmpty() && listed > MANY && listed * 2 > compared.filesBefore) {
-            line = listed + " of the mirror's " + compared.filesBefore + " files would be deleted";
-        } else if (most.isEmpty() && mirror.isStore() && all > MANY && all * 2 > compared.filesBefore) {
-            line = all + " objects would be deleted, and the mirror has " + compared.filesBefore + " files";
+        } else if (most.isEmpty() && all > 0 && !isFound) {
+            line = "it has none of the mirror's files, and all " + all + " would be deleted";
+        } else if (most.isEmpty() && all > MANY && all * 2 > compared.filesBefore) {
+            String more = unlisted > 0 ? ", and " + unlisted + " that no manifest lists" : "";
+            line = listed + " of the mirror's " + compared.filesBefore + " files would be deleted" + more;
         } else {
             return;
         }
@@ -81,9 +82,19 @@ final class Deletions {
         return all.stream().filter(each -> !each.isFolder()).count();
     }
 
-    /** How many files without an input there are. In folders, one of these counts as one. */
-    private long strays() {
-        return mirror.isStore() ? compared.strays.stream().mapToLong(stray -> count(stray.node())).sum() : compared.strays.size();
+    /** How many files and links are deleted of what no manifest lists. */
+    private long unlisted() {
+        return compared.strays.stream().mapToLong(stray -> files(found(stray).goes)).sum();
+    }
+
+    /** What of an entry that no manifest lists is deleted, a folder after what is in it, and whether something of it stays. */
+    private record Found(List<Gone> goes, boolean stays) {}
+
+    private Found found(Gone stray) {
+        List<Gone> goes = new ArrayList<>();
+        int slash = stray.path().lastIndexOf('/') + 1;
+        boolean stays = !find(stray.path().substring(0, slash), RawName.of(stray.path().substring(slash)), stray.node(), goes);
+        return new Found(goes, stays);
     }
 
     private static long count(TreeNode node) {
@@ -106,7 +117,9 @@ final class Deletions {
             }
         }
         for (Gone stray : hasManifest ? compared.strays : List.<Gone>of()) {
-            Terminal.say("deleted " + Text.shown(stray.path()));
+            for (Gone each : found(stray).goes) {
+                Terminal.say("deleted " + Text.shown(each.path()));
+            }
         }
     }
 
@@ -159,17 +172,29 @@ final class Deletions {
         int named = 0;
         long left = 0;
         for (Gone stray : compared.strays) {
-            long count = deletesStrays ? stray(stray.path(), stray.node()) : -1;
-            if (count < 0) {
+            Found found = found(stray);
+            boolean stays = !deletesStrays || found.stays;
+            for (Gone each : deletesStrays ? found.goes : List.<Gone>of()) {
+                if (!delete(each, each.path())) {
+                    stays = true;
+                    continue;
+                }
+                deleted += each.isFolder() ? 0 : 1;
+                say(each);
+            }
+            if (!stays) {
+                touch(stray.path(), touched);
+            } else {
                 left++;
                 if (named++ < NAMED && !plan.isQuiet()) {
                     Terminal.complain(Text.shown(mirror.shown(stray.path())) + ": it has no input, and stays");
                 }
-            } else {
-                touch(stray.path(), touched);
-                deleted += count;
-                say(stray);
             }
+        }
+        long unlisted = plan.deletes() && !hasManifest ? unlisted() : 0;
+        if (unlisted > 0) {
+            Terminal.complain("warning: " + Text.shown(mirror.shown("")) + ": the next run with --delete deletes "
+                    + Text.count(unlisted, "file") + " that no manifest lists");
         }
         if (left > NAMED && !plan.isQuiet()) {
             Terminal.complain(Text.shown(mirror.shown("")) + ": " + (left - NAMED) + " more entries have no input, and stay");
@@ -192,25 +217,27 @@ final class Deletions {
         touched.add(slash < 0 ? "" : path.substring(0, slash));
     }
 
-    /** Deletes stored files, links, and folders of such. Returns how many files and links, or −1 if something of it stays. */
-    private long stray(String path, TreeNode node) {
-        String name = path.substring(path.lastIndexOf('/') + 1);
-        boolean isStored = name.endsWith(".phx") && name.length() > ".phx".length();
+    /** Finds what is deleted: stored files, links, and folders of such, unless the rules leave it out. Returns whether that is all of it. */
+    private boolean find(String folder, RawName name, TreeNode node, List<Gone> goes) {
+        // Hadoop's paths are text, and cannot name others.
+        if (!name.isText() || compared.isLeftOutStray(folder, name, node)) {
+            return false;
+        }
+        String path = folder + name;
         if (!node.isFolder()) {
+            boolean isStored = name.toString().endsWith(".phx") && name.toString().length() > ".phx".length();
             boolean isOurs = node.entry() instanceof TreeEntry.Link || node.entry() instanceof TreeEntry.File && isStored;
-            return isOurs && delete(new Gone(path, node, null), path) ? 1 : -1;
+            return isOurs && goes.add(new Gone(path, node, null));
         }
         // A folder with a manifest of its own is another mirror, and one with a config is a volume.
         if (node.children().containsKey(RawName.of(StoredManifest.NAME)) || node.children().containsKey(RawName.of(VOLUME))) {
-            return -1;
+            return false;
         }
-        long deleted = 0;
         boolean stays = false;
         for (var child : node.children().entrySet()) {
-            long count = stray(path + "/" + child.getKey(), child.getValue());
-            stays |= count < 0;
-            deleted += Math.max(0, count);
+            stays |= !find(path + "/", child.getKey(), child.getValue(), goes);
         }
-        return stays || !delete(new Gone(path, node, null), path) ? -1 : deleted;
+        boolean isNamed = !mirror.isStore();
+        return !stays && (!isNamed || goes.add(new Gone(path, node, null)));
     }
 }

@@ -429,7 +429,7 @@ final class TreeComparison {
     }
 
     /** Whether the rules leave out what a stray would be unprotected to. */
-    private boolean isLeftOutStray(String path, RawName name, TreeNode node) {
+    boolean isLeftOutStray(String path, RawName name, TreeNode node) {
         if (node.isFolder() || node.entry() instanceof TreeEntry.Link) {
             return isLeftOut(path + name, node.isFolder());
         }

@@ -124,7 +124,7 @@ class TreeTest extends Fixture {
         mirror();
         assertTrue(said.contains("stray.phx: it has no input, and stays"), said);
         assertTrue(Files.exists(mirror.resolve("gone0.phx")));
-        fail(4, "7 files would be deleted, and --max-delete allows 3: nothing was done", "mirror", "-k", "work", source.toString(),
+        fail(4, "6 files would be deleted, and --max-delete allows 3: nothing was done", "mirror", "-k", "work", source.toString(),
                 mirror.toString(), "--delete", "--max-delete", "3");
         assertTrue(Files.exists(mirror.resolve("gone0.phx")));
         mirror("--delete", "--dry-run");
@@ -446,6 +446,33 @@ class TreeTest extends Fixture {
         succeed("unprotect", "-R", "-k", "work", "--output-dir", out.toString(), stored.toString());
         assertEquals(List.of("source"), names(out));
         fail(4, "source: it is a folder", "protect", "-k", "work", source.toString());
+    }
+
+    @Test
+    void whatNoManifestListsIsCountedInFoldersToo() throws IOException {
+        Path old = Files.createDirectories(mirror.resolve("old/deep")).getParent();
+        for (String name : List.of("1.phx", "deep/2.phx", "x.tmp.phx")) {
+            Files.write(old.resolve(name), bytes(10));
+        }
+        Files.createSymbolicLink(old.resolve("deep/link"), Path.of("2.phx"));
+        mirror("--delete", "--exclude", "*.tmp");
+        assertTrue(said.contains("warning: " + mirror + ": the next run with --delete deletes 3 files that no manifest lists"), said);
+        assertTrue(Files.exists(old.resolve("1.phx")));
+        refuse("3 files would be deleted, and --max-delete allows 2: nothing was done", "--delete", "--exclude", "*.tmp", "--max-delete", "2");
+        assertTrue(Files.exists(old.resolve("1.phx")));
+        mirror("--delete", "--exclude", "*.tmp", "--dry-run");
+        for (String name : List.of("1.phx", "deep", "deep/2.phx", "deep/link")) {
+            assertTrue(said.contains("deleted old/" + name + "\n"), said);
+        }
+        assertFalse(said.contains("deleted old\n") || said.contains("x.tmp"), said);
+        mirror("--delete", "--exclude", "*.tmp", "--max-delete", "3");
+        assertTrue(said.contains("3 deleted"), said);
+        assertEquals(List.of("x.tmp.phx"), names(old));
+        for (int i = 0; i < 101; i++) {
+            Files.write(old.resolve(i + ".phx"), bytes(1));
+        }
+        refuse("files would be deleted, and 102 that no manifest lists: nothing was done", "--delete");
+        assertEquals(102, names(old).size());
     }
 
     /** A volume lies in the mirror, which no manifest lists. Its links and empty folders are its own. */

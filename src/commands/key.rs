@@ -14,7 +14,7 @@ use phalanx_host::secret_files;
 use phalanx_host::secrets::{self, Recipients};
 use phalanx_host::services::Services;
 use phalanx_host::verbosity::Verbosity;
-use phalanx_host::{Error, in_memory, locked_keys, passwords, paths};
+use phalanx_host::{Error, locked_keys, passwords, paths};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
             let copy = KeyCopy::begin(output, force, is_text, &KeyFiles::new(&used, &[]))?;
             let why = "since --password is not given";
             match passwords::for_new(&used, password, why, None)? {
-                Some(password) => copy.finish(&in_memory::protect(&list, &[Recipient::password(&password)?])?),
+                Some(password) => copy.finish(&phalanx_core::protect(&list, &[Recipient::password(&password)?])?),
                 None => copy.finish(&list),
             }
         }

@@ -8,7 +8,6 @@ use phalanx_host::Keyring;
 use phalanx_host::args::{KeyArgs, OpenKeys};
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::{self, Existing, Made, Output};
-use phalanx_host::in_memory;
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain_with, shown};
 use phalanx_host::paths::is_dash;
@@ -136,7 +135,7 @@ pub fn read_all(
     }
     let keys = KeyArgs { password_file, ..KeyArgs::default() };
     let opener = secrets::opener(&OpenKeys { keys, ..OpenKeys::default() }, verbosity)?;
-    parse(path, &in_memory::unprotect(&bytes, &opener).map_err(at_path)?)
+    parse(path, &phalanx_core::unprotect(&bytes, &opener).map_err(at_path)?)
 }
 
 /// All lines, or an error: one bad line shows that the file is not as it was written.

@@ -20,7 +20,6 @@ pub mod file;
 pub mod folders;
 pub mod hand;
 pub mod home;
-pub mod in_memory;
 pub mod key_files;
 pub mod last_resort;
 pub mod lines;

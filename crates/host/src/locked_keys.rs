@@ -3,7 +3,7 @@
 use crate::file::Keyring;
 use crate::lines::complain;
 use crate::services::Services;
-use crate::{Error, Result, ask, in_memory};
+use crate::{Error, Result, ask};
 use phalanx_age::Identities;
 use phalanx_core::format::{Header, Slot};
 use phalanx_core::{Class, KdfLimit, KeyId, KeySource, Opener, Password, Recipient, SecretKey};
@@ -46,7 +46,7 @@ pub fn find(keyring: &Keyring, id: &KeyId, ways: Ways<'_>) -> Option<(String, Se
 /// Those of [`Keyring::load`] and [`Keyring::lock`], and that of a service that does not open it.
 pub fn lock(keyring: &Keyring, name: &str, recipients: &[Recipient], services: &[Services]) -> Result<()> {
     let key = keyring.load(name)?;
-    let protected = in_memory::protect(key.expose(), recipients)?;
+    let protected = phalanx_core::protect(key.expose(), recipients)?;
     for services in services {
         let ways = Ways { services: Some(services), ..Ways::default() };
         let opener = Opener::new(Attempt { ways, password: None }, KdfLimit::default());
@@ -58,7 +58,7 @@ pub fn lock(keyring: &Keyring, name: &str, recipients: &[Recipient], services: &
 /// Unlocks a key.
 ///
 /// # Errors
-/// [`Error::NoSuchKey`] if no key of this name is locked, and those of [`in_memory::unprotect`] and [`Keyring::unlock`].
+/// [`Error::NoSuchKey`] if no key of this name is locked, and those of [`phalanx_core::unprotect`] and [`Keyring::unlock`].
 pub fn unlock(keyring: &Keyring, name: &str, opener: &Opener<impl KeySource>) -> Result<()> {
     let (id, protected) = keyring.locked(name)?.ok_or_else(|| Error::NoSuchKey(name.into()))?;
     keyring.unlock(name, &key_of(name, &id, &protected, opener)?)
@@ -66,7 +66,7 @@ pub fn unlock(keyring: &Keyring, name: &str, opener: &Opener<impl KeySource>) ->
 
 /// The key in a protected file. It must be the one whose id the file's name has.
 fn key_of(name: &str, id: &KeyId, protected: &[u8], opener: &Opener<impl KeySource>) -> Result<SecretKey> {
-    let key = SecretKey::from_slice(&in_memory::unprotect(protected, opener)?).filter(|key| key.id() == *id);
+    let key = SecretKey::from_slice(&phalanx_core::unprotect(protected, opener)?).filter(|key| key.id() == *id);
     key.ok_or_else(|| Error::KeyDamaged(name.into()))
 }
 

@@ -273,7 +273,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     /// Checks that a file is the one that is listed in its place. Its last chunk is authentic once it is open.
     fn check_file(&self, parent: u64, stored: &OsStr, file: &File, path: &Path) -> io::Result<()> {
         let (Some(listed), Some(name)) = (&self.listed, plain_name(stored)) else { return Ok(()) };
-        let (last, _, len) = LastChunk::read(file).map_err(|e| self.report.failed(path, &e))?;
+        let (last, len) = LastChunk::read(file).map_err(|e| self.report.failed(path, &e))?;
         let folder = lock(&self.nodes).names(parent);
         listed.check_file(&folder, &name, last, len).map_err(|wrong| self.report.wrong(path, &wrong))
     }

@@ -34,16 +34,16 @@ impl LastChunk {
         self.0[Suite::Aes256Gcm.overhead()..].iter().all(|byte| *byte == 0)
     }
 
-    /// Reads it from a stored file, with the lengths of the header and of the plaintext, in bytes.
+    /// Reads it from a stored file, with the length of the plaintext, in bytes.
     ///
     /// # Errors
     /// Those of [`Header::read`], and [`Error::Truncated`](crate::Error::Truncated) or
     /// [`Error::Extended`](crate::Error::Extended) if no plaintext gives a file of that length.
-    pub fn read(stored: &impl ReadAt) -> Result<(Self, u32, u64)> {
+    pub fn read(stored: &impl ReadAt) -> Result<(Self, u64)> {
         let chunks = StoredChunks::read(stored)?;
         let last = chunks.head(chunks.layout.chunks() - 1)?;
         let (nonce, tag) = chunks.split(&last);
-        Ok((Self::new(nonce, tag), chunks.header_len, chunks.layout.plaintext_len()))
+        Ok((Self::new(nonce, tag), chunks.layout.plaintext_len()))
     }
 }
 
@@ -80,7 +80,6 @@ pub(super) struct StoredChunks<'a, S> {
     stored: &'a S,
     pub suite: Suite,
     pub chunk_size: ChunkSize,
-    header_len: u32,
     pub layout: Layout,
 }
 
@@ -88,8 +87,7 @@ impl<'a, S: ReadAt> StoredChunks<'a, S> {
     pub fn read(stored: &'a S) -> Result<Self> {
         let header = Header::read(&mut BufReader::with_capacity(4096, FromStart::new(stored)))?;
         let layout = header.layout_for_file(stored.size().map_err(crate::Error::Read)?)?;
-        let (chunk_size, header_len) = (ChunkSize(header.chunk_log2()), header.bytes().len() as u32);
-        Ok(Self { stored, suite: header.suite(), chunk_size, header_len, layout })
+        Ok(Self { stored, suite: header.suite(), chunk_size: ChunkSize(header.chunk_log2()), layout })
     }
 
     /// Reads the nonces and tags of all chunks. `note` gets each.

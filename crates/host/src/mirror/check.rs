@@ -339,11 +339,10 @@ fn last_chunk(dir: &File, name: &OsStr) -> Result<(LastChunk, u64), Wrong> {
 
 /// The last chunk of an opened stored file, and the length of its plaintext.
 fn last_chunk_of(stored: &impl ReadAt) -> Result<(LastChunk, u64), Wrong> {
-    match LastChunk::read(stored) {
-        Ok((last, _, len)) => Ok((last, len)),
-        Err(e) if e.class() == Class::NotAuthentic => Err(Wrong::Damaged(e.into())),
-        Err(e) => Err(Wrong::Unreadable(e.into())),
-    }
+    LastChunk::read(stored).map_err(|e| match e.class() {
+        Class::NotAuthentic => Wrong::Damaged(e.into()),
+        _ => Wrong::Unreadable(e.into()),
+    })
 }
 
 #[cfg(test)]

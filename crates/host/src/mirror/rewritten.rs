@@ -94,7 +94,7 @@ impl Rewritten {
     /// The entry of a stored file that was made from the one that is listed; `None` if it was not.
     #[must_use]
     pub fn entry(&self, listed: &FileEntry, stored: &File) -> Option<FileEntry> {
-        let (last, _, len) = LastChunk::read(stored).ok()?;
+        let (last, len) = LastChunk::read(stored).ok()?;
         let is_noted = lock(&self.notes).origins.contains_key(&last);
         if last == listed.contents.last || len != listed.len || !is_noted {
             return None;

@@ -269,7 +269,7 @@ impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
             return Ok(());
         }
         match LastChunk::read(source) {
-            Ok((last, _, len)) if (last, len) == (listed.contents.last, listed.len) => Ok(()),
+            Ok(found) if found == (listed.contents.last, listed.len) => Ok(()),
             Ok(_) => Err(Wrong::Unlisted),
             // Its own failure says more.
             Err(_) if failure.is_some() => Ok(()),

@@ -7,6 +7,7 @@ pub(crate) mod purpose;
 pub(crate) mod slot;
 pub(crate) mod suite;
 
+pub use crate::keys::access::Opened;
 pub use crate::keys::key::{FileKeys, Kdf, WRAPPED, WrappingKey};
 pub use header::Header;
 pub use layout::Layout;

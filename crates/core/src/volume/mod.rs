@@ -7,7 +7,7 @@ mod file;
 mod keys;
 mod state;
 
-pub use crate::keys::key::{FileKeys, Sums};
+pub use crate::keys::key::Sums;
 pub use chunks::{Chunks, Place, Records};
 pub use config::{CONFIG, Config, Features};
 pub use file::{HEADER_LEN, Holes, MAX_HOLES};

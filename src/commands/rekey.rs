@@ -255,7 +255,7 @@ impl Action for Rekey {
         let is_interrupted = input.rekey_interrupted();
         if self.is_listing() && !is_interrupted {
             let ways = Ways::read(&mut input.source()?, &self.opener)?;
-            let report = Report::new(ways.header(), ways.opened_slot() + 1, Unfinished::None);
+            let report = Report::new(ways.header(), ways.opened_slot(), Unfinished::None);
             moved.by = Some(ways.opened_by().clone());
             DONE.set(Some(Done::Seen(Box::new(report))));
             return Ok(moved);
@@ -356,7 +356,7 @@ impl Rekey {
             }
         });
         let (mut ways, unfinished) = opened?;
-        let mut report = Report::new(ways.header(), ways.opened_slot() + 1, unfinished);
+        let mut report = Report::new(ways.header(), ways.opened_slot(), unfinished);
         let done = self.replace(&mut target, &mut ways, crew, meter, &mut report);
         self.note(&ways, report, done)
     }

@@ -110,13 +110,14 @@ pub enum Error {
     /// As far as the keys at hand can tell, nothing would open the file any more.
     #[error("no way in would be left that is known to work")]
     LastWay,
-    /// The header has no such slot, or it is padding.
+    /// The header has no slot of this [number](crate::format::Header::slots), or it is padding.
     #[error("it has no slot {0} to remove")]
     NoSuchSlot(usize),
     /// A slot is to be removed by its number, which was seen before an interrupted change was finished.
     #[error("an interrupted change was finished just now, so its slots may have other numbers: none was removed")]
     Renumbered,
-    /// A way in cannot be carried over to a new file key, because its key or password is not at hand.
+    /// The way in with this [number](crate::format::Header::slots) cannot be carried over to a new file key, because its
+    /// key or password is not at hand.
     #[error("slot {0} cannot be kept under a new file key: what opens it is not at hand")]
     NotAtHand(usize),
     /// There is not enough memory to derive a key from a password.

@@ -288,7 +288,7 @@ impl AtHand {
         error
     }
 
-    /// What opened a file, in words. The number of the slot is the one that inspect shows.
+    /// What opened a file, in words.
     pub fn describe(&self, slot: usize, by: &OpenedBy) -> String {
         let what = match by {
             OpenedBy::Key(id) => {
@@ -306,7 +306,7 @@ impl AtHand {
             OpenedBy::Service(uri) => format!("key service {uri}"),
             _ => "a key".into(),
         };
-        format!("slot {}: {what}", slot + 1)
+        format!("slot {slot}: {what}")
     }
 
     /// Reports that the sender of a file is unknown, if an identity opened it. If only identities are named, this holds

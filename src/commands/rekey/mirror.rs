@@ -66,7 +66,7 @@ impl FreshMirror {
         let input = InputFile::open_in(root.clone(), OsStr::new(MANIFEST)).map_err(at)?;
         let mut manifest = InPlace::open(&input).map_err(at)?;
         let (mut ways, unfinished) = manifest.ways(opener).map_err(at)?;
-        let mut report = Report::new(ways.header(), ways.opened_slot() + 1, unfinished);
+        let mut report = Report::new(ways.header(), ways.opened_slot(), unfinished);
         report.missing = apply(&mut ways).map_err(at)?;
         let recipients = ways.recipients(opener).map_err(|e| at(e.into()))?;
         let Some(mut listed) = Listed::read(path, opener, roster)? else {

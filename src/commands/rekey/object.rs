@@ -25,7 +25,7 @@ impl Rekey {
     /// Changes an object. What has changed is reported even if something fails after it.
     pub fn change_object(&self, object: &dyn InputObject, crew: &Crew, meter: &dyn Meter) -> Result<OpenedBy> {
         let mut ways = Ways::read(&mut Source::ranged(object), &self.opener)?;
-        let mut report = Report::new(ways.header(), ways.opened_slot() + 1, Unfinished::None);
+        let mut report = Report::new(ways.header(), ways.opened_slot(), Unfinished::None);
         let done = self.replace_object(object, &mut ways, crew, meter, &mut report);
         self.note(&ways, report, done)
     }

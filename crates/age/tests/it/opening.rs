@@ -18,7 +18,7 @@ fn each_recipient_is_opened_by_its_identity_and_by_no_other() {
     for (i, (name, kind)) in PLAIN.iter().enumerate() {
         let header = header(vec![slot(&recipient_of(name))]);
         let (slot, said) = open(&header, identities(&[name], Plugins::default())).unwrap();
-        assert!(slot == 0 && said.starts_with(name), "{said}");
+        assert!(slot == 1 && said.starts_with(name), "{said}");
         let others: Vec<&str> = PLAIN.iter().map(|(other, _)| *other).filter(|other| other != name).collect();
         not_for_these(open(&header, identities(&others, Plugins::default())));
 
@@ -34,12 +34,12 @@ fn the_right_slot_opens_in_any_order_of_identities() {
     let names: Vec<&str> = PLAIN.iter().map(|(name, _)| *name).collect();
     let header = header(names.iter().map(|name| slot(&recipient_of(name))).collect());
     for (i, name) in names.iter().enumerate() {
-        assert_eq!(open(&header, identities(&[name], Plugins::default())).unwrap().0, i);
+        assert_eq!(open(&header, identities(&[name], Plugins::default())).unwrap().0, i + 1);
     }
     let mut reversed = names.clone();
     reversed.reverse();
     let (slot, said) = open(&header, identities(&reversed, Plugins::default())).unwrap();
-    assert!(slot == names.len() - 1 && said.starts_with("ssh-rsa-pem"), "{slot} {said}");
+    assert!(slot == names.len() && said.starts_with("ssh-rsa-pem"), "{slot} {said}");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_passphrase_is_asked_for_once_and_only_where_it_may_help() {
         let opener = Opener::new(identities(&[locked], Plugins::new(user.clone())), Default::default());
         let header = header(vec![slot(&recipient_of("ssh-ed25519")), slot(&recipient_of(recipient))]);
         for _ in 0..3 {
-            assert_eq!(opener.open(&header).unwrap().slot, 1);
+            assert_eq!(opener.open(&header).unwrap().slot, 2);
         }
         assert_eq!(user.asked(), 1, "{locked}");
 
@@ -81,7 +81,7 @@ fn many_threads_wait_for_one_passphrase() {
         let header = header(vec![slot(&recipient_of(recipient))]);
         std::thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| (0..8).for_each(|_| assert_eq!(opener.open(&header).unwrap().slot, 0)));
+                scope.spawn(|| (0..8).for_each(|_| assert_eq!(opener.open(&header).unwrap().slot, 1)));
             }
         });
         assert_eq!(user.asked(), 1);
@@ -155,7 +155,7 @@ fn a_file_round_trips_and_names_what_opened_it() {
     let opener = Opener::new(identities(&["alice.txt"], Plugins::default()), Default::default());
     let file = ProtectedFile::open(Source::stream(&stored[..]), &opener).unwrap();
     let name = format!("alice.txt ({})", alice.text());
-    assert_eq!((file.opened_slot(), file.opened_by()), (1, &OpenedBy::Identity(name)));
+    assert_eq!((file.opened_slot(), file.opened_by()), (2, &OpenedBy::Identity(name)));
     let phalanx_core::format::Slot::Age { tag, .. } = file.header().slots()[1] else { panic!("no age slot") };
     assert_eq!(tag, file.recipient_tag(alice.text()));
     file.unprotect(&roster, Sink::Stream(Box::new(&mut found)), &()).unwrap();
@@ -164,7 +164,7 @@ fn a_file_round_trips_and_names_what_opened_it() {
     // A named key is tried first.
     let opener = Opener::new(file_key(), Default::default());
     let file = ProtectedFile::open(Source::stream(&stored[..]), &opener).unwrap();
-    assert_eq!((file.opened_slot(), file.opened_by()), (0, &OpenedBy::Key(file_key().id())));
+    assert_eq!((file.opened_slot(), file.opened_by()), (1, &OpenedBy::Key(file_key().id())));
 }
 
 /// A new file for the same recipients needs their public keys.

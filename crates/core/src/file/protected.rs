@@ -137,7 +137,7 @@ impl<'a> ProtectedFile<'a> {
         &self.opened.by
     }
 
-    /// The place of the slot that opened it, from 0.
+    /// The [number](Header::slots) of the slot that opened it.
     #[must_use]
     pub fn opened_slot(&self) -> usize {
         self.opened.slot

@@ -228,7 +228,7 @@ impl RangeReader {
         &self.by
     }
 
-    /// The place of the slot that opened it, from 0.
+    /// The [number](Header::slots) of the slot that opened it.
     #[must_use]
     pub fn opened_slot(&self) -> usize {
         self.slot

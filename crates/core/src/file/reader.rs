@@ -105,7 +105,7 @@ pub struct Reader<S> {
 /// What all clones share.
 struct Shared<S> {
     fetch: Arc<Fetch<S>>,
-    /// The place of the slot that opened the file, and its owner.
+    /// The number of the slot that opened the file, and its owner.
     slot: usize,
     by: OpenedBy,
     /// The streams of `read_at`, the most recent one last.
@@ -195,7 +195,7 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         &self.shared.by
     }
 
-    /// The place of the slot that opened it, from 0.
+    /// The [number](Header::slots) of the slot that opened it.
     #[must_use]
     pub fn opened_slot(&self) -> usize {
         self.shared.slot

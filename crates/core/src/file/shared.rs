@@ -169,13 +169,13 @@ pub(crate) fn gives_to(
     recipients: &[Recipient],
     opener: &Opener<impl KeySource>,
 ) -> Result<bool> {
-    let slots = || header.slots().iter().enumerate().filter(|(_, slot)| !matches!(slot, Slot::Padding(_)));
+    let slots = || header.numbered().filter(|(_, slot)| !matches!(slot, Slot::Padding(_)));
     if slots().count() != recipients.len() {
         return Ok(false);
     }
     // Each slot belongs to a different recipient.
     let mut left: Vec<&Recipient> = recipients.iter().collect();
-    for (place, slot) in slots() {
+    for (number, slot) in slots() {
         let is_its = |recipient: &&Recipient| match (recipient, slot) {
             (Recipient::Key { id: its, .. }, Slot::Key { id, .. }) => its == id,
             (Recipient::Password { .. }, Slot::Password { .. }) => true,
@@ -185,15 +185,15 @@ pub(crate) fn gives_to(
         };
         let Some(found) = left.iter().position(is_its) else { return Ok(false) };
         let recipient = left.swap_remove(found);
-        if !matches!(recipient, Recipient::Age(_)) && !opens(opener, header, place)? {
+        if !matches!(recipient, Recipient::Age(_)) && !opens(opener, header, number)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn opens(opener: &Opener<impl KeySource>, header: &Header, place: usize) -> Result<bool> {
-    match opener.open_slot(header, |slot| slot == place) {
+fn opens(opener: &Opener<impl KeySource>, header: &Header, number: usize) -> Result<bool> {
+    match opener.open_slot(header, |slot| slot == number) {
         Ok(_) => Ok(true),
         Err(Error::NoKey { .. } | Error::WrongKey | Error::KeysRefused { .. } | Error::KdfLimit(_)) => Ok(false),
         Err(e) => Err(e),

@@ -222,10 +222,15 @@ impl Header {
         }
     }
 
-    /// The slots in their order.
+    /// The slots in their order. Everywhere their numbers count from 1, as `phalanx inspect` shows them.
     #[must_use]
     pub fn slots(&self) -> &[Slot] {
         &self.slots
+    }
+
+    /// The slots with their numbers.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &Slot)> + Clone {
+        (1..).zip(&self.slots)
     }
 }
 

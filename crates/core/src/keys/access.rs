@@ -34,7 +34,7 @@ pub struct Opened {
     pub(crate) file_key: SecretKey,
     /// The file's keys.
     pub keys: FileKeys,
-    /// The place of the slot, from 0.
+    /// The [number](Header::slots) of the slot.
     pub slot: usize,
     /// Whose slot it is.
     pub by: OpenedBy,
@@ -194,12 +194,12 @@ impl<S: KeySource> Opener<S> {
         file_key: &SecretKey,
         keys: &FileKeys,
     ) -> Result<Vec<Recipient>> {
-        let kept = || header.slots().iter().enumerate().filter(|(i, _)| keeps(*i));
+        let kept = || header.numbered().filter(|(number, _)| keeps(*number));
         let purpose = header.purpose();
         let opens = |kek: &WrappingKey, wrapped| kek.unwrap(purpose, wrapped).is_some_and(|key| key.matches(file_key));
         let (mut recipients, mut limited, mut has_password) = (Vec::new(), false, false);
         let mut services = 0;
-        for (i, slot) in kept() {
+        for (number, slot) in kept() {
             let recipient = match slot {
                 Slot::Key { id, wrapped } => match self.source.key(id) {
                     Ok(key) => key.filter(|key| opens(&key.wrapping_key(), wrapped)).map(|key| Recipient::key(&key)),
@@ -241,7 +241,7 @@ impl<S: KeySource> Opener<S> {
                 }
                 Slot::Padding(_) | Slot::Unknown { .. } => None,
             };
-            recipients.push(recipient.ok_or(Error::NotAtHand(i + 1))?);
+            recipients.push(recipient.ok_or(Error::NotAtHand(number))?);
         }
         Ok(recipients)
     }
@@ -325,12 +325,12 @@ impl From<Unopened> for Error {
     }
 }
 
-/// The slots of one kind, with their places.
+/// The slots of one kind, with their numbers.
 fn slots<'h, T: 'h>(
     header: &'h Header,
     kind: impl Fn(&'h Slot) -> Option<T> + 'h,
 ) -> impl Iterator<Item = (usize, T)> + 'h {
-    header.slots().iter().enumerate().filter_map(move |(at, slot)| Some((at, kind(slot)?)))
+    header.numbered().filter_map(move |(number, slot)| Some((number, kind(slot)?)))
 }
 
 fn key_slot(slot: &Slot) -> Option<(&KeyId, &[u8; WRAPPED])> {

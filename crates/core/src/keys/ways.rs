@@ -15,13 +15,13 @@ use std::fmt;
 
 /// The ways into a protected file that a key at hand opens, and their intended changes.
 ///
-/// Slots are numbered from 1, in the order of the header. Removing and adding here changes no file. The changes take
-/// effect by `InPlace::write` of `phalanx-host`, or in a [`NewFile`](crate::NewFile) for [`Ways::recipients`].
+/// Removing and adding here changes no file. The changes take effect by `InPlace::write` of `phalanx-host`, or in a
+/// [`NewFile`](crate::NewFile) for [`Ways::recipients`].
 pub struct Ways {
     header: Header,
     file_key: SecretKey,
     keys: FileKeys,
-    /// The index of the slot that opened the header.
+    /// The number of the slot that opened the header.
     opened: usize,
     by: OpenedBy,
     /// Whether each of the header's slots stays. Padding never does, because it is made again.
@@ -69,7 +69,7 @@ impl Ways {
         &self.by
     }
 
-    /// The place of the slot that opened it, from 0.
+    /// The [number](Header::slots) of the slot that opened it.
     #[must_use]
     pub fn opened_slot(&self) -> usize {
         self.opened
@@ -107,11 +107,11 @@ impl Ways {
         matches!(recipient, Recipient::Age(recipient) if self.keys.recipient_tag(recipient.text()) == *tag)
     }
 
-    /// Whether the slot with this number is an age slot for the recipient with this canonical text.
+    /// Whether the slot with this [number](Header::slots) is an age slot for the recipient with this canonical text.
     #[must_use]
     pub fn is_for(&self, number: usize, text: &str) -> bool {
-        let slot = number.checked_sub(1).and_then(|i| self.header.slots().get(i));
-        matches!(slot, Some(Slot::Age { tag, .. }) if self.keys.recipient_tag(text) == *tag)
+        let slot = self.header.numbered().find(|(other, _)| *other == number);
+        matches!(slot, Some((_, Slot::Age { tag, .. })) if self.keys.recipient_tag(text) == *tag)
     }
 
     /// Adds a recipient. A named key that is already a way in, and stays one, is not added again. An age recipient that
@@ -155,7 +155,7 @@ impl Ways {
     /// # Errors
     /// What the source of keys reports, or [`Error::KdfMemory`].
     pub fn open_to(&self, opener: &Opener<impl KeySource>) -> Result<bool> {
-        match opener.open_slot(&self.header, |i| self.kept[i]) {
+        match opener.open_slot(&self.header, |number| self.kept[number - 1]) {
             Ok(_) => Ok(true),
             Err(e) if e.class() == Class::NotAuthentic => Ok(false),
             Err(e) => Err(e),
@@ -183,7 +183,7 @@ impl Ways {
         self.remove(|slot| matches!(slot, Slot::Password { .. }))
     }
 
-    /// Removes the slot with this number, whatever its type.
+    /// Removes the slot with this [number](Header::slots), whatever its type.
     ///
     /// # Errors
     /// [`Error::NoSuchSlot`] if there is none, or if it is padding. [`Error::Renumbered`] if an interrupted change was
@@ -192,11 +192,10 @@ impl Ways {
         if self.renumbered {
             return Err(Error::Renumbered);
         }
-        let found = number.checked_sub(1).and_then(|i| Some((self.header.slots().get(i)?, &mut self.kept[i])));
-        match found {
-            None | Some((Slot::Padding(_), _)) => Err(Error::NoSuchSlot(number)),
-            Some((_, kept)) => {
-                *kept = false;
+        match self.header.numbered().find(|(other, _)| *other == number) {
+            None | Some((_, Slot::Padding(_))) => Err(Error::NoSuchSlot(number)),
+            Some(_) => {
+                self.kept[number - 1] = false;
                 Ok(())
             }
         }
@@ -235,14 +234,15 @@ impl Ways {
     /// [`Error::NotAtHand`] if a slot that stays cannot be made again. [`Error::LastWay`] if no recipient is left.
     /// Those of [`Recipient::password`], and what the source of keys reports.
     pub fn recipients(&self, opener: &Opener<impl KeySource>) -> Result<Vec<Recipient>> {
-        let mut recipients = opener.recipients(&self.header, |i| self.kept[i], &self.file_key, &self.keys)?;
+        let mut recipients =
+            opener.recipients(&self.header, |number| self.kept[number - 1], &self.file_key, &self.keys)?;
         recipients.extend(self.added.iter().cloned());
         if recipients.is_empty() { Err(Error::LastWay) } else { Ok(recipients) }
     }
 
     /// Checks that a way in is left that is known to work. A slot that was never opened may open for nobody.
     fn check_last(&self, opener: &Opener<impl KeySource>) -> Result<()> {
-        if self.kept[self.opened] || !self.added.is_empty() || self.open_to(opener)? {
+        if self.kept[self.opened - 1] || !self.added.is_empty() || self.open_to(opener)? {
             return Ok(());
         }
         Err(Error::LastWay)

@@ -102,7 +102,7 @@ fn wrong_keys_and_other_files_give_the_usual_errors() {
     let opener = Opener::new(SecretKey::random().unwrap(), KdfLimit::default());
     assert!(matches!(Reader::open(stored.clone(), &opener), Err(Error::NoKey { .. })));
     let reader = open(stored.clone()).unwrap();
-    assert_eq!((reader.opened_slot(), reader.opened_by()), (0, &OpenedBy::Key(key().id())));
+    assert_eq!((reader.opened_slot(), reader.opened_by()), (1, &OpenedBy::Key(key().id())));
     assert!(matches!(open(b"no header at all, but long enough for one to be there".to_vec()), Err(Error::NotPhalanx)));
     assert!(matches!(open(stored[..30].to_vec()), Err(Error::Header(_))));
     let nobody = ReaderOptions::new().roster(Arc::new(Roster::new(&[])));

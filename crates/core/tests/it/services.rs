@@ -94,7 +94,7 @@ fn a_named_service_opens_and_another_is_not_asked() {
     let file = file(&recipients);
     let opener = user.opener();
     let opened = ProtectedFile::open(Source::ranged(&file[..]), &opener).unwrap();
-    assert_eq!((opened.opened_slot(), opened.opened_by()), (1, &OpenedBy::Service(URI.into())));
+    assert_eq!((opened.opened_slot(), opened.opened_by()), (2, &OpenedBy::Service(URI.into())));
     assert_eq!(&**phalanx_core::unprotect(&file, &opener).unwrap(), b"content");
     assert_eq!(*opener.source().asked.lock().unwrap(), [URI, URI]);
     let nobody = User::default().opener();
@@ -113,7 +113,7 @@ fn a_service_that_refuses_does_not_stop_the_search() {
     let recipients = [forgetful.wrap(OTHER, b"forgotten"), user.wrap(URI, b"run key")];
     let file = file(&recipients);
     let opener = user.opener();
-    assert_eq!(opener.open(&header(&file)).unwrap().slot, 1);
+    assert_eq!(opener.open(&header(&file)).unwrap().slot, 2);
     assert_eq!(*opener.source().asked.lock().unwrap(), [OTHER, URI]);
     let error = User::new(&[OTHER]).opener().open(&header(&file)).unwrap_err();
     assert!(matches!(&error, Error::KeysRefused { services, refused, .. }
@@ -197,7 +197,7 @@ fn malformed_slots_are_unknown_ones() {
         let written = Header::new(Suite::default(), 12, slots.clone(), &keys).unwrap();
         let read = Header::read(&mut written.bytes()).unwrap();
         assert_eq!(read.slots(), slots, "{body:?}");
-        assert_eq!(Opener::new(key(2), KdfLimit::default()).open(&read).unwrap().slot, 1);
+        assert_eq!(Opener::new(key(2), KdfLimit::default()).open(&read).unwrap().slot, 2);
         let opener = User::new(&[URI]).opener();
         assert!(matches!(opener.open(&read), Err(Error::NoKey { services, .. }) if services.is_empty()));
     }

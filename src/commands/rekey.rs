@@ -30,7 +30,7 @@ use phalanx_host::lock::lock;
 use phalanx_host::mirror::rewritten::Rewritten;
 use phalanx_host::mirror::{has_manifest, is_in_mirror};
 use phalanx_host::passwords;
-use phalanx_host::paths::{Destination, End, Outputs};
+use phalanx_host::paths::{Destination, End};
 use phalanx_host::secret_files;
 use phalanx_host::secrets::{self, AtHand};
 use phalanx_host::services::Services;
@@ -119,15 +119,7 @@ fn removed_id(name: &str) -> Outcome<KeyId> {
 
 /// Files change where they are.
 fn nowhere(recursive: bool) -> Destination {
-    Destination {
-        outputs: Outputs::Beside,
-        force: false,
-        remove: false,
-        sync: true,
-        recursive,
-        resume: false,
-        carry: Carry::All,
-    }
+    Destination { sync: true, ..Destination::nowhere(recursive) }
 }
 
 /// A header is not worth a GPU.

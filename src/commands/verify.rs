@@ -8,7 +8,6 @@ use phalanx_core::{OpenedBy, Opener, Progress};
 use phalanx_host::Result;
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
-use phalanx_host::file::Carry;
 use phalanx_host::file::{Ends, Existing, is_url, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
@@ -18,7 +17,7 @@ use phalanx_host::mirror::manifest::{Above, Listed, Lost, refuse_lost};
 use phalanx_host::mirror::state::Trees;
 use phalanx_host::mirror::verdict::Compared;
 use phalanx_host::mirror::{has_manifest, is_in_mirror};
-use phalanx_host::paths::{Destination, End, Outputs, file_len};
+use phalanx_host::paths::{Destination, End, file_len};
 use phalanx_host::report::{self, Status};
 use phalanx_host::say::say;
 use phalanx_host::secrets::{self, AtHand};
@@ -44,15 +43,7 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
 
 fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
     let action = Check { opener: secrets::opener(&args.keys, verbosity)?, verbosity };
-    let nowhere = Destination {
-        outputs: Outputs::Beside,
-        force: false,
-        remove: false,
-        sync: false,
-        recursive: args.recursive,
-        resume: false,
-        carry: Carry::All,
-    };
+    let nowhere = Destination::nowhere(args.recursive);
     let keys = KeyFiles::new(&args.keys.keys, &args.keys.identities);
     let transfer = Transfer::new(action, nowhere, keys, &args.engine, verbosity)?.signing(args.signers.signing()?);
     transfer.engines.expect(args.paths.iter().filter_map(|path| file_len(path)).sum());

@@ -283,15 +283,7 @@ impl Cli {
                 Plan { what, mirror: None, paths: args.paths, destination, run, signers, verbosity }
             }
             Command::Verify(args) => {
-                let destination = Destination {
-                    outputs: Outputs::Beside,
-                    force: false,
-                    remove: false,
-                    sync: false,
-                    recursive: args.recursive,
-                    resume: false,
-                    carry: Carry::All,
-                };
+                let destination = Destination::nowhere(args.recursive);
                 args.manifest.validate(&args.paths)?;
                 if args.manifest.accept && !args.recursive {
                     return Err(Failure::usage("--accept goes with --recursive"));

@@ -90,6 +90,19 @@ pub struct Route {
 }
 
 impl Destination {
+    /// For a run that writes no outputs.
+    pub fn nowhere(recursive: bool) -> Self {
+        Self {
+            outputs: Outputs::Beside,
+            force: false,
+            remove: false,
+            sync: false,
+            recursive,
+            resume: false,
+            carry: Carry::All,
+        }
+    }
+
     /// Checks everything that can be checked without looking at the paths.
     pub fn check(&self, paths: &[PathBuf]) -> Outcome {
         let from_stdin = paths.iter().any(|p| is_dash(p));

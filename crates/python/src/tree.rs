@@ -12,7 +12,7 @@ use phalanx_core::tree::{Digest, TreeId};
 use phalanx_core::{Opener, Progress};
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{Code, Failure, Outcome};
-use phalanx_host::file::{Carry, Ends, unprotected_name};
+use phalanx_host::file::{Ends, unprotected_name};
 use phalanx_host::hand::Hand;
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::shown;
@@ -21,7 +21,7 @@ use phalanx_host::mirror::listing::{NodeId, State};
 use phalanx_host::mirror::manifest::{Listed, Pins, explain, root};
 use phalanx_host::mirror::root::Root;
 use phalanx_host::mirror::state::{Trees, unhex};
-use phalanx_host::paths::{Destination, Outputs};
+use phalanx_host::paths::Destination;
 use phalanx_host::signatures::Signers;
 use phalanx_host::transfer::action::{Action, Moved, Transfer};
 use phalanx_host::transfer::meter::Meter;
@@ -70,7 +70,8 @@ pub fn verify_tree(
     let engines = engines(py, engine, threads)?;
     let opener = ways::opener(py, Keys { key, keys, password, kms }, &identities)?;
     let signing = signing::checked(py, signers, revoked)?;
-    let transfer = Transfer::with(Open { opener }, nowhere(), KeyFiles::of_process(), engines, QUIET).signing(signing);
+    let transfer = Transfer::with(Open { opener }, Destination::nowhere(true), KeyFiles::of_process(), engines, QUIET)
+        .signing(signing);
     // The environment is read attached to the interpreter, because other threads could change it otherwise.
     let check = Check { path: &path, transfer: &transfer, pins: &pins, trees: Trees::of_user(), quick };
     let checked = interruptible_apart(py, |stop| stores::during(stores.as_ref(), stop, || check.run(stop)))?;
@@ -87,19 +88,6 @@ pub fn verify_tree(
     let finding = |Finding { path: place, wrong }| (place, wrong.kind(), wrong.text(&path));
     let findings = findings.into_iter().map(finding).collect();
     Ok((files, bytes, generation, digest.to_string(), signer, findings, line))
-}
-
-/// Outputs that are not written.
-fn nowhere() -> Destination {
-    Destination {
-        outputs: Outputs::Beside,
-        force: false,
-        remove: false,
-        sync: false,
-        recursive: true,
-        resume: false,
-        carry: Carry::All,
-    }
 }
 
 /// A check of a mirror.

@@ -3,17 +3,16 @@
 
 use phalanx_core::Suite;
 use phalanx_core::engine::Op;
-use phalanx_host::args::{EngineArgs, EngineName};
+use phalanx_host::args::EngineArgs;
 use phalanx_host::engines::cache::{self, Circumstances};
 use phalanx_host::engines::calibration::{Calibration, Kind};
-use phalanx_host::engines::{Ready, no_gpu, ready, survey};
+use phalanx_host::engines::{Ready, named, open_device, ready};
 use phalanx_host::failure::Outcome;
 use phalanx_host::lines::complain;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_volume::StoreOptions;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 /// The shortest job that may go to a GPU, and the longest that a volume has, in bytes.
 const SHORTEST: u64 = 64 << 10;
@@ -23,23 +22,15 @@ const LONGEST: u64 = 16 << 20;
 pub fn for_volume(args: &EngineArgs, suite: Suite, verbosity: Verbosity) -> Outcome<StoreOptions> {
     let mut ready = ready(args)?;
     let small = Arc::new(ready.crew(Kind::Serial).expect("the CPU is ready").roster);
-    let open = |ready: &mut Ready| survey(false, verbosity).device().map(|device| ready.open(device, Duration::ZERO));
-    let threshold = match args.engine {
-        EngineName::Serial | EngineName::Cpu => None,
-        EngineName::Gpu => {
-            open(&mut ready).map_err(|why| no_gpu("gpu", &why))?;
+    let threshold = match named(args.engine, &mut ready, verbosity)? {
+        Some(Kind::Serial | Kind::Cpu) => None,
+        Some(Kind::Gpu) => {
             let gpu = Arc::new(ready.crew(Kind::Gpu).expect("the device is open").roster);
             return Ok(StoreOptions { small: gpu.clone(), large: gpu, threshold: 0, ..StoreOptions::default() });
         }
-        EngineName::Hybrid => match open(&mut ready) {
-            Ok(()) => Some(1 << 20),
-            Err(why) => {
-                complain(format!("warning: {why}: hybrid runs on the CPU alone"));
-                None
-            }
-        },
-        EngineName::Auto if args.paranoid => None,
-        EngineName::Auto => measured(&ready).filter(|_| open(&mut ready).is_ok()),
+        Some(Kind::Hybrid) => Some(1 << 20),
+        None if args.paranoid => None,
+        None => measured(&ready).filter(|_| open_device(&mut ready, verbosity).is_ok()),
     };
     let Some(threshold) = threshold else {
         return Ok(StoreOptions { small: small.clone(), large: small, ..StoreOptions::default() });

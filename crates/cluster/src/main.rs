@@ -29,9 +29,8 @@ use keys::Keys;
 use leader::{ALIVE, Leader};
 use message::{Answer, Body, Hello, Message, ReportedFailure, Task};
 use phalanx_host::Error;
-use phalanx_host::args::EngineName;
 use phalanx_host::ask;
-use phalanx_host::engines::{Kind, Ready, levels, no_gpu, survey};
+use phalanx_host::engines::{Kind, Ready, levels, named};
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::remove_unfinished;
 use phalanx_host::lines;
@@ -47,7 +46,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::Duration;
 use tally::Failures;
 use worker::{Engines, Outbox, Outgoing, Worker};
 use world::World;
@@ -121,16 +119,7 @@ fn engines(world: &World, plan: &Plan) -> Outcome<Engines> {
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = run.threads.map_or((cores / world.sharers).max(1), NonZeroUsize::get);
     let mut ready = Ready::new(levels()?, threads);
-    let kind = match run.engine {
-        EngineName::Serial => Kind::Serial,
-        EngineName::Auto | EngineName::Cpu => Kind::Cpu,
-        EngineName::Gpu => Kind::Gpu,
-        EngineName::Hybrid => Kind::Hybrid,
-    };
-    if matches!(kind, Kind::Gpu | Kind::Hybrid) {
-        let device = survey(false, plan.verbosity).device().map_err(|why| no_gpu(&kind.to_string(), &why))?;
-        ready.open(device, Duration::ZERO);
-    }
+    let kind = named(run.engine, &mut ready, plan.verbosity)?.unwrap_or(Kind::Cpu);
     let mut crew = ready.crew(kind).expect("the device is open");
     let bufsize = run.bufsize.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     let jobs = bufsize.min((MEMORY / threads).max(1 << 20));

@@ -531,7 +531,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "../crates/host/src/engines/choice.rs",
         1,
-        "engine {engine}: {why}\n--engine cpu works",
+        "engine gpu: {why}\n--engine cpu works",
         "`--engine gpu`, and no device can be used",
         "`phalanx engines` shows what was found",
     ),

@@ -34,24 +34,10 @@ impl Engines {
     /// The engines of a command line.
     pub fn new(args: &EngineArgs, verbosity: Verbosity) -> Outcome<Self> {
         let mut ready = ready(args)?;
-        let mut open = || survey(false, verbosity).device().map(|device| ready.open(device, Duration::ZERO));
-        let kind = match args.engine {
+        let kind = match named(args.engine, &mut ready, verbosity)? {
             // The measured speeds are for work that is done once.
-            EngineName::Auto if args.paranoid => Some(Kind::Cpu),
-            EngineName::Auto => None,
-            EngineName::Serial => Some(Kind::Serial),
-            EngineName::Cpu => Some(Kind::Cpu),
-            EngineName::Gpu => {
-                open().map_err(|why| no_gpu("gpu", &why))?;
-                Some(Kind::Gpu)
-            }
-            EngineName::Hybrid => match open() {
-                Ok(()) => Some(Kind::Hybrid),
-                Err(why) => {
-                    complain(format!("warning: {why}: hybrid runs on the CPU alone"));
-                    Some(Kind::Cpu)
-                }
-            },
+            None if args.paranoid => Some(Kind::Cpu),
+            kind => kind,
         };
         let small = if kind == Some(Kind::Gpu) { Kind::Gpu } else { Kind::Serial };
         let members = ready.members(small).expect("the device is open");
@@ -103,9 +89,34 @@ impl Engines {
     }
 }
 
-/// A failure because an engine needs a GPU and none is available.
-pub fn no_gpu(engine: &str, why: &str) -> Failure {
-    Failure::new(Code::Other, format!("engine {engine}: {why}")).hint("--engine cpu works")
+/// What the user's engine is, with its device open if it has one. `None` for `auto`. Without a device, `hybrid` is the CPU.
+pub fn named(engine: EngineName, ready: &mut Ready, verbosity: Verbosity) -> Outcome<Option<Kind>> {
+    Ok(Some(match engine {
+        EngineName::Auto => return Ok(None),
+        EngineName::Serial => Kind::Serial,
+        EngineName::Cpu => Kind::Cpu,
+        EngineName::Gpu => {
+            open_device(ready, verbosity).map_err(|why| no_gpu(&why))?;
+            Kind::Gpu
+        }
+        EngineName::Hybrid => match open_device(ready, verbosity) {
+            Ok(()) => Kind::Hybrid,
+            Err(why) => {
+                complain(format!("warning: {why}: hybrid runs on the CPU alone"));
+                Kind::Cpu
+            }
+        },
+    }))
+}
+
+/// Adds the engine of the device that the machine has, or says why there is none.
+pub fn open_device(ready: &mut Ready, verbosity: Verbosity) -> Result<(), String> {
+    survey(false, verbosity).device().map(|device| ready.open(device, Duration::ZERO))
+}
+
+/// A failure because the engine `gpu` has no device.
+fn no_gpu(why: &str) -> Failure {
+    Failure::new(Code::Other, format!("engine gpu: {why}")).hint("--engine cpu works")
 }
 
 /// The kernels to use: the fastest of this machine, unless the variable PHALANX_KERNELS names others, for tests and bug

@@ -10,5 +10,5 @@ pub mod measure;
 mod ready;
 
 pub use calibration::Kind;
-pub use choice::{Engines, cpu, levels, no_gpu, ready, threads};
+pub use choice::{Engines, cpu, levels, named, open_device, ready, threads};
 pub use ready::{Crew, Ready, detail, survey, workers};

@@ -258,10 +258,10 @@ impl Action for Rekey {
                 return Ok(moved);
             }
             Input::File(file) => file,
-            Input::Stream(_) => return Err(Error::read(Obstacle::NotRegular.into())),
+            Input::Stream(_) => return Err(Error::read(Obstacle::NotRegular)),
         };
         if self.keys.iter().any(|keys| keys.is_in_use(file.stamp().id())) {
-            return Err(Error::write(Obstacle::HoldsKey.into()));
+            return Err(Error::write(Obstacle::HoldsKey));
         }
         // What an interrupted change has left belongs to one name. So a file with it is done even if another name was
         // done.

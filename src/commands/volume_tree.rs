@@ -10,7 +10,7 @@ use phalanx_core::Progress;
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::{Attributes, Output, Sync, sync_folder};
-use phalanx_host::folders::{self, FOLDER, id, is_within, open_parent, read_error, write_error};
+use phalanx_host::folders::{self, FOLDER, id, is_within, open_parent};
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::paths::Destination;
 use phalanx_host::report;
@@ -82,11 +82,11 @@ pub fn run(shared: &Shared<'_>, dir: &Path, output: &Path) -> Outcome {
 /// Makes the output folder. Also returns the one that it lies in.
 fn make_root(shared: &Shared<'_>, input: &File, path: &Path) -> Outcome<(File, File)> {
     let at_output = |e| Failure::at(path, e);
-    let (parent, name) = open_parent(path).map_err(|e| at_output(write_error(e)))?;
-    let input_id = id(input).map_err(|e| at_output(read_error(e)))?;
+    let (parent, name) = open_parent(path).map_err(|e| at_output(Error::write(e)))?;
+    let input_id = id(input).map_err(|e| at_output(Error::read(e)))?;
     let is_input =
         fs::statat(&parent, &name, AtFlags::empty()).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == input_id);
-    if is_input || is_within(&parent, input_id).map_err(|e| at_output(write_error(e)))? {
+    if is_input || is_within(&parent, input_id).map_err(|e| at_output(Error::write(e)))? {
         return Err(Failure::usage(format!("{}: the output is within the input", shown(path))));
     }
     let made = make(shared, &parent, &name, input).map_err(at_output)?;
@@ -97,7 +97,7 @@ fn make_root(shared: &Shared<'_>, input: &File, path: &Path) -> Outcome<(File, F
 fn make(shared: &Shared<'_>, parent: &File, name: &OsStr, original: &File) -> phalanx_host::Result<File> {
     let destination = shared.destination;
     let folder = folders::make(parent, name, destination.existing(shared.made), original, destination.carry)?;
-    let made = id(&folder).map_err(write_error)?;
+    let made = id(&folder).map_err(Error::write)?;
     shared.made.is_alias(parent, name)?;
     if shared.made.insert(made) { Ok(folder) } else { Err(Error::OwnOutput) }
 }
@@ -165,7 +165,7 @@ struct Restore<'a> {
 impl Restore<'_> {
     /// Restores all folders, each after those in it. An error here ends the work.
     fn all(&mut self) -> Outcome {
-        let root = id(&*self.here).map_err(|e| Failure::at(self.output, write_error(e)))?;
+        let root = id(&*self.here).map_err(|e| Failure::at(self.output, Error::write(e)))?;
         self.enter(Level { number: ROOT, name: OsString::new(), id: root, left: Vec::new() });
         while let Some(level) = self.path.last_mut() {
             match level.left.pop() {
@@ -178,7 +178,7 @@ impl Restore<'_> {
 
     fn go_down(&mut self, number: u64, name: OsString) {
         let made = make(self.shared, &self.here, &name, &self.input)
-            .and_then(|made| Ok((id(&made).map_err(write_error)?, made)));
+            .and_then(|made| Ok((id(&made).map_err(Error::write)?, made)));
         match made {
             Ok((id, made)) => {
                 self.here = Arc::new(made);
@@ -262,8 +262,8 @@ impl Restore<'_> {
         }
         let Some(above) = self.path.last() else { return Ok(()) };
         let wanted = above.id;
-        let opened = fs::openat(&*self.here, "..", FOLDER, Mode::empty()).map_err(write_error).and_then(|folder| {
-            if id(&folder).map_err(write_error)? != wanted {
+        let opened = fs::openat(&*self.here, "..", FOLDER, Mode::empty()).map_err(Error::write).and_then(|folder| {
+            if id(&folder).map_err(Error::write)? != wanted {
                 return Err(Error::write(std::io::Error::other("the folder was moved meanwhile")));
             }
             Ok(folder)
@@ -313,7 +313,7 @@ impl Restore<'_> {
     fn link(&mut self, number: u64, name: &OsStr) -> Outcome {
         let target = self.tree.readlink(number).map_err(|e| volume_failures::of_volume(&self.stored(name), e))?;
         let at_output = |e| Failure::at(&self.plain(name), e);
-        let target = CString::new(target).map_err(|e| at_output(Error::write(e.into())))?;
+        let target = CString::new(target).map_err(|e| at_output(Error::write(e)))?;
         let Destination { force, .. } = self.shared.destination;
         self.shared.made.symlink(&target, &self.here, name, *force).map(drop).map_err(at_output)
     }

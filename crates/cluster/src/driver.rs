@@ -13,7 +13,6 @@ use phalanx_core::{Error as CoreError, Roster};
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome, worse};
 use phalanx_host::file::InputFile;
-use phalanx_host::folders::read_error;
 use phalanx_host::lines::{complain, complain_with};
 use phalanx_host::mirror::check::Checked;
 use phalanx_host::mirror::manifests::Sealing;
@@ -221,7 +220,7 @@ impl Driver<'_> {
         let walk::Task { folder, handles, name, output_name, node, .. } = &task;
         let stat = match settled {
             Ok(true) => return Ok(false),
-            Ok(false) => fs::statat(&handles.input, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error),
+            Ok(false) => fs::statat(&handles.input, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Error::read),
             Err(e) => Err(e),
         };
         match stat {

@@ -68,7 +68,7 @@ impl Located<'_> {
             return Ok(self.names.1.map(|of| (dir.clone(), of)));
         }
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let of = path.file_name().ok_or_else(|| Error::write(std::io::ErrorKind::InvalidInput.into()))?;
+        let of = path.file_name().ok_or_else(|| Error::write(std::io::ErrorKind::InvalidInput))?;
         Ok(Some((Arc::new(File::open(parent).map_err(Error::write)?), of)))
     }
 

@@ -55,7 +55,7 @@ impl Listed {
 
 /// What the system says about a file.
 pub fn stat_of(file: &File) -> Result<Stat> {
-    fs::fstat(file).map_err(|e| Error::read(e.into()))
+    fs::fstat(file).map_err(Error::read)
 }
 
 /// Keeps nonces and tags of a run of chunks, and passes progress on.

@@ -4,7 +4,7 @@
 use crate::message::{Welcome, name};
 use phalanx_core::Error as CoreError;
 use phalanx_host::failure::{Code, Failure, Outcome};
-use phalanx_host::folders::{self, FOLDER, read_error};
+use phalanx_host::folders::{self, FOLDER};
 use phalanx_host::lines::shown;
 use phalanx_host::lock::lock;
 use phalanx_host::{Error, Result};
@@ -48,8 +48,8 @@ impl Roots {
         let open = |(path, inode): &(Vec<u8>, u64), more: OFlags| -> Outcome<(PathBuf, File)> {
             let path = PathBuf::from(name(path));
             let flags = FOLDER.difference(OFlags::NOFOLLOW).union(more);
-            let opened = fs::open(&path, flags, Mode::empty()).map_err(|e| Failure::at(&path, read_error(e)))?;
-            let stat = fs::fstat(&opened).map_err(|e| Failure::at(&path, read_error(e)))?;
+            let opened = fs::open(&path, flags, Mode::empty()).map_err(|e| Failure::at(&path, Error::read(e)))?;
+            let stat = fs::fstat(&opened).map_err(|e| Failure::at(&path, Error::read(e)))?;
             // A FUSE file system may use other inode numbers on each machine.
             let has_numbers = fs::fstatfs(&opened).is_ok_and(|stat| stat.f_type as u64 != FUSE);
             if has_numbers && stat.st_ino != *inode {
@@ -98,7 +98,7 @@ impl Roots {
 
     /// Whether an opened folder is the root of a tree, or, with `of_mirror`, of a mirror.
     pub fn is_root(&self, folder: &File, of_mirror: bool) -> Result<bool> {
-        let id = folders::id(folder).map_err(read_error)?;
+        let id = folders::id(folder).map_err(Error::read)?;
         let root = |root: &Root| match of_mirror {
             true => root.output.as_ref().is_some_and(|(_, output)| folders::id(output) == Ok(id)),
             false => folders::id(&root.input.1) == Ok(id),
@@ -131,9 +131,9 @@ fn joined(mut path: PathBuf, folder: &[u8], of: &[u8]) -> PathBuf {
 }
 
 fn descend(root: &File, folder: &[u8]) -> Result<File> {
-    let mut at = fs::openat(root, ".", FOLDER, Mode::empty()).map_err(read_error)?;
+    let mut at = fs::openat(root, ".", FOLDER, Mode::empty()).map_err(Error::read)?;
     for part in folder.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
-        at = fs::openat(&at, part, FOLDER, Mode::empty()).map_err(read_error)?;
+        at = fs::openat(&at, part, FOLDER, Mode::empty()).map_err(Error::read)?;
     }
     Ok(at.into())
 }

@@ -5,9 +5,7 @@ use crate::roots::Dirs;
 use crate::worker::Worker;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::{Carry, Existing, Made, is_temporary, sync_folder};
-use phalanx_host::folders::{
-    self, FOLDER, RESERVED_NAME, RIVAL_HINT, SAME_NAME, is_within, kind_name, open_parent, read_error,
-};
+use phalanx_host::folders::{self, FOLDER, RESERVED_NAME, RIVAL_HINT, SAME_NAME, is_within, kind_name, open_parent};
 use phalanx_host::lines::shown;
 use phalanx_host::mirror::is_of_manifest;
 use phalanx_host::strays::{self, Strays};
@@ -36,7 +34,7 @@ pub fn make_root(
     existing: Existing<'_>,
     carry: Carry,
 ) -> Outcome<u64> {
-    let at_output = |e: rustix::io::Errno| Failure::at(output, Error::write(e.into()));
+    let at_output = |e: rustix::io::Errno| Failure::at(output, Error::write(e));
     let (parent, of) = open_parent(output).map_err(at_output)?;
     for input in inputs {
         let (id, _) = root(input)?;
@@ -52,7 +50,7 @@ pub fn make_root(
 
 /// Opens the root of a tree, and returns its device and inode too.
 pub fn root(input: &Path) -> Outcome<((u64, u64), File)> {
-    let at_input = |e| Failure::at(input, read_error(e));
+    let at_input = |e| Failure::at(input, Error::read(e));
     let opened = fs::open(input, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(at_input)?;
     Ok((folders::id(&opened).map_err(at_input)?, opened.into()))
 }
@@ -85,7 +83,7 @@ impl Worker<'_> {
         };
         let nameless = OsStr::new("");
         let opened = self.roots.open(tree, folder);
-        let listed = opened.and_then(|dirs| Ok((Dir::read_from(&dirs.input).map_err(read_error)?, dirs)));
+        let listed = opened.and_then(|dirs| Ok((Dir::read_from(&dirs.input).map_err(Error::read)?, dirs)));
         let (entries, dirs) = match listed {
             Ok(listed) => listed,
             Err(e) => {
@@ -99,7 +97,7 @@ impl Worker<'_> {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(e) => {
-                    report.failures.push(at(nameless, &read_error(e)));
+                    report.failures.push(at(nameless, &Error::read(e)));
                     break;
                 }
             };
@@ -131,7 +129,7 @@ impl Worker<'_> {
         found: &mut Backlog,
         report: &mut Report,
     ) -> Result<()> {
-        let stat = || fs::statat(&dirs.input, of, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error);
+        let stat = || fs::statat(&dirs.input, of, AtFlags::SYMLINK_NOFOLLOW).map_err(Error::read);
         let kind = if kind == FileType::Unknown { FileType::from_raw_mode(stat()?.st_mode) } else { kind };
         match kind {
             FileType::RegularFile if !is_temporary(of) => {
@@ -254,7 +252,7 @@ impl Worker<'_> {
     }
 
     fn make_mirror(&self, dirs: &Dirs, output: &File, of: &OsStr, made: &Made) -> Result<()> {
-        let folder = File::from(fs::openat(&dirs.input, of, FOLDER, Mode::empty()).map_err(read_error)?);
+        let folder = File::from(fs::openat(&dirs.input, of, FOLDER, Mode::empty()).map_err(Error::read)?);
         if self.roots.is_root(&folder, true)? {
             let why = "it is an output of this run: the output is within the input";
             return Err(Error::read(std::io::Error::other(why)));
@@ -267,7 +265,7 @@ impl Worker<'_> {
             let why = "it is the input itself: the input is within the output";
             return Err(Error::write(std::io::Error::other(why)));
         }
-        made.insert(folders::id(&mirror).map_err(read_error)?);
+        made.insert(folders::id(&mirror).map_err(Error::read)?);
         made.is_alias(output, of).map(drop)
     }
 
@@ -284,7 +282,7 @@ impl Worker<'_> {
             return Err(Error::OwnOutput);
         }
         self.takes_mirror(dirs).map_or(Ok(()), |mirror| folders::check_kind(mirror, of, false))?;
-        let target = |dir: &File| fs::readlinkat(dir, of, Vec::new()).map_err(read_error);
+        let target = |dir: &File| fs::readlinkat(dir, of, Vec::new()).map_err(Error::read);
         let wanted = target(&dirs.input)?;
         match made.symlink(&wanted, output, of, self.plan.destination.force) {
             Err(Error::Exists) if self.plan.destination.resume && target(output).is_ok_and(|there| there == wanted) => {
@@ -374,8 +372,8 @@ impl Worker<'_> {
     fn folders_in(&self, tree: u32, folder: &[u8]) -> Result<Vec<Vec<u8>>> {
         let dirs = self.roots.open(tree, folder)?;
         let mut inner = Vec::new();
-        for entry in Dir::read_from(&dirs.input).map_err(read_error)? {
-            let entry = entry.map_err(read_error)?;
+        for entry in Dir::read_from(&dirs.input).map_err(Error::read)? {
+            let entry = entry.map_err(Error::read)?;
             let of = entry.file_name().to_bytes();
             let is_folder = match entry.file_type() {
                 FileType::Unknown => fs::statat(&dirs.input, of, AtFlags::SYMLINK_NOFOLLOW)
@@ -394,7 +392,7 @@ impl Worker<'_> {
         let Ok(Dirs { input, output: Some(output) }) = self.roots.open(tree, folder) else { return };
         self.warn_of_special_bits(&self.roots.path(Some(tree), folder, b""), &input, report);
         let done = self.carry.folder(&input, &output).and_then(|()| match self.plan.destination.sync {
-            true => sync_folder(&output).map_err(|e| Error::write(e.into())),
+            true => sync_folder(&output).map_err(Error::write),
             false => Ok(()),
         });
         if let Err(e) = done {

@@ -73,13 +73,13 @@ pub enum Error {
 
 impl Error {
     /// The input could not be read.
-    pub fn read(error: io::Error) -> Self {
-        CoreError::Read(error).into()
+    pub fn read(error: impl Into<io::Error>) -> Self {
+        CoreError::Read(error.into()).into()
     }
 
     /// The output could not be written.
-    pub fn write(error: io::Error) -> Self {
-        CoreError::Write(error).into()
+    pub fn write(error: impl Into<io::Error>) -> Self {
+        CoreError::Write(error.into()).into()
     }
 
     /// The kind of the error.

@@ -41,21 +41,21 @@ pub fn make_or_open(
         (Err(Errno::EXIST), Existing::Replace(made)) if made.is_alias(parent, name)? => return Err(Error::OwnOutput),
         (Err(Errno::EXIST), Existing::Replace(_)) => false,
         (Err(Errno::EXIST), Existing::Keep) => return Err(in_place_of(parent, name)),
-        (made, _) => made.map(|()| true).map_err(write_error)?,
+        (made, _) => made.map(|()| true).map_err(Error::write)?,
     };
     let folder = fs::openat(parent, name, FOLDER, Mode::empty()).map_err(|e| {
         if is_new {
             let _ = fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
         }
         match e {
-            Errno::LOOP | Errno::NOTDIR => Error::write(Obstacle::FileInTheWay.into()),
-            e => write_error(e),
+            Errno::LOOP | Errno::NOTDIR => Error::write(Obstacle::FileInTheWay),
+            e => Error::write(e),
         }
     })?;
-    if is_new && !is_ours(parent, &folder).map_err(write_error)? {
+    if is_new && !is_ours(parent, &folder).map_err(Error::write)? {
         return Err(Error::write(std::io::Error::other("somebody put another folder in its place")));
     }
-    if !is_new && !is_trusted(parent, &folder, original, carry).map_err(write_error)? {
+    if !is_new && !is_trusted(parent, &folder, original, carry).map_err(Error::write)? {
         return Err(Error::write(std::io::Error::other("the folder in its place belongs to another user")));
     }
     Ok((folder.into(), is_new))
@@ -65,10 +65,10 @@ pub fn make_or_open(
 fn in_place_of(parent: &File, name: &OsStr) -> Error {
     match fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-            Error::write(Obstacle::FolderExists.into())
+            Error::write(Obstacle::FolderExists)
         }
-        Ok(_) => Error::write(Obstacle::FileInTheWay.into()),
-        Err(e) => write_error(e),
+        Ok(_) => Error::write(Obstacle::FileInTheWay),
+        Err(e) => Error::write(e),
     }
 }
 
@@ -85,7 +85,7 @@ pub fn rival(mirror: &File, name: &OsStr, is_file: bool) -> Result<Option<OsStri
         Ok(stat) => FileType::from_raw_mode(stat.st_mode),
         // The name would be too long for a file as well.
         Err(Errno::NOENT | Errno::NAMETOOLONG) => return Ok(None),
-        Err(e) => return Err(write_error(e)),
+        Err(e) => return Err(Error::write(e)),
     };
     // Volumes are not unprotected with a tree.
     let is_rival = match kind {
@@ -232,13 +232,13 @@ pub fn id(file: &impl AsFd) -> phalanx_system::io::Result<(u64, u64)> {
 }
 
 /// A failure to read.
-pub fn read_error(e: Errno) -> Error {
-    Error::read(e.into())
+pub(crate) fn read_error(e: Errno) -> Error {
+    Error::read(e)
 }
 
 /// A failure to write.
-pub fn write_error(e: Errno) -> Error {
-    Error::write(e.into())
+pub(crate) fn write_error(e: Errno) -> Error {
+    Error::write(e)
 }
 
 /// The name of a kind of entry that cannot be worked on.
@@ -255,15 +255,15 @@ pub fn kind_name(kind: FileType) -> &'static str {
 /// The entries of a folder, in order of name.
 pub fn entries(folder: &File) -> Result<Vec<(OsString, FileType)>> {
     let mut entries = Vec::new();
-    for entry in Dir::read_from(folder).map_err(read_error)? {
-        let entry = entry.map_err(read_error)?;
+    for entry in Dir::read_from(folder).map_err(Error::read)? {
+        let entry = entry.map_err(Error::read)?;
         let name = OsString::from_vec(entry.file_name().to_bytes().to_vec());
         if name == "." || name == ".." {
             continue;
         }
         let kind = match entry.file_type() {
             FileType::Unknown => {
-                let stat = fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error)?;
+                let stat = fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(Error::read)?;
                 FileType::from_raw_mode(stat.st_mode)
             }
             kind => kind,

@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn only_failures_in_a_row_count() {
         let outage = Outage::default();
-        let fail = |kind: io::ErrorKind| outage.note(Some(&Error::read(kind.into())));
+        let fail = |kind: io::ErrorKind| outage.note(Some(&Error::read(kind)));
         (1..IN_A_ROW).for_each(|_| fail(io::ErrorKind::BrokenPipe));
         fail(io::ErrorKind::NotFound);
         (1..IN_A_ROW).for_each(|_| fail(io::ErrorKind::BrokenPipe));

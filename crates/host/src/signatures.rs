@@ -10,7 +10,7 @@ pub use watch::Watch;
 use crate::age::Terminal;
 use crate::failure::{Code, Failure, Outcome};
 use crate::file::{
-    Existing, Input, InputFile, NewObject, Obstacle, Output, OutputObject, Removal, Url, stores, write_error,
+    Existing, Input, InputFile, NewObject, Obstacle, Output, OutputObject, Removal, Url, object_error, stores,
 };
 use crate::lines::{complain, shown};
 use crate::mirror::listing::{Listing, UNKNOWN};
@@ -172,7 +172,7 @@ impl Place {
         let url = file.with_ending(ENDING);
         let replaces = matches!(existing, Existing::Replace(_));
         let new = NewObject { replaces, len: Some(LONGEST_SIGNATURE as u64), resume: false };
-        let object = stores()?.create(&url, new).map_err(write_error)?;
+        let object = stores()?.create(&url, new).map_err(object_error)?;
         Ok(Self::Object { object, url, replaces })
     }
 
@@ -216,7 +216,7 @@ impl SignatureFile {
         let Self { place, path } = self;
         let committed = match place {
             Place::File(output) => output.commit(existing, sync).map(drop),
-            Place::Object { object, .. } => object.commit().map_err(write_error),
+            Place::Object { object, .. } => object.commit().map_err(object_error),
         };
         committed.map_err(|e| Failure::at(&path, e))
     }

@@ -223,7 +223,7 @@ impl Trouble {
 pub fn check_output(py: Python<'_>, path: PathBuf) -> PyResult<()> {
     let made = KeyFiles::of_process().made();
     let checked =
-        folders::open_parent(&path).map_err(folders::write_error).and_then(|(folder, name)| made.check(&folder, &name));
+        folders::open_parent(&path).map_err(Error::write).and_then(|(folder, name)| made.check(&folder, &name));
     checked.map_err(|e| error::at(py, Some(&path), e))
 }
 

@@ -49,12 +49,12 @@ pub(crate) fn without_list(file: &File, mode: u32) -> Result<u32> {
     match phalanx_system::fs::fgetxattr_query(file, NAME) {
         Ok(len) => {
             let mut list = vec![0; len];
-            let len = phalanx_system::fs::fgetxattr(file, NAME, &mut list).map_err(|e| Error::read(e.into()))?;
+            let len = phalanx_system::fs::fgetxattr(file, NAME, &mut list).map_err(Error::read)?;
             Ok(mode & !OF_GROUP | mode & OF_GROUP & group(&list[..len]) << 3)
         }
         // There is none, or the file system knows none.
         Err(NO_LIST | Errno::NOTSUP | Errno::NOSYS) => Ok(mode),
-        Err(e) => Err(Error::read(e.into())),
+        Err(e) => Err(Error::read(e)),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::file::disk::{sink, slow_sink};
 use crate::file::input::{InputFile, Removal, Stamp};
 use crate::file::metadata::{Carry, umask};
-use crate::file::objects::{InputObject, NewObject, ObjectFolder, OutputObject, Url, stores, write_error};
+use crate::file::objects::{InputObject, NewObject, ObjectFolder, OutputObject, Url, object_error, stores};
 use crate::file::output::{Committed, Existing, Found, Output, check_close, folder_and_name};
 use crate::file::regular::source;
 use crate::file::rekey::is_unfinished;
@@ -237,12 +237,12 @@ impl Target {
             OutputPlace::Object(url) => {
                 let replaces = matches!(rules.existing, Existing::Replace(_));
                 let new = NewObject { replaces, len: input.known_len(), resume: rules.resume };
-                return Ok(Target::Object(stores()?.create(url, new).map_err(write_error)?, rules.resume));
+                return Ok(Target::Object(stores()?.create(url, new).map_err(object_error)?, rules.resume));
             }
             OutputPlace::ObjectIn(folder, name) => {
                 let replaces = matches!(rules.existing, Existing::Replace(_));
                 let new = NewObject { replaces, len: input.known_len(), resume: false };
-                return Ok(Target::Object(folder.create(name, new).map_err(write_error)?, false));
+                return Ok(Target::Object(folder.create(name, new).map_err(object_error)?, false));
             }
             OutputPlace::Path(path) => folder_and_name(path)?,
             OutputPlace::Entry(dir, name) => (dir, name),
@@ -380,7 +380,7 @@ impl Ends {
                 output.commit(rules.existing, sync).map(Some).map_err(of_output)
             }
             Target::Stream(file) => check_close(&file).map(|()| None),
-            Target::Object(object, _) => object.commit().map(|()| None).map_err(write_error),
+            Target::Object(object, _) => object.commit().map(|()| None).map_err(object_error),
             Target::Nothing => Ok(None),
         }
     }

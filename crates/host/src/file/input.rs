@@ -39,7 +39,7 @@ impl InputFile {
                 let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
                 Self::open_entry(Arc::new(search(parent)?), name, OFlags::empty())
             }
-            _ => Self::new(fs::open(path, FLAGS, Mode::empty()).map_err(read_error)?.into(), None),
+            _ => Self::new(fs::open(path, FLAGS, Mode::empty()).map_err(Error::read)?.into(), None),
         }
     }
 
@@ -52,13 +52,13 @@ impl InputFile {
     }
 
     fn open_entry(dir: Arc<File>, name: &OsStr, more: OFlags) -> Result<Self> {
-        let file = fs::openat(&dir, name, FLAGS | more, Mode::empty()).map_err(read_error)?;
+        let file = fs::openat(&dir, name, FLAGS | more, Mode::empty()).map_err(Error::read)?;
         Self::new(file.into(), Some((dir, name.to_owned())))
     }
 
     fn new(file: File, entry: Option<(Arc<File>, OsString)>) -> Result<Self> {
-        let stat = fs::fstat(&file).map_err(read_error)?;
-        let refuse = |why: Obstacle| Err(Error::read(why.into()));
+        let stat = fs::fstat(&file).map_err(Error::read)?;
+        let refuse = |why: Obstacle| Err(Error::read(why));
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(Self { file, stamp: Stamp::new(&stat), entry }),
             FileType::Directory => refuse(Obstacle::Folder),
@@ -96,7 +96,7 @@ const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLO
 
 /// Opens a folder only to reach its entries, so it need not be readable.
 fn search(path: &Path) -> Result<File> {
-    fs::open(path, fs::SEARCH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map(File::from).map_err(read_error)
+    fs::open(path, fs::SEARCH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map(File::from).map_err(Error::read)
 }
 
 /// The identity of a file, and signs of a write to it: device, inode, length, and the times of its last changes.
@@ -210,7 +210,7 @@ impl Removal {
     /// it cannot be looked at, renamed or deleted.
     pub fn run(self) -> Result<()> {
         let _step = step();
-        let stat = |name: &OsStr| fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error);
+        let stat = |name: &OsStr| fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Error::read);
         let before = stat(&self.name)?;
         let now = Stamp::new(&before);
         // Deleting another name of the same file changes the time of the last status change.
@@ -222,10 +222,10 @@ impl Removal {
         let (name, aside) = (&*self.name, OsStr::new(&aside));
         // Nobody else uses this name, so a plain rename is safe. Some file systems rename without replacing in two
         // steps, and a new file could appear in between.
-        fs::renameat(&self.dir, name, &self.dir, aside).map_err(|e| Error::write(e.into()))?;
+        fs::renameat(&self.dir, name, &self.dir, aside).map_err(Error::write)?;
         let removed = match stat(aside) {
             Ok(now) if self.stamp.has_same_content(&Stamp::new(&now)) && self.leads_as_before(aside) => {
-                fs::unlinkat(&self.dir, aside, AtFlags::empty()).map_err(|e| Error::write(e.into()))
+                fs::unlinkat(&self.dir, aside, AtFlags::empty()).map_err(Error::write)
             }
             Ok(_) => Err(CoreError::Changed.into()),
             Err(error) => Err(error),
@@ -249,8 +249,4 @@ impl Removal {
 fn unlinked() -> MutexGuard<'static, HashSet<(u64, u64)>> {
     static UNLINKED: LazyLock<Mutex<HashSet<(u64, u64)>>> = LazyLock::new(Mutex::default);
     UNLINKED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-fn read_error(e: Errno) -> Error {
-    Error::read(e.into())
 }

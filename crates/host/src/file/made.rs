@@ -38,7 +38,7 @@ impl Spared {
             return Ok(());
         }
         if self.ids.contains(&(named.st_dev, named.st_ino)) || self.folders.contains(&id(dir)?) {
-            return Err(Error::write(Obstacle::HoldsKey.into()));
+            return Err(Error::write(Obstacle::HoldsKey));
         }
         Ok(())
     }
@@ -49,7 +49,7 @@ pub(crate) fn named(dir: &File, name: &OsStr) -> Result<Option<Stat>> {
     match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
         Err(Errno::NOENT) => Ok(None),
-        Err(e) => Err(write_error(e)),
+        Err(e) => Err(Error::write(e)),
     }
 }
 
@@ -91,7 +91,7 @@ impl Made {
             let id = || files::id_of_open(file, &meta).is_ok_and(|id| self.spared.ids.contains(&id));
             meta.is_file() && id()
         };
-        if file.metadata().is_ok_and(is_spared) { Err(Error::write(Obstacle::HoldsKey.into())) } else { Ok(()) }
+        if file.metadata().is_ok_and(is_spared) { Err(Error::write(Obstacle::HoldsKey)) } else { Ok(()) }
     }
 
     /// Adds a folder or link by its device and inode. Returns whether it is new.
@@ -116,11 +116,11 @@ impl Made {
                 return Err(Error::OwnOutput);
             }
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-                return Err(Error::write(Obstacle::FolderInTheWay.into()));
+                return Err(Error::write(Obstacle::FolderInTheWay));
             }
         }
         made.is_written(dir)?;
-        fs::renameat(dir, from, dir, to).map_err(write_error)?;
+        fs::renameat(dir, from, dir, to).map_err(Error::write)?;
         made.ids.insert(id);
         Ok(())
     }
@@ -145,12 +145,12 @@ impl Made {
         let _step = step();
         let id = |name: &OsStr| match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok((stat.st_dev, stat.st_ino)),
-            Err(e) => Err(write_error(e)),
+            Err(e) => Err(Error::write(e)),
         };
         match fs::symlinkat(target, dir, name) {
             Err(Errno::EXIST) if force => {
                 let new = unused_name("link")?;
-                fs::symlinkat(target, dir, &*new).map_err(write_error)?;
+                fs::symlinkat(target, dir, &*new).map_err(Error::write)?;
                 let new = OsStr::new(&new);
                 let replaced = id(new).and_then(|id| self.replace(id, dir, new, name));
                 if replaced.is_err() {
@@ -159,7 +159,7 @@ impl Made {
                 replaced?;
             }
             Err(Errno::EXIST) => return Err(Error::Exists),
-            made => made.map_err(write_error)?,
+            made => made.map_err(Error::write)?,
         }
         let made = id(name)?;
         self.insert(made);
@@ -204,15 +204,10 @@ pub(crate) fn swap_case(name: &OsStr) -> Vec<u8> {
 
 /// Whether a folder has an entry of exactly this name.
 pub(crate) fn is_listed(dir: &File, name: &OsStr) -> Result<bool> {
-    let read = |e: Errno| Error::read(e.into());
-    for entry in Dir::read_from(dir).map_err(read)? {
-        if entry.map_err(read)?.file_name().to_bytes() == name.as_bytes() {
+    for entry in Dir::read_from(dir).map_err(Error::read)? {
+        if entry.map_err(Error::read)?.file_name().to_bytes() == name.as_bytes() {
             return Ok(true);
         }
     }
     Ok(false)
-}
-
-fn write_error(e: Errno) -> Error {
-    Error::write(e.into())
 }

@@ -59,7 +59,7 @@ impl Carry {
 
     /// `owner` is that of `to`, if it is known.
     fn run(self, from: &File, to: &File, owner: Option<(u32, u32)>, is_folder: bool) -> Result<()> {
-        let stat = fs::fstat(from).map_err(|e| Error::read(e.into()))?;
+        let stat = fs::fstat(from).map_err(Error::read)?;
         let attributes = Attributes {
             mode: stat.st_mode,
             owner: stat.st_uid,
@@ -133,7 +133,7 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> Result<()> {
 pub(crate) fn tolerate(done: phalanx_system::io::Result<()>) -> Result<()> {
     match done {
         Err(Errno::PERM | Errno::NOSYS | Errno::NOTSUP) => Ok(()),
-        done => done.map_err(|e| Error::write(e.into())),
+        done => done.map_err(Error::write),
     }
 }
 

@@ -34,7 +34,7 @@ pub use made::{Made, Spared};
 pub(crate) use made::{is_listed, swap_case};
 pub use metadata::{Attributes, Carry, umask};
 pub(crate) use metadata::{remove_acls, set_mode, tolerate};
-pub(crate) use objects::write_error;
+pub(crate) use objects::object_error;
 pub use objects::{
     InputObject, Left, ListedObject, NewObject, ObjectFolder, OutputObject, Plan, Stores, Url, give_up,
     install as install_stores, is_url, stores,

@@ -32,6 +32,6 @@ pub(crate) fn rename_new(dir: &File, from: &OsStr, to: &OsStr) -> phalanx_system
 
 /// The device and inode of an open file or folder.
 pub(crate) fn id(file: &File) -> Result<(u64, u64)> {
-    let stat = fs::fstat(file).map_err(|e| Error::write(e.into()))?;
+    let stat = fs::fstat(file).map_err(Error::write)?;
     Ok((stat.st_dev, stat.st_ino))
 }

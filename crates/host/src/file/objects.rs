@@ -329,7 +329,7 @@ pub fn stores() -> Result<&'static dyn Stores> {
 }
 
 /// An error of writing an object.
-pub(crate) fn write_error(error: io::Error) -> Error {
+pub(crate) fn object_error(error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::AlreadyExists => Error::Exists,
         _ => CoreError::Write(error).into(),

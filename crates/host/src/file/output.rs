@@ -94,7 +94,7 @@ impl Output {
     }
 
     pub(crate) fn resume_checked(dir: Arc<File>, name: &OsStr) -> Result<Self> {
-        check_new(name).map_err(write_error)?;
+        check_new(name).map_err(Error::write)?;
         let (temporary, is_begun) = Temporary::resume(dir, name)?;
         let record = if is_begun { open_record(&temporary.dir, name) } else { None };
         Ok(Self { temporary, name: name.to_owned(), kept: Some(Kept { is_begun, record }) })
@@ -160,11 +160,11 @@ impl Output {
         let (dir, name) = (&self.temporary.dir, record_name(&self.name));
         match fs::unlinkat(dir, &*name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
-            Err(e) => return Err(write_error(e)),
+            Err(e) => return Err(Error::write(e)),
         }
-        let file = create(dir, &name).map_err(write_error)?;
+        let file = create(dir, &name).map_err(Error::write)?;
         file.write_all_at(bytes, 0).and_then(|()| fs::sync_all(&file)).map_err(Error::write)?;
-        sync_folder(dir).map_err(write_error)?;
+        sync_folder(dir).map_err(Error::write)?;
         self.kept = Some(Kept { is_begun: self.is_begun(), record: Some(file) });
         Ok(())
     }
@@ -190,7 +190,7 @@ impl Output {
     }
 
     pub(crate) fn create_checked(dir: Arc<File>, name: &OsStr) -> Result<Self> {
-        check_new(name).map_err(write_error)?;
+        check_new(name).map_err(Error::write)?;
         Ok(Self { temporary: Temporary::create(dir, name)?, name: name.to_owned(), kept: None })
     }
 
@@ -224,7 +224,7 @@ impl Output {
     pub fn carry(&self, from: &File, carry: Carry) -> Result<()> {
         // From here on, other users may be able to open the file.
         self.end_record()?;
-        carry.file_of(from, self.file(), self.temporary.born().map_err(write_error)?.owner)
+        carry.file_of(from, self.file(), self.temporary.born().map_err(Error::write)?.owner)
     }
 
     /// Sets the permissions, and removes access control lists that the folder gave.
@@ -248,7 +248,7 @@ impl Output {
         }
         match fs::unlinkat(self.folder(), &*self.name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(e) => Err(write_error(e)),
+            Err(e) => Err(Error::write(e)),
         }
     }
 
@@ -270,9 +270,9 @@ impl Output {
         let each = |output: &Self| match (sync, &bulk) {
             (Sync::No, _) => check_close(output.file()),
             _ if output.is_kept() => output.sync_kept(),
-            (_, Err(e)) => Err(write_error(*e)),
+            (_, Err(e)) => Err(Error::write(*e)),
             // These file systems report all lost writes by the sync, and none when a file is closed.
-            (Sync::Yes, Ok(synced)) if synced.contains(&output.id().map_err(write_error)?.0) => Ok(()),
+            (Sync::Yes, Ok(synced)) if synced.contains(&output.id().map_err(Error::write)?.0) => Ok(()),
             _ => fs::sync_all(output.file()).map_err(Error::write).and_then(|()| check_close(output.file())),
         };
         let done: Vec<_> =
@@ -291,11 +291,11 @@ impl Output {
             let from = OsStr::new(&temporary.name);
             match existing {
                 Existing::Replace(made) => {
-                    let id = temporary.born().map_err(write_error)?.id;
+                    let id = temporary.born().map_err(Error::write)?.id;
                     made.replace(id, &temporary.dir, from, &name)?;
                 }
                 Existing::Keep => rename_new(&temporary.dir, from, &name)
-                    .map_err(|e| if e == Errno::EXIST { Error::Exists } else { write_error(e) })?,
+                    .map_err(|e| if e == Errno::EXIST { Error::Exists } else { Error::write(e) })?,
             }
             temporary.forget();
         }
@@ -391,7 +391,7 @@ pub fn keep_output() -> Result<()> {
     fs::sync_all(&file).map_err(Error::write)?;
     // A folder that cannot be opened cannot be synced either, and whoever opened the file had it.
     if let Some(Ok(dir)) = path.parent().map(open_folder) {
-        sync_folder(&dir).map_err(write_error)?;
+        sync_folder(&dir).map_err(Error::write)?;
     }
     check_close(&file)
 }
@@ -403,7 +403,7 @@ pub fn keep_output() -> Result<()> {
 #[cfg(unix)]
 pub fn check_close(file: &File) -> Result<()> {
     let copy = file.try_clone().map_err(Error::write)?;
-    nix::unistd::close(copy).map_err(|e| Error::write(e.into()))
+    nix::unistd::close(copy).map_err(Error::write)
 }
 
 /// Windows reports lost writes when a file is flushed, and closing always succeeds.
@@ -440,7 +440,7 @@ impl Found {
     /// pipes).
     pub fn check(&self, dir: &File, existing: Existing) -> Result<()> {
         let Some(itself) = &self.itself else { return Ok(()) };
-        let refuse = |why: Obstacle| Err(Error::write(why.into()));
+        let refuse = |why: Obstacle| Err(Error::write(why));
         match FileType::from_raw_mode(self.target.as_ref().unwrap_or(itself).st_mode) {
             FileType::Directory => refuse(Obstacle::Folder),
             // A link that leads nowhere can be replaced.
@@ -459,7 +459,7 @@ pub(crate) fn folder_and_name(path: &Path) -> Result<(Arc<File>, &OsStr)> {
     let name = path.file_name().ok_or_else(no_name)?;
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    Ok((Arc::new(File::from(dir.map_err(write_error)?)), name))
+    Ok((Arc::new(File::from(dir.map_err(Error::write)?)), name))
 }
 
 /// Opens the record of an output, if only the user can open it.
@@ -468,8 +468,4 @@ fn open_record(dir: &File, name: &OsStr) -> Option<File> {
     let file = File::from(fs::openat(dir, record_name(name), flags, Mode::empty()).ok()?);
     let stat = fs::fstat(&file).ok()?;
     (is_own(&stat) && is_as_made_for_user(&file, &stat) && stat.st_size == RECORD as i64).then_some(file)
-}
-
-fn write_error(e: Errno) -> Error {
-    Error::write(e.into())
 }

@@ -16,7 +16,7 @@ use std::ops::Range;
 /// # Errors
 /// [`Error::Read`](phalanx_core::Error::Read) if the file cannot be looked at.
 pub fn source(file: &File) -> Result<Source<'_>> {
-    let stat = fs::fstat(file).map_err(|e| Error::read(e.into()))?;
+    let stat = fs::fstat(file).map_err(Error::read)?;
     let regular = Regular { file, stamp: Stamp::new(&stat) };
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile if !regular.stamp.is_empty() => Ok(Source::ranged(regular)),

@@ -75,11 +75,11 @@ impl InPlace {
             return refuse(io::ErrorKind::InvalidInput, "not a file's name");
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = Arc::new(File::from(fs::openat(dir, ".", flags, Mode::empty()).map_err(write_error)?));
+        let dir = Arc::new(File::from(fs::openat(dir, ".", flags, Mode::empty()).map_err(Error::write)?));
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = match fs::openat(&dir, name, flags, Mode::empty()) {
             Err(Errno::LOOP) => return refuse(io::ErrorKind::InvalidInput, "it is a link"),
-            opened => File::from(opened.map_err(write_error)?),
+            opened => File::from(opened.map_err(Error::write)?),
         };
         let stamp = Stamp::of(&file).map_err(Error::read)?;
         if stamp.id() != input.stamp().id() {
@@ -152,7 +152,7 @@ impl InPlace {
         // A run that finishes this change restores these times.
         tolerate(fs::futimens(&side.file, &times))?;
         fs::sync_all(&side.file).map_err(Error::write)?;
-        sync_folder(&self.dir).map_err(write_error)?;
+        sync_folder(&self.dir).map_err(Error::write)?;
         // A signal's clean-up would remove the side file while it is needed.
         let _step = step();
         self.check_unchanged()?;
@@ -210,9 +210,9 @@ impl InPlace {
         match Temporary::make(&self.dir, &name) {
             Err(Errno::EXIST) => {
                 self.discard(header)?;
-                Temporary::make(&self.dir, &name).map_err(write_error)
+                Temporary::make(&self.dir, &name).map_err(Error::write)
             }
-            made => made.map_err(write_error),
+            made => made.map_err(Error::write),
         }
     }
 
@@ -238,7 +238,7 @@ impl InPlace {
     fn remove_side(&self) -> Result<()> {
         let name = &*self.side_name;
         match fs::unlinkat(&self.dir, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => sync_folder(&self.dir).map_err(write_error),
+            Ok(()) | Err(Errno::NOENT) => sync_folder(&self.dir).map_err(Error::write),
             Err(e) => Err(in_the_way(name, e)),
         }
     }
@@ -267,7 +267,7 @@ impl InPlace {
         self.check_locked()?;
         // The run that made the side file may have been killed before it synced it.
         fs::sync_all(&side).map_err(Error::write)?;
-        sync_folder(&self.dir).map_err(write_error)?;
+        sync_folder(&self.dir).map_err(Error::write)?;
         let _step = step();
         self.check_unchanged()?;
         self.overwrite(ways.header().bytes(), &times(&side)?).map_err(interrupted)?;
@@ -325,7 +325,7 @@ impl InPlace {
 
 /// The time of modification, to set it again. The time of the last access is not changed.
 fn times(file: &File) -> Result<Timestamps> {
-    let stat = fs::fstat(file).map_err(read_error)?;
+    let stat = fs::fstat(file).map_err(Error::read)?;
     Ok(Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ },
@@ -339,12 +339,4 @@ fn uncleared(error: Error) -> Error {
 
 fn in_the_way(name: &str, e: Errno) -> Error {
     Error::write(io::Error::new(e.kind(), format!("{name} is in the way: {e}")))
-}
-
-fn read_error(e: Errno) -> Error {
-    Error::read(e.into())
-}
-
-fn write_error(e: Errno) -> Error {
-    Error::write(e.into())
 }

@@ -42,7 +42,7 @@ impl ResumableUpload<'_> {
         opener: &Opener<impl KeySource>,
         tell: impl FnOnce(Past),
     ) -> Result<u64> {
-        let len = input.len().ok_or_else(|| Error::read(io::ErrorKind::Unsupported.into()))?;
+        let len = input.len().ok_or_else(|| Error::read(io::ErrorKind::Unsupported))?;
         let version = version(input);
         let (shared, missing) = match self.left(&new, &version, recipients, opener)? {
             Ok((shared, left)) => {

@@ -202,7 +202,7 @@ impl Temporary {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(CoreError::Random)?;
         let name = format!("{PREFIX}{}-{:016x}{SUFFIX}", hash(target), u64::from_le_bytes(random));
-        Self::make(&dir, &name).map_err(write_error)
+        Self::make(&dir, &name).map_err(Error::write)
     }
 
     /// Creates and locks the temporary file of a target under its usual name. `None` if the file system has no locks.
@@ -215,7 +215,7 @@ impl Temporary {
                     remove_leftover(dir, &name)?;
                     continue;
                 }
-                made => made.map_err(write_error)?,
+                made => made.map_err(Error::write)?,
             };
             match fs::flock(&made.file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) if made.is_named()? => {
@@ -257,7 +257,7 @@ impl Temporary {
                     Ok(file) => (Self::new(dir.clone(), name.clone(), file), true),
                     Err(Errno::NOENT) => match Self::make(&dir, &name) {
                         Err(Errno::EXIST) => continue,
-                        made => (made.map_err(write_error)?, false),
+                        made => (made.map_err(Error::write)?, false),
                     },
                     // It has its final permissions already.
                     Err(Errno::ACCESS) => {
@@ -300,7 +300,7 @@ impl Temporary {
 
     /// Whether only the user can open it, and it has no metadata of an input yet.
     fn is_as_it_was_made(&self) -> Result<bool> {
-        let stat = fs::fstat(&self.file).map_err(write_error)?;
+        let stat = fs::fstat(&self.file).map_err(Error::write)?;
         let mut names = [0; 4096];
         let has_attributes = match fs::flistxattr(&self.file, &mut names[..]) {
             Ok(len) => names[..len].split(|byte| *byte == 0).any(|name| name.starts_with(b"user.")),
@@ -330,7 +330,7 @@ impl Temporary {
 
     /// Whether a name in its folder leads to this file.
     pub fn leads_here(&self, name: &OsStr) -> Result<bool> {
-        let id = self.born().map_err(write_error)?.id;
+        let id = self.born().map_err(Error::write)?.id;
         leads_to(id, &self.dir, name)
     }
 
@@ -363,7 +363,7 @@ impl Drop for Temporary {
 
 /// Whether a name in a folder leads to the file.
 pub(crate) fn is_named(file: &File, dir: &File, name: &OsStr) -> Result<bool> {
-    let ours = fs::fstat(file).map_err(write_error)?;
+    let ours = fs::fstat(file).map_err(Error::write)?;
     leads_to((ours.st_dev, ours.st_ino), dir, name)
 }
 
@@ -372,7 +372,7 @@ fn leads_to(id: (u64, u64), dir: &File, name: &OsStr) -> Result<bool> {
     match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(named) => Ok((named.st_dev, named.st_ino) == id),
         Err(Errno::NOENT) => Ok(false),
-        Err(e) => Err(write_error(e)),
+        Err(e) => Err(Error::write(e)),
     }
 }
 
@@ -427,7 +427,7 @@ pub fn remove_if_left(dir: &File, name: &OsStr) -> Result<bool> {
     match fs::statat(dir, format!("{core}.resume"), AtFlags::SYMLINK_NOFOLLOW) {
         Ok(_) => Ok(false),
         Err(Errno::NOENT) => remove_leftover(dir, name).map(|()| true),
-        Err(e) => Err(write_error(e)),
+        Err(e) => Err(Error::write(e)),
     }
 }
 
@@ -452,10 +452,6 @@ fn open_leftover(dir: &File, name: &str) -> phalanx_system::io::Result<File> {
 
 fn busy() -> Error {
     Error::write(io::Error::new(io::ErrorKind::ResourceBusy, "another run is writing it"))
-}
-
-fn write_error(e: Errno) -> Error {
-    Error::write(e.into())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `--backup-dir`: what a run would replace or delete in a mirror goes to another folder instead.
 
 use crate::file::{sync_folder, unprotected_name};
-use crate::folders::{FOLDER, id, is_within, open_parent, write_error};
+use crate::folders::{FOLDER, id, is_within, open_parent};
 use crate::lock::lock;
 use crate::{Error, Result};
 use phalanx_system::fs::{self, AtFlags, Mode, RenameFlags};
@@ -40,18 +40,18 @@ impl Backup {
     /// If it cannot be made, or is elsewhere.
     pub fn new(path: &Path, mirror: &File, sync: bool) -> Result<Self> {
         let refused = |why: &str| Error::write(std::io::Error::other(why));
-        let (parent, name) = open_parent(path).map_err(write_error)?;
-        let mirror = id(mirror).map_err(write_error)?;
+        let (parent, name) = open_parent(path).map_err(Error::write)?;
+        let mirror = id(mirror).map_err(Error::write)?;
         let within = "the folder for backups is within the mirror";
         // Before the folder is made.
-        if is_within(&parent, mirror).map_err(write_error)? {
+        if is_within(&parent, mirror).map_err(Error::write)? {
             return Err(refused(within));
         }
-        let root = folder(&parent, &name).map_err(write_error)?;
-        if is_within(&root, mirror).map_err(write_error)? {
+        let root = folder(&parent, &name).map_err(Error::write)?;
+        if is_within(&root, mirror).map_err(Error::write)? {
             return Err(refused(within));
         }
-        if id(&root).map_err(write_error)?.0 != mirror.0 {
+        if id(&root).map_err(Error::write)?.0 != mirror.0 {
             return Err(refused("the folder for backups is on another file system than the mirror"));
         }
         Ok(Self { root, sync, unsynced: Mutex::default() })
@@ -63,7 +63,7 @@ impl Backup {
     /// If it cannot be kept. It must not be replaced then.
     pub fn keep(&self, dir: &File, name: &OsStr, path: &Path) -> Result<()> {
         self.usable()?;
-        let into = self.parent(path).map_err(write_error)?;
+        let into = self.parent(path).map_err(Error::write)?;
         let each = |to: &OsStr| match fs::linkat(dir, name, &into, to, AtFlags::empty()) {
             Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK) => {
                 fs::renameat_with(dir, name, &into, to, RenameFlags::NOREPLACE)
@@ -76,12 +76,12 @@ impl Backup {
 
     /// Nothing goes into a backup of which some may be lost: what would follow it could not be replaced.
     fn usable(&self) -> Result<()> {
-        lock(&self.unsynced).failed.map_or(Ok(()), |e| Err(write_error(e)))
+        lock(&self.unsynced).failed.map_or(Ok(()), |e| Err(Error::write(e)))
     }
 
     /// Remembers a folder in which something is kept by now.
     fn remember(&self, into: File) -> Result<()> {
-        let into_id = id(&into).map_err(write_error)?;
+        let into_id = id(&into).map_err(Error::write)?;
         let mut unsynced = lock(&self.unsynced);
         if unsynced.folders.iter().any(|(known, _)| *known == into_id) {
             return Ok(());
@@ -89,7 +89,7 @@ impl Backup {
         unsynced.folders.push((into_id, into));
         let is_full = unsynced.folders.len() >= MOST_OPEN;
         drop(unsynced);
-        if is_full { self.kept().map_err(write_error) } else { Ok(()) }
+        if is_full { self.kept().map_err(Error::write) } else { Ok(()) }
     }
 
     /// Called before what was kept is replaced, and before a manifest is written that does not list it any more. It is on the disk
@@ -116,7 +116,7 @@ impl Backup {
     /// If it cannot be moved.
     pub fn take(&self, dir: &File, name: &OsStr, path: &Path) -> Result<()> {
         self.usable()?;
-        let into = self.parent(path).map_err(write_error)?;
+        let into = self.parent(path).map_err(Error::write)?;
         free_name(name, |to| fs::renameat_with(dir, name, &into, to, RenameFlags::NOREPLACE))?;
         self.remember(into)
     }
@@ -147,7 +147,7 @@ fn free_name(name: &OsStr, act: impl Fn(&OsStr) -> phalanx_system::io::Result<()
         }
         done = act(&next);
     }
-    done.map_err(write_error)
+    done.map_err(Error::write)
 }
 
 /// Opens a folder, and makes it if it is not there. A new one is on the disk before anything is moved into it.

@@ -1,6 +1,6 @@
 //! The opened folders from the root of a tree down to the current one.
 
-use crate::folders::{FOLDER, id, read_error};
+use crate::folders::{FOLDER, id};
 use crate::{Error, Result};
 use phalanx_system::fs::{self, Mode};
 use std::ffi::OsStr;
@@ -27,7 +27,7 @@ impl Chain {
     /// # Errors
     /// If it cannot be looked at.
     pub fn new(root: File) -> Result<Self> {
-        let id = id(&root).map_err(read_error)?;
+        let id = id(&root).map_err(Error::read)?;
         Ok(Self { levels: vec![Level { folder: Some(root), id }] })
     }
 
@@ -67,8 +67,8 @@ impl Chain {
         let [.., above, current] = &mut *self.levels else { panic!("the root is never left") };
         if above.folder.is_none() {
             let current = current.folder.as_ref().expect("the current folder is open");
-            let folder = File::from(fs::openat(current, "..", FOLDER, Mode::empty()).map_err(read_error)?);
-            if id(&folder).map_err(read_error)? != above.id {
+            let folder = File::from(fs::openat(current, "..", FOLDER, Mode::empty()).map_err(Error::read)?);
+            if id(&folder).map_err(Error::read)? != above.id {
                 return Err(Error::read(std::io::Error::other("the folder was moved meanwhile")));
             }
             above.folder = Some(folder);

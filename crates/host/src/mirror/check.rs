@@ -185,10 +185,10 @@ impl Check {
     /// Compares the entries of a folder. Returns those of its folders that are there.
     fn folder(&mut self, folder: NodeId, chain: &Beside) -> Vec<NodeId> {
         let path = self.listing.stored_path(folder);
-        let found = chain.current().ok_or_else(|| Error::read(Errno::NOENT.into())).and_then(entries);
+        let found = chain.current().ok_or_else(|| Error::read(Errno::NOENT)).and_then(entries);
         let (Some(dir), Ok(found)) = (chain.current(), &found) else {
             self.drop_all(folder);
-            let unreadable = found.err().unwrap_or_else(|| Error::read(Errno::NOENT.into()));
+            let unreadable = found.err().unwrap_or_else(|| Error::read(Errno::NOENT));
             self.findings.push(Finding { path, wrong: Wrong::Unreadable(unreadable) });
             return Vec::new();
         };
@@ -236,7 +236,7 @@ impl Check {
     }
 
     fn link(&self, id: NodeId, dir: &File, name: &OsStr) -> Result<bool, Wrong> {
-        let target = fs::readlinkat(dir, name, Vec::new()).map_err(|e| Wrong::Unreadable(Error::read(e.into())))?;
+        let target = fs::readlinkat(dir, name, Vec::new()).map_err(|e| Wrong::Unreadable(Error::read(e)))?;
         let is_right = self.listing.target(id).is_some_and(|listed| listed.as_bytes() == target.as_bytes());
         if is_right { Ok(true) } else { Err(Wrong::Target) }
     }
@@ -334,7 +334,7 @@ fn is_regular(dir: &File, name: &OsStr) -> bool {
 fn last_chunk(dir: &File, name: &OsStr) -> Result<(LastChunk, u64), Wrong> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let opened = fs::openat(dir, name, flags, Mode::empty());
-    last_chunk_of(&File::from(opened.map_err(|e| Wrong::Unreadable(Error::read(e.into())))?))
+    last_chunk_of(&File::from(opened.map_err(|e| Wrong::Unreadable(Error::read(e)))?))
 }
 
 /// The last chunk of an opened stored file, and the length of its plaintext.
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(kind(CoreError::Truncated("it ends").into()), "damaged");
         assert_eq!(kind(CoreError::WrongKey.into()), "wrong key");
         assert_eq!(kind(Error::NotListed("it is foreign")), "other version");
-        assert_eq!(kind(Error::read(Errno::IO.into())), "unreadable");
+        assert_eq!(kind(Error::read(Errno::IO)), "unreadable");
         let line = Finding::of_failure(mirror, Failure::new(Code::InputOutput, "a line"));
         assert_eq!((line.path.as_path(), line.wrong.kind()), (Path::new(""), "unreadable"));
         assert!(line.wrong.text(mirror).contains("a line"));

@@ -375,5 +375,5 @@ pub fn root(mirror: &Path) -> Outcome<Root> {
 
 fn open(mirror: &Path) -> Outcome<File> {
     let opened = fs::open(mirror, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty());
-    opened.map(File::from).map_err(|e| Failure::at(mirror, Error::read(e.into())))
+    opened.map(File::from).map_err(|e| Failure::at(mirror, Error::read(e)))
 }

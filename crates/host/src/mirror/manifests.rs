@@ -343,7 +343,7 @@ impl<'a> Manifests<'a> {
         let (Root::Folder(folder), true) = (mirror, self.signs()) else { return Ok(()) };
         match fs::unlinkat(folder, SIGNATURE, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(e) => Err(Failure::at(&self.mirror.join(SIGNATURE), Error::write(e.into()))),
+            Err(e) => Err(Failure::at(&self.mirror.join(SIGNATURE), Error::write(e))),
         }
     }
 

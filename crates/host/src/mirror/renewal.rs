@@ -10,7 +10,7 @@ use super::root::Root;
 use super::selection::{Key, Place, Selection, Target};
 use super::there::open_stored;
 use crate::file::{Carry, InputFile, ObjectFolder, Stamp, source};
-use crate::folders::{open_within, write_error};
+use crate::folders::open_within;
 use crate::lock::lock;
 use crate::transfer::folder::Emptied;
 use crate::{Error, Result};
@@ -178,7 +178,7 @@ impl<'a> Renewal<'a> {
 
     /// Brings permissions and times of a stored file up to date, and lists them.
     fn refresh(&self, id: NodeId, input: &InputFile, stored: &File, state: State) -> Result<bool> {
-        let stat = fs::fstat(input.file()).map_err(|e| Error::read(e.into()))?;
+        let stat = fs::fstat(input.file()).map_err(Error::read)?;
         self.carry.file(input.file(), stored)?;
         self.list_again(id, input, &stat, state)
     }
@@ -232,7 +232,7 @@ impl<'a> Renewal<'a> {
             }
             // Busy: on Windows, the root of the mirror, which the run has locked.
             Err(Errno::EXIST | Errno::NOENT | Errno::XDEV | Errno::INVAL | Errno::BUSY) => Ok(None),
-            Err(e) => Err(write_error(e)),
+            Err(e) => Err(Error::write(e)),
         }
     }
 
@@ -280,7 +280,7 @@ impl<'a> Renewal<'a> {
             },
             _ => false,
         };
-        let stat = fs::fstat(input.file()).map_err(|e| Error::read(e.into()))?;
+        let stat = fs::fstat(input.file()).map_err(Error::read)?;
         if !is_settled || has_changed(&input)? || !self.list_again(id, &input, &stat, state)? {
             return Ok(false);
         }
@@ -321,7 +321,7 @@ impl<'a> Renewal<'a> {
             }
             State::Moved => {
                 let Some(last) = self.rename(id, output, output_name)? else { return Ok(false) };
-                let stored = open_stored(output, output_name).map_err(write_error)?;
+                let stored = open_stored(output, output_name).map_err(Error::write)?;
                 // Somebody else may have exchanged it after it was looked at.
                 let is_it = LastChunk::read(&stored).is_ok_and(|(found, ..)| found == last);
                 Ok(is_it && self.refresh(id, &open()?, &stored, state)?)
@@ -397,7 +397,7 @@ impl Selection for Renewal<'_> {
         let Some(backup) = &self.backup else { return Ok(()) };
         match fs::statat(dir, output_name, fs::AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => return Ok(()),
-            found => found.map_err(write_error)?,
+            found => found.map_err(Error::write)?,
         };
         let path = lock(&self.listing).stored_path(id);
         backup.keep(dir, output_name, &path)

@@ -21,25 +21,25 @@ pub(super) fn open_source(path: &Path) -> Outcome<File> {
     let opened = fs::open(path, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty());
     opened.map(File::from).map_err(|e| match e {
         Errno::NOTDIR => no_folder(path).hint("protect takes files"),
-        e => Failure::at(path, Error::read(e.into())),
+        e => Failure::at(path, Error::read(e)),
     })
 }
 
 fn no_folder(path: &Path) -> Failure {
     let failure = Failure::new(Code::InputOutput, format!("{}: not a folder", shown(path)));
-    failure.on(path).because_of(Error::read(Errno::NOTDIR.into()))
+    failure.on(path).because_of(Error::read(Errno::NOTDIR))
 }
 
 /// Refuses the path of a folder that would be within the source. `what` says what it is.
 pub(super) fn refuse_within(source: &File, source_path: &Path, path: &Path, what: &str) -> Outcome {
-    let source = id(source).map_err(|e| Failure::at(source_path, Error::read(e.into())))?;
-    let (parent, name) = open_parent(path).map_err(|e| Failure::at(path, Error::write(e.into())))?;
+    let source = id(source).map_err(|e| Failure::at(source_path, Error::read(e)))?;
+    let (parent, name) = open_parent(path).map_err(|e| Failure::at(path, Error::write(e)))?;
     let is_there =
         fs::statat(&parent, &name, fs::AtFlags::empty()).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == source);
     match is_within(&parent, source) {
         Ok(false) if !is_there => Ok(()),
         Ok(_) => Err(Failure::usage(format!("{}: {what} is within the source", shown(path)))),
-        Err(e) => Err(Failure::at(path, Error::write(e.into()))),
+        Err(e) => Err(Failure::at(path, Error::write(e))),
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) fn refuse_within(source: &File, source_path: &Path, path: &Path, what
 pub(super) fn refuse_around(source: &File, source_path: &Path, path: &Path, what: &str) -> Outcome {
     let Ok(outer) = fs::open(path, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()) else { return Ok(()) };
     let is_around = id(&outer).and_then(|outer| is_within(source, outer));
-    match is_around.map_err(|e| Failure::at(source_path, Error::read(e.into())))? {
+    match is_around.map_err(|e| Failure::at(source_path, Error::read(e)))? {
         false => Ok(()),
         true => Err(Failure::usage(format!("{}: the source is within {what}", shown(path)))),
     }

@@ -22,7 +22,6 @@ use super::there::There;
 use super::unread;
 use crate::failure::{Code, Failure, Outcome, worse};
 use crate::file::{Carry, is_url};
-use crate::folders::write_error;
 use crate::lines::{complain, shown};
 use crate::transfer::tally::Tally;
 use crate::words::{arrow, count, others, summary_of};
@@ -340,7 +339,7 @@ impl Run<'_> {
         }
         if let Some(backup) = &renewal.backup {
             let path = self.options.backup_dir.as_ref().unwrap_or(&self.options.mirror);
-            backup.kept().map_err(|e| Failure::at_output(path, write_error(e)))?;
+            backup.kept().map_err(|e| Failure::at_output(path, Error::write(e)))?;
         }
         // What a killed run has written is listed, and not by the old manifest.
         let is_listed = !renewal.journal.as_ref().is_some_and(Journal::has_records);

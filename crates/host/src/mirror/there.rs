@@ -2,7 +2,7 @@
 
 use super::chain::Beside;
 use crate::file::{ListedObject, ObjectFolder};
-use crate::folders::{entries, kind_of, read_error};
+use crate::folders::{entries, kind_of};
 use crate::{Error, Result};
 use phalanx_system::fs::{self, AtFlags, FileType, Mode, OFlags};
 use phalanx_system::io::Errno;
@@ -140,7 +140,7 @@ impl There {
     /// If it is not there, or cannot be read.
     pub fn entries(&self) -> Result<Vec<(OsString, FileType)>> {
         match self {
-            There::Folder(beside) => entries(beside.current().ok_or_else(|| read_error(Errno::NOENT))?),
+            There::Folder(beside) => entries(beside.current().ok_or_else(|| Error::read(Errno::NOENT))?),
             There::Objects(objects) => Ok(objects.entries()),
         }
     }

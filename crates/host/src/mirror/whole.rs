@@ -101,7 +101,7 @@ impl Protecting<'_> {
         renewal.copies = manifests.trees.copies();
         if let (Some(root), true) = (&mirror, is_object) {
             if !self.replaces && !there.entries().map_err(at_output)?.is_empty() {
-                return Err(at_output(Error::write(Obstacle::FolderExists.into())));
+                return Err(at_output(Error::write(Obstacle::FolderExists)));
             }
             renewal.begin_at(root);
             if !before.is_there() {

@@ -11,10 +11,7 @@ pub use finish::Emptied;
 use super::tally::Tally;
 use crate::failure::{Code, Failure, Outcome};
 use crate::file::{Carry, Existing, Input, Made, ObjectFolder, Removal, unprotected_name};
-use crate::folders::{
-    self, FOLDER, RESERVED_NAME, RIVAL_HINT, SAME_NAME, id, is_within, open_parent, read_error, true_parent,
-    write_error,
-};
+use crate::folders::{self, FOLDER, RESERVED_NAME, RIVAL_HINT, SAME_NAME, id, is_within, open_parent, true_parent};
 use crate::key_files::{HOLDS_KEY, KeyFiles};
 use crate::lines::{complain, shown};
 use crate::lock::lock;
@@ -171,7 +168,7 @@ enum Parent {
 impl Folder {
     /// Opens the root of a tree, and makes its mirror.
     pub fn root(tree: Arc<Tree>) -> Outcome<Arc<Self>> {
-        let at_input = |e: Errno| Failure::at(&tree.input, Error::read(e.into()));
+        let at_input = |e: Errno| Failure::at(&tree.input, Error::read(e));
         // The command line names the input, so it may be a link.
         let input: File =
             fs::open(&tree.input, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(at_input)?.into();
@@ -179,7 +176,7 @@ impl Folder {
         tree.input_id.get_or_init(|| input_id);
         let (mut output, mut output_parent, mut output_id, mut is_new) = (None, None, None, false);
         if let (Some(path), None) = (&tree.output, &tree.objects) {
-            let at_output = |e: Errno| Failure::at(path, Error::write(e.into()));
+            let at_output = |e: Errno| Failure::at(path, Error::write(e));
             let (parent, name) = open_parent(path).map_err(at_output)?;
             let is_there = |stat: fs::Stat| (stat.st_dev, stat.st_ino) == input_id;
             if is_within(&parent, input_id).map_err(at_output)?
@@ -219,8 +216,8 @@ impl Folder {
 
     /// Opens a folder in this one.
     pub fn open(&self, handles: &Handles, name: &OsStr) -> Result<File> {
-        let folder = fs::openat(&handles.input, name, FOLDER, Mode::empty()).map_err(read_error)?;
-        if self.tree.made.contains(id(&folder).map_err(read_error)?) {
+        let folder = fs::openat(&handles.input, name, FOLDER, Mode::empty()).map_err(Error::read)?;
+        if self.tree.made.contains(id(&folder).map_err(Error::read)?) {
             let why = "it is an output of this run: the output is within the input";
             return Err(Error::read(std::io::Error::other(why)));
         }
@@ -235,13 +232,13 @@ impl Folder {
         input: File,
         node: Option<NodeId>,
     ) -> Result<Arc<Self>> {
-        let input_id = id(&input).map_err(read_error)?;
+        let input_id = id(&input).map_err(Error::read)?;
         self.check_kind(handles, name, false)?;
         let made = handles.output.as_ref().map(|output| make(&self.tree, output, name, &input)).transpose()?;
         let (output, is_new) = made.map_or((None, false), |(output, is_new)| (Some(output), is_new));
-        let output_id = output.as_ref().map(id).transpose().map_err(write_error)?;
+        let output_id = output.as_ref().map(id).transpose().map_err(Error::write)?;
         if let (Some(selection), Some(key @ Key::Path(_))) = (&self.tree.selection, self.key_of(name, node)) {
-            selection.written(&key, &entry(name, &fs::fstat(&input).map_err(read_error)?, Kind::Folder));
+            selection.written(&key, &entry(name, &fs::fstat(&input).map_err(Error::read)?, Kind::Folder));
         }
         Ok(Arc::new(Self {
             name: name.to_owned(),
@@ -425,8 +422,8 @@ impl Folder {
             return Ok(handles);
         }
         let above = |end: &File, wanted| -> Result<File> {
-            let folder = fs::openat(end, "..", FOLDER, Mode::empty()).map_err(read_error)?;
-            if id(&folder).map_err(read_error)? != wanted {
+            let folder = fs::openat(end, "..", FOLDER, Mode::empty()).map_err(Error::read)?;
+            if id(&folder).map_err(Error::read)? != wanted {
                 return Err(Error::read(std::io::Error::other("the folder was moved meanwhile")));
             }
             Ok(folder.into())
@@ -447,8 +444,8 @@ impl Folder {
 
     /// Makes a copy of a symbolic link in the mirror, wherever it leads. `node` is its entry in the selection.
     pub fn link(&self, handles: &Handles, name: &OsStr, node: Option<NodeId>) -> Result<()> {
-        let stat = fs::statat(&handles.input, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error)?;
-        let target = fs::readlinkat(&handles.input, name, Vec::new()).map_err(read_error)?;
+        let stat = fs::statat(&handles.input, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Error::read)?;
+        let target = fs::readlinkat(&handles.input, name, Vec::new()).map_err(Error::read)?;
         let selected = self.tree.selection.as_deref().zip(node);
         let listed = selected.and_then(|(selection, node)| selection.target(node));
         if listed.is_some_and(|listed| listed.as_encoded_bytes() != target.as_bytes()) {
@@ -496,7 +493,7 @@ impl Selected {
 fn make(tree: &Tree, parent: &File, name: &OsStr, original: &File) -> Result<(File, bool)> {
     let existing = if tree.force { Existing::Replace(&tree.made) } else { Existing::Keep };
     let (folder, is_new) = folders::make_or_open(parent, name, existing, original, tree.carry)?;
-    let made = id(&folder).map_err(write_error)?;
+    let made = id(&folder).map_err(Error::write)?;
     tree.made.is_alias(parent, name)?;
     if tree.input_id.get() == Some(&made) {
         return Err(Error::write(std::io::Error::other("it is the input itself: the input is within the output")));

@@ -26,7 +26,7 @@ pub(super) fn restore(
 /// If `stored` cannot be looked at, or `restored` cannot be changed.
 pub fn restore_as(listed: Option<(u32, Time)>, carry: Carry, stored: &File, restored: &File) -> Result<()> {
     let (Carry::New { umask }, Some((mode, modified))) = (carry, listed) else { return Ok(()) };
-    let stat = fs::fstat(stored).map_err(|e| Error::read(e.into()))?;
+    let stat = fs::fstat(stored).map_err(Error::read)?;
     set_mode(restored, mode & without_list(stored, stat.st_mode)? & 0o777 & !umask)?;
     set_time(restored, modified)
 }

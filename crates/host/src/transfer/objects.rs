@@ -79,7 +79,7 @@ impl Job<'_> {
 
     /// The name of an entry's object. What is listed and no text has none.
     fn name(&self, id: NodeId) -> Result<String> {
-        let no_object = |_| Error::read(io::ErrorKind::NotFound.into());
+        let no_object = |_| Error::read(io::ErrorKind::NotFound);
         self.listing.stored_path(id).into_os_string().into_string().map_err(no_object)
     }
 

@@ -316,7 +316,7 @@ impl<A: Action> Workers<'_, A> {
         // From here on a change of the input is detected.
         let key = folder.key_of(name, node);
         let stat = key.as_ref().map(|_| fs::fstat(ends.input.file())).transpose();
-        let stat = stat.map_err(|e| at(Error::read(e.into())))?;
+        let stat = stat.map_err(|e| at(Error::read(e)))?;
         if let Some(selection) = &tree.selection {
             selection.vet(&handles.input, ends.input.file()).map_err(at)?;
         }
@@ -351,7 +351,7 @@ impl<A: Action> Workers<'_, A> {
         };
         if let Target::Object(object, _) = target {
             let stored_len = object.written();
-            object.commit().map_err(|e| at(file::write_error(e)))?;
+            object.commit().map_err(|e| at(file::Error::write(e)))?;
             self.list(listed(stored_len).as_ref());
             self.count(task, bytes);
             return Ok(None);

@@ -3,7 +3,7 @@
 use super::{Folder, Handles, Link, Parent, Selected, lock};
 use crate::failure::{Code, Failure, Outcome};
 use crate::file::sync_folder;
-use crate::folders::{entries, write_error};
+use crate::folders::entries;
 use crate::lines::shown;
 use crate::mirror::{MANIFEST, SIGNATURE};
 use crate::transfer::ends::not_deleted;
@@ -27,12 +27,12 @@ impl Folder {
             match &folder.parent {
                 Parent::Folder(parent) => {
                     let above = parent.handles_above(&handles)?;
-                    sync_folder(above.output()).map_err(write_error)?;
+                    sync_folder(above.output()).map_err(Error::write)?;
                     synced.push(folder);
                     (folder, handles) = (&**parent, above);
                 }
                 Parent::Root { output: Some(output), .. } => {
-                    sync_folder(output).map_err(write_error)?;
+                    sync_folder(output).map_err(Error::write)?;
                     synced.push(folder);
                     break;
                 }
@@ -65,7 +65,7 @@ impl Folder {
             _ => Ok(()),
         });
         let done = done.and_then(|()| match tree.sync {
-            true => sync_folder(output).and_then(|()| self.sync_name()).map_err(write_error),
+            true => sync_folder(output).and_then(|()| self.sync_name()).map_err(Error::write),
             false => Ok(()),
         });
         let done = done.and_then(|()| if tree.remove { self.make_durable(handles) } else { Ok(()) });
@@ -145,7 +145,7 @@ impl Folder {
     /// Tells the selection that nothing more is written to it.
     fn note(&self, handles: &Handles) -> Result<()> {
         if let (Some(selection), Some(selected)) = (&self.tree.selection, &self.selected) {
-            selection.folder_done(selected.node, &fs::fstat(&handles.input).map_err(write_error)?);
+            selection.folder_done(selected.node, &fs::fstat(&handles.input).map_err(Error::write)?);
         }
         Ok(())
     }
@@ -250,6 +250,6 @@ impl Drop for Folder {
 }
 
 fn link_id(dir: &File, name: &OsStr) -> Result<(u64, u64)> {
-    let stat = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(write_error)?;
+    let stat = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Error::write)?;
     Ok((stat.st_dev, stat.st_ino))
 }

@@ -3,7 +3,7 @@
 use super::Job;
 use crate::failure::{Failure, Outcome};
 use crate::file::{Carry, sync_folder, umask};
-use crate::folders::{self, id, open_parent, write_error};
+use crate::folders::{self, id, open_parent};
 use crate::mirror::chain::Chain;
 use crate::mirror::listing::NodeId;
 use crate::strays;
@@ -44,7 +44,7 @@ impl<'a, A: Action> Folders<'a, A> {
     /// Makes the root, or takes the one that is there.
     pub(super) fn begin(transfer: &'a Transfer<A>, job: &'a Job<'a>, path: &Path) -> Outcome<Self> {
         let at = |e| Failure::at(path, e);
-        let (parent, name) = open_parent(path).map_err(|e| at(write_error(e)))?;
+        let (parent, name) = open_parent(path).map_err(|e| at(Error::write(e)))?;
         let (file, folder) = make(transfer, &parent, &name, job.root).map_err(at)?;
         let current = Arc::new(file.try_clone().map_err(|e| at(Error::write(e)))?);
         let chain = Chain::new(file).map_err(at)?;
@@ -81,7 +81,7 @@ impl<'a, A: Action> Folders<'a, A> {
     pub(super) fn enter(&mut self, node: NodeId) -> Result<()> {
         let (file, folder) = make(self.transfer, &self.current, self.job.listing.name(node), node)?;
         let current = Arc::new(file.try_clone().map_err(Error::write)?);
-        self.chain.push(file).map_err(write_error)?;
+        self.chain.push(file).map_err(Error::write)?;
         self.current = current;
         self.open.push(folder);
         self.made.push(folder);
@@ -137,8 +137,8 @@ impl<'a, A: Action> Folders<'a, A> {
 
     fn open_again(&mut self, folder: Folder) -> Result<()> {
         let name = self.job.listing.name(folder.node);
-        self.chain.enter(name).map_err(write_error)?;
-        if id(self.chain.current()).map_err(write_error)? != folder.inode {
+        self.chain.enter(name).map_err(Error::write)?;
+        if id(self.chain.current()).map_err(Error::write)? != folder.inode {
             self.chain.leave()?;
             return Err(Error::write(io::Error::other("another folder has its name by now")));
         }
@@ -151,7 +151,7 @@ impl<'a, A: Action> Folders<'a, A> {
         let current = self.chain.current();
         let given = self.metadata(folder).map_or(Ok(()), |metadata| metadata.give(current, true));
         let done = given.and_then(|()| match self.transfer.destination.sync {
-            true => sync_folder(current).map_err(write_error),
+            true => sync_folder(current).map_err(Error::write),
             false => Ok(()),
         });
         if let Err(e) = done {
@@ -177,7 +177,7 @@ fn make<A: Action>(transfer: &Transfer<A>, parent: &File, name: &OsStr, node: No
     // There is no folder whose owner could be taken over.
     let carry = Carry::New { umask: 0 };
     let (file, is_new) = folders::make_or_open(parent, name, existing, parent, carry)?;
-    let inode = id(&file).map_err(write_error)?;
+    let inode = id(&file).map_err(Error::write)?;
     transfer.made.is_alias(parent, name)?;
     if !transfer.made.insert(inode) {
         return Err(Error::OwnOutput);

@@ -15,6 +15,7 @@ use phalanx_host::failure::{Code, is_of_key};
 use phalanx_host::file::{
     self, Ends, InputFile, Made, Output, OutputPlace, OutputRules, Sync, Target, carry, is_unfinished, refuse_protected,
 };
+use phalanx_host::folders::parent;
 use phalanx_host::lines::shown;
 use phalanx_host::lock::lock;
 use phalanx_host::words::{arrow, size};
@@ -67,9 +68,8 @@ impl Located<'_> {
         if let Some(Dirs { output: Some(dir), .. }) = &self.dirs {
             return Ok(self.names.1.map(|of| (dir.clone(), of)));
         }
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let of = path.file_name().ok_or_else(|| Error::write(std::io::ErrorKind::InvalidInput))?;
-        Ok(Some((Arc::new(File::open(parent).map_err(Error::write)?), of)))
+        Ok(Some((Arc::new(File::open(parent(path)).map_err(Error::write)?), of)))
     }
 
     /// Assigns an error to the path where it happened.

@@ -10,6 +10,7 @@ use phalanx_core::{Error as CoreError, Roster};
 use phalanx_host::Error;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::{Existing, Made, Output};
+use phalanx_host::folders::parent;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::mirror::manifest::{Above, Listed, Lost, Pins, refuse_lost};
 use phalanx_host::mirror::state::Trees;
@@ -128,14 +129,12 @@ pub fn prepare(plan: &Plan, keys: Option<&Keys>, roster: &Arc<Roster>, tally: &F
         Ok(())
     });
     tasks.extend(batches(small));
-    let parent = |path: &Path| match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    };
     let outputs = routes.iter().map(|route| (route.input.path(), route.output.path()));
     let folders: BTreeSet<PathBuf> = match is_verifying || plan.run.dry_run {
         true => BTreeSet::new(),
-        false => outputs.map(|(input, output)| if input.is_dir() { output.into() } else { parent(output) }).collect(),
+        false => {
+            outputs.map(|(input, output)| if input.is_dir() { output.into() } else { parent(output).into() }).collect()
+        }
     };
     let marks: Vec<Mark> =
         folders.into_iter().take(MARKS).filter_map(|folder| mark(folder).transpose()).collect::<Outcome<_>>()?;

@@ -9,6 +9,7 @@ use phalanx_system::fs::{self, AtFlags, Dir, FileSystem, FileType, Mode, OFlags}
 use phalanx_system::io::Errno;
 use phalanx_system::os::fd::AsFd;
 use phalanx_system::os::ffi::OsStringExt;
+pub use phalanx_system::parent;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -158,12 +159,12 @@ pub fn is_trusted(
 
 /// The folder that contains a path's last name, and the name. Without a last name: the path itself and `.`.
 pub fn open_parent(path: &Path) -> phalanx_system::io::Result<(File, OsString)> {
-    let (parent, name) = match path.file_name() {
-        Some(name) => (path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")), name),
+    let (folder, name) = match path.file_name() {
+        Some(name) => (parent(path), name),
         None => (path, OsStr::new(".")),
     };
-    let parent = fs::open(parent, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty())?;
-    Ok((parent.into(), name.to_owned()))
+    let folder = fs::open(folder, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty())?;
+    Ok((folder.into(), name.to_owned()))
 }
 
 /// The folder and the name of an input that is to be deleted, as [`open_parent`] gives them. Its path may not contain
@@ -209,8 +210,7 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
     create_private_folder(path, true)?;
     for folder in missing {
-        let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        match open_folder(above) {
+        match open_folder(parent(folder)) {
             Ok(above) => sync_folder(&above)?,
             // It may be one that may be changed and not read.
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}

@@ -7,7 +7,7 @@ use crate::file::{Carry, InputFile, Made, OutputRules, Url, is_url};
 use crate::lines::shown;
 use phalanx_core::Error as CoreError;
 use phalanx_core::format::Header;
-use phalanx_system::files;
+use phalanx_system::{files, parent};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
@@ -275,8 +275,7 @@ fn identity(end: &End) -> Option<(u64, u64, OsString)> {
         End::Object(url) => return Some((0, 0, OsString::from(url.text()))),
         End::Path(path) => path,
     };
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (device, inode) = files::id_at(parent).ok()?;
+    let (device, inode) = files::id_at(parent(path)).ok()?;
     Some((device, inode, path.file_name()?.to_owned()))
 }
 

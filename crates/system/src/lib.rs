@@ -8,11 +8,14 @@
 mod linux;
 #[cfg(target_os = "macos")]
 mod macos;
+mod parent;
 mod told;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
 mod windows;
+
+pub use parent::parent;
 
 #[cfg(target_os = "linux")]
 pub use linux::{fs, hardening, process, signals, stdio};

@@ -7,6 +7,7 @@ use crate::versions::{self, VERSIONS};
 use phalanx_core::volume::{CONFIG, Config, Features};
 use phalanx_core::{ChunkSize, KeySource, Opener, Recipient, Suite};
 use phalanx_host::file::{self, Existing, Output};
+use phalanx_host::folders::parent;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, mkdirat, open, openat, unlinkat};
 use rustix::io::Errno;
@@ -94,8 +95,7 @@ pub fn create_with(
 
 /// Makes sure that the name of a new folder is on the disk, if the folder above it can be opened.
 fn sync_name(dir: &Path) -> Result<()> {
-    let above = dir.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match open(above, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+    match open(parent(dir), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
         Ok(above) => Ok(file::sync_folder(&File::from(above))?),
         Err(Errno::ACCESS) => Ok(()),
         Err(errno) => Err(errno.into()),

@@ -11,6 +11,7 @@ use phalanx_core::Error as CoreError;
 use phalanx_system::files::ends_in_slash;
 use phalanx_system::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use phalanx_system::io::Errno;
+use phalanx_system::parent;
 use std::collections::HashSet;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -36,8 +37,7 @@ impl InputFile {
     pub fn open(path: &Path) -> Result<Self> {
         match path.file_name() {
             Some(name) if !ends_in_slash(path) => {
-                let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                Self::open_entry(Arc::new(search(parent)?), name, OFlags::empty())
+                Self::open_entry(Arc::new(search(parent(path))?), name, OFlags::empty())
             }
             _ => Self::new(fs::open(path, FLAGS, Mode::empty()).map_err(Error::read)?.into(), None),
         }

@@ -11,6 +11,7 @@ use phalanx_system::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use phalanx_system::io::Errno;
 use phalanx_system::os::ffi::check_new;
 use phalanx_system::os::fs::FileExt;
+use phalanx_system::parent;
 use phalanx_system::stdio::output_file;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -457,8 +458,7 @@ impl Found {
 pub(crate) fn folder_and_name(path: &Path) -> Result<(Arc<File>, &OsStr)> {
     let no_name = || Error::write(io::Error::new(io::ErrorKind::InvalidInput, "not a file's name"));
     let name = path.file_name().ok_or_else(no_name)?;
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let dir = fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let dir = fs::open(parent(path), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     Ok((Arc::new(File::from(dir.map_err(Error::write)?)), name))
 }
 

@@ -13,7 +13,7 @@ use super::scan::OldManifest;
 use super::state::Trees;
 use super::there::open_stored;
 use crate::file::{protected_name, sync_folder};
-use crate::folders::{kind_of, make_private, open_within};
+use crate::folders::{kind_of, make_private, open_within, parent};
 use crate::lines::shown;
 use crate::lock::lock;
 use phalanx_core::tree::{Entry, Invalid, Kind, LastChunk, Manifest};
@@ -119,7 +119,7 @@ impl Removals {
 
     /// Makes this run's file, whose name is then on the disk, or goes on with one that a killed run of the same number has left.
     fn make(&self) -> io::Result<File> {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let folder = parent(&self.path);
         make_private(folder)?;
         let path = self.path.with_extension(format!("{}.{END}", std::process::id()));
         let mut file = open_private_log(&path)?;

@@ -3,7 +3,7 @@
 use super::MANIFEST;
 use crate::Error;
 use crate::file::{Existing, InputFile, Made, Output, is_url};
-use crate::folders::{id, make_private};
+use crate::folders::{id, make_private, parent};
 use crate::home;
 use phalanx_core::tree::{Digest, Head, TreeId};
 use phalanx_system::files::{cut_log, open_folder, open_private_log};
@@ -245,7 +245,7 @@ impl Trees {
     }
 
     fn write_to(&self, path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> crate::Result<()> {
-        make_private(path.parent().unwrap_or(Path::new("."))).map_err(Error::write)?;
+        make_private(parent(path)).map_err(Error::write)?;
         let made = Made::default();
         let output = Output::create(path, Existing::Replace(&made))?;
         write(&mut output.file().try_clone().map_err(Error::write)?).map_err(Error::write)?;
@@ -259,10 +259,7 @@ fn whole(mirror: &Path) -> Option<PathBuf> {
     if is_url(mirror) {
         return Some(without_slash(mirror));
     }
-    let by_parent = || {
-        let parent = mirror.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Some(fs::canonicalize(parent).ok()?.join(mirror.file_name()?))
-    };
+    let by_parent = || Some(fs::canonicalize(parent(mirror)).ok()?.join(mirror.file_name()?));
     fs::canonicalize(mirror).ok().or_else(by_parent)
 }
 
@@ -279,7 +276,7 @@ fn hash_of(path: &Path) -> String {
 
 /// Opens a file of records that only the user can read, and reads it. Records are appended to it.
 pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(File, Vec<u8>)> {
-    make_private(path.parent().unwrap_or(Path::new(".")))?;
+    make_private(parent(path))?;
     let mut file = open_private_log(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());

@@ -2,6 +2,7 @@
 
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::folders::parent;
 use phalanx_host::lines::shown;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::{File, OpenOptions};
@@ -126,8 +127,7 @@ fn open(path: &Path) -> Outcome<(File, bool, bool)> {
 }
 
 fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+    File::open(parent(path))?.sync_all()
 }
 
 /// Whether a file ends with a whole line: the server may have been killed while it wrote one.

@@ -5,6 +5,7 @@ use super::fs::reopened;
 use super::nt::{self, SHARE_ALL};
 use crate::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, lock_folder, make_private_folder, open, openat, statat};
 use crate::io::{Errno, Result};
+use crate::parent;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
@@ -22,12 +23,12 @@ pub fn create_private_folder(path: &Path, recursive: bool) -> io::Result<()> {
     if recursive && path.is_dir() {
         return Ok(());
     }
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::BADNAME.into()) };
-    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-    if recursive && !parent.is_dir() {
-        create_private_folder(parent, true)?;
+    let Some(name) = path.file_name() else { return Err(Errno::BADNAME.into()) };
+    let folder = parent(path);
+    if recursive && !folder.is_dir() {
+        create_private_folder(folder, true)?;
     }
-    let above = open(parent, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+    let above = open(folder, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
     match make_private_folder(&above, name) {
         Err(Errno::EXIST) if recursive && path.is_dir() => Ok(()),
         made => Ok(made?),

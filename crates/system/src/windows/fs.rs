@@ -20,6 +20,7 @@ use super::io::{Errno, Result};
 use super::names::{checked, checked_new};
 use super::nt::{self, How, SHARE_ALL};
 use super::{acl, stat};
+use crate::parent;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::windows::ffi::{OsStrExt, OsStringExt};
@@ -76,8 +77,7 @@ pub fn open(path: impl AsRef<Path>, flags: OFlags, mode: Mode) -> Result<OwnedHa
     let path = path.as_ref();
     if flags.contains(OFlags::CREATE) {
         let name = path.file_name().ok_or(Errno::BADNAME)?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        return openat(open(parent, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?, name, flags, mode);
+        return openat(open(parent(path), OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?, name, flags, mode);
     }
     opened(None, &nt_path(path)?, flags)
 }

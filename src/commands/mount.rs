@@ -18,7 +18,6 @@ use phalanx_host::{Error, engines, secrets, signals};
 use phalanx_volume::front::{Ended, Front};
 use phalanx_volume::fuse::Filesystem;
 use phalanx_volume::mount::{self, Idler, Kernel, Mountpoint, Session, Stopped, Stopper, Way};
-use phalanx_volume::tree::{Tree, TreeOptions};
 use phalanx_volume::view::{Probe, View, ViewOptions};
 use phalanx_volume::{Store, StoreOptions, Volume};
 use std::num::NonZeroUsize;
@@ -75,13 +74,7 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
     };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
     let is_known = store.generation().is_some_and(|generation| volume_age::check(&plan.tree, generation));
-    let plain_len = {
-        let store = store.clone();
-        move |len| store.plain_len(len)
-    };
-    let options = TreeOptions { read_only, plain_len: Box::new(plain_len), on_damage: Arc::new(log) };
-    let root = volume.root.try_clone().map_err(|e| Failure::at(&plan.tree, Error::read(e)))?;
-    let tree = Arc::new(Tree::open(root, &volume.config, options).map_err(at_volume)?);
+    let tree = Arc::new(store.tree(log).map_err(at_volume)?);
     let (kernel, ended) = (Kernel::default(), Ended::default());
     let front = Front::new(tree, store.clone(), read_only, kernel.clone(), ended.clone());
     let served = serve(front, &kernel, &mountpoint, plan, verbosity);

@@ -18,7 +18,7 @@ use phalanx_host::secrets::AtHand;
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{count, others};
-use phalanx_volume::tree::{Tree, TreeOptions};
+use phalanx_volume::tree::Tree;
 use phalanx_volume::verify::{Findings, verify};
 use phalanx_volume::{Store, StoreOptions, Volume, VolumeError, versions};
 use std::path::Path;
@@ -62,10 +62,6 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
     if let Some(generation) = store.generation() {
         volume_age::check(dir, generation);
     }
-    let plain_len = {
-        let store = store.clone();
-        move |len| store.plain_len(len)
-    };
     let names = Arc::new(AtomicU64::new(0));
     let on_damage = {
         let (names, dir) = (names.clone(), dir.to_owned());
@@ -74,9 +70,7 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
             Failure::new(Code::NotAuthentic, format!("{}: {line}", shown(&dir))).on(&dir).report();
         }
     };
-    let options = TreeOptions { read_only: true, plain_len: Box::new(plain_len), on_damage: Arc::new(on_damage) };
-    let root = volume.root.try_clone().map_err(|e| Failure::at(dir, Error::read(e)))?;
-    let tree = Tree::open(root, &volume.config, options).map_err(at_volume)?;
+    let tree = store.tree(on_damage).map_err(at_volume)?;
     let report =
         Report { dir, verbosity, meter: Bar::file(shown(dir), None, verbosity), altered: AtomicBool::new(false) };
     report.meter.begin();

@@ -17,7 +17,7 @@ use phalanx_host::report;
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{arrow, count, others};
-use phalanx_volume::tree::{Attr, Kind, ROOT, Tree, TreeOptions};
+use phalanx_volume::tree::{Attr, Kind, ROOT, Tree};
 use phalanx_volume::{Backing, Store, StoreOptions, Volume, VolumeError};
 use rustix::fs::{self, AtFlags, Mode, XattrFlags};
 use std::ffi::{CString, OsStr, OsString};
@@ -46,14 +46,8 @@ pub fn run(shared: &Shared<'_>, dir: &Path, output: &Path) -> Outcome {
         let dir = shown(dir);
         move |line: &str| complain(format!("{dir}: {line}"))
     };
-    let plain_len = {
-        let store = store.clone();
-        move |len| store.plain_len(len)
-    };
-    let options = TreeOptions { read_only: true, plain_len: Box::new(plain_len), on_damage: Arc::new(on_damage) };
-    let root = File::from(volume.root.try_clone().map_err(|e| Failure::at(dir, Error::read(e)))?);
-    let input = root.try_clone().map_err(|e| Failure::at(dir, Error::read(e)))?;
-    let tree = Tree::open(root.into(), &volume.config, options).map_err(at_volume)?;
+    let tree = store.tree(on_damage).map_err(at_volume)?;
+    let input = File::from(volume.root.try_clone().map_err(|e| Failure::at(dir, Error::read(e)))?);
     let (parent, here) = make_root(shared, &input, output)?;
     let mut restore = Restore {
         shared,

@@ -10,7 +10,7 @@ use phalanx_core::{KdfLimit, Opener, Roster, SecretKey};
 use phalanx_volume::front::{Ended, Front};
 use phalanx_volume::fuse::Filesystem;
 use phalanx_volume::mount::Kernel;
-use phalanx_volume::tree::{Kind, Owner, ROOT, RenameMode, Tree, TreeOptions};
+use phalanx_volume::tree::{Kind, Owner, ROOT, RenameMode, Tree};
 use phalanx_volume::{Backing, Result, Store, StoreOptions, Volume, VolumeError, Witness};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -137,14 +137,7 @@ impl Used {
             ..StoreOptions::default()
         };
         let store = Store::open(&volume.root, volume.config.clone(), options)?;
-        let plain_len = {
-            let store = store.clone();
-            move |len| store.plain_len(len)
-        };
-        let on_damage = Arc::new(|line: &str| eprintln!("damage: {line}"));
-        let options = TreeOptions { read_only: false, plain_len: Box::new(plain_len), on_damage };
-        let root = volume.root.try_clone().map_err(|error| VolumeError::Io { what: "the root", error })?;
-        let tree = Arc::new(Tree::open(root, &volume.config, options)?);
+        let tree = Arc::new(store.tree(|line| eprintln!("damage: {line}"))?);
         let front = Front::new(tree.clone(), store.clone(), false, Kernel::default(), Ended::default());
         Ok(Self { tree, store, front, open: HashMap::new(), _volume: volume })
     }

@@ -7,7 +7,7 @@ use crate::journal::{Epoch, JOURNAL, Journal, RESERVED};
 use crate::options::StoreOptions;
 use crate::recover;
 use crate::shared::{Key, is_room};
-use crate::tree::{Act, Removal, Removals};
+use crate::tree::{Act, Removal, Removals, Tree, TreeOptions};
 use crate::versions::{Generation, Versions};
 use phalanx_core::volume::Config;
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
@@ -105,6 +105,22 @@ impl Store {
     #[must_use]
     pub fn plain_len(&self, stored_len: u64) -> Option<u64> {
         Some(header::layout_of(&self.shared.config, stored_len).ok()?.plaintext_len())
+    }
+
+    /// The tree of the same volume, which is read-only if the store is. `on_damage` is called with what was altered from
+    /// outside, once for each.
+    ///
+    /// # Errors
+    /// Those of [`Tree::open`].
+    pub fn tree(self: &Arc<Self>, on_damage: impl Fn(&str) + Send + Sync + 'static) -> Result<Tree> {
+        let (shared, store) = (&self.shared, self.clone());
+        let options = TreeOptions {
+            read_only: shared.options.read_only,
+            plain_len: Box::new(move |len| store.plain_len(len)),
+            on_damage: Arc::new(on_damage),
+        };
+        let root = shared.root.try_clone().map_err(|e| VolumeError::io("cannot copy a descriptor", e))?;
+        Tree::open(root.into(), &shared.config, options)
     }
 
     /// The length of a chunk in bytes of plaintext.

@@ -1,6 +1,5 @@
 //! Copies of keys outside the keyring: raw bytes, text, and all keys in one file, which a password may protect.
 
-use phalanx_core::file::read_full;
 use phalanx_core::format::Header;
 use phalanx_core::{Error as CoreError, SecretKey, key_text};
 use phalanx_host::Error;
@@ -158,13 +157,8 @@ fn parse(path: &Path, list: &[u8]) -> Outcome<Vec<(String, SecretKey)>> {
 /// Reads a whole file or pipe, unless it has more than this many bytes.
 fn read_file(path: &Path, longest: usize, what: &str, hint: &str) -> Outcome<Secret> {
     let mut file = secret_files::open(path).map_err(|e| Failure::at(path, e))?;
-    let mut bytes = Zeroizing::new(vec![0; longest + 1]);
-    let len = read_full(&mut file, &mut bytes).map_err(|e| Failure::at(path, e))?;
-    if len > longest {
-        return Err(damaged(path, &format!("it is longer than {what}")).hint(hint));
-    }
-    bytes.truncate(len);
-    Ok(bytes)
+    let bytes = secret_files::read_whole(path, &mut file, longest)?;
+    bytes.ok_or_else(|| damaged(path, &format!("it is longer than {what}")).hint(hint))
 }
 
 /// Warns if others may read the file: the key is no safer in the keyring than it was before.

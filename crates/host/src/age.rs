@@ -3,11 +3,10 @@
 use crate::ask;
 use crate::failure::{Failure, Outcome};
 use crate::lines::{complain, shown};
-use crate::secret_files::{check_private, damaged, open};
+use crate::secret_files::{check_private, damaged, open, read_whole};
 use crate::signals;
 use phalanx_age::{Identities, Listed, Outline, Plugins, Recipient, User};
 use phalanx_core::Error as CoreError;
-use phalanx_core::file::read_full;
 use phalanx_core::format::{Header, Slot};
 use std::fs::{self, File};
 use std::io;
@@ -112,13 +111,8 @@ fn public_advice(path: &Path) -> String {
 
 /// Reads a whole file that is not too long.
 fn read(path: &Path, file: &mut File) -> Outcome<Zeroizing<Vec<u8>>> {
-    let mut bytes = Zeroizing::new(vec![0; LONGEST + 1]);
-    let len = read_full(file, &mut bytes).map_err(|e| Failure::at(path, e))?;
-    if len > LONGEST {
-        return Err(damaged(path, "it is too long for a file of recipients or identities"));
-    }
-    bytes.truncate(len);
-    Ok(bytes)
+    read_whole(path, file, LONGEST)?
+        .ok_or_else(|| damaged(path, "it is too long for a file of recipients or identities"))
 }
 
 /// The user at a terminal, if there is one.

@@ -60,6 +60,15 @@ pub fn check_private(file: &File, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// All bytes of a file or pipe. `None` if they are more than `longest`.
+pub fn read_whole(path: &Path, file: &mut File, longest: usize) -> Outcome<Option<Zeroizing<Vec<u8>>>> {
+    // A vector that grows would leave copies that are not wiped.
+    let mut bytes = Zeroizing::new(vec![0; longest + 1]);
+    let len = read_full(file, &mut bytes).map_err(|e| Failure::at(path, e))?;
+    bytes.truncate(len);
+    Ok((len <= longest).then_some(bytes))
+}
+
 /// A key of exactly 32 raw bytes.
 pub fn read_key(path: &Path) -> Outcome<SecretKey> {
     let key =
@@ -69,12 +78,9 @@ pub fn read_key(path: &Path) -> Outcome<SecretKey> {
 
 /// The password in a file: all of it, without one newline at its end.
 pub fn read_password(path: &Path) -> Outcome<Password> {
-    let mut bytes = Zeroizing::new(vec![0; LONGEST_PASSWORD + 1]);
-    let len = open_private(path)
-        .and_then(|mut file| Ok(read_full(&mut file, &mut bytes)?))
-        .map_err(|e| Failure::at(path, e))?;
-    if len > LONGEST_PASSWORD {
+    let mut file = open_private(path).map_err(|e| Failure::at(path, e))?;
+    let Some(bytes) = read_whole(path, &mut file, LONGEST_PASSWORD)? else {
         return Err(Failure::usage(format!("{}: a password has at most {LONGEST_PASSWORD} bytes", shown(path))));
-    }
-    Ok(Password::new(bytes[..len].strip_suffix(b"\n").unwrap_or(&bytes[..len]).to_vec()))
+    };
+    Ok(Password::new(bytes.strip_suffix(b"\n").unwrap_or(&bytes).to_vec()))
 }

@@ -18,10 +18,9 @@ use crate::mirror::manifest::{First, root};
 use crate::mirror::root::Root;
 use crate::mirror::{MANIFEST, SIGNATURE};
 use crate::paths::End;
-use crate::secret_files::{check_private, damaged, open};
+use crate::secret_files::{check_private, damaged, open, read_whole};
 use crate::{Error, Result};
 use phalanx_age::signing::{Agent, LONGEST_SIGNATURE, Signature, SigningKey};
-use phalanx_core::file::read_full;
 use phalanx_core::tree::{Contents, Signed, SignedText};
 use phalanx_core::{Error as CoreError, ReadAt};
 use std::ffi::{OsStr, OsString};
@@ -411,11 +410,5 @@ fn bytes_of(stored: &(impl ReadAt + ?Sized)) -> Result<Vec<u8>> {
 
 /// The bytes of a whole file that is not too long.
 fn read(path: &Path, file: &mut File) -> Outcome<Zeroizing<Vec<u8>>> {
-    let mut bytes = Zeroizing::new(vec![0; LONGEST + 1]);
-    let len = read_full(file, &mut bytes).map_err(|e| Failure::at(path, e))?;
-    if len > LONGEST {
-        return Err(damaged(path, "it is too long for a file of keys"));
-    }
-    bytes.truncate(len);
-    Ok(bytes)
+    read_whole(path, file, LONGEST)?.ok_or_else(|| damaged(path, "it is too long for a file of keys"))
 }

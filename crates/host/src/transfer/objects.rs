@@ -17,13 +17,12 @@ use super::walk::is_too_many;
 use crate::engines::Engines;
 use crate::failure::{Code, Failure, Outcome};
 use crate::file::{Carry, Ends, Input, ObjectFolder, Output, OutputPlace, OutputRules, Sync, Target, carry, umask};
-use crate::lines::{complain, shown};
+use crate::lines::shown;
 use crate::lock::lock;
 use crate::mirror::check::{Wrong, admit};
 use crate::mirror::listing::{Listing, NodeId, State};
 use crate::outage::Outage;
 use crate::report;
-use crate::words::{arrow, count, others};
 use crate::{Error, Result};
 use phalanx_core::tree::{Contents, LastChunk, Recorder};
 use phalanx_core::{Error as CoreError, Progress};
@@ -301,11 +300,7 @@ impl<A: Action> Workers<'_, A> {
         if let Some(output) = job.output
             && !self.transfer.verbosity.quiet
         {
-            let mut line = format!("{} {} {}", shown(job.input), arrow(), shown(output));
-            line += &format!(": {}, {}", count(tally.files(), "file"), job.meter.summary(tally.bytes()));
-            line += &others([(tally.left_out(), "left out"), (tally.failed(), "failed")]);
-            complain(line);
-            tally.strays().line(output).into_iter().for_each(complain);
+            tally.tell(job.input, output, job.meter);
         }
     }
 }

@@ -1,9 +1,12 @@
 //! Counting the results of many files, from several threads.
 
 use crate::failure::{Code, Failure, Outcome};
+use crate::lines::{complain, shown};
 use crate::lock::lock;
 use crate::report;
 use crate::strays::Strays;
+use crate::transfer::meter::Meter;
+use crate::words::{arrow, count, others};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,6 +98,14 @@ impl Tally {
     /// The entries of the mirror that have no input.
     pub fn strays(&self) -> Strays {
         lock(&self.strays).clone()
+    }
+
+    /// Says what was done with the files of a folder.
+    pub fn tell(&self, input: &Path, output: &Path, meter: &dyn Meter) {
+        let (files, done) = (count(self.files(), "file"), meter.summary(self.bytes()));
+        let line = format!("{} {} {}: {files}, {done}", shown(input), arrow(), shown(output));
+        complain(line + &others([(self.left_out(), "left out"), (self.failed(), "failed")]));
+        self.strays().line(output).into_iter().for_each(complain);
     }
 
     /// The number of files that are done.

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::file::{
     self, Committed, Ends, Input, ObjectFolder, Output, OutputPlace, OutputRules, Removal, Sync, Target, carry, is_url,
 };
-use crate::lines::{complain, complain_with, shown};
+use crate::lines::complain_with;
 use crate::lock::lock;
 use crate::mirror::entry::{entry, number_of_open};
 use crate::mirror::manifest::root;
@@ -27,7 +27,6 @@ use crate::transfer::folder::{Folder, Tree};
 use crate::transfer::tally::Tally;
 use crate::transfer::walk::{Next, Task, Walk, is_of_process, is_too_many};
 use crate::warnings::{self, KEEP_COPY, warn_of_special_bits};
-use crate::words::{arrow, count, others};
 use crate::{Error, Result};
 use phalanx_core::tree::{Entry, FileEntry, Kind, Recorder};
 use phalanx_core::{Progress, ReadAt};
@@ -461,12 +460,7 @@ impl<A: Action> Workers<'_, A> {
         if let Some(output) = &tree.output
             && !self.transfer.verbosity.quiet
         {
-            let (from, to) = (shown(&tree.input), shown(output));
-            let mut line = format!("{from} {} {to}: {}", arrow(), count(tally.files(), "file"));
-            line += &format!(", {}", self.meter.summary(tally.bytes()));
-            line += &others([(tally.left_out(), "left out"), (tally.failed(), "failed")]);
-            complain(line);
-            tally.strays().line(output).into_iter().for_each(complain);
+            tally.tell(&tree.input, output, self.meter);
         }
         if let (Some(key), true) = (tree.key_inside.get(), self.transfer.action.warns_of_keys()) {
             complain_with(warnings::key_inside(&tree.input, key), Some(KEEP_COPY));

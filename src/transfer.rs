@@ -20,7 +20,7 @@ use phalanx_host::transfer::meter::Meter;
 use phalanx_host::transfer::objects;
 use phalanx_host::transfer::tally::Tally;
 use phalanx_host::transfer::tree::{self, Job};
-use phalanx_host::verbosity::is_terminal;
+use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::warnings::KEEP_COPY;
 use phalanx_host::words::arrow;
 use std::path::{Path, PathBuf};
@@ -144,13 +144,18 @@ pub fn file<A: Action>(transfer: &Transfer<A>, route: &Route) -> Outcome {
     if let (Some(name), false) = (&name, transfer.verbosity.quiet) {
         complain(format!("{}: signed by {name}", shown(route.input.path())));
     }
-    let (from, to) = (shown(route.input.path()), shown(route.output.path()));
-    if transfer.verbosity.verbose {
-        complain(format!("{from} {} {to}: {}, {}", arrow(), meter.summary(moved.bytes), moved.description()));
-    } else if !transfer.verbosity.quiet && is_terminal() && !route.output.is_standard() {
-        complain(format!("{from} {} {to}: {}", arrow(), meter.brief(moved.bytes)));
-    }
+    tell(route, &meter, moved.bytes, &moved.description(), transfer.verbosity);
     Ok(())
+}
+
+/// Says what was done with a file: with `--verbose` by what, and otherwise only on a terminal.
+pub fn tell(route: &Route, meter: &Bar, bytes: u64, description: &str, verbosity: Verbosity) {
+    let (from, to) = (shown(route.input.path()), shown(route.output.path()));
+    if verbosity.verbose {
+        complain(format!("{from} {} {to}: {}, {description}", arrow(), meter.summary(bytes)));
+    } else if !verbosity.quiet && is_terminal() && !route.output.is_standard() {
+        complain(format!("{from} {} {to}: {}", arrow(), meter.brief(bytes)));
+    }
 }
 
 /// Whether the input is to be deleted. A key that protects it is not.

@@ -2,17 +2,18 @@
 
 use crate::args::{ByteRange, UnprotectPlan};
 use crate::progress::Bar;
+use crate::transfer::tell;
 use phalanx_core::{Error as CoreError, Opener, Progress, ReadAt, Reader, ReaderOptions, Roster};
 use phalanx_host::engines;
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::{Ends, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
-use phalanx_host::lines::{complain, shown};
+use phalanx_host::lines::shown;
 use phalanx_host::paths::Route;
 use phalanx_host::secrets::AtHand;
 use phalanx_host::transfer::meter::Meter;
-use phalanx_host::verbosity::{Verbosity, is_terminal};
-use phalanx_host::words::{arrow, count};
+use phalanx_host::verbosity::Verbosity;
+use phalanx_host::words::count;
 use phalanx_host::{Error, Result};
 use std::io::{BufRead, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -75,12 +76,7 @@ fn one(
     done.map_err(at)?;
     at_hand.tell_sender(|| route.input.path().to_owned(), &by);
     route.commit(ends, &rules, None)?;
-    let (from, to) = (shown(route.input.path()), shown(route.output.path()));
-    if verbosity.verbose {
-        complain(format!("{from} {} {to}: {}, {description}, opened by {opened}", arrow(), meter.summary(len)));
-    } else if !verbosity.quiet && is_terminal() && !route.output.is_standard() {
-        complain(format!("{from} {} {to}: {}", arrow(), meter.brief(len)));
-    }
+    tell(route, &meter, len, &format!("{description}, opened by {opened}"), verbosity);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use crate::args::UnprotectPlan;
 use crate::progress::Bar;
-use crate::transfer::{may_delete, tell_deleted};
+use crate::transfer::{may_delete, tell, tell_deleted};
 use phalanx_core::file::Salvage;
 use phalanx_core::{Opener, ProtectedFile};
 use phalanx_host::args::{EngineArgs, EngineName};
@@ -10,14 +10,14 @@ use phalanx_host::engines;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::{self, Made, Removal, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
-use phalanx_host::lines::{complain, shown};
+use phalanx_host::lines::shown;
 use phalanx_host::paths::Route;
 use phalanx_host::say::say;
 use phalanx_host::secrets::AtHand;
 use phalanx_host::signatures;
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
-use phalanx_host::words::{arrow, count};
+use phalanx_host::words::count;
 
 pub fn run(plan: &UnprotectPlan, opener: &Opener<AtHand>, keys: &KeyFiles, verbosity: Verbosity) -> Outcome {
     let (routes, named) = plan.destination.routes(&plan.paths, unprotected_name)?;
@@ -69,8 +69,7 @@ fn one(
         tell_deleted(route);
     }
     if verbosity.verbose {
-        let (from, to) = (shown(route.input.path()), shown(route.output.path()));
-        complain(format!("{from} {} {to}: {}, {description}, opened by {opened}", arrow(), meter.summary(found.saved)));
+        tell(route, &meter, found.saved, &format!("{description}, opened by {opened}"), verbosity);
     }
     Ok(found)
 }

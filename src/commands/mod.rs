@@ -27,6 +27,8 @@ pub mod version;
 #[cfg(target_os = "linux")]
 mod volume_age;
 #[cfg(target_os = "linux")]
+mod volume_content;
+#[cfg(target_os = "linux")]
 mod volume_file;
 #[cfg(target_os = "linux")]
 mod volume_tree;

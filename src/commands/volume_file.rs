@@ -1,12 +1,13 @@
 //! `phalanx unprotect --volume`: one stored file of a volume, which may be anywhere.
 
+use super::volume_content::{Failed, write};
 use crate::args::UnprotectPlan;
 use crate::progress::Bar;
 use crate::volume_engines;
 use crate::volume_failures;
-use phalanx_core::{Opener, Progress};
+use phalanx_core::Opener;
+use phalanx_host::Error;
 use phalanx_host::failure::{Failure, Outcome};
-use phalanx_host::file::Ends;
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::paths::Route;
@@ -14,15 +15,9 @@ use phalanx_host::secrets::AtHand;
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::words::{arrow, count};
-use phalanx_host::{Error, Result};
-use phalanx_volume::{Backing, Store, StoreOptions, Volume, VolumeError};
-use std::io::Write;
+use phalanx_volume::{Store, StoreOptions, Volume};
 use std::path::Path;
 use std::sync::Arc;
-use zeroize::Zeroizing;
-
-/// What is read at once, in bytes.
-const PIECE: usize = 1 << 20;
 
 pub fn run(
     plan: &UnprotectPlan,
@@ -52,7 +47,8 @@ fn one(plan: &UnprotectPlan, store: &Arc<Store>, keys: &KeyFiles, route: &Route,
     let ends = route.begin(input, &rules, &made)?;
     let meter = Bar::file(shown(route.input.path()), Some(backing.len()), verbosity);
     meter.begin();
-    let done = write(&backing, &ends, &meter);
+    let output = ends.target.file().expect("a stored file has an output");
+    let done = write(&backing, output, &meter);
     meter.finish();
     match done {
         Ok(()) => {}
@@ -65,23 +61,4 @@ fn one(plan: &UnprotectPlan, store: &Arc<Store>, keys: &KeyFiles, route: &Route,
         complain(format!("{from} {} {to}: {}", arrow(), count(backing.len(), "byte")));
     }
     Ok(())
-}
-
-enum Failed {
-    Volume(VolumeError),
-    Output(Error),
-}
-
-/// Writes the plaintext in order. Each piece is authentic before it is written.
-fn write(backing: &Backing, ends: &Ends, meter: &dyn Progress) -> Result<(), Failed> {
-    let mut output = ends.target.file().expect("a stored file has an output");
-    let failed = |e| Failed::Output(Error::write(e));
-    let (mut at, mut piece) = (0, Zeroizing::new(vec![0; PIECE]));
-    while at < backing.len() {
-        let len = backing.read_into(at, &mut piece).map_err(Failed::Volume)?;
-        output.write_all(&piece[..len]).map_err(failed)?;
-        at += len as u64;
-        meter.advance(len as u64);
-    }
-    output.flush().map_err(failed)
 }

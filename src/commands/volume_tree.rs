@@ -2,11 +2,11 @@
 //!
 //! Only the current folder is open, and `..` leads up from it. So the depth of folders is not limited.
 
+use super::volume_content::{Failed, piece, write_sparse};
 use super::volumes::{self, Shared};
 use crate::progress::Bar;
 use crate::volume_engines;
 use crate::volume_failures;
-use phalanx_core::Progress;
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::{Attributes, Output, Sync, sync_folder};
@@ -18,18 +18,15 @@ use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{arrow, count, others};
 use phalanx_volume::tree::{Attr, Kind, ROOT, Tree};
-use phalanx_volume::{Backing, Store, StoreOptions, Volume, VolumeError};
+use phalanx_volume::{Store, StoreOptions, Volume};
 use rustix::fs::{self, AtFlags, Mode, XattrFlags};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// What is read at once, in bytes.
-const PIECE: usize = 1 << 20;
 /// How many outputs are committed together.
 const GROUP: usize = 64;
 
@@ -61,7 +58,7 @@ pub fn run(shared: &Shared<'_>, dir: &Path, output: &Path) -> Outcome {
         waiting: Vec::new(),
         meter: Bar::file(shown(dir), None, shared.verbosity),
         counts: Counts::default(),
-        piece: Zeroizing::new(vec![0; PIECE]),
+        piece: piece(),
     };
     restore.meter.begin();
     let ended = restore.all();
@@ -290,7 +287,7 @@ impl Restore<'_> {
         let backing = self.store.open_file(file).map_err(at_input)?;
         let existing = self.shared.destination.existing(self.shared.made);
         let output = Output::create_in(self.here.clone(), name, existing).map_err(at_output)?;
-        match write(&backing, output.file(), &mut self.piece, &self.meter) {
+        match write_sparse(&backing, output.file(), &mut self.piece, &self.meter) {
             Ok(()) => {}
             Err(Failed::Volume(error)) => return Err(at_input(error)),
             Err(Failed::Output(error)) => return Err(at_output(error)),
@@ -377,24 +374,4 @@ impl Restore<'_> {
 
 fn of(attr: &Attr) -> Attributes {
     Attributes { mode: attr.mode, owner: attr.uid, group: attr.gid, accessed: attr.atime, modified: attr.mtime }
-}
-
-enum Failed {
-    Volume(VolumeError),
-    Output(Error),
-}
-
-/// Writes the plaintext. Each piece is authentic before it is written. Holes stay holes.
-fn write(backing: &Backing, output: &File, piece: &mut [u8], meter: &dyn Progress) -> Result<(), Failed> {
-    let failed = |e| Failed::Output(Error::write(e));
-    let (len, mut at) = (backing.len(), 0);
-    while at < len {
-        let data = backing.seek_data(at).map_err(Failed::Volume)?;
-        meter.advance(data - at);
-        let read = backing.read_into(data, piece).map_err(Failed::Volume)?;
-        output.write_all_at(&piece[..read], data).map_err(failed)?;
-        meter.advance(read as u64);
-        at = data + read as u64;
-    }
-    output.set_len(len).map_err(failed)
 }

@@ -10,7 +10,6 @@ use crate::{Error, Result};
 use phalanx_core::Error as CoreError;
 use phalanx_system::files::ends_in_slash;
 use phalanx_system::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
-use phalanx_system::io::Errno;
 use phalanx_system::parent;
 use std::collections::HashSet;
 use std::ffi::{CString, OsStr, OsString};

@@ -24,7 +24,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -374,7 +374,7 @@ impl<'a> Manifests<'a> {
             output.set_mode(fs::fstat(source).map_or(0o600, |stat| stat.st_mode & 0o644))?;
             Ok(NewSignature::File(output))
         };
-        let in_store = |objects: &dyn ObjectFolder| {
+        let in_store = |objects: &dyn ObjectFolder| -> io::Result<NewSignature> {
             let new = NewObject { replaces: true, len: Some(armored.len() as u64), resume: false };
             let object = objects.create(SIGNATURE, new)?;
             object.write_all_at(armored, 0)?;

@@ -350,7 +350,7 @@ impl<A: Action> Workers<'_, A> {
         };
         if let Target::Object(object, _) = target {
             let stored_len = object.written();
-            object.commit().map_err(|e| at(file::Error::write(e)))?;
+            object.commit().map_err(|e| at(file::object_error(e)))?;
             self.list(listed(stored_len).as_ref());
             self.count(task, bytes);
             return Ok(None);

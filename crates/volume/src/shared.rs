@@ -59,7 +59,7 @@ pub(crate) struct Shared<F> {
     /// Plaintext in memory that is not committed, in bytes.
     pub dirty_bytes: AtomicUsize,
     pub device: u64,
-    root: File,
+    pub root: File,
     syncs_at_once: bool,
     named_at_once: usize,
     pub table: Mutex<HashMap<Key, Weak<F>>>,

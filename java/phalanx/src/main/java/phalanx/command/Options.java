@@ -42,9 +42,12 @@ public final class Options {
 
     /** Options that only the program in Rust has. */
     private static final List<String> ELSEWHERE = List.of(
-            "--recursive", "-R", "--engine", "-e", "--resume", "--remove", "--salvage", "--range", "--volume", "--preserve", "--kms");
+            "--recursive", "-R", "--engine", "-e", "--paranoid", "--json", "--password-command", "--generate-password", "--kms",
+            "--sign", "--signers", "--revoked", "--signed-text", "--resume", "--remove", "--salvage", "--range", "--volume", "--preserve",
+            "--ignore-manifest", "--quick", "--expect", "--at-least", "--accept",
+            "--abort", "--endpoint-url", "--region", "--requests", "--allow-http");
     private static final List<String> COMMANDS_ELSEWHERE =
-            List.of("mount", "rekey", "init", "key", "engines", "completions", "man");
+            List.of("mirror", "mount", "rekey", "init", "key", "engines", "completions", "man");
 
     private static final Program OURS = new Program("phalanx", COMMANDS, ELSEWHERE, COMMANDS_ELSEWHERE);
 
@@ -87,6 +90,11 @@ public final class Options {
     /** The names of all commands. */
     static List<String> commands() {
         return List.copyOf(COMMANDS.keySet());
+    }
+
+    /** Whether any command of this program has an option. */
+    static boolean isOurs(String name) {
+        return COMMANDS.values().stream().flatMap(List::stream).anyMatch(option -> option.name().equals(name));
     }
 
     /** Parses the arguments after the name of a command. */

@@ -323,9 +323,12 @@ impl SlotReport {
             SlotReport::Service { uri, bytes } => {
                 format!("key service {uri}, run key of {}", count(*bytes as u64, "byte"))
             }
-            SlotReport::Unknown { number: 16, .. } => "marks the config of a volume".into(),
-            SlotReport::Unknown { number: 17, bytes } => {
+            SlotReport::Unknown { number: Slot::VOLUME, .. } => "marks the config of a volume".into(),
+            SlotReport::Unknown { number: Slot::HOLES, bytes } => {
                 format!("holes in a volume's file, {}", count(*bytes as u64, "byte"))
+            }
+            SlotReport::Unknown { number: Slot::STATE, bytes } => {
+                format!("sums of the chunks of a volume's file, {}", count(*bytes as u64, "byte"))
             }
             SlotReport::Unknown { number, bytes } => {
                 format!("of type {number}, not known to this program, {}", count(*bytes as u64, "byte"))
@@ -344,4 +347,19 @@ fn stanzas(file: &[u8]) -> Vec<String> {
         (kind, _) => kind.to_owned(),
     });
     named.map(|name| name.chars().take(LONGEST).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slots_of_volumes_are_known() {
+        for kind in [Slot::VOLUME, Slot::HOLES, Slot::STATE] {
+            let text = SlotReport::new(&Slot::Unknown { kind, body: vec![0; 17] }, None).text();
+            assert!(text.contains("volume") && !text.contains("not known"), "{text}");
+        }
+        let text = SlotReport::new(&Slot::Unknown { kind: 19, body: Vec::new() }, None).text();
+        assert_eq!(text, "of type 19, not known to this program, 0 bytes");
+    }
 }

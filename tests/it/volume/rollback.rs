@@ -48,6 +48,8 @@ fn refused(s: &Sandbox, name: &str, why: &str) {
 fn a_file_put_back_is_refused_named_and_accepted() {
     let s = Sandbox::new();
     let Some(stored) = volume(&s) else { return };
+    let shown = s.run(&["inspect", stored.to_str().unwrap()]).text();
+    assert!(shown.contains("sums of the chunks of a volume's file, 17 bytes"), "{shown}");
     let old = fs::read(&stored).unwrap();
     change(&s, "two");
     is_sound(&s, "vol");

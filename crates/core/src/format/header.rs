@@ -287,7 +287,7 @@ fn check(slots: &[Slot]) -> Result<usize> {
 
 /// What a header with these slots is for.
 pub(crate) fn purpose_of(slots: &[Slot]) -> Purpose {
-    let is_volume = slots.iter().any(|slot| slot.kind() == slot::VOLUME);
+    let is_volume = slots.iter().any(|slot| slot.kind() == Slot::VOLUME);
     if is_volume { Purpose::Volume } else { Purpose::File }
 }
 

@@ -9,13 +9,6 @@ pub(crate) const PREFIX: usize = 3;
 /// The recipient's tag at the start of the body of an age slot.
 const AGE_TAG: usize = 16;
 const AGE_LEN: Error = Error::Header("an age slot of the wrong length");
-/// The type of the slot that makes a header that of a volume's config. It gives nobody access, so it is a
-/// [`Slot::Unknown`].
-pub(crate) const VOLUME: u8 = 16;
-/// The type of the slot that lists the holes of a volume's file. It is a [`Slot::Unknown`] too.
-pub(crate) const HOLES: u8 = 17;
-/// The type of the slot with the sums of a file's chunks.
-pub(crate) const STATE: u8 = 18;
 /// The length in bytes of the longest age file in a slot.
 pub const MAX_AGE_FILE: usize = 16384;
 /// The type of a slot for a key service. One whose body is malformed is a [`Slot::Unknown`].
@@ -72,6 +65,15 @@ pub enum Slot {
 }
 
 impl Slot {
+    /// The type of the slot that makes a header that of a volume's config. It gives nobody access, so it is a
+    /// [`Slot::Unknown`].
+    pub const VOLUME: u8 = 16;
+    /// The type of the slot that lists the holes of a volume's file. It is a [`Slot::Unknown`] too.
+    pub const HOLES: u8 = 17;
+    /// The type of the slot with the sums of a file's chunks, in a volume with protection against rollback. It is a
+    /// [`Slot::Unknown`] too.
+    pub const STATE: u8 = 18;
+
     /// Reads one slot from the front of `rest`.
     pub(crate) fn parse(rest: &mut &[u8]) -> Result<Self> {
         const OVER: Error = Error::Header("a slot runs over the end");

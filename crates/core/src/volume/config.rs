@@ -5,7 +5,7 @@ use crate::file::source::{Sink, Source};
 use crate::format::chunk_size::ChunkSize;
 use crate::format::header::Header;
 use crate::format::purpose::Purpose;
-use crate::format::slot::{Slot, VOLUME};
+use crate::format::slot::Slot;
 use crate::keys::access::{Opened, Opener};
 use crate::keys::key::SecretKey;
 use crate::keys::recipient::{Recipient, slots_for};
@@ -82,7 +82,7 @@ impl Config {
         if slots.is_empty() {
             return Err(Error::KeyCount(0));
         }
-        slots.push(Slot::Unknown { kind: VOLUME, body: features.body() });
+        slots.push(Slot::Unknown { kind: Slot::VOLUME, body: features.body() });
         let header = Header::padded(suite, chunk_size.0, slots, &keys)?;
         let mut bytes = Vec::new();
         let sink = Sink::Stream(Box::new(&mut bytes));
@@ -141,7 +141,8 @@ fn check(header: &Header) -> Result<()> {
     header.check_purpose(Purpose::Volume)?;
     check_suite(header.suite())?;
     features(header)?;
-    let is_allowed = |slot: &Slot| !matches!(slot, Slot::Age { .. }) && (slot.kind() <= 2 || slot.kind() == VOLUME);
+    let is_allowed =
+        |slot: &Slot| !matches!(slot, Slot::Age { .. }) && (slot.kind() <= 2 || slot.kind() == Slot::VOLUME);
     if header.slots().iter().all(is_allowed) {
         Ok(())
     } else {
@@ -152,7 +153,7 @@ fn check(header: &Header) -> Result<()> {
 fn features(header: &Header) -> Result<Features> {
     const NEWER: Error = Error::Header("a newer kind of volume, which this program does not know");
     const MALFORMED: Error = Error::Header("a volume slot of the wrong length, or several");
-    let mut volume = header.slots().iter().filter(|slot| slot.kind() == VOLUME);
+    let mut volume = header.slots().iter().filter(|slot| slot.kind() == Slot::VOLUME);
     match (volume.next(), volume.next()) {
         (Some(Slot::Unknown { body, .. }), None) => {
             let body = body.as_slice().try_into().map_err(|_| MALFORMED)?;

@@ -2,7 +2,7 @@
 
 use crate::format::chunk_size::ChunkSize;
 use crate::format::header::Header;
-use crate::format::slot::{HOLES, STATE, Slot};
+use crate::format::slot::Slot;
 use crate::keys::key::{FileKeys, SecretKey};
 use crate::volume::config::Config;
 use crate::volume::keys::VolumeKeys;
@@ -62,7 +62,7 @@ impl Holes {
             body.extend_from_slice(&range.start.to_le_bytes());
             body.extend_from_slice(&(range.end - range.start).to_le_bytes());
         }
-        (!body.is_empty()).then_some(Slot::Unknown { kind: HOLES, body })
+        (!body.is_empty()).then_some(Slot::Unknown { kind: Slot::HOLES, body })
     }
 }
 
@@ -99,8 +99,8 @@ impl Config {
         for slot in header.slots() {
             let is_first = match slot {
                 Slot::Key { id, wrapped: key } if *id == self.keys().files_id => wrapped.replace(key).is_none(),
-                Slot::Unknown { kind: HOLES, body } => holes.replace(body).is_none(),
-                Slot::Unknown { kind: STATE, body } if has_state => state.replace(body).is_none(),
+                Slot::Unknown { kind: Slot::HOLES, body } => holes.replace(body).is_none(),
+                Slot::Unknown { kind: Slot::STATE, body } if has_state => state.replace(body).is_none(),
                 Slot::Padding(_) => !std::mem::replace(&mut padding, true),
                 _ => false,
             };

@@ -1,6 +1,6 @@
 //! The state of a file in a volume with protection against rollback: `docs/format-versions.md`.
 
-use crate::format::slot::{STATE, Slot};
+use crate::format::slot::Slot;
 
 /// How many groups the chunks of a file are divided into at most.
 pub const MAX_GROUPS: u64 = 128;
@@ -45,7 +45,7 @@ impl State {
         let mut body = Vec::with_capacity(1 + SUM * self.sums.len());
         body.push(self.group_log2);
         self.sums.iter().for_each(|sum| body.extend_from_slice(sum));
-        Slot::Unknown { kind: STATE, body }
+        Slot::Unknown { kind: Slot::STATE, body }
     }
 }
 

@@ -123,6 +123,7 @@ final class Inspect {
         return switch (unknown.type()) {
             case 16 -> "marks the config of a volume";
             case 17 -> "holes in a volume's file, " + Text.count(unknown.bytes(), "byte");
+            case 18 -> "sums of the chunks of a volume's file, " + Text.count(unknown.bytes(), "byte");
             default -> "of type " + unknown.type() + ", not known to this program, " + Text.count(unknown.bytes(), "byte");
         };
     }

@@ -17,8 +17,10 @@ pub struct Mount {
     ///
     /// A folder or file may be the URL of one in an object store. Only what is read of it is fetched.
     ///
-    /// If the folder has a manifest, what it does not list gives an error when it is opened, and so does what it lists otherwise: a
-    /// file in another version or another place, a link that leads elsewhere, and what is missing.
+    /// If the folder has a manifest that the keys open, or is in a mirror with one, what it does not list gives an error when it is
+    /// opened, and so does what it lists otherwise: a file in another version or another place, a link that leads elsewhere, and
+    /// what is missing. If the manifest is gone or not opened, a warning says so, and nothing is compared. A single file is not
+    /// compared.
     #[arg(value_name = "DIR|TREE", value_hint = ValueHint::AnyPath)]
     tree: PathBuf,
     /// An empty folder
@@ -50,7 +52,7 @@ pub struct Mount {
     /// Unmount once nobody has used the mount for this long (30s, 10m, 2h)
     ///
     /// Nobody has a file or folder open in it then, or works in a folder in it, and nothing has been asked of it for this long. What the
-    /// kernel remembers for a second, the free space and the attributes of the mountpoint itself are not use: df keeps no mount.
+    /// kernel remembers for an hour (in protected trees for a second), the free space and the attributes of the mountpoint itself are not use: df keeps no mount.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     idle: Option<Duration>,
     /// By which way the kernel sends requests

@@ -5,13 +5,14 @@ use crate::args::{Background, MountPlan};
 use crate::daemon;
 use crate::volume_engines;
 use crate::volume_failures;
-use phalanx_core::Roster;
+use phalanx_core::{Opener, Roster};
 use phalanx_host::args::EngineName;
 use phalanx_host::ask;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::stores;
 use phalanx_host::lines::{complain, complain_with, shown};
-use phalanx_host::mirror::manifest::{Listed, Pins};
+use phalanx_host::mirror::listing::NodeId;
+use phalanx_host::mirror::manifest::{Above, First, Listed, Lost, Pins};
 use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::words::arrow;
 use phalanx_host::{Error, engines, secrets, signals};
@@ -21,7 +22,7 @@ use phalanx_volume::mount::{self, Idler, Kernel, Mountpoint, Session, Stopped, S
 use phalanx_volume::view::{Probe, View, ViewOptions};
 use phalanx_volume::{Store, StoreOptions, Volume};
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -108,15 +109,39 @@ fn ready(plan: &MountPlan) -> Outcome<Mountpoint> {
 fn view(plan: &MountPlan, kernel: &Kernel, verbosity: Verbosity) -> Outcome<View<secrets::AtHand>> {
     let opener = secrets::opener(&plan.keys, verbosity)?;
     let mut options = view_options(plan, kernel)?;
-    if plan.tree.is_dir()
-        && let Some(listed) = Listed::read_if_opened(&plan.tree, &opener, options.roster.clone())?
-    {
-        listed.check_age(&plan.tree, &Pins::default())?;
-        options.manifest = Some(listed.listing);
+    if plan.tree.is_dir() && !takes_own(plan, &opener, &mut options)? {
+        takes_above(plan, &opener, &mut options)?;
     }
     let view = View::open(&plan.tree, opener, options).map_err(|e| Failure::at(&plan.tree, Error::read(e)))?;
     opens(view.probe(), plan)?;
     Ok(view)
+}
+
+/// Takes what the manifest in a folder lists. Returns whether there is one that the keys open.
+pub(super) fn takes_own(
+    plan: &MountPlan,
+    opener: &Opener<secrets::AtHand>,
+    options: &mut ViewOptions,
+) -> Outcome<bool> {
+    let found = Listed::read_if_opened(&plan.tree, opener, options.roster.clone())?;
+    let Some(listed) = found else { return Ok(false) };
+    listed.check_age(&plan.tree, &Pins::default())?;
+    (options.manifest, options.top) = (Some(listed.listing), NodeId::ROOT);
+    Ok(true)
+}
+
+/// Takes what the manifest of the mirror lists that a folder is in. Returns the path of the mirror.
+pub(super) fn takes_above(
+    plan: &MountPlan,
+    opener: &Opener<secrets::AtHand>,
+    options: &mut ViewOptions,
+) -> Outcome<Option<PathBuf>> {
+    let above = Listed::read_above(&plan.tree, opener, options.roster.clone(), Lost::Told, First::Own)?;
+    let Some(Above { listed, root, within }) = above else { return Ok(None) };
+    listed.check_age(&root, &Pins::default())?;
+    options.top = listed.listing.folder_at(&within).expect("a manifest above lists the folder");
+    options.manifest = Some(listed.listing);
+    Ok(Some(root))
 }
 
 /// The options of a view.

@@ -26,7 +26,11 @@ fn run(s: &Sandbox, args: &[&str]) -> Ended {
 }
 
 fn mount(s: &Sandbox) -> Option<Mounted> {
-    let mut command = s.command(&["mount", "mirror", "mnt", "-k", "k"]);
+    mount_of(s, "mirror")
+}
+
+fn mount_of(s: &Sandbox, tree: &str) -> Option<Mounted> {
+    let mut command = s.command(&["mount", tree, "mnt", "-k", "k"]);
     command.env("PHALANX_STATE", s.path("state"));
     Mounted::start_by(s, command)
 }
@@ -88,6 +92,49 @@ fn what_is_missing_is_named_when_its_folder_is_listed() {
     let Some(mounted) = mount(&s) else { return };
     assert_eq!(fs::read_dir(mounted.path("folder")).unwrap().count(), 0);
     assert!(mounted.log().contains("mirror/folder/e.phx: missing"), "{}", mounted.log());
+}
+
+#[test]
+fn a_folder_of_a_mirror_is_compared_with_the_manifest_above() {
+    let s = mirrored();
+    fs::create_dir_all(s.path("source/folder/deep")).unwrap();
+    for name in ["f", "g", "deep/h"] {
+        s.write(&format!("source/folder/{name}"), name);
+    }
+    run(&s, &["mirror", "source", "mirror", "-k", "k", "-q"]).ok();
+    let at = |name: &str| s.path(&format!("mirror/folder/{name}"));
+    fs::copy(s.path("mirror/a.phx"), at("e.phx")).unwrap();
+    fs::remove_file(at("g.phx")).unwrap();
+    fs::copy(at("f.phx"), at("deep/more.phx")).unwrap();
+    fs::create_dir(s.path("mirror/strange")).unwrap();
+    fs::copy(at("f.phx"), s.path("mirror/strange/f.phx")).unwrap();
+
+    let Some(mounted) = mount_of(&s, "mirror/folder") else { return };
+    for name in ["e", "g", "deep/more"] {
+        is_refused(fs::read(mounted.path(name)), name);
+    }
+    assert_eq!(fs::read(mounted.path("f")).unwrap(), b"f");
+    assert_eq!(fs::read(mounted.path("deep/h")).unwrap(), b"deep/h");
+    let log = mounted.log();
+    for line in [
+        "mirror/folder/e.phx: another version",
+        "mirror/folder/g: missing: the manifest lists it",
+        "mirror/folder/deep/more.phx: additional",
+    ] {
+        assert_eq!(log.matches(line).count(), 1, "{line}: {log}");
+    }
+    drop(mounted);
+
+    let mounted = mount_of(&s, "mirror/strange").unwrap();
+    let line = "warning: mirror/strange: the manifest of mirror does not list it";
+    assert!(mounted.log().contains(line), "{}", mounted.log());
+    assert_eq!(fs::read(mounted.path("f")).unwrap(), b"f");
+    drop(mounted);
+
+    fs::rename(s.path("mirror/phalanx.tree"), s.path("gone")).unwrap();
+    let mounted = mount_of(&s, "mirror/folder").unwrap();
+    assert!(mounted.log().contains("its manifest is gone"), "{}", mounted.log());
+    assert_eq!(fs::read(mounted.path("e")).unwrap(), s.read("source/a"));
 }
 
 #[test]

@@ -34,7 +34,7 @@ use phalanx_core::{KeySource, OpenedBy, Opener, Roster};
 use phalanx_host::file::is_temporary;
 use phalanx_host::lock::lock;
 use phalanx_host::mirror::check::Wrong;
-use phalanx_host::mirror::listing::Listing as Manifest;
+use phalanx_host::mirror::listing::{Listing as Manifest, NodeId};
 use rustix::fs::{self as sys, AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -62,8 +62,10 @@ pub struct ViewOptions {
     pub read_ahead: Option<usize>,
     /// Which engines open chunks.
     pub roster: Arc<Roster>,
-    /// What the manifest lists, if the tree is a mirror with one.
+    /// What the manifest lists, if the tree is a mirror with one, or a folder of it.
     pub manifest: Option<Manifest>,
+    /// The tree in what the manifest lists.
+    pub top: NodeId,
     /// Gets a line about each file that cannot be shown, opened or read. It names the file.
     pub log: Tell,
     /// Called with the path of each file that is opened, and what opened it.
@@ -81,6 +83,7 @@ impl ViewOptions {
             read_ahead: None,
             roster,
             manifest: None,
+            top: NodeId::ROOT,
             log: Box::new(|_| ()),
             opened: Box::new(|_, _| ()),
             kernel: Kernel::default(),
@@ -139,12 +142,12 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
             return Err(io::Error::other("neither a folder nor a file"));
         }
         let root = Id::of(&sys::fstat(&*folder)?);
-        let ViewOptions { memory, read_ahead, roster, manifest, log, opened, kernel: _ } = options;
+        let ViewOptions { memory, read_ahead, roster, manifest, top, log, opened, kernel: _ } = options;
         Ok(Self {
             tree: Tree { path: path.to_owned(), folder: folder.clone(), single },
             nodes: Mutex::new(Nodes::new(root, folder)),
             files: Files::new(opener, roster, memory, read_ahead, opened),
-            listed: manifest.map(Listed::new),
+            listed: manifest.map(|manifest| Listed::new(manifest, top)),
             handles: Mutex::default(),
             next_handle: AtomicU64::new(1),
             report: Report::new(path, log),

@@ -434,14 +434,21 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "commands/verify.rs",
         0,
         "{}: no manifest, so nothing is known of what is missing or older",
-        "`verify -R` of a folder that is no mirror's root",
+        "`verify -R` of a folder that no manifest lists",
         "name the mirror's root; if its manifest is gone, take that as an alarm",
     ),
     (
         "commands/unprotect.rs",
         0,
         "no manifest was compared, so nothing is known of what is missing or older",
-        "`unprotect -R` of a folder that is no mirror's root, or with `--ignore-manifest`",
+        "`unprotect -R` of a folder that no manifest lists, or with `--ignore-manifest`",
+        "",
+    ),
+    (
+        "../crates/host/src/mirror/manifest.rs",
+        0,
+        "warning: {}: the manifest of {} does not list it",
+        "`mount` of a folder in a mirror: nothing in it is compared",
         "",
     ),
     (

@@ -262,6 +262,16 @@ fn objects_that_the_manifest_does_not_list_are_refused() {
         assert_eq!(log.matches(&format!("{DIR}/{line}")).count(), 1, "{line}: {log}");
     }
     assert_eq!(log.lines().count(), 6, "{log}");
+    drop(mounted);
+
+    // A folder of it is compared with the manifest above.
+    let mounted = store.mount(&format!("{DIR}/a")).unwrap();
+    assert_eq!(fs::read_dir(mounted.path("")).unwrap().count(), 21);
+    for name in 3..=8 {
+        is_refused(fs::read(mounted.path(&name.to_string())), &name.to_string());
+    }
+    assert!(fs::read(mounted.path("9")).unwrap() == painted(9 * 1371));
+    assert!(mounted.log().contains(&format!("{DIR}/a/8.phx: missing: the manifest lists it")), "{}", mounted.log());
 }
 
 #[test]

@@ -137,6 +137,10 @@ impl Listed {
             if listed.listing.folder_at(&within).is_some() {
                 return Ok(Some(Above { listed, root: as_named(folder, root, &within), within }));
             }
+            if matches!(lost, Lost::Told) {
+                let root = as_named(folder, root.clone(), &within);
+                complain(format!("warning: {}: the manifest of {} does not list it", shown(folder), shown(&root)));
+            }
             if is_known {
                 listed.check_age_with(&root, &Pins::default(), &trees)?;
             }
@@ -279,6 +283,8 @@ pub enum Lost<'a> {
     Refused(&'a str),
     /// What was seen is forgotten.
     Forgotten,
+    /// A line says so.
+    Told,
 }
 
 /// Refuses a folder that has no manifest, and had one when this machine saw it last.
@@ -286,9 +292,14 @@ pub fn refuse_lost(mirror: &Path, trees: &Trees, lost: Lost<'_>) -> Outcome {
     if trees.at(mirror).is_empty() {
         return Ok(());
     }
-    let Lost::Refused(hint) = lost else {
-        trees.forget(mirror);
-        return Ok(());
+    let hint = match lost {
+        Lost::Refused(hint) => hint,
+        Lost::Forgotten => {
+            trees.forget(mirror);
+            return Ok(());
+        }
+        // It was told when the manifest was looked for.
+        Lost::Told => return Ok(()),
     };
     let line = format!("{}: its manifest is gone, which was there when it was seen last", shown(mirror));
     Err(Failure::new(Code::NotAuthentic, line).on(mirror).hint(hint))

@@ -9,19 +9,21 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex};
 
-/// The entries that a manifest lists. A folder is given by the names from the root to it.
+/// The entries that a manifest lists, from a folder on. A folder is given by the names from there to it.
 pub struct Listed {
     listing: Listing,
+    top: NodeId,
     /// The entries of the folders that were looked at, in the order of their names.
     children: Mutex<HashMap<NodeId, Arc<[NodeId]>>>,
 }
 
 impl Listed {
-    pub fn new(listing: Listing) -> Self {
-        Self { listing, children: Mutex::default() }
+    /// What is listed in the folder `top`.
+    pub fn new(listing: Listing, top: NodeId) -> Self {
+        Self { listing, top, children: Mutex::default() }
     }
 
-    /// All that is listed.
+    /// All that is listed, also outside of the folder.
     pub fn listing(&self) -> &Listing {
         &self.listing
     }
@@ -58,7 +60,7 @@ impl Listed {
     }
 
     fn folder(&self, names: &[OsString]) -> Option<NodeId> {
-        names.iter().try_fold(NodeId::ROOT, |folder, name| self.child(folder, name))
+        names.iter().try_fold(self.top, |folder, name| self.child(folder, name))
     }
 
     fn find(&self, folder: &[OsString], name: &OsStr) -> Option<NodeId> {

@@ -36,7 +36,7 @@ const TRIED: usize = 16;
 
 /// What an [`ObjectView`] shows.
 pub enum Shown {
-    /// A folder of objects, as [`ViewOptions::manifest`] lists it.
+    /// A folder of objects, as [`ViewOptions::manifest`] lists it. It is the one in which the manifest lies.
     Folder(Arc<dyn ObjectFolder>),
     /// A folder of objects, as the store lists it.
     Listed(Arc<dyn ObjectFolder>, Vec<ListedObject>),
@@ -68,6 +68,8 @@ pub struct ObjectView<K: KeySource> {
     path: PathBuf,
     place: Place,
     listed: Listed,
+    /// The folder that is shown.
+    top: NodeId,
     /// Whether a manifest lists it, and files are compared with it.
     has_manifest: bool,
     files: Files<K, Opened>,
@@ -81,31 +83,32 @@ pub struct ObjectView<K: KeySource> {
 }
 
 impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
-    /// A view of objects. `path` is their URL, for messages. Nothing is asked of the store.
+    /// A view of objects. `path` is the URL of the object or of the folder in `shown`, for messages. Nothing is asked of the store.
     ///
     /// # Errors
     /// If a folder has no manifest in the options, or a single object has no name.
     pub fn new(path: &Path, shown: Shown, opener: Opener<K>, options: ViewOptions) -> io::Result<Self> {
-        let ViewOptions { memory, read_ahead, roster, manifest, log, opened, kernel } = options;
+        let ViewOptions { memory, read_ahead, roster, manifest, top, log, opened, kernel } = options;
         let report = Report::new(path, log);
-        let (place, listing, has_manifest) = match shown {
-            Shown::Folder(folder) => {
-                (Place::Folder(folder), manifest.ok_or(io::Error::other("there is no manifest"))?, true)
-            }
+        let has_manifest = matches!(shown, Shown::Folder(_));
+        let (place, listing) = match shown {
+            Shown::Folder(folder) => (Place::Folder(folder), manifest.ok_or(io::Error::other("there is no manifest"))?),
             Shown::Listed(folder, objects) => {
                 let hidden = |name: &str, why: &str| report.tell(&format!("{}/{name}: {why}", path.display()));
-                (Place::Folder(folder), tree::of_objects(objects, hidden), false)
+                (Place::Folder(folder), tree::of_objects(objects, hidden))
             }
             Shown::Object(url) => {
                 let name = url.name().ok_or(io::Error::other("it names no object"))?;
                 let listing = tree::of_one(name);
-                (Place::Object(url), listing, false)
+                (Place::Object(url), listing)
             }
         };
+        let top = if has_manifest { top } else { NodeId::ROOT };
         Ok(Self {
             path: path.to_owned(),
             place,
-            listed: Listed::new(listing),
+            listed: Listed::new(listing, top),
+            top,
             has_manifest,
             files: Files::new(opener, roster, memory, read_ahead, opened),
             known: Mutex::default(),
@@ -216,7 +219,7 @@ impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
         let modified = listing.modified(id);
         let modified = (modified.seconds, modified.nanoseconds);
         Ok(Attr {
-            number: ino_of(id),
+            number: self.ino_of(id),
             size,
             blocks: size.div_ceil(512),
             atime: modified,
@@ -256,7 +259,7 @@ impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
         let now = Known { len: open.len(), version: Some(version) };
         let before = lock(&self.known).insert(id, now.clone());
         if before.as_ref().is_some_and(|before| before.len != now.len) {
-            self.kernel.forget_attributes(ino_of(id));
+            self.kernel.forget_attributes(self.ino_of(id));
         }
         Ok((open, before.is_some_and(|before| before.version == now.version)))
     }
@@ -297,9 +300,15 @@ impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
         self.files.read_at(&file, &mut out[..len], offset).map_err(|e| self.report.failed(file.path(), &e))
     }
 
+    /// The number by which the kernel knows an entry. That of the folder that is shown is 1. What is in it comes after it.
+    fn ino_of(&self, id: NodeId) -> u64 {
+        u64::from(id.number() - self.top.number()) + 1
+    }
+
     /// The entry with a number that the kernel knows.
     fn node(&self, ino: u64) -> io::Result<NodeId> {
         let number = ino.checked_sub(1).and_then(|number| u32::try_from(number).ok());
+        let number = number.and_then(|number| number.checked_add(self.top.number()));
         number.and_then(|number| self.listing().numbered(number)).ok_or(Errno::STALE.into())
     }
 
@@ -311,9 +320,4 @@ impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
             (false, None) => Kind::Link,
         }
     }
-}
-
-/// The number by which the kernel knows an entry. That of the root is 1.
-fn ino_of(id: NodeId) -> u64 {
-    u64::from(id.number()) + 1
 }

@@ -1,7 +1,7 @@
 //! The requests of the kernel.
 
 use super::super::{answer, only_reads};
-use super::{ObjectView, ino_of};
+use super::ObjectView;
 use crate::fuse::{Answer, Caching, Entries, Filesystem, Opened, Space};
 use crate::tree::{Attr, Kind};
 use phalanx_core::KeySource;
@@ -23,7 +23,7 @@ impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
         let from = from.saturating_sub(2).min(children.len());
         for (place, id) in (from..).zip(&children[from..]) {
             let name = self.listing().name(*id);
-            if entries.add(ino_of(*id), place as u64 + 3, self.kind(*id), name.as_bytes()) {
+            if entries.add(self.ino_of(*id), place as u64 + 3, self.kind(*id), name.as_bytes()) {
                 break;
             }
         }

@@ -59,7 +59,8 @@ pub enum Command {
     /// Protect files: PATH becomes PATH.phx
     ///
     /// An output appears under its name when it is complete, and not before. An existing file is never replaced without
-    /// --force. Without --key, --key-file, --recipient, --recipients-file or --password-file, the password is that of PHALANX_PASSWORD, or is asked for.
+    /// --force. Without an option that names a key, a public key, a key service or a password, the password is that of
+    /// PHALANX_PASSWORD or of systemd's credential phalanx.password, or is asked for.
     Protect(Protect),
     /// Make or renew a protected mirror of a folder
     ///
@@ -73,9 +74,9 @@ pub enum Command {
     Mirror(Mirror),
     /// Get protected files back: PATH.phx becomes PATH
     ///
-    /// Keys are found in the keyring by their ids. A password comes from PHALANX_PASSWORD or from a prompt. If --key,
-    /// --key-file or --identity name keys, only these are tried, and the only password is that of --password-file. An
-    /// identity is never tried unless it is named. With --recursive PATH may be a volume or the URL of a folder in an object
+    /// Keys are found in the keyring by their ids. A password comes from PHALANX_PASSWORD, systemd's credential phalanx.password or
+    /// a prompt. If --key, --key-file, --identity or --kms is given, only what they name is tried, and the only password is that
+    /// of --password-file or --password-command. An identity is never tried unless it is named. With --recursive PATH may be a volume or the URL of a folder in an object
     /// store: everything in it goes to --output or into --output-dir.
     Unprotect(Unprotect),
     /// Check every chunk of protected files and volumes; write nothing
@@ -87,7 +88,7 @@ pub enum Command {
     ///
     /// DIR is a volume that init made. In MOUNTPOINT, an empty folder, it is plain, for reading and writing. What fsync
     /// confirms is on the disk, whatever ends the mount. What was altered from outside gives "input/output error". One process
-    /// at a time uses a volume. With --engine auto, large pieces of work go to the GPU if phalanx engines has measured that it is
+    /// at a time writes to a volume, and none reads it meanwhile; with --read-only several may read it. With --engine auto, large pieces of work go to the GPU if phalanx engines has measured that it is
     /// faster.
     ///
     /// TREE is a folder or file that protect made. In MOUNTPOINT, an empty folder, each file NAME.phx appears as NAME, for
@@ -116,7 +117,8 @@ pub enum Command {
     /// Make an encrypted folder, to be mounted
     ///
     /// DIR becomes a volume: what is written to it where it is mounted lies in it encrypted, file by file, names included.
-    /// Without --key, --key-file or --password-file, the password is that of PHALANX_PASSWORD, or is asked for.
+    /// Without an option that names a key or a password, the password is that of PHALANX_PASSWORD or of systemd's credential
+    /// phalanx.password, or is asked for.
     #[cfg(target_os = "linux")]
     Init(Init),
     /// Make, list, copy and delete the keys of the keyring

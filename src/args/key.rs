@@ -73,8 +73,10 @@ pub enum Key {
     },
     /// Protect keys of the keyring by a password or public keys
     ///
-    /// What uses a locked key asks for its password, or takes --identity. Without names all keys are locked that are not. The
-    /// file of an unlocked key is deleted; its blocks may stay on the disk for a while.
+    /// What opens files asks for the password of a locked key, or takes --identity or --kms. protect, mirror and rekey --add-key only
+    /// ask for the password, or ask a key service of the user's file. No option and no variable gives the password. key export
+    /// takes no locked key. Without names all keys are locked that are not. The file of an unlocked key is deleted; its blocks may
+    /// stay on the disk for a while.
     Lock {
         /// Their names (default: all)
         names: Vec<String>,

@@ -15,9 +15,10 @@ pub struct Rekey {
     /// Protected files or volumes, or URLs of objects
     #[arg(required = true, value_name = "PATH.phx")]
     paths: Vec<PathBuf>,
-    /// Take all protected files in whole folders
+    /// Take all files and volumes in folders
     ///
-    /// The manifest of a mirror changes with its files, after them.
+    /// Only protected files count. The manifest of a mirror changes with its files, after them. With --fresh each volume is an error,
+    /// but in a mirror volumes are passed over.
     #[arg(short = 'R', long)]
     recursive: bool,
     #[command(flatten)]

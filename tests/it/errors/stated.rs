@@ -240,6 +240,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "look who could delete it",
     ),
     (
+        "../crates/host/src/mirror/log.rs",
+        4,
+        "an earlier note was written in part",
+        "`mirror` and `rekey`, after the disk with the state folder had no room for a note, and the part of it could not be removed",
+        "make room there, and run it again",
+    ),
+    (
         "../crates/host/src/mirror/manifest.rs",
         4,
         "{}: another run writes to it",

@@ -4,6 +4,7 @@
 //! files hold, which is no secret.
 
 use super::listing::UNKNOWN;
+use super::log::Log;
 use super::state::{Trees, open_records};
 use crate::file::sync_folder;
 use crate::lock::lock;
@@ -15,7 +16,7 @@ use phalanx_system::io::Errno;
 use phalanx_system::os::ffi::OsStrExt;
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -28,7 +29,7 @@ const DOUBT: (u64, Contents) = (u64::MAX, UNKNOWN);
 /// The journal of a run.
 #[derive(Debug)]
 pub struct Journal {
-    file: Mutex<File>,
+    log: Mutex<Log>,
     /// Its file, and those of killed runs that it has read. No other run uses them meanwhile.
     files: Vec<(PathBuf, File)>,
     /// What this run and killed runs have written, by key.
@@ -54,20 +55,20 @@ impl Journal {
         let paths = trees.notes(mirror, "journal");
         let Some(path) = paths.first() else { return Ok(None) };
         let own = path.with_extension(format!("{}.journal", std::process::id()));
-        let (mut files, mut written) = (Vec::new(), HashMap::new());
+        let (mut files, mut written, mut log) = (Vec::new(), HashMap::new(), None);
         for path in left_beside(&paths, "journal").into_iter().filter(|left| *left != own).chain([own.clone()]) {
             if path == own {
                 open_records(&path, RECORD)?;
             }
             let Some(lock) = locked(&path)? else { continue };
-            let (file, bytes) = open_records(&path, RECORD)?;
+            let (opened, bytes) = open_records(&path, RECORD)?;
             merge(&mut written, &bytes);
-            files.push((path, lock, file));
+            files.push((path, lock));
+            log = Some(opened);
         }
-        let Some((_, _, file)) = files.last() else { return Ok(None) };
-        let file = Mutex::new(file.try_clone()?);
-        let files = files.into_iter().map(|(path, lock, _)| (path, lock)).collect();
-        Ok(Some(Self { file, files, written: Mutex::new(written), doubts: Mutex::default() }))
+        // Its own file was the last one.
+        let Some(log) = log.map(Mutex::new) else { return Ok(None) };
+        Ok(Some(Self { log, files, written: Mutex::new(written), doubts: Mutex::default() }))
     }
 
     /// Whether this run or a killed one has written something.
@@ -122,7 +123,7 @@ impl Journal {
     }
 
     fn sync(&self) -> io::Result<()> {
-        sync_data(&lock(&self.file))?;
+        sync_data(lock(&self.log).file())?;
         match self.files.last().and_then(|(path, _)| path.parent()) {
             Some(folder) => Ok(sync_folder(&open_folder(folder)?)?),
             None => Ok(()),
@@ -131,7 +132,7 @@ impl Journal {
 
     fn append(&self, key: [u8; 32], stored_len: u64, contents: Contents) -> io::Result<()> {
         lock(&self.written).insert(key, (stored_len, contents));
-        lock(&self.file).write_all(&record(key, stored_len, contents))
+        lock(&self.log).append(&record(key, stored_len, contents))
     }
 
     /// Removes it: the manifest lists everything now.
@@ -293,7 +294,29 @@ mod tests {
             crate::folders::SEARCHED,
             phalanx_system::fs::Mode::empty(),
         );
-        *lock(&journal.file) = searched.unwrap().into();
+        *lock(&journal.log) = Log::new(searched.unwrap().into());
         assert!(journal.doubted().is_err() && journal.doubted().is_err());
+    }
+
+    #[test]
+    fn a_note_that_the_disk_has_no_room_for_hides_no_later_doubt() {
+        let folder = tempfile::tempdir().unwrap();
+        let trees = Trees::in_folder(folder.path().join("trees"));
+        let (mirror, file) = (folder.path().join("m"), folder.path().join("f"));
+        fs::write(&file, "content").unwrap();
+        let stat = fstat(File::open(&file).unwrap()).unwrap();
+        let modified = crate::mirror::entry::modified(&stat);
+        let known = Contents { last: LastChunk([1; 48]), root: [2; 32] };
+        let entry = FileEntry { len: 7, stored_len: 70, device: 0, inode: 0, contents: known };
+        let journal = Journal::open(&trees, &mirror).unwrap().unwrap();
+        journal.note(Path::new("first"), modified, &entry);
+        lock(&journal.log).room = Some(RECORD / 2);
+        journal.note(Path::new("second"), modified, &entry);
+        journal.doubt(Path::new("third"), modified, 7).unwrap();
+        // As after a kill.
+        drop(journal);
+        let journal = Journal::open(&trees, &mirror).unwrap().unwrap();
+        let contents = |name: &str| journal.written(Path::new(name), &stat).map(|entry| entry.contents);
+        assert_eq!(["first", "second", "third"].map(contents), [Some(known), None, Some(UNKNOWN)]);
     }
 }

@@ -10,6 +10,7 @@ pub mod excludes;
 mod gone;
 pub mod journal;
 pub mod listing;
+mod log;
 pub mod manifest;
 pub mod manifests;
 mod removals;

@@ -9,6 +9,7 @@
 
 use super::entries::Entries;
 use super::journal::{left_beside, locked};
+use super::log::Log;
 use super::scan::OldManifest;
 use super::state::Trees;
 use super::there::open_stored;
@@ -19,9 +20,9 @@ use crate::lock::lock;
 use phalanx_core::tree::{Entry, Invalid, Kind, LastChunk, Manifest};
 use phalanx_kernels::keccak::sha3_256;
 use phalanx_system::files::{cut_log, open_folder, open_private_log};
-use phalanx_system::fs::{FileType, FlockOperation, flock, readlinkat, sync_data};
+use phalanx_system::fs::{FileType, FlockOperation, flock, readlinkat};
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -35,7 +36,7 @@ const PREFIX: usize = 8 + 32;
 pub struct Removals {
     path: PathBuf,
     /// This run's file, once something is noted; none if there can be none.
-    own: Mutex<Option<Option<File>>>,
+    own: Mutex<Option<Option<Log>>>,
     /// The files that killed runs have left. No other run uses them meanwhile.
     left: Vec<(PathBuf, File)>,
 }
@@ -99,17 +100,12 @@ impl Removals {
         if own.is_none() {
             *own = Some(self.begin()?);
         }
-        let Some(Some(file)) = &mut *own else { return Ok(()) };
-        let written = file.write_all(&note).and_then(|()| sync_data(file));
-        if written.is_err() {
-            // Nothing would be found behind a part of a note: the next one opens the file again, which cuts that off.
-            *own = None;
-        }
-        written
+        let Some(Some(log)) = &mut *own else { return Ok(()) };
+        log.append_synced(&note)
     }
 
     /// Makes this run's file. `None` if the user has no state folder that can be written to, as if there were no home.
-    fn begin(&self) -> io::Result<Option<File>> {
+    fn begin(&self) -> io::Result<Option<Log>> {
         use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
         match self.make() {
             Err(e) if matches!(e.kind(), NotADirectory | NotFound | PermissionDenied | ReadOnlyFilesystem) => Ok(None),
@@ -118,7 +114,7 @@ impl Removals {
     }
 
     /// Makes this run's file, whose name is then on the disk, or goes on with one that a killed run of the same number has left.
-    fn make(&self) -> io::Result<File> {
+    fn make(&self) -> io::Result<Log> {
         let folder = parent(&self.path);
         make_private(folder)?;
         let path = self.path.with_extension(format!("{}.{END}", std::process::id()));
@@ -129,7 +125,7 @@ impl Removals {
         // Some file systems have no locks.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         sync_folder(&open_folder(folder)?)?;
-        Ok(file)
+        Ok(Log::new(file))
     }
 
     /// Removes the notes: a manifest lists everything now.

@@ -7,16 +7,16 @@
 
 use super::chain::Beside;
 use super::listing::{Listing, NodeId, State};
+use super::log::Log;
 use super::state::{Trees, open_records};
 use super::there::open_stored;
 use crate::lock::lock;
 use crate::{Error, Result};
 use phalanx_core::ReadAt;
 use phalanx_core::tree::{Contents, Entry, FileEntry, Kind, LastChunk, TreeId};
-use phalanx_system::fs::sync_data;
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
@@ -34,7 +34,7 @@ pub struct Rewritten {
 
 #[derive(Debug)]
 struct Notes {
-    file: Option<File>,
+    log: Option<Log>,
     /// For the last chunk of each new file: the root of its hash tree, and what it replaced.
     origins: HashMap<LastChunk, ([u8; 32], Contents)>,
 }
@@ -57,14 +57,14 @@ impl Rewritten {
 
     fn open(path: Option<PathBuf>) -> io::Result<Self> {
         let opened = path.as_ref().map(|path| open_records(path, RECORD)).transpose()?;
-        let (file, bytes) = opened.map_or((None, Vec::new()), |(file, bytes)| (Some(file), bytes));
+        let (log, bytes) = opened.map_or((None, Vec::new()), |(log, bytes)| (Some(log), bytes));
         let origins = bytes.chunks_exact(RECORD).map(|record| {
             let (old, new) = record.split_at(CONTENTS);
             let new = parse(new);
             (new.last, (new.root, parse(old)))
         });
         let origins = origins.collect();
-        Ok(Self { path, notes: Mutex::new(Notes { file, origins }) })
+        Ok(Self { path, notes: Mutex::new(Notes { log, origins }) })
     }
 
     /// Whether nothing was written.
@@ -84,8 +84,8 @@ impl Rewritten {
             record.extend(contents.root);
         }
         let mut notes = lock(&self.notes);
-        if let Some(file) = &mut notes.file {
-            file.write_all(&record).and_then(|()| sync_data(file)).map_err(Error::write)?;
+        if let Some(log) = &mut notes.log {
+            log.append_synced(&record).map_err(Error::write)?;
         }
         notes.origins.insert(new.last, (new.root, *old));
         Ok(())
@@ -170,6 +170,7 @@ fn parse(contents: &[u8]) -> Contents {
 mod tests {
     use super::*;
     use std::fs::OpenOptions;
+    use std::io::Write;
 
     fn contents(seed: u8) -> Contents {
         Contents { last: LastChunk([seed; 48]), root: [seed; 32] }
@@ -196,5 +197,20 @@ mod tests {
         assert!(!notes.is_made_from(contents(4), &contents(3)) && !notes.is_made_from(contents(4), &contents(1)));
         notes.end();
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_note_that_the_disk_has_no_room_for_spoils_no_later_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes");
+        let notes = Rewritten::open(Some(path.clone())).unwrap();
+        notes.note(&contents(1), &contents(2)).unwrap();
+        lock(&notes.notes).log.as_mut().unwrap().room = Some(RECORD / 2);
+        notes.note(&contents(3), &contents(4)).unwrap_err();
+        notes.note(&contents(5), &contents(6)).unwrap();
+        let notes = Rewritten::open(Some(path)).unwrap();
+        for (last, listed, expected) in [(2, 1, true), (4, 3, false), (6, 5, true)] {
+            assert_eq!(notes.is_made_from(contents(last), &contents(listed)), expected, "{last} from {listed}");
+        }
     }
 }

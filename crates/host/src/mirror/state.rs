@@ -1,6 +1,7 @@
 //! What this user's machine remembers of trees, in the state folder: the last generation seen of each.
 
 use super::MANIFEST;
+use super::log::Log;
 use crate::Error;
 use crate::file::{Existing, InputFile, Made, Output, is_url};
 use crate::folders::{id, make_private, parent};
@@ -275,7 +276,7 @@ fn hash_of(path: &Path) -> String {
 }
 
 /// Opens a file of records that only the user can read, and reads it. Records are appended to it.
-pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(File, Vec<u8>)> {
+pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(Log, Vec<u8>)> {
     make_private(parent(path))?;
     let mut file = open_private_log(path)?;
     if !file.metadata()?.is_file() {
@@ -286,7 +287,7 @@ pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(File, Vec<
     // A record that was cut short is followed by whole ones, so it is removed.
     bytes.truncate(bytes.len() - bytes.len() % record);
     cut_log(&file, bytes.len() as u64)?;
-    Ok((file, bytes))
+    Ok((Log::new(file), bytes))
 }
 
 fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Option<T> {

@@ -559,3 +559,42 @@ fn each_mount_error_is_one_line() {
         assert!(line.contains(what), "{line}");
     }
 }
+
+/// A program that reads there would wait for whoever sits at the mount's terminal, and others for the same keys.
+#[test]
+fn a_mount_at_a_terminal_asks_for_no_locked_key_later() {
+    if !is_fuse_here() || !has("script") {
+        return;
+    }
+    let s = Sandbox::with_key();
+    s.run(&["key", "new", "other"]).ok();
+    s.write("f", "content");
+    s.secret("pw", "plum harness ostrich\n");
+    fs::create_dir_all(s.path("t.phx/d")).unwrap();
+    fs::create_dir(s.path("mnt")).unwrap();
+    s.run(&["protect", "f", "-k", "other", "-o", "t.phx/1.phx"]).ok();
+    s.run(&["protect", "f", "-k", "k", "-o", "t.phx/d/2.phx"]).ok();
+    s.run(&["key", "lock", "k", "--password-file", "pw"]).ok();
+    let mut questions = 0;
+    let answer = || {
+        questions += 1;
+        Some("wrong\n".to_owned())
+    };
+    let (code, shown) = thread::scope(|scope| {
+        let mounted = Mounted::at(s.path("mnt"));
+        let mount = scope.spawn(|| s.dialogue(&format!("{} mount t.phx mnt", env!("CARGO_BIN_EXE_phalanx")), answer));
+        wait_for(|| is_mounted(&mounted.mountpoint) || mount.is_finished());
+        if !mount.is_finished() {
+            assert_eq!(fs::read(mounted.path("1")).unwrap(), b"content");
+            fs::read(mounted.path("d/2")).unwrap_err();
+            mounted.unmount();
+        }
+        mount.join().unwrap()
+    });
+    if shown.contains("Operation not permitted") {
+        skip("FUSE");
+        return required();
+    }
+    assert_eq!((code, questions), (0, 0), "{shown}");
+    assert!(shown.contains("the key k is locked"), "{shown}");
+}

@@ -55,7 +55,7 @@ fn at_terminal() -> MutexGuard<'static, ()> {
 /// Asks for a password.
 ///
 /// # Errors
-/// If there is no terminal, or this program does not ask.
+/// If there is no terminal, or this program does not ask, or no more.
 pub fn password(question: &str) -> io::Result<Password> {
     hidden(question).map(|typed| Password::new(typed.as_bytes().to_vec()))
 }
@@ -78,10 +78,14 @@ pub fn line(question: &str) -> Option<String> {
 /// Asks for what nobody may see.
 ///
 /// # Errors
-/// If there is no terminal, or this program does not ask.
+/// If there is no terminal, or this program does not ask, or no more.
 pub fn hidden(question: &str) -> io::Result<Zeroizing<String>> {
-    let hidden = HIDDEN.get().ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "this program does not ask"))?;
+    let refused = |why| io::Error::new(io::ErrorKind::Unsupported, why);
+    let hidden = HIDDEN.get().ok_or_else(|| refused("this program does not ask"))?;
     let _turn = at_terminal();
+    if ASKS_NO_MORE.load(Ordering::Relaxed) {
+        return Err(refused("nobody is asked any more"));
+    }
     let dark = Dark::new();
     let typed = hidden(question);
     drop(dark);

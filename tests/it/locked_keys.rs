@@ -269,3 +269,22 @@ fn the_slot_of_a_locked_key_is_removed_by_its_name() {
     s.run(&["verify", "f.phx", "-k", "k"]).fails(3);
     s.run(&["verify", "f.phx", "-k", "other"]).ok();
 }
+
+/// Whichever of both comes first in the header.
+#[test]
+fn nobody_is_asked_for_a_locked_key_if_another_one_opens_the_file() {
+    if !has("script") {
+        return;
+    }
+    let s = keyring();
+    s.run(&["protect", "f", "-k", "k", "-k", "other", "-o", "g.phx"]).ok();
+    for (locked, open) in [("k", "other"), ("other", "k")] {
+        s.run(&["key", "lock", locked, "--password-file", "pw"]).ok();
+        let (ended, shown) = s.at_terminal("verify -v g.phx", &["wrong"]);
+        assert!(ended == 0 && !shown.contains("Password") && shown.contains(&format!("key {open}")), "{shown}");
+        // A file under a new file key has a slot for each.
+        let (ended, shown) = s.at_terminal("rekey g.phx --fresh", &["plum harness ostrich"]);
+        assert!(ended == 0 && shown.contains(&format!("Password of the key {locked}: ")), "{ended}: {shown}");
+        s.run(&["key", "unlock", locked, "--password-file", "pw"]).ok();
+    }
+}

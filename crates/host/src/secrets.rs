@@ -4,6 +4,7 @@ use crate::Keyring;
 use crate::args::{OpenKeys, ProtectKeys};
 use crate::failure::{self, Outcome};
 use crate::lines::{complain, complain_with, shown};
+use crate::lock::lock;
 use crate::secret_files::{keyring, read_key};
 use crate::services::Services;
 use crate::verbosity::Verbosity;
@@ -193,6 +194,8 @@ pub struct AtHand {
     /// The keys that were found there. Each is looked up once in a run. Each is allocated separately, because the list
     /// grows.
     found: Mutex<Vec<Arc<(String, SecretKey)>>>,
+    /// Held while a locked key is opened: a thread that needs it too waits, and others do not.
+    unlocking: Mutex<()>,
     given_password: Option<Password>,
     /// Whether a password may come from the variable or the user.
     ask: bool,
@@ -218,6 +221,7 @@ pub fn opener(args: &OpenKeys, verbosity: Verbosity) -> Outcome<Opener<AtHand>> 
         quiet: verbosity.quiet,
         keyring: if none_given { keyring().ok().map(wherever_it_is) } else { None },
         found: Mutex::default(),
+        unlocking: Mutex::default(),
         ask: none_given && !args.names_password(),
         given_password: passwords::for_opening(args)?,
         given,
@@ -234,23 +238,37 @@ fn wherever_it_is(keyring: Keyring) -> Keyring {
 
 impl KeySource for AtHand {
     fn key(&self, id: &KeyId) -> Result<Option<SecretKey>> {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, key)) = self.given.iter().chain(found.iter().map(Arc::as_ref)).find(|(_, key)| key.id() == *id)
-        {
-            return Ok(Some(key.clone()));
+        let mut found = lock(&self.found);
+        if let Some(key) = self.known(id, &found) {
+            return Ok(Some(key));
         }
         let Some(keyring) = &self.keyring else { return Ok(None) };
         let key = match find_key(keyring, id) {
-            Err(e) => {
-                let ways = locked_keys::Ways { identities: Some(&self.identities), services: Some(&self.services) };
-                Some(locked_keys::find(keyring, id, ways).ok_or_else(|| self.refuse(e))?)
-            }
-            found => found?,
+            // Its turn comes if nothing else opens the file.
+            Err(_) if matches!(keyring.locked_with(id), Ok(Some(_))) => None,
+            found => found.map_err(|e| self.refuse(e))?,
         };
         Ok(key.map(|(name, key)| {
             found.push(Arc::new((name, key.clone())));
             key
         }))
+    }
+
+    fn locked_key(&self, id: &KeyId) -> Result<Option<SecretKey>> {
+        let Some(keyring) = &self.keyring else { return Ok(None) };
+        if !matches!(keyring.locked_with(id), Ok(Some(_))) {
+            return Ok(None);
+        }
+        let _alone = lock(&self.unlocking);
+        if let Some(key) = self.known(id, &lock(&self.found)) {
+            return Ok(Some(key));
+        }
+        let ways = locked_keys::Ways { identities: Some(&self.identities), services: Some(&self.services) };
+        let Some((name, key)) = locked_keys::find(keyring, id, ways) else {
+            return find_key(keyring, id).map(|found| found.map(|(_, key)| key)).map_err(|e| self.refuse(e));
+        };
+        lock(&self.found).push(Arc::new((name, key.clone())));
+        Ok(Some(key))
     }
 
     fn password(&self) -> Result<Option<Password>> {
@@ -279,6 +297,12 @@ impl KeySource for AtHand {
 }
 
 impl AtHand {
+    /// A key that was given or found before.
+    fn known(&self, id: &KeyId, found: &[Arc<(String, SecretKey)>]) -> Option<SecretKey> {
+        let mut all = self.given.iter().chain(found.iter().map(Arc::as_ref));
+        all.find(|(_, key)| key.id() == *id).map(|(_, key)| key.clone())
+    }
+
     /// Notes the keys that an error refuses, and returns it.
     fn refuse(&self, error: Error) -> Error {
         if let Error::KeysRefused { refused, remedy, .. } = &error {

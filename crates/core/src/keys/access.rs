@@ -81,7 +81,8 @@ impl<S: KeySource> Opener<S> {
 
     /// Opens a header and checks its tag. Returns the keys of the file.
     ///
-    /// Key slots are tried first, since they cost nothing, then age slots, service slots and password slots.
+    /// Key slots are tried first, since they cost nothing, then age slots and service slots. What somebody may be asked for comes
+    /// last: the locked keys of key slots, and password slots.
     ///
     /// # Errors
     /// [`Error::NoKey`] if no key at hand is for the file, [`Error::WrongKey`] if one is but does not open it,
@@ -119,6 +120,9 @@ impl<S: KeySource> Opener<S> {
             }
         }
         if let Some(opened) = self.open_by_service(header, &tries, &mut unopened)? {
+            return Ok(opened);
+        }
+        if let Some(opened) = self.open_by_locked_key(header, &tries, &mut unopened)? {
             return Ok(opened);
         }
         let passwords: Vec<_> = slots(header, password_slot).filter(|(slot, _)| tries(*slot)).collect();
@@ -184,6 +188,27 @@ impl<S: KeySource> Opener<S> {
         Ok(None)
     }
 
+    fn open_by_locked_key(
+        &self,
+        header: &Header,
+        tries: impl Fn(usize) -> bool,
+        unopened: &mut Unopened,
+    ) -> Result<Option<Opened>> {
+        for (slot, (id, wrapped)) in slots(header, key_slot).filter(|(slot, _)| tries(*slot)) {
+            match self.source.locked_key(id) {
+                Ok(Some(key)) => {
+                    unopened.tried = true;
+                    if let Some((file_key, keys)) = unlock(header, &key.wrapping_key(), wrapped) {
+                        return Ok(Some(Opened { file_key, keys, slot, by: OpenedBy::Key(*id) }));
+                    }
+                }
+                Ok(None) => {}
+                Err(e) => unopened.refuse(e)?,
+            }
+        }
+        Ok(None)
+    }
+
     /// The recipients of the slots for which `keeps` returns true, to protect a new file for them. Each slot must open
     /// with what is at hand; [`Error::NotAtHand`] names the first that does not. An age slot does not show its
     /// recipient, but its tag says whether it is that of an identity at hand. `keys` come from the file key.
@@ -201,7 +226,7 @@ impl<S: KeySource> Opener<S> {
         let mut services = 0;
         for (number, slot) in kept() {
             let recipient = match slot {
-                Slot::Key { id, wrapped } => match self.source.key(id) {
+                Slot::Key { id, wrapped } => match self.any_key(id) {
                     Ok(key) => key.filter(|key| opens(&key.wrapping_key(), wrapped)).map(|key| Recipient::key(&key)),
                     Err(Error::KeysRefused { .. }) => None,
                     Err(e) => return Err(e),
@@ -244,6 +269,13 @@ impl<S: KeySource> Opener<S> {
             recipients.push(recipient.ok_or(Error::NotAtHand(number))?);
         }
         Ok(recipients)
+    }
+
+    fn any_key(&self, id: &KeyId) -> Result<Option<SecretKey>> {
+        match self.source.key(id)? {
+            Some(key) => Ok(Some(key)),
+            None => self.source.locked_key(id),
+        }
     }
 
     /// The password for new files. Argon2 runs once for all of them.

@@ -17,6 +17,17 @@ pub trait KeySource {
     /// # Errors
     /// Any other error ends the search, and the file is not opened.
     fn key(&self, id: &KeyId) -> Result<Option<SecretKey>>;
+    /// The named key with this id, if it is locked and somebody unlocks it now, who may be asked for a password. It is only looked
+    /// for if no other key, identity or service has opened the file.
+    ///
+    /// [`Error::KeysRefused`](crate::Error::KeysRefused) means what it means for [`KeySource::key`].
+    ///
+    /// # Errors
+    /// Any other error ends the search, and the file is not opened.
+    fn locked_key(&self, id: &KeyId) -> Result<Option<SecretKey>> {
+        let _ = id;
+        Ok(None)
+    }
     /// The password, if there is one; a command asks its user here.
     ///
     /// # Errors

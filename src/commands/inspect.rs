@@ -290,7 +290,9 @@ impl SlotReport {
                 SlotReport::Password { memory_kib: kdf.memory_kib, passes: kdf.passes, lanes: kdf.lanes }
             }
             Slot::Key { id, .. } => {
-                let name = keyring.and_then(|ring| ring.find(id, drop).ok().flatten()).map(|(name, _)| name);
+                let open = |ring: &Keyring| ring.find(id, drop).ok().flatten().map(|(name, _)| name);
+                let locked = |ring: &Keyring| ring.locked_with(id).ok().flatten();
+                let name = keyring.and_then(|ring| open(ring).or_else(|| locked(ring)));
                 SlotReport::Key { id: id.to_string(), name }
             }
             Slot::Age { file, .. } => SlotReport::Age { stanzas: stanzas(file), bytes: file.len(), recipients: None },

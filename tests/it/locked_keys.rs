@@ -288,3 +288,14 @@ fn nobody_is_asked_for_a_locked_key_if_another_one_opens_the_file() {
         s.run(&["key", "unlock", locked, "--password-file", "pw"]).ok();
     }
 }
+
+#[test]
+fn a_locked_key_has_its_name_in_reports() {
+    let s = keyring();
+    s.run(&["rekey", "f.phx", "--add-key", "other"]).ok();
+    s.run(&["key", "lock", "k", "--password-file", "pw"]).ok();
+    for args in [&["inspect", "f.phx"][..], &["rekey", "f.phx"]] {
+        let said = s.run(args).text();
+        assert!(said.contains("(k in the keyring)") && said.contains("(other in the keyring)"), "{args:?}: {said}");
+    }
+}

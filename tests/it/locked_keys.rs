@@ -299,3 +299,32 @@ fn a_locked_key_has_its_name_in_reports() {
         assert!(said.contains("(k in the keyring)") && said.contains("(other in the keyring)"), "{args:?}: {said}");
     }
 }
+
+/// Each file that names such a key would cost Argon2's time, while all threads wait.
+#[test]
+fn a_password_is_tried_once_on_a_key_that_it_does_not_open() {
+    if !has("script") || !has("strace") {
+        return;
+    }
+    let s = keyring();
+    s.secret("other-pw", "walnut\n");
+    fs::create_dir(s.path("t")).unwrap();
+    // Files of a folder are taken in their order.
+    s.run(&["protect", "f", "-k", "k", "-o", "t/0.phx"]).ok();
+    for number in 1..=5 {
+        s.run(&["protect", "f", "-k", "other", "-o", &format!("t/{number}.phx")]).ok();
+    }
+    s.run(&["key", "lock", "k", "--password-file", "pw"]).ok();
+    s.run(&["key", "lock", "other", "--password-file", "other-pw"]).ok();
+    let program = env!("CARGO_BIN_EXE_phalanx");
+    let files: String = (0..=5).map(|number| format!(" t/{number}.phx")).collect();
+    let mut typed = ["plum harness ostrich\n", "wrong\n"].into_iter();
+    let line = format!("strace -qq -f -o trace -e trace=mmap {program} verify -t 1{files}");
+    let (ended, shown) = s.dialogue(&line, || typed.next().map(str::to_owned));
+    assert_eq!((ended, shown.matches("Password of the key").count()), (3, 2), "{shown}");
+    // Argon2 has 64 MiB, and an allocator may add some bytes.
+    let trace = String::from_utf8(s.read("trace")).unwrap();
+    let lengths = trace.lines().filter_map(|line| line.split_once("mmap(NULL, ")?.1.split(',').next()?.parse().ok());
+    let derived = lengths.filter(|len: &u64| (64 << 20..65 << 20).contains(len)).count();
+    assert_eq!(derived, 3, "for k, for other by the same password, and for other by the one that was typed");
+}

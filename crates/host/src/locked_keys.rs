@@ -7,6 +7,7 @@ use crate::{Error, Result, ask};
 use phalanx_age::Identities;
 use phalanx_core::format::{Header, Slot};
 use phalanx_core::{Class, KdfLimit, KeyId, KeySource, Opener, Password, Recipient, SecretKey};
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// What the user has named that may open a locked key.
@@ -82,9 +83,10 @@ fn open(name: &str, id: KeyId, protected: &[u8], ways: Ways<'_>) -> Result<Secre
     };
     // Others wait while one asks.
     let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(key) = attempt(asked.password.clone())? {
+    if let Some(key) = attempt(asked.password_for(&id))? {
         return Ok(key);
     }
+    asked.unopened.insert(id);
     let header = Header::read(&mut &*protected)?;
     let has_password = header.slots().iter().any(|slot| matches!(slot, Slot::Password { .. }));
     // A stranger's file could name the key again and again.
@@ -94,7 +96,7 @@ fn open(name: &str, id: KeyId, protected: &[u8], ways: Ways<'_>) -> Result<Secre
     let password = ask::password(&format!("Password of the key {name}: ")).map_err(|_| locked())?;
     match attempt(Some(password.clone()))? {
         Some(key) => {
-            asked.password = Some(password);
+            asked.opened_by(password);
             Ok(key)
         }
         None => {
@@ -106,13 +108,28 @@ fn open(name: &str, id: KeyId, protected: &[u8], ways: Ways<'_>) -> Result<Secre
 }
 
 /// What the user was asked for in this run.
-static ASKED: Mutex<Asked> = Mutex::new(Asked { password: None, refused: Vec::new() });
+static ASKED: Mutex<Asked> = Mutex::new(Asked { password: None, unopened: BTreeSet::new(), refused: Vec::new() });
 
 struct Asked {
     /// The last password that opened a key. One user has one for the keyring, as a rule.
     password: Option<Password>,
+    /// The keys that it does not open. Argon2 would take its time again for each file that names one.
+    unopened: BTreeSet<KeyId>,
     /// The keys for which a wrong one was typed. Nobody is asked for it again.
     refused: Vec<KeyId>,
+}
+
+impl Asked {
+    /// The password, if it may open a key.
+    fn password_for(&self, id: &KeyId) -> Option<Password> {
+        self.password.clone().filter(|_| !self.unopened.contains(id))
+    }
+
+    /// Another password has opened a key. It may open others.
+    fn opened_by(&mut self, password: Password) {
+        self.password = Some(password);
+        self.unopened.clear();
+    }
 }
 
 /// What may open a locked key.

@@ -20,6 +20,9 @@ const PAYLOAD: usize = 64;
 /// Characters of what an `ssh-ed25519` stanza carries: a file key of 16 bytes and a tag.
 const BODY: usize = 43;
 
+/// The type of the stanzas for post-quantum keys in hardware, `age1tagpq1…`.
+const TAGGED_PQ: &str = "mlkem768p256tag";
+
 /// Why an age file cannot be in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -89,7 +92,7 @@ impl<'a> Outline<'a> {
     /// Whether it is for a post-quantum key of age.
     #[must_use]
     pub fn is_post_quantum(&self) -> bool {
-        self.stanzas.iter().any(|stanza| stanza.kind() == pq::KIND)
+        self.stanzas.iter().any(|stanza| [pq::KIND, TAGGED_PQ].contains(&stanza.kind()))
     }
 
     /// The stanzas in their order.

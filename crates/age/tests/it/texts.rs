@@ -171,6 +171,17 @@ fn tagged_recipients_get_their_stanzas() {
     assert_eq!(outline.stanzas()[0].kind(), "p256tag");
 }
 
+/// Otherwise a warning would say that they are not.
+#[test]
+fn a_slot_is_post_quantum_if_its_recipient_is() {
+    for (name, is_it) in [("pq.pub", true), ("tagpq.pub", true), ("ssh-ed25519.pub", false)] {
+        let recipient = parse(text(name).trim()).unwrap();
+        let file = recipient.wrap(&file_key()).unwrap();
+        let of_slot = Outline::of(&file).unwrap().is_post_quantum();
+        assert_eq!((recipient.is_post_quantum(), of_slot), (is_it, is_it), "{name}");
+    }
+}
+
 #[test]
 fn errors_of_recipients_say_why_and_repeat_nothing() {
     let alice = recipient_of("alice.txt").text().to_owned();

@@ -9,11 +9,11 @@ use crate::file::input::{InputFile, Stamp};
 use crate::file::metadata::tolerate;
 use crate::file::output::{Existing, Output, sync_folder};
 use crate::file::regular::{Regular, regular};
-use crate::file::temporary::{Temporary, is_named, side_name, step};
+use crate::file::temporary::{Temporary, is_named, is_own, side_name, step};
 use crate::{Error, Result};
 use phalanx_core::format::Header;
 use phalanx_core::{Class, Error as CoreError, KeySource, Opener, Source, Ways};
-use phalanx_system::files::spelling;
+use phalanx_system::files::{is_as_made_for_user, spelling};
 use phalanx_system::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
 use phalanx_system::io::Errno;
 use phalanx_system::os::fs::FileExt;
@@ -224,8 +224,7 @@ impl InPlace {
         // If the name leads to another file by now, the side file may be that one's.
         self.check_unchanged()?;
         let times = match self.side() {
-            // The run that made it may have been killed before it restored the time of modification.
-            Ok(Some((side, written))) if written.bytes() == header.bytes() => times(&side)?,
+            Ok(Some((side, written))) if written.bytes() == header.bytes() => self.times_by(&side)?,
             _ => times(&self.file)?,
         };
         // The header may be whole only in memory. After a failed sync the system may treat it as written, so it is
@@ -270,10 +269,18 @@ impl InPlace {
         sync_folder(&self.dir).map_err(Error::write)?;
         let _step = step();
         self.check_unchanged()?;
-        self.overwrite(ways.header().bytes(), &times(&side)?).map_err(interrupted)?;
+        self.overwrite(ways.header().bytes(), &self.times_by(&side)?).map_err(interrupted)?;
         self.remove_side().map_err(uncleared)?;
         ways.renumber();
         Ok((ways, Unfinished::Finished))
+    }
+
+    /// The time of modification before the change to which a side file belongs. The run that made it may have been killed before it
+    /// restored that time. Others can plant a copy of the header, so the side file says it only if it is as a run of this user makes one.
+    fn times_by(&self, side: &File) -> Result<Timestamps> {
+        let stat = fs::fstat(side).map_err(read_error)?;
+        let is_ours = is_own(&stat) && is_as_made_for_user(side, &stat);
+        times(if is_ours { side } else { &self.file })
     }
 
     /// Whether anything has the side file's name.

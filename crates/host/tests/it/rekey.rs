@@ -8,8 +8,10 @@ use phalanx_core::{
 };
 use phalanx_host::Error;
 use phalanx_host::file::{self, InPlace, InputFile, Unfinished, is_temporary, is_unfinished};
+use phalanx_system::files::open_private_log;
 use phalanx_system::os::fs::{MetadataExt, symlink};
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -121,6 +123,13 @@ impl Disk {
         self.path(&format!(".phalanx-{hash}.rekey"))
     }
 
+    /// Leaves a side file, as a run of this user makes it.
+    fn leave_side(&self, header: &[u8], modified: SystemTime) {
+        let mut side = open_private_log(&self.side()).unwrap();
+        side.write_all(header).unwrap();
+        side.set_modified(modified).unwrap();
+    }
+
     /// All names in the folder.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path()).unwrap();
@@ -223,8 +232,7 @@ fn a_torn_header_is_repaired_wherever_it_is_torn() {
         for cut in (0..old.len()).step_by(37).chain([old.len()]) {
             for (first, second) in [(&new, &old), (&old, &new)] {
                 disk.overwrite(&[&first[..cut], &second[cut..]].concat());
-                fs::write(disk.side(), &new).unwrap();
-                File::options().write(true).open(disk.side()).unwrap().set_modified(modified).unwrap();
+                disk.leave_side(&new, modified);
                 assert!(is_unfinished(&disk.input()) && is_temporary(disk.side().file_name().unwrap()));
                 let now = disk.header_bytes();
                 // The removed key opens only the old header, where that is whole.
@@ -266,9 +274,8 @@ fn a_torn_header_stays_if_the_keys_at_hand_do_not_repair_it() {
             ways.add(&cheap("p"));
         });
         disk.overwrite(if torn { &new[..200] } else { &new });
-        fs::write(disk.side(), &new).unwrap();
         let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-        File::options().write(true).open(disk.side()).unwrap().set_modified(modified).unwrap();
+        disk.leave_side(&new, modified);
         disk.change(&by(1), |ways| {
             ways.add(&Recipient::key(&key(2)));
             ways.remove_passwords();
@@ -328,6 +335,33 @@ fn planted_side_files_are_not_trusted() {
     fs::write(disk.path("f"), &before).unwrap();
     fs::create_dir(disk.side()).unwrap();
     assert_eq!(disk.in_place().ways(&by(1)).unwrap_err().class(), Class::InputOutput);
+}
+
+/// Whoever can write to the folder can copy the header into a side file, with any time.
+#[cfg(unix)]
+#[test]
+fn a_side_file_of_others_sets_no_time() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    let disk = Disk::new(&[Recipient::key(&key(1))]);
+    let [modified, planted] = [1_000_000_000, 1].map(|seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+    let readable = || fs::set_permissions(disk.side(), fs::Permissions::from_mode(0o644)).unwrap();
+    let linked = || fs::hard_link(disk.side(), disk.path("other name")).unwrap();
+    let foreign = || chown(disk.side(), Some(65534), None).unwrap();
+    let mut others: Vec<(&str, &dyn Fn())> = vec![("others can read it", &readable), ("it has two names", &linked)];
+    if phalanx_system::process::geteuid().is_root() {
+        others.push(("another user's", &foreign));
+    } else {
+        let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
+        assert!(!required.split([',', ' ']).any(|name| name == "root"), "PHALANX_REQUIRE names root, and this is not");
+        println!("skipped: no root");
+    }
+    for (what, make) in others {
+        File::options().write(true).open(disk.path("f")).unwrap().set_modified(modified).unwrap();
+        disk.leave_side(&disk.header_bytes(), planted);
+        make();
+        assert_eq!(disk.in_place().ways(&by(1)).unwrap().1, Unfinished::Discarded, "{what}");
+        assert_eq!(fs::metadata(disk.path("f")).unwrap().modified().unwrap(), modified, "{what}");
+    }
 }
 
 #[test]

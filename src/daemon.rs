@@ -10,7 +10,7 @@
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines;
 use phalanx_host::lines::complain;
-use phalanx_host::{Error, signals, stdio};
+use phalanx_host::{Error, home, signals, stdio};
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::collections::HashSet;
 use std::env;
@@ -41,6 +41,8 @@ pub fn start() -> Outcome {
     // This is the program that runs, even if another one has its name by now.
     let mut command = Command::new("/proc/self/exe");
     command.arg0(&args[0]).args(&args[1..]).stdout(Stdio::piped());
+    // It leaves this folder, and looks for them afterwards too.
+    command.envs(home::named_absolutely());
     // It takes signals as this process does, but not those that it finds blocked.
     let mut child = signals::start(&mut command).map_err(failed)?;
     let mut said = String::new();

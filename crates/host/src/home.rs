@@ -2,7 +2,7 @@
 
 use etcetera::BaseStrategy;
 use std::env;
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 
 /// The variable that names another folder of keys.
 pub const KEYRING_VARIABLE: &str = "PHALANX_KEYRING";
@@ -44,6 +44,12 @@ pub fn state() -> Option<PathBuf> {
         let local = || if cfg!(windows) { home.cache_dir() } else { home.data_dir() };
         Some(home.state_dir().unwrap_or_else(local).join("phalanx"))
     })
+}
+
+/// The variables that name folders, with these folders as absolute paths. A program that leaves its folder needs them.
+pub fn named_absolutely() -> impl Iterator<Item = (&'static str, PathBuf)> {
+    let variables = [KEYRING_VARIABLE, CACHE_VARIABLE, STATE_VARIABLE].into_iter();
+    variables.filter_map(|variable| Some((variable, path::absolute(named(variable)?).ok()?)))
 }
 
 fn named(variable: &str) -> Option<PathBuf> {

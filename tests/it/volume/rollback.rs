@@ -1,7 +1,8 @@
 //! Volumes with protection against rollback, as their users see them.
 
 use super::{init_as, is_sound, mount, unmount};
-use crate::common::Sandbox;
+use crate::common::{Ended, Sandbox, skip, wait_for};
+use crate::mount::{Mounted, is_fuse_here, required};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -168,4 +169,32 @@ fn a_volume_that_is_mounted_is_not_accepted() {
     let mounted = mount(&s, "vol").unwrap();
     verify(&s, &["--accept"]).fails(4);
     unmount(mounted);
+}
+
+/// It goes to the folder /, and notes the last generation there at the end.
+#[test]
+fn a_daemon_notes_the_last_generation_in_a_folder_with_a_relative_path() {
+    if !is_fuse_here() {
+        return;
+    }
+    let s = Sandbox::new();
+    init_as(&s, "vol", "4K", true);
+    fs::create_dir(s.path("mnt")).unwrap();
+    let mounted = Mounted::at(s.path("mnt"));
+    let mut command = s.command(&["-q", "mount", "--daemon", "vol", "mnt", "--key-file", "key"]);
+    let ended = Ended(command.env("PHALANX_STATE", "state").output().unwrap());
+    if ended.error().contains("Operation not permitted") {
+        skip("FUSE");
+        return required();
+    }
+    ended.ok();
+    let noted = || {
+        let mut entries = fs::read_dir(s.path("state/volumes")).unwrap().map(|entry| entry.unwrap().path());
+        fs::read_to_string(entries.find(|path| path.extension().is_some_and(|end| end == "json")).unwrap()).unwrap()
+    };
+    let before = noted();
+    s.write("mnt/file", "one");
+    mounted.unmount();
+    wait_for(|| noted() != before);
+    is_sound(&s, "vol");
 }

@@ -69,6 +69,22 @@ fn a_keyring_that_others_may_write_to_is_refused() {
     s.run(&["verify", "f.phx"]).ok();
 }
 
+/// Other users can lock a folder that they may look into.
+#[test]
+fn a_locked_keyring_is_not_waited_for_without_end() {
+    let s = protected();
+    let folder = fs::File::open(s.path("keyring")).unwrap();
+    rustix::fs::flock(&folder, rustix::fs::FlockOperation::LockShared).unwrap();
+    let line = run_without_hanging(&s, &["key", "rm", "work", "--force"]).fails(4);
+    assert!(line.contains("keyring: another run changes the keyring"), "{line}");
+    // What only reads it goes on, and so does a change that need not wait for long.
+    s.run(&["verify", "f.phx"]).ok();
+    let waits = s.command(&["key", "new", "other"]).stdout(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    drop(folder);
+    assert!(waits.wait_with_output().unwrap().status.success());
+}
+
 #[test]
 fn a_key_that_others_may_read_is_refused_and_named_if_it_is_needed() {
     let s = protected();

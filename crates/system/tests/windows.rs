@@ -17,6 +17,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::Path;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const NEW: OFlags = OFlags::RDWR.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW);
@@ -175,14 +176,14 @@ fn locks_keep_others_out_and_let_them_read() {
     drop(file);
     flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
 
-    let locked = locked_folder(opened(path.path()), false).unwrap();
-    assert!(locked_folder(opened(path.path()), false).is_none());
+    let locked = locked_folder(opened(path.path()), Duration::ZERO).unwrap();
+    assert!(locked_folder(opened(path.path()), Duration::ZERO).is_none());
     make(&locked, "c", "");
     renameat_with(&locked, "c", &locked, "b", RenameFlags::NOREPLACE).unwrap();
     renameat(&dir, "b", &locked, "b").unwrap();
     assert_eq!(list(&dir), ["a", "b"]);
     drop(locked);
-    assert!(locked_folder(opened(path.path()), true).is_some());
+    assert!(locked_folder(opened(path.path()), Duration::from_secs(9)).is_some());
 }
 
 #[test]

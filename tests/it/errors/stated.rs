@@ -779,6 +779,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "",
     ),
     (
+        "../crates/host/src/file/keyring.rs",
+        4,
+        "another run changes the keyring",
+        "`key new`, `import`, `lock`, `unlock` and `rm`, after ten seconds; other users can do so if they may look into the folder",
+        "wait for the other run; `chmod 700` keeps other users out",
+    ),
+    (
         "../crates/host/src/file/rekey.rs",
         4,
         "another run is changing its keys, or its volume is mounted",

@@ -18,11 +18,16 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 const EXTENSION: &str = ".key";
 const LOCKED: &str = ".key.phx";
 /// The most bytes of a locked key: a header and a chunk.
 const LONGEST_LOCKED: usize = (64 << 10) + (4 << 10);
+
+/// How long another process may change the keyring.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+const BUSY: &str = "another run changes the keyring";
 
 /// A folder of named keys. It need not exist before the first key is stored.
 #[derive(Clone, Debug)]
@@ -319,11 +324,13 @@ impl Keyring {
         }
     }
 
-    /// Opens the folder as [`Keyring::open`] does, and waits until no other process changes it. Two that lock and unlock the
-    /// same key could each delete the file that the other relies on.
+    /// Opens the folder as [`Keyring::open`] does, and waits until no other process changes it, but not for ever. Two that lock and
+    /// unlock the same key could each delete the file that the other relies on.
     fn open_to_change(&self) -> Result<Option<File>> {
         let Some(dir) = self.open()? else { return Ok(None) };
-        Ok(locked_folder(dir, true))
+        // Other users can lock a folder that they may look into, and must not stop this one without a word.
+        let busy = || Error::write(at(&self.dir, io::Error::new(io::ErrorKind::ResourceBusy, BUSY)));
+        locked_folder(dir, LONGEST_WAIT).ok_or_else(busy).map(Some)
     }
 
     /// Opens the folder, if it exists, and checks that only the user has access.

@@ -20,6 +20,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A mirror's manifest, opened and read.
 pub struct Listed {
@@ -369,7 +370,7 @@ pub fn lock(mirror: &Path) -> Outcome<File> {
 
 /// Locks a mirror's root.
 pub fn locked(root: File, mirror: &Path) -> Outcome<File> {
-    locked_folder(root, false)
+    locked_folder(root, Duration::ZERO)
         .ok_or_else(|| Failure::new(Code::InputOutput, format!("{}: another run writes to it", shown(mirror))))
 }
 

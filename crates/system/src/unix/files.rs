@@ -8,6 +8,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Makes a folder that only the user can look into, and with `recursive` those above it. Then it may be there already.
 ///
@@ -61,15 +63,19 @@ pub fn cut_log(file: &File, len: u64) -> io::Result<()> {
     file.set_len(len)
 }
 
-/// Locks an open folder until it is closed. `None` if somebody else has it locked and is not waited for. Some file systems have no
+/// Locks an open folder until it is closed. `None` if somebody else has it locked for longer than `wait`. Some file systems have no
 /// locks: it is then not locked.
 #[must_use]
-pub fn locked_folder(folder: File, wait: bool) -> Option<File> {
-    let how = if wait { FlockOperation::LockExclusive } else { FlockOperation::NonBlockingLockExclusive };
-    match flock(&folder, how) {
-        Err(Errno::WOULDBLOCK) if !wait => None,
-        _ => Some(folder),
+pub fn locked_folder(folder: File, wait: Duration) -> Option<File> {
+    const ROUND: Duration = Duration::from_millis(20);
+    let begun = Instant::now();
+    while flock(&folder, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        if begun.elapsed() >= wait {
+            return None;
+        }
+        thread::sleep(ROUND);
     }
+    Some(folder)
 }
 
 /// Device and inode of what a path leads to.

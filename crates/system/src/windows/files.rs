@@ -13,6 +13,7 @@ use std::os::windows::ffi::OsStringExt;
 use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::AsHandle;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use windows_sys::Win32::Storage::FileSystem::{FILE_GENERIC_WRITE, SECURITY_IDENTIFICATION};
 
 /// Makes a folder that only the user can look into, and with `recursive` those above it. Then it may be there already.
@@ -78,10 +79,10 @@ pub fn cut_log(file: &File, len: u64) -> io::Result<()> {
     File::from(reopened(file.as_handle(), FILE_GENERIC_WRITE, SHARE_ALL)?).set_len(len)
 }
 
-/// Locks an open folder until the returned one is closed. `None` if somebody else has it locked and is not waited for. Some file
+/// Locks an open folder until the returned one is closed. `None` if somebody else has it locked for longer than `wait`. Some file
 /// systems have no locks: it is then not locked.
 #[must_use]
-pub fn locked_folder(folder: File, wait: bool) -> Option<File> {
+pub fn locked_folder(folder: File, wait: Duration) -> Option<File> {
     match lock_folder(&folder, wait) {
         Ok(locked) => Some(locked),
         Err(Errno::WOULDBLOCK) => None,

@@ -27,7 +27,7 @@ use std::os::windows::ffi::{OsStrExt, OsStringExt};
 use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, OwnedHandle};
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use windows_sys::Wdk::Storage::FileSystem::{
     FILE_CREATE, FILE_DIRECTORY_FILE, FILE_OPEN, FILE_OPEN_IF, FILE_OPEN_REPARSE_POINT,
 };
@@ -253,12 +253,13 @@ pub fn flock(file: impl AsHandle, operation: FlockOperation) -> Result<()> {
 ///
 /// # Errors
 /// [`Errno::WOULDBLOCK`] if somebody else has it locked and is not waited for, or another error.
-pub fn lock_folder(folder: &File, wait: bool) -> Result<File> {
+pub fn lock_folder(folder: &File, wait: Duration) -> Result<File> {
     const ROUND: Duration = Duration::from_millis(20);
     let access = access_of(OFlags::DIRECTORY) | DELETE;
+    let begun = Instant::now();
     loop {
         match reopened(folder.as_handle(), access, FILE_SHARE_READ | FILE_SHARE_WRITE) {
-            Err(Errno::BUSY) if wait => thread::sleep(ROUND),
+            Err(Errno::BUSY) if begun.elapsed() < wait => thread::sleep(ROUND),
             Err(Errno::BUSY) => return Err(Errno::WOULDBLOCK),
             locked => return locked.map(File::from),
         }

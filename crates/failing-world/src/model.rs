@@ -63,7 +63,7 @@ pub fn check(
     let is_hard = was_cut
         || ended.met.len() > 1
         || ended.met.iter().any(|met| !matches!(met.fault.kind, Kind::Error | Kind::Short));
-    states(scenario, reference, &view, is_hard)?;
+    states(scenario, reference, &view, is_hard, was_cut)?;
     if was_cut && ended.code == KILLED {
         return Ok(());
     }
@@ -80,14 +80,15 @@ pub fn check(
 }
 
 /// Each path holds what it held before, or what it is to hold, and no text is lost.
-fn states(scenario: &Scenario, reference: &Reference, view: &View, is_hard: bool) -> Verdict {
+fn states(scenario: &Scenario, reference: &Reference, view: &View, is_hard: bool, was_cut: bool) -> Verdict {
     if let Run::Volume(_) = &scenario.run {
         return Ok(());
     }
     let paths: BTreeSet<&PathBuf> = reference.before.keys().chain(reference.after.keys()).chain(view.keys()).collect();
     for path in paths {
         let (now, old, new) = (view.get(path), reference.before.get(path), reference.after.get(path));
-        if now != old && now != new && !may_be(scenario, path, now, is_hard) {
+        let is_allowed = || may_be(scenario, &reference.before, path, now, is_hard, was_cut);
+        if now != old && now != new && !is_allowed() {
             return Err(format!("{}: it is {}, neither what it was nor what it is to be", path.display(), short(now)));
         }
     }
@@ -97,7 +98,8 @@ fn states(scenario: &Scenario, reference: &Reference, view: &View, is_hard: bool
         return Err("a key is lost".into());
     }
     let now = texts(view);
-    if is_hard && scenario.name.starts_with("rekey") || scenario.unsynced {
+    // A header that is torn: see `may_be`.
+    if is_hard && scenario.name.starts_with("rekey") {
         return Ok(());
     }
     for text in texts(&reference.before).intersection(&texts(&reference.after)) {
@@ -109,16 +111,25 @@ fn states(scenario: &Scenario, reference: &Reference, view: &View, is_hard: bool
 }
 
 /// Whether something else may be there for a while.
-fn may_be(scenario: &Scenario, path: &Path, now: Option<&Meaning>, is_hard: bool) -> bool {
+fn may_be(
+    scenario: &Scenario,
+    before: &View,
+    path: &Path,
+    now: Option<&Meaning>,
+    is_hard: bool,
+    was_cut: bool,
+) -> bool {
     match now {
-        // Where a folder takes the place of a file, or a file that of a folder, there may be nothing for a moment.
         // A signature goes before the file that it is of, and the new one comes after the new file.
-        None => scenario.name.starts_with("mirror") || path.extension().is_some_and(|end| end == "sig"),
-        // Backups of a run that was interrupted are its own.
-        Some(_) if scenario.name == "mirror-backup" => path.starts_with("old"),
+        None => path.extension().is_some_and(|end| end == "sig"),
+        // Backups of a run that was interrupted are its own. They are what was there before, somewhere.
+        Some(now) if scenario.name == "mirror-backup" && path.starts_with("old") => {
+            *now == Meaning::Folder || before.values().any(|known| known == now)
+        }
         // A header that is torn stands whole beside the file, and the next run puts it in its place.
         Some(Meaning::Broken) if scenario.name.starts_with("rekey") => is_hard,
-        Some(_) => scenario.unsynced && path.extension().is_some_and(|end| end == "phx"),
+        // What was not synced may be torn by a power cut, and by nothing else.
+        Some(_) => was_cut && scenario.unsynced && path == Path::new("f.phx"),
     }
 }
 

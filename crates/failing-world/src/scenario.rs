@@ -19,8 +19,8 @@ pub struct Scenario {
     pub input: Vec<u8>,
     /// The run that completes the work after a failure.
     pub again: Vec<Again>,
-    /// What standard output has after a success. After a failure it has the beginning of it.
-    pub output: Option<Vec<u8>>,
+    /// What standard output has after a success.
+    pub output: Output,
     /// A run that must succeed afterwards.
     pub proof: Option<Run>,
     /// Whether unfinished files may stay after a failure, for the next run to go on with.
@@ -29,6 +29,18 @@ pub struct Scenario {
     pub fs_type: u32,
     /// Whether outputs are not synced.
     pub unsynced: bool,
+}
+
+/// What a success writes to standard output.
+pub enum Output {
+    /// Nobody looks: a path, or how much was done, which depends on what was tried twice.
+    Any,
+    /// The same bytes as without a fault. After a failure there is the beginning of them.
+    Same,
+    /// These bytes. After a failure there is the beginning of them.
+    Plain(Vec<u8>),
+    /// A protected file that holds these bytes.
+    Protected(Vec<u8>),
 }
 
 /// The next run, if something is there.
@@ -115,7 +127,7 @@ impl Maker<'_> {
             run: Run::command(line),
             input: Vec::new(),
             again: vec![again],
-            output: None,
+            output: Output::Any,
             proof: None,
             keeps: false,
             fs_type: 0,
@@ -137,7 +149,8 @@ impl Maker<'_> {
         let pipe = self.begin(|_| {}, &[]);
         let line = "protect - -o f.phx -k a --chunk-size 4K --engine serial";
         self.add("protect-input", &pipe, line, &format!("{line} --force")).input = text.clone();
-        self.add("protect-output", &plain, &format!("{new} -o -"), &format!("{new} -o -"));
+        self.add("protect-output", &plain, &format!("{new} -o -"), &format!("{new} -o -")).output =
+            Output::Protected(text.clone());
 
         let both = self.begin(
             |root| {
@@ -159,16 +172,16 @@ impl Maker<'_> {
             .removes("f.phx", "key list");
         self.add("unprotect-resume", &alone, &format!("{open} --resume"), &format!("{force} --resume")).keeps = true;
         self.add("unprotect-output", &alone, &format!("{open} -o -"), &format!("{open} -o -")).output =
-            Some(text.clone());
+            Output::Plain(text.clone());
         let line = format!("{open} --range 5000-8000 -o -");
-        self.add("unprotect-range", &alone, &line, &line).output = Some(text[5000..8000].to_vec());
+        self.add("unprotect-range", &alone, &line, &line).output = Output::Plain(text[5000..8000].to_vec());
         let mut other = alone.clone();
         let mut left = plain[Path::new("f")].clone();
         left.kind = tree::Entry::File(old);
         other.insert("f".into(), left);
         self.add("unprotect-force", &other, &force, &force);
-        self.add("verify", &alone, "verify f.phx -k a --engine serial", "verify f.phx -k a");
-        self.add("inspect", &alone, "inspect f.phx --json", "inspect f.phx --json");
+        self.add("verify", &alone, "verify f.phx -k a --engine serial", "verify f.phx -k a").output = Output::Same;
+        self.add("inspect", &alone, "inspect f.phx --json", "inspect f.phx --json").output = Output::Same;
     }
 
     fn folders(&mut self) {
@@ -196,7 +209,8 @@ impl Maker<'_> {
         let force = format!("{open} --force");
         self.add("unprotect-folder", &alone, open, &force);
         self.add("unprotect-folder-bulk", &alone, open, &force).fs_type = EXT4;
-        self.add("verify-folder", &alone, "verify -R t.phx -k a --engine serial", "verify -R t.phx -k a");
+        self.add("verify-folder", &alone, "verify -R t.phx -k a --engine serial", "verify -R t.phx -k a").output =
+            Output::Same;
     }
 
     fn rekeys(&mut self) {

@@ -174,10 +174,15 @@ fn exit(ended: &Ended) -> Verdict {
     if lines == 0 {
         return Err(format!("exit code {} without a line", ended.code));
     }
-    // A single call that failed is a failure of input or output.
-    let is_io = met.len() == 1 && met[0].fault.kind == Kind::Error;
-    if is_io && ended.code != 4 {
-        return Err(format!("exit code {} after {} failed: {error}", ended.code, faults::call(met[0].op.nr)));
+    // Half a read or write is no failure: the rest comes with the next call.
+    if met.iter().all(|met| met.fault.kind == Kind::Short) {
+        return Err(format!("exit code {} after a part was read or written: {error}", ended.code));
+    }
+    // A disk that fails is a failure of input or output, whether once or from then on.
+    let is_disk = |met: &Met| !met.fault.kind.kills() && met.fault.kind != Kind::Signal;
+    if met.iter().all(is_disk) && ended.code != 4 {
+        let calls: Vec<String> = met.iter().map(|met| faults::call(met.op.nr)).collect();
+        return Err(format!("exit code {} after {} failed: {error}", ended.code, calls.join(" and ")));
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ mod world;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -24,16 +25,26 @@ use std::time::{Duration, Instant};
 /// More arguments than any command has. A process under test puts its own in their place.
 const PADDING: usize = 60;
 
+/// Options with a value, and those without.
+const VALUES: [&str; 7] = ["--seconds", "--seed", "--workers", "--only", "--again", "--compare", "--dir"];
+const FLAGS: [&str; 2] = ["--once", "--random"];
+/// The exit code after a wrong argument.
+const USAGE: u8 = worker::UNKNOWN;
+
 fn main() -> ExitCode {
     let mut args: Vec<String> = std::env::args().skip(1).take_while(|arg| arg != "-").collect();
     if args.first().is_some_and(|first| first == "worker") {
         return worker::main(&args.split_off(1));
     }
+    if let Err(why) = known(&args) {
+        eprintln!("{why}");
+        return ExitCode::from(USAGE);
+    }
     let option = |name: &str| args.iter().position(|arg| arg == name).and_then(|at| args.get(at + 1)).cloned();
     let seconds: u64 = option("--seconds").map_or(60, |text| text.parse().expect("--seconds"));
     let seed: u64 = option("--seed").map_or_else(now, |text| text.parse().expect("--seed"));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let workers: usize = option("--workers").map_or(cores, |text| text.parse().expect("--workers"));
+    let workers = option("--workers").map_or(cores, |text| text.parse::<NonZero<usize>>().expect("--workers").get());
     let only = option("--only").unwrap_or_default();
     let once = args.iter().any(|arg| arg == "--once");
     let at_random = args.iter().any(|arg| arg == "--random");
@@ -64,7 +75,7 @@ fn main() -> ExitCode {
         })
         .collect();
     let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
-    let mut failed = false;
+    let (mut failed, mut is_unknown) = (false, false);
     for mut child in children {
         for line in BufReader::new(child.stdout.take().expect("its output")).lines() {
             let line = line.expect("a line");
@@ -75,15 +86,35 @@ fn main() -> ExitCode {
                 _ => println!("{line}"),
             }
         }
-        failed |= !child.wait().expect("its end").success();
+        let status = child.wait().expect("its end");
+        failed |= !status.success();
+        is_unknown |= status.code() == Some(USAGE.into());
     }
     let _ = std::fs::remove_dir_all(&folder);
+    if is_unknown {
+        return ExitCode::from(USAGE);
+    }
     report(&counts, began.elapsed());
     if failed {
         println!("something is wrong: see above");
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
+}
+
+/// Refuses what is no option: a check of something misspelt would check nothing.
+fn known(args: &[String]) -> Result<(), String> {
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        let is_value = VALUES.contains(&arg.as_str());
+        if !is_value && !FLAGS.contains(&arg.as_str()) {
+            return Err(format!("no such option: {arg}"));
+        }
+        if is_value && rest.next().is_none_or(|value| value.is_empty()) {
+            return Err(format!("{arg} needs a value"));
+        }
+    }
+    Ok(())
 }
 
 fn now() -> u64 {

@@ -40,6 +40,9 @@ struct Worker {
     verbose: bool,
 }
 
+/// How a worker ends that was told of a scenario that there is none of.
+pub const UNKNOWN: u8 = 2;
+
 /// The arguments: a folder, the seed, seconds, the number of this worker and of all, and options.
 pub fn main(args: &[String]) -> ExitCode {
     let number = |at: usize| args[at].parse::<u64>().expect("a number");
@@ -48,6 +51,15 @@ pub fn main(args: &[String]) -> ExitCode {
     let (only, again) = (option("only="), option("again="));
     let mut runner = Runner::new(Path::new(&args[0])).expect("a folder");
     let mut scenarios = scenario::all(&mut runner, seed, &format!("{only} {again}"));
+    let asked = only.split(',').filter(|_| !only.is_empty()).chain(again.split_whitespace().next());
+    let unknown: Vec<&str> = asked.filter(|name| scenarios.iter().all(|scenario| scenario.name != *name)).collect();
+    if !unknown.is_empty() {
+        if me == 0 {
+            let names: Vec<&str> = scenarios.iter().map(|scenario| scenario.name).collect();
+            eprintln!("no such scenario: {}; there are {}", unknown.join(", "), names.join(", "));
+        }
+        return ExitCode::from(UNKNOWN);
+    }
     scenarios.retain(|scenario| only.is_empty() || only.split(',').any(|name| name == scenario.name));
     let mut worker = Worker {
         runner,
@@ -304,10 +316,7 @@ impl Worker {
     fn again(&mut self, scenarios: &[Scenario], what: &str) -> ExitCode {
         let mut words = what.split_whitespace();
         let name = words.next().unwrap_or_default();
-        let Some(scenario) = scenarios.iter().find(|scenario| scenario.name == name) else {
-            println!("no scenario {name}: {:?}", scenarios.iter().map(|s| s.name).collect::<Vec<_>>());
-            return ExitCode::FAILURE;
-        };
+        let scenario = scenarios.iter().find(|scenario| scenario.name == name).expect("it was looked up");
         let parts: Vec<&str> = words.next().map_or(vec![], |all| all.split(',').collect());
         let cut = parts.iter().find_map(|part| part.strip_prefix("cut=")).and_then(|seed| seed.parse().ok());
         let faults = parts.iter().filter(|part| !part.starts_with("cut=")).map(|part| faults::parse(part));

@@ -2,7 +2,7 @@
 
 use crate::runner::painted;
 use crate::volume::{NAMES, Request};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Bytes of a volume's chunk.
 const CHUNK: usize = 4096;
@@ -22,6 +22,9 @@ type Names = BTreeMap<usize, Vec<Option<usize>>>;
 pub struct Known {
     names: Names,
     files: HashMap<usize, File>,
+    /// The files that are surely there, under one of their names: their content and a name of theirs were synced, and nothing has
+    /// removed or replaced them since.
+    kept: BTreeSet<usize>,
     /// Whether the power was cut. A kill alone loses no names, and no content that was handed over.
     is_cut: bool,
     /// Whether the volume finds what was put back. Then a removal may be known before it is on the disk, and the file is refused.
@@ -31,10 +34,12 @@ pub struct Known {
 impl Known {
     /// After [`crate::volume::Script::Begin`].
     fn new(is_cut: bool, finds_removals: bool) -> Self {
-        let mut known = Self { names: Names::new(), files: HashMap::new(), is_cut, finds_removals };
+        let (names, files, kept) = (Names::new(), HashMap::new(), BTreeSet::new());
+        let mut known = Self { names, files, kept, is_cut, finds_removals };
         for (name, len) in [(0, 9000), (3, 100)] {
             known.names.insert(name, vec![Some(name)]);
             known.files.insert(name, File { versions: vec![painted(len, 100 + name as u64)], is_synced: true });
+            known.kept.insert(name);
         }
         known
     }
@@ -63,6 +68,9 @@ impl Known {
 
     fn leads(&mut self, name: usize, to: Option<usize>) {
         let all = self.names.entry(name).or_insert_with(|| vec![None]);
+        if let Some(gone) = all.last().copied().flatten() {
+            self.kept.remove(&gone);
+        }
         if !self.is_cut {
             all.clear();
         }
@@ -112,17 +120,24 @@ impl Known {
                 self.stored(*name);
                 let id = self.now(*name);
                 self.files.get_mut(&id).expect("a file").is_synced = true;
+                self.kept.insert(id);
                 let all = self.names.get_mut(name).expect("a name");
                 all.drain(..all.len() - 1);
             }
             Request::SyncFolder(is_root) if is_done => {
                 let names = self.names.iter_mut().filter(|(name, _)| NAMES[**name].starts_with("d/") != *is_root);
-                names.for_each(|(_, all)| drop(all.drain(..all.len() - 1)));
+                for (_, all) in names {
+                    all.drain(..all.len() - 1);
+                    self.kept.extend(all[0].filter(|id| self.files[id].is_synced));
+                }
             }
             Request::Rename(from, to) => {
                 let id = self.now(*from);
+                let is_kept = self.kept.contains(&id);
                 self.leads(*to, Some(id));
                 self.leads(*from, None);
+                // It is the same file.
+                self.kept.extend(is_kept.then_some(id));
             }
             Request::Remove(name) => self.leads(*name, None),
             Request::Flush(_) | Request::Sync(_) | Request::SyncFolder(_) => {}
@@ -140,23 +155,64 @@ impl Known {
         if let Some(path) = found.keys().find(|path| !NAMES.contains(&&***path)) {
             return Err(format!("{path} is there"));
         }
+        let mut choices = Vec::new();
         for (name, path) in NAMES.iter().enumerate() {
             let none = vec![None];
             let all = self.names.get(&name).unwrap_or(&none);
-            let is_unknown = self.is_cut && all.iter().flatten().any(|id| !self.files[id].is_synced);
-            let is_right = match found.get(*path) {
-                _ if is_unknown => true,
-                None => all.contains(&None),
-                Some(None) => self.finds_removals && all.len() > 1,
-                Some(Some(content)) => all.iter().flatten().any(|id| self.files[id].versions.contains(content)),
-            };
-            if !is_right {
+            let fitting = self.fitting(all, found.get(*path).map(Option::as_ref));
+            if fitting.is_empty() {
                 let found = found.get(*path).map(|content| content.as_ref().map(Vec::len));
                 let lens: Vec<Vec<usize>> =
                     all.iter().flatten().map(|id| self.files[id].versions.iter().map(Vec::len).collect()).collect();
                 return Err(format!("{path}: {found:?}; it led to {all:?}, with lengths {lens:?}"));
             }
+            choices.push(fitting);
         }
-        Ok(())
+        if fits(&choices, &mut BTreeSet::new(), &self.kept) {
+            return Ok(());
+        }
+        let lens: Vec<_> = found.iter().map(|(path, content)| (path, content.as_ref().map(Vec::len))).collect();
+        Err(format!("files {:?} are to be there, each once, under the names {:?}; there is {lens:?}", self.kept, self.names))
     }
+
+    /// Which files it may be that was found under a name that may lead to these. `None` stands for no file.
+    fn fitting(&self, all: &[Option<usize>], found: Option<Option<&Vec<u8>>>) -> BTreeSet<Option<usize>> {
+        let fits = |to: &Option<usize>| {
+            let Some(id) = to else { return found.is_none() };
+            let file = &self.files[id];
+            let is_torn = self.is_cut && !file.is_synced;
+            match found {
+                // A file that was not synced may be lost though its name is there.
+                None => is_torn,
+                // And a removal may be known before it is on the disk.
+                Some(None) => is_torn || self.finds_removals && all.len() > 1 && !self.kept.contains(id),
+                Some(Some(content)) => file.versions.contains(content) || is_torn && file.may_be_torn_to(content),
+            }
+        };
+        all.iter().filter(|to| fits(to)).copied().collect()
+    }
+}
+
+impl File {
+    /// Whether content may be what a power cut has left of it: each chunk is that of a version, or has not come to the disk.
+    fn may_be_torn_to(&self, content: &[u8]) -> bool {
+        content.chunks(CHUNK).enumerate().all(|(number, chunk)| {
+            let was = |version: &Vec<u8>| version.get(number * CHUNK..).is_some_and(|rest| rest.starts_with(chunk));
+            self.versions.iter().any(was) || chunk.iter().all(|byte| *byte == 0)
+        })
+    }
+}
+
+/// Whether there is one file for each name, no file for two, and all that are to be there for one.
+fn fits(choices: &[BTreeSet<Option<usize>>], used: &mut BTreeSet<usize>, kept: &BTreeSet<usize>) -> bool {
+    let Some((first, rest)) = choices.split_first() else { return kept.is_subset(used) };
+    first.iter().any(|to| match to {
+        None => fits(rest, used, kept),
+        Some(id) if used.insert(*id) => {
+            let is_right = fits(rest, used, kept);
+            used.remove(id);
+            is_right
+        }
+        Some(_) => false,
+    })
 }

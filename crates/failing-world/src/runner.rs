@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 use crate::tree::{self, Tree};
-use crate::world::{Fault, Met, Op, Plan, World};
+use crate::world::{Fault, Met, Op, Plan, World, removed};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -63,9 +63,10 @@ impl Runner {
         tree::put(&self.case, tree).expect("the folder of a case");
     }
 
-    /// Makes the folder hold this tree, in the files that are there. False if one of them is gone.
+    /// Makes the folder hold this tree, in the files that are there or that the last run has removed. False if one of them is gone.
     pub fn change(&self, tree: &Tree) -> bool {
-        tree::change(&self.case, &self.case.with_file_name("aside"), tree).expect("the folder of a case")
+        let aside = self.case.with_file_name("aside");
+        tree::change(&self.case, &removed(&self.case), &aside, tree).expect("the folder of a case")
     }
 
     /// What is in the folder now.
@@ -83,7 +84,15 @@ impl Runner {
         }
         self.output.set_len(0).expect("standard output");
         self.error.set_len(0).expect("standard error");
-        let plan = Plan { faults, keep_data, fs_type, device: here.dev(), root: here.ino(), path: &self.case };
+        // Only what a volume's journal says is said of inodes.
+        let keep_inodes = keep_data && matches!(run, Run::Volume(_));
+        let removed = removed(&self.case);
+        let _ = fs::remove_dir_all(&removed);
+        if keep_inodes {
+            fs::create_dir(&removed).expect("a folder for what is removed");
+        }
+        let (device, root, path) = (here.dev(), here.ino(), &*self.case);
+        let plan = Plan { faults, keep_data, keep_inodes, fs_type, device, root, path };
         let text = |text: &str| CString::new(text).expect("an argument");
         let mut arguments = vec![text("phalanx")];
         if let Run::Command(line) = run {

@@ -80,11 +80,13 @@ pub fn put(root: &Path, tree: &Tree) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes what a folder holds this tree, whose files are those that are there, by their inodes: what a volume's journal says of a
-/// file it says of an inode. False if one of them is not there; then nothing was changed.
-pub fn change(root: &Path, aside: &Path, tree: &Tree) -> io::Result<bool> {
-    let now = take(root)?;
-    let places: HashMap<u64, &PathBuf> = now.iter().map(|(path, node)| (node.ino, path)).collect();
+/// Makes what a folder holds this tree, whose files are those that are there or that lie in `removed` by the numbers of their
+/// inodes: what a volume's journal says of a file it says of an inode. False if one of them is not there; then nothing was changed.
+pub fn change(root: &Path, removed: &Path, aside: &Path, tree: &Tree) -> io::Result<bool> {
+    let mut places: HashMap<u64, PathBuf> = HashMap::new();
+    for folder in [removed, root] {
+        places.extend(take(folder)?.into_iter().map(|(path, node)| (node.ino, folder.join(path))));
+    }
     let is_file = |node: &Node| matches!(node.kind, Entry::File(_));
     if tree.values().any(|node| is_file(node) && !places.contains_key(&node.ino)) {
         return Ok(false);
@@ -93,8 +95,10 @@ pub fn change(root: &Path, aside: &Path, tree: &Tree) -> io::Result<bool> {
     fs::create_dir(aside)?;
     for node in tree.values().filter(|node| is_file(node)) {
         // A file with two names is there once.
-        let _ = fs::rename(root.join(places[&node.ino]), aside.join(node.ino.to_string()));
+        let _ = fs::rename(&places[&node.ino], aside.join(node.ino.to_string()));
     }
+    // What has a name again has no other one.
+    fs::remove_dir_all(removed)?;
     let others: Tree =
         tree.iter().filter(|(_, node)| !is_file(node)).map(|(path, node)| (path.clone(), node.clone())).collect();
     put(root, &others)?;

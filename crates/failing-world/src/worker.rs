@@ -230,13 +230,16 @@ impl Worker {
     ) {
         let verdict = model::check(scenario, reference, &self.eye, ended, tree, cut.is_some());
         let is_volume = matches!(scenario.run, Run::Volume(_));
-        if is_volume && cut.is_some() && !self.runner.change(tree) {
-            return;
-        }
-        if is_volume {
-            self.count(scenario, "runs", 2);
-        }
-        let verdict = verdict.and_then(|()| model::keeps(&mut self.runner, scenario, ended, cut.is_some()));
+        let verdict = if is_volume && cut.is_some() && !self.runner.change(tree) {
+            // Only what the run itself has said was looked at.
+            self.count(scenario, "unjudged", 1);
+            verdict
+        } else {
+            if is_volume {
+                self.count(scenario, "runs", 2);
+            }
+            verdict.and_then(|()| model::keeps(&mut self.runner, scenario, ended, cut.is_some()))
+        };
         let verdict = verdict.and_then(|()| {
             let is_success = ended.code == 0 && cut.is_none() && !is_volume;
             if is_success { model::proves(&mut self.runner, scenario) } else { Ok(()) }

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -76,7 +77,7 @@ struct world {
   uint32_t count, limit, faults, fs_type;
   uint64_t device, root;
   struct fault fault[MOST_FAULTS];
-  uint32_t ops, used, overflow, keep_data;
+  uint32_t ops, used, overflow, keep_data, keep_inodes;
   char path[256];
   struct op op[MOST_OPS];
   char bytes[MOST_BYTES];
@@ -320,6 +321,75 @@ static long allocate(const long *g) {
   return RAW(SYS_ftruncate, g[0], g[2] + g[3], 0, 0, 0, 0);
 }
 
+/* ---- Inodes that a power cut may bring back ----
+ *
+ * A file that is about to lose its last name gets another one, outside of the world: a power cut may undo the removal, and what a
+ * volume says of a file it says of an inode. The process does not see that name. */
+
+enum { MOST_BURIED = 512 };
+static uint64_t buried[MOST_BURIED];
+static int buried_count;
+
+static int is_buried(uint64_t ino) {
+  for (int i = 0; i < buried_count; i++)
+    if (buried[i] == ino)
+      return 1;
+  return 0;
+}
+
+static void bury(int fd, const char *path) {
+  struct stat st;
+  if (RAW(SYS_newfstatat, fd, path, &st, AT_SYMLINK_NOFOLLOW, 0, 0) || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
+      is_buried(st.st_ino))
+    return;
+  if (buried_count == MOST_BURIED) {
+    world->overflow = 1;
+    return;
+  }
+  char grave[sizeof world->path + 32], digits[24];
+  size_t len = strlen(world->path), count = 0;
+  memcpy(grave, world->path, len);
+  memcpy(grave + len, ".removed/", 9);
+  len += 9;
+  for (uint64_t rest = st.st_ino; rest || !count; rest /= 10)
+    digits[count++] = '0' + rest % 10;
+  while (count)
+    grave[len++] = digits[--count];
+  grave[len] = 0;
+  if (RAW(SYS_linkat, fd, path, AT_FDCWD, grave, 0, 0) == 0)
+    buried[buried_count++] = st.st_ino;
+  else
+    world->overflow = 1;
+}
+
+static void bury_what_goes(long nr, const long *g) {
+  switch (nr) {
+  case SYS_unlink: bury(AT_FDCWD, (char *)g[0]); break;
+  case SYS_unlinkat:
+    if (!(g[2] & AT_REMOVEDIR))
+      bury(g[0], (char *)g[1]);
+    break;
+  case SYS_rename: bury(AT_FDCWD, (char *)g[1]); break;
+  case SYS_renameat: bury(g[2], (char *)g[3]); break;
+  case SYS_renameat2:
+    if (!(g[4] & (RENAME_EXCHANGE | RENAME_NOREPLACE)))
+      bury(g[2], (char *)g[3]);
+    break;
+  }
+}
+
+/* Counts a file's names without the one that the process does not know. */
+static void hide_buried(long nr, const long *g) {
+  struct stat *st = (void *)(nr == SYS_newfstatat ? g[2] : g[1]);
+  struct statx *stx = (void *)g[4];
+  switch (nr) {
+  case SYS_stat: case SYS_lstat: case SYS_fstat: case SYS_newfstatat:
+    st->st_nlink -= is_buried(st->st_ino);
+    break;
+  case SYS_statx: stx->stx_nlink -= is_buried(stx->stx_ino); break;
+  }
+}
+
 /* Makes a call, and completes its record. */
 static long perform(struct op *op, long nr, const long *g) {
   int creates = (nr == SYS_openat && (g[2] & O_CREAT)) || (nr == SYS_open && (g[1] & O_CREAT)) || nr == SYS_creat;
@@ -331,7 +401,11 @@ static long perform(struct op *op, long nr, const long *g) {
   if (op && nr == SYS_unlinkat)
     op->ino = inode_at(g[0], (char *)g[1]);
   long position = (nr == SYS_write || nr == SYS_writev) ? RAW(SYS_lseek, g[0], 0, SEEK_CUR, 0, 0, 0) : 0;
+  if (world->keep_inodes)
+    bury_what_goes(nr, g);
   long ret = nr == SYS_fallocate ? allocate(g) : RAW(nr, g[0], g[1], g[2], g[3], g[4], g[5]);
+  if (world->keep_inodes && ret == 0)
+    hide_buried(nr, g);
   if (world->fs_type && ret == 0 && (nr == SYS_fstatfs || nr == SYS_statfs))
     ((struct statfs *)g[1])->f_type = world->fs_type;
   if (!op)

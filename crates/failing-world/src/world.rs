@@ -6,7 +6,7 @@
 use std::ffi::{CString, c_char, c_int};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 /// What happens at an operation. The numbers are those of `world.c`.
@@ -122,6 +122,7 @@ struct Raw {
     used: u32,
     overflow: u32,
     keep_data: u32,
+    keep_inodes: u32,
     path: [u8; 256],
     op: [RawOp; MOST_OPS],
     bytes: [u8; MOST_BYTES],
@@ -169,6 +170,13 @@ pub const KILLED: i32 = 200;
 /// How many seconds a process may take.
 const DEADLINE: c_int = 30;
 
+/// Where files of this folder lie that have lost their last name, by the numbers of their inodes. `world.c` writes the same.
+pub fn removed(folder: &Path) -> PathBuf {
+    let mut path = folder.as_os_str().to_owned();
+    path.push(".removed");
+    path.into()
+}
+
 /// A world, for one process at a time.
 pub struct World {
     raw: NonNull<Raw>,
@@ -179,6 +187,8 @@ pub struct Plan<'a> {
     pub faults: &'a [Fault],
     /// Whether what is written is recorded too.
     pub keep_data: bool,
+    /// Whether files that lose their last name get one in [`removed`] of the world's folder.
+    pub keep_inodes: bool,
     /// The type of file system that the process sees, or 0.
     pub fs_type: u32,
     pub device: u64,
@@ -240,6 +250,7 @@ impl World {
         let raw = self.raw();
         (raw.count, raw.ops, raw.used, raw.overflow) = (0, 0, 0, 0);
         (raw.limit, raw.fs_type, raw.keep_data) = (MOST_OPS as u32 - 1, plan.fs_type, plan.keep_data.into());
+        raw.keep_inodes = plan.keep_inodes.into();
         (raw.device, raw.root) = (plan.device, plan.root);
         raw.faults = plan.faults.len() as u32;
         for (to, from) in raw.fault.iter_mut().zip(plan.faults) {

@@ -7,7 +7,7 @@ use crate::runner::{Ended, Run, Runner};
 use crate::scenario::{Output, Scenario, TIME};
 use crate::tree::Tree;
 use crate::view::{Eye, Meaning, View, temporaries, texts};
-use crate::volume::{self, Script};
+use crate::volume::{self, Request, Script};
 use crate::world::{ENDLESS, KILLED, Kind, Met, Op};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -367,8 +367,7 @@ pub fn proves(runner: &mut Runner, scenario: &Scenario) -> Verdict {
 pub fn keeps(runner: &mut Runner, scenario: &Scenario, ended: &Ended, was_cut: bool) -> Verdict {
     let Run::Volume(Script::Requests(requests)) = &scenario.run else { return Ok(()) };
     let acknowledged = ended.error.lines().filter(|line| *line == "ok").count();
-    // What an error has reported as dropped is not there.
-    let is_closed = acknowledged == requests.len() && ended.error.lines().any(|line| line == "closed");
+    let is_closed = ended.error.lines().any(|line| line == "closed");
     let all = Known::after(requests, acknowledged, is_closed, was_cut, scenario.name.starts_with("rollback"));
     let dumped = runner.run(&Run::Volume(Script::Dump), b"", &[], false, scenario.fs_type);
     if dumped.code != 0 {
@@ -379,15 +378,14 @@ pub fn keeps(runner: &mut Runner, scenario: &Scenario, ended: &Ended, was_cut: b
     // refused in a volume that finds removals.
     let is_late = ended.met.iter().any(|met| met.fault.kind == Kind::Late);
     let is_unremoved = ended.met.len() > 1 && ended.met.iter().any(removes);
-    if (is_late || is_unremoved) && scenario.name.starts_with("rollback") && dumped.error.contains("damage: ") {
-        return Ok(());
-    }
-    let refused: Vec<String> = all.iter().filter_map(|known| known.admits(&found).err()).collect();
+    let is_refused = (is_late || is_unremoved) && scenario.name.starts_with("rollback");
+    let failed = requests.get(acknowledged).filter(|_| is_refused).map_or(vec![], Request::names);
+    let refused: Vec<String> = all.iter().filter_map(|known| known.admits(&found, &failed).err()).collect();
     if refused.len() == all.len() {
         return Err(format!("after {acknowledged} requests: {}\n{}", refused.join("\n or "), dumped.error));
     }
     // A rename that was done and reported as failed leaves an entry with a long name without the file beside it.
-    let may_be_damaged = is_late || all.iter().any(Known::may_be_damaged);
+    let may_be_damaged = is_late || is_refused || all.iter().any(Known::may_be_damaged);
     if !may_be_damaged && dumped.error.contains("damage: ") {
         return Err(format!("after {acknowledged} requests: {}", dumped.error));
     }

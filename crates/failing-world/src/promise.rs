@@ -56,7 +56,11 @@ impl Known {
         let mut known = Self::new(is_cut, finds_removals);
         requests[..acknowledged].iter().for_each(|request| known.follow(request, true));
         if is_closed && !is_cut {
-            known.files.values_mut().for_each(|file| drop(file.versions.drain(..file.versions.len() - 1)));
+            // What an error has reported as dropped is not there. It was of the files of that request.
+            let names = requests.get(acknowledged).map_or(vec![], Request::names);
+            let failed: Vec<usize> = names.iter().filter_map(|name| *known.names.get(name)?.last()?).collect();
+            let others = known.files.iter_mut().filter(|(id, _)| !failed.contains(id));
+            others.for_each(|(_, file)| drop(file.versions.drain(..file.versions.len() - 1)));
         }
         let mut all = vec![known.clone()];
         if let Some(next) = requests.get(acknowledged) {
@@ -150,8 +154,8 @@ impl Known {
         self.is_cut && (is_unsynced || self.finds_removals && self.names.values().any(|all| all.len() > 1))
     }
 
-    /// Compares with what was found.
-    pub fn admits(&self, found: &BTreeMap<String, Option<Vec<u8>>>) -> Result<(), String> {
+    /// Compares with what was found. Under the names in `refused` there may be files that cannot be read.
+    pub fn admits(&self, found: &BTreeMap<String, Option<Vec<u8>>>, refused: &[usize]) -> Result<(), String> {
         if let Some(path) = found.keys().find(|path| !NAMES.contains(&&***path)) {
             return Err(format!("{path} is there"));
         }
@@ -159,7 +163,11 @@ impl Known {
         for (name, path) in NAMES.iter().enumerate() {
             let none = vec![None];
             let all = self.names.get(&name).unwrap_or(&none);
-            let fitting = self.fitting(all, found.get(*path).map(Option::as_ref));
+            let content = found.get(*path).map(Option::as_ref);
+            let mut fitting = self.fitting(all, content);
+            if content == Some(None) && refused.contains(&name) {
+                fitting.extend(all);
+            }
             if fitting.is_empty() {
                 let found = found.get(*path).map(|content| content.as_ref().map(Vec::len));
                 let lens: Vec<Vec<usize>> =

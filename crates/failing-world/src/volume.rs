@@ -66,6 +66,18 @@ impl Request {
     }
 }
 
+impl Request {
+    /// The names of the files that it is about.
+    pub fn names(&self) -> Vec<usize> {
+        match self {
+            Self::Create(name) | Self::Write(name, ..) | Self::Len(name, _) => vec![*name],
+            Self::Flush(name) | Self::Sync(name) | Self::Remove(name) => vec![*name],
+            Self::Rename(from, to) => vec![*from, *to],
+            Self::SyncFolder(_) => vec![],
+        }
+    }
+}
+
 /// The requests of a script with this seed.
 pub fn requests(seed: u64, count: usize) -> Vec<Request> {
     let mut random = Random::new(seed);

@@ -5,8 +5,8 @@ use crate::faults;
 use crate::promise::Known;
 use crate::runner::{Ended, Run, Runner};
 use crate::scenario::{Output, Scenario, TIME};
-use crate::tree::Tree;
-use crate::view::{Eye, Meaning, View, temporaries, texts};
+use crate::tree::{Entry, Tree};
+use crate::view::{Eye, Meaning, View, is_temporary, temporaries, texts};
 use crate::volume::{self, Request, Script};
 use crate::world::{ENDLESS, KILLED, Kind, Met, Op};
 use std::collections::BTreeSet;
@@ -69,6 +69,7 @@ pub fn check(
         || ended.met.len() > 1
         || ended.met.iter().any(|met| !matches!(met.fault.kind, Kind::Error | Kind::Short));
     states(scenario, reference, &view, is_hard, was_cut)?;
+    modes(scenario, reference, tree)?;
     if was_cut && ended.code == KILLED {
         return Ok(());
     }
@@ -136,6 +137,31 @@ fn may_be(
         // What was not synced may be torn by a power cut, and by nothing else.
         Some(_) => was_cut && scenario.unsynced && path == Path::new("f.phx"),
     }
+}
+
+/// Nobody may read more than before, or than without faults, at any time.
+fn modes(scenario: &Scenario, reference: &Reference, tree: &Tree) -> Verdict {
+    if let Run::Volume(_) = &scenario.run {
+        return Ok(());
+    }
+    const OWNER: u32 = 0o700;
+    let known = [&scenario.before, &reference.after_tree];
+    for (path, node) in tree {
+        let is_of_keys = scenario.name.starts_with("key-");
+        let is_secret = path.starts_with("keyring") || path.starts_with("copy") || path.starts_with("state");
+        let beside = |other: &Path| if is_temporary(path) { other.parent() == path.parent() } else { other == path };
+        let others = known.iter().flat_map(|tree| tree.iter()).filter(|(other, _)| beside(other));
+        let allowed = match &node.kind {
+            Entry::Link(_) => continue,
+            _ if is_secret || is_of_keys && is_temporary(path) => OWNER,
+            // A temporary file becomes one of those beside it.
+            _ => others.fold(OWNER, |all, (_, node)| all | node.mode),
+        };
+        if node.mode & 0o7777 & !allowed != 0 {
+            return Err(format!("{} has mode {:o}, and may have no more than {allowed:o}", path.display(), node.mode));
+        }
+    }
+    Ok(())
 }
 
 fn short(meaning: Option<&Meaning>) -> String {
@@ -254,7 +280,8 @@ fn success(
     Ok(())
 }
 
-/// Whether permissions and times may be others: a file system may have none.
+/// Whether permissions and times may be others: a file system may have none. More permissions than there should be are never right,
+/// see [`modes`].
 fn forgives(met: &[Met]) -> bool {
     met.iter().any(|met| {
         let call = faults::call(met.op.nr);
@@ -308,9 +335,38 @@ pub fn disk(runner: &mut Runner, scenario: &Scenario, before: &Tree) -> Disk {
     disk
 }
 
+/// What is allowed after the next run because of what the last one met.
+#[derive(Clone, Copy, Hash)]
+pub struct Allowed {
+    /// Where a lock failed, names have a random part, and files of such names are left alone.
+    unlocked: bool,
+    /// A file whose removal was done, but reported as failed with that of its folder, and that a power cut has brought back: no
+    /// manifest lists it, and nothing is deleted in a folder that is to go but what one lists. Somebody has to look.
+    late_removal: bool,
+    /// A mirror that could not open its journal, said so, and lost its power: what it wrote again looks like another version, until
+    /// `--checksum` compares all.
+    no_journal: bool,
+}
+
+impl Allowed {
+    pub fn after(ended: &Ended, was_cut: bool) -> Self {
+        let met = &ended.met;
+        Self {
+            unlocked: met.iter().any(|met| faults::call(met.op.nr) == "flock"),
+            late_removal: met.iter().any(|met| met.fault.kind == Kind::Late && removes(met)),
+            no_journal: was_cut && ended.error.contains("warning: the journal of the mirror could not be opened"),
+        }
+    }
+}
+
 /// The next run, without faults, completes the work.
-pub fn recovers(runner: &mut Runner, scenario: &Scenario, reference: &Reference, eye: &Eye, met: &[Met]) -> Verdict {
-    let leaves_unlocked = met.iter().any(|met| faults::call(met.op.nr) == "flock");
+pub fn recovers(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    reference: &Reference,
+    eye: &Eye,
+    allowed: Allowed,
+) -> Verdict {
     let Some(again) = scenario
         .again
         .iter()
@@ -319,10 +375,7 @@ pub fn recovers(runner: &mut Runner, scenario: &Scenario, reference: &Reference,
         return Ok(());
     };
     let ended = runner.run(&again.run, &scenario.input, &[], false, scenario.fs_type);
-    // A file whose removal was done, but reported as failed with that of its folder, and that a power cut has brought back: no
-    // manifest lists it, and nothing is deleted in a folder that is to go but what one lists. Somebody has to look.
-    let is_late = met.iter().any(|met| met.fault.kind == Kind::Late && removes(met));
-    if is_late && ended.code == 4 && ended.error.contains("Directory not empty") {
+    if allowed.late_removal && ended.code == 4 && ended.error.contains("Directory not empty") {
         return Ok(());
     }
     if ended.code != 0 {
@@ -332,7 +385,6 @@ pub fn recovers(runner: &mut Runner, scenario: &Scenario, reference: &Reference,
     let view = eye.view(&tree);
     let left = temporaries(&tree);
     // What was about to be deleted stays if its run was killed. It is the user's to decide.
-    // And where a lock failed, names have a random part, and files of such names are left alone.
     let is_input = |path: &&PathBuf| path.to_string_lossy().ends_with(".removed");
     for path in reference.after.keys().chain(view.keys()) {
         let (now, new) = (view.get(path), reference.after.get(path));
@@ -350,10 +402,19 @@ pub fn recovers(runner: &mut Runner, scenario: &Scenario, reference: &Reference,
     }
     // What a volume was about to get goes when its folder is listed.
     let is_harmless = |path: &&PathBuf| is_input(path) || path.to_string_lossy().contains("phalanx.new.");
-    if !left.iter().all(is_harmless) && !leaves_unlocked {
+    if !left.iter().all(is_harmless) && !allowed.unlocked {
         return Err(format!("after the next run {left:?} is left"));
     }
-    proves(runner, scenario)
+    let proven = proves(runner, scenario);
+    if let (Err(why), true, Run::Command(line)) = (&proven, allowed.no_journal, &again.run) {
+        if !why.contains("another version") {
+            return proven;
+        }
+        let line = line.iter().cloned().chain(["--checksum".into()]).collect();
+        let ended = runner.run(&Run::Command(line), &scenario.input, &[], false, scenario.fs_type);
+        return if ended.code == 0 { proves(runner, scenario) } else { proven };
+    }
+    proven
 }
 
 /// What was done is whole, as the command itself sees it.

@@ -55,6 +55,8 @@ const SCRIPTS: u64 = 6;
 const EXT4: u32 = 0xef53;
 /// The age key for which a key is locked.
 const RECIPIENT: &str = "age1vk8wlv8lytwatkqe2qupm577zl6rv3p8lvyjnc6hw2kc80rc0v6q9yvggp";
+/// Its secret half, as in `vectors/age`.
+const IDENTITY: &[u8] = b"AGE-SECRET-KEY-16AX85DCFAQEPJDPK8XSQGP4MEQSYVUF8Q7CZ3G9RNFRST4YZ5TLQND2W0U\n";
 /// The key that signs, and a line that names its signer.
 const SIGNER: &[u8] = include_bytes!("../../age/tests/data/ssh-ed25519");
 const SIGNERS: &str = concat!("somebody ", include_str!("../../age/tests/data/ssh-ed25519.pub"));
@@ -324,11 +326,14 @@ impl Maker<'_> {
 
     /// A key is locked for a public key, because a password takes seconds. Its file goes once the locked one is there.
     fn locks(&mut self) {
-        let bare = self.begin(|_| {}, &[]);
+        let bare = self.begin(|root| write(root, "id", IDENTITY, 0o600), &[]);
         let line = format!("key lock c --recipient {RECIPIENT}");
         let lock = self.add("key-lock", &bare, &line, &line);
         lock.again[0].with = Some("keyring/c.key");
-        lock.again.push(Again { with: None, run: Run::command("key list") });
+        // Where the key itself is gone, the locked one opens.
+        let proof = Run::command("verify keyring/c.key.phx --identity id");
+        lock.again.push(Again { with: None, run: proof.clone() });
+        lock.proof = Some(proof);
     }
 
     fn volumes(&mut self) {

@@ -84,7 +84,7 @@ impl Eye {
             return self.open(bytes).map_or(Meaning::Broken, |(plain, by)| Meaning::Protected(plain, by));
         }
         if name.ends_with(".sig") {
-            return if bytes.is_empty() { Meaning::Broken } else { Meaning::Signature };
+            return if is_signature(bytes) { Meaning::Signature } else { Meaning::Broken };
         }
         if name == "phalanx.tree" {
             return self.open(bytes).map_or(Meaning::Broken, |_| Meaning::Manifest);
@@ -103,6 +103,12 @@ impl Eye {
         let kept = tree.iter().filter(|(path, _)| !path.starts_with("state") && !is_temporary(path));
         kept.map(|(path, node)| (path.clone(), self.meaning(path, node))).collect()
     }
+}
+
+/// Whether a signature is there from its first line to its last. OpenSSH's are text.
+fn is_signature(bytes: &[u8]) -> bool {
+    let is_framed = bytes.starts_with(b"-----BEGIN SSH SIGNATURE-----\n") && bytes.ends_with(b"-----END SSH SIGNATURE-----\n");
+    is_framed && !bytes.contains(&0)
 }
 
 /// Whether a path is a temporary file's, or in a temporary folder.

@@ -2,7 +2,7 @@
 
 use crate::compare;
 use crate::faults;
-use crate::model::{self, Reference, Verdict};
+use crate::model::{self, Allowed, Reference, Verdict};
 use crate::random::Random;
 use crate::runner::{Ended, Run, Runner};
 use crate::scenario::{self, Scenario};
@@ -245,7 +245,7 @@ impl Worker {
             if is_success { model::proves(&mut self.runner, scenario) } else { Ok(()) }
         });
         let verdict = verdict.and_then(|()| {
-            if is_volume { Ok(()) } else { self.recovers(scenario, reference, &ended.met, tree, cut.is_some()) }
+            if is_volume { Ok(()) } else { self.recovers(scenario, reference, ended, tree, cut.is_some()) }
         });
         if self.verbose {
             for (path, node) in tree {
@@ -265,12 +265,13 @@ impl Worker {
         &mut self,
         scenario: &Scenario,
         reference: &Reference,
-        met: &[Met],
+        ended: &Ended,
         tree: &Tree,
         was_cut: bool,
     ) -> Verdict {
+        let allowed = Allowed::after(ended, was_cut);
         let mut hasher = DefaultHasher::new();
-        scenario.name.hash(&mut hasher);
+        (scenario.name, allowed).hash(&mut hasher);
         for (path, node) in tree {
             (path, node.mode).hash(&mut hasher);
             match &node.kind {
@@ -287,7 +288,7 @@ impl Worker {
             self.runner.put(tree);
         }
         self.count(scenario, "runs", 1);
-        model::recovers(&mut self.runner, scenario, reference, &self.eye, met)?;
+        model::recovers(&mut self.runner, scenario, reference, &self.eye, allowed)?;
         self.recovered.insert(state);
         Ok(())
     }

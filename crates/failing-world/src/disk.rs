@@ -3,13 +3,16 @@
 //! Names change by units: an entry that was added, removed or renamed, each of which happens whole or not at all. A journal keeps
 //! them in their order: those after some moment are lost, and a sync of anything keeps all before it, as on ext4 and xfs. The
 //! strict disk promises no more than POSIX: a sync of a folder keeps its own entries, one of a file only its content, and of all
-//! others any may be lost. Content that was not synced may be missing, zero, or there in any of its blocks of 512 bytes.
+//! others any may be lost. Content that was not synced may be missing, zero, or there in any of its blocks of 512 bytes. So may
+//! what a sync has failed for, whatever is synced later: Linux counts it as written. For a folder there is no such thing, since a
+//! journal that cannot be written makes the file system read-only.
 //! Permissions and times are never lost here.
 
 use crate::faults::call;
 use crate::random::Random;
 use crate::tree::{Entry, Node, Tree};
 use crate::world::Op;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -18,6 +21,7 @@ use std::path::{Path, PathBuf};
 const BLOCK: u64 = 512;
 const EXCHANGE: u32 = 2;
 const KEEP_SIZE: u32 = 1;
+const EINTR: i64 = 4;
 const PUNCH: u32 = 2;
 
 type Names = HashMap<u64, BTreeMap<Vec<u8>, u64>>;
@@ -35,6 +39,8 @@ struct Inode {
     /// The content on the disk, and the changes since, of which the first are on the disk too.
     changes: Vec<Change>,
     synced: usize,
+    /// Those that a sync has failed for.
+    doubtful: Vec<usize>,
 }
 
 #[derive(Clone)]
@@ -48,8 +54,8 @@ enum Step {
 #[derive(Clone)]
 struct Unit {
     step: Step,
-    /// Whether a sync of a folder keeps it.
-    is_synced: bool,
+    /// The folders that are not synced since, and that keep it by that. Of a rename it is the one with the new name.
+    waits: Vec<u64>,
 }
 
 /// A disk, with what was not synced.
@@ -87,7 +93,7 @@ impl Disk {
             if node.kind == Entry::Folder {
                 base.entry(node.ino).or_default();
             }
-            inodes.insert(node.ino, Inode { node: node.clone(), changes: Vec::new(), synced: 0 });
+            inodes.insert(node.ino, Inode { node: node.clone(), changes: Vec::new(), synced: 0, doubtful: Vec::new() });
         }
         let (now, path) = (base.clone(), path.to_owned());
         Self { root, path, base, now, inodes, units: Vec::new(), journaled: 0, new_folders: Vec::new(), is_journaled }
@@ -112,7 +118,11 @@ impl Disk {
 
     fn step(&mut self, step: Step) {
         apply(&mut self.now, &step);
-        self.units.push(Unit { step, is_synced: false });
+        let waits = match &step {
+            Step::Set(dir, ..) | Step::Remove(dir, _) | Step::Rename(_, _, dir, _) => vec![*dir],
+            Step::Exchange(dir, _, dir2, _) => vec![*dir, *dir2],
+        };
+        self.units.push(Unit { step, waits });
     }
 
     fn change(&mut self, ino: u64, change: Change) {
@@ -123,12 +133,19 @@ impl Disk {
 
     fn add(&mut self, ino: u64, mode: u32, kind: Entry) {
         let node = Node { ino, mode, time: (1_600_000_000, 0), kind };
-        self.inodes.insert(ino, Inode { node, changes: Vec::new(), synced: 0 });
+        self.inodes.insert(ino, Inode { node, changes: Vec::new(), synced: 0, doubtful: Vec::new() });
     }
 
     /// Does what an operation has done.
     pub fn follow(&mut self, op: &Op) {
         if op.ret < 0 {
+            // One that was interrupted has not failed.
+            match &*call(op.nr) {
+                _ if op.ret == -EINTR => {}
+                "fsync" | "fdatasync" => self.inodes.get_mut(&op.ino).into_iter().for_each(Self::sync_failed),
+                "syncfs" | "sync" => self.inodes.values_mut().for_each(Self::sync_failed),
+                _ => {}
+            }
             return;
         }
         let place = self.place(op.dir, &op.name);
@@ -214,16 +231,18 @@ impl Disk {
             inode.synced = inode.changes.len();
         }
         for unit in &mut self.units {
-            unit.is_synced |= match &unit.step {
-                Step::Set(dir, ..) | Step::Remove(dir, _) => *dir == ino,
-                Step::Rename(dir, _, dir2, _) | Step::Exchange(dir, _, dir2, _) => *dir == ino || *dir2 == ino,
-            };
+            unit.waits.retain(|dir| *dir != ino);
         }
+    }
+
+    /// What is not on the disk yet may not come there by a later sync either.
+    fn sync_failed(inode: &mut Inode) {
+        inode.doubtful.extend(inode.synced..inode.changes.len());
     }
 
     fn sync_all(&mut self) {
         self.journaled = self.units.len();
-        self.units.iter_mut().for_each(|unit| unit.is_synced = true);
+        self.units.iter_mut().for_each(|unit| unit.waits.clear());
         self.inodes.values_mut().for_each(|inode| inode.synced = inode.changes.len());
     }
 
@@ -246,9 +265,9 @@ impl Disk {
                 (Manner::Journal, 0) => number < self.journaled,
                 (Manner::Journal, 1) => true,
                 (Manner::Journal, _) => number < self.journaled + kept,
-                (Manner::Strict, 0) => unit.is_synced,
+                (Manner::Strict, 0) => unit.waits.is_empty(),
                 (Manner::Strict, 1) => true,
-                (Manner::Strict, _) => unit.is_synced || random.chance(2),
+                (Manner::Strict, _) => unit.waits.is_empty() || random.chance(2),
             };
             if is_kept {
                 apply(&mut names, &unit.step);
@@ -267,10 +286,11 @@ impl Disk {
             let path = under.join(OsString::from_vec(name.clone()));
             let mut node = inode.node.clone();
             if let Entry::File(bytes) = &mut node.kind {
+                let kept = without_some(inode, random);
                 *bytes = match data {
-                    0 => content(inode, inode.synced),
-                    1 => content(inode, inode.changes.len()),
-                    _ => torn(inode, random),
+                    0 => content(&kept, kept.synced),
+                    1 => content(&kept, kept.changes.len()),
+                    _ => torn(&kept, random),
                 };
             }
             let is_folder = node.kind == Entry::Folder;
@@ -346,6 +366,20 @@ fn content(inode: &Inode, changes: usize) -> Vec<u8> {
     let mut bytes = base(inode);
     inode.changes[..changes].iter().for_each(|one| change(&mut bytes, one));
     bytes
+}
+
+/// A file without some of the changes that a sync has failed for: mostly all of them, or each by chance.
+fn without_some<'a>(inode: &'a Inode, random: &mut Random) -> Cow<'a, Inode> {
+    if inode.doubtful.is_empty() {
+        return Cow::Borrowed(inode);
+    }
+    let is_each = random.chance(3);
+    let lost: Vec<usize> = inode.doubtful.iter().copied().filter(|_| !is_each || random.chance(2)).collect();
+    let mut kept = inode.clone();
+    kept.synced -= lost.iter().filter(|at| **at < inode.synced).count();
+    let changes = inode.changes.iter().enumerate().filter(|(at, _)| !lost.contains(at));
+    kept.changes = changes.map(|(_, change)| change.clone()).collect();
+    Cow::Owned(kept)
 }
 
 /// The content of which a part of what was not synced is on the disk.

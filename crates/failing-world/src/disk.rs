@@ -13,7 +13,7 @@ use crate::random::Random;
 use crate::tree::{Entry, Node, Tree};
 use crate::world::Op;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ struct Inode {
     changes: Vec<Change>,
     synced: usize,
     /// Those that a sync has failed for.
-    doubtful: Vec<usize>,
+    doubtful: BTreeSet<usize>,
 }
 
 #[derive(Clone)]
@@ -93,7 +93,10 @@ impl Disk {
             if node.kind == Entry::Folder {
                 base.entry(node.ino).or_default();
             }
-            inodes.insert(node.ino, Inode { node: node.clone(), changes: Vec::new(), synced: 0, doubtful: Vec::new() });
+            inodes.insert(
+                node.ino,
+                Inode { node: node.clone(), changes: Vec::new(), synced: 0, doubtful: BTreeSet::new() },
+            );
         }
         let (now, path) = (base.clone(), path.to_owned());
         Self { root, path, base, now, inodes, units: Vec::new(), journaled: 0, new_folders: Vec::new(), is_journaled }
@@ -133,7 +136,7 @@ impl Disk {
 
     fn add(&mut self, ino: u64, mode: u32, kind: Entry) {
         let node = Node { ino, mode, time: (1_600_000_000, 0), kind };
-        self.inodes.insert(ino, Inode { node, changes: Vec::new(), synced: 0, doubtful: Vec::new() });
+        self.inodes.insert(ino, Inode { node, changes: Vec::new(), synced: 0, doubtful: BTreeSet::new() });
     }
 
     /// Does what an operation has done.

@@ -180,7 +180,10 @@ impl Known {
             return Ok(());
         }
         let lens: Vec<_> = found.iter().map(|(path, content)| (path, content.as_ref().map(Vec::len))).collect();
-        Err(format!("files {:?} are to be there, each once, under the names {:?}; there is {lens:?}", self.kept, self.names))
+        Err(format!(
+            "files {:?} are to be there, each once, under the names {:?}; there is {lens:?}",
+            self.kept, self.names
+        ))
     }
 
     /// Which files it may be that was found under a name that may lead to these. `None` stands for no file.

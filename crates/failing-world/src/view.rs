@@ -107,7 +107,8 @@ impl Eye {
 
 /// Whether a signature is there from its first line to its last. OpenSSH's are text.
 fn is_signature(bytes: &[u8]) -> bool {
-    let is_framed = bytes.starts_with(b"-----BEGIN SSH SIGNATURE-----\n") && bytes.ends_with(b"-----END SSH SIGNATURE-----\n");
+    let is_framed =
+        bytes.starts_with(b"-----BEGIN SSH SIGNATURE-----\n") && bytes.ends_with(b"-----END SSH SIGNATURE-----\n");
     is_framed && !bytes.contains(&0)
 }
 

@@ -81,6 +81,16 @@ impl Batch {
         Self { op, bytes: Vec::with_capacity(capacity), items: Vec::new() }
     }
 
+    /// Makes room for this many bytes more.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
+
+    /// The bytes for which there is room.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Whether it is to be sealed or opened.
     pub fn op(&self) -> Op {
         self.op

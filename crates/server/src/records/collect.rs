@@ -23,10 +23,18 @@ const fn room(cost: usize) -> usize {
     cost + cost / 4
 }
 
+/// Room for this cost is made for a first batch, of which only the client says how long it will be.
+const FIRST: usize = 64 << 10;
+
 /// The batch that is being filled.
+///
+/// No limit counts the room that is made before records come, and what is freed is wiped as a whole. So it is made when
+/// the first record has come, and for not much more than the batch before had.
 pub struct Collect {
     action: Action,
     batch: Batch,
+    /// The cost for which room is made.
+    expected: usize,
     /// The record that has begun and is not whole: the last item.
     begun: Option<Begun>,
     known: Option<Known>,
@@ -88,12 +96,19 @@ impl Known {
 }
 
 impl Collect {
-    /// An empty batch, with room for records of this cost.
+    /// An empty batch, for records of this cost, of which only the client says that they come.
     pub fn new(action: Action, expected: usize) -> Self {
-        let op = if action == Action::Seal { Op::Seal } else { Op::Open };
-        let batch = Batch::new(op, room(expected.min(FULL)));
+        Self::after(action, expected.min(FIRST))
+    }
+
+    fn after(action: Action, expected: usize) -> Self {
+        let batch = Self::empty(action);
         let (keys, users) = (Names::default(), Names::default());
-        Self { action, batch, begun: None, known: None, keys, users, cost: 0, bytes: 0 }
+        Self { action, batch, expected, begun: None, known: None, keys, users, cost: 0, bytes: 0 }
+    }
+
+    fn empty(action: Action) -> Batch {
+        Batch::new(if action == Action::Seal { Op::Seal } else { Op::Open }, 0)
     }
 
     /// Whether there is no record, or only a part of one.
@@ -112,6 +127,9 @@ impl Collect {
             self.known = Some(Known::find(server, &caller.rights, self.action, record.key));
         }
         let Some(known) = &self.known else { return };
+        if self.batch.capacity() == 0 {
+            self.batch.reserve(room(self.expected));
+        }
         match known.for_user(&caller.rights, record.user) {
             Ok(key) => place(&mut self.batch, self.action, key, record),
             Err(refusal) => self.batch.refuse(refusal),
@@ -139,7 +157,12 @@ impl Collect {
         let begun = self.begun.take()?;
         // Its key will be looked for again.
         self.known = None;
-        Some(self.batch.take_back(begun.bytes))
+        let text = self.batch.take_back(begun.bytes);
+        if self.is_empty() {
+            // An idle stream keeps no room.
+            self.batch = Self::empty(self.action);
+        }
+        Some(text)
     }
 
     /// Since when it holds a record that is not whole.
@@ -160,9 +183,10 @@ impl Collect {
         }
     }
 
-    /// Takes the batch, and begins another one.
+    /// Takes the batch, and begins another one, for records of this cost at most.
     pub fn take(&mut self, expected: usize) -> Full {
-        let full = std::mem::replace(self, Self::new(self.action, expected));
+        let next = Self::after(self.action, expected.min(self.cost).min(FULL));
+        let full = std::mem::replace(self, next);
         let several = full.keys.iter().count() > 1;
         let key = if several { "*" } else { full.keys.only().and_then(|key| str::from_utf8(key).ok()).unwrap_or("") };
         let note = Note {

@@ -255,6 +255,39 @@ fn a_stream_that_is_sent_while_it_is_read_may_be_long() {
     assert!(server.memory() < 300 << 20, "{} bytes of memory", server.memory());
 }
 
+/// What is announced takes no memory before it comes, also where each part of it goes off alone.
+#[test]
+fn a_stream_that_comes_in_small_parts_takes_little_memory() {
+    const PARTS: usize = 3;
+    let server = server();
+    let own = record([b"orders", ADA, b"", b"x"]);
+    post(&server, "seal", &own);
+    let before = server.memory();
+    let mut streams: Vec<UnixStream> = std::iter::repeat_with(|| {
+        let mut stream = UnixStream::connect(server.folder.socket()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(b"POST /v2/seal HTTP/1.1\r\nHost: a\r\nContent-Length: 1073741824\r\n\r\n").unwrap();
+        stream
+    })
+    .take(64)
+    .collect();
+    for _ in 0..PARTS {
+        streams.iter_mut().for_each(|stream| stream.write_all(&own).unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let answer = [0, 0, 0, 0, 1 + 53, 0, 0, 0];
+    for stream in &mut streams {
+        let (mut read, mut some) = (Vec::new(), [0; 4096]);
+        while read.windows(answer.len()).filter(|window| **window == answer).count() < PARTS {
+            let len = stream.read(&mut some).unwrap();
+            assert!(len > 0, "{}", String::from_utf8_lossy(&read));
+            read.extend_from_slice(&some[..len]);
+        }
+    }
+    let more = server.memory().saturating_sub(before);
+    assert!(more < 16 << 20, "{more} bytes for {} streams", streams.len());
+}
+
 #[test]
 fn what_breaks_off_is_answered_up_to_there() {
     let server = server();

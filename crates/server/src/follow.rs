@@ -9,6 +9,7 @@ use crate::server::Server;
 use crate::store::{self, Stored};
 use phalanx_host::lines::complain;
 use phalanx_host::lock::lock;
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -22,13 +23,19 @@ pub const LEASE: Duration = Duration::from_secs(10);
 /// So long after that it does not serve yet although it has heard of it again.
 const SETTLING: Duration = Duration::from_secs(1);
 
+/// The time since this machine began. Other clocks stand still while a machine is suspended, and the store goes on.
+fn awake_or_not() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
 /// What is known of the store's changes.
 pub struct Follow {
     store: Arc<Stored>,
     /// The generation that memory has, if it has one.
     seen: Mutex<Option<u64>>,
-    /// When the store was asked for the last time that it answered.
-    heard: Mutex<Instant>,
+    /// When the store was asked for the last time that it answered, by [`awake_or_not`].
+    heard: Mutex<Duration>,
     /// When it was asked last because of something that is not known, and what came of it.
     asked: tokio::sync::Mutex<Option<Asked>>,
 }
@@ -43,7 +50,7 @@ struct Asked {
 impl Follow {
     /// Nothing is known yet.
     pub fn new(store: Arc<Stored>) -> Self {
-        let (heard, asked) = (Mutex::new(Instant::now()), tokio::sync::Mutex::default());
+        let (heard, asked) = (Mutex::new(awake_or_not()), tokio::sync::Mutex::default());
         Self { store, seen: Mutex::default(), heard, asked }
     }
 
@@ -55,7 +62,7 @@ impl Follow {
     /// As if the store had not been heard of for too long.
     #[cfg(test)]
     pub fn end_lease(&self) {
-        let long_ago = Instant::now().checked_sub(2 * LEASE).expect("the machine has just been started");
+        let long_ago = awake_or_not().checked_sub(2 * LEASE).expect("the machine has just been started");
         *lock(&self.heard) = long_ago;
     }
 }
@@ -66,8 +73,7 @@ impl Server {
     /// # Errors
     /// If the store fails, or a secret in it is damaged or of another root key. Memory then stays as it was.
     pub async fn refresh(&self) -> store::Result<()> {
-        let began = Instant::now();
-        self.read_news().await?;
+        let began = self.read_news().await?;
         if self.is_current().is_err() {
             // What was decided by old memory a moment ago is still refused meanwhile.
             sleep(SETTLING).await;
@@ -77,23 +83,28 @@ impl Server {
         Ok(())
     }
 
-    async fn read_news(&self) -> store::Result<()> {
+    /// Returns when the store was asked. What was waited for before that makes nothing older.
+    async fn read_news(&self) -> store::Result<Duration> {
         let follow = &self.follow;
         // What is read here is not older than what this server has changed itself.
         let _keys = self.keys.changing().await;
         let _tokens = self.tokens.changing().await;
         let seen = *lock(&follow.seen);
-        let news = follow.store.run(move |store| {
+        let news = follow.store.run_next(move |store| {
+            let began = awake_or_not();
             // It is read first: what is read after it is not older.
             let generation = store.generation()?;
-            if Some(generation) == seen { Ok(None) } else { Ok(Some((generation, store.keys()?, store.tokens()?))) }
+            let is_new = Some(generation) != seen;
+            let news = if is_new { Some((generation, store.keys()?, store.tokens()?)) } else { None };
+            Ok((began, news))
         });
-        if let Some((generation, keys, tokens)) = news.await? {
+        let (began, news) = news.await?;
+        if let Some((generation, keys, tokens)) = news {
             self.keys.replace(keys)?;
             self.tokens.replace(tokens)?;
             *lock(&follow.seen) = Some(generation);
         }
-        Ok(())
+        Ok(began)
     }
 
     /// Asks the store before something is refused because nobody knows it. Many who ask at the same time are answered by
@@ -137,7 +148,7 @@ impl Server {
     /// # Errors
     /// If the store was not heard of for too long.
     pub fn is_current(&self) -> Result<(), Refusal> {
-        let is_old = || lock(&self.follow.heard).elapsed() > LEASE;
+        let is_old = || awake_or_not().saturating_sub(*lock(&self.follow.heard)) > LEASE;
         if self.follow.is_shared() && is_old() {
             return Err(Refusal::new(Kind::Unavailable, "the store cannot be reached"));
         }
@@ -197,6 +208,29 @@ mod tests {
         assert_eq!(transactions(), before + 1);
         assert_eq!(bench.server.catch_up().await, Ok(()));
         assert_eq!(transactions(), before + 2, "it may have changed since then");
+    }
+
+    #[tokio::test]
+    async fn what_a_look_waits_for_makes_it_no_older() {
+        let bench = Bench::new(true).await;
+        for held_up in [true, false] {
+            let mut held = Some(bench.server.tokens.changing().await);
+            if !held_up {
+                bench.switches.hangs.store(true, std::sync::atomic::Ordering::SeqCst);
+                let store = bench.store.clone();
+                drop(tokio::spawn(async move { store.run(|_| Ok(())).await }));
+                drop(held.take());
+            }
+            let server = bench.server.clone();
+            let looking = tokio::spawn(async move { server.refresh().await });
+            sleep(Duration::from_millis(300)).await;
+            assert!(!looking.is_finished());
+            let before = awake_or_not();
+            drop(held);
+            bench.switches.hangs.store(false, std::sync::atomic::Ordering::SeqCst);
+            looking.await.unwrap().unwrap();
+            assert!(*lock(&bench.server.follow.heard) >= before, "{held_up}");
+        }
     }
 
     #[tokio::test]

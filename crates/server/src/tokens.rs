@@ -1,6 +1,7 @@
 //! Tokens: who a caller is, and what the caller may do. Only their hashes are kept.
 
 mod map;
+mod waiting;
 
 use crate::keys::root::Root;
 use crate::keys::{LONGEST_NAME, now};
@@ -14,6 +15,7 @@ use phalanx_core::Zeroizing;
 use phalanx_host::lines::complain;
 use phalanx_kernels::keccak::sha3_256;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use waiting::{Place, Waiting};
 
 /// The start of every token.
 pub const PREFIX: &str = "phx.";
@@ -145,13 +147,16 @@ pub struct Tokens {
     /// Held from before a change of the store until the map has it too, by tasks that are not cancelled: see
     /// [`crate::server`]. In it is when ended tokens were last deleted.
     changes: tokio::sync::Mutex<u64>,
+    /// Who waits for that.
+    waiting: Waiting,
 }
 
 impl Tokens {
     /// Tokens without any.
     pub fn new(root: Arc<Root>, store: Arc<Stored>, limits: &Limits) -> Self {
         let most = (limits.token_bytes, limits.token_bytes_of_one);
-        Self { root, store, map: RwLock::default(), most, changes: tokio::sync::Mutex::default() }
+        let (map, changes) = (RwLock::default(), tokio::sync::Mutex::default());
+        Self { root, store, map, most, changes, waiting: Waiting::default() }
     }
 
     /// Keeps tokens from being changed by others.
@@ -232,6 +237,7 @@ impl Tokens {
         new.check()?;
         let text = new_text()?;
         let mut record = new.record(&text)?;
+        let _place = self.place(record.parent.as_deref())?;
         let mut deleted = self.changes.lock().await;
         self.make_room(&record, &mut deleted).await?;
         let root = self.root.clone();
@@ -260,8 +266,7 @@ impl Tokens {
         let ttl = ttl.filter(|ttl| *ttl > 0).unwrap_or(token.record.ttl).min(token.record.ttl);
         let (root, accessor) = (self.root.clone(), token.record.accessor.clone());
         let renew = move |store: &mut dyn Transaction| {
-            first_end(store, &root, &accessor)?;
-            let mut record = store.token(&accessor)?.ok_or_else(Refusal::denied)?;
+            let mut record = valid(store, &root, &accessor)?;
             let parent = record.parent.as_deref().map(|parent| first_end(store, &root, parent)).transpose()?.flatten();
             let now = now();
             record.expires = earlier(Some(now.saturating_add(ttl)), parent);
@@ -272,6 +277,7 @@ impl Tokens {
             let lease = record.expires.map_or(0, |end| end.saturating_sub(now));
             Ok((record, lease))
         };
+        let _place = self.place(Some(&token.record.accessor))?;
         let _change = self.changes.lock().await;
         let (record, lease) = self.store.run(renew).await?;
         Ok((self.put(record)?, lease))
@@ -282,11 +288,18 @@ impl Tokens {
     /// # Errors
     /// If the store fails.
     pub async fn revoke(&self, accessor: &str) -> store::Result<bool> {
+        let _place = self.place(Some(accessor))?;
         let accessor = accessor.to_owned();
         let _change = self.changes.lock().await;
         let hashes = self.store.run(move |store| store.delete_token(&accessor)).await?;
         self.forget(&hashes);
         Ok(!hashes.is_empty())
+    }
+
+    /// A place among the changes that wait, for one of the token of this accessor, or of one that is made by it.
+    fn place(&self, accessor: Option<&str>) -> Result<Place<'_>, Refusal> {
+        let account = accessor.and_then(|accessor| self.read().account_of(accessor));
+        self.waiting.enter(account)
     }
 
     /// Refuses a token that would be one too many. Every hour it deletes those that ended long ago, and when there are many,
@@ -333,16 +346,22 @@ fn earlier(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     [a, b].into_iter().flatten().min()
 }
 
+/// A token that has not ended, whatever the one by which it was made has done.
+fn valid(store: &mut dyn Transaction, root: &Root, accessor: &str) -> store::Result<TokenRecord> {
+    let now = now();
+    let is_valid = |token: &TokenRecord| token.expires.is_none_or(|end| end > now) && root.has_token(token);
+    Ok(store.token(accessor)?.filter(is_valid).ok_or_else(Refusal::denied)?)
+}
+
 /// When the first ends of a token and of those by which it was made.
 ///
 /// # Errors
 /// If one of them does not exist or has ended, or there are too many.
 fn first_end(store: &mut dyn Transaction, root: &Root, accessor: &str) -> store::Result<Option<u64>> {
-    let (mut next, mut first, now) = (Some(accessor.to_owned()), None, now());
+    let (mut next, mut first) = (Some(accessor.to_owned()), None);
     for _ in 0..DEEPEST {
         let Some(accessor) = next else { return Ok(first) };
-        let is_valid = |token: &TokenRecord| token.expires.is_none_or(|end| end > now) && root.has_token(token);
-        let token = store.token(&accessor)?.filter(is_valid).ok_or_else(Refusal::denied)?;
+        let token = valid(store, root, &accessor)?;
         first = earlier(first, token.expires);
         next = token.parent;
     }
@@ -581,6 +600,39 @@ mod tests {
     }
 
     #[test]
+    fn changes_of_one_account_that_wait_have_a_bound() {
+        let bench = Bench::new();
+        let (_, admin) = bench.create(new("admin", 3600)).unwrap();
+        let (_, parent) = bench.child(&admin).unwrap();
+        let (_, child) = bench.child(&parent).unwrap();
+        let (_, other) = bench.child(&admin).unwrap();
+        let renew = |token: &Arc<Token>| {
+            let (tokens, token) = (bench.tokens.clone(), token.clone());
+            async move { tokens.renew(&token, Some(60)).await.map(drop).map_err(store::Error::told) }
+        };
+        let held = bench.runtime.block_on(bench.tokens.changing());
+        let waiting: Vec<_> = (0..waiting::MOST)
+            .map(|i| bench.runtime.spawn(renew(if i % 2 == 0 { &parent } else { &child })))
+            .chain([bench.runtime.spawn(renew(&other))])
+            .collect();
+        // The first poll of each takes its place.
+        while bench.tokens.waiting.count() <= waiting::MOST {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        for refused in [
+            bench.runtime.block_on(renew(&parent)),
+            bench.child(&child).map(drop),
+            bench.runtime.block_on(bench.tokens.revoke(&child.record.accessor)).map(drop).map_err(store::Error::told),
+        ] {
+            assert_eq!(refused.unwrap_err().kind, Kind::Busy);
+        }
+        drop(held);
+        waiting.into_iter().for_each(|done| assert_eq!(bench.runtime.block_on(done).unwrap(), Ok(())));
+        assert_eq!(bench.tokens.waiting.count(), 0);
+        assert!(bench.revoke(&child));
+    }
+
+    #[test]
     fn tokens_have_bounds() {
         let bench = Bench::new();
         let many: Vec<_> = (0..=MOST_RIGHTS).map(|number| format!("seal:{number}")).collect();
@@ -597,5 +649,6 @@ mod tests {
             assert!(bench.tokens.has(&last));
         }
         assert_eq!(bench.child(&last).unwrap_err().kind, Kind::Invalid);
+        assert!(bench.renew(&last, 10).is_ok_and(|(_, lease)| lease == 10), "the deepest one");
     }
 }

@@ -1,13 +1,16 @@
 //! The thread of a store, and passing work to it.
 
 use super::{Copies, Error, Result, Store, Transaction};
+use crate::refusal::{Kind, Refusal};
+use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// The most pieces of work that wait for the store.
+/// The most pieces of work that wait for the store, but for those of [`Stored::run_next`].
 const WAITING: usize = 4096;
 /// The most pieces of work in one transaction.
 const TOGETHER: usize = 512;
@@ -24,13 +27,19 @@ type Alone = Box<dyn FnOnce(&mut dyn Store) + Send>;
 
 enum Piece {
     Work(Work, Done),
+    /// What comes before all that waits.
+    Next(Work, Done),
     Alone(Alone),
     Close(oneshot::Sender<Result<()>>),
 }
 
+/// A piece, and its place among those that wait.
+type Placed = (Piece, Option<OwnedSemaphorePermit>);
+
 /// A store on its own thread.
 pub struct Stored {
-    pieces: Option<SyncSender<Piece>>,
+    pieces: Option<Sender<Placed>>,
+    places: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
     is_shared: bool,
 }
@@ -51,10 +60,11 @@ impl Stored {
     /// # Errors
     /// If the system cannot start a thread.
     pub fn new(store: impl Store + 'static) -> io::Result<Self> {
-        let (pieces, waiting) = sync_channel(WAITING);
+        let (pieces, waiting) = channel();
         let is_shared = store.is_shared();
         let thread = thread::Builder::new().name("store".into()).spawn(move || serve(Box::new(store), &waiting))?;
-        Ok(Self { pieces: Some(pieces), thread: Some(thread), is_shared })
+        let places = Arc::new(Semaphore::new(WAITING));
+        Ok(Self { pieces: Some(pieces), places, thread: Some(thread), is_shared })
     }
 
     /// Runs work in a transaction, and returns its result when the changes are on the disk.
@@ -63,6 +73,25 @@ impl Stored {
     /// Those of the work, and [`Error::Failed`].
     pub async fn run<T: Send + 'static>(
         &self,
+        work: impl FnMut(&mut dyn Transaction) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.run_as(Piece::Work, work).await
+    }
+
+    /// Does the same before all that waits, however much that is. For work that comes one after another.
+    ///
+    /// # Errors
+    /// Those of the work, and [`Error::Failed`].
+    pub async fn run_next<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut dyn Transaction) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.run_as(Piece::Next, work).await
+    }
+
+    async fn run_as<T: Send + 'static>(
+        &self,
+        kind: fn(Work, Done) -> Piece,
         mut work: impl FnMut(&mut dyn Transaction) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (sender, answer) = oneshot::channel();
@@ -77,7 +106,7 @@ impl Stored {
             let value = outcome.and_then(|()| result.try_iter().last().ok_or_else(ended));
             let _ = sender.send(value);
         });
-        self.pass(Piece::Work(work, done))?;
+        self.pass(kind(work, done))?;
         let result = answer.await.unwrap_or_else(|_| Err(ended()));
         if matches!(result, Err(Error::Failed(_) | Error::Full | Error::Unavailable(_))) {
             crate::metrics::STORE_FAILURES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -103,11 +132,8 @@ impl Stored {
     /// # Errors
     /// Those of [`Stored::scrub`].
     pub async fn close(&self) -> Result<()> {
-        let pieces = self.pieces.clone().ok_or_else(ended)?;
         let (sender, answer) = oneshot::channel();
-        // There may be no place for it at first.
-        let passed = tokio::task::spawn_blocking(move || pieces.send(Piece::Close(sender)));
-        passed.await.map_err(|_| ended())?.map_err(|_| ended())?;
+        self.pass(Piece::Close(sender))?;
         answer.await.unwrap_or_else(|_| Err(ended()))
     }
 
@@ -137,11 +163,12 @@ impl Stored {
     }
 
     fn pass(&self, piece: Piece) -> Result<()> {
-        use std::sync::mpsc::TrySendError::{Disconnected, Full};
-        self.pieces.as_ref().ok_or_else(ended)?.try_send(piece).map_err(|error| match error {
-            Full(_) => crate::refusal::Refusal::new(crate::refusal::Kind::Busy, "the store has too much to do").into(),
-            Disconnected(_) => ended(),
-        })
+        let busy = |_| Refusal::new(Kind::Busy, "the store has too much to do");
+        let place = match piece {
+            Piece::Work(..) | Piece::Alone(_) => Some(self.places.clone().try_acquire_owned().map_err(busy)?),
+            Piece::Next(..) | Piece::Close(_) => None,
+        };
+        self.pieces.as_ref().ok_or_else(ended)?.send((piece, place)).map_err(|_| ended())
     }
 }
 
@@ -149,18 +176,32 @@ fn ended() -> Error {
     Error::Failed("its thread has ended".into())
 }
 
-fn serve(mut store: Box<dyn Store>, waiting: &Receiver<Piece>) {
-    while let Ok(first) = waiting.recv() {
+/// Takes in what has come. Waits for something if there is nothing. Returns whether there is something to do.
+fn take_in(queue: &mut VecDeque<Placed>, from: &Receiver<Placed>) -> bool {
+    let first = if queue.is_empty() { from.recv().ok() } else { None };
+    for placed in first.into_iter().chain(from.try_iter()) {
+        match placed.0 {
+            Piece::Next(..) => queue.push_front(placed),
+            _ => queue.push_back(placed),
+        }
+    }
+    !queue.is_empty()
+}
+
+fn serve(mut store: Box<dyn Store>, waiting: &Receiver<Placed>) {
+    let mut queue = VecDeque::new();
+    while take_in(&mut queue, waiting) {
         let mut together = Vec::new();
-        let mut next = Some(first);
         let (mut after, mut closing) = (Vec::new(), None);
-        while let Some(piece) = next {
+        while together.len() < TOGETHER
+            && closing.is_none()
+            && let Some((piece, _place)) = queue.pop_front()
+        {
             match piece {
-                Piece::Work(work, done) => together.push((work, done)),
+                Piece::Work(work, done) | Piece::Next(work, done) => together.push((work, done)),
                 Piece::Alone(work) => after.push(work),
                 Piece::Close(done) => closing = Some(done),
             }
-            next = if together.len() < TOGETHER && closing.is_none() { waiting.try_recv().ok() } else { None };
         }
         transact(store.as_mut(), together);
         for work in after {
@@ -215,7 +256,7 @@ fn run(store: &mut dyn Store, work: &mut dyn FnMut(&mut dyn Transaction) -> Resu
 mod tests {
     use super::*;
     use crate::store::Sqlite;
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
 
     /// Work that makes a bucket, and then panics if its number can be divided by three.
     async fn put(stored: Arc<Stored>, bucket: u16) -> bool {
@@ -225,6 +266,53 @@ mod tests {
             Ok(())
         };
         stored.run(work).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn what_comes_next_has_a_place_before_all_that_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let stored = Arc::new(Stored::new(Sqlite::create(&folder.path().join("db")).unwrap()).unwrap());
+        let ((open, gate), (tell, is_held)) = (channel::<()>(), oneshot::channel());
+        let held = tokio::spawn({
+            let stored = stored.clone();
+            async move { stored.alone(move |_| Ok(tell.send(()).is_ok() && gate.recv().is_ok())).await }
+        });
+        is_held.await.unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let note = |what: &'static str| {
+            let order = order.clone();
+            move |_: &mut dyn Transaction| {
+                order.lock().unwrap().push(what);
+                Ok(())
+            }
+        };
+        let waiting: Vec<_> = (0..WAITING)
+            .map(|_| {
+                tokio::spawn({
+                    let (stored, work) = (stored.clone(), note("another"));
+                    async move { stored.run(work).await }
+                })
+            })
+            .collect();
+        while stored.places.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let refused = stored.run(|_| Ok(())).await;
+        assert!(matches!(refused, Err(Error::Refused(Refusal { kind: Kind::Busy, .. }))));
+        let next = tokio::spawn({
+            let (stored, work) = (stored.clone(), note("next"));
+            async move { stored.run_next(work).await }
+        });
+        tokio::task::yield_now().await;
+        drop(open);
+        held.await.unwrap().unwrap();
+        next.await.unwrap().unwrap();
+        for work in waiting {
+            work.await.unwrap().unwrap();
+        }
+        let order = order.lock().unwrap();
+        assert_eq!((order.len(), order[0]), (WAITING + 1, "next"));
+        assert_eq!(stored.places.available_permits(), WAITING);
     }
 
     #[tokio::test]

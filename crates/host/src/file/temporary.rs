@@ -6,6 +6,7 @@
 //! `.phalanx-<hash of the name>.rekey` is the side file of a change of a header in place (`rekey.rs`), and
 //! `.phalanx-<hash of the name>.resume` the record of an output that a later run can go on with (`resume.rs`).
 
+use super::folder;
 use crate::{Error, Result};
 use phalanx_core::Error as CoreError;
 use phalanx_kernels::keccak::sha3_256;
@@ -35,7 +36,7 @@ pub(crate) fn step() -> RwLockReadGuard<'static, ()> {
     STEPS.read().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Removes the temporary files of all unfinished outputs. None begins or ends until the returned guard is dropped. For
+/// Removes the temporary files of all unfinished outputs, and unfinished folders. None begins or ends until the returned guard is dropped. For
 /// a process that is about to end by a signal.
 #[must_use]
 pub fn remove_unfinished() -> impl Sized {
@@ -43,6 +44,7 @@ pub fn remove_unfinished() -> impl Sized {
     for (dir, name) in unfinished().drain(..) {
         let _ = fs::unlinkat(&*dir, &*name, AtFlags::empty());
     }
+    folder::remove_all();
     no_step
 }
 

@@ -7,12 +7,15 @@ use crate::args::Backup;
 use crate::copies::{FILES, Sink};
 use phalanx_host::Error;
 use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::file::NewFolder;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::verbosity::Verbosity;
-use std::ffi::OsString;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Writes a backup, which appears whole or not at all. The server only sends it: the files are this user's own, and lie
@@ -50,24 +53,28 @@ fn refuse_inside(folder: &Folder, to: &Path) -> Outcome {
     }
 }
 
-/// The folder in which a backup is written. What is left of it is deleted on drop.
+/// The folder in which a backup is written: `.NAME.` and 16 random digits, locked for as long as somebody writes to it. What
+/// is left of it is deleted on drop, by a signal that ends the process, or by the next backup of this name.
 struct Parts {
-    dir: PathBuf,
+    dir: NewFolder,
     file: Option<File>,
+    /// Where the file system has no locks, nobody clears up either.
+    _lock: Option<File>,
 }
 
 impl Parts {
     fn new(to: &Path) -> Outcome<Self> {
-        let mut name = OsString::from(".");
-        name.push(to.file_name().unwrap_or_default());
-        name.push(format!(".{:016x}", random().map_err(|e| at(to, e))?));
-        let dir = to.with_file_name(name);
-        DirBuilder::new().mode(0o700).create(&dir).map_err(|e| at(to, e))?;
-        Ok(Self { dir, file: None })
+        clear_left(to)?;
+        let mut name = start(to);
+        name.push(format!("{:016x}", random().map_err(|e| at(to, e))?));
+        let make = |dir: &Path| DirBuilder::new().mode(0o700).create(dir);
+        let dir = NewFolder::make(&to.with_file_name(name), make).map_err(|e| at(to, e))?;
+        let lock = locked(dir.path());
+        Ok(Self { dir, file: None, _lock: lock })
     }
 
     fn path(&self, number: usize) -> PathBuf {
-        self.dir.join(FILES[number])
+        self.dir.path().join(FILES[number])
     }
 
     fn finish(&mut self, to: &Path) -> Outcome {
@@ -75,8 +82,8 @@ impl Parts {
         for number in 0..FILES.len() {
             sync(&self.path(number))?;
         }
-        sync(&self.dir)?;
-        fs::rename(&self.dir, to).map_err(|e| at(to, e))?;
+        sync(self.dir.path())?;
+        self.dir.rename(to).map_err(|e| at(to, e))?;
         to.parent().map_or(Ok(()), sync)
     }
 }
@@ -98,10 +105,40 @@ impl Sink for Parts {
     }
 }
 
-impl Drop for Parts {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
+/// How the folders begin in which backups of this name are written.
+fn start(to: &Path) -> OsString {
+    let mut start = OsString::from(".");
+    start.push(to.file_name().unwrap_or_default());
+    start.push(".");
+    start
+}
+
+/// Deletes what backups of this name have left that were killed: it has the keys of users.
+fn clear_left(to: &Path) -> Outcome {
+    let start = start(to);
+    let is_ours = |name: &OsStr| {
+        let digits = name.as_bytes().strip_prefix(start.as_bytes());
+        digits.is_some_and(|digits| digits.len() == 16 && digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    // What is wrong with the outer folder shows when something is made in it.
+    let Some(Ok(entries)) = to.parent().map(fs::read_dir) else { return Ok(()) };
+    for entry in entries.flatten().filter(|entry| is_ours(&entry.file_name())) {
+        let path = entry.path();
+        let Some(_lock) = locked(&path) else { continue };
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&path, error)),
+            _ => {}
+        }
     }
+    Ok(())
+}
+
+/// Locks a folder of this user for as long as the file is open, unless somebody else has locked it.
+fn locked(dir: &Path) -> Option<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::DIRECTORY).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(dir).ok()?;
+    let is_own = file.metadata().ok()?.uid() == rustix::process::geteuid().as_raw();
+    (is_own && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()).then_some(file)
 }
 
 fn random() -> io::Result<u64> {

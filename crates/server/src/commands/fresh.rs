@@ -34,7 +34,7 @@ impl Fresh {
         let dir = folder.path();
         // A second root key would leave what the first one has sealed without any.
         refuse_second(folder)?;
-        let inner = Folder::at(dir.join(".init"));
+        let inner = inner(folder);
         let is_new = dir.symlink_metadata().is_err();
         if !is_new {
             // Before anything is made in a folder of somebody else's.
@@ -63,8 +63,7 @@ impl Fresh {
             drop(lock);
             return Self::begin(folder);
         }
-        let inner = Folder::at(folder.path().join(".init"));
-        clear(folder, &inner)?;
+        let inner = inner(folder);
         DirBuilder::new().mode(0o700).create(inner.path()).map_err(|e| at(inner.path(), e))?;
         Ok(Self { folder: folder.clone(), inner, is_new: false, replaces: true, is_finished: false, _lock: lock })
     }
@@ -146,6 +145,20 @@ fn refuse_strangers(folder: &Folder, inner: &Folder) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// The folder in which all is made.
+fn inner(folder: &Folder) -> Folder {
+    Folder::at(folder.path().join(".init"))
+}
+
+/// Deletes what an interrupted run has left in the locked folder of a server: such as a second store, with its keys.
+///
+/// # Errors
+/// If it cannot be deleted.
+pub fn clear_left(folder: &Folder) -> Outcome {
+    // Without a root key, what is left may belong to a store that is in its place already: the next run knows.
+    if folder.root().symlink_metadata().is_err() { Ok(()) } else { clear(folder, &inner(folder)) }
 }
 
 /// Deletes what an interrupted run has left. A store without a root key is deleted only if its root key is there too.

@@ -1,7 +1,7 @@
 //! The lock of a folder: one server at a time. A server that ends says so in it, because nobody can ask it any more.
 
 use super::folder::Folder;
-use super::replaced;
+use super::{fresh, replaced};
 use crate::manage::backup;
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome};
@@ -112,6 +112,7 @@ fn is_locked(folder: &Folder, file: &File) -> Outcome<bool> {
             // What another server has said.
             file.set_len(0).map_err(at)?;
             replaced::recover(folder)?;
+            fresh::clear_left(folder)?;
             backup::clear(folder.path()).map_err(|e| Failure::at(folder.path(), Error::write(e)))?;
             Ok(true)
         }

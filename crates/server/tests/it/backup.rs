@@ -2,12 +2,13 @@
 
 use crate::common::folder::PROGRAM;
 use crate::common::records::{Random, all_open, none_opens, rounds, seal, users};
-use crate::common::{Folder, Server};
+use crate::common::{Folder, Server, until};
 use crate::store::failed;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
@@ -265,8 +266,73 @@ fn a_replacement_is_killed_at_any_moment() {
         let _ = child.kill();
         child.wait().unwrap();
         assert!(folder.run(["check"]).status.success());
+        assert!(!folder.dir().join(".init").exists(), "it has a second store in it");
     }
     all_open(&folder.start(&[]), &before);
+}
+
+#[test]
+fn what_an_interrupted_replacement_has_left_is_cleared_up() {
+    let server = server();
+    let folder = server.folder.clone();
+    let to = backup(&folder, "backup");
+    server.kill();
+    let left = folder.dir().join(".init");
+    for command in [&["check"][..], &["restore", to.to_str().unwrap(), "--replace"]] {
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join("server.db"), "with the keys of users").unwrap();
+        assert!(folder.run(command.iter().copied()).status.success());
+        assert!(!left.exists());
+    }
+    fs::create_dir(&left).unwrap();
+    let _server = folder.start(&[]);
+    assert!(!left.exists());
+}
+
+/// The hidden folders in which backups are written.
+fn hidden(folder: &Folder) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder.beside("")).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with('.')).collect()
+}
+
+#[test]
+fn a_backup_that_is_interrupted_leaves_nothing() {
+    let server = server();
+    let folder = server.folder.clone();
+    // Each backup makes its folder, and then waits for the server.
+    server.signal(Signal::STOP);
+    let begin = |name: &str| {
+        let before = hidden(&folder);
+        let child = folder.command(["backup", folder.beside(name).to_str().unwrap()]).spawn().unwrap();
+        let mut new = Vec::new();
+        until("a hidden folder", || {
+            new = hidden(&folder).into_iter().filter(|path| !before.contains(path)).collect();
+            !new.is_empty()
+        });
+        fs::write(new[0].join("buckets.db"), "the keys of users").unwrap();
+        (child, new.remove(0))
+    };
+    let end = |(mut child, _): (Child, PathBuf), signal: Signal| {
+        kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
+        assert!(!child.wait().unwrap().success());
+    };
+    end(begin("backup"), Signal::TERM);
+    assert_eq!(hidden(&folder), Vec::<PathBuf>::new());
+    // What was killed is cleared up by the next one of this name, and not what somebody still writes.
+    end(begin("another"), Signal::KILL);
+    end(begin("backup"), Signal::KILL);
+    let left = hidden(&folder);
+    let first = begin("backup");
+    assert_eq!((left.len(), hidden(&folder).len()), (2, 2));
+    let second = begin("backup");
+    assert!(first.1.join("buckets.db").exists());
+    end(second, Signal::TERM);
+    end(first, Signal::KILL);
+    server.signal(Signal::CONT);
+    backup(&folder, "backup");
+    assert!(hidden(&folder).iter().all(|path| path.to_str().unwrap().contains(".another.")));
+    backup(&folder, "another");
+    assert_eq!(hidden(&folder), Vec::<PathBuf>::new());
 }
 
 #[test]

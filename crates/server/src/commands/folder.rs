@@ -177,10 +177,18 @@ impl Folder {
     /// # Errors
     /// If none of the keys opens it, or it is damaged.
     pub fn open_root(&self, keys: &OpenKeys, verbosity: Verbosity, why: Why) -> Outcome<SecretKey> {
+        self.open_root_at(&self.root(), keys, verbosity, why)
+    }
+
+    /// Opens a copy of the root key. Failures are about the file of which it is a copy.
+    ///
+    /// # Errors
+    /// Those of [`Folder::open_root`].
+    pub fn open_root_at(&self, copy: &Path, keys: &OpenKeys, verbosity: Verbosity, why: Why) -> Outcome<SecretKey> {
         let path = self.root();
         let at = |error: phalanx_host::Error| Failure::at(&path, error);
         let opener = secrets::opener(keys, verbosity)?;
-        let input = Input::open(&path).map_err(at)?;
+        let input = Input::open(copy).map_err(at)?;
         let opened = ProtectedFile::open(input.source().map_err(at)?, &opener);
         let file = opened.map_err(|error| self.does_not_open(keys, why, error))?;
         let mut plain = Zeroizing::new(Vec::with_capacity(64));

@@ -32,7 +32,8 @@ pub fn run(restore: &Restore, verbosity: Verbosity) -> Outcome {
     let fresh = if restore.replace { Fresh::replacing(&folder)? } else { Fresh::begin(&folder)? };
     let inner = fresh.inner();
     copy(&backup.root(), &inner.root())?;
-    let root = backup.open_root(&restore.place.keys, verbosity, Why::ToRestore)?;
+    // What was copied: another reading might give something else.
+    let root = backup.open_root_at(&inner.root(), &restore.place.keys, verbosity, Why::ToRestore)?;
     let mut store = Sqlite::create(&inner.store()).map_err(|e| folder.blame(e))?;
     Folder::fill(&mut store, &copies)?;
     drop(store);

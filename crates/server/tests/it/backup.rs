@@ -4,6 +4,7 @@ use crate::common::folder::PROGRAM;
 use crate::common::records::{Random, all_open, none_opens, rounds, seal, users};
 use crate::common::{Folder, Server, until};
 use crate::store::failed;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -333,6 +334,33 @@ fn a_backup_that_is_interrupted_leaves_nothing() {
     assert!(hidden(&folder).iter().all(|path| path.to_str().unwrap().contains(".another.")));
     backup(&folder, "another");
     assert_eq!(hidden(&folder), Vec::<PathBuf>::new());
+}
+
+/// A root key's file that gives something else the second time.
+#[test]
+fn the_root_key_that_is_checked_is_the_one_that_is_restored() {
+    let server = server();
+    let folder = server.folder.clone();
+    seal(&server, "orders", &users(0..3));
+    let to = backup(&folder, "backup");
+    let root = to.join("root.phx");
+    // Another server's, which the same key opens.
+    let readings = [fs::read(Folder::new().dir().join("root.phx")).unwrap(), fs::read(&root).unwrap()];
+    fs::remove_file(&root).unwrap();
+    mknodat(CWD, &root, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    std::thread::spawn({
+        let root = root.clone();
+        move || {
+            for bytes in readings {
+                let _ = fs::write(&root, bytes);
+                // Until whoever reads has found the end.
+                sleep(Duration::from_millis(500));
+            }
+        }
+    });
+    let restored = folder.beside("restored");
+    failed(&restore(&folder, &to, &restored), 3, "damaged");
+    assert!(!restored.exists());
 }
 
 #[test]

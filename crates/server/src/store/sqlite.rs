@@ -87,6 +87,7 @@ impl Sqlite {
             return Err(Error::Failed(text));
         }
         check_schema(&store.0, "main")?;
+        reset_count(&store.0)?;
         // A run that was killed may have left what was deleted in the write-ahead log.
         store.scrub()?;
         Ok(store)
@@ -131,7 +132,8 @@ impl Sqlite {
                 return Err(Error::Damaged(format!("{}: it is no part of a backup of this version", path.display())));
             }
             check_schema(database, "other")?;
-            move_rows(database, "other", "main", tables)
+            move_rows(database, "other", "main", tables)?;
+            reset_count(database)
         })
     }
 
@@ -169,6 +171,17 @@ fn check_schema(database: &Connection, name: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::Damaged("its tables, views and triggers are not those that this program makes".into()))
+}
+
+/// Lets the count of changes begin anew if it is none. It is for this process alone and says nothing of what else is in the
+/// store, so whoever has altered it has altered nothing.
+fn reset_count(database: &Connection) -> Result<()> {
+    // Far from the end of the numbers.
+    let is_count = "SELECT count(*) = 1 AND max(generation) BETWEEN 1 AND (1 << 60) FROM main.state";
+    if database.query_row(is_count, [], |row| row.get(0))? {
+        return Ok(());
+    }
+    Ok(database.execute_batch("BEGIN IMMEDIATE; DELETE FROM main.state; INSERT INTO main.state VALUES (1); COMMIT;")?)
 }
 
 fn move_rows(database: &mut Connection, from: &str, to: &str, tables: &[&str]) -> Result<()> {

@@ -113,6 +113,39 @@ fn a_backup_that_was_changed_is_not_restored() {
     assert!(restore().status.success());
 }
 
+/// The count of changes, which no MAC protects, and which only the running server needs.
+#[test]
+fn a_count_of_changes_that_was_altered_does_no_harm() {
+    let (folder, ..) = used();
+    let store = folder.dir().join("server.db");
+    let serves = || {
+        let server = folder.start(&[]);
+        let rotated = folder.run(["key", "rotate", "orders"]);
+        assert!(rotated.status.success(), "{}", String::from_utf8_lossy(&rotated.stderr));
+        assert!(server.terminate().success());
+        settle(&folder);
+    };
+    let backup = folder.beside("backup");
+    let made = folder.run(["backup", backup.to_str().unwrap(), "--key-file", folder.key_file().to_str().unwrap()]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    for sql in [
+        "DELETE FROM state",
+        "INSERT INTO state VALUES (7)",
+        "UPDATE state SET generation = 9223372036854775807",
+        "UPDATE state SET generation = -9223372036854775808",
+    ] {
+        change(&store, sql);
+        assert!(folder.run(["check"]).status.success(), "{sql}");
+        change(&store, sql);
+        serves();
+        change(&backup.join("rows.db"), sql);
+        assert!(folder.run(["check", "--dir", backup.to_str().unwrap()]).status.success(), "{sql}");
+        let restored = folder.run(["restore", "--replace", backup.to_str().unwrap()]);
+        assert!(restored.status.success(), "{sql}: {}", String::from_utf8_lossy(&restored.stderr));
+        serves();
+    }
+}
+
 #[test]
 fn a_store_with_a_trigger_is_refused() {
     let (folder, ..) = used();

@@ -5,10 +5,20 @@ use crate::{Call, Given, What};
 use base64ct::{Base64, Encoding};
 use object_store::aws::{AmazonS3Builder, AwsAuthorizer, AwsCredential};
 use object_store::client::{HttpClient, HttpConnector, HttpRequest, HttpRequestBody, ReqwestConnector};
-use object_store::{ClientConfigKey, ClientOptions};
+use object_store::{ClientConfigKey, ClientOptions, RetryConfig};
 use reqwest::Url;
 use serde::Deserialize;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long credentials may take. The rest of the time is for KMS.
+const GIVEN: Duration = Duration::from_secs(15);
+/// So long after it was asked first, a service that gives credentials is asked again.
+const RETRIES: Duration = Duration::from_secs(3);
+/// How long a service near the machine may take until it is reached, and as a whole. On a machine that is not in AWS there is
+/// none.
+const NEAR: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 
 /// What KMS answers. The error has its message as `message` or `Message`.
 #[derive(Deserialize)]
@@ -48,8 +58,10 @@ pub fn call(call: &Call) -> Result<Given, String> {
         }
     };
     let (url, body) = (format!("{}/", server.trim_end_matches('/')), body.to_string());
-    let request = signed(&url, action, &body, &region)?;
-    let (status, bytes) = post(&server, &url, request.headers().clone(), body, None)?;
+    let (status, bytes) = wait(async {
+        let request = signed(&url, action, &body, &region).await?;
+        post(&server, &url, request.headers().clone(), body, None).await
+    })?;
     let answer: Option<Answer> = serde_json::from_slice(&bytes).ok();
     if !status.is_success() {
         let error = answer.and_then(|Answer { kind, message, .. }| {
@@ -99,10 +111,10 @@ fn place(uri: &str) -> Result<Place<'_>, String> {
     }
 }
 
-fn signed(url: &str, action: &str, body: &str, region: &str) -> Result<HttpRequest, String> {
+async fn signed(url: &str, action: &str, body: &str, region: &str) -> Result<HttpRequest, String> {
     // What the signing crate would stumble over.
     Url::parse(url).map_err(|e| format!("the address of the server cannot be read: {e}"))?;
-    let credentials = credentials(region)?;
+    let credentials = credentials(region).await?;
     let is_plain = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_plain(&credentials.key_id) || !credentials.token.iter().all(is_plain) {
         return Err("the credentials of AWS have characters that no header may have".into());
@@ -121,11 +133,13 @@ fn signed(url: &str, action: &str, body: &str, region: &str) -> Result<HttpReque
 }
 
 /// The credentials of the variables, of a web identity, of a container or of a machine in AWS.
-fn credentials(region: &str) -> Result<Arc<AwsCredential>, String> {
+async fn credentials(region: &str) -> Result<Arc<AwsCredential>, String> {
     let failed = |e: &dyn std::error::Error| format!("no credentials of AWS: {}", causes(e));
     let store = AmazonS3Builder::from_env().with_bucket_name("none").with_region(region);
-    let store = store.with_http_connector(Connector).build().map_err(|e| failed(&e))?;
-    wait(async { store.credentials().get_credential().await.map_err(|e| failed(&e)) })
+    let retries = RetryConfig { max_retries: 2, retry_timeout: RETRIES, ..RetryConfig::default() };
+    let store = store.with_http_connector(Connector).with_retry(retries).build().map_err(|e| failed(&e))?;
+    let slow = |_| format!("no credentials of AWS: nobody gives them within {} seconds", GIVEN.as_secs());
+    timeout(GIVEN, store.credentials().get_credential()).await.map_err(slow)?.map_err(|e| failed(&e))
 }
 
 /// How the services are reached that give credentials.
@@ -139,7 +153,7 @@ impl HttpConnector for Connector {
         if !is_near {
             return ReqwestConnector::default().connect(options);
         }
-        let client = builder().no_proxy().build();
+        let client = builder().no_proxy().connect_timeout(NEAR.0).timeout(NEAR.1).build();
         client.map(HttpClient::new).map_err(|e| object_store::Error::Generic { store: "AWS", source: Box::new(e) })
     }
 }

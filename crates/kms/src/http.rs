@@ -6,14 +6,17 @@ use std::env;
 use std::net::IpAddr;
 use std::time::Duration;
 use tokio::runtime::Builder;
+use tokio::time::timeout;
 
-/// How long a server may take as a whole. `phalanx` waits for 30 seconds, and then does not know why nothing came.
-const TIME: Duration = Duration::from_secs(25);
+/// How long a server may take as a whole.
+const TIME: Duration = Duration::from_secs(24);
+/// How long all may take that are asked. `phalanx` waits for 30 seconds, and then does not know why nothing came.
+const ALL: Duration = Duration::from_secs(25);
 /// The longest answer, in bytes.
 const LONGEST: usize = 64 << 10;
 
 /// Posts a body. The answer's status and body.
-pub fn post(
+pub async fn post(
     server: &str,
     url: &str,
     headers: HeaderMap,
@@ -28,7 +31,7 @@ pub fn post(
     }
     let client = builder.build().map_err(|e| format!("no connection can be made: {}", causes(&e)))?;
     let request = client.post(url).headers(headers).body(body);
-    wait(ask(server, request))
+    ask(server, request).await
 }
 
 /// A client of a service. A redirection would take tokens to another server. For one request, HTTP/2 has nothing to give.
@@ -36,13 +39,13 @@ pub fn builder() -> ClientBuilder {
     Client::builder().http1_only().timeout(TIME).redirect(redirect::Policy::none()).referer(false)
 }
 
-/// Waits for what comes of some requests, and not for the name of a host that is still being looked up.
+/// Waits for what comes of some requests in their time, and not for the name of a host that is still being looked up.
 pub fn wait<T>(requests: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("no connection can be made: {e}"))?;
-    let done = runtime.block_on(requests);
+    let done = runtime.block_on(async { timeout(ALL, requests).await });
     runtime.shutdown_background();
-    done
+    done.unwrap_or_else(|_| Err(format!("nothing is answered within {} seconds", ALL.as_secs())))
 }
 
 /// The answer's status and the beginning of its body. The time of the client is that of both together.

@@ -1,6 +1,6 @@
 //! The Transit engine of HashiCorp Vault, of OpenBao and of phalanx-server.
 
-use crate::http::{address, post, variable};
+use crate::http::{address, post, variable, wait};
 use crate::{Call, Given, What};
 use base64ct::{Base64, Encoding};
 use reqwest::Certificate;
@@ -39,7 +39,7 @@ pub fn call(call: &Call) -> Result<Given, String> {
     let url = format!("{}/v1/{engine}/{verb}/{key}", server.trim_end_matches('/'));
     let bound = Base64::encode_string(call.purpose.as_bytes());
     let body = serde_json::json!({ field: text, "associated_data": bound }).to_string();
-    let (status, bytes) = post(&server, &url, headers()?, body, trusted()?)?;
+    let (status, bytes) = wait(post(&server, &url, headers()?, body, trusted()?))?;
     let answer: Option<Answer> = serde_json::from_slice(&bytes).ok();
     if !status.is_success() {
         let errors = answer.map(|answer| answer.errors.join("; ")).filter(|errors| !errors.is_empty());

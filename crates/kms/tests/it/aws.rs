@@ -101,6 +101,16 @@ fn failures_are_one_line() {
     );
 }
 
+#[test]
+fn credentials_that_never_come_are_not_waited_for() {
+    // Connections wait there, and nobody takes them.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", silent.local_addr().unwrap());
+    let wrap = request("wrap", "awskms://orders?region=r", "plaintext", &[7; 32]).to_string();
+    let said = ask_with(PROGRAM, &wrap, &[("AWS_METADATA_ENDPOINT", &*address)]);
+    assert!(error(&said).starts_with("no credentials of AWS: "), "{said}");
+}
+
 /// A server that refuses all that it is asked, and how often that was.
 fn refusing() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

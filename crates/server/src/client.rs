@@ -65,6 +65,8 @@ enum Reads {
 pub struct Client {
     way: Way,
     runtime: Runtime,
+    /// How long a running server may take for an answer, if that is not for it to say.
+    most: Option<Duration>,
 }
 
 impl Client {
@@ -76,13 +78,13 @@ impl Client {
         Self::connect(folder, keys, verbosity, Reads::Everything)
     }
 
-    /// Asks the server of a folder, whether one runs or not.
+    /// Asks the server of a folder, whether one runs or not. Each answer may take so long at most.
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn running(folder: &Folder) -> Outcome<Self> {
+    pub fn running(folder: &Folder, most: Duration) -> Outcome<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
-        Ok(Self { way: Way::Running(folder.socket()), runtime })
+        Ok(Self { way: Way::Running(folder.socket()), runtime, most: Some(most) })
     }
 
     /// Connects to the server of a folder, or opens a folder whose store may be damaged, to check it.
@@ -101,7 +103,7 @@ impl Client {
         folder.must_be_private(true)?;
         loop {
             if listens(folder)? {
-                return Ok(Self { way: Way::Running(folder.socket()), runtime });
+                return Ok(Self { way: Way::Running(folder.socket()), runtime, most: None });
             }
             match lock(folder) {
                 Ok(lock) => {
@@ -127,7 +129,7 @@ impl Client {
     pub fn alone(folder: &Folder, root: &SecretKey, blamed: &Path, verbosity: Verbosity) -> Outcome<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
         let server = Arc::new(runtime.block_on(open(folder, root, blamed, verbosity, Reads::Nothing))?);
-        Ok(Self { way: Way::Own { server, _lock: None }, runtime })
+        Ok(Self { way: Way::Own { server, _lock: None }, runtime, most: None })
     }
 
     fn within(
@@ -140,7 +142,7 @@ impl Client {
     ) -> Outcome<Self> {
         let root = folder.open_root(keys, verbosity, Why::NoServerRuns)?;
         let server = Arc::new(runtime.block_on(open(folder, &root, &folder.store(), verbosity, reads))?);
-        Ok(Self { way: Way::Own { server, _lock: lock }, runtime })
+        Ok(Self { way: Way::Own { server, _lock: lock }, runtime, most: None })
     }
 
     /// The most bytes of a body in JSON that the server takes.
@@ -190,7 +192,7 @@ impl Client {
         let body = body.map(Value::to_string).unwrap_or_default();
         let (status, body) = match &self.way {
             Way::Running(socket) => {
-                let answer = self.runtime.block_on(over(socket, method, path, body));
+                let answer = self.runtime.block_on(within_time(self.most, over(socket, method, path, body)));
                 answer.map_err(|e| Failure::new(Code::InputOutput, format!("{}: {e}", shown(socket))).on(socket))?
             }
             Way::Own { server, .. } => self.runtime.block_on(within(server, method, path, body))?,
@@ -235,6 +237,13 @@ async fn open(folder: &Folder, root: &SecretKey, blamed: &Path, verbosity: Verbo
     };
     server.folder = folder.path().to_owned();
     Ok(server)
+}
+
+/// Waits for an answer, for so long at most.
+async fn within_time<T>(most: Option<Duration>, answer: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let Some(most) = most else { return answer.await };
+    let slow = || format!("the server there does not answer within {} seconds", most.as_secs());
+    tokio::time::timeout(most, answer).await.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, slow())))
 }
 
 /// Asks a server by its socket.

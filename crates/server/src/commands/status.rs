@@ -10,6 +10,10 @@ use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::shown;
 use phalanx_host::words::count;
 use serde_json::json;
+use std::time::Duration;
+
+/// A server that does not answer within this time does not serve.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Says whether a server runs and serves.
 ///
@@ -23,7 +27,7 @@ pub fn run(status: &Status) -> Outcome {
         let run = format!("phalanx-server run --dir {} starts one", super::key_options::word(folder.path()));
         Failure::new(Code::Other, format!("{dir}: no server runs here")).hint(run)
     };
-    let answer = match Client::running(&folder)?.get("/v2/status") {
+    let answer = match Client::running(&folder, PATIENCE)?.get("/v2/status") {
         Ok(answer) => answer,
         // It may have closed its socket meanwhile.
         Err(_) if is_ending(&folder) => return ending(&dir, status.json),

@@ -259,6 +259,9 @@ fn status_says_whether_a_server_runs() {
     let mut other = server.client();
     assert_eq!(other.request("GET", "/healthz", &[], b"").status, 200);
     until("one is counted", || succeeded(folder.run(["status"])).ends_with(" UTC, 1 other connection\n"));
+    server.signal(Signal::STOP);
+    failed(&folder.run(["status"]), 4, "server.sock: the server there does not answer within 10 seconds");
+    server.signal(Signal::CONT);
     let status = json(folder.run(["status", "--json"])).remove(0);
     assert_eq!((&status["serves"], &status["state"]), (&true.into(), &"serving".into()));
     assert!(server.terminate().success());

@@ -32,8 +32,19 @@ fn place(url: &str) -> Outcome<crate::store::Place> {
 #[cfg(feature = "postgres")]
 fn make_tables(url: &str, root: &SecretKey) -> Outcome {
     let made = crate::store::Postgres::create(&place(url)?, crate::keys::root::Root::new(root).mark());
-    made.map_err(|error| Failure::new(phalanx_host::failure::Code::InputOutput, format!("--store: {}", bare(error))))
+    made.map_err(|error| {
+        let has_tables = matches!(error, crate::store::Error::Refused(_));
+        let line = format!("--store: {}", bare(error));
+        let failure = Failure::new(phalanx_host::failure::Code::InputOutput, line);
+        if has_tables { failure.hint(LEFT) } else { failure }
+    })
 }
+
+/// What helps if `init` was interrupted when it had made the tables, and not yet the folder. What is in them may be of use,
+/// so that only a person can know that they are nobody's.
+#[cfg(feature = "postgres")]
+const LEFT: &str = "if no folder opens them, because an init was interrupted: DROP TABLE phalanx_state, phalanx_keys, \
+                    phalanx_versions, phalanx_buckets, phalanx_users, phalanx_tokens";
 
 #[cfg(feature = "postgres")]
 fn bare(error: crate::store::Error) -> String {

@@ -111,6 +111,14 @@ fn a_store_belongs_to_one_root_key() {
     failed(&init, 2, "has a password in it");
     assert!(!String::from_utf8_lossy(&init.stderr).contains("secret") && !other.dir().exists());
     failed(&other.run(["init", "--store", "postgresql://db.example/x"]), 2, "with TLS only");
+    // What helps if their folder was never made.
+    let refused = other.run(["init", "--store", &url]);
+    let lines = String::from_utf8_lossy(&refused.stderr);
+    let (hint, drop) = lines.trim().split_once("DROP TABLE ").unwrap_or_else(|| panic!("{lines}"));
+    assert!(hint.contains("\nhint: if no folder opens them, because an init was interrupted: "), "{lines}");
+    database.ask(&format!("DROP TABLE {drop}")).unwrap();
+    assert!(other.run(["init", "--store", &url]).status.success());
+    assert!(other.run(["check"]).status.success());
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn make_tables(store: &mut Postgres, session: &Session) -> Result<()> {
     if session.version(&store.runtime).map_err(Error::Failed)?.is_some() {
         let text = "the database has the tables of a server already: for another server of the same store, copy root.phx \
                     and store from the folder of the first one";
-        return Err(Error::Failed(text.into()));
+        return Err(Refusal::invalid(text).into());
     }
     let mark: String = store.mark.iter().map(|byte| format!("{byte:02x}")).collect();
     run(&format!("{SCHEMA} INSERT INTO phalanx_state VALUES (true, {VERSION}, '\\x{mark}', 1); COMMIT"))

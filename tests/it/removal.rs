@@ -180,6 +180,25 @@ fn a_mirror_keeps_what_only_its_spelling_has_changed() {
     assert!(!s.exists("disk/m/gone.phx"));
 }
 
+/// What was written by a run that deleted nothing lies in the folder of the old spelling too, which is still to be deleted.
+#[test]
+fn what_is_new_in_a_folder_of_another_spelling_is_no_stray() {
+    let s = Sandbox::with_key();
+    let Some(_mounted) = exfat(&s) else { return };
+    fs::create_dir_all(s.path("src/Photos")).unwrap();
+    s.write("src/Photos/a", "1");
+    s.run(&["mirror", "src", "disk/m", "-k", "k"]).ok();
+    fs::rename(s.path("src/Photos"), s.path("src/photos")).unwrap();
+    fs::create_dir(s.path("src/photos/sub")).unwrap();
+    s.write("src/photos/b", "2");
+    s.write("src/photos/sub/c", "3");
+    s.run(&["mirror", "src", "disk/m", "-k", "k"]).ok();
+    fs::copy(s.path("disk/m/photos/a.phx"), s.path("disk/m/photos/stray.phx")).unwrap();
+    s.run(&["mirror", "src", "disk/m", "-k", "k", "--delete", "--max-delete", "9"]).ok();
+    s.run(&["verify", "-R", "disk/m", "-k", "k"]).ok();
+    assert!(!s.exists("disk/m/photos/stray.phx"));
+}
+
 /// The mirror may go on with the old spelling, which the manifest does not list then.
 #[test]
 fn what_has_another_spelling_in_the_mirror_is_no_stray() {

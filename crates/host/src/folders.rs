@@ -231,16 +231,6 @@ pub fn id(file: &impl AsFd) -> phalanx_system::io::Result<(u64, u64)> {
     fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino))
 }
 
-/// A failure to read.
-pub(crate) fn read_error(e: Errno) -> Error {
-    Error::read(e)
-}
-
-/// A failure to write.
-pub(crate) fn write_error(e: Errno) -> Error {
-    Error::write(e)
-}
-
 /// The name of a kind of entry that cannot be worked on.
 pub fn kind_name(kind: FileType) -> &'static str {
     match kind {

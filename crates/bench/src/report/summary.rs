@@ -1,10 +1,10 @@
 //! The top of the page: the papers' headlines then and now, and whole commands compared with other programs.
 
+use crate::names::keys;
 use crate::names::peers::COPY;
 use crate::names::sefps::{BASELINE, MEANS, ours};
 use crate::names::study::{KEYS, ONE_CORE, OURS, TABLES, measure, over_measure};
 use crate::names::users::{AVERAGES, PRINTED};
-use crate::names::{cluster, keys};
 use crate::report::answer::Said;
 use crate::report::answer::rules::{Facts, facts};
 use crate::report::bars::{Bar, Bars};

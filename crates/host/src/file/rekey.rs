@@ -278,7 +278,7 @@ impl InPlace {
     /// The time of modification before the change to which a side file belongs. The run that made it may have been killed before it
     /// restored that time. Others can plant a copy of the header, so the side file says it only if it is as a run of this user makes one.
     fn times_by(&self, side: &File) -> Result<Timestamps> {
-        let stat = fs::fstat(side).map_err(read_error)?;
+        let stat = fs::fstat(side).map_err(Error::read)?;
         let is_ours = is_own(&stat) && is_as_made_for_user(side, &stat);
         times(if is_ours { side } else { &self.file })
     }

@@ -5,7 +5,7 @@ use super::chain::Chain;
 use super::listing::{Listing, NodeId, State};
 use super::spellings::Spellings;
 use crate::file::{Carry, remove_if_left, sync_folder};
-use crate::folders::{FOLDER, is_trusted, kind_of, open_within, write_error};
+use crate::folders::{FOLDER, is_trusted, kind_of, open_within};
 use crate::{Error, Result};
 use phalanx_core::Error as CoreError;
 use phalanx_system::fs::{self, AtFlags, Dir, FileType, Mode};
@@ -85,7 +85,7 @@ impl Deletion<'_> {
         };
         match deleted {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(e) => Err(write_error(e)),
+            Err(e) => Err(Error::write(e)),
         }
     }
 
@@ -133,7 +133,7 @@ impl Folders<'_> {
                 Ok(()) => nodes.push(node),
                 Err(e) => {
                     self.chain = Some((chain, nodes));
-                    return if e == Errno::NOENT { Ok(None) } else { Err(write_error(e)) };
+                    return if e == Errno::NOENT { Ok(None) } else { Err(Error::write(e)) };
                 }
             }
         }
@@ -181,10 +181,10 @@ fn open_trusted(
 
 fn names(dir: &File) -> Result<Vec<(OsString, FileType)>> {
     let mut names = Vec::new();
-    for entry in Dir::read_from(dir).map_err(write_error)? {
-        let name = OsStr::from_bytes(entry.map_err(write_error)?.file_name().to_bytes()).to_owned();
+    for entry in Dir::read_from(dir).map_err(Error::write)? {
+        let name = OsStr::from_bytes(entry.map_err(Error::write)?.file_name().to_bytes()).to_owned();
         if name != "." && name != ".." {
-            let kind = kind_of(dir, &name).map_err(write_error)?;
+            let kind = kind_of(dir, &name).map_err(Error::write)?;
             names.push((name, kind));
         }
     }

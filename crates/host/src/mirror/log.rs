@@ -43,7 +43,7 @@ impl Log {
     /// # Errors
     /// If it cannot be written.
     pub fn append_synced(&mut self, note: &[u8]) -> io::Result<()> {
-        self.append_and(note, |file| Ok(sync_data(file)?))
+        self.append_and(note, sync_data)
     }
 
     fn append_and(&mut self, note: &[u8], end: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {

@@ -17,7 +17,7 @@ use super::spellings::Respelled;
 use super::there::{StoredFile, StoredLink, There, open_stored};
 use crate::failure::Failure;
 use crate::file::{is_temporary, protected_name, unprotected_name};
-use crate::folders::{RESERVED_NAME, entries, kind_name, read_error};
+use crate::folders::{RESERVED_NAME, entries, kind_name};
 use crate::transfer::tally::Tally;
 use crate::{Error, Result};
 use old::Old;
@@ -170,7 +170,7 @@ impl Scan<'_> {
         };
         run.old.advance()?;
         let old_root = run.old.advance()?;
-        let stat = fs::fstat(run.source.current()).map_err(|e| Ended::Source(read_error(e)))?;
+        let stat = fs::fstat(run.source.current()).map_err(|e| Ended::Source(Error::read(e)))?;
         let listed = entries(run.source.current()).map_err(Ended::Source)?;
         let is_there = run.mirror.is_there();
         let mut state = folder_state(old_root.as_ref(), &stat, is_there);
@@ -282,7 +282,7 @@ impl<'a> Run<'a, '_> {
             Ok(stat) => stat,
             // It was deleted just now.
             Err(Errno::NOENT) => return if matches { self.gone().map(|_| false) } else { Ok(false) },
-            Err(e) => return self.fail(read_error(e), matches),
+            Err(e) => return self.fail(Error::read(e), matches),
         };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => self.file(name, &stat, matches).map(|()| false),
@@ -376,7 +376,7 @@ impl<'a> Run<'a, '_> {
         }
         let target = match fs::readlinkat(self.source.current(), name, Vec::new()) {
             Ok(target) => target.into_bytes(),
-            Err(e) => return self.fail(read_error(e), matches).map(drop),
+            Err(e) => return self.fail(Error::read(e), matches).map(drop),
         };
         let old = self.take_same_kind(matches, |old| matches!(old, Kind::Link(_)))?;
         let stored = self.mirror.link(name, &target);
@@ -401,7 +401,7 @@ impl<'a> Run<'a, '_> {
             return self.fail(Error::read(std::io::Error::other(TOO_DEEP)), matches);
         }
         if let Err(e) = self.source.enter(name) {
-            return self.fail(read_error(e), matches);
+            return self.fail(Error::read(e), matches);
         }
         let listed = match self.listed(stat) {
             Ok(listed) => listed,

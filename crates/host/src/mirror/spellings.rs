@@ -3,6 +3,7 @@
 
 use super::listing::{Listing, NodeId, State};
 use crate::file::{is_listed, swap_case};
+use crate::folders::open_within;
 use phalanx_system::fs::{self, AtFlags, FileType};
 use phalanx_system::os::ffi::OsStrExt;
 use std::collections::{HashMap, HashSet};
@@ -34,6 +35,19 @@ impl Spellings {
         let path = listing.stored_path(gone);
         let other = |found: Option<&PathBuf>| found.is_some_and(|found| *found != path);
         other(stay.by_spelling.get(&fold(&path))) || id(dir, &name).is_some_and(|id| other(stay.by_id.get(&id)))
+    }
+
+    /// Whether what lies at the path of no entry is one that stays: a folder above it is gone by its old spelling, and has a new one.
+    pub fn are_at(&mut self, mirror: &File, listing: &Listing, path: &Path) -> bool {
+        let mut above = path.ancestors().skip(1).filter_map(|folder| Some((folder.parent()?, folder.file_name()?)));
+        let folds_at = |(parent, name): (&Path, &OsStr)| open_within(mirror, parent).is_ok_and(|dir| folds(&dir, name));
+        if self.stay.is_none() && above.any(folds_at) {
+            self.stay = Some(Stay::of(mirror, listing));
+        }
+        let Some(stay) = &self.stay else { return false };
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return false };
+        let found = open_within(mirror, parent).ok().and_then(|dir| id(&dir, name));
+        found.and_then(|id| stay.by_id.get(&id)).is_some_and(|entry| entry != path)
     }
 }
 

@@ -6,7 +6,7 @@ use super::chain::Chain;
 use super::deletion::Deletion;
 use super::there::{Objects, There};
 use crate::file::ObjectFolder;
-use crate::folders::{kind_of, open_within, write_error};
+use crate::folders::{kind_of, open_within};
 use crate::{Error, Result};
 use phalanx_core::volume::CONFIG;
 use phalanx_system::fs::{self, AtFlags, Dir, FileType};
@@ -211,8 +211,8 @@ impl Steps {
             open.stays = true;
             return Ok(());
         }
-        for entry in Dir::read_from(dir).map_err(write_error)? {
-            let name = OsStr::from_bytes(entry.map_err(write_error)?.file_name().to_bytes()).to_owned();
+        for entry in Dir::read_from(dir).map_err(Error::write)? {
+            let name = OsStr::from_bytes(entry.map_err(Error::write)?.file_name().to_bytes()).to_owned();
             if name == "." || name == ".." {
                 continue;
             }
@@ -221,7 +221,7 @@ impl Steps {
                 Ok(kind) => open.stays |= !self.take(&path.join(&name), &name, kind, takes),
                 // It was deleted just now.
                 Err(Errno::NOENT) => {}
-                Err(e) => return Err(write_error(e)),
+                Err(e) => return Err(Error::write(e)),
             }
         }
         Ok(())
@@ -318,7 +318,7 @@ fn open_parent_of(mirror: &File, path: &Path) -> Result<Option<File>> {
     match open_within(mirror, path.parent().unwrap_or(Path::new(""))) {
         Ok(dir) => Ok(Some(dir)),
         Err(Errno::NOENT) => Ok(None),
-        Err(e) => Err(write_error(e)),
+        Err(e) => Err(Error::write(e)),
     }
 }
 

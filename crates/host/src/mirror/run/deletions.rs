@@ -12,6 +12,7 @@ use crate::mirror::manifests::Before;
 use crate::mirror::renewal::Renewal;
 use crate::mirror::root::Root;
 use crate::mirror::scan::Plan;
+use crate::mirror::spellings::Spellings;
 use crate::mirror::stray::Stray;
 use crate::mirror::there::There;
 use crate::strays::Strays;
@@ -33,11 +34,15 @@ impl Run<'_> {
 
     /// Finds what `--delete` deletes of these entries, which no manifest lists. What cannot be looked at is a failure, so nothing is
     /// deleted then.
-    pub fn find_strays(&self, paths: Vec<PathBuf>, there: &There) -> Vec<Stray> {
+    pub fn find_strays(&self, listing: &Listing, mut paths: Vec<PathBuf>, there: &There) -> Vec<Stray> {
+        let mirror = self.mirror.as_ref().and_then(Root::folder).map(|folder| &**folder);
+        if let Some(mirror) = mirror {
+            let mut spellings = Spellings::default();
+            paths.retain(|path| !spellings.are_at(mirror, listing, path));
+        }
         if !self.options.delete {
             return paths.into_iter().map(Stray::that_stays).collect();
         }
-        let mirror = self.mirror.as_ref().and_then(Root::folder).map(|folder| &**folder);
         let takes = |path: &Path, kind| self.takes(path, kind);
         let find = |path: PathBuf| {
             Stray::find(mirror, there, path.clone(), &takes).unwrap_or_else(|e| {

@@ -75,7 +75,7 @@ fn folders_report_every_entry() {
 
     // One is damaged, one is left out, and one has no input. There is no manifest to say so.
     s.lose_manifest("t.phx");
-    File::options().write(true).open(s.path("t.phx/sub/b.phx")).unwrap().write_all_at(b"x", 50_000).unwrap();
+    File::options().write(true).open(s.path("t.phx/sub/b.phx")).unwrap().write_all_at(b"damaged!", 50_000).unwrap();
     s.write("t.phx/plain", "");
     let ended = s.run(&["verify", "-R", "t.phx", "--json"]);
     let (done, totals) = lines(&ended);

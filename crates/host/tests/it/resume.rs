@@ -66,8 +66,8 @@ fn a_record_is_not_used_for_another_output() {
     fs::rename(&other, &output).unwrap();
     assert_eq!(begun(), Begun::Over(Past::Unproven));
     interrupted();
-    File::options().write(true).open(&left(dir.path(), "resume")[0]).unwrap().write_all_at(b"x", 50).unwrap();
-    File::options().write(true).open(&left(dir.path(), "resume")[0]).unwrap().write_all_at(b"x", 562).unwrap();
+    let record = File::options().write(true).open(&left(dir.path(), "resume")[0]).unwrap();
+    [50, 562].into_iter().for_each(|at| record.write_all_at(b"changed!", at).unwrap());
     assert_eq!(begun(), Begun::Over(Past::Unproven));
     // Another file of the same user gets the record's name while a run works. The record is emptied before others may
     // open the output, even under another name, so nothing goes on with it.

@@ -253,8 +253,11 @@ class AheadTest extends Fixture {
         byte[] plaintext = prepare("4M", 1);
         int damaged = 700;
         try (RandomAccessFile file = new RandomAccessFile(folder.resolve("a.phx").toFile(), "rw")) {
-            file.seek(4096 + damaged * (CHUNK + 48) + 1000);
-            file.write(file.read() ^ 1);
+            long at = 4096 + damaged * (CHUNK + 48) + 1000;
+            file.seek(at);
+            int old = file.read();
+            file.seek(at);
+            file.write(old ^ 1);
         }
         for (String policy : new String[] {"default", "sequential"}) {
             try (FSDataInputStream in = open(policy)) {

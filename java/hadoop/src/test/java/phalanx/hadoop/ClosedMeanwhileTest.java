@@ -70,8 +70,11 @@ class ClosedMeanwhileTest extends Fixture {
         byte[] plaintext = bytes(20 * CHUNK);
         protect("a", plaintext, 12);
         try (RandomAccessFile file = new RandomAccessFile(folder.resolve("a.phx").toFile(), "rw")) {
-            file.seek(4096 + 3 * (CHUNK + 48) + 1000);
-            file.write(file.read() ^ 1);
+            long at = 4096 + 3 * (CHUNK + 48) + 1000;
+            file.seek(at);
+            int old = file.read();
+            file.seek(at);
+            file.write(old ^ 1);
         }
         FSDataInputStream in = fs.open(path("a"));
         Opened file = ((PlainInput) in.getWrappedStream()).file();

@@ -76,7 +76,9 @@ class JobTest extends Fixture {
         Files.delete(folder.resolve("sound"));
         try (RandomAccessFile file = new RandomAccessFile(stored.toFile(), "rw")) {
             file.seek(LARGE / 2);
-            file.write(~file.read());
+            int old = file.read();
+            file.seek(LARGE / 2);
+            file.write(~old);
         }
         fail(3, "large.phx: damaged in chunk ", "unprotect", "-k", "work", stored.toString(), sound.toString());
         assertEquals(List.of("large.phx", "sound", "sound.phx"), names());

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// A folder. Each program's tests add `Sandbox::command`, which runs the program in it.
 pub struct Sandbox {
@@ -22,6 +22,14 @@ impl Sandbox {
 
     pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         fs::write(self.path(name), bytes).unwrap();
+        self.path(name)
+    }
+
+    /// A script that can be run. Another process writes it: a child that another test starts now could keep a file that
+    /// this one writes open for writing, and it could not be run.
+    pub fn script(&self, name: &str, text: &str) -> PathBuf {
+        let write = ["-c", "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh", text];
+        assert!(Command::new("sh").args(write).arg(self.path(name)).status().unwrap().success());
         self.path(name)
     }
 

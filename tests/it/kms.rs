@@ -69,12 +69,9 @@ impl Services {
     }
 }
 
-/// Installs a program of a service. Another process writes it: a child that another test starts now could keep a file
-/// that this one writes open, and it could not be run.
+/// Installs a program of a service.
 fn install(s: &Sandbox, name: &str, script: &str) {
-    let write = ["-c", "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh", script];
-    let path = s.path("bin").join(format!("phalanx-kms-{name}"));
-    assert!(Command::new("sh").args(write).arg(path).status().unwrap().success());
+    s.script(&format!("bin/phalanx-kms-{name}"), script);
 }
 
 #[test]

@@ -6,7 +6,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities};
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -54,7 +53,7 @@ fn memory_is_locked_before_a_key_is_read() {
     assert!(hidden < key);
     match calls.iter().rposition(|line| line.contains("mlock")) {
         Some(locked) => assert!(locked < key),
-        None => println!("skipped: nobody may lock all memory here"),
+        None => skip("mlock"),
     }
 }
 
@@ -62,7 +61,7 @@ fn memory_is_locked_before_a_key_is_read() {
 fn all_memory_that_can_hold_a_secret_is_locked() {
     let may_lock = |sets: CapabilitySets| sets.effective.contains(CapabilitySet::IPC_LOCK | CapabilitySet::SYS_PTRACE);
     if !capabilities(None).is_ok_and(may_lock) {
-        return skip("right to lock all memory and to see what is locked");
+        return skip("capabilities");
     }
     let s = Sandbox::with_key();
     let mut child = s.command(&["protect", "-", "-o", "f.phx", "-k", "k"]).stdin(Stdio::piped()).spawn().unwrap();
@@ -88,7 +87,7 @@ fn all_memory_that_can_hold_a_secret_is_locked() {
 #[test]
 fn signals_that_the_parent_ignores_or_blocks_end_no_run() {
     if !Command::new("env").arg("--block-signal=HUP").arg("true").output().unwrap().status.success() {
-        return skip("env --block-signal");
+        return skip("env-signals");
     }
     let s = Sandbox::with_key();
     for (option, signal) in [("ignore", 1), ("block", 1), ("ignore", 15), ("block", 15), ("ignore", 40), ("block", 40)]
@@ -139,8 +138,7 @@ fn with_plugin(does: &str) -> (Sandbox, String) {
     let s = Sandbox::new();
     s.write("f", "x");
     fs::create_dir(s.path("plugins")).unwrap();
-    let plugin = s.write("plugins/age-plugin-test", format!("#!/bin/sh\n{does}\n"));
-    fs::set_permissions(&plugin, fs::Permissions::from_mode(0o700)).unwrap();
+    s.script("plugins/age-plugin-test", &format!("#!/bin/sh\n{does}\n"));
     let path = format!("{}:{}", s.path("plugins").display(), std::env::var("PATH").unwrap_or_default());
     (s, path)
 }
@@ -152,7 +150,7 @@ const FOR_PLUGIN: [&str; 4] = ["protect", "f", "-r", "age1test1qqqqqqqqgsf9kn"];
 #[test]
 fn started_programs_inherit_the_original_signal_masks() {
     if !Command::new("env").arg("--block-signal=HUP").arg("true").output().unwrap().status.success() {
-        return skip("env --block-signal");
+        return skip("env-signals");
     }
     // The shell reads its own status, because it would start another program with an empty mask.
     let status = r#"while read -r line; do case $line in Sig*) echo "$line" ;; esac; done </proc/self/status"#;

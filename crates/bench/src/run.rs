@@ -125,4 +125,4 @@ pub fn run(experiments: &[Experiment], setup: &Setup, watch: &dyn Watch) -> Resu
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

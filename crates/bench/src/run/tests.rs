@@ -11,12 +11,14 @@ use crate::record::{JSON, Record, read};
 use crate::report;
 use crate::row::Row;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::Command;
 
-fn script(path: PathBuf, text: &str) -> PathBuf {
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+/// A script that can be run. Another process writes it: a child that another test starts now could keep a file that this
+/// one writes open for writing, and it could not be run.
+pub fn script(path: PathBuf, text: &str) -> PathBuf {
+    let write = ["-c", "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh", text];
+    assert!(Command::new("sh").args(write).arg(&path).status().unwrap().success());
     path
 }
 

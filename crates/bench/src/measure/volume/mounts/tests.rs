@@ -6,8 +6,8 @@ use crate::measure::machine;
 use crate::measure::steps::run_steps;
 use crate::names::mounts::PLAIN;
 use crate::record::Record;
+use crate::run::tests::script;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 const TINY: Sizes =
@@ -108,9 +108,7 @@ fn mounted_volumes_do_all_the_work_and_are_compared() {
         skip("no bindfs");
     }
     let out = tempfile::tempdir().unwrap();
-    let phalanx = out.path().join("phalanx");
-    fs::write(&phalanx, STAND_IN).unwrap();
-    fs::set_permissions(&phalanx, fs::Permissions::from_mode(0o755)).unwrap();
+    let phalanx = script(out.path().join("phalanx"), STAND_IN);
     // fio takes half a second to start.
     let few = |task: &Task<'_>| task.name != "random";
     let phases = phases(out.path(), few);

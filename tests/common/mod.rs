@@ -7,11 +7,12 @@ mod sandbox;
 pub use entries::*;
 pub use sandbox::*;
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -116,26 +117,12 @@ impl Sandbox {
         fs::remove_dir_all(self.path("state")).unwrap();
     }
 
-    /// Runs the program under strace, which delays some of its system calls by seconds: all of those in a list such as
-    /// `unlink,unlinkat`, or one of them, as in `fsync:when=1`. Once `ready` is true and the program waits in such a
-    /// call, `act` is run. `None` if there is no strace.
+    /// Runs the program, which waits before one of its system calls for as long as `act` takes: the first of a kind, or
+    /// another one, as in `fsync:when=2`. `act` is run once the program waits there and `ready` is true. `None` if there is
+    /// no strace.
     #[track_caller]
     pub fn meanwhile(&self, calls: &str, args: &[&str], ready: impl Fn() -> bool, act: impl FnOnce()) -> Option<Ended> {
-        let trace = tempfile::NamedTempFile::new().unwrap();
-        let (calls, when) = calls.split_at(calls.find(':').unwrap_or(calls.len()));
-        let (trace_calls, inject) = (format!("trace={calls}"), format!("inject={calls}:delay_enter=2500000{when}"));
-        let options = ["-o", trace.path().to_str().unwrap(), "-e", &trace_calls, "-e", &inject];
-        let child = self.traced(&options, args)?.spawn().unwrap();
-        // A call that has not returned yet is an incomplete line.
-        let text = || fs::read_to_string(trace.path()).unwrap();
-        wait_for(|| {
-            let is_ready = ready();
-            let before = text();
-            sleep(Duration::from_millis(100));
-            is_ready && !before.is_empty() && !before.ends_with('\n') && before == text()
-        });
-        act();
-        Some(Ended(child.wait_with_output().unwrap()))
+        Some(Paused::begin(Delay::Enter, calls, |options| self.traced(options, args))?.meanwhile(ready, act))
     }
 
     /// Runs the program at a terminal of its own, with its own /dev/tty, by the program script of util-linux. Types a
@@ -182,6 +169,80 @@ impl Sandbox {
     /// The temporary files that runs have left in the folder.
     pub fn leftovers(&self) -> Vec<String> {
         self.names().into_iter().filter(|name| name.starts_with(".phalanx-")).collect()
+    }
+}
+
+/// Where a traced program waits: before a system call is made, or when it has been made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delay {
+    Enter,
+    Exit,
+}
+
+/// A program that strace stops at one of its system calls. It is killed on drop.
+pub struct Paused {
+    child: Option<Child>,
+    delay: Delay,
+    folder: tempfile::TempDir,
+}
+
+impl Paused {
+    /// Starts a command, which is made from options of strace: `start` may return `None`.
+    pub fn begin(delay: Delay, calls: &str, start: impl FnOnce(&[&str]) -> Option<Command>) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        // Any user can be the one who runs it.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let trace = folder.path().join("trace");
+        let (calls, when) = calls.split_once(':').unwrap_or((calls, "when=1"));
+        let at = if delay == Delay::Enter { "delay_enter" } else { "delay_exit" };
+        // For ten minutes, which never pass: the tracer is ended before. With -D it is not the parent of the program.
+        let (trace_calls, inject) = (format!("trace={calls}"), format!("inject={calls}:{at}=600000000:{when}"));
+        let options = ["-D", "-o", trace.to_str().unwrap(), "-e", &trace_calls, "-e", &inject];
+        let child = Some(start(&options)?.spawn().unwrap());
+        Some(Self { child, delay, folder })
+    }
+
+    /// Runs `act` while the program waits, and then lets it go on to its end.
+    #[track_caller]
+    pub fn meanwhile(mut self, ready: impl Fn() -> bool, act: impl FnOnce()) -> Ended {
+        wait_for(|| {
+            let ended = self.child.as_mut().unwrap().try_wait().unwrap();
+            assert!(ended.is_none(), "it has ended without such a call: {ended:?}\n{}", self.trace());
+            ready() && self.waits()
+        });
+        act();
+        assert!(self.waits(), "it has not waited until the end:\n{}", self.trace());
+        let child = self.child.take().unwrap();
+        // Without its tracer the program goes on at once.
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:")).unwrap().trim().parse().unwrap();
+        kill_process(Pid::from_raw(tracer).expect("it is traced"), Signal::KILL).unwrap();
+        Ended(child.wait_with_output().unwrap())
+    }
+
+    /// Whether the program has been in the same call for a while. A call that has not been made is an incomplete line, and
+    /// one after which it waits a line with a remark.
+    fn waits(&self) -> bool {
+        let before = self.trace();
+        sleep(Duration::from_millis(100));
+        let is_in_call = match self.delay {
+            Delay::Enter => !before.is_empty() && !before.ends_with('\n'),
+            Delay::Exit => before.ends_with("(DELAYED)\n"),
+        };
+        is_in_call && before == self.trace()
+    }
+
+    fn trace(&self) -> String {
+        fs::read_to_string(self.folder.path().join("trace")).unwrap_or_default()
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

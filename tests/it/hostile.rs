@@ -1,15 +1,13 @@
 //! Faults of the system, odd streams, and other users who change files during a run. Each run ends with the right error
 //! and leaves nothing.
 
-use crate::common::{Ended, Sandbox, has, is_ignored, painted, skip, wait_for};
+use crate::common::{Delay, Ended, Paused, Sandbox, has, is_ignored, painted, skip, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
 
 /// Runs a shell line in which `phalanx` is the program.
 pub fn shell(s: &Sandbox, line: &str) -> Ended {
@@ -94,17 +92,19 @@ fn a_leftover_that_becomes_a_link_changes_no_other_file() {
     nobodys("f", b"x", 0o600);
     nobodys("victim", b"x", 0o400);
     nobodys(&temporary, b"left", 0);
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "strace", "-f", "-qq", "-o", "/dev/null"]);
-    command.args(["-e", "trace=chmod,fchmod,fchmodat", "-e", "inject=chmod,fchmodat:delay_enter=1000000:when=1"]);
-    command.arg(&program).args(["protect", "f", "--key-file", "raw"]).current_dir(s.path("")).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
-    sleep(Duration::from_millis(600));
-    // If the machine has paused, the file may already have its final name.
-    if fs::remove_file(s.path(&temporary)).is_ok() {
+    let start = |options: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "strace", "-f", "-qq"]).args(options);
+        command.arg(&program).args(["protect", "f", "--key-file", "raw"]).current_dir(s.path(""));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Some(command)
+    };
+    let exchange = || {
+        fs::remove_file(s.path(&temporary)).unwrap();
         symlink("victim", s.path(&temporary)).unwrap();
-    }
-    let _either_way = child.wait_with_output().unwrap();
+    };
+    let ended = Paused::begin(Delay::Enter, "chmod,fchmodat", start).unwrap().meanwhile(|| true, exchange);
+    assert!(matches!(ended.0.status.code(), Some(0 | 4)), "{}", ended.error());
     assert_eq!(fs::metadata(s.path("victim")).unwrap().mode() & 0o777, 0o400);
 }
 
@@ -197,15 +197,18 @@ fn a_signal_while_a_file_begins_leaves_nothing() {
 fn an_output_that_vanishes_during_the_run_causes_no_panic() {
     let s = Sandbox::with_key();
     s.write("f", "x");
-    s.write("f.phx", "in the way");
-    let options = ["-P", "f.phx", "-e", "trace=%stat,statx", "-e", "inject=%stat,statx:delay_exit=800000:when=2"];
-    let Some(mut command) = s.traced(&options, &["protect", "f", "-k", "k"]) else { return };
-    let child = command.spawn().unwrap();
-    sleep(Duration::from_millis(400));
-    fs::remove_file(s.path("f.phx")).unwrap();
-    let ended = Ended(child.wait_with_output().unwrap());
-    assert!(matches!(ended.0.status.code(), Some(0 | 4)), "{}", ended.error());
-    assert!(!ended.error().contains("internal error"), "{}", ended.error());
+    // It is looked at in its open folder.
+    let folder = fs::canonicalize(s.path("")).unwrap();
+    let in_folder = ["-P", folder.to_str().unwrap()];
+    for (args, code) in [(&["protect", "f", "-k", "k"][..], 4), (&["protect", "f", "-k", "k", "--force"], 0)] {
+        s.write("f.phx", "in the way");
+        let start = |options: &[&str]| s.traced(&[options, &in_folder].concat(), args);
+        let Some(paused) = Paused::begin(Delay::Exit, "newfstatat", start) else { return };
+        let ended = paused.meanwhile(|| true, || fs::remove_file(s.path("f.phx")).unwrap());
+        assert_eq!(ended.0.status.code(), Some(code), "{args:?}: {}", ended.error());
+        assert!(!ended.error().contains("internal error"), "{}", ended.error());
+        assert!(s.leftovers().is_empty());
+    }
 }
 
 #[test]

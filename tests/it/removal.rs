@@ -62,7 +62,7 @@ fn a_folder_that_becomes_a_link_does_not_redirect_the_removal() {
         symlink("other", s.path("d")).unwrap();
     };
     let args = ["protect", "d/f", "-k", "k", "--remove"];
-    let ended = s.meanwhile("unlink,unlinkat", &args, || s.exists("d/f.phx"), swap);
+    let ended = s.meanwhile("unlinkat:when=2", &args, || s.exists("d/f.phx"), swap);
     let Some(ended) = ended else { return };
     ended.ok();
     assert_eq!(s.read("other/f"), b"other");
@@ -98,7 +98,7 @@ fn files_saved_during_the_run_stay() {
         fs::rename(s.path("new"), s.path("f")).unwrap();
     };
     let args = ["protect", "f", "-k", "k", "--remove"];
-    let ended = s.meanwhile("unlink,unlinkat", &args, || s.exists("f.phx"), save);
+    let ended = s.meanwhile("unlinkat:when=2", &args, || s.exists("f.phx"), save);
     let Some(ended) = ended else { return };
     ended.ok();
     assert_eq!((s.read("f"), s.leftovers()), (b"new".to_vec(), vec![]));
@@ -122,7 +122,7 @@ fn files_saved_during_the_run_stay() {
     let args = ["protect", "f", "-k", "k", "--remove", "--force"];
     let ready = || fs::metadata(s.path("f.phx")).is_ok_and(|meta| meta.modified().unwrap() == modified(&s, "f"));
     fs::remove_file(s.path("f.phx")).unwrap();
-    let reported = s.meanwhile("renameat,renameat2", &args, ready, save).unwrap().fails(4);
+    let reported = s.meanwhile("renameat:when=2", &args, ready, save).unwrap().fails(4);
     assert!(reported.contains("f: the input changed"), "{reported}");
     assert_eq!((s.read("f"), s.leftovers()), (b"new".to_vec(), vec![]));
 }

@@ -1,6 +1,6 @@
 //! Signed mirrors: what a signature of a manifest stands for, and who goes on with a mirror that others have written.
 
-use crate::common::{Ended, Sandbox, painted};
+use crate::common::{Delay, Ended, Paused, Sandbox, painted};
 use crate::signatures::{GCM, NOT_IT, line, prepared};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -169,10 +169,13 @@ fn a_manifest_that_is_exchanged_before_it_is_signed_is_not_signed() {
     s.run(&["protect", "-R", "d", "-o", "other", "-k", "k"]).ok();
     let exchange = || fs::rename(s.path("other/phalanx.tree"), s.path("m/phalanx.tree")).unwrap();
     let args = ["mirror", "d", "m", "-k", "k", "--sign", "alice"];
-    // The last sync is that of the folder, when the manifest has its name.
+    // The second sync of the folder is that when the manifest has its name.
     let is_there = || s.exists("m/phalanx.tree");
-    let Some(ended) = s.meanwhile("fsync", &args, is_there, exchange) else { return };
-    ended.ok();
+    let folder = fs::canonicalize(s.path("")).unwrap().join("m");
+    let of_folder = ["-P", folder.to_str().unwrap()];
+    let start = |options: &[&str]| s.traced(&[options, &of_folder].concat(), &args);
+    let Some(paused) = Paused::begin(Delay::Enter, "fsync:when=2", start) else { return };
+    paused.meanwhile(is_there, exchange).ok();
     let refused = s.run(&["verify", "-R", "m", "-k", "k", "--signers", "signers"]).fails(3);
     assert!(refused.contains(NOT_IT), "{refused}");
 }

@@ -252,7 +252,7 @@ fn the_manifest_stays_while_it_is_needed() {
     let args = ["unprotect", "-R", "m", "-o", "v", "--remove"];
     let is_last = || (0..3).filter(|i| s.exists(&format!("m/{i}.phx"))).count() == 1;
     let new = || drop(s.write("m/new.phx", "new"));
-    let Some(ended) = s.meanwhile("unlinkat", &[&args[..], &["-t", "1"]].concat(), is_last, new) else {
+    let Some(ended) = s.meanwhile("unlinkat:when=5", &[&args[..], &["-t", "1"]].concat(), is_last, new) else {
         return;
     };
     let reported = ended.fails_with_lines(4);

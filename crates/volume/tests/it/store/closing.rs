@@ -4,11 +4,11 @@ use crate::store::{Volume, content};
 use phalanx_core::Suite;
 use phalanx_volume::tree::{Removal, Removals};
 use phalanx_volume::{Backing, Disk, Store, System, VolumeError};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ impl Disk for Slow {
     fn write(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         if thread::current().name() == Some("writer") {
             let began = Instant::now();
-            while !self.is_closed.load(Ordering::SeqCst) && began.elapsed() < Duration::from_secs(10) {
+            while !self.is_closed.load(Ordering::SeqCst) && began.elapsed() < Duration::from_secs(60) {
                 thread::sleep(Duration::from_millis(1));
             }
             self.has_late.store(true, Ordering::SeqCst);
@@ -60,9 +60,14 @@ fn while_closing(volume: &Volume, late: impl FnOnce(&Store, &Backing) -> phalanx
     disk.meet.wait();
     let writer = thread::Builder::new().name("writer".into());
     let (its_store, its_file) = (store.clone(), file.clone());
-    let refused = writer.spawn(move || late(&its_store, &its_file)).unwrap();
+    let (its_id, id) = mpsc::channel();
+    let late = move || {
+        its_id.send(rustix::thread::gettid()).unwrap();
+        late(&its_store, &its_file)
+    };
+    let refused = writer.spawn(late).unwrap();
     // It has found the store open, and waits for the end of the epoch.
-    thread::sleep(Duration::from_millis(300));
+    until_it_sleeps(id.recv().unwrap());
     disk.meet.wait();
     closed.join().unwrap().unwrap();
     disk.is_closed.store(true, Ordering::SeqCst);
@@ -70,6 +75,20 @@ fn while_closing(volume: &Volume, late: impl FnOnce(&Store, &Backing) -> phalanx
     assert!(!disk.has_late.load(Ordering::SeqCst));
     drop((file, store));
     assert_eq!(content(&volume.open(&volume.store(), "a")), b"other");
+}
+
+/// Waits until a thread of this process has slept for a fifth of a second.
+fn until_it_sleeps(id: rustix::process::Pid) {
+    let sleeps = || {
+        let stat = fs::read_to_string(format!("/proc/self/task/{}/stat", id.as_raw_nonzero())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('S')
+    };
+    let (began, mut seen) = (Instant::now(), 0);
+    while seen < 20 {
+        assert!(began.elapsed() < Duration::from_secs(60), "it never waits");
+        seen = if sleeps() { seen + 1 } else { 0 };
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]

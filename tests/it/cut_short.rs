@@ -4,7 +4,7 @@ use crate::common::{Ended, Mounted, Sandbox, has, is_exhaustive, is_ignored, pai
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -27,7 +27,8 @@ pub fn stop_everywhere(s: &Sandbox, args: &[&str], signal: Signal, times: u32, m
     let started = Instant::now();
     s.run(args).ok();
     let mut length = started.elapsed();
-    let mut unfinished = 0;
+    check();
+    stop_at_work(s, args, signal, "", &mut check);
     for i in 0..times {
         let mut child = s.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let delay = length.mul_f64(1.2 * f64::from(i) / f64::from(times));
@@ -38,11 +39,35 @@ pub fn stop_everywhere(s: &Sandbox, args: &[&str], signal: Signal, times: u32, m
             length = length.min(delay);
         } else {
             assert_eq!(status.signal(), Some(signal.as_raw()), "{status}");
-            unfinished += 1;
         }
         check();
     }
-    assert!(unfinished > 0, "no run was cut short");
+}
+
+/// Stops a run when it has begun to write its temporary file in this folder. If it ends before it is stopped, another one is
+/// started. Calls `check` after each run.
+fn stop_at_work(s: &Sandbox, args: &[&str], signal: Signal, folder: &str, mut check: impl FnMut()) {
+    // A file that an earlier run has left may be written to again.
+    let temporary = || {
+        let entries = fs::read_dir(s.path(folder)).unwrap().flatten();
+        let found = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(".phalanx-"));
+        found.filter_map(|entry| entry.metadata().ok()).map(|meta| (meta.ino(), meta.modified().unwrap())).next()
+    };
+    for _ in 0..100 {
+        let before = temporary();
+        let mut child = s.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let is_at_work = || temporary().is_some_and(|now| before != Some(now));
+        while !is_at_work() && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        kill(&child, signal);
+        let status = child.wait().unwrap();
+        check();
+        if !status.success() {
+            return assert_eq!(status.signal(), Some(signal.as_raw()), "{status}");
+        }
+    }
+    panic!("no run was stopped at its work: {args:?}");
 }
 
 #[test]
@@ -71,27 +96,37 @@ fn after_a_kill_the_old_or_the_new_file_is_whole() {
 fn after_a_kill_a_new_file_is_whole_or_absent() {
     let s = Sandbox::with_key();
     s.write("f", painted(200_000));
-    for i in 0..60 {
-        let mut child = s.command(&["protect", "f", "-k", "k"]).stderr(Stdio::null()).spawn().unwrap();
-        sleep(Duration::from_micros(150 * i));
-        kill(&child, Signal::KILL);
-        child.wait().unwrap();
+    let is_whole_or_absent = || {
         if s.exists("f.phx") {
             s.run(&["verify", "f.phx"]).ok();
             fs::remove_file(s.path("f.phx")).unwrap();
         }
-    }
-    for i in 0..100 {
-        let name = format!("k{i}");
-        let mut child = s.command(&["key", "new", &name]).stdout(Stdio::null()).spawn().unwrap();
-        sleep(Duration::from_micros(60 * i));
+    };
+    kill_everywhere(&s, &["protect", "f", "-k", "k"], "", 60, is_whole_or_absent);
+    let is_a_key_or_absent = || {
+        if !s.exists("keyring/new.key") {
+            s.run(&["key", "new", "new"]).ok();
+        }
+        assert_eq!(s.read("keyring/new.key").len(), 32);
+        fs::remove_file(s.path("keyring/new.key")).unwrap();
+    };
+    kill_everywhere(&s, &["key", "new", "new"], "keyring", 100, is_a_key_or_absent);
+}
+
+/// Kills runs that make something new, from their start to beyond their end, and one of them at its work in this folder.
+/// Calls `check` after each, which deletes what the run has made.
+fn kill_everywhere(s: &Sandbox, args: &[&str], folder: &str, times: u32, mut check: impl FnMut()) {
+    let started = Instant::now();
+    s.run(args).ok();
+    let length = started.elapsed();
+    check();
+    stop_at_work(s, args, Signal::KILL, folder, &mut check);
+    for i in 0..times {
+        let mut child = s.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        sleep(length.mul_f64(1.2 * f64::from(i) / f64::from(times)));
         kill(&child, Signal::KILL);
         child.wait().unwrap();
-        if let Ok(key) = fs::read(s.path(&format!("keyring/{name}.key"))) {
-            assert_eq!(key.len(), 32);
-        } else {
-            s.run(&["key", "new", &name]).ok();
-        }
+        check();
     }
 }
 
@@ -319,7 +354,7 @@ fn missing_permissions_are_an_error() {
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).args(args);
         Ended(command.current_dir(s.path("")).output().unwrap())
     };
-    assert!(run(&["protect", "secret", "--key-file", "raw", "-o", "/tmp/never"]).fails(4).contains("secret"));
+    assert!(run(&["protect", "secret", "--key-file", "raw", "-o", "never"]).fails(4).contains("secret"));
     assert!(run(&["protect", "f", "--key-file", "raw"]).fails(4).contains("f.phx"));
     assert!(run(&["key", "list"]).0.status.code().is_some());
     // A group that cannot be set gets no access either.

@@ -175,13 +175,13 @@ fn the_lines_that_mount_run() {
     }
     let s = Sandbox::new();
     let _mounted = Mounted::at(s.path("work/plain"));
-    for chapter in chapters().iter().filter(|chapter| chapter.needs() == "fuse") {
+    for chapter in chapters_with("fuse") {
         let ended = chapter.run(&s);
         if ended.error().contains("Operation not permitted") {
             skip("FUSE");
             return required();
         }
-        check_ended(chapter, &ended);
+        check_ended(&chapter, &ended);
         assert!(!is_mounted(&s.path("work/plain")));
     }
 }
@@ -195,12 +195,19 @@ fn the_lines_in_java_run() {
     if !jar.is_file() {
         return skip("phalanx.jar");
     }
-    for chapter in chapters().iter().filter(|chapter| chapter.needs() == "java") {
+    for chapter in chapters_with("java") {
         let s = Sandbox::new();
         fs::create_dir(s.path("work")).unwrap();
         fs::copy(&jar, s.path("work/phalanx.jar")).unwrap();
-        check_ended(chapter, &chapter.run(&s));
+        check_ended(&chapter, &chapter.run(&s));
     }
+}
+
+/// The chapters that need something. There is at least one.
+fn chapters_with(need: &str) -> Vec<Chapter> {
+    let found: Vec<_> = chapters().into_iter().filter(|chapter| chapter.needs() == need).collect();
+    assert!(!found.is_empty(), "no chapter needs {need} any more");
+    found
 }
 
 /// A reader who copies a line must not need anything that only the tests have.

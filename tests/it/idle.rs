@@ -110,9 +110,13 @@ fn requests_keep_a_mount() {
             last = now;
             sleep(Duration::from_millis(10));
         }
-        // If the machine was slower, the test proves nothing.
-        if longest.max(last.elapsed()) < limit {
+        longest = longest.max(last.elapsed());
+        if longest < limit {
             assert!(is_mounted(&mounts.mountpoint()));
+        } else {
+            // The machine paused, and the mount was idle for its time.
+            println!("{longest:?} passed without a request");
+            skip("speed");
         }
         ends(&mounts, process);
     });

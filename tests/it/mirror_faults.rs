@@ -128,6 +128,7 @@ fn at_every_call(effect: &str, mut check: impl FnMut(&Sandbox, &str, Ended)) {
             reached += 1;
             check(s, &what, ended);
         }
+        assert!(reached > 0, "it makes none of these calls any more: {calls}");
         println!("{calls}: {effect} {reached} times");
     }
 }

@@ -4,7 +4,7 @@ use super::proxy::{self, Does, Request};
 use super::servers::{Kind, Server};
 use super::{LEN, Store, URL, replace};
 use crate::common::{Ended, Sandbox, painted, skip, wait_for};
-use crate::mount::{Mounted, is_fuse_here, is_mounted, listing};
+use crate::mount::{Mounted, is_fuse_here, is_mounted, listing, required};
 use crate::readme::shell;
 use rustix::fs::{Advice, XattrFlags, fadvise, setxattr};
 use rustix::process::Signal;
@@ -415,7 +415,8 @@ fn it_goes_on_in_the_background() {
     let mut command = store.command(&["mount", DIR, "mnt", "-k", "k", "--daemon", "--idle", "2m"]);
     let ended = Ended(command.output().unwrap());
     if String::from_utf8_lossy(&ended.0.stderr).contains("Operation not permitted") {
-        return skip("FUSE");
+        skip("FUSE");
+        return required();
     }
     ended.ok();
     let mounted = Mounted::at(store.s.path("mnt"));
@@ -442,7 +443,8 @@ fn the_lines_of_the_page_mount() {
     let ended = Ended(command.output().unwrap());
     let said = String::from_utf8_lossy(&ended.0.stderr).into_owned();
     if said.contains("Operation not permitted") {
-        return skip("FUSE");
+        skip("FUSE");
+        return required();
     }
     assert_eq!(ended.0.status.code(), Some(0), "{said}");
     assert!(String::from_utf8_lossy(&ended.0.stdout).contains("large"));

@@ -81,7 +81,7 @@ fn a_file_system_that_becomes_read_only_is_reported_as_such() {
     let line = list.lines().find(|line| line.split(' ').nth(1) == folder.to_str()).unwrap();
     let device = line.split(' ').next().unwrap().trim_start_matches("/dev/");
     if fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "1").is_err() {
-        return skip("errors of ext4 on demand");
+        return skip("ext4-errors");
     }
     let refused = |done: io::Result<()>| assert_eq!(done.unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
     let for_writing = || File::options().write(true).open(mounted.path("f"));
@@ -271,9 +271,7 @@ fn fill(s: &Sandbox, seed: u64, rounds: u64, is_protected: bool) -> u64 {
                 file.write_all(&[7; 10_000]).and_then(|()| file.sync_all())
             };
             // The kernel reports the end of a file some milliseconds later.
-            let removed = Instant::now();
             wait_for(|| again().is_ok());
-            assert!(removed.elapsed() < Duration::from_secs(20), "{at}: {:?}", removed.elapsed());
             assert!(fs::read(mounted.path("after")).unwrap() == [7; 10_000]);
             fs::remove_file(mounted.path("after")).unwrap();
             if random.below(2) == 0 {

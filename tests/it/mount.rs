@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Whether this machine has what a mount needs. If not, prints a line, or fails if PHALANX_REQUIRE names fuse.
 pub fn is_fuse_here() -> bool {
@@ -55,10 +55,11 @@ impl Mounted {
         fs::create_dir_all(&mountpoint).unwrap();
         command.stdout(Stdio::null()).stderr(File::create(&log).unwrap());
         let mut mounted = Self { child: Some(command.spawn().unwrap()), mountpoint, log, _alive: None };
-        let child = mounted.child.as_mut().unwrap();
         let mut ended = None;
+        let begun = Instant::now();
         while !is_mounted(&mounted.mountpoint) && ended.is_none() {
-            ended = child.try_wait().unwrap();
+            assert!(begun.elapsed() < Duration::from_secs(60), "it does not mount: {}", mounted.log());
+            ended = mounted.child.as_mut().unwrap().try_wait().unwrap();
             thread::sleep(Duration::from_millis(2));
         }
         if ended.is_some() {
@@ -69,7 +70,7 @@ impl Mounted {
         }
         // A mount that does not answer would block the test for ever.
         let (alive, watch) = mpsc::channel::<()>();
-        let pid = Pid::from_child(child);
+        let pid = Pid::from_child(mounted.child.as_ref().unwrap());
         thread::spawn(move || {
             if watch.recv_timeout(Duration::from_secs(300)) == Err(RecvTimeoutError::Timeout) {
                 let _ = kill_process(pid, Signal::KILL);
@@ -108,10 +109,12 @@ impl Mounted {
     pub fn unmount(&self) {
         // The kernel may still be closing the files of a program that has just ended.
         let unmounts = || Command::new("fusermount3").arg("-u").arg(&self.mountpoint).status().unwrap().success();
-        assert!((0..50).any(|_| unmounts() || {
-            thread::sleep(Duration::from_millis(100));
-            false
-        }));
+        wait_for(|| {
+            unmounts() || {
+                thread::sleep(Duration::from_millis(100));
+                false
+            }
+        });
         assert!(!is_mounted(&self.mountpoint));
     }
 }

@@ -446,8 +446,8 @@ fn rekeying_a_huge_file_takes_no_longer() {
     let started = Instant::now();
     s.run(&["rekey", "f.phx", "-k", "a", "--add-key", "b", "-q"]).ok();
     // A release build on an idle machine takes less than 50 ms. The limit here is short enough: reading the whole file
-    // in this time would need 37 GB/s.
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    // in this time would need 18 GB/s.
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     let meta = file.metadata().unwrap();
     assert!(meta.len() == 1 << 40 && meta.blocks() <= blocks + 16);
     assert!(s.run(&["rekey", "f.phx", "-k", "b"]).text().contains("which opened it now"));

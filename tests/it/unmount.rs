@@ -10,6 +10,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Two volumes, `va` and `vb`, or two protected trees, each with a file `name` that holds the last letter.
 pub struct Mounts {
@@ -60,8 +62,11 @@ impl Mounts {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
         let mut child = command.spawn().unwrap();
         let mut ended = None;
+        let begun = Instant::now();
         while !is_mounted(&mountpoint) && ended.is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it does not mount");
             ended = child.try_wait().unwrap().map(|status| status.code());
+            sleep(Duration::from_millis(2));
         }
         if ended.is_some_and(|code| code != Some(0)) {
             child.wait().unwrap();

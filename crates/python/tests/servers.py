@@ -1,5 +1,6 @@
 """Servers that speak like S3, on the loopback interface. Tests import this when `needs` has found moto."""
 
+import itertools
 import os
 import shutil
 import socket
@@ -14,6 +15,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 ID, SECRET = "loopback-id", "loopback-secret"
+NUMBERS = itertools.count()
 
 
 class Quiet(WSGIRequestHandler):
@@ -79,13 +81,16 @@ class Versity:
     def __init__(self, folder):
         if shutil.which("versitygw") is None:
             missing("versitygw")
-        with socket.create_server(("127.0.0.1", 0)) as free:
+        # An address of this machine that nobody else has: nobody takes its port before the server does.
+        process = os.getpid()
+        host = f"127.{128 + next(NUMBERS) % 127}.{process >> 8 & 255}.{process & 255}"
+        with socket.create_server((host, 0)) as free:
             port = free.getsockname()[1]
         environment = {**os.environ, "ROOT_ACCESS_KEY": ID, "ROOT_SECRET_KEY": SECRET}
-        arguments = ["versitygw", "--port", f"127.0.0.1:{port}", "posix", str(folder)]
+        arguments = ["versitygw", "--port", f"{host}:{port}", "posix", str(folder)]
         nothing = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self._process = subprocess.Popen(arguments, env=environment, **nothing)
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"http://{host}:{port}"
         self._wait()
 
     def _wait(self):

@@ -3,8 +3,9 @@
 use crate::common::{Sandbox, has, wait_for};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 pub const KEY: (&str, &str) = ("test-id", "test-secret-test-secret");
 /// The account that Azurite has, with the key that its documentation publishes.
@@ -40,14 +41,22 @@ impl Kind {
     }
 }
 
+/// An address of this machine that nobody else has: nobody takes its port before the server does.
+fn own_address() -> SocketAddr {
+    static NEXT: AtomicU8 = AtomicU8::new(0);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let ip = Ipv4Addr::new(127, 128 | NEXT.fetch_add(1, Ordering::Relaxed) % 127, high, low);
+    TcpListener::bind((ip, 0)).unwrap().local_addr().unwrap()
+}
+
 impl Server {
     /// Starts a server, if it is installed. If not, prints a line.
     pub fn start(s: &Sandbox, kind: Kind) -> Option<Self> {
         if !has(kind.program()) {
             return None;
         }
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let (port, folder) = (address.port().to_string(), s.path("store"));
+        let address = own_address();
+        let (host, port, folder) = (address.ip().to_string(), address.port().to_string(), s.path("store"));
         fs::create_dir_all(folder.join("bucket")).unwrap();
         let folder = folder.to_str().unwrap();
         let mut command = Command::new(kind.program());
@@ -56,19 +65,22 @@ impl Server {
                 command.env("ROOT_ACCESS_KEY", KEY.0).env("ROOT_SECRET_KEY", KEY.1);
                 command.args(["--port", &address.to_string(), "posix", folder])
             }
-            Kind::Moto => command.args(["-H", "127.0.0.1", "-p", &port]),
+            Kind::Moto => command.args(["-H", &host, "-p", &port]),
             Kind::Azurite => {
-                command.args(["--silent", "--skipApiVersionCheck", "--blobHost", "127.0.0.1", "--blobPort", &port]);
+                command.args(["--silent", "--skipApiVersionCheck", "--blobHost", &host, "--blobPort", &port]);
                 command.args(["-l", folder])
             }
             Kind::FakeGcs => {
-                command.args(["-scheme", "http", "-host", "127.0.0.1", "-port", &port, "-backend", "memory"]);
+                command.args(["-scheme", "http", "-host", &host, "-port", &port, "-backend", "memory"]);
                 command.args(["-public-host", &address.to_string()])
             }
         };
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        wait_for(|| TcpStream::connect(address).is_ok());
-        let server = Self { child, address, kind };
+        let mut server = Self { child, address, kind };
+        wait_for(|| {
+            assert_eq!(server.child.try_wait().unwrap(), None, "{kind:?} has ended");
+            TcpStream::connect(address).is_ok()
+        });
         server.make_bucket();
         Some(server)
     }

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use std::env;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,14 @@ impl Drop for Server {
     }
 }
 
+/// An address of this machine that nobody else has: nobody takes its port before the server does.
+fn own_address() -> SocketAddr {
+    static NEXT: AtomicU8 = AtomicU8::new(0);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let ip = Ipv4Addr::new(127, 128 | NEXT.fetch_add(1, Ordering::Relaxed) % 127, high, low);
+    TcpListener::bind((ip, 0)).unwrap().local_addr().unwrap()
+}
+
 impl Server {
     /// Those that are installed. For others a line is printed.
     fn all() -> Vec<Self> {
@@ -43,11 +52,11 @@ impl Server {
     fn start(name: &str) -> Option<Self> {
         let program = installed(name)?;
         let folder = tempfile::tempdir().unwrap();
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let port = address.port().to_string();
+        let address = own_address();
+        let (host, port) = (address.ip().to_string(), address.port().to_string());
         let mut command = Command::new(program);
         match name {
-            "moto_server" => command.args(["-H", "127.0.0.1", "-p", &port]),
+            "moto_server" => command.args(["-H", &host, "-p", &port]),
             _ => command.env("PORT", &port).env("KMS_REGION", REGION).env("KMS_DATA_PATH", folder.path()),
         };
         command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -55,6 +64,7 @@ impl Server {
         let mut server = Self { child, address, id: String::new(), arn: String::new(), _folder: folder };
         let started = Instant::now();
         while TcpStream::connect(address).is_err() {
+            assert_eq!(server.child.try_wait().unwrap(), None, "{name} has ended");
             assert!(started.elapsed() < Duration::from_secs(60), "{name} has not started");
             sleep(Duration::from_millis(20));
         }

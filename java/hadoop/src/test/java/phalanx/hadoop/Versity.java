@@ -19,11 +19,11 @@ final class Versity {
     private static Versity only;
 
     private final Path folder;
-    private final int port;
+    private final String address;
 
-    private Versity(Path folder, int port) {
+    private Versity(Path folder, String address) {
         this.folder = folder;
-        this.port = port;
+        this.address = address;
     }
 
     /** Starts it, or skips the test. */
@@ -32,18 +32,21 @@ final class Versity {
             Path program = Needs.program("versitygw");
             Path folder = Files.createTempDirectory(Path.of("target").toAbsolutePath(), "versity");
             Files.createDirectory(folder.resolve(BUCKET));
+            // An address of this machine that nobody else has: nobody takes its port before the server does.
+            long id = ProcessHandle.current().pid();
+            String host = "127.128." + (id >> 8 & 255) + "." + (id & 255);
             int port;
-            try (ServerSocket free = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            try (ServerSocket free = new ServerSocket(0, 1, InetAddress.getByName(host))) {
                 port = free.getLocalPort();
             }
             File nothing = new File("/dev/null");
             ProcessBuilder builder = new ProcessBuilder(
-                    program.toString(), "--port", "127.0.0.1:" + port, "posix", folder.toString());
+                    program.toString(), "--port", host + ":" + port, "posix", folder.toString());
             builder.environment().put("ROOT_ACCESS_KEY", ID);
             builder.environment().put("ROOT_SECRET_KEY", SECRET);
             Process process = builder.redirectInput(nothing).redirectOutput(nothing).redirectError(nothing).start();
             Runtime.getRuntime().addShutdownHook(new Thread(process::destroyForcibly));
-            only = new Versity(folder, port);
+            only = new Versity(folder, host + ":" + port);
             only.await(process);
         }
         return only;
@@ -52,7 +55,7 @@ final class Versity {
     private void await(Process process) throws IOException, InterruptedException {
         while (process.isAlive()) {
             try {
-                HttpURLConnection connection = (HttpURLConnection) URI.create("http://127.0.0.1:" + port).toURL().openConnection();
+                HttpURLConnection connection = (HttpURLConnection) URI.create("http://" + address).toURL().openConnection();
                 connection.getResponseCode();
                 return;
             } catch (IOException e) {
@@ -69,7 +72,7 @@ final class Versity {
 
     /** Lets S3A find it. */
     void configure(Configuration conf) {
-        conf.set("fs.s3a.endpoint", "http://127.0.0.1:" + port);
+        conf.set("fs.s3a.endpoint", "http://" + address);
         conf.set("fs.s3a.endpoint.region", "us-east-1");
         conf.set("fs.s3a.path.style.access", "true");
         conf.set("fs.s3a.connection.ssl.enabled", "false");

@@ -264,7 +264,7 @@ def test_read_at_is_called_by_several_threads_at_once():
     with phalanx.open(out, "wb", key=KEY, chunk_size=4096) as file:
         file.write(data)
     stored = out.getvalue()
-    together = threading.Barrier(4, timeout=20)
+    together = threading.Barrier(4, timeout=120)
 
     def read_at(offset, n):
         if meeting[0]:
@@ -356,7 +356,7 @@ def test_a_source_may_close_the_file_that_reads_it():
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(30)
+    thread.join(120)
     assert not thread.is_alive(), "it waits for itself"
     assert done[0] == DATA[9000:9010] or isinstance(done[0], ValueError)
     assert file.closed
@@ -378,11 +378,11 @@ def test_a_slow_source_does_not_block_other_reads():
         result = []
         thread = threading.Thread(target=lambda: result.append(file.read_at(9000, 10)))
         thread.start()
-        assert begun.wait(30)
+        assert begun.wait(120)
         assert file.read_at(0, 10) == DATA[:10], "an opened chunk needs no source"
         assert phalanx.unseal(KEY, phalanx.seal(KEY, b"x")) == b"x"
         go_on.set()
-        thread.join(30)
+        thread.join(120)
     assert result == [DATA[9000:9010]]
 
 

@@ -349,7 +349,7 @@ def test_a_reader_may_be_closed_while_others_read(path):
         file.read(5000)
         file.close()
         for thread in threads:
-            thread.join(30)
+            thread.join(120)
             assert not thread.is_alive()
         assert wrong == []
 

@@ -20,7 +20,7 @@ def at_once(work, count=THREADS):
     together, results = threading.Barrier(count), [None] * count
 
     def one(number):
-        together.wait(30)
+        together.wait(120)
         try:
             results[number] = work(number)
         except BaseException as error:

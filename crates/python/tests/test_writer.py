@@ -508,7 +508,7 @@ def test_a_sink_may_write_to_its_writer():
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(30)
+    thread.join(120)
     assert not thread.is_alive(), "it waits for itself"
 
 

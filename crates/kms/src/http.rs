@@ -123,7 +123,7 @@ mod tests {
         thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             BufReader::new(&stream).lines().map_while(Result::ok).find(String::is_empty);
-            let mut written = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n");
+            let mut written = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10000\r\n\r\n");
             while written.is_ok() {
                 sleep(Duration::from_millis(50));
                 written = stream.write_all(b" ");
@@ -134,6 +134,7 @@ mod tests {
         let asked = wait(ask(&address, client.get(&address)));
         let said = asked.unwrap_err();
         assert!(said.starts_with(&format!("{address} broke off its answer: ")), "{said}");
-        assert!(begun.elapsed() < Duration::from_secs(10));
+        // All its bytes would take 500 seconds.
+        assert!(begun.elapsed() < Duration::from_secs(120));
     }
 }

@@ -159,7 +159,7 @@ mod tests {
         let request = Request::get(path).header("host", "localhost").header("x-vault-token", token);
         let watch = Watch::new();
         let answered = answer(edge, &peer, &watch, request.body(body::empty()).unwrap());
-        let (answer, _) = timeout(Duration::from_secs(5), answered).await.expect("it waits");
+        let (answer, _) = timeout(Duration::from_secs(60), answered).await.expect("it waits");
         (answer.status().as_u16(), watch.is_known())
     }
 

@@ -440,7 +440,9 @@ fn a_client_may_be_ahead_of_its_answers_so_far() {
     let taken = chunks.taken.clone();
     let response = bench.begin("seal", None, chunks.boxed_unsync());
     let mut body = response.into_body();
+    let began = std::time::Instant::now();
     while bench.server.in_flight.available_permits() < bench.server.limits.in_flight {
+        assert!(began.elapsed().as_secs() < 60, "it is not given up");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let taken = taken.load(Ordering::SeqCst);

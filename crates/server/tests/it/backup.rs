@@ -2,7 +2,7 @@
 
 use crate::common::folder::PROGRAM;
 use crate::common::records::{Random, all_open, none_opens, rounds, seal, users};
-use crate::common::{Folder, Server, until};
+use crate::common::{Folder, Server, kill_run, until};
 use crate::store::failed;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,8 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
-use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn server() -> Server {
     let server = Server::start(&[]);
@@ -261,14 +260,25 @@ fn a_replacement_is_killed_at_any_moment() {
     let folder = server.folder.clone();
     let to = backup(&folder, "backup");
     server.kill();
-    for _ in 0..rounds(10, 300) {
-        let mut child = folder.command(["restore", to.to_str().unwrap(), "--replace"]).spawn().unwrap();
-        sleep(Duration::from_micros(random.below(120_000)));
-        let _ = child.kill();
-        child.wait().unwrap();
+    let replace = ["restore", to.to_str().unwrap(), "--replace"];
+    let began = Instant::now();
+    assert!(folder.run(replace).status.success());
+    let most = began.elapsed().mul_f64(1.2).as_micros() as u64;
+    let is_at_work = || [".init", ".old"].iter().any(|name| folder.dir().join(name).exists());
+    let (rounds, mut cut) = (rounds(10, 300), 0);
+    for round in 0..rounds + 100 {
+        // More of them only if none was cut.
+        if round >= rounds && cut > 0 {
+            break;
+        }
+        let mut child = folder.command(replace).spawn().unwrap();
+        let after = (round % 2 == 1).then(|| Duration::from_micros(random.below(most)));
+        cut += usize::from(kill_run(&mut child, after, is_at_work));
         assert!(folder.run(["check"]).status.success());
         assert!(!folder.dir().join(".init").exists(), "it has a second store in it");
     }
+    println!("{cut} runs were cut");
+    assert!(cut > 0, "no run was killed at its work");
     all_open(&folder.start(&[]), &before);
 }
 

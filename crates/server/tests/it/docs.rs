@@ -1,7 +1,7 @@
 //! The guide: its commands run as they are written.
 
 use crate::common::folder::PROGRAM;
-use crate::common::program;
+use crate::common::{port, program};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -45,7 +45,7 @@ fn the_commands_of_the_guide_run() {
         return;
     }
     let temp = tempfile::TempDir::new().unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = port().to_string();
     let bin = Path::new(PROGRAM).parent().unwrap();
     let path = std::env::join_paths(
         [bin.to_owned()].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),

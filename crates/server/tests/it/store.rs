@@ -1,14 +1,13 @@
 //! The folder of a server, and its store: who may use it, and what happens when it is damaged.
 
 use crate::common::records::{Random, all_open, rounds, seal, users};
-use crate::common::{Folder, Server, skipped};
+use crate::common::{Folder, Server, kill_run, skipped};
 use rusqlite::Connection;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Output;
-use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap_or_else(|e| panic!("{}: {e}", path.display())).permissions().mode() & 0o777
@@ -129,20 +128,29 @@ fn an_interrupted_init_is_made_again() {
 #[test]
 fn init_is_killed_at_any_moment() {
     let mut random = Random::new();
-    for round in 0..rounds(15, 500) {
+    let began = Instant::now();
+    let _ = Folder::new();
+    let most = began.elapsed().mul_f64(1.2).as_micros() as u64;
+    let (rounds, mut cut) = (rounds(15, 500), 0);
+    for round in 0..rounds + 100 {
+        // More of them only if none was cut.
+        if round >= rounds && cut > 0 {
+            break;
+        }
         let folder = Folder::new();
         let dir = folder.beside(format!("dir {round}"));
         let named = dir.to_str().unwrap();
         let mut child = folder.command(["init", "--dir", named]).spawn().unwrap();
-        sleep(Duration::from_micros(random.below(60_000)));
-        let _ = child.kill();
-        child.wait().unwrap();
+        let after = (round % 2 == 1).then(|| Duration::from_micros(random.below(most)));
+        cut += usize::from(kill_run(&mut child, after, || dir.join(".init").exists()));
         let was_whole = dir.join("root.phx").exists();
         let init = folder.run(["init", "--dir", named]);
         assert_eq!(init.status.success(), !was_whole, "{}", String::from_utf8_lossy(&init.stderr));
         let check = folder.run(["check", "--dir", named]);
         assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
     }
+    println!("{cut} runs were cut");
+    assert!(cut > 0, "no run was killed at its work");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What systemd does with the server: sockets that it passes on, and what it is told.
 
 use crate::common::folder::PROGRAM;
-use crate::common::{Client, Folder, PATIENCE, Server, program, skipped, until};
+use crate::common::{Client, Folder, PATIENCE, Server, port, program, skipped, until};
 use crate::store::failed;
 use rustix::process::Signal;
 use std::os::linux::net::SocketAddrExt;
@@ -87,12 +87,12 @@ fn sockets_that_systemd_passes_on_are_served() {
 fn a_socket_of_a_network_that_is_passed_on_needs_tls_too() {
     let Some(activate) = program("systemd-socket-activate") else { return };
     let folder = Folder::new();
-    let port = std::net::TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap();
+    let port = port();
     let mut command = Command::new(activate);
-    command.args(["-l", &port.to_string(), "-E", &format!("PHALANX_SERVER_DIR={}", folder.dir().display())]);
+    command.args(["-l", &format!("0.0.0.0:{port}"), "-E", &format!("PHALANX_SERVER_DIR={}", folder.dir().display())]);
     command.args([PROGRAM, "run", "--key-file"]).arg(folder.key_file()).env("SYSTEMD_LOG_LEVEL", "notice");
     let mut server = Server::begin(folder, command);
-    until("a connection", || std::net::TcpStream::connect(("127.0.0.1", port.port())).is_ok());
+    until("a connection", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     assert_eq!(server.wait().code(), Some(2));
     server.line("other machines could read what is sent there");
 }
@@ -105,7 +105,7 @@ fn a_credential_that_a_list_opens_to_the_user_is_a_key_file() {
     let user = rustix::process::geteuid().as_raw();
     std::fs::set_permissions(folder.key_file(), std::fs::Permissions::from_mode(0o400)).unwrap();
     if !list(&format!("u:{user}:r")).status.success() {
-        return skipped("access control lists");
+        return skipped("acl");
     }
     let mode = || std::fs::metadata(folder.key_file()).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(), 0o440, "the mask of the list");

@@ -14,6 +14,9 @@ pub use folder::Folder;
 pub use server::Server;
 pub use small::Small;
 
+use std::net::TcpListener;
+use std::process::Child;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// So long a test waits for something that must happen. It is never waited for in full unless the test fails.
@@ -26,6 +29,33 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "this never came: {what}");
         std::thread::sleep(Duration::from_millis(3));
     }
+}
+
+/// Kills a run after a while or, without one, as soon as it is at work. Returns whether it was: what it makes was there, and
+/// not whole.
+pub fn kill_run(child: &mut Child, after: Option<Duration>, is_at_work: impl Fn() -> bool) -> bool {
+    match after {
+        Some(time) => std::thread::sleep(time),
+        None => {
+            while !is_at_work() && child.try_wait().expect("it cannot be waited for").is_none() {
+                std::thread::yield_now();
+            }
+        }
+    }
+    let _ = child.kill();
+    let status = child.wait().expect("it cannot be waited for");
+    !status.success() && is_at_work()
+}
+
+/// A free port for a program that cannot choose one itself. It is below those that the kernel hands out, so that no
+/// connection and no listener that leaves the choice to the kernel gets it meanwhile.
+pub fn port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = (std::process::id() * 16 % 20_000) as u16;
+    (0..10_000)
+        .map(|_| 10_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000)
+        .find(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok())
+        .expect("a free port")
 }
 
 /// Prints that a test is skipped because the machine does not have `what`, or fails if PHALANX_REQUIRE names it.

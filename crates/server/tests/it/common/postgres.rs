@@ -1,6 +1,6 @@
 //! A PostgreSQL of a test's own, which only its Unix socket reaches.
 
-use super::{PATIENCE, skipped};
+use super::{PATIENCE, port, skipped};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
@@ -65,8 +65,7 @@ impl Database {
     /// Begins again, and listens on a port of this machine with TLS. Returns the port.
     pub fn speak_tls(&mut self, certificate: &Path, key: &Path) -> u16 {
         self.kill();
-        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        self.port = free.expect("no port").port();
+        self.port = port();
         self.options = ["listen_addresses=127.0.0.1", "ssl=on"].map(str::to_owned).to_vec();
         for (setting, from) in [("ssl_cert_file", certificate), ("ssl_key_file", key)] {
             let to = self.temp.path().join(setting);
@@ -93,6 +92,8 @@ impl Database {
         self.child = Some(command.spawn().expect("postgres does not start"));
         let end = Instant::now() + PATIENCE;
         while self.ask("SELECT 1").is_none() {
+            let ended = self.child.as_mut().expect("it was started").try_wait().expect("it cannot be waited for");
+            assert!(ended.is_none(), "{}", std::fs::read_to_string(self.temp.path().join("log")).unwrap_or_default());
             assert!(Instant::now() < end, "postgres does not answer");
             sleep(Duration::from_millis(20));
         }

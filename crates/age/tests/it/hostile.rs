@@ -46,7 +46,8 @@ fn passphrases_are_refused_before_anything_is_derived() {
         assert_eq!(Outline::of(&file), Err(NotASlot::Passphrase));
         let begun = Instant::now();
         opens_nothing(&file, "scrypt beside another");
-        assert!(begun.elapsed() < Duration::from_secs(20));
+        // The work would take years.
+        assert!(begun.elapsed() < Duration::from_secs(120));
     }
 }
 

@@ -8,6 +8,7 @@ use phalanx_bench::paper;
 use phalanx_bench::record::{CSV, JSON, Line, Record, read};
 use phalanx_bench::report;
 use phalanx_bench::row::{Bar, Over, Row};
+use rustix::process::{Pid, Signal, kill_process};
 use std::cell::{Cell, RefCell};
 use std::fs;
 use std::path::Path;
@@ -199,6 +200,15 @@ fn the_report_is_made_from_the_rows_alone() {
     assert_eq!(fs::read_to_string(out.path().join(report::FILE)).unwrap(), text);
 }
 
+/// A process that is busy until this is dropped.
+struct Busy(Pid);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::KILL);
+    }
+}
+
 /// A row has the part of the machine that was busy with other work while it was measured, and the report marks it.
 #[test]
 fn rows_record_how_busy_the_machine_was() {
@@ -208,6 +218,7 @@ fn rows_record_how_busy_the_machine_was() {
     let line = format!("(while :; do :; done) & echo $! >'{name}'");
     assert!(std::process::Command::new("sh").args(["-c", &line]).status().unwrap().success());
     let pid: i32 = fs::read_to_string(&name).unwrap().trim().parse().unwrap();
+    let busy = Busy(Pid::from_raw(pid).unwrap());
     let measured = || {
         let out = tempfile::tempdir().unwrap();
         let step = Step::new("step".into(), 1, |rows| {
@@ -232,7 +243,7 @@ fn rows_record_how_busy_the_machine_was() {
     };
     // A process that another test has started counts with all its time when it ends, which can hide the other work for once.
     let out = (0..20).map(|_| measured()).find(seen);
-    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL).unwrap();
+    drop(busy);
     let out = out.expect("the other work is seen");
     let (heads, rows) = read(out.path()).unwrap();
     assert!(rows.len() == 2 && rows.iter().all(|row| row.steal.is_some()), "{rows:?}");

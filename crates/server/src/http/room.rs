@@ -172,6 +172,11 @@ mod tests {
         now() + seconds * 1000
     }
 
+    /// Lets a stranger be new for as long as the test takes.
+    fn stays_new(watch: &Arc<Watch>) {
+        watch.strange.store(later(3600), Relaxed);
+    }
+
     fn sleep() {
         std::thread::sleep(Duration::from_millis(SETTLED + 2));
     }
@@ -182,7 +187,9 @@ mod tests {
         let connections = Connections::default();
         let known = connections.add(&limits, Who::Known, ADA).unwrap();
         let strangers: Vec<_> = (0..3).map(|_| connections.add(&limits, Who::Stranger, ADA).unwrap()).collect();
+        strangers.iter().for_each(stays_new);
         assert!(connections.add(&limits, Who::Stranger, ADA).is_err(), "all are new");
+        strangers.iter().for_each(|watch| watch.strange.store(now(), Relaxed));
         assert!(connections.add(&limits, Who::Own, ADA).is_ok(), "the server's own user");
         assert!(strangers[0].readiness(later(2)).is_some());
         strangers[0].begins();
@@ -232,6 +239,7 @@ mod tests {
         let _kept: Vec<_> = (0..2).map(|_| add(Who::Known, &ADA).unwrap()).collect();
         assert_eq!(add(Who::Known, &ADA).unwrap_err(), too_many_of_one());
         let strangers: Vec<_> = (0..2).map(|_| add(Who::Stranger, &bob).unwrap()).collect();
+        strangers.iter().for_each(stays_new);
         assert_eq!(add(Who::Stranger, &bob).unwrap_err(), too_many_of_one(), "another caller has its own");
         strangers.iter().for_each(|watch| watch.strange.store(1, Relaxed));
         sleep();

@@ -17,6 +17,10 @@ from phalanx import _server
 from test_vectors import scenarios
 
 
+# An answer to one record.
+ONE = struct.pack("<HHI", 0, 0, 3) + b"one"
+
+
 def texts(failures):
     return [(failure.index, failure.status) for failure in failures]
 
@@ -182,12 +186,52 @@ def test_an_answer_without_end_is_given_up(answering, status, is_chunked):
     assert len(told) == 2 and sent < 60 << 20
 
 
-def test_an_answer_that_ends_before_its_length_is_an_error(answering):
-    whole = struct.pack("<HHI", 0, 0, 3) + b"one"
+@pytest.mark.parametrize(
+    ("first", "next_"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n" + ONE + b"\r\n0\r\n", b"X: y\r\n"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", b"x"),
+    ],
+    ids=["announced", "trailer", "negative"],
+)
+def test_lines_without_end_are_given_up(answering, first, next_):
+    """Not all versions of http.client have a bound of their own."""
+    sent, block = 0, next_ * ((1 << 16) // len(next_))
 
     def answer(write):
-        write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (len(whole) + 1))
-        write(whole)
+        nonlocal sent
+        write(first)
+        for _ in range(1000):
+            write(block)
+            sent += len(block)
+
+    with phalanx.Server(answering(answer)) as server, pytest.raises(phalanx.ServerError, match="the server does not answer: "):
+        server.seal("orders", [b"one"], user="ada")
+    # What is sent beyond that is in the buffers of the connection.
+    assert sent < 60 << 20
+
+
+@pytest.mark.parametrize("length", [1, 2, 11])
+def test_an_answer_may_come_in_short_pieces(answering, length):
+    pieces = [ONE[at : at + length] for at in range(0, len(ONE), length)]
+
+    def answer(write):
+        for _ in range(3):
+            write(b"HTTP/1.1 100 Continue\r\nA: b\r\n\r\n")
+        write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for piece in pieces:
+            write(b"%x\r\n" % len(piece) + piece + b"\r\n")
+        write(b"0\r\nX: y\r\n\r\n")
+
+    with phalanx.Server(answering(answer)) as server:
+        assert server.seal("orders", [b"one"], user="ada") == [b"one"]
+
+
+def test_an_answer_that_ends_before_its_length_is_an_error(answering):
+    def answer(write):
+        write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (len(ONE) + 1))
+        write(ONE)
 
     with phalanx.Server(answering(answer)) as server, pytest.raises(phalanx.ServerError, match="does not answer"):
         server.seal("orders", [b"one"], user="ada")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import io
 import json
 import socket
 import ssl
@@ -35,6 +36,8 @@ _REQUEST = 4 << 20
 _OVERHEAD = 256
 # What an answer may have beside the bytes of the request: so much for each record, and once more. A reason takes a line of it.
 _MORE = 4096
+# How many bytes of lines an answer may have, and so many more for each byte of its content.
+_LINES, _LINE = 1 << 20, 16
 # How often, and for how many seconds at most, a server that has too much to do is waited for.
 _RETRIES, _LONGEST_WAIT = 5, 10.0
 
@@ -53,7 +56,43 @@ class RecordFailure:
     """A line that says why."""
 
 
-class _UnixConnection(http.client.HTTPConnection):
+class _Input(io.BufferedReader):
+    """What a server sends. Lines without end are given up: answers that only announce another one, and what follows the content."""
+
+    _left = _LINES
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        line = super().readline(size)
+        self._left -= len(line)
+        if self._left < 0:
+            raise http.client.HTTPException("its answer has no end")
+        return line
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        # A piece of a negative length would be all that comes.
+        if size is None or size < 0:
+            raise http.client.HTTPException("its answer is malformed")
+        data = super().read(size)
+        # Content in pieces has more lines, the shorter they are.
+        self._left += _LINE * len(data)
+        return data
+
+
+class _Response(http.client.HTTPResponse):
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.fp = _Input(self.fp.detach())
+
+
+class _Connection(http.client.HTTPConnection):
+    response_class = _Response
+
+
+class _TlsConnection(http.client.HTTPSConnection):
+    response_class = _Response
+
+
+class _UnixConnection(_Connection):
     def __init__(self, path: str, timeout: float) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path = path
@@ -321,9 +360,9 @@ def _connection(
         context = ssl.create_default_context(cafile=ca)
         if cert is not None:
             context.load_cert_chain(cert, cert_key)
-        return http.client.HTTPSConnection(parts.hostname, parts.port or 443, timeout=timeout, context=context)
+        return _TlsConnection(parts.hostname, parts.port or 443, timeout=timeout, context=context)
     if parts.scheme == "http" and parts.hostname in _LOOPBACK:
-        return http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout)
+        return _Connection(parts.hostname, parts.port or 80, timeout=timeout)
     raise ValueError("texts leave this machine only by https://")
 
 

@@ -139,10 +139,17 @@ final class Deletions {
         return each.node().entry() instanceof TreeEntry.File ? each.path() + ".phx" : each.path();
     }
 
+    /** Deletes an entry. Returns whether it is gone: a file in the place of a link, or a link in that of a file, is another entry. */
     private boolean delete(Gone each, String stored) {
+        boolean isLink = each.node().entry() instanceof TreeEntry.Link;
+        if (isLink && !mirror.hasLinks()) {
+            // The manifest alone has it, and what has its name is something else.
+            return true;
+        }
         try {
-            if (each.node().entry() instanceof TreeEntry.Link && !mirror.isLink(stored)) {
-                throw new IOException("something else is in its place: not deleted");
+            if (!each.isFolder() && mirror.isAnother(stored, isLink)) {
+                Terminal.complain("warning: " + Text.shown(mirror.shown(stored)) + ": something else is in its place, and stays");
+                return true;
             }
             return mirror.delete(stored, each.isFolder());
         } catch (IOException e) {

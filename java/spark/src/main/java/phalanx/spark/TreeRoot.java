@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.FileTime;
 import java.nio.file.attribute.PosixFileAttributeView;
 import java.nio.file.attribute.PosixFilePermission;
@@ -33,6 +34,7 @@ import phalanx.TreeNode;
 final class TreeRoot {
     private static final SecureRandom RANDOM = new SecureRandom();
     private static final int PERMISSIONS = 07777;
+    private static final String SOMETHING_ELSE = "something else is in its place: not deleted";
 
     /** Hears of what cannot be listed: its path, and why, or null if it is neither a file, a folder nor a link. */
     interface Problems {
@@ -293,10 +295,25 @@ final class TreeRoot {
         return fs.rename(at(from), at(to));
     }
 
-    /** Whether there is a link, or nothing at all: it may be in the manifest alone, or gone already. */
-    boolean isLink(String entry) {
-        java.nio.file.Path local = isLocal ? Hadoop.local(at(entry)) : null;
-        return local == null || Files.isSymbolicLink(local) || Files.notExists(local, LinkOption.NOFOLLOW_LINKS);
+    /**
+     * Whether a link lies in the place of a file, or a file in that of a link. Where there are no links, it is not asked.
+     *
+     * @throws IOException if it is neither a file nor a link
+     */
+    boolean isAnother(String entry, boolean isLink) throws IOException {
+        if (!isLocal) {
+            return false;
+        }
+        BasicFileAttributes found;
+        try {
+            found = Files.readAttributes(Hadoop.local(at(entry)), BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
+        } catch (java.nio.file.NoSuchFileException e) {
+            return false;
+        }
+        if (!found.isRegularFile() && !found.isSymbolicLink()) {
+            throw new IOException(SOMETHING_ELSE);
+        }
+        return found.isSymbolicLink() != isLink;
     }
 
     /** Deletes a file, a link or an empty folder. Returns false if the folder is not empty. */
@@ -305,8 +322,12 @@ final class TreeRoot {
             return true;
         }
         if (isLocal) {
+            java.nio.file.Path local = Hadoop.local(at(entry));
+            if (isFolder && Files.isRegularFile(local, LinkOption.NOFOLLOW_LINKS)) {
+                throw new IOException(SOMETHING_ELSE);
+            }
             try {
-                Files.deleteIfExists(Hadoop.local(at(entry)));
+                Files.deleteIfExists(local);
                 return true;
             } catch (java.nio.file.DirectoryNotEmptyException e) {
                 return false;

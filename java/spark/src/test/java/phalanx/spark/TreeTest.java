@@ -487,23 +487,87 @@ class TreeTest extends Fixture {
         assertTrue(said.contains("volume: it has no input, and stays"), said);
     }
 
+    /** As for {@code phalanx mirror}: the entry is gone, and what is in its place is no concern of the mirror. */
     @Test
     void aFileInPlaceOfALinkIsNotDeleted() throws IOException {
-        String line = mirror + "/link: cannot write: something else is in its place: not deleted";
+        String line = "warning: " + mirror + "/link: something else is in its place, and stays\n";
         byte[] content = bytes(10);
         mirror();
         Files.delete(source.resolve("link"));
         Files.delete(mirror.resolve("link"));
         Files.write(mirror.resolve("link"), content);
-        refuse(line, "--delete");
+        mirror("--delete");
+        assertTrue(said.contains(line), said);
         assertArrayEquals(content, Files.readAllBytes(mirror.resolve("link")));
+        mirror("--delete");
+        assertTrue(said.contains("link: it has no input, and stays"), said);
         Files.createDirectory(source.resolve("link"));
         put("link/in", bytes(5));
-        refuse(line, "--delete");
+        refuse(mirror + "/link: cannot write: it is no folder", "--delete");
         assertArrayEquals(content, Files.readAllBytes(mirror.resolve("link")));
         Files.delete(mirror.resolve("link"));
         mirror("--delete");
         assertWhole(mirror);
+    }
+
+    @Test
+    void aFileInPlaceOfALinkThatBecameAFileIsNotDeleted() throws IOException {
+        byte[] content = bytes(10);
+        mirror();
+        Files.delete(source.resolve("link"));
+        put("link", bytes(6));
+        Files.delete(mirror.resolve("link"));
+        Files.write(mirror.resolve("link"), content);
+        mirror();
+        assertTrue(said.contains(mirror + "/link: something else is in its place, and stays"), said);
+        assertArrayEquals(content, Files.readAllBytes(mirror.resolve("link")));
+        Files.delete(mirror.resolve("link"));
+        assertWhole(mirror);
+    }
+
+    @Test
+    void aLinkInPlaceOfAFileAndAFileInPlaceOfAFolderAreNotDeleted() throws IOException {
+        byte[] content = bytes(10);
+        mirror();
+        Files.delete(source.resolve("empty"));
+        Files.delete(mirror.resolve("empty.phx"));
+        Files.createSymbolicLink(mirror.resolve("empty.phx"), Path.of("elsewhere"));
+        mirror("--delete");
+        assertTrue(said.contains("warning: " + mirror + "/empty.phx: something else is in its place, and stays"), said);
+        assertEquals(Path.of("elsewhere"), Files.readSymbolicLink(mirror.resolve("empty.phx")));
+        Files.delete(mirror.resolve("empty.phx"));
+        assertWhole(mirror);
+        Files.delete(source.resolve("none"));
+        Files.delete(mirror.resolve("none"));
+        Files.write(mirror.resolve("none"), content);
+        refuse(mirror + "/none: cannot write: something else is in its place: not deleted", "--delete");
+        assertArrayEquals(content, Files.readAllBytes(mirror.resolve("none")));
+    }
+
+    /** The manifest alone lists links there, and an object of such a name is somebody else's. */
+    @ParameterizedTest
+    @ValueSource(strings = {"test", "store"})
+    void whatHasTheNameOfALinkElsewhereIsNotDeleted(String scheme) throws IOException {
+        Files.createDirectories(mirror.resolve("a/deep"));
+        Files.delete(source.resolve("a:b%20c"));
+        Files.createSymbolicLink(source.resolve("cur"), Path.of("empty"));
+        String[] line = {"mirror", "-k", "work", source.toString(), scheme + "://" + mirror};
+        succeed(line);
+        byte[] content = bytes(10);
+        Files.write(mirror.resolve("link"), content);
+        Files.write(mirror.resolve("cur"), content);
+        Files.delete(source.resolve("link"));
+        Files.delete(source.resolve("cur"));
+        put("cur", bytes(6));
+        succeed(line);
+        assertArrayEquals(content, Files.readAllBytes(mirror.resolve("cur")));
+        succeed(joined(line, "--delete"));
+        assertTrue(said.contains("1 deleted"), said);
+        assertArrayEquals(content, Files.readAllBytes(mirror.resolve("link")));
+        assertArrayEquals(content, Files.readAllBytes(mirror.resolve("cur")));
+        Files.delete(mirror.resolve("link"));
+        Files.delete(mirror.resolve("cur"));
+        succeed("verify", "-R", "-k", "work", scheme + "://" + mirror);
     }
 
     /** A copy of a folder has all that is in it. */

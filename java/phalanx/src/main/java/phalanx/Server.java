@@ -66,10 +66,15 @@ public final class Server implements AutoCloseable {
     /**
      * A client with a token.
      *
-     * @param token the caller's token
+     * @param token the caller's token, or null for none
      * @return another client
+     * @throws IllegalArgumentException if the token is empty, or has other characters than printable ones of ASCII
      */
     public Server withToken(String token) {
+        // Some links would show the token in their exception, and others would send a header more.
+        if (token != null && (token.isEmpty() || !token.chars().allMatch(letter -> letter >= '!' && letter <= '~'))) {
+            throw new IllegalArgumentException("a token is text of printable ASCII characters, without spaces or line ends");
+        }
         return new Server(address, token, tls, timeout);
     }
 

@@ -159,6 +159,23 @@ class ServerTest {
         assertThrows(IllegalArgumentException.class, () -> Server.at(address));
     }
 
+    static Stream<String> tokensThatNoHeaderCarries() {
+        return Stream.of(
+                "secret\n", "sec ret", "secret\r\nX: y", "secret\u00fc", "secret\ud800", "secret\u007f", "secret\u0000", "");
+    }
+
+    @ParameterizedTest
+    @MethodSource("tokensThatNoHeaderCarries")
+    void aTokenThatCannotBeSentIsNotShown(String token) {
+        for (String address : List.of("http://127.0.0.1:1", "unix:" + folder.resolve("none"))) {
+            try (Server server = Server.at(address)) {
+                IllegalArgumentException e = assertThrows(IllegalArgumentException.class, () -> server.withToken(token));
+                assertEquals("a token is text of printable ASCII characters, without spaces or line ends", e.getMessage());
+                assertEquals(null, e.getCause());
+            }
+        }
+    }
+
     @Test
     void aBusyServerIsAskedAgainAndNotForEver() throws IOException {
         AtomicInteger asked = new AtomicInteger();

@@ -57,7 +57,14 @@ public final class Contents {
         }
     }
 
-    static Contents read(FileChannel file) throws IOException {
+    /**
+     * Reads them from an opened file. The channel's position does not change.
+     *
+     * @param file the protected file
+     * @return its contents
+     * @throws IOException as for {@link #read(Path)}
+     */
+    public static Contents read(FileChannel file) throws IOException {
         Layout layout = Header.read(file).layout(file.size());
         HashTree tree = new HashTree();
         byte[] head = new byte[layout.suite().overhead()];

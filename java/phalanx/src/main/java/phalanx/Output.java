@@ -233,6 +233,21 @@ public final class Output implements Closeable {
         Metadata.setPermissions(path, permissions);
     }
 
+    /**
+     * Gives it permissions. Another file that somebody has put in its place is left alone.
+     *
+     * @param permissions the permissions
+     * @throws OutputException if that fails, or if it was replaced
+     */
+    public void permit(Set<PosixFilePermission> permissions) throws OutputException {
+        try {
+            checkPlace();
+            permit(temporary, permissions);
+        } catch (IOException e) {
+            throw new OutputException(e);
+        }
+    }
+
     /** Leaves the file under its temporary name, whatever happens, for a later run. */
     public void keep() {
         forget(temporary);

@@ -70,9 +70,9 @@ record StoredManifest(Manifest.Head head, String digest, TreeNode root) {
             String mode = mode(root.entry().attributes().mode());
             try (Output out = Output.create(Hadoop.local(path), true)) {
                 protector.protect(root.manifest(head), Channels.newOutputStream(out.channel()));
-                // Others may exchange it as soon as it has its name.
-                Output.permit(out.temporary(), PosixFilePermissions.fromString(mode));
-                String digest = Contents.read(out.temporary()).toString();
+                // Others may exchange what its names lead to, the temporary one too.
+                out.permit(PosixFilePermissions.fromString(mode));
+                String digest = Contents.read(out.channel()).toString();
                 out.commit(plan.syncs());
                 return digest;
             }

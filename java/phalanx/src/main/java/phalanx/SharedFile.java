@@ -17,7 +17,9 @@ import java.util.Arrays;
 import java.util.Map;
 import java.util.Objects;
 import java.util.OptionalLong;
+import java.util.PrimitiveIterator;
 import java.util.concurrent.Executor;
+import java.util.stream.LongStream;
 
 /**
  * One file that several processes protect, unprotect or verify together. All must see the same files under the same paths.
@@ -355,27 +357,35 @@ public final class SharedFile implements Closeable {
      * caches are not coherent may have lost one of the two writes.
      */
     private void checkMeetings() throws IOException {
-        if (parts == 1) {
+        PrimitiveIterator.OfLong around = aroundMeetings().iterator();
+        if (!around.hasNext()) {
             return;
         }
         int overhead = layout.suite().overhead();
-        long around = Math.max(1, PAGE >> layout.chunkLog2());
         byte[] chunk = new byte[layout.plaintextLength(0) + overhead];
         try (Input in = Input.open(Path.of(input.path)); FileChannel out = sameOutput();
                 ChunkCipher cipher = new ChunkCipher(keys, layout.chunkLog2())) {
-            for (int part = 1; part < parts; part++) {
-                long meeting = layout.firstChunk(part, parts);
-                long end = Math.min(layout.chunks(), meeting + around);
-                for (long index = Math.max(0, meeting - around); index < end; index++) {
-                    if (!isWritten(index, chunk, in.channel(), out, cipher)) {
-                        throw new OutputException(new FileSystemException(
-                                temporary, null, "its file system has lost what two processes wrote side by side, at chunk " + index));
-                    }
+            while (around.hasNext()) {
+                long index = around.nextLong();
+                if (!isWritten(index, chunk, in.channel(), out, cipher)) {
+                    throw new OutputException(new FileSystemException(
+                            temporary, null, "its file system has lost what two processes wrote side by side, at chunk " + index));
                 }
             }
         } finally {
             Arrays.fill(chunk, (byte) 0);
         }
+    }
+
+    /** The chunks that may lie on a page with those of another part, each once, in their order. Where a part is empty, no parts meet. */
+    LongStream aroundMeetings() {
+        long chunks = layout.chunks();
+        long around = Math.max(1, PAGE >> layout.chunkLog2());
+        return LongStream.range(1, parts)
+                .map(part -> layout.firstChunk(part, parts))
+                .filter(meeting -> meeting > 0 && meeting < chunks)
+                .flatMap(meeting -> LongStream.range(Math.max(0, meeting - around), Math.min(chunks, meeting + around)))
+                .distinct();
     }
 
     /** Whether a chunk is in the output. */

@@ -15,6 +15,7 @@ import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.Random;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -132,6 +133,30 @@ class SharedFileTest {
             assertThrows(OutputException.class, () -> file.finish(false));
         }
         assertEquals(Set.of("plain", "sealed.phx"), names());
+    }
+
+    @Test
+    void noChunkIsReadAgainTwiceAndNoneWhereNoPartsMeet() throws IOException {
+        int around = 16;
+        for (int chunks : List.of(0, 1, 2, 7, 31, 200)) {
+            Path plain = file("plain", chunks * CHUNK);
+            for (int parts : List.of(1, 2, 8, 50)) {
+                try (SharedFile file = protect(plain, Suite.AES_256_CTR_SHA3)) {
+                    inParts(file, parts);
+                    Set<Long> near = new TreeSet<>();
+                    for (int part = 1; part < parts; part++) {
+                        long meeting = file.layout().firstChunk(part, parts);
+                        for (long i = meeting - around; i < meeting + around; i++) {
+                            if (meeting < chunks && i >= 0 && i < chunks) {
+                                near.add(i);
+                            }
+                        }
+                    }
+                    assertEquals(List.copyOf(near), file.aroundMeetings().boxed().toList(), chunks + " in " + parts);
+                    assertEquals(chunks > 1 && parts > 1, !near.isEmpty(), chunks + " in " + parts);
+                }
+            }
+        }
     }
 
     private void lose(long at) throws IOException {

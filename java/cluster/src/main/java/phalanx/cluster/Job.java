@@ -84,7 +84,8 @@ final class Job {
         try {
             file.finish(syncs);
             return Code.DONE;
-        } catch (IOException | RuntimeException e) {
+        } catch (IOException | RuntimeException | Error e) {
+            // The other ranks wait for the code.
             return report.failed(name, e);
         }
     }

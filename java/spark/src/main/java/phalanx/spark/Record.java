@@ -77,6 +77,18 @@ record Record(
         if (kept == null || kept.maker() == Kept.Maker.ANYBODY) {
             return null;
         }
+        try {
+            return parse(kept, output, maker);
+        } catch (IOException | RuntimeException e) {
+            // What others have made may be anything. It is not gone on with.
+            if (kept.maker() == Kept.Maker.OURS) {
+                throw e;
+            }
+            return null;
+        }
+    }
+
+    private static Record parse(Kept kept, Path output, Consumer<Kept.Maker> maker) throws IOException {
         DataInputStream in = new DataInputStream(new ByteArrayInputStream(kept.plain()));
         if (!in.readUTF().equals(FORMAT) || !in.readUTF().equals(output.toString())) {
             return null;

@@ -13,6 +13,7 @@ import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicReference;
@@ -26,6 +27,7 @@ import phalanx.Contents;
 import phalanx.KeyProvider;
 import phalanx.KeyService;
 import phalanx.KeyServices;
+import phalanx.Keyring;
 import phalanx.PhalanxKey;
 import phalanx.PhalanxTree;
 import phalanx.RawName;
@@ -200,6 +202,33 @@ class KeptTest extends Fixture {
         Kept.write(bytes(5), hadoop(record), Recipients.of(key), conf);
         Path usual = write("new", bytes(5));
         assertEquals(Files.getPosixFilePermissions(usual), Files.getPosixFilePermissions(record));
+    }
+
+    /** Somebody who has a key at hand has made a record that no run writes. */
+    @Test
+    void aMalformedRecordOfOthersIsNone() throws IOException {
+        Path input = write("small", bytes(10));
+        org.apache.hadoop.fs.Path output = hadoop(folder.resolve("small.phx"));
+        PhalanxKey bob = PhalanxKey.random();
+        Keyring.in(top.resolve("ring")).store("bob", bob);
+        ByteArrayOutputStream plain = new ByteArrayOutputStream();
+        try (DataOutputStream out = new DataOutputStream(plain)) {
+            for (String text : List.of("phalanx-spark 3", output.toString(), "input")) {
+                out.writeUTF(text);
+            }
+            out.writeLong(1);
+            out.writeLong(1);
+            out.writeUTF("");
+            out.writeInt(-1);
+        }
+        KeyProvider all = KeyProvider.of(key, bob);
+        for (int length : new int[] {plain.size(), plain.size() - 6}) {
+            Kept.write(Arrays.copyOf(plain.toByteArray(), length), Record.path(output), Recipients.of(bob), conf);
+            assertEquals(Kept.Maker.OTHERS, maker(output, Recipients.of(key), all));
+            assertThrows(Exception.class, () -> maker(output, Recipients.of(bob), all));
+        }
+        succeed("protect", "--resume", "-k", "work", input.toString());
+        assertOpens(Files.readAllBytes(input), folder.resolve("small.phx"));
     }
 
     @Test

@@ -29,6 +29,8 @@ pub struct Signed {
     pub bucket: String,
     connector: Connector,
     allow_http: bool,
+    /// After so long, a request is not repeated.
+    pub retrying: Duration,
     /// It is made when it is needed.
     client: Arc<OnceLock<HttpClient>>,
 }
@@ -49,7 +51,7 @@ pub struct Question {
 impl Signed {
     /// Requests that `signer` signs for a bucket.
     pub fn new(signer: Arc<dyn Signer>, bucket: &str, connector: Connector, allow_http: bool) -> Self {
-        Self { signer, bucket: bucket.to_owned(), connector, allow_http, client: Arc::default() }
+        Self { signer, bucket: bucket.to_owned(), connector, allow_http, retrying: RETRYING, client: Arc::default() }
     }
 
     fn client(&self) -> io::Result<&HttpClient> {
@@ -65,19 +67,17 @@ impl Signed {
     /// # Errors
     /// If there are no credentials, or the store cannot be reached.
     pub async fn ask(&self, question: &Question) -> io::Result<(StatusCode, Bytes)> {
-        let (begun, mut pause) = (Instant::now(), PAUSE);
-        for _ in 0..RETRIES {
+        let (begun, mut pause, mut left) = (Instant::now(), PAUSE, RETRIES);
+        loop {
             let answer = self.ask_once(question).await?;
             let may_pass = answer.as_ref().is_none_or(|(status, _)| is_busy(*status));
-            match answer {
-                Some(answer) if !may_pass => return Ok(answer),
-                _ if begun.elapsed() > RETRYING => break,
-                _ => sleep(pause).await,
+            // An answer may have taken long itself: that a part has been copied comes after minutes.
+            if !may_pass || left == 0 || begun.elapsed() > self.retrying {
+                return answer.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "the store does not answer"));
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            sleep(pause).await;
+            (pause, left) = ((pause * 2).min(LONGEST_PAUSE), left - 1);
         }
-        let answer = self.ask_once(question).await?;
-        answer.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "the store does not answer"))
     }
 
     /// The answer, or `None` if the store cannot be reached or its answer breaks off.

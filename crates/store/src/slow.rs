@@ -1,7 +1,10 @@
 //! Stores that take their time, and stores that cannot be reached for a while, at the moment when an upload is completed.
 
-use crate::lies::{answer, options, server};
+use crate::lies::{answer, client, options, server};
+use crate::runtime::wait;
+use crate::signed::Question;
 use crate::upload::Upload;
+use http::{Method, StatusCode};
 use phalanx_core::{Recipient, SecretKey, WriteAt, protect};
 use phalanx_host::file::{NewObject, OutputObject};
 use std::io::{self, Write};
@@ -129,4 +132,29 @@ fn an_outage_at_the_end_of_an_upload_is_waited_out() {
     });
     done.unwrap();
     assert_eq!((asked.completions.load(SeqCst), asked.aborts.load(SeqCst)), (7, 0));
+}
+
+/// It may have waited for ten minutes for the last answer, and would wait for as long again.
+#[test]
+fn a_request_that_has_taken_too_long_is_not_repeated() {
+    for is_silent in [false, true] {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let address = {
+            let asked = asked.clone();
+            server(move |_, stream| {
+                asked.fetch_add(1, SeqCst);
+                if is_silent { Ok(()) } else { answer(stream, "503 Busy", "") }
+            })
+        };
+        let client = client(&address);
+        let mut signed = client.parts.unwrap().signed.unwrap();
+        let question = Question { method: Method::PUT, object: client.key, query: Vec::new(), headers: Vec::new() };
+        signed.retrying = Duration::ZERO;
+        let answer = wait(signed.ask(&question));
+        match is_silent {
+            false => assert_eq!(answer.unwrap().0, StatusCode::SERVICE_UNAVAILABLE),
+            true => assert_eq!(answer.unwrap_err().kind(), io::ErrorKind::NotConnected),
+        }
+        assert_eq!(asked.load(SeqCst), 1);
+    }
 }

@@ -157,7 +157,7 @@ impl<F: Filesystem> Session<F> {
         let threads = threads.map(|threads| threads.get().min(MOST_THREADS));
         mountpoint.check_again()?;
         let Attached { device, watch } = attach::attach(mountpoint, options)?;
-        let stopper = Stopper::new(device.try_clone().map_err(failed)?, mountpoint.path());
+        let stopper = Stopper::new(device.try_clone().map_err(failed)?, mountpoint);
         let clock = Arc::new(Clock::new());
         let mounted = Mounted { stopper, clock: clock.clone(), _watch: watch };
         let device = Device::new(device);

@@ -5,7 +5,7 @@
 //! until the kernel has ended a session, its file system exists, and nothing else has its device number.
 
 use super::table::{self, Entry, Table};
-use super::{MountError, place};
+use super::{MountError, Mountpoint, place};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, fstatfs};
 use rustix::io::Errno;
@@ -36,7 +36,7 @@ pub enum Stopped {
 struct Mount {
     /// It shows when the session is over.
     device: OwnedFd,
-    mountpoint: PathBuf,
+    mountpoint: Mountpoint,
     /// `None` if the kernel did not show the mount.
     id: Option<Id>,
 }
@@ -76,19 +76,19 @@ struct Nameless(Option<OwnedFd>);
 
 impl Stopper {
     /// A stopper for what has just been mounted with this device.
-    pub(super) fn new(device: OwnedFd, mountpoint: &Path) -> Self {
+    pub(super) fn new(device: OwnedFd, mountpoint: &Mountpoint) -> Self {
         let table = Table::read();
         let entry = table.as_ref().and_then(|table| match table::served_by(&device) {
             Some(device) => table.of_device(device),
-            None => table.at(mountpoint).filter(|entry| entry.is_fuse),
+            None => table.at(mountpoint.path()).filter(|entry| entry.is_fuse),
         });
-        Self(Arc::new(Mount { id: entry.map(Id::of), device, mountpoint: mountpoint.into() }))
+        Self(Arc::new(Mount { id: entry.map(Id::of), device, mountpoint: mountpoint.clone() }))
     }
 
     /// Where it was mounted.
     #[must_use]
     pub fn mountpoint(&self) -> &Path {
-        &self.0.mountpoint
+        self.0.mountpoint.path()
     }
 
     /// Whether the kernel has ended the session. It does that when the file system is mounted nowhere and not in use.
@@ -184,17 +184,26 @@ impl Stopper {
     }
 
     /// Unmounts what is left of a session that is over although nobody has unmounted it: root ends sessions by `umount -f`,
-    /// and whoever has mounted them by the file `abort`. Returns whether there was such a mount.
+    /// and whoever has mounted them by the file `abort`. Returns whether there was such a mount. One that is covered stays.
     pub(super) fn unmount_dead(&self) -> bool {
         // By now another mount may have its number and its device number, but hardly in the same place without a program.
         match self.find_listed() {
-            Ok(Some(mount)) if mount.path == self.0.mountpoint && is_dead(&mount.folder) => {
+            Ok(Some(mount)) if mount.path == self.0.mountpoint.place() && is_dead(&mount.folder) => {
                 // If it stays, it does no more than before.
                 let _ = mount.detach(UnmountFlags::empty());
                 true
             }
+            // Whether it has a program cannot be seen through what lies on top of it.
+            Err(MountError::Covered) => self.is_in_place(),
             _ => false,
         }
+    }
+
+    /// Whether the kernel lists a mount with this session's numbers where its mountpoint is.
+    fn is_in_place(&self) -> bool {
+        let (Some(id), Some(table)) = (self.0.id, Table::read()) else { return false };
+        let place = self.0.mountpoint.place();
+        table.numbered(id.number).is_some_and(|entry| Id::of(entry) == id && entry.path == place)
     }
 
     fn take_name(&self, flags: UnmountFlags) -> Result<Nameless, MountError> {

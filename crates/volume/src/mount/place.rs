@@ -7,7 +7,7 @@ use rustix::fs::{self, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -110,6 +110,12 @@ impl Mountpoint {
     /// The folder that was checked.
     pub(super) fn folder(&self) -> BorrowedFd<'_> {
         self.folder.as_fd()
+    }
+
+    /// Where it is now: it, or a folder above it, may have been renamed since it was checked.
+    pub(super) fn place(&self) -> PathBuf {
+        let shown = std::fs::read_link(format!("/proc/self/fd/{}", self.folder.as_raw_fd()));
+        shown.unwrap_or_else(|_| self.path.clone())
     }
 
     /// Its path, without links.

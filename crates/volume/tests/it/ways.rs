@@ -4,6 +4,7 @@ use phalanx_volume::fuse::{Answer, Caching, Change, Entries, Filesystem, Opened,
 use phalanx_volume::mount::{MountError, MountOptions, Mountpoint, Session, Stopper, Way};
 use phalanx_volume::tree::{Attr, Kind, Owner};
 use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
@@ -166,11 +167,18 @@ struct Mounted {
 impl Mounted {
     /// `None` if this system has no such way.
     fn new(way: Way) -> Option<Self> {
+        Self::within(way, "")
+    }
+
+    /// A mount in a folder within its own.
+    fn within(way: Way, inner: &str) -> Option<Self> {
         if !OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok_and(|_| is_root()) {
             skip("root and FUSE", "fuse");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
+        let mountpoint = folder.path().join(inner);
+        fs::create_dir_all(&mountpoint).unwrap();
         let ((begins, begun), (ends, may_end)) = (channel(), channel());
         let ((destroys, destroyed), (forgets, forgotten)) = (channel(), channel());
         let content = Mutex::new(Vec::new());
@@ -182,7 +190,7 @@ impl Mounted {
             forgotten: Mutex::new(forgets),
         };
         let (mountpoint, options) =
-            (Mountpoint::for_objects(folder.path()).unwrap(), MountOptions::new(Path::new("test")));
+            (Mountpoint::for_objects(&mountpoint).unwrap(), MountOptions::new(Path::new("test")));
         let session = match Session::mount(memory, &mountpoint, &options, way, None) {
             Err(MountError::NoUring) => {
                 assert!(!is_mounted(folder.path()), "a mount that is refused is gone");
@@ -347,6 +355,21 @@ fn a_request_that_takes_long_stops_no_other_on_its_core() {
     }
 }
 
+/// The device number of what is mounted at a path.
+fn device(mountpoint: &Path) -> u64 {
+    rustix::fs::stat(mountpoint).unwrap().st_dev
+}
+
+/// Ends a session by force.
+fn abort(device: u64) {
+    let control = tempfile::tempdir().unwrap();
+    mount("none", control.path(), "fusectl", MountFlags::empty(), None).unwrap();
+    let abort = control.path().join(rustix::fs::minor(device).to_string()).join("abort");
+    let aborted = fs::write(abort, "1");
+    unmount(control.path(), UnmountFlags::empty()).unwrap();
+    aborted.unwrap();
+}
+
 #[test]
 fn a_session_that_the_kernel_ends_leaves_no_thread() {
     for mut mounted in ways() {
@@ -354,14 +377,7 @@ fn a_session_that_the_kernel_ends_leaves_no_thread() {
         fs::write(&file, "content").unwrap();
         let slow = thread::spawn(move || OpenOptions::new().write(true).open(file).unwrap().sync_all());
         mounted.begun.recv().unwrap();
-        let device = rustix::fs::stat(mounted.folder.path()).unwrap().st_dev;
-        let control = tempfile::tempdir().unwrap();
-        let flags = rustix::mount::MountFlags::empty();
-        rustix::mount::mount("none", control.path(), "fusectl", flags, None).unwrap();
-        let abort = control.path().join(rustix::fs::minor(device).to_string()).join("abort");
-        let aborted = fs::write(abort, "1");
-        rustix::mount::unmount(control.path(), rustix::mount::UnmountFlags::empty()).unwrap();
-        aborted.unwrap();
+        abort(device(mounted.folder.path()));
         let error = slow.join().unwrap().unwrap_err();
         assert_eq!(Errno::from_io_error(&error), Some(Errno::CONNABORTED));
         // The request is still being served, and then there is nobody to answer.
@@ -370,7 +386,34 @@ fn a_session_that_the_kernel_ends_leaves_no_thread() {
         assert!(matches!(ended, Err(MountError::Forced)), "{ended:?}");
         mounted.destroyed.try_recv().unwrap();
         // Its name is gone too.
-        let again = rustix::mount::unmount(mounted.folder.path(), rustix::mount::UnmountFlags::DETACH);
+        let again = unmount(mounted.folder.path(), UnmountFlags::DETACH);
         assert_eq!(again, Err(Errno::INVAL));
+    }
+}
+
+#[test]
+fn a_session_that_is_ended_by_force_is_reported_if_its_mountpoint_was_renamed() {
+    for mut mounted in [Way::Device, Way::Uring].into_iter().filter_map(|way| Mounted::within(way, "above/mnt")) {
+        let [above, below] = ["above", "below"].map(|name| mounted.folder.path().join(name));
+        fs::rename(above, &below).unwrap();
+        abort(device(&below.join("mnt")));
+        let ended = mounted.served.take().unwrap().join().unwrap();
+        assert!(matches!(ended, Err(MountError::Forced)), "{ended:?}");
+        assert!(!is_mounted(mounted.folder.path()));
+    }
+}
+
+#[test]
+fn a_session_that_is_ended_by_force_is_reported_if_it_is_covered() {
+    for mut mounted in ways() {
+        let mountpoint = mounted.folder.path().to_owned();
+        let device = device(&mountpoint);
+        mount("x", &mountpoint, "tmpfs", MountFlags::empty(), None).unwrap();
+        abort(device);
+        let ended = mounted.served.take().unwrap().join().unwrap();
+        // What lies on top stays, and so does what cannot be reached.
+        unmount(&mountpoint, UnmountFlags::empty()).unwrap();
+        unmount(&mountpoint, UnmountFlags::DETACH).unwrap();
+        assert!(matches!(ended, Err(MountError::Forced)), "{ended:?}");
     }
 }

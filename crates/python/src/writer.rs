@@ -19,6 +19,7 @@ use pyo3::prelude::*;
 use std::io::{self, Write};
 use std::mem;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A protected file that is being written. ``phalanx.open`` makes it.
@@ -31,9 +32,14 @@ pub struct Writer {
     path: Option<PathBuf>,
     /// The GPU that seals, if one does.
     device: Option<Device>,
+    /// How much was written, or [`CLOSED`]. A handler of a signal may ask for it while its own thread writes.
+    len: AtomicU64,
     turn: Turn,
     pid: u32,
 }
+
+/// The length of a file that is closed.
+const CLOSED: u64 = u64::MAX;
 
 struct Inner {
     writer: Sealing,
@@ -41,7 +47,6 @@ struct Inner {
     output: Option<Arc<Output>>,
     overwrite: bool,
     sync: bool,
-    len: u64,
     /// Whether a write has failed. The pieces before the one that failed were taken, which the caller cannot know.
     has_failed: bool,
 }
@@ -54,7 +59,6 @@ impl Inner {
         let Self { writer, .. } = self;
         data.each(|error| Error::Write(raised(error)), |piece| writer.write(piece))?;
         self.has_failed = false;
-        self.len += data.len() as u64;
         Ok(())
     }
 
@@ -127,17 +131,20 @@ impl Writer {
                 None => Sealing::Cpu(new.writer(roster, destination)?),
                 Some(device) => Sealing::Gpu(DeviceWriter::new(new, destination, device.clone(), levels.keccak)?),
             };
-            Ok(Inner { writer, output, overwrite, sync, len: 0, has_failed: false })
+            Ok(Inner { writer, output, overwrite, sync, has_failed: false })
         };
         let inner = py.detach(begin).map_err(|e| error::at(py, path.as_deref(), e))?;
-        Ok(Self { inner: Mutex::new(Some(inner)), path, device, turn: Turn::new(), pid: std::process::id() })
+        let (inner, len, pid) = (Mutex::new(Some(inner)), AtomicU64::new(0), std::process::id());
+        Ok(Self { inner, path, device, len, turn: Turn::new(), pid })
     }
 
     fn write(&self, py: Python<'_>, data: Pieces) -> PyResult<usize> {
         check_process(py, self.pid)?;
         let written = self.turn.detached(py, || {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            Some(inner.as_mut()?.write(&data))
+            let written = inner.as_mut()?.write(&data);
+            self.count(&written, data.len());
+            Some(written)
         })?;
         written.ok_or_else(closed)?.map_err(|e| error::at(py, self.path.as_deref(), e))?;
         Ok(data.len())
@@ -167,16 +174,17 @@ impl Writer {
 
     fn tell(&self, py: Python<'_>) -> PyResult<u64> {
         check_process(py, self.pid)?;
-        let len = || self.inner.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|inner| inner.len);
-        self.turn.detached(py, len)?.ok_or_else(closed)
+        match self.len.load(Relaxed) {
+            CLOSED => Err(closed()),
+            len => Ok(len),
+        }
     }
 
     /// Seals the last chunk, and gives the file its name. If that fails, or a write has failed before, nothing is left.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         check_process(py, self.pid)?;
         let finish = || {
-            let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let Some(inner) = inner else { return Ok(()) };
+            let Some(inner) = self.take() else { return Ok(()) };
             inner.check()?;
             let Inner { writer, output, overwrite, sync, .. } = inner;
             writer.finish()?;
@@ -192,13 +200,27 @@ impl Writer {
     /// Leaves nothing of a file. An object keeps what was written to it. No reader opens that.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         if self.pid == std::process::id() {
-            self.turn.detached(py, || drop(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take()))?;
+            self.turn.detached(py, || drop(self.take()))?;
         }
         Ok(())
     }
 }
 
 impl Writer {
+    /// Counts a write of this length, if it was done. The caller has the lock.
+    fn count(&self, written: &Result<()>, len: usize) {
+        if written.is_ok() {
+            self.len.fetch_add(len as u64, Relaxed);
+        }
+    }
+
+    /// Closes it.
+    fn take(&self) -> Option<Inner> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.len.store(CLOSED, Relaxed);
+        inner
+    }
+
     /// Does a write of this length by the GPU.
     fn on_gpu(
         &self,
@@ -212,9 +234,7 @@ impl Writer {
             let checked = inner.check();
             let Sealing::Gpu(writer) = &mut inner.writer else { return None };
             let written = checked.and_then(|()| write(writer));
-            if written.is_ok() {
-                inner.len += len as u64;
-            }
+            self.count(&written, len);
             Some(written)
         })?;
         written.ok_or_else(closed)?.map_err(|e| error::at(py, self.path.as_deref(), e))?;

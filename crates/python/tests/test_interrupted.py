@@ -187,6 +187,38 @@ def test_signal_handlers_that_do_not_raise_end_no_call(tmp_path):
     (tmp_path / "output").unlink()
 
 
+ASKING = """
+import signal, sys
+import phalanx
+told, during = [], 0
+def handler(number, frame):
+    global during
+    told.append(file.tell())
+    # Python handles signals between the pieces of a write, for whom the method has been called.
+    during += frame.f_code.co_name == "write"
+signal.signal(signal.SIGALRM, handler)
+piece = bytearray(33 << 20)
+with phalanx.open(sys.argv[1], "wb", key=phalanx.Key.generate(), sync=False) as file:
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    writes = 0
+    while during < 5:
+        file.write(piece)
+        writes += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    print(file.tell() == writes * len(piece), told == sorted(told), all(each % len(piece) == 0 for each in told))
+try:
+    file.tell()
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_a_signal_handler_may_ask_how_much_was_written(tmp_path):
+    done = child(ASKING, tmp_path / "output")
+    assert (done.stdout, done.returncode) == ("True True True\nI/O operation on closed file\n", 0), done.stderr
+    (tmp_path / "output").unlink()
+
+
 def test_calls_in_other_threads_are_not_interrupted(tmp_path):
     """Signals belong to the main thread. A call in another one does its work."""
     from concurrent.futures import ThreadPoolExecutor

@@ -189,7 +189,7 @@ class ProtectedWriter(io.RawIOBase):
         raise io.UnsupportedOperation("not readable")
 
     def tell(self) -> int:
-        """How many bytes were written."""
+        """How many bytes were written, without those of a write that has not ended."""
         return self._native.tell()
 
     def close(self) -> None:

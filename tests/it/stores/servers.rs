@@ -45,7 +45,7 @@ impl Kind {
 fn own_address() -> SocketAddr {
     static NEXT: AtomicU8 = AtomicU8::new(0);
     let [.., high, low] = std::process::id().to_be_bytes();
-    let ip = Ipv4Addr::new(127, 128 | NEXT.fetch_add(1, Ordering::Relaxed) % 127, high, low);
+    let ip = Ipv4Addr::new(127, 128 + NEXT.fetch_add(1, Ordering::Relaxed) % 127, high, low);
     TcpListener::bind((ip, 0)).unwrap().local_addr().unwrap()
 }
 

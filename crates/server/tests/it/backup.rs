@@ -11,6 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 fn server() -> Server {

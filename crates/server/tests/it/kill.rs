@@ -35,7 +35,7 @@ fn kill_soon(
                 let _ = is_done.send(());
             });
         });
-        if round % 2 == 0 {
+        if round.is_multiple_of(2) {
             done.recv_timeout(PATIENCE).expect("something is acknowledged");
         }
         sleep(wait);

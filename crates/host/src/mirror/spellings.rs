@@ -46,8 +46,9 @@ impl Spellings {
         }
         let Some(stay) = &self.stay else { return false };
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return false };
+        let other = |found: Option<&PathBuf>| found.is_some_and(|entry| entry != path);
         let found = open_within(mirror, parent).ok().and_then(|dir| id(&dir, name));
-        found.and_then(|id| stay.by_id.get(&id)).is_some_and(|entry| entry != path)
+        other(stay.by_spelling.get(&fold(path))) || found.is_some_and(|id| other(stay.by_id.get(&id)))
     }
 }
 

@@ -18,3 +18,5 @@ pub mod record;
 pub mod report;
 pub mod row;
 pub mod run;
+#[cfg(test)]
+mod scripts;

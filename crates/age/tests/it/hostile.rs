@@ -26,7 +26,7 @@ fn opens_nothing(file: &[u8], what: &str) {
     let hand = || identities(&["alice.txt", "ssh-ed25519", "ssh-rsa"], Plugins::default());
     not_for_these(open(&header(vec![raw(file.to_vec())]), hand()));
     let (at, _) = open(&header(vec![raw(file.to_vec()), slot(&alice())]), hand()).unwrap();
-    assert_eq!(at, 1, "{what}");
+    assert_eq!(at, 2, "{what}");
 }
 
 #[test]

@@ -72,11 +72,11 @@ fn a_plugin_makes_slots_and_opens_them() {
     test.check().unwrap();
     let header = header(vec![slot(&recipient_of("alice.txt")), slot(&test), slot(&recipient_of("ssh-rsa"))]);
     let (at, said) = open(&header, hand("test", plugins.clone())).unwrap();
-    assert_eq!((at, &*said), (1, "test (the plugin test)"));
+    assert_eq!((at, &*said), (2, "test (the plugin test)"));
     // It is asked last.
     let mut both = hand("test", plugins.clone());
     both.add("alice.txt", &data("alice.txt")).unwrap();
-    assert_eq!(open(&header, both).unwrap().0, 0);
+    assert_eq!(open(&header, both).unwrap().0, 1);
     not_for_these(open(&crate::common::header(vec![slot(&recipient_of("alice.txt"))]), hand("test", plugins)));
 }
 
@@ -133,7 +133,7 @@ fn bad_plugins_are_failures_of_one_line() {
         match name {
             "other" => not_for_these(found),
             _ if !opens.is_empty() => assert_eq!(refused(found), format!("{name}: {opens}")),
-            _ => assert_eq!(found.unwrap().0, 0, "{name}"),
+            _ => assert_eq!(found.unwrap().0, 1, "{name}"),
         }
         // Another identity still opens the file.
         let mut both = hand(name, plugins.clone());

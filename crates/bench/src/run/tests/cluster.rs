@@ -11,7 +11,7 @@ use crate::names::cluster::{
     WHOLE,
 };
 use crate::row::Row;
-use crate::run::tests::script;
+use crate::scripts::script;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};

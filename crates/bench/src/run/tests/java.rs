@@ -13,7 +13,7 @@ use crate::names::java::{
     CLUSTER_JAR, COMMAND, CTR, ENCRYPTION_COLD, ENCRYPTION_WARM, FILES_WARM, FORMAT, PAPERS, PHALANX, PHALANX_MPI,
 };
 use crate::row::Row;
-use crate::run::tests::script;
+use crate::scripts::script;
 use phalanx_core::{NewFile, Recipient, Roster, SecretKey, Sink, Suite};
 use phalanx_host::file;
 use std::fs::{self, File};

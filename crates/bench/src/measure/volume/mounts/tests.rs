@@ -6,7 +6,7 @@ use crate::measure::machine;
 use crate::measure::steps::run_steps;
 use crate::names::mounts::PLAIN;
 use crate::record::Record;
-use crate::run::tests::script;
+use crate::scripts::script;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -40,7 +40,7 @@ struct Worker {
     verbose: bool,
 }
 
-/// How a worker ends that was told of a scenario that there is none of.
+/// The exit code of a worker that was given the name of no scenario.
 pub const UNKNOWN: u8 = 2;
 
 /// The arguments: a folder, the seed, seconds, the number of this worker and of all, and options.

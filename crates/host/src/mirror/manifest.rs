@@ -284,7 +284,7 @@ pub enum Lost<'a> {
     Refused(&'a str),
     /// What was seen is forgotten.
     Forgotten,
-    /// A line says so.
+    /// A warning says so.
     Told,
 }
 
@@ -299,7 +299,7 @@ pub fn refuse_lost(mirror: &Path, trees: &Trees, lost: Lost<'_>) -> Outcome {
             trees.forget(mirror);
             return Ok(());
         }
-        // It was told when the manifest was looked for.
+        // A warning was given when the manifest was looked for.
         Lost::Told => return Ok(()),
     };
     let line = format!("{}: its manifest is gone, which was there when it was seen last", shown(mirror));

@@ -37,7 +37,7 @@ impl Spellings {
         other(stay.by_spelling.get(&fold(&path))) || id(dir, &name).is_some_and(|id| other(stay.by_id.get(&id)))
     }
 
-    /// Whether what lies at the path of no entry is one that stays: a folder above it is gone by its old spelling, and has a new one.
+    /// Whether a path that belongs to no entry leads to one that stays, because a folder above it has a new spelling.
     pub fn are_at(&mut self, mirror: &File, listing: &Listing, path: &Path) -> bool {
         let mut above = path.ancestors().skip(1).filter_map(|folder| Some((folder.parent()?, folder.file_name()?)));
         let folds_at = |(parent, name): (&Path, &OsStr)| open_within(mirror, parent).is_ok_and(|dir| folds(&dir, name));

@@ -173,8 +173,8 @@ fn check_schema(database: &Connection, name: &str) -> Result<()> {
     Err(Error::Damaged("its tables, views and triggers are not those that this program makes".into()))
 }
 
-/// Lets the count of changes begin anew if it is none. It is for this process alone and says nothing of what else is in the
-/// store, so whoever has altered it has altered nothing.
+/// Resets the count of changes if it is no valid one. Only this process uses it, and it says nothing about what else is in the
+/// store, so whoever alters it gains nothing.
 fn reset_count(database: &Connection) -> Result<()> {
     // Far from the end of the numbers.
     let is_count = "SELECT count(*) = 1 AND max(generation) BETWEEN 1 AND (1 << 60) FROM main.state";

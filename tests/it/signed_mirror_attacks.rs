@@ -182,3 +182,33 @@ fn what_a_killed_run_has_written_is_compared() {
     }
     assert!(kills > 1, "{kills}");
 }
+
+/// Whether a mirror was set back cannot be known then, so nothing is signed, and a warning says why.
+#[test]
+fn what_this_machine_remembers_and_cannot_read_is_told() {
+    for kind in ["json", "own"] {
+        let s = prepared();
+        fs::create_dir(s.path("d")).unwrap();
+        s.write("d/a", "a");
+        // The key has not signed the manifest, which this machine has written.
+        s.run(&["mirror", "d", "m", "-k", "k"]).ok();
+        let trees = fs::read_dir(s.path("state/trees")).unwrap().map(|entry| entry.unwrap().path());
+        let note = trees.into_iter().find(|path| path.extension().is_some_and(|end| end == kind)).unwrap();
+        fs::remove_file(&note).unwrap();
+        fs::create_dir(&note).unwrap();
+        let name = note.file_name().unwrap().to_str().unwrap();
+
+        s.write("d/b", "b");
+        let refused = s.run(&SIGN).fails(4);
+        assert!(refused.contains(name), "{refused}");
+        assert!(!s.path("m/b.phx").exists());
+        if kind == "json" {
+            let told = s.run(&["verify", "-R", "m", "-k", "k"]);
+            assert!(told.error().contains("warning: what this machine remembers"), "{}", told.error());
+            assert_eq!(told.error().matches(name).count(), 1, "{}", told.error());
+            told.ok();
+        }
+        fs::remove_dir(&note).unwrap();
+        s.run(&[&SIGN[..], &["--checksum"]].concat()).ok();
+    }
+}

@@ -112,8 +112,9 @@ impl FreshMirror {
         // It lists the same as before, so it is as much this machine's own as that was. One that was set back is not, although it
         // was: the new one has the newest generation.
         let found = Seen { generation: self.head.generation, digest: self.digest };
-        let is_set_back = self.trees.seen(head.tree).is_some_and(|seen| seen.is_set_back_by(&found));
-        let is_own = self.trees.is_own(head.tree, self.digest) && !is_set_back;
+        let seen = self.trees.read_seen(head.tree);
+        let is_latest = seen.is_ok_and(|seen| seen.is_none_or(|seen| !seen.is_set_back_by(&found)));
+        let is_own = is_latest && self.trees.is_own(head.tree, self.digest).unwrap_or(false);
         let note = |written: &Written| {
             if is_own && let Err(e) = self.trees.note_own(head.tree, written.digest, Some(self.digest)) {
                 complain(format!("warning: the manifest could not be remembered for the next run: {e}"));

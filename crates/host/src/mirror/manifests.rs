@@ -8,7 +8,7 @@ use super::manifest::{is_other, warn_of_age, warn_of_other};
 use super::rewritten::Rewritten;
 use super::root::Root;
 use super::scan::{Ended, OldManifest};
-use super::state::{Seen, Trees};
+use super::state::{Seen, Trees, or_warned};
 use super::store::{self, Stored, Written, invalid};
 use crate::Error;
 use crate::failure::{Code, Failure, Outcome};
@@ -159,10 +159,13 @@ impl<'a> Manifests<'a> {
         let (head, manifest) = opened?;
         let (digest, signed) = (stored.digest().map_err(at)?, stored.signed_text().map_err(at)?);
         let found = Seen { generation: head.generation, digest };
-        let later = self.trees.seen(head.tree).filter(|seen| seen.is_set_back_by(&found));
+        let seen = self.trees.read_seen(head.tree);
+        let is_signed_unread = self.sealing.signer.is_some() && !compares;
+        let seen = if is_signed_unread { seen.map_err(|e| Failure::at(self.mirror, e))? } else { or_warned(seen) };
+        let later = seen.filter(|seen| seen.is_set_back_by(&found));
         let vouched = self.vouched(mirror, &head, (found, later), signed.as_ref());
         let is_foreign = vouched.is_err();
-        if self.sealing.signer.is_some() && !compares {
+        if is_signed_unread {
             vouched?;
         }
         let is_other = warn_of_other(self.mirror, head.tree, &self.trees);
@@ -197,10 +200,12 @@ impl<'a> Manifests<'a> {
             let line = "this machine has seen a later one, so nothing that it lists is signed";
             return Err(self.unsigned(line).hint(COMPARE_OR_ACCEPT));
         }
-        if self.trees.is_own(head.tree, found.digest) || self.has_signed(mirror, text) {
+        let is_own = self.trees.is_own(head.tree, found.digest);
+        if matches!(is_own, Ok(true)) || self.has_signed(mirror, text) {
             return Ok(());
         }
         let Some(signers) = &self.sealing.signers else {
+            is_own.map_err(|e| Failure::at(self.mirror, e))?;
             let line =
                 "this machine has not written it, and the key has not signed it, so nothing that it lists is signed";
             return Err(self.unsigned(line).hint(COMPARE));

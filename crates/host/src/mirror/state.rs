@@ -1,4 +1,5 @@
-//! What this user's machine remembers of trees, in the state folder: the last generation seen of each.
+//! What this user's machine remembers of trees, in the state folder: the last generation seen of each. What cannot be read is
+//! reported, since nothing tells a user otherwise that a mirror may have been set back.
 
 use super::MANIFEST;
 use super::log::Log;
@@ -6,12 +7,17 @@ use crate::Error;
 use crate::file::{Existing, InputFile, Made, Output, is_url};
 use crate::folders::{id, make_private, parent};
 use crate::home;
+use crate::lines::{complain, shown};
+use phalanx_core::Error as CoreError;
 use phalanx_core::tree::{Digest, Head, TreeId};
 use phalanx_system::files::{cut_log, open_folder, open_private_log};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A file of the state folder that is longer is not ours.
@@ -38,7 +44,8 @@ impl Seen {
 struct Record {
     tree: String,
     generation: u64,
-    digest: String,
+    #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
+    digest: Digest,
 }
 
 /// What was seen at a path.
@@ -72,11 +79,19 @@ impl Trees {
         Self { folder: Some(folder) }
     }
 
-    /// The last manifest seen of a tree.
+    /// The last manifest seen of a tree. `None`, and a warning, if that cannot be read.
     #[must_use]
     pub fn seen(&self, tree: TreeId) -> Option<Seen> {
-        let record: Record = read(&self.path(&format!("{tree}.json"))?)?;
-        Some(Seen { generation: record.generation, digest: Digest(unhex(&record.digest)?) })
+        or_warned(self.read_seen(tree))
+    }
+
+    /// The last manifest seen of a tree.
+    ///
+    /// # Errors
+    /// [`Error::Read`](phalanx_core::Error::Read) if that cannot be read.
+    pub fn read_seen(&self, tree: TreeId) -> crate::Result<Option<Seen>> {
+        let record: Option<Record> = self.read(&format!("{tree}.json"))?;
+        Ok(record.map(|record| Seen { generation: record.generation, digest: record.digest }))
     }
 
     /// The tree whose last manifest had this digest.
@@ -84,8 +99,8 @@ impl Trees {
     pub fn find(&self, digest: Digest) -> Option<(TreeId, Seen)> {
         let entries = fs::read_dir(self.folder.as_ref()?).ok()?.flatten();
         let paths = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "json"));
-        let mut records = paths.filter_map(|path| read::<Record>(&path));
-        let record = records.find(|record| record.digest == digest.to_string())?;
+        let mut records = paths.filter_map(|path| or_warned(read::<Record>(&path)));
+        let record = records.find(|record| record.digest == digest)?;
         Some((TreeId(unhex(&record.tree)?), Seen { generation: record.generation, digest }))
     }
 
@@ -94,16 +109,19 @@ impl Trees {
     /// # Errors
     /// If it cannot be written.
     pub fn note(&self, tree: TreeId, seen: Seen) -> crate::Result<()> {
-        let record = Record { tree: tree.to_string(), generation: seen.generation, digest: seen.digest.to_string() };
+        let record = Record { tree: tree.to_string(), generation: seen.generation, digest: seen.digest };
         let text = serde_json::to_string(&record).expect("it is plain data");
         self.write(&format!("{tree}.json"), |file| file.write_all(text.as_bytes()))
     }
 
     /// Whether this machine wrote a manifest of a tree, and took nothing from one that it did not write. That it has seen one, as
     /// [`Trees::seen`] says, is less: whoever can open the files can write one.
-    #[must_use]
-    pub fn is_own(&self, tree: TreeId, digest: Digest) -> bool {
-        self.own(tree).contains(&digest.to_string())
+    ///
+    /// # Errors
+    /// [`Error::Read`](phalanx_core::Error::Read) if that cannot be read.
+    pub fn is_own(&self, tree: TreeId, digest: Digest) -> crate::Result<bool> {
+        let own: Option<Vec<String>> = self.read(&format!("{tree}.own"))?;
+        Ok(own.is_some_and(|own| own.contains(&digest.to_string())))
     }
 
     /// Remembers a manifest that this machine is about to write, beside the one that it replaces, if that is an own one: it is in
@@ -112,20 +130,17 @@ impl Trees {
     /// # Errors
     /// If it cannot be written.
     pub fn note_own(&self, tree: TreeId, digest: Digest, before: Option<Digest>) -> crate::Result<()> {
-        let before = before.filter(|before| self.is_own(tree, *before));
+        let before = before.filter(|before| self.is_own(tree, *before).unwrap_or(false));
         let own: Vec<String> = before.into_iter().chain([digest]).map(|digest| digest.to_string()).collect();
         let text = serde_json::to_string(&own).expect("it is plain data");
         self.write(&format!("{tree}.own"), |file| file.write_all(text.as_bytes()))
     }
 
-    fn own(&self, tree: TreeId) -> Vec<String> {
-        self.path(&format!("{tree}.own")).and_then(|path| read(&path)).unwrap_or_default()
-    }
-
-    /// The trees whose manifests were seen in the mirror at a path: one, or several if disks are mounted there in turn.
+    /// The trees whose manifests were seen in the mirror at a path: one, or several if disks are mounted there in turn. None, and a
+    /// warning, if that cannot be read.
     #[must_use]
     pub fn at(&self, mirror: &Path) -> Vec<TreeId> {
-        let place: Option<Place> = self.place(mirror).and_then(|path| read(&path));
+        let place: Option<Place> = self.place(mirror).and_then(|path| or_warned(read(&path)));
         place.map_or(Vec::new(), |place| place.trees.iter().filter_map(|tree| unhex(tree)).map(TreeId).collect())
     }
 
@@ -182,7 +197,7 @@ impl Trees {
     /// The fingerprints of the recipients of a tree, for a machine that cannot open it.
     #[must_use]
     pub fn recipients(&self, tree: TreeId) -> Vec<String> {
-        self.path(&format!("{tree}.recipients")).and_then(|path| read(&path)).unwrap_or_default()
+        or_warned(self.read(&format!("{tree}.recipients"))).unwrap_or_default()
     }
 
     /// Keeps the fingerprints of the recipients of a tree.
@@ -241,6 +256,10 @@ impl Trees {
         Some(self.folder.as_ref()?.join(name))
     }
 
+    fn read<T: for<'a> Deserialize<'a>>(&self, name: &str) -> crate::Result<Option<T>> {
+        self.path(name).map_or(Ok(None), |path| read(&path))
+    }
+
     fn write(&self, name: &str, write: impl FnOnce(&mut File) -> io::Result<()>) -> crate::Result<()> {
         self.path(name).map_or(Ok(()), |path| self.write_to(&path, write))
     }
@@ -290,11 +309,37 @@ pub(super) fn open_records(path: &Path, record: usize) -> io::Result<(Log, Vec<u
     Ok((Log::new(file), bytes))
 }
 
-fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Option<T> {
-    let file = InputFile::open(path).ok()?;
+fn as_text<S: Serializer>(digest: &Digest, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(digest)
+}
+
+fn from_text<'de, D: Deserializer<'de>>(from: D) -> Result<Digest, D::Error> {
+    unhex(&String::deserialize(from)?).map(Digest).ok_or_else(|| de::Error::custom("no digest"))
+}
+
+/// Reads what is remembered in a file. `None` if it is not there.
+fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> crate::Result<Option<T>> {
+    let at = |why: &dyn Display| Error::read(io::Error::other(format!("{}: {why}", shown(path))));
+    let file = match InputFile::open(path) {
+        Err(Error::Core(CoreError::Read(e))) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(|e| at(&e))?,
+    };
     let mut text = String::new();
-    file.file().take(LONGEST).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
+    file.file().take(LONGEST).read_to_string(&mut text).map_err(|e| at(&e))?;
+    serde_json::from_str(&text).map(Some).map_err(|_| at(&"it is not what Phalanx has written there"))
+}
+
+/// What was read, or nothing and a warning. Each file is named once.
+pub(super) fn or_warned<T>(read: crate::Result<Option<T>>) -> Option<T> {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    read.unwrap_or_else(|e| {
+        let line = format!("warning: what this machine remembers of a mirror or volume: {e}");
+        let is_new = TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(line.clone());
+        if is_new {
+            complain(line);
+        }
+        None
+    })
 }
 
 /// Reads hexadecimal digits, however many there are.
@@ -362,20 +407,21 @@ mod tests {
         let trees = Trees { folder: Some(folder.path().join("state/trees")) };
         let (tree, digest) = (TreeId([7; 16]), |byte| Digest([byte; 32]));
         trees.note(tree, Seen { generation: 3, digest: digest(1) }).unwrap();
-        assert!(!trees.is_own(tree, digest(1)));
+        let is_own = |tree, digest| trees.is_own(tree, digest).unwrap();
+        assert!(!is_own(tree, digest(1)));
         trees.note_own(tree, digest(2), None).unwrap();
         trees.note_own(tree, digest(3), Some(digest(2))).unwrap();
-        assert!(trees.is_own(tree, digest(2)) && trees.is_own(tree, digest(3)));
-        assert!(!trees.is_own(TreeId([8; 16]), digest(3)));
+        assert!(is_own(tree, digest(2)) && is_own(tree, digest(3)));
+        assert!(!is_own(TreeId([8; 16]), digest(3)));
         trees.note_own(tree, digest(4), Some(digest(3))).unwrap();
-        assert!(!trees.is_own(tree, digest(2)));
+        assert!(!is_own(tree, digest(2)));
         // Nor does one become an own one because an own one takes its place.
         trees.note_own(tree, digest(5), Some(digest(1))).unwrap();
-        assert!(trees.is_own(tree, digest(5)) && !trees.is_own(tree, digest(1)));
+        assert!(is_own(tree, digest(5)) && !is_own(tree, digest(1)));
     }
 
     #[test]
-    fn a_damaged_record_is_no_record() {
+    fn a_damaged_record_is_an_error_and_otherwise_no_record() {
         let folder = tempfile::tempdir().unwrap();
         let trees = Trees { folder: Some(folder.path().to_owned()) };
         let tree = TreeId([7; 16]);
@@ -383,6 +429,13 @@ mod tests {
             fs::write(folder.path().join(format!("{tree}.json")), text).unwrap();
             assert_eq!(trees.seen(tree), None, "{text}");
             assert_eq!(trees.find(Digest([0; 32])), None, "{text}");
+            let error = trees.read_seen(tree).unwrap_err().to_string();
+            assert!(error.contains(&format!("{tree}.json: it is not what Phalanx has written there")), "{error}");
         }
+        // A folder cannot be read as a file.
+        fs::create_dir(folder.path().join(format!("{tree}.own"))).unwrap();
+        let error = trees.is_own(tree, Digest([0; 32])).unwrap_err();
+        assert!(matches!(error, Error::Core(CoreError::Read(_))), "{error}");
+        assert!(!trees.is_own(TreeId([8; 16]), Digest([0; 32])).unwrap());
     }
 }

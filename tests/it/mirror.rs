@@ -671,6 +671,57 @@ fn a_folder_that_became_a_file_stays_without_delete() {
     is_whole(&s);
 }
 
+/// Data that some tool has moved elsewhere, and left links to.
+#[test]
+fn files_that_became_links_are_not_replaced_all_at_once() {
+    let s = mirrored();
+    fs::create_dir(s.path("store")).unwrap();
+    let files = ["a", "b", "f/c", "f/g/d"];
+    for (number, file) in files.iter().enumerate() {
+        fs::rename(s.path("source").join(file), s.path("store").join(number.to_string())).unwrap();
+        symlink("../store", s.path("source").join(file)).unwrap();
+    }
+    changes_nothing(&s, || {
+        for more in [&[][..], &["-n"]] {
+            let error = run(&s, more).fails_with_lines(4);
+            let line = "source: it has none of the mirror's files, and all 4 would be deleted: nothing was done";
+            assert!(error.contains(line) && error.contains("hint: --max-delete 4 insists"), "{error}");
+        }
+        run(&s, &["--max-delete", "3"]).fails(4);
+    });
+    let lines = |more: &[&str]| {
+        let mut lines: Vec<_> = run(&s, more).text().lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let planned = lines(&["-n", "--max-delete", "4"]);
+    assert_eq!(planned.iter().filter(|line| line.starts_with("deleted ")).count(), 4, "{planned:?}");
+    assert_eq!(lines(&["-v", "--max-delete", "4"]), planned);
+    is_whole(&s);
+}
+
+/// What a run names is what a dry run has named.
+#[test]
+fn a_change_of_kind_is_named() {
+    let s = mirrored();
+    fs::remove_file(s.path("source/a")).unwrap();
+    fs::create_dir(s.path("source/a")).unwrap();
+    fs::remove_dir_all(s.path("source/f")).unwrap();
+    put(&s, "f", "a file", 10);
+    let lines = |more: &[&str]| {
+        let text = run(&s, &[&["--delete", "--max-delete", "9"], more].concat()).text();
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let planned = lines(&["-n"]);
+    for line in ["deleted a", "new a", "deleted f", "deleted f/c", "deleted f/g", "deleted f/g/d", "new f"] {
+        assert!(planned.iter().any(|planned| planned == line), "{line}: {planned:?}");
+    }
+    assert_eq!(lines(&["-v"]), planned);
+    is_whole(&s);
+}
+
 #[test]
 fn a_folder_that_became_a_file_stays_if_something_fails() {
     let s = mirrored();

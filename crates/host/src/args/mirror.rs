@@ -25,15 +25,16 @@ pub struct MirrorArgs {
     ///
     /// It is done at the end, and only if nothing has failed. Protected files and links that no manifest lists go too. What the rules
     /// leave out stays in the mirror, unless --delete-excluded is given. Without --delete, what is gone at the source stays in the
-    /// mirror and in its manifest.
+    /// mirror and in its manifest, unless something of another kind has its name now.
     #[arg(long)]
     delete: bool,
     /// Do nothing if more than N files would be deleted
     ///
     /// Files and links count, whether the manifest lists them or not. Without it, a run does nothing that would delete files although the
     /// source has none of those that the manifest lists, or would delete more than 100 and more than half as many as it lists: the
-    /// disk of the source may not be mounted. N insists.
-    #[arg(long, value_name = "N", requires = "delete")]
+    /// disk of the source may not be mounted. N insists. Without --delete, what counts are files and links whose names folders or
+    /// links have now.
+    #[arg(long, value_name = "N")]
     max_delete: Option<u64>,
     /// Delete what the rules leave out too
     #[arg(long, requires = "delete")]

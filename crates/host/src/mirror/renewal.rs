@@ -457,8 +457,11 @@ impl Selection for Renewal<'_> {
 
     fn folder_done(&self, id: NodeId, stat: &Stat) {
         let mut listing = lock(&self.listing);
-        let name = listing.name(id).to_owned();
+        let (name, state) = (listing.name(id).to_owned(), listing.state(id));
         self.list(&mut listing, id, &entry(&name, stat, Kind::Folder));
+        if state == State::New {
+            (self.witness)(&listing, id, state);
+        }
     }
 }
 

@@ -463,9 +463,14 @@ impl Run<'_> {
         let Some(on_change) = &self.mirroring.on_change else { return Ok(()) };
         let listing = &plan.listing;
         let moved_away: HashSet<&NodeId> = plan.moved_from.values().collect();
+        let replaced = deletions::replaced(plan);
+        let is_deleted = |id| match self.options.delete {
+            true => !moved_away.contains(&id),
+            false => replaced.contains(&id),
+        };
         for id in listing.all() {
             let state = listing.state(id);
-            if state == State::Gone && (!self.options.delete || moved_away.contains(&id)) {
+            if state == State::Gone && !is_deleted(id) {
                 continue;
             }
             let is_folder_only = listing.is_folder(id) && state != State::New && state != State::Gone;

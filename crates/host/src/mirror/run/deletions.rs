@@ -18,7 +18,7 @@ use crate::mirror::there::There;
 use crate::strays::Strays;
 use crate::words::count;
 use phalanx_system::fs::FileType;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 /// A run that would delete more files than this, and more than half of them, is refused.
@@ -60,15 +60,12 @@ impl Run<'_> {
         // A source whose disk is not mounted may have other files. What is left out and gone stays, and says nothing.
         let is_found = plan.is_found || !plan.moved_from.is_empty();
         let source = shown(&self.options.source);
-        if !self.options.delete {
-            if plan.files_before > 0 && !is_found {
-                let number = count(plan.files_before, "file");
-                complain(format!("warning: {source}: it has none of the mirror's {number}"));
-            }
-            return Ok(());
-        }
-        let listed = (files().filter(|id| listing.state(*id) == State::Gone).count() - plan.moved_from.len()) as u64;
-        let unlisted = if before.is_there() { strays.iter().map(Stray::count).sum() } else { 0 };
+        let deletes = self.options.delete;
+        let listed = match deletes {
+            true => files().filter(|id| listing.state(*id) == State::Gone).count() - plan.moved_from.len(),
+            false => replaced(plan).len(),
+        } as u64;
+        let unlisted = if deletes && before.is_there() { strays.iter().map(Stray::count).sum() } else { 0 };
         let all = listed + unlisted;
         let line = match self.options.max_delete {
             Some(most) if all > most => format!("{all} files would be deleted, and --max-delete allows {most}"),
@@ -79,6 +76,11 @@ impl Run<'_> {
                 let more =
                     if unlisted > 0 { format!(", and {unlisted} that no manifest lists") } else { String::new() };
                 format!("{listed} of the mirror's {} files would be deleted{more}", plan.files_before)
+            }
+            None if !deletes && plan.files_before > 0 && !is_found => {
+                let number = count(plan.files_before, "file");
+                complain(format!("warning: {source}: it has none of the mirror's {number}"));
+                return Ok(());
             }
             _ => return Ok(()),
         };
@@ -145,6 +147,7 @@ impl Run<'_> {
                 let deleted = |listing: &Listing, id: NodeId| {
                     done.deleted += u64::from(!listing.is_folder(id));
                     done.is_shorter = true;
+                    (renewal.witness)(listing, id, State::Gone);
                 };
                 deletion.gone(listing, &mut all.into_iter(), deleted, |path, e| {
                     is_free = false;
@@ -246,4 +249,15 @@ impl Run<'_> {
         strays.into_iter().for_each(|stray| found.add(self.options.mirror.join(&stray.path)));
         found.line(&self.options.mirror).into_iter().for_each(complain);
     }
+}
+
+/// The files and links of the manifest whose content goes without `--delete` too: something of another kind has their name.
+pub fn replaced(plan: &Plan) -> HashSet<NodeId> {
+    let Plan { listing, conflicts, moved_from, .. } = plan;
+    let moved: HashSet<&NodeId> = moved_from.values().collect();
+    let is_replaced = |(gone, next): &&(NodeId, NodeId)| {
+        let is_same_name = listing.name(*gone) == listing.name(*next) && listing.state(*gone) == State::Gone;
+        is_same_name && !listing.is_folder(*gone) && !moved.contains(gone)
+    };
+    conflicts.iter().filter(is_replaced).map(|(gone, _)| *gone).collect()
 }

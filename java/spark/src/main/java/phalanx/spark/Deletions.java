@@ -51,18 +51,13 @@ final class Deletions {
             throw Failure.of(Failure.Code.INPUT_OUTPUT, Text.shown(mirror.shown("")) + ": it has objects already, and no manifest")
                     .hint("--new makes a mirror there, and replaces objects of the same names");
         }
-        long listed = files(compared.gone) - compared.moves.size() + files(compared.inTheWay);
-        long unlisted = hasManifest ? unlisted() : 0;
+        // Without --delete, what another kind of entry takes the place of is replaced.
+        long listed = files(compared.inTheWay) + (plan.deletes() ? files(compared.gone) - compared.moves.size() : 0);
+        long unlisted = plan.deletes() && hasManifest ? unlisted() : 0;
         long all = listed + unlisted;
         // A source whose disk is not mounted may have other files. What is left out stays, and says nothing.
         boolean isFound = compared.isFound || !compared.moves.isEmpty();
         String name = Text.shown(source.shown(""));
-        if (!plan.deletes()) {
-            if (plan.isMirror() && compared.filesBefore > 0 && !isFound) {
-                Terminal.complain("warning: " + name + ": it has none of the mirror's " + Text.count(compared.filesBefore, "file"));
-            }
-            return;
-        }
         OptionalLong most = plan.maxDelete();
         String line;
         if (most.isPresent() && Long.compareUnsigned(all, most.getAsLong()) > 0) {
@@ -73,6 +68,9 @@ final class Deletions {
             String more = unlisted > 0 ? ", and " + unlisted + " that no manifest lists" : "";
             line = listed + " of the mirror's " + compared.filesBefore + " files would be deleted" + more;
         } else {
+            if (plan.isMirror() && !plan.deletes() && compared.filesBefore > 0 && !isFound) {
+                Terminal.complain("warning: " + name + ": it has none of the mirror's " + Text.count(compared.filesBefore, "file"));
+            }
             return;
         }
         throw Failure.of(Failure.Code.INPUT_OUTPUT, name + ": " + line + ": nothing was done").hint("--max-delete " + all + " insists");

@@ -117,10 +117,8 @@ final class Plan {
                 throw options.wrong(needing + " needs --recursive");
             }
         }
-        for (String needing : List.of("--max-delete", "--delete-excluded")) {
-            if (options.has(needing) && !deletes()) {
-                throw options.wrong(needing + " needs --delete");
-            }
+        if (options.has("--delete-excluded") && !deletes()) {
+            throw options.wrong("--delete-excluded needs --delete");
         }
         if (options.has("--resume") && suite == Suite.AES_256_GCM) {
             throw Failure.usage("--resume does not work with aes-256-gcm, whose chunks are written once");

@@ -1,6 +1,6 @@
 //! `phalanx init`: a new volume.
 
-use super::key_copies::{self, KeyCopy};
+use super::key_copies::{self, Form, KeyCopy};
 use crate::args::InitPlan;
 use crate::volume_failures;
 use phalanx_core::{Recipient, SecretKey};
@@ -18,7 +18,7 @@ pub fn run(plan: InitPlan, verbosity: Verbosity) -> Outcome {
     let recipients =
         Recipients::new(ProtectKeys { keys, password, generate_password, ..ProtectKeys::default() }, false);
     // A bad path fails here, before the user is asked for a password.
-    let copy = recovery_key.map(|output| KeyCopy::begin(Some(output), false, true, &key_files)).transpose()?;
+    let copy = recovery_key.map(|output| KeyCopy::begin(Some(output), false, Form::Text, &key_files)).transpose()?;
     recipients.find()?;
     let mut ways = recipients.found().to_vec();
     if let Some(copy) = copy {

@@ -1,6 +1,6 @@
 //! `phalanx key`
 
-use super::key_copies::{self, KeyCopy};
+use super::key_copies::{self, Form, KeyCopy};
 use crate::args::Key;
 use phalanx_core::{KeyId, Recipient, SecretKey};
 use phalanx_host::Keyring;
@@ -56,14 +56,15 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
         Key::Export { name: Some(name), text, output, force, password, password_file, .. } => {
             without_all(password || password_file.is_some())?;
             let key = keyring.load(&name)?;
-            let copy = KeyCopy::begin(output, force, text, &KeyFiles::of_keyring())?;
+            let form = if text { Form::Text } else { Form::Raw };
+            let copy = KeyCopy::begin(output, force, form, &KeyFiles::of_keyring())?;
             if text { copy.finish(&key_copies::line(&key)) } else { copy.finish(key.expose()) }
         }
         Key::Export { name: None, output, force, password, password_file, .. } => {
-            let is_text = !password && password_file.is_none();
+            let form = if password || password_file.is_some() { Form::Protected } else { Form::Text };
             let list = key_copies::list(&keyring)?;
             let used = KeyArgs { password_file, ..KeyArgs::default() };
-            let copy = KeyCopy::begin(output, force, is_text, &KeyFiles::new(&used, &[]))?;
+            let copy = KeyCopy::begin(output, force, form, &KeyFiles::new(&used, &[]))?;
             let why = "since --password is not given";
             match passwords::for_new(&used, password, why, None)? {
                 Some(password) => copy.finish(&phalanx_core::protect(&list, &[Recipient::password(&password)?])?),
@@ -152,7 +153,7 @@ fn new_identity(file: PathBuf) -> Outcome {
         return Err(Failure::usage("--identity needs a file of its own"));
     }
     let (text, recipient) = phalanx_age::new_identity().map_err(Error::read)?;
-    KeyCopy::begin(Some(file), false, true, &KeyFiles::of_keyring())?.finish(text.as_bytes())?;
+    KeyCopy::begin(Some(file), false, Form::Text, &KeyFiles::of_keyring())?.finish(text.as_bytes())?;
     say(recipient)
 }
 

@@ -6,7 +6,7 @@ use phalanx_host::Error;
 use phalanx_host::Keyring;
 use phalanx_host::args::{KeyArgs, OpenKeys};
 use phalanx_host::failure::{self, Code, Failure, Outcome};
-use phalanx_host::file::{self, Existing, Made, Output};
+use phalanx_host::file::{self, Existing, Made, Output, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain_with, shown};
 use phalanx_host::paths::is_dash;
@@ -16,7 +16,7 @@ use phalanx_host::secrets;
 use phalanx_host::stdio;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_system::files::is_open_to_others;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
@@ -26,6 +26,15 @@ const LONGEST_LIST: usize = 4 << 20;
 const LONGEST_PROTECTED: usize = LONGEST_LIST + (1 << 20);
 /// All secrets are in memory that does not grow, because growing would leave copies in freed memory.
 type Secret = Zeroizing<Vec<u8>>;
+
+/// How a copy is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Raw,
+    Text,
+    /// With a password.
+    Protected,
+}
 
 /// A copy that is being made.
 pub enum KeyCopy {
@@ -37,9 +46,9 @@ pub enum KeyCopy {
 impl KeyCopy {
     /// Begins a file that only its user can read, or goes to standard output. Only text may go to a terminal.
     /// It does not replace a file of `keys`.
-    pub fn begin(output: Option<PathBuf>, force: bool, is_text: bool, keys: &KeyFiles) -> Outcome<Self> {
+    pub fn begin(output: Option<PathBuf>, force: bool, form: Form, keys: &KeyFiles) -> Outcome<Self> {
         let Some(path) = output.filter(|path| !is_dash(path)) else {
-            if !is_text && io::stdout().is_terminal() {
+            if form != Form::Text && io::stdout().is_terminal() {
                 return Err(
                     Failure::usage("these bytes are not for a terminal").hint("name an --output, or give --text")
                 );
@@ -47,8 +56,17 @@ impl KeyCopy {
             let stdout = stdio::output().map_err(Failure::at_stdout)?;
             let checked = keys.made().check_open(&stdout);
             checked.map_err(|e| Failure::at_output(Path::new("standard output"), e))?;
+            if form != Form::Protected && stdout.metadata().is_ok_and(|meta| meta.is_file() && is_open(&stdout, &meta))
+            {
+                let line = "warning: other users may read the file that standard output goes to, and so the key";
+                complain_with(line, Some("--output makes a file that only you can read"));
+            }
             return Ok(KeyCopy::Stdout(stdout));
         };
+        if form != Form::Protected && unprotected_name(path.file_name().unwrap_or_default()).is_some() {
+            let line = format!("{}: the copy would not be protected, as its name says", shown(&path));
+            return Err(Failure::usage(line).hint("take another name, or --all --password"));
+        }
         let made = force.then(|| Box::new(keys.made()));
         let output = Output::create(&path, existing(made.as_deref())).map_err(|e| Failure::at_output(&path, e))?;
         Ok(KeyCopy::File(output, path, made))
@@ -68,6 +86,11 @@ impl KeyCopy {
             }
         }
     }
+}
+
+/// Whether others than the user may read an opened file.
+fn is_open(file: &File, meta: &Metadata) -> bool {
+    !file::is_for_user_alone(file, meta) && is_open_to_others(Path::new(""), meta)
 }
 
 fn existing(made: Option<&Made>) -> Existing<'_> {

@@ -18,6 +18,7 @@ use phalanx_host::signatures;
 use phalanx_host::transfer::meter::Meter;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::count;
+use std::ops::Range;
 
 pub fn run(plan: &UnprotectPlan, opener: &Opener<AtHand>, keys: &KeyFiles, verbosity: Verbosity) -> Outcome {
     let (routes, named) = plan.destination.routes(&plan.paths, unprotected_name)?;
@@ -27,11 +28,11 @@ pub fn run(plan: &UnprotectPlan, opener: &Opener<AtHand>, keys: &KeyFiles, verbo
     let made = keys.made();
     let done = failure::each(&routes, |route| {
         let found = one(plan, opener, route, (keys, &made), verbosity)?;
-        for lost in &found.lost {
-            // B is exclusive, as in every range of the command.
-            say(format!("{}: lost {}-{}", shown(route.input.path()), lost.start, lost.end))?;
-        }
-        if found.is_intact() { Ok(()) } else { Err(report(route, &found)) }
+        // B is exclusive, as in every range of the command.
+        let line = |lost: &Range<u64>| format!("{}: lost {}-{}", shown(route.input.path()), lost.start, lost.end);
+        let said = found.lost.iter().try_for_each(|lost| say(line(lost)));
+        let judged = if found.is_intact() { Ok(()) } else { Err(report(route, &found)) };
+        failure::worse(said, judged)
     });
     failure::worse(named, done)
 }

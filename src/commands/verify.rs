@@ -70,12 +70,10 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
             return Err(no_manifest(path));
         }
         if !is_mirror && !demands_manifest && is_volume(path) {
-            // With --recursive, it is about mirrors.
-            let accepts = args.manifest.accept && !args.recursive;
-            let check = if accepts { verify_volume::accept } else { verify_volume::run };
+            let check = if args.manifest.accept { verify_volume::accept } else { verify_volume::run };
             return check(path, &transfer.action.opener, &args.engine, verbosity);
         }
-        if args.manifest.accept && !args.recursive {
+        if args.manifest.accept && !(args.recursive && path.is_dir()) {
             return Err(Failure::usage(ACCEPT));
         }
         if !is_mirror {

@@ -2,6 +2,7 @@
 
 use crate::common::{Ended, Sandbox, has, skip};
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -342,6 +343,15 @@ fn files_of_identities_are_as_private_as_keys() {
     s.run_with_input(data("alice.txt").as_bytes(), &["verify", "f.phx", "-i", "-"]).ok();
     s.run_with_input(public("alice.txt").as_bytes(), &["protect", "f", "-f", "--recipients-file", "-"]).ok();
     assert!(s.run(&["verify", "-", "-i", "-"]).fails(2).contains("- is given more than once"));
+    // The pipe has other names too, and what they read of it is gone.
+    for name in ["/dev/stdin", "/dev/fd/0"] {
+        let mut command = s.command(&["protect", "-", "--password-file", name, "-o", "out.phx"]);
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let _ = child.stdin.take().unwrap().write_all(b"data");
+        let line = Ended(child.wait_with_output().unwrap()).fails(2);
+        assert!(line.contains(&format!("- and {name} are both standard input")), "{line}");
+        assert!(!s.exists("out.phx"));
+    }
     assert!(s.run(&["protect", "-", "--recipients-file", "-"]).fails(2).contains("- is given more than once"));
 }
 

@@ -276,6 +276,14 @@ fn a_full_standard_output_is_reported_once() {
         let reported = run(args).fails_with_lines(3);
         assert!(reported.contains("t.phx/b.phx: not a Phalanx file") && reported.lines().count() == 2, "{reported}");
     }
+    // So is what could not be saved of one.
+    s.write("f", vec![1; 3 << 20]);
+    s.run(&["protect", "f", "-k", "k"]).ok();
+    let mut damaged = s.read("f.phx");
+    damaged[(2 << 20) + 1000] ^= 1;
+    s.write("f.phx", damaged);
+    let reported = run(&["unprotect", "f.phx", "--salvage", "-o", "saved", "-k", "k"]).fails_with_lines(3);
+    assert!(reported.contains("f.phx: damaged") && s.exists("saved"), "{reported}");
 }
 
 /// Mounts a small file system in memory. If that is not allowed, prints a line and returns `None`.

@@ -22,8 +22,8 @@ what to do:
     phalanx: run42.h5.phx: exists already
     hint: --force replaces it
 
-A run writes each hint once. Here are the messages with the exit code 3: those about files and keys. [Messages of input and
-output](messages-io.md) have the code 4, and [those of the command line](messages-usage.md) the codes 2 and 1; warnings are there too. Search for some words of yours. Names, paths and
+A run writes each hint once. Here are the messages with the exit code 3: those about files and keys; and warnings. [Messages of input and
+output](messages-io.md) have the code 4, and [those of the command line](messages-usage.md) the codes 2 and 1. Search for some words of yours. Names, paths and
 numbers differ, and words in capitals stand for what the program fills in. A path may come before those that have none here.
 
 With several paths each failure has a line of its own, and the exit code is the first of 3, 4, 2, 1 that occurs. What begins with
@@ -33,19 +33,19 @@ same lines. A test makes all pages from the program.
 
 const HEAD_OF_IO: &str = "# Messages of input and output
 
-[The first page](messages.md) says how to read this one. It has the messages about files and keys, with the exit code 3.
+[The first page](messages.md) says how to read this one. It has the messages about files and keys, with the exit code 3, and warnings.
 ";
 
-const HEAD_OF_USAGE: &str = "# Messages of the command line, and warnings
+const HEAD_OF_USAGE: &str = "# Messages of the command line
 
-[The first page](messages.md) says how to read this one. It has the messages about files and keys, with the exit code 3.
+[The first page](messages.md) says how to read this one. It has the messages about files and keys, with the exit code 3, and warnings.
 ";
 
 /// The pages: path, head, and the exit codes of the sections.
 const PAGES: [(&str, &str, &[u8]); 3] = [
-    ("docs/messages.md", HEAD, &[3]),
+    ("docs/messages.md", HEAD, &[3, 0]),
     ("docs/messages-io.md", HEAD_OF_IO, &[4]),
-    ("docs/messages-usage.md", HEAD_OF_USAGE, &[2, 1, 0]),
+    ("docs/messages-usage.md", HEAD_OF_USAGE, &[2, 1]),
 ];
 
 /// A page is at most so long, in bytes.

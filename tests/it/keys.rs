@@ -304,6 +304,29 @@ fn export_overwrites_only_with_force() {
     s.run(&["key", "export", "work", "--password", "-o", "other"]).fails(2);
     s.run(&["key", "export", "gone", "-o", "other"]).fails(4);
     assert!(!s.exists("other"));
+    // What is not protected has no name that says so.
+    for args in [&["key", "export", "work", "-o", "keys.phx"][..], &["key", "export", "--all", "-o", "keys.phx"]] {
+        let line = s.run(args).fails(2);
+        assert!(line.contains("keys.phx: the copy would not be protected, as its name says"), "{line}");
+    }
+    assert!(!s.exists("keys.phx"));
+    // A shell makes files that others may read.
+    let into = |mode, args: &[&str]| {
+        s.write("copy", "");
+        set_mode(&s, "copy", mode);
+        let copy = fs::File::options().write(true).open(s.path("copy")).unwrap();
+        Ended(s.command(args).stdout(copy).output().unwrap())
+    };
+    let is_told = |ended: Ended| {
+        let is_told = ended.error().contains("warning: other users may read the file that standard output goes to");
+        ended.ok();
+        is_told
+    };
+    assert!(is_told(into(0o644, &["key", "export", "work"])) && is_told(into(0o644, &["key", "export", "--all"])));
+    assert!(!is_told(into(0o600, &["key", "export", "work"])));
+    s.write("pw", "password");
+    set_mode(&s, "pw", 0o600);
+    assert!(!is_told(into(0o644, &["key", "export", "--all", "--password-file", "pw"])));
     if has("script") {
         assert_eq!(s.at_terminal("key export work", &[]).0, 2);
         let (code, shown) = s.at_terminal("key export work --text", &[]);

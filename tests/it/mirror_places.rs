@@ -235,6 +235,10 @@ fn a_mirror_is_renewed_through_a_link_to_it() {
     put(&s, "new", "new");
     s.run(&["mirror", "source", "link", "-k", "k", "--no-sync"]).ok();
     restores(&s, "");
+    // The disk that it leads to is gone.
+    fs::rename(s.path("m"), s.path("elsewhere")).unwrap();
+    let line = s.run(&["mirror", "source", "link", "-k", "k"]).fails(4);
+    assert!(line.contains("link: ") && line.contains("what it leads to must be there"), "{line}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub fn key_services() -> Option<PathBuf> {
 
 /// The folder of what the user configures.
 fn config() -> Option<PathBuf> {
-    let home = etcetera::choose_base_strategy().ok()?;
+    let home = strategy()?;
     // What is in Windows' folder of settings may be copied to other machines of a domain. Keys are not.
     let folder = if cfg!(windows) { home.cache_dir() } else { home.config_dir() };
     Some(folder.join("phalanx"))
@@ -33,13 +33,13 @@ fn config() -> Option<PathBuf> {
 pub fn cache() -> Option<PathBuf> {
     // On Windows keys are beside it.
     let folder = if cfg!(windows) { r"phalanx\cache" } else { "phalanx" };
-    named(CACHE_VARIABLE).or_else(|| Some(etcetera::choose_base_strategy().ok()?.cache_dir().join(folder)))
+    named(CACHE_VARIABLE).or_else(|| Some(strategy()?.cache_dir().join(folder)))
 }
 
 /// The folder of what is remembered between runs. `None` if there is no home. It need not exist.
 pub fn state() -> Option<PathBuf> {
     named(STATE_VARIABLE).or_else(|| {
-        let home = etcetera::choose_base_strategy().ok()?;
+        let home = strategy()?;
         // As for keys, it is what this machine remembers.
         let local = || if cfg!(windows) { home.cache_dir() } else { home.data_dir() };
         Some(home.state_dir().unwrap_or_else(local).join("phalanx"))
@@ -50,6 +50,11 @@ pub fn state() -> Option<PathBuf> {
 pub fn named_absolutely() -> impl Iterator<Item = (&'static str, PathBuf)> {
     let variables = [KEYRING_VARIABLE, CACHE_VARIABLE, STATE_VARIABLE].into_iter();
     variables.filter_map(|variable| Some((variable, path::absolute(named(variable)?).ok()?)))
+}
+
+/// Where the user's folders are. Keys in a folder below the current one would not be found again.
+fn strategy() -> Option<impl BaseStrategy> {
+    etcetera::choose_base_strategy().ok().filter(|home| home.home_dir().is_absolute())
 }
 
 fn named(variable: &str) -> Option<PathBuf> {

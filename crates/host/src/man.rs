@@ -5,7 +5,7 @@ pub use clap_mangen::roff::{Roff, bold, roman};
 use clap::Command;
 use clap_mangen::Man;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 /// What a page says of something, such as a variable.
@@ -37,7 +37,13 @@ fn pages(command: &Command, path: &str, source: &str, folder: &Path, end: &dyn F
     let mut roff = Roff::new();
     end(path, &mut roff);
     roff.to_writer(&mut page)?;
-    fs::write(folder.join(man.get_filename()), page)
+    let path = folder.join(man.get_filename());
+    // A link of that name is replaced, and not followed.
+    match fs::remove_file(&path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    fs::File::create_new(path)?.write_all(&page)
 }
 
 /// Adds a section with a paragraph for each of these.

@@ -10,6 +10,8 @@ use phalanx_core::format::Header;
 use phalanx_system::{files, parent};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+#[cfg(unix)]
+use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
@@ -279,12 +281,36 @@ fn identity(end: &End) -> Option<(u64, u64, OsString)> {
     Some((device, inode, path.file_name()?.to_owned()))
 }
 
-/// Refuses more than one standard input, which can be read only once.
+/// Refuses more than one standard input, which can be read only once: a dash, and what leads to the same pipe, such as `/dev/stdin`.
 pub fn one_stdin<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Outcome {
-    if paths.into_iter().filter(|p| is_dash(p)).count() > 1 {
-        return Err(Failure::usage("- is given more than once"));
+    let named: Vec<_> = paths.into_iter().filter(|path| is_dash(path) || is_piped_in(path)).collect();
+    match named[..] {
+        [] | [_] => Ok(()),
+        _ if named.iter().all(|path| is_dash(path)) => Err(Failure::usage("- is given more than once")),
+        [first, second, ..] => {
+            let line = format!("{} and {} are both standard input", shown(first), shown(second));
+            Err(Failure::usage(line))
+        }
     }
-    Ok(())
+}
+
+/// Whether a path leads to the pipe that is standard input. A file can be opened once more, and read from its beginning.
+#[cfg(unix)]
+fn is_piped_in(path: &Path) -> bool {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let stdin = std::io::stdin().as_fd().try_clone_to_owned().and_then(|stdin| File::from(stdin).metadata());
+    let is_same = |stdin: std::fs::Metadata| {
+        let is_same = |named: std::fs::Metadata| (named.dev(), named.ino()) == (stdin.dev(), stdin.ino());
+        stdin.file_type().is_fifo() && path.metadata().is_ok_and(is_same)
+    };
+    stdin.is_ok_and(is_same)
+}
+
+/// Whether a path leads to the pipe that is standard input: it has no other name there.
+#[cfg(not(unix))]
+fn is_piped_in(_: &Path) -> bool {
+    false
 }
 
 /// Refuses URLs where only paths make sense. `what` is the command or option.

@@ -157,7 +157,8 @@ fn accept_is_for_volumes_with_a_table_and_for_mirrors() {
     s.run(&["verify", "plain", "--accept", "--key-file", "key"]).fails(2);
     assert!(!Path::new(&s.path("plain/phalanx.versions")).exists());
     s.write("file.phx", "");
-    s.run(&["verify", "file.phx", "--accept", "--key-file", "key"]).fails(2);
+    s.run(&["verify", "-R", "plain", "--accept", "--key-file", "key"]).fails(2);
+    s.run(&["verify", "-R", "file.phx", "--accept", "--key-file", "key"]).fails(2);
 }
 
 #[test]

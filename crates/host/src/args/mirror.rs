@@ -1,6 +1,7 @@
 //! The arguments of `mirror`.
 
 use super::{Cipher, ExcludeArgs, ProtectKeys, chunk_size};
+use crate::Error;
 use crate::failure::{Failure, Outcome};
 use crate::file::{Carry, is_url};
 use crate::mirror::run::Options;
@@ -113,8 +114,13 @@ impl MirrorArgs {
             return Err(Failure::usage("--checksum needs a key or a password: public keys cannot open the mirror"));
         }
         // A run opens the mirror's root itself, and follows no link to it.
-        let mirror = if self.mirror.is_symlink() { self.mirror.canonicalize().ok() } else { None };
-        let mirror = mirror.unwrap_or(self.mirror);
+        let mirror = match self.mirror.is_symlink() {
+            true => self.mirror.canonicalize().map_err(|e| {
+                let failure = Failure::at(&self.mirror, Error::read(e));
+                failure.hint("it is a link: what it leads to must be there, such as a disk that is not mounted")
+            })?,
+            false => self.mirror,
+        };
         paths::one_stdin(self.keys.keys.files().chain(&self.keys.recipients_files).chain(self.excludes.files()))?;
         let destination = Destination {
             outputs: Outputs::At(End::from(mirror.clone())),

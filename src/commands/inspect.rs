@@ -4,19 +4,18 @@ mod names;
 
 use super::volumes;
 use crate::args::Inspect;
+use crate::commands::key_names::{KeyName, KeyNames};
 use names::{Known, Names};
 use phalanx_age::Outline;
 use phalanx_core::format::{Header, Layout, Slot};
 use phalanx_core::tree::SignedText;
 use phalanx_core::volume::CONFIG;
 use phalanx_core::{Opener, Ways};
-use phalanx_host::Keyring;
 use phalanx_host::failure::{self, Failure, Outcome};
 use phalanx_host::file::{Input, is_url, unprotected_name};
 use phalanx_host::lines::{path_hex, shown};
 use phalanx_host::paths::End;
 use phalanx_host::say::{say, say_json};
-use phalanx_host::secret_files;
 use phalanx_host::secrets::{self, AtHand};
 use phalanx_host::signatures::{NO_COMMITMENT, kind_of};
 use phalanx_host::verbosity::Verbosity;
@@ -35,8 +34,7 @@ pub fn run(args: Inspect, verbosity: Verbosity) -> Outcome {
     let inspection = Inspection {
         names: Names::read(&args.recipients_files)?,
         opener: args.opens().then(|| secrets::opener(&args.keys, verbosity)).transpose()?,
-        // The keyring is read only to show the names of keys, so a machine without one can inspect files too.
-        keyring: secret_files::keyring().ok(),
+        keys: KeyNames::of_user(),
         json: args.json,
     };
     failure::each(&args.paths, |path: &PathBuf| {
@@ -120,7 +118,7 @@ fn entries(dir: &Path) -> io::Result<Vec<(PathBuf, bool)>> {
 struct Inspection {
     names: Option<Names>,
     opener: Option<Opener<AtHand>>,
-    keyring: Option<Keyring>,
+    keys: KeyNames,
     json: bool,
 }
 
@@ -138,7 +136,7 @@ impl Inspection {
         let ways = self.opener.as_ref().map(|opener| Ways::open(header.clone(), opener)).transpose();
         let ways = ways.map_err(|e| at_path(e.into()))?;
         let name = if self.json { path.to_string_lossy().into_owned() } else { shown(path) };
-        let mut report = Report::new(name, &header, layout.as_ref(), self.keyring.as_ref());
+        let mut report = Report::new(name, &header, layout.as_ref(), &self.keys);
         report.path_hex = path_hex(path);
         report.rekey_interrupted = input.rekey_interrupted();
         if let Some(names) = &self.names {
@@ -204,6 +202,9 @@ pub enum SlotReport {
     Key {
         id: String,
         name: Option<String>,
+        /// Whether the whole keyring was looked at, and has it not.
+        #[serde(skip)]
+        is_missing: bool,
     },
     Age {
         stanzas: Vec<String>,
@@ -223,7 +224,7 @@ pub enum SlotReport {
 }
 
 impl Report {
-    fn new(path: String, header: &Header, layout: Option<&Layout>, keyring: Option<&Keyring>) -> Self {
+    fn new(path: String, header: &Header, layout: Option<&Layout>, keys: &KeyNames) -> Self {
         Self {
             path,
             path_hex: None,
@@ -235,7 +236,7 @@ impl Report {
             chunks: layout.map(Layout::chunks),
             plaintext_bytes: layout.map(Layout::plaintext_len),
             file_bytes: layout.map(Layout::file_len),
-            slots: header.slots().iter().map(|slot| SlotReport::new(slot, keyring)).collect(),
+            slots: header.slots().iter().map(|slot| SlotReport::new(slot, keys)).collect(),
             rekey_interrupted: false,
         }
     }
@@ -283,17 +284,17 @@ impl Report {
 }
 
 impl SlotReport {
-    pub fn new(slot: &Slot, keyring: Option<&Keyring>) -> Self {
+    pub fn new(slot: &Slot, keys: &KeyNames) -> Self {
         match slot {
             Slot::Padding(body) => SlotReport::Padding { bytes: body.len() },
             Slot::Password { kdf, .. } => {
                 SlotReport::Password { memory_kib: kdf.memory_kib, passes: kdf.passes, lanes: kdf.lanes }
             }
             Slot::Key { id, .. } => {
-                let open = |ring: &Keyring| ring.find(id, drop).ok().flatten().map(|(name, _)| name);
-                let locked = |ring: &Keyring| ring.locked_with(id).ok().flatten();
-                let name = keyring.and_then(|ring| open(ring).or_else(|| locked(ring)));
-                SlotReport::Key { id: id.to_string(), name }
+                let found = keys.of(id);
+                let is_missing = matches!(found, KeyName::Missing);
+                let name = if let KeyName::Is(name) = found { Some(name) } else { None };
+                SlotReport::Key { id: id.to_string(), name, is_missing }
             }
             Slot::Age { file, .. } => SlotReport::Age { stanzas: stanzas(file), bytes: file.len(), recipients: None },
             Slot::Service { uri, run_key, .. } => SlotReport::Service { uri: uri.clone(), bytes: run_key.len() },
@@ -309,8 +310,9 @@ impl SlotReport {
                 let (passes, lanes) = (count(u64::from(*passes), "pass"), count(u64::from(*lanes), "lane"));
                 format!("password, Argon2id with {memory}, {passes}, {lanes}")
             }
-            SlotReport::Key { id, name: Some(name) } => format!("key {id} ({name} in the keyring)"),
-            SlotReport::Key { id, name: None } => format!("key {id} (not in the keyring)"),
+            SlotReport::Key { id, name: Some(name), .. } => format!("key {id} ({name} in the keyring)"),
+            SlotReport::Key { id, is_missing: true, .. } => format!("key {id} (not in the keyring)"),
+            SlotReport::Key { id, .. } => format!("key {id}"),
             SlotReport::Age { stanzas, bytes, .. } if stanzas.is_empty() => {
                 format!("age, but nothing that could open: {}", count(*bytes as u64, "byte"))
             }

@@ -7,6 +7,7 @@ pub mod init;
 pub mod inspect;
 pub mod key;
 mod key_copies;
+mod key_names;
 pub mod man;
 pub mod mirror;
 #[cfg(target_os = "linux")]

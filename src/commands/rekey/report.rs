@@ -1,13 +1,12 @@
 //! What `rekey` reports: the ways into a file, before a change and after it.
 
 use crate::commands::inspect::SlotReport;
+use crate::commands::key_names::KeyNames;
 use phalanx_core::format::Header;
-use phalanx_host::Keyring;
 use phalanx_host::failure::Outcome;
 use phalanx_host::file::Unfinished;
 use phalanx_host::lines::{complain, path_hex, shown};
 use phalanx_host::say::{say, say_json};
-use phalanx_host::secret_files;
 use phalanx_host::verbosity::Verbosity;
 use serde::Serialize;
 use std::path::Path;
@@ -56,13 +55,13 @@ pub struct Reporter {
     json: bool,
     quiet: bool,
     /// Used only to show the names of keys.
-    keyring: Option<Keyring>,
+    keys: KeyNames,
     turn: Mutex<()>,
 }
 
 impl Reporter {
     pub fn new(json: bool, verbosity: Verbosity) -> Self {
-        Self { json, quiet: verbosity.quiet, keyring: secret_files::keyring().ok(), turn: Mutex::default() }
+        Self { json, quiet: verbosity.quiet, keys: KeyNames::of_user(), turn: Mutex::default() }
     }
 
     /// Writes a line to stderr, unless the run is quiet.
@@ -124,7 +123,7 @@ impl Reporter {
     }
 
     fn slots(&self, header: &Header) -> Vec<SlotReport> {
-        header.slots().iter().map(|slot| SlotReport::new(slot, self.keyring.as_ref())).collect()
+        header.slots().iter().map(|slot| SlotReport::new(slot, &self.keys)).collect()
     }
 
     fn line(&self, path: &Path, report: &Report) -> Line {

@@ -206,6 +206,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "",
     ),
     (
+        "commands/key_names.rs",
+        0,
+        "warning: not all keys of the keyring could be looked at for their names: {e}",
+        "`inspect` or `rekey`: a slot's key may be in the keyring, and have no name in the report",
+        "",
+    ),
+    (
         "../crates/host/src/mirror/state.rs",
         0,
         "warning: what this machine remembers of a mirror or volume: {e}",

@@ -18,7 +18,7 @@ pub fn run(plan: InitPlan, verbosity: Verbosity) -> Outcome {
     let recipients =
         Recipients::new(ProtectKeys { keys, password, generate_password, ..ProtectKeys::default() }, false);
     // A bad path fails here, before the user is asked for a password.
-    let copy = recovery_key.map(|output| KeyCopy::begin(Some(output), false, Form::Text, &key_files)).transpose()?;
+    let copy = recovery_key.map(|output| KeyCopy::begin_new(output, &key_files)).transpose()?;
     recipients.find()?;
     let mut ways = recipients.found().to_vec();
     if let Some(copy) = copy {

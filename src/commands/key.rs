@@ -153,7 +153,7 @@ fn new_identity(file: PathBuf) -> Outcome {
         return Err(Failure::usage("--identity needs a file of its own"));
     }
     let (text, recipient) = phalanx_age::new_identity().map_err(Error::read)?;
-    KeyCopy::begin(Some(file), false, Form::Text, &KeyFiles::of_keyring())?.finish(text.as_bytes())?;
+    KeyCopy::begin_new(file, &KeyFiles::of_keyring())?.finish(text.as_bytes())?;
     say(recipient)
 }
 

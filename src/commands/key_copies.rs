@@ -24,6 +24,8 @@ use zeroize::Zeroizing;
 /// The longest list of keys, and the longest file of a protected list: protecting adds less than 1 MiB.
 const LONGEST_LIST: usize = 4 << 20;
 const LONGEST_PROTECTED: usize = LONGEST_LIST + (1 << 20);
+/// A file of an identity is read so far, to be named: it is longer than one key.
+const LONGEST_IDENTITY: usize = 64 << 10;
 /// All secrets are in memory that does not grow, because growing would leave copies in freed memory.
 type Secret = Zeroizing<Vec<u8>>;
 
@@ -70,6 +72,16 @@ impl KeyCopy {
         let made = force.then(|| Box::new(keys.made()));
         let output = Output::create(&path, existing(made.as_deref())).map_err(|e| Failure::at_output(&path, e))?;
         Ok(KeyCopy::File(output, path, made))
+    }
+
+    /// Begins a file of text that only its user can read. An existing one is never replaced: what its key opens would be lost.
+    pub fn begin_new(path: PathBuf, keys: &KeyFiles) -> Outcome<Self> {
+        if path.symlink_metadata().is_ok() {
+            return Err(
+                Failure::at_output(&path, Error::Exists).hint("take another name: what its key opens would be lost")
+            );
+        }
+        Self::begin(Some(path), false, Form::Text, keys)
     }
 
     /// Writes it.
@@ -130,14 +142,24 @@ pub fn list(keyring: &Keyring) -> Outcome<Secret> {
 
 const ALL: &str = "--all takes a file of many keys";
 
+/// What to do with a file that is no key of the keyring.
+fn other_kind(bytes: &[u8]) -> &'static str {
+    let has = |text: &[u8]| bytes.windows(text.len()).any(|found| found == text);
+    let is_identity = [&b"AGE-SECRET-KEY-"[..], b"AGE-PLUGIN-", b" PRIVATE KEY-----"].into_iter().any(has);
+    if is_identity { "it holds an identity, which --identity takes where files are opened" } else { ALL }
+}
+
 /// One key, from raw bytes or text.
 pub fn read(path: &Path) -> Outcome<SecretKey> {
-    let bytes = read_file(path, key_text::LONGEST, "one key", ALL)?;
+    let bytes = read_file(path, LONGEST_IDENTITY, "one key", ALL)?;
+    if bytes.len() > key_text::LONGEST {
+        return Err(damaged(path, "it is longer than one key").hint(other_kind(&bytes)));
+    }
     let key = match key_text::is_meant(&bytes) {
         // 32 bytes may also be a text that was cut short.
         true => key_text::read(&bytes).map_err(|e| Failure::at(path, CoreError::from(e))),
         false => SecretKey::from_slice(&bytes)
-            .ok_or_else(|| damaged(path, "neither 32 raw bytes nor one key's text").hint(ALL)),
+            .ok_or_else(|| damaged(path, "neither 32 raw bytes nor one key's text").hint(other_kind(&bytes))),
     };
     warn_of_readers(path);
     key

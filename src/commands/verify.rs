@@ -112,7 +112,7 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
     if verbosity.quiet
         || report::is_on()
         || args.manifest.quick
-        || files + failed == 0
+        || files == 0 && failed + left_out <= 1
         || !args.recursive && args.paths.len() < 2
     {
         return done;

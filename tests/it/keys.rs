@@ -335,6 +335,21 @@ fn export_overwrites_only_with_force() {
 }
 
 #[test]
+fn what_is_no_key_of_the_keyring_is_named() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "--identity", "me"]).ok();
+    let line = s.run(&["key", "new", "--identity", "me"]).fails(4);
+    assert!(line.contains("me: exists already") && line.contains("hint: take another name"), "{line}");
+    let line = s.run(&["key", "import", "me", "me"]).fails(4);
+    assert!(line.contains("hint: it holds an identity, which --identity takes"), "{line}");
+    s.write("f", "");
+    let line = s.run(&["protect", "f", "--recipient", "me"]).fails(2);
+    assert!(line.contains("hint: --recipients-file takes a file"), "{line}");
+    let ended = s.run(&["verify", "-R", "missing", "-k", "k"]);
+    assert!(!ended.error().contains("whole") && ended.0.stdout.is_empty(), "{}", ended.error());
+}
+
+#[test]
 fn a_key_survives_export_and_import_as_text() {
     let s = Sandbox::new();
     s.secret("raw", key());

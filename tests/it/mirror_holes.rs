@@ -34,7 +34,7 @@ fn holes_behind_a_foreign_header_are_refused_at_once() {
         assert!(ended.error().contains(foreign), "{args:?}: {}", ended.error());
     }
     let error = s.run(&["mirror", "source", "m", "-k", "k"]).fails(3);
-    assert!(error.contains("the keys at hand do not open it"), "{error}");
+    assert!(error.contains(foreign), "{error}");
     // The mirror's own header.
     s.write("m/phalanx.tree", own);
     stretch(&s, "m/phalanx.tree");

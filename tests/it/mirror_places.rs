@@ -228,6 +228,29 @@ fn a_listed_path_through_a_link_is_an_error() {
     assert!(ended.fails_with_lines(4).contains("is a link"));
 }
 
+/// Somebody who wants to restore a mirror may exchange the two names.
+#[test]
+fn a_mirror_is_no_source() {
+    let s = mirrored();
+    let before = s.names();
+    let line = s.run(&["mirror", "m", "source", "-k", "k"]).fails(4);
+    assert!(
+        line.contains("m: it is a mirror itself") && line.contains("hint: unprotect --recursive restores it"),
+        "{line}"
+    );
+    s.run(&["mirror", "m", "new", "-k", "k"]).fails(4);
+    assert_eq!(s.names(), before);
+    assert!(!s.exists("source/phalanx.tree"));
+}
+
+#[test]
+fn another_key_is_said_to_be_missing() {
+    let s = mirrored();
+    s.run(&["key", "new", "other"]).ok();
+    let line = s.run(&["mirror", "source", "m", "-k", "other"]).fails(3);
+    assert!(line.contains("no key at hand") && !line.contains("--new"), "{line}");
+}
+
 #[test]
 fn a_mirror_is_renewed_through_a_link_to_it() {
     let s = mirrored();

@@ -81,7 +81,10 @@ pub fn recipient_text(option: &str, text: &str) -> Outcome<String> {
 }
 
 fn parse(option: &str, text: &str) -> Outcome<Recipient> {
-    Recipient::parse(text, &PLUGINS).map_err(|e| Failure::usage(format!("{option}: {e}")))
+    Recipient::parse(text, &PLUGINS).map_err(|e| {
+        let failure = Failure::usage(format!("{option}: {e}"));
+        if Path::new(text).is_file() { failure.hint("--recipients-file takes a file of recipients") } else { failure }
+    })
 }
 
 /// The identities in these files.

@@ -252,6 +252,9 @@ pub fn hint(error: &Error) -> Option<String> {
         Error::NoStores => "cargo install --features stores builds one with them; ./ before the name makes it a path",
         Error::NoLocks => "--fresh writes a whole new file",
         Error::Interrupted(_) => "phalanx rekey finishes it, with a key that opens the file",
+        Error::NoSuchKey(_) if std::env::var_os("SUDO_USER").is_some() && is_root() => {
+            "sudo runs with the keyring of root: --key-file names a key of another keyring"
+        }
         Error::NoSuchKey(_) if home::keyring().is_some_and(|dir| !dir.exists()) => {
             "phalanx key new makes it; phalanx key import brings a key back from a copy"
         }
@@ -261,6 +264,10 @@ pub fn hint(error: &Error) -> Option<String> {
         _ => return None,
     };
     Some(hint.into())
+}
+
+fn is_root() -> bool {
+    phalanx_system::process::geteuid().as_raw() == 0
 }
 
 fn hint_of_core(error: &CoreError) -> Option<String> {

@@ -220,6 +220,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "if it cannot be mended, delete the file that the line names",
     ),
     (
+        "../crates/host/src/mirror/run.rs",
+        4,
+        "{}: it is a mirror itself\nunprotect --recursive restores it; as a part of a source it is protected once more",
+        "`mirror` with a mirror as its source",
+        "",
+    ),
+    (
         "../crates/host/src/mirror/roots.rs",
         4,
         "the mirror that was there is gone, or its manifest is\nmount its disk, or make a new mirror with --new",

@@ -3,6 +3,7 @@
 
 mod deletions;
 
+use super::MANIFEST;
 use super::backup::Backup;
 use super::deletion::restore_times;
 use super::excludes::Excludes;
@@ -21,11 +22,12 @@ use super::stray::Stray;
 use super::there::There;
 use super::unread;
 use crate::failure::{Code, Failure, Outcome, worse};
-use crate::file::{Carry, is_url};
+use crate::file::{Carry, InputFile, is_url};
 use crate::lines::{complain, shown};
 use crate::transfer::tally::Tally;
 use crate::words::{arrow, count, others, summary_of};
 use crate::{Error, Result};
+use phalanx_core::format::Header;
 use phalanx_core::tree::{Contents, Recorder};
 use phalanx_core::{Class, Error as CoreError, Progress, ProtectedFile, Sink, Source};
 use phalanx_system::fs;
@@ -173,6 +175,15 @@ impl Mirroring<'_> {
     pub fn run(&self) -> Outcome<Option<Summary>> {
         let options = self.options;
         let source = open_source(&options.source)?;
+        let manifest = || Header::read(&mut InputFile::open(&options.source.join(MANIFEST)).ok()?.file()).ok();
+        if super::is_mirror(&options.source) && manifest().is_some() {
+            // Somebody who wants to restore a mirror, and names it first.
+            let line = format!("{}: it is a mirror itself", shown(&options.source));
+            let failure = Failure::new(Code::InputOutput, line).on(&options.source);
+            return Err(
+                failure.hint("unprotect --recursive restores it; as a part of a source it is protected once more")
+            );
+        }
         let is_object = is_url(&options.mirror);
         if !is_object {
             refuse_within(&source, &options.source, &options.mirror, "the mirror")?;

@@ -16,6 +16,8 @@ pub fn of(command: &str) -> Command {
     shell.raw_arg("/d /s /c ").raw_arg(format!("\"{command}\""));
     shell
 }
+    // Without this, it would look for programs in the folder where it runs before those of PATH, and anybody could have put one there.
+    shell.env("NoDefaultCurrentDirectoryInExePath", "1");
 
 /// What was printed, without one end of a line at its end.
 pub fn without_newline(printed: &[u8]) -> &[u8] {

@@ -1,6 +1,8 @@
 //! The programs of plugins and key services: where they are looked for, what they are told, and how they end.
 
+use std::env;
 use std::env::consts::EXE_SUFFIX;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -11,6 +13,21 @@ use std::time::{Duration, Instant};
 pub fn find(program: &str, folders: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
     let name = format!("{program}{EXE_SUFFIX}");
     folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join(&name)).find(|path| runs(path))
+}
+
+/// The folder where such a program runs. On Windows a program also looks for libraries there, so it is one to which only the system
+/// writes.
+#[must_use]
+pub fn folder() -> PathBuf {
+    let of_system = if cfg!(windows) { env::var_os("SystemRoot") } else { None };
+    of_system.map_or_else(|| "/".into(), PathBuf::from)
+}
+
+/// Whether the name of an environment variable begins so. Windows ignores the case of such names.
+#[must_use]
+pub fn begins_with(name: &OsStr, prefix: &str) -> bool {
+    let (start, prefix) = (name.as_encoded_bytes().get(..prefix.len()), prefix.as_bytes());
+    start.is_some_and(|start| if cfg!(windows) { start.eq_ignore_ascii_case(prefix) } else { start == prefix })
 }
 
 #[cfg(unix)]
@@ -54,6 +71,24 @@ pub fn ends_within(time: Duration, mut state: impl FnMut() -> io::Result<Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_variables_have_a_case_except_on_windows() {
+        let begins = |name: &str| begins_with(OsStr::new(name), "PHALANX_");
+        assert!(begins("PHALANX_PASSWORD") && begins("PHALANX_"));
+        assert!(!begins("PHALANX") && !begins("MY_PHALANX_") && !begins("PHALANXÄ") && !begins(""));
+        for name in ["phalanx_password", "Phalanx_Password"] {
+            assert_eq!(begins(name), cfg!(windows), "{name}");
+        }
+    }
+
+    /// Neither the folder of the user's command nor, on Windows, the root of a drive, where others may write.
+    #[test]
+    fn programs_run_in_a_folder_of_the_system() {
+        let folder = folder();
+        assert!(folder.is_absolute() && folder.is_dir(), "{folder:?}");
+        assert_eq!(folder.parent().is_some(), cfg!(windows), "{folder:?}");
+    }
 
     /// `kill` fails for a plugin that runs as another user.
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::plugin::Plugins;
 use crate::plugin::message::{Lines, Message, command, shown};
-use crate::program::{ends_within, survive_closed_pipes};
+use crate::program::{begins_with, ends_within, folder, survive_closed_pipes};
 use crate::user::User;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
@@ -49,11 +49,11 @@ impl<'p> Session<'p> {
         let path = plugins.find(name)?;
         let failed = |e: io::Error| format!("the plugin {name} cannot be run: {e}");
         let mut command = Command::new(path);
-        let ours = |name: &OsString| name.to_string_lossy().starts_with(OURS);
+        let ours = |name: &OsString| begins_with(name, OURS);
         env::vars_os().map(|(name, _)| name).filter(ours).for_each(|name| {
             command.env_remove(name);
         });
-        command.arg(format!("--age-plugin={machine}")).current_dir("/");
+        command.arg(format!("--age-plugin={machine}")).current_dir(folder());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = plugins.user().start(&mut command).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => broken.get_or_init(|| failed(e)).clone(),

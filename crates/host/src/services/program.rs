@@ -4,7 +4,7 @@ use super::Service;
 use crate::lines::{complain, one_line};
 use crate::signals;
 use base64ct::{Base64, Encoding};
-use phalanx_age::program::{ends_within, find, survive_closed_pipes};
+use phalanx_age::program::{ends_within, find, folder, survive_closed_pipes};
 use phalanx_core::format::is_service_uri;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -127,13 +127,7 @@ fn request(uri: &str, operation: Operation, bytes: &[u8]) -> Zeroizing<String> {
 fn start(path: &Path) -> io::Result<Child> {
     let mut command = Command::new(path);
     command.env_clear().envs(env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_passed_on)));
-    // On Windows a program also looks for libraries in the folder where it runs, so that is one to which only the system writes.
-    let folder = if cfg!(windows) { env::var_os("SystemRoot") } else { None };
-    command
-        .current_dir(folder.unwrap_or_else(|| "/".into()))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.current_dir(folder()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     signals::start(&mut command)
 }
 

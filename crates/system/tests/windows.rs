@@ -3,7 +3,7 @@
 #![allow(missing_docs)]
 
 use phalanx_system::files::{
-    Access, access, create_private_folder, cut_log, locked_folder, open_private_log, spelling,
+    Access, access, create_private_folder, cut_log, keep_from_writers, locked_folder, open_private_log, spelling,
 };
 use phalanx_system::fs::{
     AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, flock,
@@ -184,6 +184,28 @@ fn locks_keep_others_out_and_let_them_read() {
     assert_eq!(list(&dir), ["a", "b"]);
     drop(locked);
     assert!(locked_folder(opened(path.path()), Duration::from_secs(9)).is_some());
+}
+
+#[test]
+fn writers_are_kept_from_a_file() {
+    let (path, dir) = folder();
+    let writes = || File::options().write(true).open(path.path().join("a"));
+    let writer = make(&dir, "a", "one");
+    let keep = || keep_from_writers(&dir, OsStr::new("a"));
+    assert_eq!(keep().err(), Some(Errno::BUSY));
+    drop(writer);
+    let reader = File::open(path.path().join("a")).unwrap();
+    let kept = keep().unwrap().unwrap();
+    assert!(writes().is_err());
+    // It is renamed and deleted all the same.
+    renameat_with(&dir, "a", &dir, "b", RenameFlags::NOREPLACE).unwrap();
+    renameat_with(&dir, "b", &dir, "a", RenameFlags::NOREPLACE).unwrap();
+    drop(kept);
+    writes().unwrap();
+    let kept = keep().unwrap();
+    unlinkat(&dir, "a", AtFlags::empty()).unwrap();
+    drop((kept, reader));
+    assert_eq!(list(&dir), [""; 0]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{step, unused_name};
 use crate::{Error, Result};
 use phalanx_core::Error as CoreError;
-use phalanx_system::files::ends_in_slash;
+use phalanx_system::files::{ends_in_slash, keep_from_writers};
 use phalanx_system::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use phalanx_system::parent;
 use std::collections::HashSet;
@@ -200,7 +200,7 @@ impl Removal {
     /// Deletes it.
     ///
     /// It is compared, renamed aside, compared again, and then deleted. If something else took its name or it was
-    /// written to meanwhile, it is put back. Two changes go unnoticed: one between the comparisons that restores the
+    /// written to meanwhile, it is put back. On Windows nobody can write to it meanwhile, and it stays if somebody could. Two changes go unnoticed: one between the comparisons that restores the
     /// time of modification, and one through a mapping on a file system that keeps no times for these (tmpfs).
     ///
     /// # Errors
@@ -209,6 +209,10 @@ impl Removal {
     /// it cannot be looked at, renamed or deleted.
     pub fn run(self) -> Result<()> {
         let _step = step();
+        let _kept = match self.target {
+            None => keep_from_writers(&self.dir, &self.name).map_err(Error::read)?,
+            Some(_) => None,
+        };
         let stat = |name: &OsStr| fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Error::read);
         let before = stat(&self.name)?;
         let now = Stamp::new(&before);

@@ -2,7 +2,8 @@
 
 pub use super::acl::{Access, access};
 use super::fs::reopened;
-use super::nt::{self, SHARE_ALL};
+use super::names::checked;
+use super::nt::{self, How, SHARE_ALL};
 use crate::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, lock_folder, make_private_folder, open, openat, statat};
 use crate::io::{Errno, Result};
 use crate::parent;
@@ -14,7 +15,10 @@ use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::AsHandle;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use windows_sys::Win32::Storage::FileSystem::{FILE_GENERIC_WRITE, SECURITY_IDENTIFICATION};
+use windows_sys::Wdk::Storage::FileSystem::{FILE_OPEN, FILE_OPEN_REPARSE_POINT};
+use windows_sys::Win32::Storage::FileSystem::{
+    FILE_GENERIC_WRITE, FILE_READ_DATA, FILE_SHARE_DELETE, FILE_SHARE_READ, SECURITY_IDENTIFICATION,
+};
 
 /// Makes a folder that only the user can look into, and with `recursive` those above it. Then it may be there already.
 ///
@@ -77,6 +81,22 @@ pub fn open_folder(path: &Path) -> io::Result<File> {
 /// If it cannot be cut.
 pub fn cut_log(file: &File, len: u64) -> io::Result<()> {
     File::from(reopened(file.as_handle(), FILE_GENERIC_WRITE, SHARE_ALL)?).set_len(len)
+}
+
+/// Opens a file in an open folder, so that nobody can write to it until the returned one is closed. Windows tells the time of a write only
+/// when whoever has written has closed the file, so before this, not even the times say whether it is as it was.
+///
+/// # Errors
+/// [`Errno::BUSY`] if somebody has it open to write to it, or another error.
+pub fn keep_from_writers(folder: impl AsHandle, name: &OsStr) -> Result<Option<File>> {
+    let how = How {
+        access: FILE_READ_DATA,
+        share: FILE_SHARE_READ | FILE_SHARE_DELETE,
+        disposition: FILE_OPEN,
+        options: FILE_OPEN_REPARSE_POINT,
+        security: None,
+    };
+    nt::create(Some(folder.as_handle()), &checked(name)?, how).map(|file| Some(file.into()))
 }
 
 /// Locks an open folder until the returned one is closed. `None` if somebody else has it locked for longer than `wait`. Some file

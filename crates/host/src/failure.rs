@@ -3,7 +3,7 @@
 
 use crate::file::Obstacle;
 use crate::lines::{complain, complain_with, shown};
-use crate::{Error, folders, home, last_resort};
+use crate::{Error, ask, folders, home, last_resort};
 use phalanx_core::{Class, Error as CoreError};
 use std::io;
 use std::panic::UnwindSafe;
@@ -350,5 +350,7 @@ pub fn guard(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
         complain(format!("internal error{place}: please report it"));
         last_resort::panic_is_reported();
     }));
-    std::panic::catch_unwind(run).unwrap_or(ExitCode::from(Code::Other.number()))
+    let code = std::panic::catch_unwind(run).unwrap_or(ExitCode::from(Code::Other.number()));
+    ask::restore();
+    code
 }

@@ -1,7 +1,7 @@
 //! The console while it does not show what is typed.
 
 use crate::lock::lock;
-use phalanx_system::console::{InputMode, discard_input, show_utf8};
+use phalanx_system::console::{InputMode, discard_input, restore_code_page, show_utf8};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::windows::io::AsHandle;
@@ -24,8 +24,14 @@ pub struct Dark;
 /// The console while it is dark, and how it was before.
 static BEFORE: Mutex<Option<(File, InputMode)>> = Mutex::new(None);
 
-/// Makes the console what it was, if a question has changed it: a signal ends the process.
+/// Makes the console what it was before the process, which ends now.
 pub(crate) fn restore() {
+    echo();
+    restore_code_page();
+}
+
+/// Makes the console show what is typed, if a question has changed that.
+fn echo() {
     let before = lock(&BEFORE).take();
     if let Some((console, before)) = before {
         let _ = before.set(&console);
@@ -47,6 +53,6 @@ impl Dark {
 
 impl Drop for Dark {
     fn drop(&mut self) {
-        restore();
+        echo();
     }
 }

@@ -1,5 +1,6 @@
 //! The shell, and what is read from it.
 
+use phalanx_system::console::use_utf8;
 use phalanx_system::pipe::available;
 use std::io;
 use std::os::windows::process::CommandExt;
@@ -10,14 +11,16 @@ use std::time::Duration;
 /// So often the command is asked whether it has ended, while it prints nothing.
 const ROUND: Duration = Duration::from_millis(20);
 
-/// The shell that runs a command. It gets the command as it is: it has rules of its own for quotes.
+/// The shell that runs a command. It gets the command as it is: it has rules of its own for quotes. What its own commands print is UTF-8,
+/// as passwords are everywhere else; without that, they would have other bytes on machines of other languages.
 pub fn of(command: &str) -> Command {
+    use_utf8();
     let mut shell = Command::new("cmd.exe");
+    // Without this, it would look for programs in the folder where it runs before those of PATH, and anybody could have put one there.
+    shell.env("NoDefaultCurrentDirectoryInExePath", "1");
     shell.raw_arg("/d /s /c ").raw_arg(format!("\"{command}\""));
     shell
 }
-    // Without this, it would look for programs in the folder where it runs before those of PATH, and anybody could have put one there.
-    shell.env("NoDefaultCurrentDirectoryInExePath", "1");
 
 /// What was printed, without one end of a line at its end.
 pub fn without_newline(printed: &[u8]) -> &[u8] {

@@ -2,7 +2,7 @@
 //! them.
 
 use crate::Refused;
-use phalanx_system::files::{Access, access};
+use phalanx_system::files::{Access, access, user_as_text};
 use std::fs::{File, Metadata};
 use std::path::Path;
 
@@ -43,7 +43,10 @@ fn own(what: &str, file: &File) -> Result<Access, Refused> {
     }
 }
 
-/// The command that lets only the user open a file or folder.
+/// The commands that let only the user open a file or folder, for both of Windows' shells. The first one takes away what others were
+/// given; after it, the folder above decides, until the second one.
 fn only_for_user(path: &Path, rights: &str) -> String {
-    format!("icacls \"{}\" /inheritance:r /grant:r \"%USERNAME%:{rights}\"", path.display())
+    let user = user_as_text().map_or_else(|_| "%USERNAME%".into(), |user| format!("*{user}"));
+    let path = path.display();
+    format!("icacls \"{path}\" /reset, and then icacls \"{path}\" /inheritance:r /grant:r \"{user}:{rights}\"")
 }

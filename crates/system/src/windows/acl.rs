@@ -51,6 +51,21 @@ pub fn access(file: impl AsHandle) -> Result<Access> {
     Ok(Descriptor(&list).access(user()?).unwrap_or(Access { is_own: false, read: true, write: true }))
 }
 
+/// The text that Windows has for the identifier of the user of this process: `S-1-…`.
+///
+/// # Errors
+/// If the system does not tell it.
+pub fn user_as_text() -> Result<String> {
+    text(user()?).ok_or(Errno::INVAL)
+}
+
+/// An identifier has a version, the number of its parts, an authority, and the parts.
+fn text(identifier: &[u8]) -> Option<String> {
+    let authority = identifier.get(2..8)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let parts = identifier[8..].as_chunks::<4>().0.iter().map(|part| format!("-{}", u32::from_le_bytes(*part)));
+    Some(format!("S-{}-{authority}{}", identifier[0], parts.collect::<String>()))
+}
+
 /// The descriptor for what is made for its user alone.
 pub fn for_user(is_folder: bool) -> Result<&'static [u64]> {
     static MADE: [OnceLock<Vec<u64>>; 2] = [OnceLock::new(), OnceLock::new()];
@@ -286,6 +301,15 @@ mod tests {
         }
         bytes[list + 4] += more.len() as u8;
         bytes
+    }
+
+    #[test]
+    fn identifiers_have_the_text_that_windows_has_for_them() {
+        assert_eq!(text(ADMINISTRATORS).unwrap(), "S-1-5-32-544");
+        assert_eq!(text(SYSTEM).unwrap(), "S-1-5-18");
+        assert_eq!(text(ME).unwrap(), "S-1-5-21-1000");
+        assert_eq!(text(&[]), None);
+        assert!(user_as_text().unwrap().starts_with("S-1-5-"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Files by their paths, and who may open them.
 
-pub use super::acl::{Access, access};
+pub use super::acl::{Access, access, user_as_text};
 use super::fs::reopened;
 use super::names::checked;
 use super::nt::{self, How, SHARE_ALL};

@@ -293,8 +293,8 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "../crates/host/src/mirror/manifest.rs",
         4,
         "{}: another run writes to it",
-        "two runs of `mirror` at once",
-        "wait for the other one",
+        "two runs of `mirror` at once. On Windows also a mirror that is the current folder of a program, as the line says there",
+        "wait for the other one, or leave the folder",
     ),
     (
         "../crates/host/src/mirror/run/deletions.rs",

@@ -370,9 +370,14 @@ pub fn lock(mirror: &Path) -> Outcome<File> {
 
 /// Locks a mirror's root.
 pub fn locked(root: File, mirror: &Path) -> Outcome<File> {
-    locked_folder(root, Duration::ZERO)
-        .ok_or_else(|| Failure::new(Code::InputOutput, format!("{}: another run writes to it", shown(mirror))))
+    locked_folder(root, Duration::ZERO).ok_or_else(|| {
+        let line = format!("{}: another run writes to it", shown(mirror));
+        Failure::new(Code::InputOutput, line + OR_CURRENT)
+    })
 }
+
+/// Windows locks no folder that is the current one of a program.
+pub const OR_CURRENT: &str = if cfg!(windows) { ", or it is the current folder of a program" } else { "" };
 
 /// Opens a mirror's root, or the folder of objects that a URL names.
 pub fn root(mirror: &Path) -> Outcome<Root> {

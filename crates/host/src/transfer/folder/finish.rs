@@ -5,18 +5,21 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::file::sync_folder;
 use crate::folders::entries;
 use crate::lines::shown;
+use crate::mirror::manifest::OR_CURRENT;
 use crate::mirror::{MANIFEST, SIGNATURE};
 use crate::transfer::ends::not_deleted;
 use crate::transfer::listed;
 use crate::warnings::warn_of_special_bits;
 use crate::{Error, Result};
-use phalanx_system::fs::{self, AtFlags, FlockOperation};
+use phalanx_system::files::locked_folder;
+use phalanx_system::fs::{self, AtFlags};
 use phalanx_system::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 impl Folder {
     /// Makes sure that the entries of its mirror and of all mirrors above are on the disk.
@@ -185,10 +188,9 @@ impl Folder {
 
 /// Removes the manifest of a mirror, of which all else has been restored and removed.
 fn remove_manifest(mirror: &File) -> Result<(), String> {
-    // A run of mirror would write there. The file system may have no locks.
-    if fs::flock(mirror, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-        return Err("another run writes to it".into());
-    }
+    // A run of mirror would write there.
+    let mirror = mirror.try_clone().map_err(|e| e.to_string())?;
+    let mirror = &locked_folder(mirror, Duration::ZERO).ok_or(format!("another run writes to it{OR_CURRENT}"))?;
     let names = entries(mirror).map_err(|e| e.to_string())?;
     if names.iter().any(|(name, _)| name != MANIFEST && name != SIGNATURE) {
         return Err(NOT_EMPTY.into());

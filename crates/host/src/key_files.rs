@@ -3,7 +3,7 @@
 
 use crate::args::KeyArgs;
 use crate::failure::{Failure, Outcome};
-use crate::file::{Made, Spared, Stamp};
+use crate::file::{Made, Spared, Stamp, has_resource_fork};
 use crate::lines::shown;
 use crate::paths::is_dash;
 use crate::{folders, secret_files};
@@ -51,6 +51,7 @@ pub fn note_file(path: &Path) {
 /// Why an input is not deleted.
 pub const HOLDS_KEY: &str = "it holds a key or password";
 const HOLDS_IDENTITIES: &str = "it holds identities";
+const HAS_RESOURCE_FORK: &str = "it has a resource fork, which is not protected";
 
 impl KeyFiles {
     /// The key files of a command line. A file that cannot be found cannot be deleted either.
@@ -133,6 +134,9 @@ impl KeyFiles {
     pub fn spares(&self, input: &File, stamp: Stamp) -> Option<&'static str> {
         if self.holds(stamp.id()) {
             return Some(HOLDS_KEY);
+        }
+        if has_resource_fork(input) {
+            return Some(HAS_RESOURCE_FORK);
         }
         (self.spares_identities && holds_identities(input, stamp.len())).then_some(HOLDS_IDENTITIES)
     }

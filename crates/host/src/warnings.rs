@@ -1,6 +1,6 @@
 //! Warnings of a run over files and folders.
 
-use crate::file::Carry;
+use crate::file::{Carry, has_resource_fork};
 use crate::lines::{complain, shown};
 use phalanx_system::files::mode_of_open;
 use std::fs::{File, Metadata};
@@ -30,6 +30,15 @@ pub fn say_of_special_bits(line: String) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
         complain(line);
+    }
+}
+
+/// Warns once that a file's second content stays where it is.
+pub fn warn_of_resource_fork(path: &Path, file: &File) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if has_resource_fork(file) && !SAID.swap(true, Ordering::Relaxed) {
+        let path = shown(path);
+        complain(format!("warning: {path}: its resource fork is neither protected nor copied"));
     }
 }
 

@@ -810,6 +810,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "../crates/host/src/warnings.rs",
         0,
+        "warning: {path}: its resource fork is neither protected nor copied",
+        "a second content, which only macOS has",
+        "",
+    ),
+    (
+        "../crates/host/src/warnings.rs",
+        0,
         "warning: {path}: setuid, setgid and sticky bits are not kept",
         "`protect`, or `unprotect --preserve`: whoever can write to a protected file decides about its permissions",
         "set them again after restoring",
@@ -1008,7 +1015,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "transfer.rs",
         0,
         "warning: {path}: not deleted, because {why}",
-        "`--remove` of a file that holds a key, a password or identities: what was protected may need it",
+        "`--remove` of a file that holds a key, a password or identities: what was protected may need it. Or of one with a resource fork (macOS), of which no copy was made",
         "",
     ),
     (

@@ -168,6 +168,19 @@ pub(crate) fn remove_acls(file: &File, is_folder: bool, except: &[u8]) {
     }
 }
 
+/// The second content that a file may have on macOS, which shows it as an attribute.
+const RESOURCE_FORK: &[u8] = b"com.apple.ResourceFork";
+
+/// Whether a file has a second content, which is neither protected nor copied. Only macOS has such files.
+pub(crate) fn has_resource_fork(file: &File) -> bool {
+    cfg!(target_os = "macos") && fs::fgetxattr_query(file, RESOURCE_FORK).is_ok_and(|len| len > 0)
+}
+
+/// Whether an attribute is copied. Those of some kinds say what programs may do, and one is content and not metadata.
+fn is_copied(name: &[u8]) -> bool {
+    !name.starts_with(b"security.") && !name.starts_with(b"trusted.") && name != RESOURCE_FORK
+}
+
 /// Copies all attributes that can be copied.
 fn copy_xattrs(from: &File, to: &File, is_folder: bool) {
     let list = || {
@@ -181,7 +194,7 @@ fn copy_xattrs(from: &File, to: &File, is_folder: bool) {
     };
     let list = list().unwrap_or_default();
     remove_acls(to, is_folder, &list);
-    for name in names(&list).filter(|name| !name.starts_with(b"security.") && !name.starts_with(b"trusted.")) {
+    for name in names(&list).filter(|name| is_copied(name)) {
         let copy = || {
             let mut value = vec![0; fs::fgetxattr_query(from, name)?];
             let len = fs::fgetxattr(from, name, &mut value[..])?;
@@ -194,4 +207,19 @@ fn copy_xattrs(from: &File, to: &File, is_folder: bool) {
 /// The names in a list of extended attributes, in which each ends with a zero byte.
 fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|b| *b == 0).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_and_rights_are_not_copied_as_attributes() {
+        for name in ["com.apple.ResourceFork", "security.capability", "trusted.overlay.opaque"] {
+            assert!(!is_copied(name.as_bytes()), "{name}");
+        }
+        for name in ["com.apple.FinderInfo", "user.com.apple.ResourceFork", "user.note", "system.posix_acl_access"] {
+            assert!(is_copied(name.as_bytes()), "{name}");
+        }
+    }
 }

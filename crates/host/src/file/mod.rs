@@ -35,7 +35,7 @@ pub use keyring::Keyring;
 pub use made::{Made, Spared};
 pub(crate) use made::{is_listed, swap_case};
 pub use metadata::{Attributes, Carry, umask};
-pub(crate) use metadata::{remove_acls, set_mode, tolerate};
+pub(crate) use metadata::{has_resource_fork, remove_acls, set_mode, tolerate};
 pub(crate) use objects::object_error;
 pub use objects::{
     InputObject, Left, ListedObject, NewObject, ObjectFolder, OutputObject, Plan, Stores, Url, give_up,

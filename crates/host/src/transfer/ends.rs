@@ -7,7 +7,7 @@ use crate::lines::shown;
 use crate::paths::{End, Route};
 use crate::signatures::beside;
 use crate::stdio;
-use crate::warnings::warn_of_special_bits;
+use crate::warnings::{warn_of_resource_fork, warn_of_special_bits};
 use phalanx_core::Error as CoreError;
 use std::path::Path;
 
@@ -66,6 +66,7 @@ impl Route {
     ) -> Outcome {
         if let Ends { input: Input::File(input), target: Target::File(..) } = &ends {
             warn_of_special_bits(self.input.path(), input.file(), rules.carry);
+            warn_of_resource_fork(self.input.path(), input.file());
         }
         let committed = ends.commit(rules).map_err(|e| self.blame(e))?;
         then()?;

@@ -26,7 +26,7 @@ use crate::transfer::ends::{blame, delete, not_deleted};
 use crate::transfer::folder::{Folder, Tree};
 use crate::transfer::tally::Tally;
 use crate::transfer::walk::{Next, Task, Walk, is_of_process, is_too_many};
-use crate::warnings::{self, KEEP_COPY, warn_of_special_bits};
+use crate::warnings::{self, KEEP_COPY, warn_of_resource_fork, warn_of_special_bits};
 use crate::{Error, Result};
 use phalanx_core::tree::{Entry, FileEntry, Kind, Recorder};
 use phalanx_core::{Progress, ReadAt};
@@ -364,6 +364,7 @@ impl<A: Action> Workers<'_, A> {
             return Ok(None);
         };
         warn_of_special_bits(&folder.path(name), input.file(), rules.carry);
+        warn_of_resource_fork(&folder.path(name), input.file());
         carry(&input, &output, &rules).map_err(at)?;
         if let Some((selection, node)) = selected {
             listed::restore(selection, node, rules.carry, input.file(), output.file()).map_err(at)?;

@@ -180,26 +180,46 @@ fn a_mirror_keeps_what_only_its_spelling_has_changed() {
     assert!(!s.exists("disk/m/gone.phx"));
 }
 
-/// What was written by a run that deleted nothing lies in the folder of the old spelling too, which is still to be deleted.
+/// What was written by a run that deleted nothing lies in the folder of the old spelling too, which is still to be deleted. Its name
+/// need not have letters of ASCII.
 #[test]
 fn what_is_new_in_a_folder_of_another_spelling_is_no_stray() {
     let s = Sandbox::with_key();
     let Some(_mounted) = exfat(&s) else { return };
-    fs::create_dir_all(s.path("src/Photos")).unwrap();
-    s.write("src/Photos/a", "1");
-    s.run(&["mirror", "src", "disk/m", "-k", "k"]).ok();
-    fs::rename(s.path("src/Photos"), s.path("src/photos")).unwrap();
-    fs::create_dir(s.path("src/photos/sub")).unwrap();
-    s.write("src/photos/b", "2");
-    s.write("src/photos/sub/c", "3");
-    s.run(&["mirror", "src", "disk/m", "-k", "k"]).ok();
-    fs::copy(s.path("disk/m/photos/a.phx"), s.path("disk/m/photos/stray.phx")).unwrap();
-    s.run(&["mirror", "src", "disk/m", "-k", "k", "--delete", "--max-delete", "9"]).ok();
-    for (name, content) in [("a", "1"), ("b", "2"), ("sub/c", "3")] {
-        s.run(&["unprotect", &format!("disk/m/photos/{name}.phx"), "-o", "out", "-k", "k", "--force"]).ok();
-        assert_eq!(s.read("out"), content.as_bytes());
+    for (n, (old, new)) in [("Photos", "photos"), ("Фото", "фото"), ("Ö", "ö")].into_iter().enumerate() {
+        let (source, mirror) = (format!("src{n}"), format!("disk/m{n}"));
+        let new = format!("{source}/{new}");
+        let stored = |name: &str| new.replace(&source, &mirror) + "/" + name;
+        fs::create_dir_all(s.path(&format!("{source}/{old}"))).unwrap();
+        s.write(&format!("{source}/{old}/a"), "1");
+        s.run(&["mirror", &source, &mirror, "-k", "k"]).ok();
+        fs::rename(s.path(&format!("{source}/{old}")), s.path(&new)).unwrap();
+        fs::create_dir(s.path(&format!("{new}/sub"))).unwrap();
+        s.write(&format!("{new}/b"), "2");
+        s.write(&format!("{new}/sub/c"), "3");
+        s.run(&["mirror", &source, &mirror, "-k", "k"]).ok();
+        fs::copy(s.path(&stored("a.phx")), s.path(&stored("stray.phx"))).unwrap();
+        s.run(&["mirror", &source, &mirror, "-k", "k", "--delete", "--max-delete", "9"]).ok();
+        for (name, content) in [("a", "1"), ("b", "2"), ("sub/c", "3")] {
+            s.run(&["unprotect", &stored(&format!("{name}.phx")), "-o", "out", "-k", "k", "--force"]).ok();
+            assert_eq!(s.read("out"), content.as_bytes());
+        }
+        assert!(!s.exists(&stored("stray.phx")));
     }
-    assert!(!s.exists("disk/m/photos/stray.phx"));
+}
+
+/// Folders and links have no ending, so their names may be without letters of ASCII as a whole.
+#[test]
+fn an_empty_folder_of_another_spelling_is_not_deleted_as_gone() {
+    let s = Sandbox::with_key();
+    let Some(_mounted) = exfat(&s) else { return };
+    fs::create_dir_all(s.path("src/Папка")).unwrap();
+    s.write("src/a", "1");
+    let mirror = ["mirror", "src", "disk/m", "-k", "k", "--delete"];
+    s.run(&mirror).ok();
+    fs::rename(s.path("src/Папка"), s.path("src/папка")).unwrap();
+    s.run(&mirror).ok();
+    assert!(s.exists("disk/m/папка"));
 }
 
 /// The mirror may go on with the old spelling, which the manifest does not list then.
@@ -245,6 +265,27 @@ fn names_that_a_file_system_treats_as_equal_do_not_become_one() {
     let reported = s.run(&[&["protect", "-R", "src/D", "src/d"], &to[..]].concat()).fails_with_lines(4);
     assert!(reported.contains("another output of this run"), "{reported}");
     assert_eq!((s.read("src/a"), s.read("src/d/f")), (b"2".to_vec(), b"4".to_vec()));
+}
+
+/// Nor do those without letters of ASCII, which restored files and folders may have.
+#[test]
+fn names_in_other_letters_that_a_file_system_treats_as_equal_do_not_become_one() {
+    let s = Sandbox::with_key();
+    let Some(_mounted) = exfat(&s) else { return };
+    let files = ["src/я", "src/Я", "src/Ж/ö", "src/ж/ö"];
+    for name in files {
+        fs::create_dir_all(s.path(name).parent().unwrap()).unwrap();
+        s.write(name, name);
+    }
+    s.run(&["protect", "src/я", "src/Я", "-k", "k"]).ok();
+    s.run(&["protect", "-R", "src/Ж", "src/ж", "-k", "k"]).ok();
+    let to = ["--output-dir", "disk", "-k", "k", "--force", "--remove"];
+    let reported = s.run(&[&["unprotect", "src/я.phx", "src/Я.phx"], &to[..]].concat()).fails(4);
+    assert!(reported.contains("another output of this run"), "{reported}");
+    let reported = s.run(&[&["unprotect", "-R", "src/Ж.phx", "src/ж.phx"], &to[..]].concat()).fails_with_lines(4);
+    assert!(reported.contains("another output of this run"), "{reported}");
+    let left = ["src/Я.phx", "src/ж.phx/ö.phx"].map(|name| s.exists(name));
+    assert_eq!(left, [true; 2]);
 }
 
 #[test]

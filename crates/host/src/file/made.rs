@@ -7,9 +7,9 @@ use crate::{Error, Result};
 use phalanx_system::files;
 use phalanx_system::fs::{self, AtFlags, Dir, FileType, Stat};
 use phalanx_system::io::Errno;
-use phalanx_system::os::ffi::OsStrExt;
+use phalanx_system::os::ffi::{OsStrExt, OsStringExt};
 use std::collections::{HashMap, HashSet};
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -183,23 +183,41 @@ impl Inner {
         let folds = match *folds {
             Some(folds) => folds,
             None => {
-                let other = swap_case(name);
-                if other == name.as_bytes() {
-                    return Ok(false);
-                }
-                let other = OsStr::from_bytes(&other);
-                let answers = fs::statat(dir, other, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-                *folds.insert(answers && !is_listed(dir, other)?)
+                let Some(other) = swap_case(name) else { return Ok(false) };
+                let answers = fs::statat(dir, &other, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+                *folds.insert(answers && !is_listed(dir, &other)?)
             }
         };
         Ok(folds && !is_listed(dir, name)?)
     }
 }
 
-/// Swaps capital and small letters.
-pub(crate) fn swap_case(name: &OsStr) -> Vec<u8> {
-    let swap = |b: &u8| if b.is_ascii_lowercase() { b.to_ascii_uppercase() } else { b.to_ascii_lowercase() };
-    name.as_bytes().iter().map(swap).collect()
+/// Another spelling of a name, which differs from it in capitals only; `None` if it has none. The letters of ASCII are swapped, which
+/// every file system knows that ignores case, or else the first other letter with a single counterpart.
+pub(crate) fn swap_case(name: &OsStr) -> Option<OsString> {
+    if name.as_bytes().iter().any(u8::is_ascii_alphabetic) {
+        let swap = |b: &u8| if b.is_ascii_lowercase() { b.to_ascii_uppercase() } else { b.to_ascii_lowercase() };
+        return Some(OsString::from_vec(name.as_bytes().iter().map(swap).collect()));
+    }
+    let name = name.to_str()?;
+    let (at, letter, other) = name.char_indices().find_map(|(at, letter)| Some((at, letter, counterpart(letter)?)))?;
+    Some(format!("{}{other}{}", &name[..at], &name[at + letter.len_utf8()..]).into())
+}
+
+/// The capital of a small letter, or the small letter of a capital, if each is the only one of the other.
+fn counterpart(letter: char) -> Option<char> {
+    let (small, capital) = (only(letter.to_lowercase())?, only(letter.to_uppercase())?);
+    let is_pair = only(small.to_uppercase()) == Some(capital) && only(capital.to_lowercase()) == Some(small);
+    match () {
+        () if small == capital || !is_pair => None,
+        () if letter == small => Some(capital),
+        () if letter == capital => Some(small),
+        () => None,
+    }
+}
+
+fn only(mut letters: impl Iterator<Item = char>) -> Option<char> {
+    letters.next().filter(|_| letters.next().is_none())
 }
 
 /// Whether a folder has an entry of exactly this name.
@@ -210,4 +228,25 @@ pub(crate) fn is_listed(dir: &File, name: &OsStr) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_spelling_differs_in_capitals_only() {
+        let spelling = |name: &str| swap_case(OsStr::new(name));
+        for (name, other) in
+            [("a.phx", "A.PHX"), ("Straße", "sTRAßE"), ("Фото", "фото"), ("фото", "Фото"), ("7ö", "7Ö")]
+        {
+            assert_eq!(spelling(name), Some(other.into()), "{name}");
+        }
+        // What has several counterparts, or none, is passed by.
+        assert_eq!(spelling("ßςя"), Some("ßςЯ".into()));
+        for name in ["日記", "ß", "1", ""] {
+            assert_eq!(spelling(name), None, "{name}");
+        }
+        assert_eq!(swap_case(OsStr::from_bytes(b"\xff")), None);
+    }
 }

@@ -1,11 +1,11 @@
 //! Entries of a mirror whose names are another spelling of the names of others, where a file system takes both for one: a change of
 //! `A` to `a` at the source. What is gone by its name is then what has just been written.
 
+use super::MANIFEST;
 use super::listing::{Listing, NodeId, State};
 use crate::file::{is_listed, swap_case};
 use crate::folders::open_within;
 use phalanx_system::fs::{self, AtFlags, FileType};
-use phalanx_system::os::ffi::OsStrExt;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 #[derive(Default)]
 pub struct Spellings {
     stay: Option<Stay>,
+    /// Whether the mirror's root takes several spellings for one, once that was asked.
+    of_root: Option<bool>,
 }
 
 #[derive(Default)]
@@ -28,10 +30,7 @@ impl Spellings {
     /// Whether what a name leads to, of an entry that is gone, is an entry that stays. `dir` is the folder that it is in.
     pub fn stays(&mut self, mirror: &File, dir: &File, listing: &Listing, gone: NodeId) -> bool {
         let name = listing.stored_name(gone);
-        if self.stay.is_none() && folds(dir, &name) {
-            self.stay = Some(Stay::of(mirror, listing));
-        }
-        let Some(stay) = &self.stay else { return false };
+        let Some(stay) = self.stay(mirror, listing, || folds(dir, &name)) else { return false };
         let path = listing.stored_path(gone);
         let other = |found: Option<&PathBuf>| found.is_some_and(|found| *found != path);
         other(stay.by_spelling.get(&fold(&path))) || id(dir, &name).is_some_and(|id| other(stay.by_id.get(&id)))
@@ -39,16 +38,23 @@ impl Spellings {
 
     /// Whether a path that belongs to no entry leads to one that stays, because a folder above it has a new spelling.
     pub fn are_at(&mut self, mirror: &File, listing: &Listing, path: &Path) -> bool {
-        let mut above = path.ancestors().skip(1).filter_map(|folder| Some((folder.parent()?, folder.file_name()?)));
+        let mut names = path.ancestors().filter_map(|entry| Some((entry.parent()?, entry.file_name()?)));
         let folds_at = |(parent, name): (&Path, &OsStr)| open_within(mirror, parent).is_ok_and(|dir| folds(&dir, name));
-        if self.stay.is_none() && above.any(folds_at) {
-            self.stay = Some(Stay::of(mirror, listing));
-        }
-        let Some(stay) = &self.stay else { return false };
+        let Some(stay) = self.stay(mirror, listing, || names.any(folds_at)) else { return false };
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return false };
         let other = |found: Option<&PathBuf>| found.is_some_and(|entry| entry != path);
         let found = open_within(mirror, parent).ok().and_then(|dir| id(&dir, name));
         other(stay.by_spelling.get(&fold(path))) || found.is_some_and(|id| other(stay.by_id.get(&id)))
+    }
+
+    /// The entries that stay, if a folder takes several spellings for one: the root, or another one that is asked then. Names such as
+    /// `日記` have one spelling only, and show nothing. That of the manifest has two, and no mirror in which something is deleted lacks it.
+    fn stay(&mut self, mirror: &File, listing: &Listing, folds_there: impl FnOnce() -> bool) -> Option<&Stay> {
+        let of_root = *self.of_root.get_or_insert_with(|| folds(mirror, OsStr::new(MANIFEST)));
+        if self.stay.is_none() && (of_root || folds_there()) {
+            self.stay = Some(Stay::of(mirror, listing));
+        }
+        self.stay.as_ref()
     }
 }
 
@@ -96,13 +102,12 @@ impl Respelled {
 
 /// Whether the file system of a folder takes another spelling of a name in it for the same.
 fn folds(dir: &File, name: &OsStr) -> bool {
-    let other = swap_case(name);
-    let other = OsStr::from_bytes(&other);
-    other != name && id(dir, other).is_some() && !is_listed(dir, other).unwrap_or(false)
+    swap_case(name).is_some_and(|other| id(dir, &other).is_some() && !is_listed(dir, &other).unwrap_or(false))
 }
 
+/// The same for all spellings of a path that differ in capitals. Capitals come first, since `σ` and `ς` have the same.
 fn fold(path: &Path) -> String {
-    path.to_string_lossy().to_lowercase()
+    path.to_string_lossy().chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 
 fn id(dir: &File, name: &OsStr) -> Option<(u64, u64)> {

@@ -98,6 +98,11 @@ fn one_call_protects_many_files_and_one_opens_them() {
     let manifest = s.read("d.phx/phalanx.tree");
     let error = k.run(&["protect", "-R", "d", "--kms", "test://k", "--force"]).fails(3);
     assert!(error.contains("try later") && s.read("d.phx/phalanx.tree") == manifest, "{error}");
+    for line in ["mirror d d.phx", "verify -R d.phx"] {
+        let args: Vec<&str> = line.split(' ').chain(["--kms", "test://k"]).collect();
+        let error = k.run(&args).fails(3);
+        assert!(error.contains("try later") && !error.contains("move it away"), "{error}");
+    }
     install(s, "test", SERVICE);
     k.asked();
     // Each run has its own run key, and each is asked for once.

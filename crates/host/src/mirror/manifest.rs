@@ -5,7 +5,7 @@ use super::listing::Listing;
 use super::rewritten::Rewritten;
 use super::root::Root;
 use super::state::{Seen, Trees};
-use super::store::{Stored, invalid};
+use super::store::{Stored, invalid, is_unusable};
 use super::{MANIFEST, is_mirror};
 use crate::failure::{Code, Failure, Outcome};
 use crate::file::{Url, is_url, stores};
@@ -77,10 +77,9 @@ impl Listed {
     pub fn read(mirror: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Self>> {
         let without = "move it away to go on without it: then nothing is known of what is missing or older";
         Self::find(&root(mirror)?, opener, roster).map_err(|e| match &e {
-            // Its own hint says which key is missing, and a disk or store that fails says nothing of the manifest.
-            Error::Core(
-                CoreError::NoKey { .. } | CoreError::KeysRefused { .. } | CoreError::WrongKey | CoreError::Read(_),
-            ) => Failure::at(&mirror.join(MANIFEST), e),
+            // Its own hint says which key is missing.
+            Error::Core(CoreError::NoKey { .. } | CoreError::WrongKey) => Failure::at(&mirror.join(MANIFEST), e),
+            _ if !is_unusable(&e) => Failure::at(&mirror.join(MANIFEST), e),
             _ => Failure::at(&mirror.join(MANIFEST), e).hint(without),
         })
     }

@@ -9,7 +9,7 @@ use super::rewritten::Rewritten;
 use super::root::Root;
 use super::scan::{Ended, OldManifest};
 use super::state::{Seen, Trees, or_warned};
-use super::store::{self, Stored, Written, invalid};
+use super::store::{self, Stored, Written, invalid, is_unusable};
 use crate::Error;
 use crate::failure::{Code, Failure, Outcome};
 use crate::file::{Carry, Existing, Made, NewObject, ObjectFolder, Output, OutputObject};
@@ -135,10 +135,10 @@ impl<'a> Manifests<'a> {
     /// Finds the manifest of the last run in a mirror. A run that `compares` everything may go on with one that somebody else
     /// may have written, and sign.
     pub fn before(&self, mirror: Option<&Root>, compares: bool) -> Outcome<(Before, Option<OldManifest<'static>>)> {
-        let at = |e: Error| match e {
-            // A disk or store that fails says nothing of the manifest.
-            Error::Core(CoreError::Read(_)) => Failure::at(&self.path(), e),
-            e => Failure::at(&self.path(), e).hint(AGAIN),
+        // A disk, store or key service that fails for the moment says nothing of the manifest.
+        let at = |e: Error| match is_unusable(&e) {
+            true => Failure::at(&self.path(), e).hint(AGAIN),
+            false => Failure::at(&self.path(), e),
         };
         let Some(mirror) = mirror else { return Ok((Before::default(), None)) };
         let Some(stored) = Stored::find(mirror).map_err(at)? else {

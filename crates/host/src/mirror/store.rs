@@ -115,6 +115,39 @@ pub fn invalid(error: Invalid) -> Error {
     }
 }
 
+/// Whether a manifest cannot be used because of what it is, and not because something failed that may work the next time.
+#[must_use]
+pub fn is_of_content(error: &Error) -> bool {
+    use CoreError::{
+        Altered, Extended, Header, KdfLimit, NoKey, NotPhalanx, Read, Truncated, Version, Volume, WrongKey,
+    };
+    match error {
+        Error::Core(Read(e)) => e.raw_os_error().is_none(),
+        Error::Core(error) => matches!(
+            error,
+            NotPhalanx
+                | Version(_)
+                | Header(_)
+                | Volume
+                | KdfLimit(_)
+                | NoKey { .. }
+                | WrongKey
+                | Altered { .. }
+                | Truncated(_)
+                | Extended(_)
+        ),
+        Error::Manifest(invalid) => !matches!(invalid, Invalid::Io(_)),
+        Error::Interrupted(error) => is_of_content(error),
+        _ => false,
+    }
+}
+
+/// Whether a manifest cannot be used until it is moved away. An error of reading never says that: those of stores have no number.
+#[must_use]
+pub fn is_unusable(error: &Error) -> bool {
+    !matches!(error, Error::Core(CoreError::Read(_))) && is_of_content(error)
+}
+
 /// What was written as a manifest, whatever lies in its place by now.
 #[derive(Clone, Copy)]
 pub struct Written {
@@ -181,4 +214,31 @@ fn seal(listing: &Listing, head: &Head, new: NewFile, roster: &Roster, sink: Sin
     let len = new.protect(roster, Source::stream(stream), sink, &recorder)?;
     let contents = recorder.contents().expect("all chunks were sealed");
     Ok(Written { digest: Digest(contents.root), signed: SignedText::new(Signed::Tree, shape, len, &contents) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::engine::Fault;
+
+    #[test]
+    fn what_fails_for_the_moment_is_no_reason_to_move_a_manifest_away() {
+        let fault = Fault { engine: "gpu".into(), reason: "it fell off".into() };
+        let moment = [
+            CoreError::KdfMemory(65_536),
+            CoreError::Memory("16 MiB".into()),
+            CoreError::Changed,
+            CoreError::Cancelled,
+            CoreError::Fault(fault),
+            CoreError::Read(io::Error::other("the store is away")),
+            CoreError::Read(io::Error::from_raw_os_error(5)),
+        ];
+        for error in moment {
+            assert!(!is_unusable(&Error::Core(error)));
+        }
+        let altered = CoreError::Altered { chunk: 1, last: false };
+        for error in [Error::Core(altered), Error::Core(CoreError::NotPhalanx), Error::Manifest(Invalid::Version)] {
+            assert!(is_unusable(&error), "{error}");
+        }
+    }
 }

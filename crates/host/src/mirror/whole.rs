@@ -9,14 +9,13 @@ use super::renewal::Renewal;
 use super::root::Root;
 use super::roots::refuse_within_other;
 use super::scan::{Ended, Scan};
+use super::store::is_of_content;
 use super::there::There;
 use crate::Error;
 use crate::failure::{Code, Failure, Outcome, worse};
 use crate::file::{Obstacle, is_url};
 use crate::lines::complain;
 use crate::transfer::tally::Tally;
-use phalanx_core::Error as CoreError;
-use phalanx_core::tree::Invalid;
 use phalanx_system::files::open_folder;
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -140,31 +139,5 @@ impl Protecting<'_> {
             Err(e) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&e.kind()) => Ok(None),
             Err(e) => Err(Failure::at_output(self.output, Error::write(e))),
         }
-    }
-}
-
-/// Whether a manifest cannot be used because of what it is, and not because something failed that may work the next time.
-fn is_of_content(error: &Error) -> bool {
-    use CoreError::{
-        Altered, Extended, Header, KdfLimit, NoKey, NotPhalanx, Read, Truncated, Version, Volume, WrongKey,
-    };
-    match error {
-        Error::Core(Read(e)) => e.raw_os_error().is_none(),
-        Error::Core(error) => matches!(
-            error,
-            NotPhalanx
-                | Version(_)
-                | Header(_)
-                | Volume
-                | KdfLimit(_)
-                | NoKey { .. }
-                | WrongKey
-                | Altered { .. }
-                | Truncated(_)
-                | Extended(_)
-        ),
-        Error::Manifest(invalid) => !matches!(invalid, Invalid::Io(_)),
-        Error::Interrupted(error) => is_of_content(error),
-        _ => false,
     }
 }

@@ -105,6 +105,19 @@ fn a_lost_manifest_is_no_older_mirror() {
     verify(&s, "m", &[]).ok();
 }
 
+/// What cannot be read is not gone, so what was seen there is still remembered.
+#[test]
+fn only_a_manifest_that_is_gone_is_forgotten() {
+    let s = mirrored();
+    s.run(&["key", "new", "other"]).ok();
+    s.run(&["verify", "-R", "m/f", "-k", "other", "--accept"]).fails_with_lines(3);
+    fs::remove_file(s.path("m/phalanx.tree")).unwrap();
+    let unprotect = ["unprotect", "-R", "m", "-o", "back", "-k", "k"];
+    assert!(s.run(&unprotect).fails(3).contains("its manifest is gone"));
+    verify(&s, "m/f", &["--accept"]).ok();
+    s.run(&unprotect).ok();
+}
+
 #[test]
 fn a_mirror_whose_disk_is_not_mounted_is_not_made_again() {
     let s = mirrored();

@@ -281,7 +281,7 @@ const ACCEPT: &str = "verify --accept takes it from now on";
 pub enum Lost<'a> {
     /// It is an error. This hint says how to go on.
     Refused(&'a str),
-    /// What was seen is forgotten.
+    /// What was seen is forgotten, if no manifest is there.
     Forgotten,
     /// A warning says so.
     Told,
@@ -294,8 +294,11 @@ pub fn refuse_lost(mirror: &Path, trees: &Trees, lost: Lost<'_>) -> Outcome {
     }
     let hint = match lost {
         Lost::Refused(hint) => hint,
+        // One that is there and cannot be read is not gone: a later loss of it is still to be noticed.
         Lost::Forgotten => {
-            trees.forget(mirror);
+            if root(mirror).is_ok_and(|root| matches!(Stored::find(&root), Ok(None))) {
+                trees.forget(mirror);
+            }
             return Ok(());
         }
         // A warning was given when the manifest was looked for.

@@ -258,6 +258,37 @@ fn a_folder_of_another_user_in_a_mirror_gets_nothing() {
 }
 
 #[test]
+fn a_folder_that_cannot_be_looked_into_stays_in_a_mirror() {
+    // Root can look into all.
+    if !rustix::process::getuid().is_root() || !has("setpriv") {
+        return skip("root");
+    }
+    let s = Sandbox::new();
+    let program = s.copy_of_the_program();
+    ["home/t", "home/m/stray", "home/m/none"].iter().for_each(|path| fs::create_dir_all(s.path(path)).unwrap());
+    s.secret("home/key", [1; 32]);
+    s.write("home/t/f", "x");
+    s.write("home/m/stray/x.phx", "x");
+    let all = "chmod 755 . && chmod 444 home/m/stray home/m/none && chown -R 65534:65534 home";
+    assert!(s.succeeds("sh", &["-c", all]));
+    let run = || {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+        command.args(["mirror", "home/t", "home/m", "--delete", "--no-sync", "--key-file", "home/key"]);
+        Ended(command.current_dir(s.path("")).env("HOME", s.path("home")).output().unwrap())
+    };
+    // The first run deletes none, and only counts them.
+    let first = run();
+    let said = first.error();
+    first.ok();
+    assert!(said.contains("warning: home/m/stray: ") && !said.contains("something failed"), "{said}");
+    s.write("home/t/g", "y");
+    let said = run().fails_with_lines(4);
+    assert!(said.contains("phalanx: home/m/stray: "), "{said}");
+    assert!(s.exists("home/m/g.phx") && s.exists("home/m/stray/x.phx"));
+}
+
+#[test]
 fn a_file_that_got_the_name_of_a_leftover_keeps_its_permissions() {
     // Root can open everything, so the test needs another user.
     if !rustix::process::getuid().is_root() || !has("setpriv") {

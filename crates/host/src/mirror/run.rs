@@ -258,7 +258,7 @@ impl Run<'_> {
             self.refuse_objects_of_others(&there)?;
         }
         unread::refuse(&plan, &before, manifests, self.options.delete)?;
-        let mut strays = self.find_strays(&plan.listing, std::mem::take(&mut plan.strays), &there);
+        let mut strays = self.find_strays(&plan.listing, std::mem::take(&mut plan.strays), &there, before.is_there());
         drop(there);
         if self.options.dry_run {
             self.refuse_places(&mut plan);

@@ -33,8 +33,14 @@ impl Run<'_> {
     }
 
     /// Finds what `--delete` deletes of these entries, which no manifest lists. What cannot be looked at is a failure, so nothing is
-    /// deleted then.
-    pub fn find_strays(&self, listing: &Listing, mut paths: Vec<PathBuf>, there: &There) -> Vec<Stray> {
+    /// deleted then. If there is no manifest, the next run deletes them, and they are only counted.
+    pub fn find_strays(
+        &self,
+        listing: &Listing,
+        mut paths: Vec<PathBuf>,
+        there: &There,
+        has_manifest: bool,
+    ) -> Vec<Stray> {
         let mirror = self.mirror.as_ref().and_then(Root::folder).map(|folder| &**folder);
         if let Some(mirror) = mirror {
             let mut spellings = Spellings::default();
@@ -46,7 +52,11 @@ impl Run<'_> {
         let takes = |path: &Path, kind| self.takes(path, kind);
         let find = |path: PathBuf| {
             Stray::find(mirror, there, path.clone(), &takes).unwrap_or_else(|e| {
-                self.mirroring.tally.fail(&Failure::at_output(&self.options.mirror.join(&path), e));
+                let failure = Failure::at_output(&self.options.mirror.join(&path), e);
+                match has_manifest {
+                    true => self.mirroring.tally.fail(&failure),
+                    false => complain(format!("warning: {}", failure.line().unwrap_or_default())),
+                }
                 Stray::that_stays(path)
             })
         };

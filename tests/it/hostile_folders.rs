@@ -284,7 +284,8 @@ fn a_folder_that_cannot_be_looked_into_stays_in_a_mirror() {
     assert!(said.contains("warning: home/m/stray: ") && !said.contains("something failed"), "{said}");
     s.write("home/t/g", "y");
     let said = run().fails_with_lines(4);
-    assert!(said.contains("phalanx: home/m/stray: "), "{said}");
+    assert!(said.contains("phalanx: home/m/stray: cannot read: "), "{said}");
+    assert!(said.contains("phalanx: home/m/none: cannot read: "), "{said}");
     assert!(s.exists("home/m/g.phx") && s.exists("home/m/stray/x.phx"));
 }
 

@@ -207,7 +207,7 @@ impl Steps {
 
     /// Adds the files and links of an open folder that are taken, and notes the folders in it.
     fn look_into(&mut self, dir: &File, path: &Path, takes: &Takes<'_>, open: &mut Open) -> Result<()> {
-        if is_of_others(dir) {
+        if is_of_others(dir)? {
             open.stays = true;
             return Ok(());
         }
@@ -301,16 +301,24 @@ fn enter(chain: &mut Chain, name: &OsStr) -> Result<bool> {
     if chain.enter(name).is_err() {
         return Ok(false);
     }
-    let is_ours = !is_of_others(chain.current());
+    let is_ours = !is_of_others(chain.current())?;
     if !is_ours {
         chain.leave()?;
     }
     Ok(is_ours)
 }
 
-/// Whether a folder is another mirror or a volume, which belongs to somebody else.
-fn is_of_others(dir: &File) -> bool {
-    [MANIFEST, CONFIG].iter().any(|name| kind_of(dir, OsStr::new(name)) == Ok(FileType::RegularFile))
+/// Whether a folder is another mirror or a volume, which belongs to somebody else. If that cannot be found out, nothing in it is
+/// deleted.
+fn is_of_others(dir: &File) -> Result<bool> {
+    for name in [MANIFEST, CONFIG] {
+        match kind_of(dir, OsStr::new(name)) {
+            Ok(FileType::RegularFile) => return Ok(true),
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(e) => return Err(Error::read(e)),
+        }
+    }
+    Ok(false)
 }
 
 /// The folder that an entry is in; `None` if it is not there any more.

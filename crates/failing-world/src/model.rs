@@ -151,8 +151,6 @@ fn modes(scenario: &Scenario, reference: &Reference, tree: &Tree) -> Verdict {
         let others = known.iter().flat_map(|tree| tree.iter()).filter(|(other, _)| beside(other));
         let allowed = match &node.kind {
             Entry::Link(_) => continue,
-            // A signature is no secret. Where the permissions of what it is of cannot be read, it gets those of other files.
-            _ if path.extension().is_some_and(|end| end == "sig") => 0o644,
             _ if is_secret || is_of_keys && is_temporary(path) => OWNER,
             // A temporary file becomes one of those beside it.
             _ => others.fold(OWNER, |all, (_, node)| all | node.mode),

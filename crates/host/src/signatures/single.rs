@@ -113,10 +113,12 @@ impl<'a> Single<'a> {
     }
 }
 
-/// The permissions of a signature: whoever may read the input may read it.
+/// The permissions of a signature: whoever may read the input may read it. If its own cannot be read, only its owner may.
 fn mode(input: &Input) -> u32 {
-    let file = if let Input::File(input) = input { Some(input.file()) } else { None };
-    file.and_then(|file| fs::fstat(file).ok()).map_or(0o666 & !umask(), |stat| stat.st_mode & 0o644)
+    match input {
+        Input::File(input) => fs::fstat(input.file()).map_or(0o600, |stat| stat.st_mode & 0o644),
+        _ => 0o666 & !umask(),
+    }
 }
 
 /// The text of a file, all of whose chunks were moved in this run. What is stored may be another file by now, so it is not read.

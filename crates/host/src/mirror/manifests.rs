@@ -154,6 +154,8 @@ impl<'a> Manifests<'a> {
                 self.refuse_others(copy.0.tree)?;
                 Ok(copy)
             }
+            // Its own hint says how to look for the key.
+            Err(e @ Error::Core(CoreError::NoKey { .. })) => Err(Failure::at(&self.path(), e)),
             opened => opened.map_err(at),
         };
         let (head, manifest) = opened?;

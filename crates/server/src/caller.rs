@@ -1,5 +1,6 @@
 //! Who asks.
 
+use crate::changes::By;
 use crate::refusal::Refusal;
 use crate::rights::Rights;
 use crate::server::Server;
@@ -20,6 +21,11 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// For what the caller changes.
+    pub fn by(&self) -> By {
+        if self.rights.is_admin() { By::Admin } else { By::Account(self.account.clone()) }
+    }
+
     /// Refuses a caller whose token has ended since the request began: a body may come long after its head.
     ///
     /// # Errors

@@ -317,6 +317,7 @@ fn no_threads(error: io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::changes::By;
     use crate::keys::NewKey;
     use crate::server::tests::Bench;
     use phalanx_core::Suite;
@@ -326,7 +327,7 @@ mod tests {
     async fn a_command_that_has_waited_asks_the_store_first() {
         let bench = Bench::new(true).await;
         let new = NewKey { suite: Suite::default(), shreddable: false, needs_user: false };
-        bench.server.create_key("orders", new).await.unwrap();
+        bench.server.create_key(&By::Admin, "orders", new).await.unwrap();
         let encrypt = async || {
             let body = r#"{"plaintext": "YQ=="}"#.to_owned();
             let answer = within(&bench.server, Method::POST, "/v1/transit/encrypt/orders", body).await;

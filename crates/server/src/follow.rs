@@ -187,6 +187,7 @@ fn told(error: store::Error) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::changes::By;
     use crate::keys::NewKey;
     use crate::server::tests::Bench;
     use phalanx_core::Suite;
@@ -237,7 +238,7 @@ mod tests {
     async fn nobody_is_told_which_key_is_damaged() {
         let bench = Bench::new(true).await;
         let new = NewKey { suite: Suite::default(), shreddable: false, needs_user: false };
-        bench.server.create_key("orders", new).await.unwrap();
+        bench.server.create_key(&By::Admin, "orders", new).await.unwrap();
         let damage = bench.store.run(|store| {
             let mut key = store.key("orders")?.unwrap();
             key.mac[0] ^= 1;

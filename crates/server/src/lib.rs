@@ -11,6 +11,7 @@ mod args;
 mod audit;
 mod batch;
 mod caller;
+mod changes;
 mod client;
 mod commands;
 mod copies;

@@ -2,6 +2,7 @@
 
 use crate::audit::Audit;
 use crate::batch::Batch;
+use crate::changes::By;
 use crate::follow::{Follow, LEASE};
 use crate::in_flight::Shares;
 use crate::keys::root::Root;
@@ -96,27 +97,27 @@ impl Server {
     ///
     /// # Errors
     /// Those of [`Keys::create`].
-    pub async fn create_key(self: &Arc<Self>, name: &str, new: NewKey) -> store::Result<(Arc<Key>, bool)> {
-        let (server, name) = (self.clone(), name.to_owned());
-        to_the_end(self.is_current(), async move { server.keys.create(&name, new).await }).await
+    pub async fn create_key(self: &Arc<Self>, by: &By, name: &str, new: NewKey) -> store::Result<(Arc<Key>, bool)> {
+        let (server, by, name) = (self.clone(), by.clone(), name.to_owned());
+        to_the_end(self.is_current(), async move { server.keys.create(&by, &name, new).await }).await
     }
 
     /// Adds a version to a key.
     ///
     /// # Errors
     /// Those of [`Keys::rotate`].
-    pub async fn rotate_key(self: &Arc<Self>, name: &str) -> store::Result<Arc<Key>> {
-        let (server, name) = (self.clone(), name.to_owned());
-        to_the_end(self.is_current(), async move { server.keys.rotate(&name).await }).await
+    pub async fn rotate_key(self: &Arc<Self>, by: &By, name: &str) -> store::Result<Arc<Key>> {
+        let (server, by, name) = (self.clone(), by.clone(), name.to_owned());
+        to_the_end(self.is_current(), async move { server.keys.rotate(&by, &name).await }).await
     }
 
     /// Changes what a key allows.
     ///
     /// # Errors
     /// Those of [`Keys::configure`].
-    pub async fn configure_key(self: &Arc<Self>, name: &str, config: Config) -> store::Result<Arc<Key>> {
-        let (server, name) = (self.clone(), name.to_owned());
-        to_the_end(self.is_current(), async move { server.keys.configure(&name, config).await }).await
+    pub async fn configure_key(self: &Arc<Self>, by: &By, name: &str, config: Config) -> store::Result<Arc<Key>> {
+        let (server, by, name) = (self.clone(), by.clone(), name.to_owned());
+        to_the_end(self.is_current(), async move { server.keys.configure(&by, &name, config).await }).await
     }
 
     /// Destroys a key, with its users.
@@ -128,10 +129,10 @@ impl Server {
     ///
     /// # Errors
     /// Those of [`Keys::delete`] and [`Keys::scrub`], and if there is no such key.
-    pub async fn delete_key(self: &Arc<Self>, name: &str) -> store::Result<()> {
-        let (server, name) = (self.clone(), name.to_owned());
+    pub async fn delete_key(self: &Arc<Self>, by: &By, name: &str) -> store::Result<()> {
+        let (server, by, name) = (self.clone(), by.clone(), name.to_owned());
         to_the_end(self.is_current(), async move {
-            let deleted = match server.keys.delete(&name).await {
+            let deleted = match server.keys.delete(&by, &name).await {
                 // Nothing has changed.
                 Err(store::Error::Refused(refusal)) => return Err(refusal.into()),
                 // Also if there is no such key: an earlier call may have failed here.
@@ -155,15 +156,15 @@ impl Server {
     ///
     /// # Errors
     /// Those of [`Keys::trim`].
-    pub async fn trim_key(self: &Arc<Self>, name: &str, min_available: u32) -> store::Result<Arc<Key>> {
-        let (server, name) = (self.clone(), name.to_owned());
+    pub async fn trim_key(self: &Arc<Self>, by: &By, name: &str, min_available: u32) -> store::Result<Arc<Key>> {
+        let (server, by, name) = (self.clone(), by.clone(), name.to_owned());
         to_the_end(self.is_current(), async move {
             if server.follow.is_shared() {
                 server.refresh().await?;
                 server.keys.may_trim(&name, min_available)?;
                 tokio::time::sleep(LEASE + ANSWERING).await;
             }
-            server.keys.trim(&name, min_available).await
+            server.keys.trim(&by, &name, min_available).await
         })
         .await
     }
@@ -199,27 +200,36 @@ impl Server {
     ///
     /// # Errors
     /// Those of [`Tokens::create`].
-    pub async fn create_token(self: &Arc<Self>, new: NewToken) -> store::Result<(Zeroizing<String>, Arc<Token>)> {
-        let server = self.clone();
-        to_the_end(self.is_current(), async move { server.tokens.create(new).await }).await
+    pub async fn create_token(
+        self: &Arc<Self>,
+        by: &By,
+        new: NewToken,
+    ) -> store::Result<(Zeroizing<String>, Arc<Token>)> {
+        let (server, by) = (self.clone(), by.clone());
+        to_the_end(self.is_current(), async move { server.tokens.create(&by, new).await }).await
     }
 
     /// Lets a token live on, and says for how long.
     ///
     /// # Errors
     /// Those of [`Tokens::renew`].
-    pub async fn renew_token(self: &Arc<Self>, token: &Arc<Token>, ttl: u64) -> store::Result<(Arc<Token>, u64)> {
-        let (server, token) = (self.clone(), token.clone());
-        to_the_end(self.is_current(), async move { server.tokens.renew(&token, Some(ttl)).await }).await
+    pub async fn renew_token(
+        self: &Arc<Self>,
+        by: &By,
+        token: &Arc<Token>,
+        ttl: u64,
+    ) -> store::Result<(Arc<Token>, u64)> {
+        let (server, by, token) = (self.clone(), by.clone(), token.clone());
+        to_the_end(self.is_current(), async move { server.tokens.renew(&by, &token, Some(ttl)).await }).await
     }
 
     /// Ends a token, and those that were made by it. Returns whether there was one.
     ///
     /// # Errors
     /// Those of [`Tokens::revoke`].
-    pub async fn revoke(self: &Arc<Self>, accessor: &str) -> store::Result<bool> {
-        let (server, accessor) = (self.clone(), accessor.to_owned());
-        to_the_end(self.is_current(), async move { server.tokens.revoke(&accessor).await }).await
+    pub async fn revoke(self: &Arc<Self>, by: &By, accessor: &str) -> store::Result<bool> {
+        let (server, by, accessor) = (self.clone(), by.clone(), accessor.to_owned());
+        to_the_end(self.is_current(), async move { server.tokens.revoke(&by, &accessor).await }).await
     }
 
     /// Seals or opens a batch. What fails becomes the refusal of its items.
@@ -297,6 +307,7 @@ async fn to_the_end<T: Send + 'static>(
 pub(crate) mod tests {
     use super::*;
     use crate::batch::New;
+    use crate::changes;
     use crate::rights::Rights;
     use crate::store::{Copies, Error, Sqlite, Store, Transaction};
     use phalanx_core::Suite;
@@ -398,7 +409,7 @@ pub(crate) mod tests {
 
         async fn key(&self, shreddable: bool) -> Arc<Key> {
             let new = NewKey { suite: Suite::default(), shreddable, needs_user: shreddable };
-            self.server.create_key("orders", new).await.unwrap().0
+            self.server.create_key(&By::Admin, "orders", new).await.unwrap().0
         }
     }
 
@@ -419,16 +430,16 @@ pub(crate) mod tests {
         let new = NewKey { suite: Suite::default(), shreddable: false, needs_user: false };
         let kind = |error: Error| error.told().kind;
         bench.key(false).await;
-        bench.server.rotate_key("orders").await.unwrap();
-        bench.server.rotate_key("orders").await.unwrap();
-        assert_eq!(kind(bench.server.rotate_key("orders").await.map(drop).unwrap_err()), Kind::Invalid);
+        bench.server.rotate_key(&By::Admin, "orders").await.unwrap();
+        bench.server.rotate_key(&By::Admin, "orders").await.unwrap();
+        assert_eq!(kind(bench.server.rotate_key(&By::Admin, "orders").await.map(drop).unwrap_err()), Kind::Invalid);
         for name in ["a", "b"] {
-            bench.server.create_key(name, new).await.unwrap();
+            bench.server.create_key(&By::Admin, name, new).await.unwrap();
         }
-        assert_eq!(kind(bench.server.create_key("c", new).await.map(drop).unwrap_err()), Kind::Busy);
-        assert_eq!(kind(bench.server.rotate_key("a").await.map(drop).unwrap_err()), Kind::Busy);
+        assert_eq!(kind(bench.server.create_key(&By::Admin, "c", new).await.map(drop).unwrap_err()), Kind::Busy);
+        assert_eq!(kind(bench.server.rotate_key(&By::Admin, "a").await.map(drop).unwrap_err()), Kind::Busy);
         // One that exists stays as it is.
-        assert!(bench.server.create_key("a", new).await.is_ok_and(|(_, is_new)| !is_new));
+        assert!(bench.server.create_key(&By::Admin, "a", new).await.is_ok_and(|(_, is_new)| !is_new));
         // A server that begins has all of them, also where its own bounds are narrower.
         bench.reopen(Limits { versions: 1, versions_of_one: 1, ..limits.clone() }).await;
         assert_eq!(bench.server.keys.all().len(), 3);
@@ -436,15 +447,53 @@ pub(crate) mod tests {
         // What was destroyed makes room.
         bench.reopen(limits).await;
         let config = Config { min_decryption: Some(3), min_encryption: Some(3), ..Config::default() };
-        bench.server.configure_key("orders", config).await.unwrap();
-        bench.server.trim_key("orders", 3).await.unwrap();
-        bench.server.rotate_key("orders").await.unwrap();
+        bench.server.configure_key(&By::Admin, "orders", config).await.unwrap();
+        bench.server.trim_key(&By::Admin, "orders", 3).await.unwrap();
+        bench.server.rotate_key(&By::Admin, "orders").await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_look_at_the_store_waits_for_one_change_of_others_at_most() {
+        let bench = Bench::new(true).await;
+        bench.key(false).await;
+        let configure = |account: &str| {
+            let (server, by) = (bench.server.clone(), By::Account(account.into()));
+            let change = async move { server.configure_key(&by, "orders", Config::default()).await.map(drop) };
+            tokio::spawn(change)
+        };
+        let (keys, tokens) = (bench.server.keys.changing().await, bench.server.tokens.changing().await);
+        let accounts = ["a", "b", "c"];
+        let changes: Vec<_> = (0..3 * changes::MOST).map(|number| configure(accounts[number % 3])).collect();
+        while bench.server.keys.changes.count() < 3 * changes::MOST {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        for account in accounts {
+            let refused = configure(account).await.unwrap().unwrap_err().told();
+            assert_eq!(refused.kind, Kind::Busy);
+        }
+        let looking = tokio::spawn({
+            let server = bench.server.clone();
+            async move { server.refresh().await }
+        });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let transactions = || bench.switches.transactions.load(SeqCst);
+        let before = transactions();
+        drop(keys);
+        // The look has the turn of keys then, and waits for that of tokens.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(transactions(), before + 1);
+        drop(tokens);
+        looking.await.unwrap().unwrap();
+        for change in changes {
+            change.await.unwrap().unwrap();
+        }
+        assert_eq!(bench.server.keys.changes.count(), 0);
     }
 
     #[tokio::test]
     async fn a_server_that_begins_deletes_no_token() {
         let mut bench = Bench::new(false).await;
-        let (text, token) = bench.server.create_token(NewToken { ttl: 1, ..admin() }).await.unwrap();
+        let (text, token) = bench.server.create_token(&By::Admin, NewToken { ttl: 1, ..admin() }).await.unwrap();
         while bench.server.tokens.has(&token) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -464,7 +513,7 @@ pub(crate) mod tests {
         let bench = Bench::new(true).await;
         let server = &bench.server;
         let key = bench.key(false).await;
-        let (token, known) = server.create_token(admin()).await.unwrap();
+        let (token, known) = server.create_token(&By::Admin, admin()).await.unwrap();
         assert!(server.run(text(&key)).await.is_ok_and(|batch| batch.refused() == 0));
         server.follow.end_lease();
         // The store answers, but keys and rights were taken from memory before.
@@ -473,11 +522,11 @@ pub(crate) mod tests {
         is_away(server.rewrap(text(&key)).await.map(drop).unwrap_err());
         is_away(server.find_key("orders").await.map(drop).unwrap_err());
         is_away(server.find_token(&token).await.map(drop).unwrap_err());
-        is_away(server.create_token(admin()).await.map(drop).unwrap_err().told());
-        is_away(server.renew_token(&known, 1).await.map(drop).unwrap_err().told());
-        is_away(server.revoke(&known.record.accessor).await.map(drop).unwrap_err().told());
-        is_away(server.rotate_key("orders").await.map(drop).unwrap_err().told());
-        is_away(server.delete_key("orders").await.unwrap_err().told());
+        is_away(server.create_token(&By::Admin, admin()).await.map(drop).unwrap_err().told());
+        is_away(server.renew_token(&By::Admin, &known, 1).await.map(drop).unwrap_err().told());
+        is_away(server.revoke(&By::Admin, &known.record.accessor).await.map(drop).unwrap_err().told());
+        is_away(server.rotate_key(&By::Admin, "orders").await.map(drop).unwrap_err().told());
+        is_away(server.delete_key(&By::Admin, "orders").await.unwrap_err().told());
         // Another server changes something meanwhile, which is known before anything else is served.
         let accessor = known.record.accessor.clone();
         bench.store.run(move |store| store.delete_token(&accessor)).await.unwrap();
@@ -493,15 +542,15 @@ pub(crate) mod tests {
         let (server, switches) = (&bench.server, &bench.switches);
         let key = bench.key(true).await;
         let allowed = Config { min_decryption: None, min_encryption: None, deletion_allowed: Some(true) };
-        server.configure_key("orders", allowed).await.unwrap();
+        server.configure_key(&By::Admin, "orders", allowed).await.unwrap();
         assert!(server.run(text(&key)).await.is_ok_and(|batch| batch.refused() == 0));
         assert!(server.users.remembers_somebody());
         switches.is_stained.store(true, SeqCst);
-        assert!(matches!(server.delete_key("orders").await, Err(Error::Failed(_))));
+        assert!(matches!(server.delete_key(&By::Admin, "orders").await, Err(Error::Failed(_))));
         assert!(!server.users.remembers_somebody());
         switches.is_stained.store(false, SeqCst);
         let before = switches.scrubs.load(SeqCst);
-        assert!(matches!(server.delete_key("orders").await, Err(Error::Refused(_))));
+        assert!(matches!(server.delete_key(&By::Admin, "orders").await, Err(Error::Refused(_))));
         assert_eq!(switches.scrubs.load(SeqCst), before + 1);
     }
 
@@ -512,11 +561,11 @@ pub(crate) mod tests {
         let key = bench.key(false).await;
         let batch = text(&key);
         drop(key);
-        server.rotate_key("orders").await.unwrap();
+        server.rotate_key(&By::Admin, "orders").await.unwrap();
         let config = Config { min_decryption: Some(2), min_encryption: Some(2), deletion_allowed: None };
-        server.configure_key("orders", config).await.unwrap();
+        server.configure_key(&By::Admin, "orders", config).await.unwrap();
         let trimming = server.clone();
-        let trimmed = tokio::spawn(async move { trimming.trim_key("orders", 2).await.map(drop) });
+        let trimmed = tokio::spawn(async move { trimming.trim_key(&By::Admin, "orders", 2).await.map(drop) });
         while server.keys.get("orders").unwrap().record.min_available < 2 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -534,9 +583,9 @@ pub(crate) mod tests {
             let bench = Bench::new(is_shared).await;
             bench.key(false).await;
             let config = Config { deletion_allowed: Some(true), ..Config::default() };
-            bench.server.configure_key("orders", config).await.unwrap();
+            bench.server.configure_key(&By::Admin, "orders", config).await.unwrap();
             let begun = std::time::Instant::now();
-            bench.server.delete_key("orders").await.unwrap();
+            bench.server.delete_key(&By::Admin, "orders").await.unwrap();
             assert_eq!(begun.elapsed() >= LEASE + ANSWERING, is_shared);
             assert!(bench.server.keys.get("orders").is_err());
         }
@@ -547,12 +596,12 @@ pub(crate) mod tests {
         let bench = Bench::new(true).await;
         bench.key(false).await;
         let config = Config { deletion_allowed: Some(true), ..Config::default() };
-        bench.server.configure_key("orders", config).await.unwrap();
+        bench.server.configure_key(&By::Admin, "orders", config).await.unwrap();
         let delete = || {
             let server = bench.server.clone();
             tokio::spawn(async move {
                 let begun = std::time::Instant::now();
-                let deleted = server.delete_key("orders").await;
+                let deleted = server.delete_key(&By::Admin, "orders").await;
                 (deleted, begun.elapsed() >= LEASE + ANSWERING)
             })
         };
@@ -573,10 +622,10 @@ pub(crate) mod tests {
             let server = &bench.server;
             let key = bench.key(false).await;
             let [kept, batch] = [text(&key), text(&key)];
-            server.rotate_key("orders").await.unwrap();
+            server.rotate_key(&By::Admin, "orders").await.unwrap();
             assert!(server.run(kept).await.is_ok_and(|batch| batch.refused() == 0), "the old version may seal");
             let config = Config { min_decryption: Some(2), min_encryption: Some(2), deletion_allowed: None };
-            server.configure_key("orders", config).await.unwrap();
+            server.configure_key(&By::Admin, "orders", config).await.unwrap();
             let done = server.run(batch).await.unwrap();
             assert_eq!(done.refusal(0).map(|refusal| refusal.kind), Some(Kind::Unavailable));
         }

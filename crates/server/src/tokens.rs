@@ -1,8 +1,8 @@
 //! Tokens: who a caller is, and what the caller may do. Only their hashes are kept.
 
 mod map;
-mod waiting;
 
+use crate::changes::{By, Changes, Turn};
 use crate::keys::root::Root;
 use crate::keys::{LONGEST_NAME, now};
 use crate::limits::Limits;
@@ -15,7 +15,6 @@ use phalanx_core::Zeroizing;
 use phalanx_host::lines::complain;
 use phalanx_kernels::keccak::sha3_256;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
-use waiting::{Place, Waiting};
 
 /// The start of every token.
 pub const PREFIX: &str = "phx.";
@@ -144,24 +143,20 @@ pub struct Tokens {
     map: RwLock<Map>,
     /// The most bytes of all tokens, and of those that come from one.
     most: (usize, usize),
-    /// Held from before a change of the store until the map has it too, by tasks that are not cancelled: see
-    /// [`crate::server`]. In it is when ended tokens were last deleted.
-    changes: tokio::sync::Mutex<u64>,
-    /// Who waits for that.
-    waiting: Waiting,
+    /// With when ended tokens were last deleted.
+    changes: Changes<u64>,
 }
 
 impl Tokens {
     /// Tokens without any.
     pub fn new(root: Arc<Root>, store: Arc<Stored>, limits: &Limits) -> Self {
         let most = (limits.token_bytes, limits.token_bytes_of_one);
-        let (map, changes) = (RwLock::default(), tokio::sync::Mutex::default());
-        Self { root, store, map, most, changes, waiting: Waiting::default() }
+        Self { root, store, map: RwLock::default(), most, changes: Changes::default() }
     }
 
     /// Keeps tokens from being changed by others.
-    pub async fn changing(&self) -> tokio::sync::MutexGuard<'_, u64> {
-        self.changes.lock().await
+    pub async fn changing(&self) -> Turn<'_, u64> {
+        self.changes.first().await
     }
 
     /// Takes all tokens, as they were read from the store by whoever holds [`Tokens::changing`]. One that is not authentic
@@ -233,13 +228,12 @@ impl Tokens {
     ///
     /// # Errors
     /// If it or its number goes beyond a bound, the one by which it is made is not valid, or the store fails.
-    pub async fn create(&self, new: NewToken) -> store::Result<(Zeroizing<String>, Arc<Token>)> {
+    pub async fn create(&self, by: &By, new: NewToken) -> store::Result<(Zeroizing<String>, Arc<Token>)> {
         new.check()?;
         let text = new_text()?;
         let mut record = new.record(&text)?;
-        let _place = self.place(record.parent.as_deref())?;
-        let mut deleted = self.changes.lock().await;
-        self.make_room(&record, &mut deleted).await?;
+        let mut turn = self.changes.turn(by).await?;
+        self.make_room(&record, &mut turn.state).await?;
         let root = self.root.clone();
         let add = move |store: &mut dyn Transaction| {
             if let Some(parent) = &record.parent {
@@ -258,7 +252,7 @@ impl Tokens {
     ///
     /// # Errors
     /// If it may not be renewed or is not valid, or the store fails.
-    pub async fn renew(&self, token: &Token, ttl: Option<u64>) -> store::Result<(Arc<Token>, u64)> {
+    pub async fn renew(&self, by: &By, token: &Token, ttl: Option<u64>) -> store::Result<(Arc<Token>, u64)> {
         if !token.record.renewable {
             return Err(Refusal::invalid("lease is not renewable").into());
         }
@@ -277,8 +271,7 @@ impl Tokens {
             let lease = record.expires.map_or(0, |end| end.saturating_sub(now));
             Ok((record, lease))
         };
-        let _place = self.place(Some(&token.record.accessor))?;
-        let _change = self.changes.lock().await;
+        let _turn = self.changes.turn(by).await?;
         let (record, lease) = self.store.run(renew).await?;
         Ok((self.put(record)?, lease))
     }
@@ -286,20 +279,13 @@ impl Tokens {
     /// Ends the token of an accessor, and those that were made by it. Returns whether there was one.
     ///
     /// # Errors
-    /// If the store fails.
-    pub async fn revoke(&self, accessor: &str) -> store::Result<bool> {
-        let _place = self.place(Some(accessor))?;
+    /// If the store fails, or too many revocations of this caller wait.
+    pub async fn revoke(&self, by: &By, accessor: &str) -> store::Result<bool> {
         let accessor = accessor.to_owned();
-        let _change = self.changes.lock().await;
+        let _turn = self.changes.turn(&by.to_revoke()).await?;
         let hashes = self.store.run(move |store| store.delete_token(&accessor)).await?;
         self.forget(&hashes);
         Ok(!hashes.is_empty())
-    }
-
-    /// A place among the changes that wait, for one of the token of this accessor, or of one that is made by it.
-    fn place(&self, accessor: Option<&str>) -> Result<Place<'_>, Refusal> {
-        let account = accessor.and_then(|accessor| self.read().account_of(accessor));
-        self.waiting.enter(account)
     }
 
     /// Refuses a token that would be one too many. Every hour it deletes those that ended long ago, and when there are many,
@@ -374,6 +360,7 @@ fn first_end(store: &mut dyn Transaction, root: &Root, accessor: &str) -> store:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::changes;
     use crate::refusal::Kind;
     use crate::rights::Right;
     use crate::store::Sqlite;
@@ -402,7 +389,7 @@ mod tests {
         }
 
         fn create(&self, new: NewToken) -> Result<Made, Refusal> {
-            self.runtime.block_on(self.tokens.create(new)).map_err(store::Error::told)
+            self.runtime.block_on(self.tokens.create(&By::Admin, new)).map_err(store::Error::told)
         }
 
         fn child(&self, parent: &Token) -> Result<Made, Refusal> {
@@ -410,11 +397,11 @@ mod tests {
         }
 
         fn renew(&self, token: &Token, ttl: u64) -> Result<(Arc<Token>, u64), Refusal> {
-            self.runtime.block_on(self.tokens.renew(token, Some(ttl))).map_err(store::Error::told)
+            self.runtime.block_on(self.tokens.renew(&By::Admin, token, Some(ttl))).map_err(store::Error::told)
         }
 
         fn revoke(&self, token: &Token) -> bool {
-            self.runtime.block_on(self.tokens.revoke(&token.record.accessor)).unwrap()
+            self.runtime.block_on(self.tokens.revoke(&By::Admin, &token.record.accessor)).unwrap()
         }
 
         /// Reads all tokens again, as a server does when it begins.
@@ -460,9 +447,12 @@ mod tests {
         let old: Vec<_> = (0..20).map(|_| bench.create(new("seal:a", 3600)).unwrap()).collect();
         let tasks = old.iter().map(|(_, token)| {
             let (tokens, accessor) = (bench.tokens.clone(), token.record.accessor.clone());
-            let revoking = bench.runtime.spawn(async move { tokens.revoke(&accessor).await.unwrap() });
+            let revoking = bench.runtime.spawn(async move { tokens.revoke(&By::Admin, &accessor).await.unwrap() });
             let tokens = bench.tokens.clone();
-            (revoking, bench.runtime.spawn(async move { tokens.create(new("seal:a", 3600)).await.unwrap() }))
+            (
+                revoking,
+                bench.runtime.spawn(async move { tokens.create(&By::Admin, new("seal:a", 3600)).await.unwrap() }),
+            )
         });
         for (revoking, creating) in tasks.collect::<Vec<_>>() {
             assert!(bench.runtime.block_on(revoking).unwrap());
@@ -536,7 +526,7 @@ mod tests {
         bench.ends(&text);
         let left = || bench.runtime.block_on(bench.store.run(|store| store.tokens())).unwrap().len();
         let next_hour = || {
-            *bench.runtime.block_on(bench.tokens.changing()) = 0;
+            *bench.runtime.block_on(bench.tokens.changing()).state = 0;
             bench.create(new("seal:a", 0)).unwrap();
         };
         // The clock may be wrong, at the start of a server and later.
@@ -602,36 +592,50 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_one_account_that_wait_have_a_bound() {
+    fn a_token_is_revoked_however_many_of_its_renewals_wait() {
         let bench = Bench::new();
         let (_, admin) = bench.create(new("admin", 3600)).unwrap();
-        let (_, parent) = bench.child(&admin).unwrap();
-        let (_, child) = bench.child(&parent).unwrap();
-        let (_, other) = bench.child(&admin).unwrap();
-        let renew = |token: &Arc<Token>| {
-            let (tokens, token) = (bench.tokens.clone(), token.clone());
-            async move { tokens.renew(&token, Some(60)).await.map(drop).map_err(store::Error::told) }
-        };
-        let held = bench.runtime.block_on(bench.tokens.changing());
-        let waiting: Vec<_> = (0..waiting::MOST)
-            .map(|i| bench.runtime.spawn(renew(if i % 2 == 0 { &parent } else { &child })))
-            .chain([bench.runtime.spawn(renew(&other))])
-            .collect();
-        // The first poll of each takes its place.
-        while bench.tokens.waiting.count() <= waiting::MOST {
-            std::thread::sleep(std::time::Duration::from_millis(1));
+        let (parent_text, parent) = bench.child(&admin).unwrap();
+        let (child_text, child) = bench.child(&parent).unwrap();
+        let account = |text: &str| By::Account(bench.tokens.find_caller(text).unwrap().1);
+        let (thief, owner) = (account(&child_text), account(&parent_text));
+        for by in [owner, By::Admin] {
+            let (_, stolen) = bench.child(&parent).unwrap();
+            let renew = || {
+                let (tokens, token, thief) = (bench.tokens.clone(), stolen.clone(), thief.clone());
+                async move { tokens.renew(&thief, &token, Some(60)).await.map(drop).map_err(store::Error::told) }
+            };
+            let held = bench.runtime.block_on(bench.tokens.changing());
+            let renewals: Vec<_> = (0..changes::MOST).map(|_| bench.runtime.spawn(renew())).collect();
+            let waits_for = |count: usize| {
+                while bench.tokens.changes.count() < count {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+            };
+            waits_for(changes::MOST);
+            assert_eq!(bench.runtime.block_on(renew()).unwrap_err().kind, Kind::Busy);
+            let comes_first = matches!(by, By::Admin);
+            let (tokens, accessor) = (bench.tokens.clone(), stolen.record.accessor.clone());
+            let mut revoking = bench.runtime.spawn(async move { tokens.revoke(&by, &accessor).await });
+            if comes_first {
+                // It waits now, or else is refused.
+                let moment = std::time::Duration::from_millis(200);
+                let early = bench.runtime.block_on(async { tokio::time::timeout(moment, &mut revoking).await });
+                assert!(early.is_err(), "{early:?}");
+            } else {
+                waits_for(changes::MOST + 1);
+            }
+            drop(held);
+            assert!(bench.runtime.block_on(revoking).unwrap().unwrap());
+            let ends: Vec<_> = renewals.into_iter().map(|renewal| bench.runtime.block_on(renewal).unwrap()).collect();
+            let denied = ends.iter().filter(|end| **end == Err(Refusal::denied())).count();
+            // The first one to wait comes before an administrator, and all of them before another caller.
+            assert_eq!(denied, if comes_first { changes::MOST - 1 } else { 0 });
+            assert_eq!(ends.iter().filter(|end| end.is_ok()).count(), changes::MOST - denied);
+            assert_eq!(bench.tokens.changes.count(), 0);
+            assert!(bench.tokens.by_accessor(&stolen.record.accessor).is_none());
         }
-        for refused in [
-            bench.runtime.block_on(renew(&parent)),
-            bench.child(&child).map(drop),
-            bench.runtime.block_on(bench.tokens.revoke(&child.record.accessor)).map(drop).map_err(store::Error::told),
-        ] {
-            assert_eq!(refused.unwrap_err().kind, Kind::Busy);
-        }
-        drop(held);
-        waiting.into_iter().for_each(|done| assert_eq!(bench.runtime.block_on(done).unwrap(), Ok(())));
-        assert_eq!(bench.tokens.waiting.count(), 0);
-        assert!(bench.revoke(&child));
+        assert!(bench.tokens.has(&child));
     }
 
     #[test]

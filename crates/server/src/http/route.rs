@@ -146,6 +146,7 @@ pub fn no_path() -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::changes::By;
     use crate::http::room::Who;
     use crate::http::{Peers, body};
     use crate::server::tests::{Bench, admin};
@@ -180,7 +181,7 @@ mod tests {
         let mut bench = Bench::new(false).await;
         Arc::get_mut(&mut bench.server).unwrap().limits.connections_of_one = 1;
         let edge = Arc::new(Edge::new(bench.server.clone(), Peers::default()).unwrap());
-        let (token, _) = bench.server.create_token(admin()).await.unwrap();
+        let (token, _) = bench.server.create_token(&By::Admin, admin()).await.unwrap();
         let mut kept = Vec::new();
         for (last, status) in [(1, 200), (2, 429)] {
             let address = std::net::SocketAddr::from(([192, 0, 2, last], 1));
@@ -200,7 +201,7 @@ mod tests {
     async fn known_clients_keep_their_connections_while_the_store_is_away() {
         let bench = Bench::new(true).await;
         let edge = Arc::new(Edge::new(bench.server.clone(), Peers::default()).unwrap());
-        let (token, _) = bench.server.create_token(admin()).await.unwrap();
+        let (token, _) = bench.server.create_token(&By::Admin, admin()).await.unwrap();
         assert_eq!(asked(&edge, "/v2/manage/tokens", &token).await, (200, true));
         bench.server.follow.end_lease();
         for path in ["/v2/manage/tokens", "/metrics", "/healthz"] {

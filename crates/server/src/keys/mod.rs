@@ -8,6 +8,7 @@ pub mod types;
 
 pub use settings::{Config, NewKey};
 
+use crate::changes::{By, Changes, Turn};
 use crate::limits::Limits;
 use crate::refusal::{Kind, Refusal};
 use crate::store::{self, KeyId, KeyRecord, Stored, Transaction, VersionRecord};
@@ -161,21 +162,19 @@ pub struct Keys {
     map: RwLock<BTreeMap<String, Arc<Key>>>,
     /// The most versions of all keys, and of one.
     most: (usize, usize),
-    /// Held from before a change of the store until the map has it too. Otherwise a task that is slower than the one after
-    /// it would leave in the map what is no more. Whoever holds it must not be cancelled: see [`crate::server`].
-    changes: tokio::sync::Mutex<()>,
+    pub(crate) changes: Changes<()>,
 }
 
 impl Keys {
     /// Keys without any.
     pub fn new(root: Arc<Root>, store: Arc<Stored>, limits: &Limits) -> Self {
         let most = (limits.versions, limits.versions_of_one);
-        Self { root, store, map: RwLock::default(), most, changes: tokio::sync::Mutex::default() }
+        Self { root, store, map: RwLock::default(), most, changes: Changes::default() }
     }
 
     /// Keeps keys from being changed by others.
-    pub async fn changing(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.changes.lock().await
+    pub async fn changing(&self) -> Turn<'_, ()> {
+        self.changes.first().await
     }
 
     /// Takes all keys, as they were read from the store by whoever holds [`Keys::changing`].
@@ -210,7 +209,7 @@ impl Keys {
     ///
     /// # Errors
     /// If the name is none, there are too many keys, or the store fails.
-    pub async fn create(&self, name: &str, new: NewKey) -> store::Result<(Arc<Key>, bool)> {
+    pub async fn create(&self, by: &By, name: &str, new: NewKey) -> store::Result<(Arc<Key>, bool)> {
         check_name(name)?;
         if self.get(name).is_err() {
             self.has_room()?;
@@ -227,7 +226,7 @@ impl Keys {
             store.put_key(&record)?;
             Ok((record.clone(), true))
         };
-        let _change = self.changes.lock().await;
+        let _turn = self.changes.turn(by).await?;
         let (record, is_new) = self.store.run(change).await?;
         Ok((self.renew(record)?, is_new))
     }
@@ -236,7 +235,7 @@ impl Keys {
     ///
     /// # Errors
     /// If there is no such key, it or all keys have too many versions, or the store fails.
-    pub async fn rotate(&self, name: &str) -> store::Result<Arc<Key>> {
+    pub async fn rotate(&self, by: &By, name: &str) -> store::Result<Arc<Key>> {
         self.has_room()?;
         let (root, (_, most)) = (self.root.clone(), self.most);
         let change = move |record: &mut KeyRecord| {
@@ -248,26 +247,26 @@ impl Keys {
             record.versions.push(new_version(&root, &record.id, number)?);
             Ok(())
         };
-        self.change(name, change).await
+        self.change(by, name, change).await
     }
 
     /// Changes what a key allows.
     ///
     /// # Errors
     /// In the words of Vault if it cannot be so; if there is no such key; if the store fails.
-    pub async fn configure(&self, name: &str, config: Config) -> store::Result<Arc<Key>> {
-        self.change(name, move |record| config.apply(record)).await
+    pub async fn configure(&self, by: &By, name: &str, config: Config) -> store::Result<Arc<Key>> {
+        self.change(by, name, move |record| config.apply(record)).await
     }
 
     /// Destroys the versions before this one. Requests that use them already are waited for.
     ///
     /// # Errors
     /// In the words of Vault if that is not allowed; if there is no such key; if the store fails.
-    pub async fn trim(&self, name: &str, min_available: u32) -> store::Result<Arc<Key>> {
+    pub async fn trim(&self, by: &By, name: &str, min_available: u32) -> store::Result<Arc<Key>> {
         let old = self.get(name)?;
         let gone: Vec<_> = old.versions.range(..min_available).map(|(_, version)| Arc::downgrade(version)).collect();
         drop(old);
-        let key = self.change(name, move |record| settings::trim(record, min_available)).await?;
+        let key = self.change(by, name, move |record| settings::trim(record, min_available)).await?;
         unused(&gone).await;
         self.store.scrub().await?;
         Ok(key)
@@ -285,7 +284,7 @@ impl Keys {
     ///
     /// # Errors
     /// If it is not allowed; if the store fails.
-    pub async fn delete(&self, name: &str) -> store::Result<bool> {
+    pub async fn delete(&self, by: &By, name: &str) -> store::Result<bool> {
         let (root, wanted) = (self.root.clone(), name.to_owned());
         let change = move |store: &mut dyn Transaction| {
             let Some(record) = store.key(&wanted)? else { return Ok(None) };
@@ -297,7 +296,7 @@ impl Keys {
             Ok(Some(record.id))
         };
         let deleted = {
-            let _change = self.changes.lock().await;
+            let _turn = self.changes.turn(by).await?;
             let deleted = self.store.run(change).await?;
             deleted.inspect(|id| self.forget(name, id))
         };
@@ -324,6 +323,7 @@ impl Keys {
 
     async fn change(
         &self,
+        by: &By,
         name: &str,
         mut change: impl FnMut(&mut KeyRecord) -> Result<(), Refusal> + Send + 'static,
     ) -> store::Result<Arc<Key>> {
@@ -336,7 +336,7 @@ impl Keys {
             store.put_key(&record)?;
             Ok(record)
         };
-        let _change = self.changes.lock().await;
+        let _turn = self.changes.turn(by).await?;
         let record = self.store.run(work).await?;
         Ok(self.renew(record)?)
     }

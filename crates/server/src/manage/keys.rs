@@ -103,7 +103,7 @@ pub(super) async fn create(call: &mut Call, name: &str) -> Result<Response<Body>
     }
     let suite = new.r#type.as_deref().map_or(Ok(Suite::default()), suite)?;
     let new = NewKey { suite, shreddable, needs_user: new.needs_user };
-    let (key, is_new) = call.server.create_key(name, new).await.map_err(Error::told)?;
+    let (key, is_new) = call.server.create_key(&call.caller.by(), name, new).await.map_err(Error::told)?;
     if !is_new {
         return Err(Refusal::invalid(format!("there is a key {name} already")));
     }

@@ -69,7 +69,7 @@ pub(super) async fn create(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let rights = Rights::parse(new.rights.iter().map(String::as_str), user).map_err(Refusal::invalid)?;
     let parent = call.caller.token.as_ref().map(|token| token.record.accessor.clone());
     let new = NewToken { rights, ttl: new.ttl, renewable: new.renewable, parent, name: new.name };
-    let (text, token) = call.server.create_token(new).await.map_err(Error::told)?;
+    let (text, token) = call.server.create_token(&call.caller.by(), new).await.map_err(Error::told)?;
     Ok(made(&text, shown(&token)))
 }
 
@@ -114,7 +114,7 @@ pub(super) async fn revoke(call: &mut Call) -> Result<Response<Body>, Refusal> {
     // Neither is repeated: who has mixed them up would read a token in a log.
     let none = || Refusal::not_found("there is no such token");
     let accessor = accessor.ok_or_else(none)?;
-    if !call.server.revoke(&accessor).await.map_err(Error::told)? {
+    if !call.server.revoke(&call.caller.by(), &accessor).await.map_err(Error::told)? {
         return Err(none());
     }
     done(&json!({ "accessor": accessor }))

@@ -2,6 +2,7 @@
 
 use crate::audit::Audit;
 use crate::caller::Caller;
+use crate::changes::By;
 use crate::http::body::Body;
 use crate::http::{Call, refused};
 use crate::keys::NewKey;
@@ -70,13 +71,13 @@ impl Bench {
 
     pub(super) fn key(&self, name: &str, suite: Suite) {
         let new = NewKey { suite, shreddable: false, needs_user: false };
-        self.runtime.block_on(self.server.keys.create(name, new)).unwrap();
+        self.runtime.block_on(self.server.keys.create(&By::Admin, name, new)).unwrap();
     }
 
     fn token(&self, rights: &[&str], user: Option<&[u8]>) -> String {
         let rights = Rights::parse(rights.iter().copied(), user.map(<[u8]>::to_vec)).unwrap();
         let new = NewToken { rights, ttl: 0, renewable: false, parent: None, name: None };
-        self.runtime.block_on(self.server.tokens.create(new)).unwrap().0.to_string()
+        self.runtime.block_on(self.server.tokens.create(&By::Admin, new)).unwrap().0.to_string()
     }
 
     fn begin(&self, action: &str, token: Option<&str>, body: Body) -> Response<Body> {
@@ -261,7 +262,7 @@ fn large_and_small_answers_follow_one_another() {
         let expected: Vec<u16> = (0..texts.len()).map(|i| if good(i) { 0 } else { 404 }).collect();
         assert_eq!(statuses(&sealed), expected, "{cut}");
         let sealed: Vec<_> = sealed.into_iter().map(|answer| answer.1).collect();
-        bench.runtime.block_on(bench.server.keys.rotate("k")).unwrap();
+        bench.runtime.block_on(bench.server.keys.rotate(&By::Admin, "k")).unwrap();
         let (_, again) = bench.chunks("rewrap", None, chunks(body(&sealed)));
         assert_eq!(statuses(&again), expected, "{cut}");
         let versions: Vec<&[u8]> = (0..again.len()).filter(|i| i % 4 == 0).map(|i| &again[i].1[..4]).collect();
@@ -317,7 +318,7 @@ fn a_record_that_comes_slowly_is_sealed_under_the_newest_version() {
         let rest = rest.to_vec();
         async move {
             tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
-            server.keys.rotate("a").await.unwrap();
+            server.keys.rotate(&By::Admin, "a").await.unwrap();
             sender.send(rest).unwrap();
         }
     });
@@ -400,7 +401,7 @@ fn rewrapping_keeps_the_user_and_the_associated_data() {
     let bench = Bench::new();
     bench.key("a", Suite::default());
     let sealed = bench.one("seal", [b"a", ADA, b"ad", b"text"]);
-    bench.runtime.block_on(bench.server.keys.rotate("a")).unwrap();
+    bench.runtime.block_on(bench.server.keys.rotate(&By::Admin, "a")).unwrap();
     let again = bench.one("rewrap", [b"a", ADA, b"ad", &sealed]);
     assert_eq!(again[..4], [2, 0, 0, 0]);
     assert_eq!(bench.one("open", [b"a", ADA, b"ad", &again]), b"text");
@@ -551,7 +552,7 @@ fn a_token_that_ends_ends_what_it_allowed() {
     let first = bench.runtime.block_on(body.frame()).unwrap().unwrap().into_data().unwrap();
     assert_eq!(statuses(&split(&first)), [0]);
     let accessor = bench.server.tokens.find(&token).unwrap().record.accessor.clone();
-    bench.runtime.block_on(bench.server.tokens.revoke(&accessor)).unwrap();
+    bench.runtime.block_on(bench.server.tokens.revoke(&By::Admin, &accessor)).unwrap();
     sender.send(record([b"a", ADA, b"", b"two"])).unwrap();
     drop(sender);
     let rest = bench.runtime.block_on(body.collect()).unwrap().to_bytes();

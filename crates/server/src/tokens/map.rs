@@ -84,11 +84,6 @@ impl Map {
         self.token(self.hashes.get(accessor)?)
     }
 
-    /// With whom the requests of the token of this accessor are counted.
-    pub fn account_of(&self, accessor: &str) -> Option<Arc<str>> {
-        Some(self.tokens.get(self.hashes.get(accessor)?)?.account.clone())
-    }
-
     /// With whom the requests of a token are counted.
     fn account(&self, token: &Token) -> Arc<str> {
         let top = self.chain(token).take_while(|token| !token.rights.is_admin()).last().unwrap_or(token);

@@ -137,7 +137,7 @@ pub async fn renew(call: &mut Call, is_self: bool) -> Result<Response<Body>, Ref
         }
     };
     let asked = fields.duration("increment")?.filter(|ttl| *ttl > 0).unwrap_or(token.record.ttl);
-    let (token, lease) = call.server.renew_token(&token, asked).await.map_err(of_store)?;
+    let (token, lease) = call.server.renew_token(&call.caller.by(), &token, asked).await.map_err(of_store)?;
     Ok(envelope::auth(call, &granted(&token, text, lease), &fields.warnings(&[])))
 }
 
@@ -167,7 +167,7 @@ pub async fn create(call: &mut Call, is_orphan: bool) -> Result<Response<Body>, 
         parent: parent.map(|parent| parent.record.accessor.clone()),
         name: None,
     };
-    let (text, token) = call.server.create_token(new).await.map_err(of_store)?;
+    let (text, token) = call.server.create_token(&call.caller.by(), new).await.map_err(of_store)?;
     Ok(envelope::auth(call, &granted(&token, &text, token.record.ttl), &warnings))
 }
 
@@ -259,7 +259,7 @@ fn ttl(fields: &Fields<'_>, parent: Option<&Token>, warnings: &mut Vec<String>) 
 /// If the caller has none, or the store fails.
 pub async fn revoke_self(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let token = call.caller.token.clone().ok_or_else(|| Refusal::invalid("the caller has no token"))?;
-    call.server.revoke(&token.record.accessor).await.map_err(of_store)?;
+    call.server.revoke(&call.caller.by(), &token.record.accessor).await.map_err(of_store)?;
     Ok(envelope::nothing())
 }
 
@@ -277,7 +277,7 @@ pub async fn revoke(call: &mut Call) -> Result<Response<Body>, Refusal> {
     }
     if let Some(token) = call.server.tokens.known(&text) {
         may_touch(call, &token)?;
-        call.server.revoke(&token.record.accessor).await.map_err(of_store)?;
+        call.server.revoke(&call.caller.by(), &token.record.accessor).await.map_err(of_store)?;
     }
     Ok(envelope::nothing())
 }
@@ -288,7 +288,7 @@ pub async fn revoke(call: &mut Call) -> Result<Response<Body>, Refusal> {
 /// Why it is refused.
 pub async fn revoke_accessor(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let token = by_accessor(call, true).await?;
-    call.server.revoke(&token.record.accessor).await.map_err(of_store)?;
+    call.server.revoke(&call.caller.by(), &token.record.accessor).await.map_err(of_store)?;
     Ok(envelope::nothing())
 }
 

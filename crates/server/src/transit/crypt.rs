@@ -100,7 +100,7 @@ pub async fn answer(call: &mut Call, kind: Kinds, name: &str) -> Result<Response
     let key = match server.find_key(name).await {
         Ok(key) => key,
         Err(refusal) if kind == Encrypt && refusal.kind == Kind::NotFound => {
-            super::keys::create_to_encrypt(&server, &call.caller.rights, name, &body.bytes).await?
+            super::keys::create_to_encrypt(&server, &call.caller, name, &body.bytes).await?
         }
         Err(refusal) => return Err(super::or_no_key(refusal)),
     };

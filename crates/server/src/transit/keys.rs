@@ -3,12 +3,12 @@
 use super::envelope::{self, Mount};
 use super::json::{self, Fields};
 use super::{of_store, request, unsupported};
+use crate::caller::Caller;
 use crate::http::Call;
 use crate::http::body::Body;
 use crate::keys::types::{suite_of, type_of};
 use crate::keys::{Config, Key, NewKey};
 use crate::refusal::Refusal;
-use crate::rights::Rights;
 use crate::server::Server;
 use hyper::Response;
 use phalanx_core::Suite;
@@ -46,7 +46,7 @@ pub async fn create(call: &mut Call, name: &str) -> Result<Response<Body>, Refus
     let fields = json::read(&body.bytes, NEW)?;
     let new = new_key(&fields)?;
     let shreddable = new.shreddable;
-    let (key, is_new) = call.server.create_key(name, new).await.map_err(of_store)?;
+    let (key, is_new) = call.server.create_key(&call.caller.by(), name, new).await.map_err(of_store)?;
     let mut warnings = fields.warnings(&["name"]);
     if !is_new {
         let asks_for_mode = fields.string("mode")?.is_some_and(|mode| !mode.is_empty());
@@ -108,11 +108,11 @@ fn refuse_what_never_is(fields: &Fields<'_>) -> Result<(), Refusal> {
 /// If there shall be no key.
 pub async fn create_to_encrypt(
     server: &Arc<Server>,
-    rights: &Rights,
+    caller: &Caller,
     name: &str,
     body: &[u8],
 ) -> Result<Arc<Key>, Refusal> {
-    if rights.permit_managing(name).is_err() || !server.creates_keys {
+    if caller.rights.permit_managing(name).is_err() || !server.creates_keys {
         return Err(super::no_key());
     }
     const KNOWN: &[&str] = &["context", "type", "convergent_encryption"];
@@ -128,7 +128,7 @@ pub async fn create_to_encrypt(
         has_context = fields.string("context")?.is_some_and(|text| !text.is_empty());
     }
     let new = NewKey { suite: suite(&fields)?, shreddable: false, needs_user: has_context };
-    server.create_key(name, new).await.map(|(key, _)| key).map_err(of_store)
+    server.create_key(&caller.by(), name, new).await.map(|(key, _)| key).map_err(of_store)
 }
 
 /// Describes a key.
@@ -172,7 +172,7 @@ pub async fn rotate(call: &mut Call, name: &str) -> Result<Response<Body>, Refus
     let body = request::small(call).await?;
     let fields = json::read(&body.bytes, &[])?;
     call.server.find_key(name).await.map_err(|refusal| super::or(refusal, || Refusal::invalid("key not found")))?;
-    let key = call.server.rotate_key(name).await.map_err(of_store)?;
+    let key = call.server.rotate_key(&call.caller.by(), name).await.map_err(of_store)?;
     Ok(envelope::data(call, &described(&key), &fields.warnings(&["name"]), Mount::Transit))
 }
 
@@ -196,7 +196,7 @@ pub async fn configure(call: &mut Call, name: &str) -> Result<Response<Body>, Re
     refuse_what_never_is(&fields)?;
     let deletion_allowed = if is_null(&fields, "deletion_allowed") { None } else { fields.bool("deletion_allowed")? };
     let config = Config { min_decryption: opens, min_encryption: seals, deletion_allowed };
-    let key = call.server.configure_key(name, config).await.map_err(of_store)?;
+    let key = call.server.configure_key(&call.caller.by(), name, config).await.map_err(of_store)?;
     Ok(envelope::data(call, &described(&key), &warnings, Mount::Transit))
 }
 
@@ -233,7 +233,11 @@ pub async fn trim(call: &mut Call, name: &str) -> Result<Response<Body>, Refusal
         return Err(Refusal::invalid("minimum available version cannot be decremented"));
     }
     // No version is newer than the largest number.
-    let key = call.server.trim_key(name, u32::try_from(wanted).unwrap_or(u32::MAX)).await.map_err(of_store)?;
+    let key = call
+        .server
+        .trim_key(&call.caller.by(), name, u32::try_from(wanted).unwrap_or(u32::MAX))
+        .await
+        .map_err(of_store)?;
     Ok(envelope::data(call, &described(&key), &fields.warnings(&["name"]), Mount::Transit))
 }
 
@@ -247,7 +251,7 @@ pub async fn delete(call: &mut Call, name: &str) -> Result<Response<Body>, Refus
         crate::refusal::Kind::Invalid => Refusal::invalid(format!("error deleting policy {name}: {}", error.text)),
         _ => error,
     };
-    call.server.delete_key(name).await.map_err(|error| blamed(of_store(error)))?;
+    call.server.delete_key(&call.caller.by(), name).await.map_err(|error| blamed(of_store(error)))?;
     Ok(envelope::nothing())
 }
 

@@ -317,9 +317,9 @@ fn a_backup_that_is_interrupted_leaves_nothing() {
         let before = hidden(&folder);
         let child = folder.command(["backup", folder.beside(name).to_str().unwrap()]).spawn().unwrap();
         let mut new = Vec::new();
-        until("a hidden folder", || {
+        until("a hidden folder that has its mark", || {
             new = hidden(&folder).into_iter().filter(|path| !before.contains(path)).collect();
-            !new.is_empty()
+            new.first().is_some_and(|path| path.join("unfinished").exists())
         });
         fs::write(new[0].join("buckets.db"), "the keys of users").unwrap();
         (child, new.remove(0))
@@ -345,6 +345,19 @@ fn a_backup_that_is_interrupted_leaves_nothing() {
     assert!(hidden(&folder).iter().all(|path| path.to_str().unwrap().contains(".another.")));
     backup(&folder, "another");
     assert_eq!(hidden(&folder), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_finished_backup_is_no_left_one_whatever_it_is_called() {
+    let server = server();
+    let folder = server.folder.clone();
+    let finished = backup(&folder, "a");
+    let renamed = folder.beside(".b.0123456789abcdef");
+    fs::rename(&finished, &renamed).unwrap();
+    backup(&folder, "b");
+    fs::rename(&renamed, &finished).unwrap();
+    let output = folder.run(["check", "--dir", finished.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// A root key's file that gives something else the second time.

@@ -25,6 +25,8 @@ use phalanx_host::engines::Engines;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::verbosity::Verbosity;
+use rustix::io::ioctl_fionbio;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketType};
 use serde_json::Value;
 use std::fs::File;
 use std::io;
@@ -43,6 +45,9 @@ const LONGEST: usize = 256 << 20;
 const PATIENCE: Duration = Duration::from_secs(12);
 /// After this a command says what it waits for. If that is a server that ends, it says so at once.
 const SILENCE: Duration = Duration::from_secs(1);
+
+/// How often something is tried meanwhile.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The way in which requests are answered.
 enum Way {
@@ -117,7 +122,7 @@ impl Client {
                 complain(line);
                 is_told = true;
             }
-            sleep(Duration::from_millis(50));
+            sleep(PAUSE);
         }
     }
 
@@ -217,13 +222,24 @@ fn waits_for(folder: &Folder, waited: Duration) -> Option<String> {
 /// If the socket is not usable.
 pub fn listens(folder: &Folder) -> Outcome<bool> {
     let socket = folder.socket();
-    match std::os::unix::net::UnixStream::connect(&socket) {
-        Ok(_) => Ok(true),
+    match knock(&socket) {
+        Ok(()) => Ok(true),
         Err(e) => match e.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::InvalidInput => Ok(false),
+            // So many wait already that nobody else may.
+            io::ErrorKind::WouldBlock => Ok(true),
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(false),
+            // Nobody can listen at a path that is too long.
+            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename => Ok(false),
             _ => Err(Failure::new(Code::InputOutput, format!("{}: {e}", shown(&socket))).on(&socket)),
         },
     }
+}
+
+/// Connects to a socket, and does not wait: a server that was stopped takes nobody from its queue, which may be full.
+fn knock(socket: &Path) -> io::Result<()> {
+    let stream = net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    ioctl_fionbio(&stream, true)?;
+    Ok(net::connect(&stream, &SocketAddrUnix::new(socket)?)?)
 }
 
 async fn open(folder: &Folder, root: &SecretKey, blamed: &Path, verbosity: Verbosity, reads: Reads) -> Outcome<Server> {
@@ -246,9 +262,19 @@ async fn within_time<T>(most: Option<Duration>, answer: impl Future<Output = io:
     tokio::time::timeout(most, answer).await.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, slow())))
 }
 
+/// Connects to a server. If too many wait for it already, it is tried again.
+async fn connect(socket: &Path) -> io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(socket).await {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => tokio::time::sleep(PAUSE).await,
+            connected => return connected,
+        }
+    }
+}
+
 /// Asks a server by its socket.
-async fn over(socket: &PathBuf, method: Method, path: &str, body: String) -> io::Result<(u16, Bytes)> {
-    let stream = UnixStream::connect(socket).await?;
+async fn over(socket: &Path, method: Method, path: &str, body: String) -> io::Result<(u16, Bytes)> {
+    let stream = connect(socket).await?;
     check_peer(&stream, socket)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     let connection = tokio::spawn(connection);

@@ -1,6 +1,6 @@
 //! What `backup` and `restore` need of a client.
 
-use super::{Client, Way, check_peer, failure};
+use super::{Client, Way, check_peer, connect, failure};
 use crate::caller::Caller;
 use crate::copies::{Reader, Sink, Unfit};
 use crate::http::Call;
@@ -17,7 +17,6 @@ use phalanx_host::lines::shown;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use tokio::net::UnixStream;
 
 /// The most bytes of a refusal.
 const LONGEST: usize = 64 << 10;
@@ -62,7 +61,7 @@ impl Client {
 }
 
 async fn ask(socket: &Path) -> io::Result<Response<hyper::body::Incoming>> {
-    let stream = UnixStream::connect(socket).await?;
+    let stream = connect(socket).await?;
     check_peer(&stream, socket)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     // It ends with the answer.

@@ -2,6 +2,7 @@
 
 use super::folder::Folder;
 use super::{fresh, replaced};
+use crate::client::listens;
 use crate::manage::backup;
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure, Outcome};
@@ -13,7 +14,6 @@ use rustix::process::{Flock, FlockType, fcntl_getlk};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ pub fn lock_soon(folder: &Folder, drain: Duration, verbosity: Verbosity) -> Outc
             complain(waits_for_ending(folder));
             is_told = true;
         }
-        let serves = !is_ending && UnixStream::connect(folder.socket()).is_ok();
+        let serves = !is_ending && listens(folder).unwrap_or(false);
         if serves || start.elapsed() >= patience(is_ending, drain) {
             return Err(taken(folder, &file));
         }

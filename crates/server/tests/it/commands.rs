@@ -4,9 +4,11 @@ use crate::common::records::{Record, all_open, seal, users};
 use crate::common::{Client, Folder, Server, base64, until};
 use crate::store::failed;
 use rustix::fs::{FlockOperation, flock};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::Write;
+use std::os::unix::net::UnixListener;
 use std::process::{Output, Stdio};
 use std::sync::Arc;
 
@@ -266,6 +268,23 @@ fn status_says_whether_a_server_runs() {
     assert_eq!((&status["serves"], &status["state"]), (&true.into(), &"serving".into()));
     assert!(server.terminate().success());
     failed(&folder.run(["status"]), 1, "no server runs here");
+}
+
+#[test]
+fn status_ends_where_nobody_else_may_wait_for_a_server() {
+    let folder = Folder::new();
+    let listener = UnixListener::bind(folder.socket()).unwrap();
+    rustix::net::listen(&listener, 1).unwrap();
+    let connect = || {
+        let stream = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        rustix::io::ioctl_fionbio(&stream, true).unwrap();
+        rustix::net::connect(&stream, &SocketAddrUnix::new(folder.socket()).unwrap()).map(|()| stream)
+    };
+    let waiting: Vec<_> = std::iter::from_fn(|| connect().ok()).collect();
+    assert_eq!(connect().unwrap_err(), rustix::io::Errno::AGAIN, "after {}", waiting.len());
+    let mut status = Server::begin(folder.clone(), folder.command(["status"]));
+    status.line("server.sock: the server there does not answer within 10 seconds");
+    assert_eq!(status.wait().code(), Some(4));
 }
 
 /// A server that ends as soon as a client sends the rest of its request, an empty line.

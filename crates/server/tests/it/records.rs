@@ -257,7 +257,7 @@ fn a_stream_that_is_sent_while_it_is_read_may_be_long() {
 
 /// What is announced takes no memory before it comes, also where each part of it goes off alone.
 #[test]
-fn a_stream_that_comes_in_small_parts_takes_little_memory() {
+fn streams_in_small_parts_cost_little_memory() {
     const PARTS: usize = 3;
     let server = server();
     let own = record([b"orders", ADA, b"", b"x"]);

@@ -266,17 +266,25 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
             return Err(Errno::STALE.into());
         }
         let (path, stamp) = (self.path(parent, &stored), Stamp::of(&stat));
-        self.check_file(parent, &stored, &file, &path)?;
+        if self.listed.is_some() {
+            // What does not belong there is not even opened.
+            let found = LastChunk::read(&file).map_err(|e| self.report.failed(&path, &e))?;
+            self.check_file(parent, &stored, found, &path)?;
+        }
         let open =
             self.files.open(Arc::new(file), path, (ino, stamp)).map_err(|(path, e)| self.report.failed(&path, &e))?;
+        // It may have been overwritten meanwhile. What is read from it is what was authenticated.
+        if let Err(e) = self.check_file(parent, &stored, open.end(), open.path()) {
+            self.files.close(open);
+            return Err(e);
+        }
         let is_same = lock(&self.nodes).opened(ino, stamp);
         Ok((Handle::File(open), is_same))
     }
 
-    /// Checks that a file is the one that is listed in its place. Its last chunk is authentic once it is open.
-    fn check_file(&self, parent: u64, stored: &OsStr, file: &File, path: &Path) -> io::Result<()> {
+    /// Checks that a file with this last chunk and length is the one that is listed in its place.
+    fn check_file(&self, parent: u64, stored: &OsStr, (last, len): (LastChunk, u64), path: &Path) -> io::Result<()> {
         let (Some(listed), Some(name)) = (&self.listed, plain_name(stored)) else { return Ok(()) };
-        let (last, len) = LastChunk::read(file).map_err(|e| self.report.failed(path, &e))?;
         let folder = lock(&self.nodes).names(parent);
         listed.check_file(&folder, &name, last, len).map_err(|wrong| self.report.wrong(path, &wrong))
     }

@@ -8,7 +8,9 @@
 use crate::file::cache::{Block, Cache, ChunkState, Claim};
 use crate::file::ranges::{CUT_OFF, Ranges};
 use crate::file::read_at::{ReadAt, read_full_at};
+use crate::file::records::Memory;
 use crate::roster::Member;
+use crate::tree::LastChunk;
 use crate::{Class, Error, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -107,12 +109,15 @@ impl<S: ReadAt> Fetch<S> {
         })
     }
 
-    /// Opens the last chunk, which proves the length.
-    pub fn check_end(&self) -> Result<()> {
-        let last = self.ranges.layout.chunks() - 1;
-        let claim = self.claim(last..last + 1);
-        match self.open_here(claim) {
-            Ok(_) => Ok(()),
+    /// Opens the last chunk, which proves the length, and returns its nonce and tag.
+    pub fn check_end(&self) -> Result<LastChunk> {
+        let (last, suite) = (self.ranges.layout.chunks() - 1, self.ranges.records.suite);
+        let mut claim = self.hold(self.claim(last..last + 1));
+        let memory = self.read(&mut claim)?;
+        let (nonce, tag) = memory.bytes()[..suite.overhead()].split_at(suite.nonce_len());
+        let end = LastChunk::new(nonce, tag);
+        match self.open_read(claim, memory, self.ranges.roster.first(suite)?) {
+            Ok(_) => Ok(end),
             // A chunk that is intact at its place, but not the last of its file, allows a more exact error.
             Err(Error::Altered { .. }) if self.opens_before_the_end(last)? => Err(CUT_OFF),
             Err(error) => Err(error),
@@ -134,12 +139,24 @@ impl<S: ReadAt> Fetch<S> {
 
     /// Reads and opens what was claimed. The block may have fewer chunks, if one of them is not authentic.
     fn open(&self, mut claim: Claimed<'_, S>, member: &Member) -> Result<Arc<Block>> {
-        let chunks = claim.claim.chunks.clone();
+        let memory = self.read(&mut claim)?;
+        self.open_read(claim, memory, member)
+    }
+
+    /// Reads what was claimed, in its stored form.
+    fn read(&self, claim: &mut Claimed<'_, S>) -> Result<Memory> {
+        let chunks = &claim.claim.chunks;
         let mut memory = match claim.claim.memory.take() {
             Some(memory) => memory,
-            None => self.ranges.memory(&chunks)?,
+            None => self.ranges.memory(chunks)?,
         };
         read_full_at(&self.source, memory.bytes_mut(), self.ranges.layout.file_offset(chunks.start))?;
+        Ok(memory)
+    }
+
+    /// Opens what was claimed and read.
+    fn open_read(&self, claim: Claimed<'_, S>, mut memory: Memory, member: &Member) -> Result<Arc<Block>> {
+        let chunks = claim.claim.chunks.clone();
         let opened = self.ranges.open(&mut memory, &chunks, member)?;
         let block = Arc::new(Block::new(chunks.start..chunks.start + opened as u64, memory));
         claim.keep(block.clone());

@@ -13,6 +13,7 @@ use crate::keys::key::FileKeys;
 use crate::keys::source::KeySource;
 use crate::roster::Roster;
 use crate::seam::Job;
+use crate::tree::LastChunk;
 use crate::{Error, Result, Suite};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -105,6 +106,8 @@ pub struct Reader<S> {
 /// What all clones share.
 struct Shared<S> {
     fetch: Arc<Fetch<S>>,
+    /// Nonce and tag of the last chunk, which was authentic.
+    last: LastChunk,
     /// The number of the slot that opened the file, and its owner.
     slot: usize,
     by: OpenedBy,
@@ -145,8 +148,8 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         let cache = options.cache.unwrap_or((16 << 20).max(4 * ranges.records.record_len()));
         let ahead = options.read_ahead.unwrap_or((8 << 20).max(2 * ranges.records.record_len()));
         let fetch = Fetch::new(source, ranges, cache, ahead)?;
-        fetch.check_end()?;
-        let shared = Shared { fetch: Arc::new(fetch), slot, by, streams: Mutex::default() };
+        let last = fetch.check_end()?;
+        let shared = Shared { fetch: Arc::new(fetch), last, slot, by, streams: Mutex::default() };
         Ok(Self { shared: Arc::new(shared), position: 0, here: None, stream: ReadStream::default() })
     }
 
@@ -187,6 +190,13 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Nonce and tag of the last chunk, as they were when it was opened. Unlike what [`LastChunk::read`] finds, they are
+    /// authentic, and they belong to what this reader reads: all other chunks have the same key.
+    #[must_use]
+    pub fn last_chunk(&self) -> LastChunk {
+        self.shared.last
     }
 
     /// What opened the file.
@@ -326,7 +336,7 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
 fn explain<S: ReadAt>(error: Error, source: &S, len: u64, header: &Header, keys: &FileKeys) -> Error {
     let ends_before = |layout| -> Result<()> {
         let ranges = Ranges::new(header, keys, layout, Arc::new(Roster::cpu()));
-        Fetch::new(source, ranges, 0, 0)?.check_end()
+        Fetch::new(source, ranges, 0, 0)?.check_end().map(drop)
     };
     match whole_layout(header, len) {
         Some(layout) if matches!(error, Error::Truncated(_)) && ends_before(layout).is_ok() => GOES_ON,

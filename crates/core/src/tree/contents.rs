@@ -20,7 +20,7 @@ const HEAD: usize = 48;
 pub struct LastChunk(pub [u8; HEAD]);
 
 impl LastChunk {
-    fn new(nonce: &[u8], tag: &[u8]) -> Self {
+    pub(crate) fn new(nonce: &[u8], tag: &[u8]) -> Self {
         let mut head = [0; HEAD];
         head[..nonce.len()].copy_from_slice(nonce);
         head[nonce.len()..nonce.len() + tag.len()].copy_from_slice(tag);

@@ -1,16 +1,17 @@
 //! The open files of a view, and their readers. The readers share a bound on memory: the one that was unused for
-//! longest is dropped, and made again when its file is read again.
+//! longest is dropped, and made again when its file is read again. It must then find the content that was there before.
 
 use super::{TellOpened, lock};
 use crate::fuse::roam;
 use phalanx_core::format::Header;
+use phalanx_core::tree::LastChunk;
 use phalanx_core::{Error, KeySource, Opener, ReadAt, Reader, ReaderOptions, Result, Roster};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 /// The largest cache of one file, in bytes; one chunk if that is longer.
 const CACHE: usize = 16 << 20;
@@ -29,7 +30,8 @@ pub struct OpenFile<I> {
     id: I,
     file: Stored,
     path: PathBuf,
-    len: AtomicU64,
+    /// Its last chunk, and the length of its plaintext, as the first reader authenticated them.
+    end: OnceLock<(LastChunk, u64)>,
     /// The length of a stored chunk, and of all of them, in bytes.
     record: usize,
     stored: usize,
@@ -45,7 +47,18 @@ impl<I> OpenFile<I> {
 
     /// The length of its plaintext, which is authentic.
     pub fn len(&self) -> u64 {
-        self.len.load(Ordering::Relaxed)
+        self.end().1
+    }
+
+    /// Its last chunk, and the length of its plaintext, both authentic. All that is read has the key of this chunk.
+    pub fn end(&self) -> (LastChunk, u64) {
+        *self.end.get().expect("an open file had a reader")
+    }
+
+    /// Checks that a new reader reads what the first one did: somebody may have written another file over it.
+    fn check_same(&self, reader: &Reader<Stored>) -> Result<()> {
+        let found = (reader.last_chunk(), reader.len());
+        if *self.end.get_or_init(|| found) == found { Ok(()) } else { Err(Error::Changed) }
     }
 
     /// How much its reader may keep, and how much memory it takes in all.
@@ -128,16 +141,16 @@ impl<K: KeySource, I: Clone + Eq + Hash> Files<K, I> {
             id: id.clone(),
             file,
             path,
-            len: AtomicU64::new(0),
+            end: OnceLock::new(),
             record,
             stored,
             opening: Mutex::default(),
         });
-        let len = self.with(&open, |reader| {
+        let opened = self.with(&open, |reader| {
             (self.opened)(&open.path, reader.opened_by());
-            Ok(reader.len())
+            Ok(())
         });
-        open.len.store(len.map_err(|e| (open.path.clone(), e))?, Ordering::Relaxed);
+        opened.map_err(|e| (open.path.clone(), e))?;
         let mut state = lock(&self.state);
         let (shared, handles) = state.open.entry(id).or_insert((open.clone(), 0));
         *handles += 1;
@@ -220,6 +233,7 @@ impl<K: KeySource, I: Clone + Eq + Hash> Files<K, I> {
             options = options.read_ahead(bytes);
         }
         let made = Reader::open_with(file.file.clone(), &self.opener, &options);
+        let made = made.and_then(|reader| file.check_same(&reader).map(|()| reader));
         let mut state = lock(&self.state);
         match made {
             Ok(reader) => {
@@ -347,5 +361,37 @@ mod tests {
         all.into_iter().for_each(|file| files.close(file));
         let state = lock(&files.state);
         assert!(state.open.is_empty() && state.ready.is_empty() && state.memory == 0);
+    }
+
+    #[test]
+    fn a_reader_that_comes_back_finds_what_was_there_before() {
+        const COUNT: u64 = 12;
+        let (folder, key) = (tempfile::tempdir().unwrap(), SecretKey::random().unwrap());
+        planted(folder.path(), &key, COUNT);
+        let path = |n: u64| folder.path().join(n.to_string());
+        let other = std::fs::read(path(1)).unwrap();
+        let opener = Opener::new(key, KdfLimit::default());
+        // Enough for about three at once.
+        let files = Files::new(opener, Arc::new(Roster::cpu()), 1 << 20, None, Box::new(|_, _| ()));
+        let open = |n: u64| {
+            let file = File::open(path(n)).unwrap();
+            let key = (n, stamp(&file));
+            files.open(Arc::new(file), path(n), key).unwrap()
+        };
+        let all: Vec<_> = (0..COUNT).map(open).collect();
+        let read = |n: usize, offset: u64| files.read_at(&all[n], &mut [0; 100], offset);
+        let read_others = || (1..all.len()).for_each(|n| assert_eq!(read(n, 70_000).unwrap(), 100));
+        read_others();
+        assert_eq!(read(0, 0).unwrap(), 100, "nothing has changed");
+        read_others();
+        assert!(!lock(&files.state).ready.contains_key(&all[0].number), "its reader is gone");
+        // Another valid file of the same length, in the same inode.
+        std::fs::write(path(0), &other).unwrap();
+        for offset in [0, 150_000] {
+            assert!(matches!(read(0, offset), Err(Error::Changed)));
+        }
+        read_others();
+        assert!(matches!(read(0, 0), Err(Error::Changed)), "and it stays so");
+        assert_eq!(files.read_at(&open(0), &mut [0; 100], 0).unwrap(), 100, "whoever opens it anew gets the new file");
     }
 }

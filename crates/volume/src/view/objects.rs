@@ -244,16 +244,16 @@ impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
         let (path, version) = (self.object_path(id), object.version());
         let source: Stored = Arc::new(ObjectSource::new(object.adaptive()));
         let opened = self.files.open(source.clone(), path.clone(), (id.number(), version.clone()));
-        let checked = self.check(id, &source, opened.as_ref().err().map(|(_, e)| e));
+        let checked = match &opened {
+            Ok(open) => self.check(id, open.end()),
+            Err((_, e)) => self.check_unopened(id, &source, e),
+        };
         let open = match (opened, checked) {
             (Ok(open), Ok(())) => open,
             (Err((_, e)), Ok(())) => return Err(self.report.failed(&path, &e)),
             (opened, Err(wrong)) => {
                 opened.into_iter().for_each(|open| self.files.close(open));
-                return Err(match wrong {
-                    Wrong::Unreadable(phalanx_host::Error::Core(e)) => self.report.failed(&path, &e),
-                    wrong => self.report.wrong(&path, &wrong),
-                });
+                return Err(self.report.wrong(&path, &wrong));
             }
         };
         let now = Known { len: open.len(), version: Some(version) };
@@ -264,19 +264,19 @@ impl<K: KeySource + Send + Sync + 'static> ObjectView<K> {
         Ok((open, before.is_some_and(|before| before.version == now.version)))
     }
 
-    /// Checks that an object is the one that the manifest lists. Its last chunk is authentic if it was opened; otherwise
-    /// `failure` says why not.
-    fn check(&self, id: NodeId, source: &Stored, failure: Option<&Error>) -> Result<(), Wrong> {
-        let Some(listed) = self.listing().file(id).filter(|_| self.has_manifest) else { return Ok(()) };
-        if matches!(failure, Some(Error::Read(_) | Error::Memory(_))) {
-            return Ok(());
+    /// Checks that an object with this last chunk and length is the one that the manifest lists.
+    fn check(&self, id: NodeId, found: (LastChunk, u64)) -> Result<(), Wrong> {
+        match self.listing().file(id).filter(|_| self.has_manifest) {
+            Some(listed) if found != (listed.contents.last, listed.len) => Err(Wrong::Unlisted),
+            _ => Ok(()),
         }
-        match LastChunk::read(source) {
-            Ok(found) if found == (listed.contents.last, listed.len) => Ok(()),
-            Ok(_) => Err(Wrong::Unlisted),
-            // Its own failure says more.
-            Err(_) if failure.is_some() => Ok(()),
-            Err(e) => Err(Wrong::Unreadable(e.into())),
+    }
+
+    /// Checks whether an object that cannot be opened is the one that the manifest lists, unless the failure says more.
+    fn check_unopened(&self, id: NodeId, source: &Stored, failure: &Error) -> Result<(), Wrong> {
+        match failure {
+            Error::Read(_) | Error::Memory(_) => Ok(()),
+            _ => LastChunk::read(source).map_or(Ok(()), |found| self.check(id, found)),
         }
     }
 

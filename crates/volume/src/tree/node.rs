@@ -10,6 +10,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
+/// How many earlier names of a node are remembered.
+const MAX_EARLIER: usize = 8;
+
 /// The number of the root's node.
 pub const ROOT: u64 = 1;
 
@@ -40,6 +43,9 @@ pub(super) struct EntryPlace {
 
 struct Node {
     place: EntryPlace,
+    /// Other names under which it was found before, and which may still be there, the newest last: their folders, and how
+    /// they are stored. None for a folder.
+    earlier: Vec<(u64, Arc<[u8]>)>,
     /// How many lookups the kernel has not forgotten yet.
     lookups: u64,
     /// How many nodes have their place in this folder.
@@ -52,7 +58,19 @@ struct Node {
 impl Node {
     fn new(number: u64, place: EntryPlace) -> Self {
         let folder = (place.kind == Kind::Folder).then(|| new_folder(number));
-        Self { place, lookups: 0, children: 0, _reserve: None, folder }
+        Self { place, earlier: Vec::new(), lookups: 0, children: 0, _reserve: None, folder }
+    }
+
+    /// Remembers its name, unless that is gone, before it gets another one.
+    fn remember(&mut self, new: (u64, &[u8]), is_gone: bool) {
+        let old = (self.place.parent, self.place.stored.clone());
+        self.earlier.retain(|name| !is_name(name, new) && *name != old);
+        if !is_gone && self.folder.is_none() {
+            self.earlier.push(old);
+        }
+        if self.earlier.len() > MAX_EARLIER {
+            self.earlier.remove(0);
+        }
     }
 }
 
@@ -176,6 +194,10 @@ impl Nodes {
                 self.forget_into(number, 1, &mut dropped);
                 return Err(VolumeError::Damaged("a folder was moved into itself from outside".into()));
             }
+            let is_gone = dropped._pin.is_some();
+            if let Some(node) = self.nodes.get_mut(&number) {
+                node.remember((parent, stored), is_gone);
+            }
             self.put(number, parent, stored, &mut dropped);
             self.unbind(number, &mut dropped);
         }
@@ -203,9 +225,38 @@ impl Nodes {
     /// Records that a name of an inode has gone. The inode is pinned if it was known under this name.
     pub fn gone(&mut self, inode: u64, parent: u64, stored: &[u8], pin: OwnedFd) -> Dropped {
         let (number, mut dropped) = (self.number(inode), Dropped::default());
-        match self.nodes.get_mut(&number).filter(|node| node.place.is(inode, parent, stored)) {
-            Some(node) => node.place.pin = Some(Arc::new(pin)),
-            None => dropped._pin = Some(Arc::new(pin)),
+        match self.nodes.get_mut(&number) {
+            Some(node) if node.place.is(inode, parent, stored) => node.place.pin = Some(Arc::new(pin)),
+            node => {
+                if let Some(node) = node {
+                    node.earlier.retain(|name| !is_name(name, (parent, stored)));
+                }
+                dropped._pin = Some(Arc::new(pin));
+            }
+        }
+        dropped
+    }
+
+    /// The newest of a pinned node's earlier names, as a place.
+    pub fn earlier(&self, inode: u64) -> Option<EntryPlace> {
+        let node = self.nodes.get(&self.number(inode)).filter(|node| node.place.pin.is_some())?;
+        let (parent, stored) = node.earlier.last()?.clone();
+        Some(EntryPlace { parent, stored, pin: None, ..node.place })
+    }
+
+    /// Takes an earlier name from a node. If the node is pinned, and the inode still has that name, the name is the node's
+    /// place again, without a pin.
+    pub fn settle(&mut self, earlier: &EntryPlace, is_there: bool) -> Dropped {
+        let mut dropped = Dropped::default();
+        let number = self.number(earlier.inode);
+        let has_parent = self.nodes.contains_key(&earlier.parent);
+        let Some(node) = self.nodes.get_mut(&number) else { return dropped };
+        // A name that has gone meanwhile is no longer among them.
+        let Some(at) = node.earlier.iter().position(|name| is_name(name, earlier.name())) else { return dropped };
+        node.earlier.remove(at);
+        if is_there && has_parent && node.place.pin.is_some() {
+            dropped._pin = node.place.pin.take();
+            self.put(number, earlier.parent, &earlier.stored, &mut dropped);
         }
         dropped
     }
@@ -214,8 +265,11 @@ impl Nodes {
     pub fn moved(&mut self, inode: u64, from: (u64, &[u8]), to: (u64, &[u8])) -> Dropped {
         let mut dropped = Dropped::default();
         let number = self.number(inode);
-        if self.nodes.get(&number).is_some_and(|node| node.place.is(inode, from.0, from.1)) {
+        let Some(node) = self.nodes.get_mut(&number) else { return dropped };
+        if node.place.is(inode, from.0, from.1) {
             self.put(number, to.0, to.1, &mut dropped);
+        } else if let Some(name) = node.earlier.iter_mut().find(|name| is_name(name, from)) {
+            *name = (to.0, to.1.into());
         }
         dropped
     }
@@ -289,8 +343,16 @@ impl Nodes {
 
 impl EntryPlace {
     fn is(&self, inode: u64, parent: u64, stored: &[u8]) -> bool {
-        self.inode == inode && self.parent == parent && *self.stored == *stored && self.pin.is_none()
+        self.inode == inode && self.name() == (parent, stored) && self.pin.is_none()
     }
+
+    fn name(&self) -> (u64, &[u8]) {
+        (self.parent, &self.stored)
+    }
+}
+
+fn is_name(name: &(u64, Arc<[u8]>), other: (u64, &[u8])) -> bool {
+    (name.0, &*name.1) == other
 }
 
 // A poisoned lock can be used: no lock guards a change that takes several steps in memory and can panic in between.

@@ -26,13 +26,15 @@ impl Tree {
     pub fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
         let dir = self.dir_for_change(parent)?;
         let stored = self.names.seal(&dir.id, name)?;
-        let _guard = write(&dir.folder.lock);
+        let guard = write(&dir.folder.lock);
         let (pin, inode) = self.pin(&dir, &stored.entry)?;
         self.unname(&pin, &dir, false, || {
             if_undone(unlinkat(&dir.fd, &*stored.entry, AtFlags::empty()), || is_free(&dir.fd, &stored.entry))
         })?;
         remove_full(&dir.fd, &stored);
         self.gone(&dir, &stored.entry, inode, pin);
+        drop(guard);
+        self.settle(inode);
         Ok(())
     }
 
@@ -99,6 +101,22 @@ impl Tree {
     pub(super) fn gone(&self, dir: &Dir, stored: &[u8], inode: u64, pin: OwnedFd) {
         let dropped = self.nodes().gone(inode, dir.folder.number, stored, pin);
         self.drop_all(dropped);
+    }
+
+    /// If the name of a node has just gone, and the inode still has an earlier one that the kernel may know, the node gets that
+    /// one and holds no descriptor. No folder's lock is held. If the name goes meanwhile, [`Nodes`](super::node::Nodes) knows.
+    pub(super) fn settle(&self, inode: u64) {
+        loop {
+            let Some(place) = self.nodes().earlier(inode) else { return };
+            let is_there = || -> Result<bool> {
+                let folder = self.descriptor(place.parent)?;
+                let stat = statat(&folder, &*place.stored, AtFlags::SYMLINK_NOFOLLOW)?;
+                Ok(self.is_its(&place, &stat).is_ok())
+            };
+            let is_there = is_there().unwrap_or(false);
+            let dropped = self.nodes().settle(&place, is_there);
+            self.drop_all(dropped);
+        }
     }
 
     /// Checks that a folder has not been removed, so that nothing new is made in it. The folder's lock is held.

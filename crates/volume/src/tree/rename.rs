@@ -94,6 +94,9 @@ impl Tree {
             }
             let replaced = self.rename_found(from, to, seen.0.ok_or(Errno::NOENT)?, seen.1, mode)?;
             drop(guards);
+            if let Some(new) = seen.1 {
+                self.settle(new.inode);
+            }
             if let Some((gone, fd)) = replaced {
                 finish(to.dir, &gone, &fd);
             }

@@ -1,7 +1,7 @@
 //! In a process that may open few files, open files can still be synced.
 
 use super::{Volume, open, owner};
-use phalanx_volume::tree::ROOT;
+use phalanx_volume::tree::{ROOT, RenameMode};
 use phalanx_volume::{Store, StoreOptions};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -9,18 +9,27 @@ use std::process::Command;
 
 /// Set in a separate process, to which the limit applies.
 const FEW: &str = "PHALANX_TEST_FEW_FILES";
-const TEST: &str = "tree::few::an_open_file_is_synced_when_no_more_can_be_opened";
 
 #[test]
 fn an_open_file_is_synced_when_no_more_can_be_opened() {
+    with_few("tree::few::an_open_file_is_synced_when_no_more_can_be_opened", &["64", "256"], open_all_and_sync);
+}
+
+#[test]
+fn removed_links_of_known_files_take_no_descriptors() {
+    with_few("tree::few::removed_links_of_known_files_take_no_descriptors", &["64"], link_and_unlink);
+}
+
+/// Runs a part of a test in processes of its own, which may open only so many files.
+fn with_few(test: &str, limits: &[&str], run: fn()) {
     if std::env::var_os(FEW).is_some() {
         assert!(getrlimit(Resource::Nofile).current.is_some_and(|most| most <= 256));
-        return open_all_and_sync();
+        return run();
     }
-    for most in ["64", "256"] {
+    for most in limits {
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -n \"$0\" && exec \"$1\" --exact \"$2\" --nocapture", most]);
-        let run = command.arg(std::env::current_exe().unwrap()).arg(TEST).env(FEW, "1").output().unwrap();
+        let run = command.arg(std::env::current_exe().unwrap()).arg(test).env(FEW, "1").output().unwrap();
         let (said, error) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
         assert!(run.status.success() && said.contains("1 passed"), "{most}: {said}{error}");
     }
@@ -63,4 +72,39 @@ fn open_all_and_sync() {
     drop(files);
     assert!(volume.tree.open_file(volume.find(&format!("a/b/c/{last}")).unwrap().number, true).is_ok());
     store.close().unwrap();
+}
+
+/// `cp -al a b; cp -al a c; rm -rf b c`, while the kernel knows all names in `a`.
+fn link_and_unlink() {
+    const COUNT: usize = 200;
+    let volume = Volume::new();
+    let [a, b, c] = ["a", "b", "c"].map(|name| volume.mkdir(ROOT, name).unwrap().number);
+    let name = |i: usize| format!("{i}").into_bytes();
+    let files: Vec<u64> = (0..COUNT).map(|i| volume.file(a, &format!("{i}"), "x").unwrap().number).collect();
+    for folder in [b, c] {
+        for (i, file) in files.iter().enumerate() {
+            volume.tree.link(*file, folder, &name(i)).unwrap();
+        }
+    }
+    // Some first names go before the node comes back to them, or are others by then.
+    volume.tree.unlink(a, &name(0)).unwrap();
+    volume.tree.rename(a, &name(1), ROOT, b"moved", RenameMode::Replace).unwrap();
+    for folder in [b, c] {
+        for i in 0..COUNT {
+            // Also by another file that replaces it.
+            if i % 10 == 9 {
+                volume.file(folder, "new", "new").unwrap();
+                volume.tree.rename(folder, b"new", folder, &name(i), RenameMode::Replace).unwrap();
+            } else {
+                volume.tree.unlink(folder, &name(i)).unwrap();
+            }
+        }
+    }
+    for (i, file) in files.iter().enumerate() {
+        // The last name of the first has gone, so it is held.
+        assert_eq!(volume.tree.getattr(*file).unwrap().links, u32::from(i > 0), "{i}");
+        if i > 0 {
+            assert!(volume.tree.open_file(*file, true).is_ok(), "{i}");
+        }
+    }
 }

@@ -103,11 +103,7 @@ pub(crate) fn read_full(folder: BorrowedFd<'_>, stored: &[u8]) -> Result<Option<
 fn write_and_rename(folder: BorrowedFd<'_>, fresh: &Fresh, name: &[u8], content: &[u8]) -> Result<()> {
     let (new, file) = fresh.make(NEW, |new| create(folder, new))?;
     let write = || {
-        let owner = fstat(folder)?;
-        if geteuid().is_root() && owner.st_uid != 0 {
-            // The owner of the folder can then use it without the superuser.
-            fchown(&file, Some(Uid::from_raw(owner.st_uid)), Some(Gid::from_raw(owner.st_gid)))?;
-        }
+        give_to_owner(&file, folder)?;
         write_all(&file, content)?;
         fdatasync(&file)?;
         renameat(folder, &*new, folder, name)
@@ -115,6 +111,15 @@ fn write_and_rename(folder: BorrowedFd<'_>, fresh: &Fresh, name: &[u8], content:
     Ok(write().inspect_err(|_| {
         let _ = unlinkat(folder, &*new, AtFlags::empty());
     })?)
+}
+
+/// Gives a new file to the owner of the folder, who can then use it without the superuser.
+pub(crate) fn give_to_owner(file: impl AsFd, folder: impl AsFd) -> Result<(), Errno> {
+    let owner = fstat(folder)?;
+    if geteuid().is_root() && owner.st_uid != 0 {
+        fchown(file, Some(Uid::from_raw(owner.st_uid)), Some(Gid::from_raw(owner.st_gid)))?;
+    }
+    Ok(())
 }
 
 fn create(folder: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {

@@ -2,6 +2,7 @@
 
 use crate::backing::{Backing, Shared};
 use crate::error::{Result, VolumeError};
+use crate::folder::give_to_owner;
 use crate::header;
 use crate::journal::{Epoch, JOURNAL, Journal, RESERVED};
 use crate::options::StoreOptions;
@@ -316,8 +317,10 @@ fn open_journal(
         None => {
             let failed = |e| VolumeError::io("cannot open the journal", e);
             let file = open_journal_file(root, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
+            let file = file.ok_or(VolumeError::Refused(Errno::NOENT))?;
+            give_to_owner(&file, root).map_err(failed)?;
             sync_folder(root).map_err(failed)?;
-            file.ok_or(VolumeError::Refused(Errno::NOENT))?
+            file
         }
     };
     // On a disk that is nearly full, or a file system without this call, the journal grows as it is written.

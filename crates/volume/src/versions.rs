@@ -6,16 +6,14 @@ pub(crate) mod batch;
 
 use crate::disk::Disk;
 use crate::error::{Result, VolumeError};
-use crate::folder::{Fresh, NEW, SAFELY};
+use crate::folder::{Fresh, NEW, SAFELY, give_to_owner};
 use crate::shared::Key;
 pub(crate) use batch::Version;
 use batch::{Found, Id};
 use phalanx_core::volume::{Config, VolumeKeys};
 use phalanx_host::lock::lock;
 use rustix::fd::OwnedFd;
-use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, Uid, fchmod, fchown, fstat, fsync, openat, renameat, statat, unlinkat,
-};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, fstat, fsync, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -462,16 +460,12 @@ fn replace(root: &OwnedFd, disk: &dyn Disk, bytes: &[u8]) -> Result<File, Failed
     let (name, file) = made.map_err(Failed::Softly)?;
     let file = File::from(file);
     let write = || {
-        let owner = fstat(root).map_err(failed)?;
         if let Ok(old) = statat(root, VERSIONS, AtFlags::SYMLINK_NOFOLLOW)
             && FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
         {
             fchmod(&file, Mode::from_raw_mode(old.st_mode & 0o666)).map_err(failed)?;
         }
-        if rustix::process::geteuid().is_root() && owner.st_uid != 0 {
-            // The owner of the folder can then use it without the superuser.
-            fchown(&file, Some(Uid::from_raw(owner.st_uid)), Some(Gid::from_raw(owner.st_gid))).map_err(failed)?;
-        }
+        give_to_owner(&file, root).map_err(failed)?;
         let written = disk.write(&file, bytes, 0).and_then(|()| disk.sync_data(&file));
         written.map_err(|e| VolumeError::io("cannot write the table of versions", e))?;
         match renameat(root, &*name, root, VERSIONS) {

@@ -7,6 +7,7 @@ mod deep;
 pub mod disk;
 mod dropped;
 mod model;
+mod owner;
 mod speed;
 
 use phalanx_core::volume::{Config, Features};

@@ -37,7 +37,7 @@ fn owner() -> Owner {
 }
 
 /// Whether this is root, who can give entries away.
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
         let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();

@@ -4,6 +4,7 @@ use super::awake::Traffic;
 use super::wire::{Body, Entries, Fields, Head, WriteFlags, name, opcode};
 use super::{Answer, Change, Filesystem, LONGEST, Opened, ROOT, Space, Time};
 use rustix::io::Errno;
+use rustix::param::page_size;
 use std::time::Duration;
 
 /// Whose requests are served.
@@ -132,7 +133,9 @@ impl<F: Filesystem> Server<F> {
     fn value(&self, head: &Head, fields: &mut Fields<'_>, data: &[u8]) -> Answer<Vec<u8>> {
         let fs = &self.filesystem;
         if head.opcode == opcode::READLINK {
-            return fs.readlink(head.node);
+            let target = fs.readlink(head.node)?;
+            // The kernel takes no longer one, and then nobody could go on with the mount.
+            return if target.len() < page_size() { Ok(target) } else { Err(Errno::NAMETOOLONG) };
         }
         let room = fields.u32()? as usize;
         let value = match head.opcode {

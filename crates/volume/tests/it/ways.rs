@@ -17,6 +17,8 @@ use std::thread::{self, JoinHandle};
 /// The number of the only file, and its name.
 const FILE: u64 = 2;
 const NAME: &[u8] = b"file";
+/// The number of a link with a target of n bytes is n higher. Its name is n.
+const LINKS: u64 = 100_000;
 
 /// One file in memory.
 struct Memory {
@@ -30,7 +32,11 @@ struct Memory {
 
 impl Memory {
     fn attr(&self, number: u64) -> Attr {
-        let (kind, size) = if number == ROOT { (Kind::Folder, 0) } else { (Kind::File, self.len()) };
+        let (kind, size) = match number {
+            ROOT => (Kind::Folder, 0),
+            LINKS.. => (Kind::Link, number - LINKS),
+            _ => (Kind::File, self.len()),
+        };
         let mode = if number == ROOT { 0o755 } else { 0o644 };
         let time = (-1, 500_000_000);
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -67,7 +73,15 @@ impl Filesystem for Memory {
     }
 
     fn lookup(&self, parent: u64, name: &[u8]) -> Answer<Attr> {
-        if (parent, name) == (ROOT, NAME) { Ok(self.attr(FILE)) } else { Err(Errno::NOENT) }
+        if (parent, name) == (ROOT, NAME) {
+            return Ok(self.attr(FILE));
+        }
+        let len: u64 = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok()).ok_or(Errno::NOENT)?;
+        Ok(self.attr(LINKS + len))
+    }
+
+    fn readlink(&self, number: u64) -> Answer<Vec<u8>> {
+        Ok(vec![b'x'; (number - LINKS) as usize])
     }
 
     fn forget(&self, number: u64, _: u64) {
@@ -271,6 +285,20 @@ fn requests_of_all_lengths_arrive_and_so_do_their_answers() {
         assert!(value[..60_000].iter().all(|byte| *byte == 7));
         assert_eq!(rustix::fs::statvfs(folder).unwrap().f_blocks, 11);
         drop(opened);
+        mounted.end();
+    }
+}
+
+#[test]
+fn a_link_that_is_too_long_for_the_kernel_does_not_end_the_mount() {
+    for mounted in ways() {
+        let page = rustix::param::page_size();
+        let target = |len: usize| fs::read_link(mounted.folder.path().join(len.to_string()));
+        assert_eq!(target(page - 1).unwrap().as_os_str().len(), page - 1);
+        for len in [page, page + 904, 65_535] {
+            assert_eq!(Errno::from_io_error(&target(len).unwrap_err()), Some(Errno::NAMETOOLONG), "{len}");
+        }
+        assert_eq!(target(3).unwrap(), Path::new("xxx"), "it goes on");
         mounted.end();
     }
 }

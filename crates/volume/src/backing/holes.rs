@@ -3,9 +3,13 @@
 use crate::backing::Backing;
 use crate::backing::content::Content;
 use crate::error::{Result, VolumeError};
+use rustix::fs::fstatvfs;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+
+/// The most bytes of zeros that one request writes for a hole, unless a single chunk is longer. Other requests wait for it.
+const MOST_FILLED: u64 = 256 << 20;
 
 impl Backing {
     /// Sets a range of bytes to zero; whole chunks of it become holes. The length of the file stays, and what lies
@@ -27,6 +31,10 @@ impl Backing {
         // The last chunk is never in a hole.
         let (first, behind) = (range.start.div_ceil(chunk_len), (end / chunk_len).min(last));
         let whole = first..behind.max(first);
+        let touches = |hole: &Range<u64>| hole.start <= whole.end && whole.start <= hole.end;
+        if !whole.is_empty() && !content.holes.iter().any(touches) {
+            self.free_a_hole(content)?;
+        }
         let edges = [range.start..end.min(first * chunk_len), range.start.max(whole.end * chunk_len)..end];
         for edge in edges.into_iter().filter(|edge| !edge.is_empty()) {
             let mut at = edge.start;
@@ -38,7 +46,6 @@ impl Backing {
             }
         }
         if !whole.is_empty() {
-            self.free_a_hole(content)?;
             self.remove_changes(content, whole.clone());
             content.add_hole(whole);
         }
@@ -93,11 +100,12 @@ impl Backing {
     }
 
     /// Makes sure that the list of holes may grow by one: if it is full, fills the smallest with chunks of zeros.
-    /// Changes may be committed.
+    /// Changes may be committed. If the smallest is too long for that, nothing is changed, and nothing dropped.
     pub(super) fn free_a_hole(&self, content: &mut Content) -> Result<()> {
         while content.holes.len() >= self.shared.config.max_holes() {
             let smallest = content.holes.iter().enumerate().min_by_key(|(_, hole)| hole.end - hole.start);
             let place = smallest.map(|(place, _)| place).expect("the list is full");
+            self.check_filling(content.holes[place].end - content.holes[place].start)?;
             while !content.holes[place].is_empty() {
                 self.room_for_pages(content, 1)?;
                 let index = content.holes[place].start;
@@ -113,6 +121,22 @@ impl Backing {
             self.changed(content);
         }
         Ok(())
+    }
+
+    /// Checks that a hole of so many chunks may be filled: quickly, and without filling the disk.
+    fn check_filling(&self, chunks: u64) -> Result<()> {
+        let chunk_len = self.chunks.chunk_len() as u64;
+        let bytes = chunks.saturating_mul(chunk_len);
+        if bytes > MOST_FILLED.max(chunk_len) {
+            return Err(VolumeError::Refused(Errno::FBIG));
+        }
+        match fstatvfs(&self.shared.root) {
+            // Some file systems say of themselves that they have no blocks at all.
+            Ok(disk) if disk.f_blocks > 0 && disk.f_bavail.saturating_mul(disk.f_frsize) <= bytes => {
+                Err(VolumeError::Refused(Errno::NOSPC))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Records that something has changed in memory.

@@ -5,6 +5,7 @@ use crate::backing::content::Content;
 use crate::backing::page::Page;
 use crate::error::{Result, VolumeError};
 use rustix::io::Errno;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// How much of one file waits in memory at most, in bytes, unless two of its chunks are longer. A transaction has to
@@ -17,7 +18,8 @@ impl Backing {
     /// # Errors
     /// [`VolumeError::Full`] if earlier changes had to be stored and there was no space: they and these are dropped.
     /// [`VolumeError::Damaged`] if a chunk is to be changed in part and cannot be read. [`VolumeError::Refused`] with
-    /// `EFBIG` if the file would be too long. A part may be written.
+    /// `EFBIG` if the file would be too long, or would get one more hole than the format allows and no hole is short enough
+    /// to be filled with zeros (`ENOSPC` if the disk has no room for them). A part may be written.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
         self.check_writable()?;
         if data.is_empty() {
@@ -76,7 +78,9 @@ impl Backing {
             self.grow(content, end, Some((within, piece)))
         } else {
             if !content.dirty.contains_key(&index) {
-                if content.hole_at(index).is_some() {
+                // At an end of a hole, that becomes shorter.
+                let splits = |hole: &Range<u64>| hole.start < index && index + 1 < hole.end;
+                if content.hole_at(index).is_some_and(|place| splits(&content.holes[place])) {
                     self.free_a_hole(content)?;
                 }
                 self.room_for_pages(content, 1)?;

@@ -6,6 +6,7 @@ mod damage;
 mod deep;
 pub mod disk;
 mod dropped;
+mod many_holes;
 mod model;
 mod owner;
 mod speed;

@@ -165,8 +165,10 @@ impl<F: Filesystem> Session<F> {
         let rings = rings(&device, way, offer.has_ring(), threads)?;
         let cores = || thread::available_parallelism().map_or(1, NonZeroUsize::get).max(2);
         let threads = threads.unwrap_or_else(|| cores().min(MOST_THREADS));
-        offer.accept(&device, filesystem.caching(), !rings.is_empty()).map_err(failed)?;
-        let server = Server::new(filesystem, options.admitted(geteuid().as_raw()), Box::new(move || clock.used()));
+        let admitted = options.admitted(geteuid().as_raw());
+        let (caching, _) = admitted.caching(filesystem.caching());
+        offer.accept(&device, caching, !rings.is_empty()).map_err(failed)?;
+        let server = Server::new(filesystem, admitted, Box::new(move || clock.used()));
         Ok(Self { server, device, threads, rings, mounted })
     }
 

@@ -2,7 +2,7 @@
 
 use super::awake::Traffic;
 use super::wire::{Body, Entries, Fields, Head, WriteFlags, name, opcode};
-use super::{Answer, Change, Filesystem, LONGEST, Opened, ROOT, Space, Time};
+use super::{Answer, Caching, Change, Filesystem, LONGEST, Opened, ROOT, Space, Time};
 use rustix::io::Errno;
 use rustix::param::page_size;
 use std::time::Duration;
@@ -14,6 +14,16 @@ pub enum Admitted {
     All,
     /// Those of root and of the user who mounted.
     RootAndOwner(u32),
+}
+
+impl Admitted {
+    /// What the kernel may keep for them, and for how long it may keep names and attributes. It gives all users what it keeps.
+    pub fn caching(self, asked: Caching) -> (Caching, Duration) {
+        match self {
+            Self::All => (asked, asked.lifetime()),
+            Self::RootAndOwner(_) => (Caching { is_exclusive: false, ..asked }, Duration::ZERO),
+        }
+    }
 }
 
 /// A file system, and who may use it.
@@ -30,15 +40,8 @@ pub struct Server<F> {
 
 impl<F: Filesystem> Server<F> {
     pub fn new(filesystem: F, admitted: Admitted, used: Box<dyn Fn() + Send + Sync>) -> Self {
-        let caching = filesystem.caching();
-        Self {
-            lifetime: caching.lifetime(),
-            keeps_nothing: caching.is_exclusive,
-            filesystem,
-            admitted,
-            used,
-            traffic: Traffic::new(),
-        }
+        let (caching, lifetime) = admitted.caching(filesystem.caching());
+        Self { lifetime, keeps_nothing: caching.is_exclusive, filesystem, admitted, used, traffic: Traffic::new() }
     }
 
     /// Ends the file system.

@@ -8,8 +8,10 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -28,6 +30,7 @@ struct Memory {
     may_end: Mutex<Receiver<()>>,
     destroyed: Sender<()>,
     forgotten: Mutex<Sender<u64>>,
+    is_exclusive: bool,
 }
 
 impl Memory {
@@ -65,7 +68,7 @@ impl Memory {
 
 impl Filesystem for Memory {
     fn caching(&self) -> Caching {
-        Caching::default()
+        Caching { is_exclusive: self.is_exclusive, ..Caching::default() }
     }
 
     fn destroy(&self) {
@@ -186,6 +189,11 @@ impl Mounted {
 
     /// A mount in a folder within its own.
     fn within(way: Way, inner: &str) -> Option<Self> {
+        Self::with(way, inner, MountOptions::new(Path::new("test")))
+    }
+
+    /// A mount with these options.
+    fn with(way: Way, inner: &str, options: MountOptions) -> Option<Self> {
         if !OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok_and(|_| is_root()) {
             skip("root and FUSE", "fuse");
             return None;
@@ -202,9 +210,9 @@ impl Mounted {
             may_end: Mutex::new(may_end),
             destroyed: destroys,
             forgotten: Mutex::new(forgets),
+            is_exclusive: options.lets_others(),
         };
-        let (mountpoint, options) =
-            (Mountpoint::for_objects(&mountpoint).unwrap(), MountOptions::new(Path::new("test")));
+        let mountpoint = Mountpoint::for_objects(&mountpoint).unwrap();
         let session = match Session::mount(memory, &mountpoint, &options, way, None) {
             Err(MountError::NoUring) => {
                 assert!(!is_mounted(folder.path()), "a mount that is refused is gone");
@@ -300,6 +308,31 @@ fn a_link_that_is_too_long_for_the_kernel_does_not_end_the_mount() {
         }
         assert_eq!(target(3).unwrap(), Path::new("xxx"), "it goes on");
         mounted.end();
+    }
+}
+
+#[test]
+fn allow_root_keeps_other_users_out_of_what_the_kernel_has_seen() {
+    for words in ["allow_root", "allow_other"] {
+        let mut options = MountOptions::new(Path::new("test"));
+        options.add(words).unwrap();
+        for mounted in
+            [Way::Device, Way::Uring].into_iter().filter_map(|way| Mounted::with(way, "mnt", options.clone()))
+        {
+            fs::set_permissions(mounted.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+            let mountpoint = mounted.folder.path().join("mnt");
+            fs::write(mountpoint.join("file"), "content").unwrap();
+            let sees = |uid: u32, args: &[&str]| {
+                let mut command = Command::new(args[0]);
+                command.uid(uid).current_dir("/").arg(mountpoint.join(args[1])).output().unwrap().status.success()
+            };
+            let asks: [&[&str]; 3] = [&["stat", "file"], &["readlink", "5"], &["cat", "file"]];
+            for ask in asks {
+                assert!(sees(0, ask), "root, {ask:?}");
+                assert_eq!(sees(65_534, ask), words == "allow_other", "another user, {words}, {ask:?}");
+            }
+            mounted.end();
+        }
     }
 }
 

@@ -185,7 +185,11 @@ impl Inner {
             None => {
                 let Some(other) = swap_case(name) else { return Ok(false) };
                 let answers = fs::statat(dir, &other, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-                *folds.insert(answers && !is_listed(dir, &other)?)
+                if answers && is_listed(dir, &other)? {
+                    // It may be a file of its own, or the one that this name leads to.
+                    return Ok(!is_listed(dir, name)?);
+                }
+                *folds.insert(answers)
             }
         };
         Ok(folds && !is_listed(dir, name)?)

@@ -100,9 +100,10 @@ impl Respelled {
     }
 }
 
-/// Whether the file system of a folder takes another spelling of a name in it for the same.
+/// Whether the file system of a folder takes another spelling of a name in it for the same: both are there, and not both are listed.
 fn folds(dir: &File, name: &OsStr) -> bool {
-    swap_case(name).is_some_and(|other| id(dir, &other).is_some() && !is_listed(dir, &other).unwrap_or(false))
+    let is_hidden = |name: &OsStr| id(dir, name).is_some() && !is_listed(dir, name).unwrap_or(true);
+    swap_case(name).is_some_and(|other| is_hidden(&other) || id(dir, &other).is_some() && is_hidden(name))
 }
 
 /// The same for all spellings of a path that differ in capitals. Capitals come first, since `σ` and `ς` have the same.

@@ -1,6 +1,6 @@
 //! `phalanx init`: a new volume.
 
-use super::key_copies::{self, Form, KeyCopy};
+use super::key_copies::{self, KeyCopy};
 use crate::args::InitPlan;
 use crate::volume_failures;
 use phalanx_core::{Recipient, SecretKey};

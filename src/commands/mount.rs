@@ -75,11 +75,14 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
     };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
     let is_known = store.generation().is_some_and(|generation| volume_age::check(&plan.tree, generation));
-    let tree = Arc::new(store.tree(log).map_err(at_volume)?);
     let (kernel, ended) = (Kernel::default(), Ended::default());
-    let front = Front::new(tree, store.clone(), read_only, kernel.clone(), ended.clone());
-    let served = serve(front, &kernel, &mountpoint, plan, verbosity);
-    let closed = ended.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(Ok(()));
+    let served = store.tree(log).map_err(at_volume).and_then(|tree| {
+        let front = Front::new(Arc::new(tree), store.clone(), read_only, kernel.clone(), ended.clone());
+        serve(front, &kernel, &mountpoint, plan, verbosity)
+    });
+    let closed = ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+    // If it was never mounted, nobody has closed it yet.
+    let closed = closed.unwrap_or_else(|| store.close());
     if let (Err(_), Err(error)) = (&served, &closed) {
         complain(format!("{name}: {error}"));
     }

@@ -2,11 +2,11 @@
 
 use super::{init, init_as, is_sound, mount, unmount};
 use crate::common::{Sandbox, painted};
-use crate::mount::{Mounted, listing};
+use crate::mount::{Mounted, is_fuse_here, listing};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::thread;
@@ -46,6 +46,31 @@ fn a_password_and_a_key_open_it_and_others_do_not() {
     }
     s.run(&["verify", "vol", "--password-file", "wrong"]).fails(3);
     assert!(fs::read_dir(s.path("mnt")).unwrap().next().is_none());
+}
+
+#[test]
+fn a_mount_that_fails_late_gives_back_what_it_reserved() {
+    if !is_fuse_here() {
+        return;
+    }
+    for is_protected in [false, true] {
+        let s = Sandbox::new();
+        init_as(&s, "vol", "4K", is_protected);
+        s.secret("password", "pw");
+        s.run(&["rekey", "vol", "--key-file", "key", "--add-password-file", "password"]).ok();
+        fs::create_dir(s.path("mnt")).unwrap();
+        // The folder is another one once the password is there.
+        let command = "mkdir new; rmdir mnt; mv new mnt; echo pw";
+        let line = s.run(&["mount", "vol", "mnt", "--password-command", command]).fails(4);
+        assert!(line.contains("something else was put in its place"), "{line}");
+        let journal = fs::metadata(s.path("vol/phalanx.journal")).unwrap();
+        assert_eq!((journal.len(), journal.blocks()), (0, 0));
+        if is_protected {
+            let blocks = fs::metadata(s.path("vol/phalanx.versions")).unwrap().blocks();
+            assert!(blocks * 512 < 1 << 20, "{blocks} blocks");
+        }
+        s.run(&["-q", "verify", "vol", "--key-file", "key"]).ok();
+    }
 }
 
 #[test]

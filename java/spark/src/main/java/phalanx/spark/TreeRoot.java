@@ -323,7 +323,8 @@ final class TreeRoot {
         }
         if (isLocal) {
             java.nio.file.Path local = Hadoop.local(at(entry));
-            if (isFolder && Files.isRegularFile(local, LinkOption.NOFOLLOW_LINKS)) {
+            boolean isThere = Files.exists(local, LinkOption.NOFOLLOW_LINKS);
+            if (isFolder && isThere && !Files.isDirectory(local, LinkOption.NOFOLLOW_LINKS)) {
                 throw new IOException(SOMETHING_ELSE);
             }
             try {

@@ -542,6 +542,25 @@ class TreeTest extends Fixture {
         Files.write(mirror.resolve("none"), content);
         refuse(mirror + "/none: cannot write: something else is in its place: not deleted", "--delete");
         assertArrayEquals(content, Files.readAllBytes(mirror.resolve("none")));
+        // A link of the user, as to a larger disk.
+        Path elsewhere = Files.createDirectory(top.resolve("elsewhere"));
+        Files.delete(mirror.resolve("none"));
+        Files.createSymbolicLink(mirror.resolve("none"), elsewhere);
+        refuse(mirror + "/none: cannot write: something else is in its place: not deleted", "--delete");
+        assertEquals(elsewhere, Files.readSymbolicLink(mirror.resolve("none")));
+    }
+
+    @Test
+    void aLinkInPlaceOfAFolderAndWhatItLeadsToAreNotDeleted() throws IOException {
+        mirror();
+        Path elsewhere = Files.move(mirror.resolve("a"), top.resolve("elsewhere"));
+        Files.createSymbolicLink(mirror.resolve("a"), elsewhere);
+        removeFolder("a/deep");
+        removeFolder("a");
+        refuse(mirror + "/a: cannot write: something else is in its place: not deleted", "--delete", "--max-delete", "9");
+        assertEquals(elsewhere, Files.readSymbolicLink(mirror.resolve("a")));
+        assertEquals(List.of("deep", "large.phx"), names(elsewhere));
+        assertEquals(List.of("small.phx"), names(elsewhere.resolve("deep")));
     }
 
     /** The manifest alone lists links there, and an object of such a name is somebody else's. */
@@ -697,8 +716,11 @@ class TreeTest extends Fixture {
         assertEquals(3, names(mirror.resolve("data")).size());
         Path outside = Files.move(mirror.resolve("data"), top.resolve("outside"));
         Files.createSymbolicLink(mirror.resolve("data"), outside);
-        mirror("--delete");
+        refuse(mirror + "/data: cannot write: something else is in its place: not deleted", "--delete");
+        assertEquals(outside, Files.readSymbolicLink(mirror.resolve("data")));
         assertEquals(3, names(outside).size());
+        Files.delete(mirror.resolve("data"));
+        mirror("--delete");
         assertWhole(mirror);
     }
 

@@ -359,11 +359,12 @@ mod tests {
 
     #[test]
     fn the_slots_of_volumes_are_known() {
+        let keys = KeyNames::of_user();
         for kind in [Slot::VOLUME, Slot::HOLES, Slot::STATE] {
-            let text = SlotReport::new(&Slot::Unknown { kind, body: vec![0; 17] }, None).text();
+            let text = SlotReport::new(&Slot::Unknown { kind, body: vec![0; 17] }, &keys).text();
             assert!(text.contains("volume") && !text.contains("not known"), "{text}");
         }
-        let text = SlotReport::new(&Slot::Unknown { kind: 19, body: Vec::new() }, None).text();
+        let text = SlotReport::new(&Slot::Unknown { kind: 19, body: Vec::new() }, &keys).text();
         assert_eq!(text, "of type 19, not known to this program, 0 bytes");
     }
 }

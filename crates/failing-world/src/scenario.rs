@@ -194,7 +194,8 @@ impl Maker<'_> {
         let fill = |root: &Path| {
             write(root, "t/a", &painted(5000, 3), 0o644);
             write(root, "t/b", b"", 0o600);
-            write(root, "t/s/c", &painted(100, 4), 0o644);
+            // It is alone in its folder, so nothing there may be readable by others.
+            write(root, "t/s/c", &painted(100, 4), 0o600);
             symlink("a", root.join("t/link")).expect("a link");
         };
         let plain = self.begin(fill, &[]);

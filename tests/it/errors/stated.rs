@@ -192,6 +192,20 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "",
     ),
     (
+        "../crates/host/src/age.rs",
+        2,
+        "{option}: {e}\n--recipients-file takes a file of recipients",
+        "`--recipient` with the path of a file",
+        "",
+    ),
+    (
+        "commands/key_copies.rs",
+        4,
+        "take another name: what its key opens would be lost",
+        "a hint: `key new --identity` or `init --recovery-key` with an existing file",
+        "",
+    ),
+    (
         "commands/key_copies.rs",
         0,
         "warning: other users may read the file that standard output goes to, and so the key\n--output makes a file that only you can read",

@@ -12,8 +12,11 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
 import phalanx.Contents;
+import phalanx.Header;
 import phalanx.KeyProvider;
+import phalanx.MalformedHeaderException;
 import phalanx.Manifest;
+import phalanx.NotPhalanxException;
 import phalanx.Output;
 import phalanx.PhalanxFile;
 import phalanx.PhalanxTree;
@@ -21,6 +24,7 @@ import phalanx.Protector;
 import phalanx.Recipients;
 import phalanx.Suite;
 import phalanx.TreeNode;
+import phalanx.UnsupportedVersionException;
 import phalanx.hadoop.Inner;
 
 /**
@@ -36,6 +40,16 @@ record StoredManifest(Manifest.Head head, String digest, TreeNode root) {
     /** Whether a name in the root belongs to no entry. */
     static boolean isOf(String entry) {
         return entry.equals(NAME) || entry.equals(PhalanxTree.SIGNATURE.toString());
+    }
+
+    /** Whether a tree is a mirror, whoever can open it. */
+    static boolean isIn(TreeRoot tree) throws IOException {
+        try (InputStream in = tree.fs().open(tree.at(NAME))) {
+            Header.read(in);
+            return true;
+        } catch (FileNotFoundException | NotPhalanxException | UnsupportedVersionException | MalformedHeaderException e) {
+            return false;
+        }
     }
 
     /** Reads all of it, or returns null if there is none. What is digested is what is opened: a copy in a folder of this machine. */

@@ -187,6 +187,10 @@ final class TreeWriting {
         if (there != null && !there.isDirectory()) {
             throw Failure.of(Failure.Code.INPUT_OUTPUT, Text.shown(mirror.shown("")) + ": not a folder");
         }
+        if (plan.isMirror() && StoredManifest.isIn(source)) {
+            throw Failure.of(Failure.Code.INPUT_OUTPUT, Text.shown(source.shown("")) + ": it is a mirror itself")
+                    .hint("unprotect --recursive restores it; as a part of a source it is protected once more");
+        }
         if (mirror.isWithin(source)) {
             throw Failure.usage(Text.shown(mirror.shown("")) + ": the mirror is within the source");
         }

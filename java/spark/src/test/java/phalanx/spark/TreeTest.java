@@ -142,6 +142,33 @@ class TreeTest extends Fixture {
         assertWhole(mirror);
     }
 
+    /** Somebody who wants to restore a mirror may exchange the two names. */
+    @Test
+    void aMirrorIsNoSource() throws IOException {
+        mirror();
+        List<String> before = names(source);
+        fail(4, "mirror: it is a mirror itself", "mirror", "-k", "work", mirror.toString(), source.toString());
+        assertEquals(before, names(source));
+    }
+
+    /** Data that some tool has moved elsewhere, and left links to, count in the limits without --delete, too. */
+    @Test
+    void filesThatBecameLinksAreNotReplacedAllAtOnce() throws IOException {
+        Files.delete(source.resolve("link"));
+        mirror();
+        for (String name : List.of("a/large", "a/deep/small", "empty", "a:b%20c")) {
+            Files.delete(source.resolve(name));
+            Files.createSymbolicLink(source.resolve(name), Path.of("../store"));
+        }
+        String[] again = {"mirror", "-k", "work", source.toString(), mirror.toString()};
+        fail(4, "it has none of the mirror's files, and all 4 would be deleted: nothing was done", again);
+        fail(4, "4 files would be deleted, and --max-delete allows 3", joined(again, "--max-delete", "3"));
+        assertTrue(Files.exists(mirror.resolve("empty.phx")));
+        mirror("--max-delete", "4");
+        assertWhole(mirror);
+        assertTrue(Files.isSymbolicLink(mirror.resolve("empty")));
+    }
+
     @Test
     void rulesLeaveOut() throws IOException {
         put("x.tmp", bytes(5));
@@ -798,7 +825,7 @@ class TreeTest extends Fixture {
         fail(4, "No such file or directory", "mirror", "-k", "work", source.toString(), folder + "/no/such");
         fail(4, "No such file or directory", "mirror", "-k", "work", folder + "/nothing", mirror.toString());
         fail(2, "missing: MIRROR", "mirror", "-k", "work", source.toString());
-        fail(2, "--max-delete needs --delete", "mirror", "-k", "work", source.toString(), mirror.toString(), "--max-delete", "5");
+        fail(2, "--delete-excluded needs --delete", "mirror", "-k", "work", source.toString(), mirror.toString(), "--delete-excluded");
         fail(2, "--quick needs --recursive", "verify", "--quick", source.toString());
         // A link in the place of a folder is not followed.
         Files.createDirectories(mirror);

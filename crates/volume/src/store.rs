@@ -11,7 +11,7 @@ use crate::shared::{Key, is_room};
 use crate::tree::{Act, Removal, Removals, Tree, TreeOptions};
 use crate::versions::{Generation, Versions};
 use phalanx_core::volume::Config;
-use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, unlinkat};
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -318,7 +318,10 @@ fn open_journal(
             let failed = |e| VolumeError::io("cannot open the journal", e);
             let file = open_journal_file(root, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
             let file = file.ok_or(VolumeError::Refused(Errno::NOENT))?;
-            give_to_owner(&file, root).map_err(failed)?;
+            if let Err(e) = give_to_owner(&file, root) {
+                let _ = unlinkat(root, JOURNAL, AtFlags::empty());
+                return Err(failed(e));
+            }
             sync_folder(root).map_err(failed)?;
             file
         }

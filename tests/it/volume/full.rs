@@ -171,6 +171,33 @@ fn changes_continue_on_a_small_disk() {
     is_sound(&s, "disk/vol");
 }
 
+/// A program takes for written what the kernel's cache has, which may need more holes than a file can have.
+#[test]
+fn cached_data_that_is_refused_is_reported() {
+    if !is_fuse_here() {
+        return;
+    }
+    let s = Sandbox::new();
+    init(&s, "vol", "4K");
+    let Some(mut mounted) = mount(&s, "vol") else { return };
+    let path = mounted.path("f");
+    let file = File::create(&path).unwrap();
+    for piece in 0..300 {
+        file.write_all_at(b"x", piece << 30).unwrap();
+    }
+    // A program that ignores errors.
+    drop(file);
+    wait_for(|| mounted.log().contains(" was dropped: "));
+    let file = File::options().append(true).open(&path).unwrap();
+    file.sync_all().unwrap_err();
+    // The kernel reports it, and the mount.
+    assert!((0..2).any(|_| file.sync_all().is_ok()));
+    drop(file);
+    mounted.unmount();
+    assert!(mounted.ended().success() && mounted.log().lines().count() < 10, "{}", mounted.log());
+    is_sound(&s, "vol");
+}
+
 /// A new process inherits all descriptors for a moment, and closing them also stores what is in memory. No program
 /// receives the errors of that close, so the next sync must report them to each writer.
 #[test]

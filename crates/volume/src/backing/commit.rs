@@ -426,6 +426,20 @@ impl Backing {
         why
     }
 
+    /// Records that data was lost which a program has written to the kernel's cache, and takes for written: it was refused.
+    pub fn lost(&self, why: &VolumeError) {
+        // What a commit has dropped is recorded already.
+        let (VolumeError::Refused(_) | VolumeError::Damaged(_)) = why else { return };
+        let mut content = self.write_content();
+        let is_first = !content.drops.is_untold();
+        content.drops.add(why.errno());
+        self.shared.remember_drop(self.owner.id, why.errno());
+        if is_first {
+            let inode = self.owner.inode;
+            self.shared.tell(&format!("data for the stored file with inode {inode} was dropped: {why}"));
+        }
+    }
+
     /// Removes what was written after the end of the file as it was committed, and the space that was reserved there.
     fn cut_back(&self, content: &Content, plan: &Plan) -> std::io::Result<()> {
         if plan.parts.is_empty() { Ok(()) } else { self.shared.disk().set_len(&self.file, content.stored.file_len()) }

@@ -35,6 +35,11 @@ impl Drops {
         (self.count, self.why, self.is_told) = (self.count + 1, Some(why), false);
     }
 
+    /// Whether something was dropped that no sync has reported yet.
+    pub fn is_untold(&self) -> bool {
+        self.why.is_some() && !self.is_told
+    }
+
     /// The witness of a user who opens the file now. A sync reports the last drop to them too, if no sync has reported
     /// it yet.
     pub fn witness(&self) -> Witness {

@@ -123,16 +123,20 @@ impl Backing {
         Ok(())
     }
 
-    /// Checks that a hole of so many chunks may be filled: quickly, and without filling the disk.
+    /// Checks that a hole of so many chunks may be filled: quickly, and without filling the disk, on which what is in memory needs
+    /// room too.
     fn check_filling(&self, chunks: u64) -> Result<()> {
-        let chunk_len = self.chunks.chunk_len() as u64;
+        let (chunk_len, overhead) = (self.chunks.chunk_len() as u64, self.chunks.overhead() as u64);
         let bytes = chunks.saturating_mul(chunk_len);
+        let stored = chunks
+            .saturating_mul(chunk_len + overhead)
+            .saturating_add(2 * self.shared.dirty_bytes.load(Ordering::Relaxed) as u64);
         if bytes > MOST_FILLED.max(chunk_len) {
             return Err(VolumeError::Refused(Errno::FBIG));
         }
         match fstatvfs(&self.shared.root) {
             // Some file systems say of themselves that they have no blocks at all.
-            Ok(disk) if disk.f_blocks > 0 && disk.f_bavail.saturating_mul(disk.f_frsize) <= bytes => {
+            Ok(disk) if disk.f_blocks > 0 && disk.f_bavail.saturating_mul(disk.f_frsize) <= stored => {
                 Err(VolumeError::Refused(Errno::NOSPC))
             }
             _ => Ok(()),

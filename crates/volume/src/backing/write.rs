@@ -120,7 +120,7 @@ impl Backing {
         let layout = self.layout(content, len)?;
         let (old, new) = (content.layout.chunks() - 1, layout.chunks() - 1);
         // Everything that may commit comes first, since a commit empties memory.
-        if new > old + 1 {
+        if new > old + 1 && !self.joins_hole(content, old)? {
             self.free_a_hole(content)?;
         }
         self.room_for_pages(content, 2)?;
@@ -155,6 +155,16 @@ impl Backing {
         content.layout = layout;
         self.account(rooms_before, room(content, old) + if new > old { room(content, new) } else { 0 });
         Ok(())
+    }
+
+    /// Whether a file that grows needs no further hole, because its last chunk is zeros and follows one.
+    fn joins_hole(&self, content: &mut Content, last: u64) -> Result<bool> {
+        if last == 0 || content.hole_at(last - 1).is_none() {
+            return Ok(false);
+        }
+        self.room_for_pages(content, 1)?;
+        self.ensure_page(content, last, false)?;
+        Ok(content.dirty.get(&last).is_some_and(Page::is_zeros))
     }
 
     /// Makes the file shorter.

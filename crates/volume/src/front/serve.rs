@@ -126,7 +126,11 @@ impl Filesystem for Front {
         if flags.takes_set_ids() {
             answer(self.take_set_ids(by, number))?;
         }
-        answer(open.backing.write_at(offset, data))?;
+        let written = open.backing.write_at(offset, data);
+        if let (true, Err(e)) = (flags.is_cached(), &written) {
+            open.backing.lost(e);
+        }
+        answer(written)?;
         // For changes in its cache, the kernel sets the time itself.
         if !flags.is_cached() {
             open.backing.touch();

@@ -65,3 +65,25 @@ fn only_short_holes_are_filled_for_one_more() {
         assert_eq!(*volume.told.lock().unwrap(), Vec::<String>::new());
     }
 }
+
+/// A file that is made longer again and again, as `truncate` does, has one hole at its end.
+#[test]
+fn the_last_hole_grows_also_if_there_may_be_no_more() {
+    for (volume, most) in
+        [(Volume::new(Suite::default(), CHUNK), 240), (Volume::protected(Suite::default(), CHUNK), 100)]
+    {
+        let disk = Arc::new(Counting::default());
+        let store = volume.store_on(disk.clone());
+        let file = volume.create(&store, "a");
+        for i in 1..most {
+            file.write_at(i * GIB, b"x").unwrap();
+        }
+        for i in most..most + 3 {
+            file.set_len(i * GIB).unwrap();
+        }
+        file.settle().unwrap();
+        store.close().unwrap();
+        let written = disk.0.load(Ordering::Relaxed);
+        assert!(written < 64 << 20, "{written} bytes");
+    }
+}

@@ -8,12 +8,17 @@ use crate::http::Call;
 use crate::http::body::Body;
 use crate::keys::types::{suite_of, type_of};
 use crate::keys::{Config, Key, NewKey};
-use crate::refusal::Refusal;
+use crate::refusal::{Kind, Refusal};
 use crate::server::Server;
 use hyper::Response;
 use phalanx_core::Suite;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// So often, and after such a pause, a key that others may be making is looked for.
+const TRIES: usize = 50;
+const PAUSE: Duration = Duration::from_millis(100);
 
 const NEW: &[&str] = &[
     "type",
@@ -128,7 +133,17 @@ pub async fn create_to_encrypt(
         has_context = fields.string("context")?.is_some_and(|text| !text.is_empty());
     }
     let new = NewKey { suite: suite(&fields)?, shreddable: false, needs_user: has_context };
-    server.create_key(&caller.by(), name, new).await.map(|(key, _)| key).map_err(of_store)
+    for _ in 0..TRIES {
+        match server.create_key(&caller.by(), name, new).await.map(|(key, _)| key).map_err(of_store) {
+            Err(refusal) if refusal.kind == Kind::Busy => tokio::time::sleep(PAUSE).await,
+            done => return done,
+        }
+        // Many first requests for a key come at once, and one of them makes it.
+        if let Ok(key) = server.find_key(name).await {
+            return Ok(key);
+        }
+    }
+    server.find_key(name).await.map_err(|_| Refusal::new(Kind::Busy, "too many changes wait"))
 }
 
 /// Describes a key.
@@ -287,4 +302,36 @@ fn described(key: &Key) -> Value {
         data["convergent_encryption"] = false.into();
     }
     data
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rights::Rights;
+    use crate::server::tests::Bench;
+
+    /// More than may wait for a change.
+    #[tokio::test]
+    async fn many_first_requests_for_a_key_get_it() {
+        let mut bench = Bench::new(false).await;
+        Arc::get_mut(&mut bench.server).unwrap().creates_keys = true;
+        let rights = Arc::new(Rights::parse(["manage:orders", "seal:orders"], None).unwrap());
+        let caller = Caller { name: "a".into(), account: "a".into(), rights, token: None };
+        let held = bench.server.keys.changing().await;
+        let asked: Vec<_> = (0..100)
+            .map(|_| {
+                let (server, caller) = (bench.server.clone(), caller.clone());
+                tokio::spawn(
+                    async move { create_to_encrypt(&server, &caller, "orders", br#"{"plaintext":"YQ=="}"#).await },
+                )
+            })
+            .collect();
+        while bench.server.keys.changes.count() < crate::changes::MOST {
+            tokio::task::yield_now().await;
+        }
+        drop(held);
+        for asked in asked {
+            asked.await.unwrap().unwrap();
+        }
+    }
 }

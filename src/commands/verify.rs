@@ -73,7 +73,7 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
             let check = if args.manifest.accept { verify_volume::accept } else { verify_volume::run };
             return check(path, &transfer.action.opener, &args.engine, verbosity);
         }
-        if args.manifest.accept && !(args.recursive && path.is_dir()) {
+        if args.manifest.accept && (!args.recursive || path.is_file()) {
             return Err(Failure::usage(ACCEPT));
         }
         if !is_mirror {

@@ -39,7 +39,7 @@ pub fn accept(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosit
         let options = StoreOptions { on_damage: Box::new(move |line| complain(format!("{log}: {line}"))), ..options };
         let seen = volume_age::seen(volume.config.keys().volume_id());
         let accepted = versions::accept(&volume.root, &volume.config, &options, seen).map_err(at_volume)?;
-        volume_age::note(dir, accepted.generation);
+        volume_age::accept(dir, accepted.generation);
         if !verbosity.quiet {
             let files = count(accepted.files, "file");
             let others = others([(accepted.new, "new or changed"), (accepted.missing, "forgotten")]);

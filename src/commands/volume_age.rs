@@ -42,6 +42,14 @@ pub fn note(dir: &Path, generation: Generation) {
     }
 }
 
+/// Remembers the generation of a volume that the user accepts.
+pub fn accept(dir: &Path, generation: Generation) {
+    let (id, now) = of(generation);
+    if let Err(e) = Trees::volumes_of_user().accept(id, now) {
+        complain_with(format!("warning: the generation of {} could not be remembered: {e}", shown(dir)), None);
+    }
+}
+
 /// The last generation that was seen of a volume.
 pub fn seen(volume: [u8; 16]) -> u64 {
     Trees::volumes_of_user().seen(TreeId(volume)).map_or(0, |seen| seen.generation)

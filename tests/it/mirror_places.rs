@@ -256,6 +256,19 @@ fn a_mirror_is_no_source() {
     assert!(!s.exists("source/phalanx.tree"));
 }
 
+/// A mirror of public keys alone may get more recipients, and is opened by the copy of its manifest.
+#[test]
+fn a_mirror_of_public_keys_gets_a_key() {
+    let s = Sandbox::with_key();
+    put(&s, "a", "a");
+    let recipient = public("alice.txt");
+    let args = ["mirror", "source", "m", "--recipient", &recipient];
+    s.run(&args).ok();
+    put(&s, "b", "b");
+    s.run(&[&args[..], &["-k", "k"]].concat()).ok();
+    assert!(s.exists("m/b.phx"));
+}
+
 #[test]
 fn another_key_is_said_to_be_missing() {
     let s = mirrored();

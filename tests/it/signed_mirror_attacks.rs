@@ -186,7 +186,7 @@ fn what_a_killed_run_has_written_is_compared() {
 /// Whether a mirror was set back cannot be known then, so nothing is signed, and a warning says why.
 #[test]
 fn what_this_machine_remembers_and_cannot_read_is_told() {
-    for kind in ["json", "own"] {
+    for kind in ["json", "own", "place"] {
         let s = prepared();
         fs::create_dir(s.path("d")).unwrap();
         s.write("d/a", "a");
@@ -202,13 +202,40 @@ fn what_this_machine_remembers_and_cannot_read_is_told() {
         let refused = s.run(&SIGN).fails(4);
         assert!(refused.contains(name), "{refused}");
         assert!(!s.path("m/b.phx").exists());
-        if kind == "json" {
+        if kind != "own" {
             let told = s.run(&["verify", "-R", "m", "-k", "k"]);
             assert!(told.error().contains("warning: what this machine remembers"), "{}", told.error());
-            assert_eq!(told.error().matches(name).count(), 1, "{}", told.error());
             told.ok();
         }
         fs::remove_dir(&note).unwrap();
         s.run(&[&SIGN[..], &["--checksum"]].concat()).ok();
     }
+}
+
+/// Who checks the mirror before it is renewed, as the nightly script does, must not forget that it was set back.
+#[test]
+fn what_cannot_be_read_is_not_replaced_by_what_is_found() {
+    let s = prepared();
+    fs::create_dir(s.path("d")).unwrap();
+    s.write("d/a", "a");
+    s.run(&SIGN).ok();
+    put(&s, "m", "old");
+    s.write("d/b", "b");
+    s.run(&SIGN).ok();
+    put(&s, "old", "m");
+    let notes = fs::read_dir(s.path("state/trees")).unwrap().map(|entry| entry.unwrap().path());
+    for note in notes.filter(|path| path.extension().is_some_and(|end| end == "json" || end == "place")) {
+        fs::write(note, "{").unwrap();
+    }
+    for _ in 0..2 {
+        let told = s.run(&["verify", "-R", "m", "-k", "k"]);
+        assert!(told.error().contains("warning: what this machine remembers"), "{}", told.error());
+        told.ok();
+        s.run(&SIGN).fails(4);
+    }
+    s.run(&["mirror", "d", "m", "-k", "k"]).ok();
+    s.run(&SIGN).fails(4);
+    // The user may say that it is right.
+    s.run(&["verify", "-R", "m", "-k", "k", "--accept"]).ok();
+    assert!(!s.run(&["verify", "-R", "m", "-k", "k", "--accept"]).error().contains("remembers"));
 }

@@ -51,6 +51,9 @@ pub enum Error {
     /// The manifest of a mirror cannot be read.
     #[error(transparent)]
     Manifest(Invalid),
+    /// What this machine remembers of a mirror cannot be read. Nothing is known of the mirror by that.
+    #[error("{0}: {1}")]
+    Remembered(String, #[source] Box<Error>),
     /// A file of a mirror is not what the mirror's manifest lists in its place.
     #[error("not the content that the manifest lists: {0}")]
     NotListed(&'static str),
@@ -101,6 +104,7 @@ impl Error {
             | Error::NoSuchKey(_)
             | Error::KeyLocked(_)
             | Error::KeyDamaged(_)
+            | Error::Remembered(..)
             | Error::Refused(_) => Class::InputOutput,
         }
     }

@@ -192,6 +192,11 @@ fn core() -> Vec<Message> {
             "somebody who has a key of the file has changed it",
             "restore it from another copy",
         ),
+        alone(
+            HostError::Remembered("NOTE".into(), Box::new(HostError::read(std::io::ErrorKind::PermissionDenied))),
+            "a file of the state folder: whether a mirror was set back is not known, so nothing is signed",
+            "mend it; if that cannot be, delete the file",
+        ),
         at(HostError::NoStores, "the URL of an object, and a program without object stores", ""),
         at(HostError::NoLocks, "`rekey` on some network file systems", ""),
         alone(

@@ -185,11 +185,13 @@ impl Inner {
             None => {
                 let Some(other) = swap_case(name) else { return Ok(false) };
                 let answers = fs::statat(dir, &other, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-                if answers && is_listed(dir, &other)? {
-                    // It may be a file of its own, or the one that this name leads to.
-                    return Ok(!is_listed(dir, name)?);
+                // If the other one is listed, it may be a file of its own, or the one that this name leads to.
+                let found = answers && !(is_listed(dir, &other)? && is_listed(dir, name)?);
+                // Some file systems ignore the case of the letters of ASCII only, so others show nothing by being told apart.
+                if found || name.as_bytes().iter().any(u8::is_ascii_alphabetic) {
+                    *folds = Some(found);
                 }
-                *folds.insert(answers)
+                found
             }
         };
         Ok(folds && !is_listed(dir, name)?)
@@ -209,7 +211,7 @@ pub(crate) fn swap_case(name: &OsStr) -> Option<OsString> {
 }
 
 /// The capital of a small letter, or the small letter of a capital, if each is the only one of the other.
-fn counterpart(letter: char) -> Option<char> {
+pub(crate) fn counterpart(letter: char) -> Option<char> {
     let (small, capital) = (only(letter.to_lowercase())?, only(letter.to_uppercase())?);
     let is_pair = only(small.to_uppercase()) == Some(capital) && only(capital.to_lowercase()) == Some(small);
     match () {

@@ -33,7 +33,7 @@ pub use folder::NewFolder;
 pub use input::{InputFile, Removal, Stamp};
 pub use keyring::Keyring;
 pub use made::{Made, Spared};
-pub(crate) use made::{is_listed, swap_case};
+pub(crate) use made::{counterpart, is_listed, swap_case};
 pub use metadata::{Attributes, Carry, umask};
 pub(crate) use metadata::{has_resource_fork, remove_acls, set_mode, tolerate};
 pub(crate) use objects::object_error;

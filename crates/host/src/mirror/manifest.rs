@@ -128,7 +128,7 @@ impl Listed {
             let is_known = !trees.at(&root).is_empty();
             let found = match lost {
                 Lost::Refused(_) if is_known => Self::read(&root, opener, roster.clone())?,
-                _ => Self::read_or_warn(&root, opener, roster.clone())?,
+                _ => Self::read_or_warn(&root, opener, roster.clone(), lost)?,
             };
             let Some(listed) = found else {
                 refuse_lost(&root, &trees, lost)?;
@@ -173,13 +173,22 @@ impl Listed {
     ///
     /// # Errors
     /// If a store fails. One that denies access may do that because there is nothing.
-    fn read_or_warn(mirror: &Path, opener: &Opener<impl KeySource>, roster: Arc<Roster>) -> Outcome<Option<Self>> {
+    fn read_or_warn(
+        mirror: &Path,
+        opener: &Opener<impl KeySource>,
+        roster: Arc<Roster>,
+        lost: Lost<'_>,
+    ) -> Outcome<Option<Self>> {
         Self::read_if_opened(mirror, opener, roster).or_else(|failure| match failure.error() {
             Some(Error::Core(CoreError::Read(e))) if is_url(mirror) && e.kind() != io::ErrorKind::PermissionDenied => {
                 Err(failure)
             }
             _ => {
                 complain(format!("warning: {}", failure.line().unwrap_or_default()));
+                // One that nobody can use is as good as gone.
+                if matches!(lost, Lost::Forgotten) && failure.error().is_some_and(is_unusable) {
+                    Trees::of_user().forget(mirror);
+                }
                 Ok(None)
             }
         })
@@ -219,7 +228,11 @@ impl Listed {
         if !pins.accept && warn_of_other(mirror, tree, trees) {
             return Ok(());
         }
-        let noted = if seen == Some(now) { Ok(()) } else { trees.note(tree, now) };
+        let noted = match pins.accept {
+            true => trees.accept(tree, now),
+            false if seen == Some(now) => Ok(()),
+            false => trees.note(tree, now),
+        };
         if let Err(e) = noted.and_then(|()| trees.note_at(mirror, tree)) {
             complain_with(format!("warning: the generation of {} could not be remembered: {e}", shown(mirror)), None);
         }

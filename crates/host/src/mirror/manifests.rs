@@ -4,7 +4,7 @@ use super::MANIFEST;
 use super::SIGNATURE;
 use super::deletion::restore_times;
 use super::listing::Listing;
-use super::manifest::{is_other, warn_of_age, warn_of_other};
+use super::manifest::{warn_of_age, warn_of_other};
 use super::rewritten::Rewritten;
 use super::root::Root;
 use super::scan::{Ended, OldManifest};
@@ -145,8 +145,13 @@ impl<'a> Manifests<'a> {
             return Ok((Before::default(), None));
         };
         let opened = match stored.open(self.sealing.recipients.opener(), self.sealing.roster.clone()) {
-            Err(e @ Error::Core(CoreError::NoKey { .. })) if self.sealing.recipients.opens_nothing() => {
+            Err(e @ Error::Core(CoreError::NoKey { .. })) => {
+                let opens_nothing = self.sealing.recipients.opens_nothing();
                 let copy = stored.open_copy(&self.trees).ok_or_else(|| {
+                    // The own hint of the error says how to look for the key.
+                    if !opens_nothing {
+                        return Failure::at(&self.path(), e);
+                    }
                     let line = "the keys at hand do not open it, and it is not the one that this machine wrote last";
                     let failure = Failure::new(Code::NotAuthentic, format!("{}: {line}", shown(&self.path())));
                     failure.on(&self.path()).hint(AGAIN).because_of(e)
@@ -154,8 +159,6 @@ impl<'a> Manifests<'a> {
                 self.refuse_others(copy.0.tree)?;
                 Ok(copy)
             }
-            // Its own hint says how to look for the key.
-            Err(e @ Error::Core(CoreError::NoKey { .. })) => Err(Failure::at(&self.path(), e)),
             opened => opened.map_err(at),
         };
         let (head, manifest) = opened?;
@@ -192,7 +195,8 @@ impl<'a> Manifests<'a> {
         (found, later): (Seen, Option<Seen>),
         text: Option<&SignedText>,
     ) -> Outcome {
-        if is_other(self.mirror, head.tree, &self.trees) {
+        let here = self.trees.read_at(self.mirror).map_err(|e| Failure::at(self.mirror, e))?;
+        if !here.is_empty() && !here.contains(&head.tree) {
             // Its files may have the lengths and times of this mirror's, and none of their content.
             let line = "it is that of another mirror than was seen there before, so nothing that it lists is signed";
             return Err(self.unsigned(line).hint(COMPARE_OR_ACCEPT));

@@ -74,7 +74,7 @@ pub(super) fn refuse_within_other(mirror: &Path) -> Outcome {
 
 /// Refuses the path of a mirror without a manifest, if it had one when this machine saw it last.
 pub(super) fn refuse_missing(mirror: &Path, trees: &Trees) -> Outcome {
-    if trees.at(mirror).is_empty() {
+    if trees.read_at(mirror).map_err(|e| Failure::at(mirror, e))?.is_empty() {
         return Ok(());
     }
     let line = "the mirror that was there is gone, or its manifest is";

@@ -3,7 +3,7 @@
 
 use super::MANIFEST;
 use super::listing::{Listing, NodeId, State};
-use crate::file::{is_listed, swap_case};
+use crate::file::{counterpart, is_listed, swap_case};
 use crate::folders::open_within;
 use phalanx_system::fs::{self, AtFlags, FileType};
 use std::collections::{HashMap, HashSet};
@@ -102,15 +102,39 @@ impl Respelled {
 
 /// Whether the file system of a folder takes another spelling of a name in it for the same: both are there, and not both are listed.
 fn folds(dir: &File, name: &OsStr) -> bool {
-    let is_hidden = |name: &OsStr| id(dir, name).is_some() && !is_listed(dir, name).unwrap_or(true);
+    let is_hidden = |name: &OsStr| id(dir, name).is_some() && !is_listed(dir, name).unwrap_or(false);
     swap_case(name).is_some_and(|other| is_hidden(&other) || id(dir, &other).is_some() && is_hidden(name))
 }
 
-/// The same for all spellings of a path that differ in capitals. Capitals come first, since `σ` and `ς` have the same.
+/// The same for all spellings of a path that differ in capitals, letter by letter: `ß` is not `ss`, nor `ı` an `i`. Where a file
+/// system takes these for one, the file tells.
 fn fold(path: &Path) -> String {
-    path.to_string_lossy().chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+    let small = |letter| match letter {
+        // Both have the capital `Σ`.
+        'ς' => 'σ',
+        _ if letter.is_uppercase() => counterpart(letter).unwrap_or(letter),
+        _ => letter,
+    };
+    path.to_string_lossy().chars().map(small).collect()
 }
 
 fn id(dir: &File, name: &OsStr) -> Option<(u64, u64)> {
     fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| (stat.st_dev, stat.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_capitals_are_other_spellings() {
+        let fold = |name: &str| fold(Path::new(name));
+        for (one, other) in [("Photos", "pHOTOS"), ("Фото", "фОТО"), ("ΟΔΟΣ", "οδος"), ("Ö/日記", "ö/日記")]
+        {
+            assert_eq!(fold(one), fold(other));
+        }
+        for (one, other) in [("kızım", "kizim"), ("Straße", "Strasse"), ("ﬁ", "fi"), ("İ", "i"), ("a", "ä")] {
+            assert_ne!(fold(one), fold(other));
+        }
+    }
 }

@@ -13,7 +13,6 @@ use phalanx_core::tree::{Digest, Head, TreeId};
 use phalanx_system::files::{cut_log, open_folder, open_private_log};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -88,7 +87,7 @@ impl Trees {
     /// The last manifest seen of a tree.
     ///
     /// # Errors
-    /// [`Error::Read`](phalanx_core::Error::Read) if that cannot be read.
+    /// [`Error::Remembered`] if that cannot be read.
     pub fn read_seen(&self, tree: TreeId) -> crate::Result<Option<Seen>> {
         let record: Option<Record> = self.read(&format!("{tree}.json"))?;
         Ok(record.map(|record| Seen { generation: record.generation, digest: record.digest }))
@@ -104,11 +103,21 @@ impl Trees {
         Some((TreeId(unhex(&record.tree)?), Seen { generation: record.generation, digest }))
     }
 
-    /// Remembers the manifest that was written or accepted last.
+    /// Remembers the manifest that was written or found last.
+    ///
+    /// # Errors
+    /// If it cannot be written, or what was seen before cannot be read: it stays then, since a mirror that was set back would be
+    /// forgotten otherwise.
+    pub fn note(&self, tree: TreeId, seen: Seen) -> crate::Result<()> {
+        self.read_seen(tree)?;
+        self.accept(tree, seen)
+    }
+
+    /// Remembers a manifest that the user accepts, whatever was seen before.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn note(&self, tree: TreeId, seen: Seen) -> crate::Result<()> {
+    pub fn accept(&self, tree: TreeId, seen: Seen) -> crate::Result<()> {
         let record = Record { tree: tree.to_string(), generation: seen.generation, digest: seen.digest };
         let text = serde_json::to_string(&record).expect("it is plain data");
         self.write(&format!("{tree}.json"), |file| file.write_all(text.as_bytes()))
@@ -118,7 +127,7 @@ impl Trees {
     /// [`Trees::seen`] says, is less: whoever can open the files can write one.
     ///
     /// # Errors
-    /// [`Error::Read`](phalanx_core::Error::Read) if that cannot be read.
+    /// [`Error::Remembered`] if that cannot be read.
     pub fn is_own(&self, tree: TreeId, digest: Digest) -> crate::Result<bool> {
         let own: Option<Vec<String>> = self.read(&format!("{tree}.own"))?;
         Ok(own.is_some_and(|own| own.contains(&digest.to_string())))
@@ -140,16 +149,24 @@ impl Trees {
     /// warning, if that cannot be read.
     #[must_use]
     pub fn at(&self, mirror: &Path) -> Vec<TreeId> {
-        let place: Option<Place> = self.place(mirror).and_then(|path| or_warned(read(&path)));
-        place.map_or(Vec::new(), |place| place.trees.iter().filter_map(|tree| unhex(tree)).map(TreeId).collect())
+        or_warned(self.read_at(mirror).map(Some)).unwrap_or_default()
+    }
+
+    /// The trees whose manifests were seen in the mirror at a path.
+    ///
+    /// # Errors
+    /// [`Error::Remembered`] if that cannot be read.
+    pub fn read_at(&self, mirror: &Path) -> crate::Result<Vec<TreeId>> {
+        let place: Option<Place> = self.place(mirror).map_or(Ok(None), |path| read(&path))?;
+        Ok(place.map_or(Vec::new(), |place| place.trees.iter().filter_map(|tree| unhex(tree)).map(TreeId).collect()))
     }
 
     /// Remembers that the mirror at a path has the manifest of a tree.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be written, or what was seen there before cannot be read.
     pub fn note_at(&self, mirror: &Path, tree: TreeId) -> crate::Result<()> {
-        let mut trees = self.at(mirror);
+        let mut trees = self.read_at(mirror)?;
         let (Some(path), false) = (self.place(mirror), trees.contains(&tree)) else { return Ok(()) };
         trees.push(tree);
         let place = Place { trees: trees.iter().map(ToString::to_string).collect() };
@@ -319,14 +336,15 @@ fn from_text<'de, D: Deserializer<'de>>(from: D) -> Result<Digest, D::Error> {
 
 /// Reads what is remembered in a file. `None` if it is not there.
 fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> crate::Result<Option<T>> {
-    let at = |why: &dyn Display| Error::read(io::Error::other(format!("{}: {why}", shown(path))));
+    let at = |why: Error| Error::Remembered(shown(path), Box::new(why));
     let file = match InputFile::open(path) {
         Err(Error::Core(CoreError::Read(e))) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(|e| at(&e))?,
+        opened => opened.map_err(at)?,
     };
     let mut text = String::new();
-    file.file().take(LONGEST).read_to_string(&mut text).map_err(|e| at(&e))?;
-    serde_json::from_str(&text).map(Some).map_err(|_| at(&"it is not what Phalanx has written there"))
+    file.file().take(LONGEST).read_to_string(&mut text).map_err(|e| at(Error::read(e)))?;
+    let not_ours = |_| at(Error::read(io::Error::other("it is not what Phalanx has written there")));
+    serde_json::from_str(&text).map(Some).map_err(not_ours)
 }
 
 /// What was read, or nothing and a warning. Each file is named once.
@@ -430,12 +448,15 @@ mod tests {
             assert_eq!(trees.seen(tree), None, "{text}");
             assert_eq!(trees.find(Digest([0; 32])), None, "{text}");
             let error = trees.read_seen(tree).unwrap_err().to_string();
-            assert!(error.contains(&format!("{tree}.json: it is not what Phalanx has written there")), "{error}");
+            assert!(
+                error.contains(&format!("{tree}.json: cannot read: it is not what Phalanx has written there")),
+                "{error}"
+            );
         }
         // A folder cannot be read as a file.
         fs::create_dir(folder.path().join(format!("{tree}.own"))).unwrap();
         let error = trees.is_own(tree, Digest([0; 32])).unwrap_err();
-        assert!(matches!(error, Error::Core(CoreError::Read(_))), "{error}");
+        assert!(matches!(error, Error::Remembered(..)), "{error}");
         assert!(!trees.is_own(TreeId([8; 16]), Digest([0; 32])).unwrap());
     }
 }

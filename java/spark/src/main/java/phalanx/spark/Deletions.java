@@ -51,6 +51,9 @@ final class Deletions {
             throw Failure.of(Failure.Code.INPUT_OUTPUT, Text.shown(mirror.shown("")) + ": it has objects already, and no manifest")
                     .hint("--new makes a mirror there, and replaces objects of the same names");
         }
+        if (!plan.isMirror()) {
+            return;
+        }
         // Without --delete, what another kind of entry takes the place of is replaced.
         long listed = files(compared.inTheWay) + (plan.deletes() ? files(compared.gone) - compared.moves.size() : 0);
         long unlisted = plan.deletes() && hasManifest ? unlisted() : 0;
@@ -68,7 +71,7 @@ final class Deletions {
             String more = unlisted > 0 ? ", and " + unlisted + " that no manifest lists" : "";
             line = listed + " of the mirror's " + compared.filesBefore + " files would be deleted" + more;
         } else {
-            if (plan.isMirror() && !plan.deletes() && compared.filesBefore > 0 && !isFound) {
+            if (!plan.deletes() && compared.filesBefore > 0 && !isFound) {
                 Terminal.complain("warning: " + name + ": it has none of the mirror's " + Text.count(compared.filesBefore, "file"));
             }
             return;

@@ -182,7 +182,7 @@ def mirror(
     alone, this machine can write the mirror and cannot read it. The manifest is written last.
 
     ``delete`` deletes what is gone at the source. A run that would delete suspiciously much, or more files than ``max_delete``, does
-    nothing and raises :class:`phalanx.Error`. ``backup_dir`` keeps what is replaced or deleted. ``checksum`` compares contents.
+    nothing and raises :class:`phalanx.Error`. Files that have become links or folders count without ``delete`` too: they are replaced. ``backup_dir`` keeps what is replaced or deleted. ``checksum`` compares contents.
     If the mirror that this machine has seen there is gone, or its manifest is, ``new`` makes another one.
 
     ``exclude`` has patterns of what is left out, in order, and the first that matches decides. Each one is like a line of a file

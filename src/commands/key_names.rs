@@ -28,32 +28,22 @@ impl KeyNames {
     /// The name of a key. The first time that one cannot be found out, a warning says why.
     pub fn of(&self, id: &KeyId) -> KeyName {
         let Some(keyring) = &self.keyring else { return KeyName::Unknown };
-        let mut is_read = true;
-        let mut failed = |e: Error| {
-            is_read = false;
-            if !self.is_told.swap(true, Ordering::Relaxed) {
-                complain(format!("warning: not all keys of the keyring could be looked at for their names: {e}"));
-            }
-        };
+        let mut failed = None;
         let open = keyring.find(id, |e| {
             if !matches!(e, Error::KeyLocked(_)) {
-                failed(e)
+                failed = Some(e)
             }
         });
-        let open = open.unwrap_or_else(|e| {
-            failed(e);
-            None
-        });
-        let name = open.map(|(name, _)| name).or_else(|| {
-            keyring.locked_with(id).unwrap_or_else(|e| {
-                failed(e);
-                None
-            })
-        });
-        match name {
-            Some(name) => KeyName::Is(name),
-            None if is_read => KeyName::Missing,
-            None => KeyName::Unknown,
+        let open = open.map(|found| found.map(|(name, _)| name));
+        let found = open.and_then(|name| if name.is_some() { Ok(name) } else { keyring.locked_with(id) });
+        let e = match (found, failed) {
+            (Ok(Some(name)), _) => return KeyName::Is(name),
+            (Ok(None), None) => return KeyName::Missing,
+            (Ok(None), Some(e)) | (Err(e), _) => e,
+        };
+        if !self.is_told.swap(true, Ordering::Relaxed) {
+            complain(format!("warning: not all keys of the keyring could be looked at for their names: {e}"));
         }
+        KeyName::Unknown
     }
 }

@@ -334,6 +334,32 @@ fn export_overwrites_only_with_force() {
     }
 }
 
+/// A name that is found is one, whatever else cannot be read. Of one that is not found nothing is said then.
+#[test]
+fn inspect_says_that_a_key_is_missing_if_all_were_looked_at() {
+    let s = Sandbox::with_key();
+    s.run(&["key", "new", "other"]).ok();
+    s.write("f", "");
+    s.run(&["protect", "f", "-k", "k", "-k", "other"]).ok();
+    s.run(&["key", "rm", "other", "--force"]).ok();
+    let inspected = || s.run(&["inspect", "f.phx"]);
+    let (all, warning) = (inspected(), "warning: not all keys of the keyring could be looked at");
+    assert!(!all.error().contains(warning), "{}", all.error());
+    assert!(all.text().contains("(k in the keyring)") && inspected().text().contains("(not in the keyring)"));
+    set_mode(&s, "keyring/k.key", 0o644);
+    s.run(&["key", "new", "third"]).ok();
+    s.run(&["protect", "f", "-k", "third", "-o", "g.phx"]).ok();
+    let named = s.run(&["inspect", "g.phx"]);
+    assert_eq!(named.error(), "");
+    assert!(named.text().contains("(third in the keyring)"));
+    s.run(&["key", "rm", "third", "--force"]).ok();
+    let missing = s.run(&["inspect", "g.phx"]);
+    assert!(missing.error().is_empty() && missing.text().contains("(not in the keyring)"), "{}", missing.error());
+    let _socket = UnixListener::bind(s.path("keyring/socket.key")).unwrap();
+    let unknown = s.run(&["inspect", "g.phx"]);
+    assert!(unknown.error().contains(warning) && !unknown.text().contains("in the keyring"), "{}", unknown.error());
+}
+
 #[test]
 fn what_is_no_key_of_the_keyring_is_named() {
     let s = Sandbox::new();

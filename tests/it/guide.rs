@@ -150,7 +150,7 @@ fn every_line_about_mirrors_runs() {
     assert!(names.iter().all(|name| s.exists(&format!("work/{name}"))));
     assert!(!s.exists("work/backup/project/cache") && !s.exists("work/backup/project/results/step.dat.phx"));
     assert_eq!(s.read("work/notes.txt"), s.read("work/project/notes.txt"));
-    // A disk that was full left nothing in the file of the last generation. What is worst is told at the end.
+    // A full disk can leave that file empty. The script ends with the worst code.
     let again = |lines: &str| {
         let variables = setup().lines().find(|line| line.starts_with("export PHALANX_KEYRING=")).unwrap();
         Ended(shell(&s, &format!("{variables}\n{lines}")).current_dir(s.path("work")).output().unwrap())

@@ -2,7 +2,8 @@
 //!
 //! Such a folder is made beside its place, as `.NAME.` and 16 random digits, and locked for as long as somebody writes to
 //! it. The first thing in it is the empty file `unfinished`, which is removed just before the folder gets its name. What is
-//! not finished is removed on drop, by a signal that ends the process, or by the next run for the same name.
+//! not finished is removed on drop, by a signal that ends the process, or by the next run for the same name. Only a kill
+//! between the two leaves a whole folder under the other name.
 //!
 //! Whoever may rename what lies beside it can put another folder of this user in its place, such as a finished one. So
 //! nothing is reached by its path: of the folder that is open, only the files are removed of which it is made.

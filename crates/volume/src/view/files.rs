@@ -392,6 +392,6 @@ mod tests {
         }
         read_others();
         assert!(matches!(read(0, 0), Err(Error::Changed)), "and it stays so");
-        assert_eq!(files.read_at(&open(0), &mut [0; 100], 0).unwrap(), 100, "whoever opens it anew gets the new file");
+        assert_eq!(files.read_at(&open(0), &mut [0; 100], 0).unwrap(), 100, "opened again, it is the new file");
     }
 }

@@ -23,11 +23,14 @@ impl Disk for Counting {
     }
 }
 
+/// Volumes, and how many holes a file in them can have.
+fn volumes() -> [(Volume, u64); 2] {
+    [(Volume::new(Suite::default(), CHUNK), 240), (Volume::protected(Suite::default(), CHUNK), 100)]
+}
+
 #[test]
 fn only_short_holes_are_filled_for_one_more() {
-    for (volume, most) in
-        [(Volume::new(Suite::default(), CHUNK), 240), (Volume::protected(Suite::default(), CHUNK), 100)]
-    {
+    for (volume, most) in volumes() {
         let disk = Arc::new(Counting::default());
         let store = volume.store_on(disk.clone());
         let file = volume.create(&store, "a");
@@ -69,9 +72,7 @@ fn only_short_holes_are_filled_for_one_more() {
 /// A file that is made longer again and again, as `truncate` does, has one hole at its end.
 #[test]
 fn the_last_hole_grows_also_if_there_may_be_no_more() {
-    for (volume, most) in
-        [(Volume::new(Suite::default(), CHUNK), 240), (Volume::protected(Suite::default(), CHUNK), 100)]
-    {
+    for (volume, most) in volumes() {
         let disk = Arc::new(Counting::default());
         let store = volume.store_on(disk.clone());
         let file = volume.create(&store, "a");
